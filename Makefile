@@ -1,0 +1,33 @@
+# Two commands to know: `make demo` and `make test`. Everything lives in .venv; set-up happens once.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/ready
+
+.PHONY: demo test lint check clean
+.DEFAULT_GOAL := demo
+
+demo: $(READY)  ## the whole loop on generated traffic: healthy, degraded, recovered
+	@$(BIN)/groundwatch demo
+
+test: $(READY)  ## every test, against real servers on loopback
+	@$(BIN)/pytest
+
+lint: $(READY)  ## format, lint, types, and the direction of imports
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+check: lint test  ## what CI runs
+	$(BIN)/groundwatch demo --quick
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(None if v >= (3, 11) else "groundwatch needs Python 3.11 or newer and found %d.%d; try: make PYTHON=python3.12" % v[:2])'
+	@echo "Setting up $(VENV) (once, about a minute) ..."
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[server,dev]'
+	@touch $@

@@ -1,0 +1,1 @@
+"""Asynchronous production monitor for LLM and RAG applications."""

@@ -1,0 +1,152 @@
+"""
+Every error of groundwatch, in one tree.
+
+* GroundwatchError                   ``transient`` says whether trying again can help
+  + SettingsError                    lists every wrong setting at once
+  + RecordError                      a record that cannot be read; says which field and why
+    - UnknownSchemaError             written by a newer version; kept, not dropped
+  + QueueError
+    - QueueUnavailableError          transient
+  + JudgeError                       becomes an evaluation with status "failed", never a score
+    - JudgeUnavailableError          transient
+    - JudgeRateLimitedError          transient, carries ``retry_after_s``
+    - JudgeRefusedError              key, model or quota is wrong: trying again cannot help
+    - JudgeReplyError                the answer is not what was asked for
+  + StoreError
+    - StoreUnavailableError          transient
+    - LeaseLostError                 another scheduler holds the lease now
+  + DeliveryError                    transient unless the other side said no for good
+  + ServerStartError                 a server of ours (Redis, PostgreSQL) did not start
+  + MissingExtraError                the message is the pip command
+"""
+
+from __future__ import annotations
+
+
+class GroundwatchError(Exception):
+    """The base of every error raised on purpose; its text says what to do."""
+
+    transient: bool = False
+    code: str = "error"
+
+
+class SettingsError(GroundwatchError):
+    """One or more settings are wrong or unknown."""
+
+    code = "settings"
+
+
+class RecordError(GroundwatchError):
+    """A record cannot be read."""
+
+    code = "invalid_record"
+
+
+class UnknownSchemaError(RecordError):
+    """The record was written in a schema version this program does not know."""
+
+    code = "unknown_schema"
+
+
+class QueueError(GroundwatchError):
+    """The queue cannot do what was asked."""
+
+    code = "queue"
+
+
+class QueueUnavailableError(QueueError):
+    """Redis cannot be reached."""
+
+    transient = True
+    code = "queue_unavailable"
+
+
+class JudgeError(GroundwatchError):
+    """The judge gave no usable verdict."""
+
+    code = "judge_error"
+
+
+class JudgeUnavailableError(JudgeError):
+    """The judge did not answer: connection, time-out or a server error."""
+
+    transient = True
+    code = "judge_unavailable"
+
+
+class JudgeRateLimitedError(JudgeError):
+    """The judge asks us to slow down."""
+
+    transient = True
+    code = "judge_rate_limited"
+
+    def __init__(self, message: str, *, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class JudgeRefusedError(JudgeError):
+    """The judge's endpoint refuses us: key, model, quota or content."""
+
+    code = "judge_refused"
+
+
+class JudgeReplyError(JudgeError):
+    """The judge answered, but not with what was asked for."""
+
+    code = "judge_reply_invalid"
+
+
+class StoreError(GroundwatchError):
+    """The store cannot do what was asked."""
+
+    code = "store"
+
+
+class StoreUnavailableError(StoreError):
+    """The database cannot be reached."""
+
+    transient = True
+    code = "store_unavailable"
+
+
+class LeaseLostError(StoreError):
+    """Another scheduler holds the lease; whatever was decided is not written."""
+
+    code = "lease_lost"
+
+
+class DeliveryError(GroundwatchError):
+    """A message did not reach its channel."""
+
+    code = "delivery"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str = "delivery",
+        transient: bool = True,
+        ambiguous: bool = False,
+        retry_after_s: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.transient = transient
+        self.ambiguous = ambiguous
+        self.retry_after_s = retry_after_s
+
+
+class ServerStartError(GroundwatchError):
+    """A server that groundwatch starts itself did not come up."""
+
+    code = "server_start"
+
+
+class MissingExtraError(GroundwatchError, ImportError):
+    """A part of groundwatch needs packages that are not installed."""
+
+    code = "missing_extra"
+
+    def __init__(self, part: str, extra: str = "server") -> None:
+        super().__init__(f"{part} needs more packages: pip install 'groundwatch[{extra}]'")

@@ -1,0 +1,1 @@
+"""Step 1 of 7 · hook: record interactions inside the user's app, without hurting it."""

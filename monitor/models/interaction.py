@@ -1,0 +1,105 @@
+"""What one interaction with the user's app is, and what a sample of it adds."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+
+class Context(BaseModel):
+    """One retrieved passage."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    text: str
+    id: str | None = None
+    score: float | None = Field(None, description="The retriever's own score, on its own scale.")
+
+
+class ToolCall(BaseModel):
+    """One tool or function that the app called on the way to its answer."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    name: str
+    arguments: Any = None
+    result: Any = None
+    duration_ms: float | None = Field(None, ge=0)
+    error: str | None = None
+
+
+def _passage(value: object) -> object:
+    """Accept a bare string where a passage is expected."""
+    return {"text": value} if isinstance(value, str) else value
+
+
+def _passages(value: object) -> object:
+    """Accept no passages at all as an empty list."""
+    return () if value is None else value
+
+
+Passage = Annotated[Context, BeforeValidator(_passage)]
+
+
+class Interaction(BaseModel):
+    """
+    One exchange with the user's app: a line of JSONL for replay, score and eval.
+
+    Only ``output`` is required; what is missing makes the metrics that need it
+    ``skipped``, with the reason. Unknown keys are kept in ``metadata``.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: str = Field(min_length=1, max_length=200)
+    app: str = Field("default", min_length=1, max_length=200)
+    query: str | None = None
+    contexts: Annotated[tuple[Passage, ...], BeforeValidator(_passages)] = ()
+    output: str
+    timestamp: AwareDatetime | None = None
+    trace_id: str | None = None
+    session_id: str | None = None
+    user_id: str | None = None
+    release: str | None = None
+    environment: str | None = None
+    tags: dict[str, str] = Field(default_factory=dict)
+    tool_calls: tuple[ToolCall, ...] = ()
+    expected: dict[str, Any] | None = None
+    label: Literal[0, 1] | None = None
+    metadata: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _keep_unknown_keys(cls, value: object) -> object:
+        """Move keys that are not fields into ``metadata``."""
+        if not isinstance(value, dict):
+            return value
+        unknown = {key: value[key] for key in value if key not in cls.model_fields}
+        if not unknown:
+            return value
+        known = {key: value[key] for key in value if key in cls.model_fields}
+        metadata = known.get("metadata") or {}
+        return known | {"metadata": {**unknown, **metadata}}
+
+
+class Sample(BaseModel):
+    """
+    An interaction that the hook chose, as it travels through the queue.
+
+    ``sample_rate`` is the probability, in (0, 1], with which this interaction
+    was chosen; estimates weigh by its inverse.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    schema_version: Literal[1] = 1
+    sample_id: str = Field(
+        description="UUIDv7, made by the hook; the key of everything downstream."
+    )
+    sampled_at: AwareDatetime
+    sample_rate: float = Field(gt=0, le=1)
+    hook_id: str = Field(description="Which process sampled it.")
+    sequence: int = Field(ge=0, description="Position among the samples of that process.")
+    truncated: tuple[str, ...] = Field((), description="Fields that were cut to the size limit.")
+    interaction: Interaction

@@ -1,0 +1,42 @@
+"""What became of a sample once a worker had it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from monitor.models.evaluation import Evaluation, EvaluationStatus
+from monitor.models.interaction import Sample
+
+
+class Outcome(StrEnum):
+    """The one place in which a sample ends."""
+
+    SCORED = "scored"  #: at least one evaluation completed
+    FAILED = "failed"  #: none completed and at least one failed
+    SKIPPED = "skipped"  #: there was nothing to judge
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoredSample:
+    """A sample with everything its evaluators said of it."""
+
+    sample: Sample
+    evaluations: tuple[Evaluation, ...]
+
+    @property
+    def outcome(self) -> Outcome:
+        """Sum the evaluations up to one outcome."""
+        statuses = {evaluation.status for evaluation in self.evaluations}
+        if EvaluationStatus.COMPLETED in statuses:
+            return Outcome.SCORED
+        return Outcome.FAILED if EvaluationStatus.FAILED in statuses else Outcome.SKIPPED
+
+    @property
+    def reason(self) -> str:
+        """Why the sample has no score at all; '' when it has one."""
+        if self.outcome is Outcome.SCORED:
+            return ""
+        wanted = EvaluationStatus(self.outcome.value)
+        reasons = sorted({e.reason for e in self.evaluations if e.status is wanted})
+        return reasons[0] if reasons else "no_evaluator"

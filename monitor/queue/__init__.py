@@ -1,0 +1,1 @@
+"""Step 2 of 7 · queue: hold samples in Redis until a worker takes them."""

@@ -1,0 +1,1 @@
+"""Step 7 of 7 · report: tell people what happened."""

@@ -1,0 +1,1 @@
+"""Step 5 of 7 · rolling: sum buckets to windows, and windows to a status and drift."""

@@ -1,0 +1,1 @@
+"""Step 3 of 7 · scoring: turn one interaction into evaluations."""

@@ -1,0 +1,268 @@
+"""Every setting of every process: one environment variable each, read once at the edge."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    model_validator,
+)
+
+from monitor.errors import SettingsError
+
+PREFIX = "GROUNDWATCH_"
+FILE_SUFFIX = "_FILE"
+DEFAULT_REDIS_URL = "redis://127.0.0.1:6379/0"
+
+#: Settings that keep the name they have everywhere else.
+_USUAL_NAMES = {"openai_api_key": "OPENAI_API_KEY", "openai_base_url": "OPENAI_BASE_URL"}
+
+
+def _split_commas(value: object) -> object:
+    if isinstance(value, str):
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+    return value
+
+
+def _an_http_url(value: SecretStr) -> SecretStr:
+    parts = urlsplit(value.get_secret_value())
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise ValueError("should be a web address such as https://hooks.slack.com/services/...")
+    return value
+
+
+def _an_smtp_url(value: SecretStr) -> SecretStr:
+    parts = urlsplit(value.get_secret_value())
+    if parts.scheme not in {"smtp", "smtps", "smtp+plain"} or not parts.hostname:
+        raise ValueError(
+            "should be smtp://user:password@host:587 (STARTTLS), smtps://... (TLS from the start)"
+            " or smtp+plain://host:25 (no encryption, for a relay on this machine)"
+        )
+    return value
+
+
+def _a_home(value: Path) -> Path:
+    return value.expanduser().absolute()
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_split_commas)]
+Rate = Annotated[float, Field(ge=0, le=1)]
+Seconds = Annotated[float, Field(gt=0)]
+
+
+class Settings(BaseModel):
+    """One field an environment variable; the descriptions are the manual."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    # where things are
+    home: Annotated[Path, AfterValidator(_a_home)] = Field(
+        Path("~/.groundwatch"),
+        validate_default=True,
+        description="Folder for all data of this machine.",
+    )
+    redis_url: str | None = Field(
+        None,
+        description="Redis or Valkey. Unset: the one `groundwatch up` runs, else "
+        f"`{DEFAULT_REDIS_URL}`.",
+    )
+    database_url: str | None = Field(
+        None,
+        description="Store, as `postgresql+psycopg://...`. Unset: SQLite in the home folder.",
+    )
+    redis_port: int = Field(
+        0, ge=0, le=65535, description="Port of the Redis that `up` runs; 0 takes a free one."
+    )
+    # the hook, in the user's app
+    enabled: bool = Field(True, description="Switch the hook off altogether with `false`.")
+    app: str = Field("default", min_length=1, description="Name of the app that is watched.")
+    sample_rate: Rate = Field(0.05, description="Share of interactions that is sampled.")
+    release: str | None = Field(None, description="Version of the app, put on every sample.")
+    environment: str | None = Field(None, description="Such as `production`, put on every sample.")
+    buffer_samples: int = Field(
+        2_000, gt=0, description="Samples kept in the app's memory; more are dropped and counted."
+    )
+    buffer_bytes: int = Field(
+        16_000_000, gt=0, description="Characters kept in the app's memory; more are dropped."
+    )
+    max_text_chars: int = Field(
+        200_000, gt=0, description="Characters kept of one sample; the rest is cut, with a flag."
+    )
+    queue_limit: int = Field(
+        50_000,
+        gt=0,
+        description="Samples that may wait in Redis; the hook drops more and counts them.",
+    )
+    # scoring
+    metrics: Names = Field(
+        ("groundedness", "relevance"), description="Metrics to score, separated by commas."
+    )
+    scorer: Literal["local", "judge"] = Field(
+        "local", description="`local` needs no key; `judge` asks the LLM named below."
+    )
+    openai_api_key: SecretStr | None = Field(None, description="Key of the judge's endpoint.")
+    openai_base_url: str | None = Field(None, description="Any OpenAI-compatible endpoint.")
+    judge_model: str = Field("gpt-4.1-mini", min_length=1, description="Model that judges.")
+    judge_timeout_s: Seconds = Field(30.0, description="Longest wait for one answer of the judge.")
+    judge_attempts: int = Field(
+        3, ge=1, le=10, description="Tries per sample before it is `failed`."
+    )
+    judge_concurrency: int = Field(
+        8, ge=1, le=200, description="Judge calls in flight per process."
+    )
+    judge_usd_per_million_input_tokens: float | None = Field(
+        None, ge=0, description="Price of the judge's input; unset: the built-in table."
+    )
+    judge_usd_per_million_output_tokens: float | None = Field(
+        None, ge=0, description="Price of the judge's output; unset: the built-in table."
+    )
+    worker_processes: int = Field(
+        2, ge=1, le=256, description="Processes of the worker that `up` and `worker` start."
+    )
+    # status
+    pass_score: Rate = Field(0.7, description="A score at or above this passes.")
+    warning_rate: Rate = Field(0.85, description="A pass rate below this is a warning.")
+    critical_rate: Rate = Field(0.70, description="A pass rate below this is critical.")
+    min_n: int = Field(30, ge=1, description="Scores needed before a status is given.")
+    status_policy: str = Field("point_min_n", description="Rule that turns a window into a status.")
+    status_window_s: int = Field(3600, gt=0, description="Window of the status that alerts use.")
+    windows_s: Annotated[tuple[int, ...], BeforeValidator(_split_commas)] = Field(
+        (300, 3600, 86_400), description="Windows that are shown, in seconds, separated by commas."
+    )
+    reference_s: int = Field(
+        7 * 86_400, gt=0, description="Length of the reference before the window, for drift."
+    )
+    bucket_s: int = Field(60, gt=0, description="Width of a bucket; windows are sums of buckets.")
+    evaluate_every_s: Seconds = Field(5.0, description="How often statuses are computed.")
+    # alerts
+    warning_for_s: float = Field(600, ge=0, description="A warning must hold this long to alert.")
+    critical_for_s: float = Field(300, ge=0, description="A critical must hold this long to alert.")
+    resolve_after_s: float = Field(900, ge=0, description="Healthy this long resolves an alert.")
+    repeat_after_s: float = Field(
+        14_400, gt=0, description="A critical alert that goes on is repeated this often."
+    )
+    slack_webhook_url: Annotated[SecretStr, AfterValidator(_an_http_url)] | None = Field(
+        None, description="Slack incoming webhook; unset: no Slack."
+    )
+    smtp_url: Annotated[SecretStr, AfterValidator(_an_smtp_url)] | None = Field(
+        None, description="`smtp://user:password@host:587`; unset: no email."
+    )
+    email_from: str = Field("groundwatch@localhost", description="Sender of alert emails.")
+    email_to: Names = Field((), description="Receivers of alert emails, separated by commas.")
+    delivery_timeout_s: Seconds = Field(20.0, description="Longest time one delivery may take.")
+    report_url: str | None = Field(None, description="Address put into alerts for people to open.")
+    # logs
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="Least serious log line that is written."
+    )
+    log_format: Literal["auto", "json", "console"] = Field(
+        "auto", description="`auto` is `console` on a terminal and `json` elsewhere."
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.critical_rate > self.warning_rate:
+            raise ValueError("critical_rate must not be above warning_rate")
+        if self.smtp_url is not None and not self.email_to:
+            raise ValueError("smtp_url needs email_to: who shall get the mail?")
+        too_narrow = [w for w in (self.status_window_s, *self.windows_s) if w < self.bucket_s]
+        if too_narrow:
+            raise ValueError(f"a window of {too_narrow[0]} s is shorter than bucket_s")
+        return self
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str] | None = None) -> Self:
+        """
+        Read the settings from environment variables.
+
+        A variable whose name ends in ``_FILE`` names a file that holds the value,
+        as containers hand over secrets.
+
+        Raises
+        ------
+        SettingsError
+            If a value is wrong or a ``GROUNDWATCH_`` variable is unknown; the
+            message has one line for each mistake.
+        """
+        environ = os.environ if environ is None else environ
+        values, mistakes = _read(environ, known=frozenset(cls.model_fields))
+        try:
+            settings = cls.model_validate(values)
+        except ValidationError as error:
+            mistakes += [_mistake(item["loc"], item["msg"]) for item in error.errors()]
+        if mistakes:
+            raise SettingsError("\n".join(mistakes))
+        return settings
+
+    @property
+    def sql_url(self) -> str:
+        """Where the store is."""
+        return self.database_url or f"sqlite:///{self.home / 'groundwatch.db'}"
+
+    @property
+    def broker_url(self) -> str:
+        """Where Redis is: the setting, else what `up` wrote down, else the usual place."""
+        return resolve_redis_url(self.redis_url, self.home)
+
+
+def resolve_redis_url(redis_url: str | None, home: Path) -> str:
+    """Find Redis: the setting, else the address `groundwatch up` left in *home*, else port 6379."""
+    if redis_url:
+        return redis_url
+    try:
+        return redis_url_file(home).read_text(encoding="utf-8").strip() or DEFAULT_REDIS_URL
+    except OSError:
+        return DEFAULT_REDIS_URL
+
+
+def redis_url_file(home: Path) -> Path:
+    """Name the file in which `groundwatch up` leaves the address of its Redis."""
+    return home / "redis.url"
+
+
+def variable(field: str) -> str:
+    """Name the environment variable of a setting."""
+    return _USUAL_NAMES.get(field, PREFIX + field.upper())
+
+
+def _read(environ: Mapping[str, str], known: frozenset[str]) -> tuple[dict[str, str], list[str]]:
+    values: dict[str, str] = {}
+    mistakes: list[str] = []
+    fields = {variable(name): name for name in known}
+    for key, raw in environ.items():
+        if raw == "" or not (key.startswith(PREFIX) or key.removesuffix(FILE_SUFFIX) in fields):
+            continue
+        if key in fields:
+            values[fields[key]] = raw
+        elif key.endswith(FILE_SUFFIX) and key.removesuffix(FILE_SUFFIX) in fields:
+            try:
+                text = Path(raw).read_text(encoding="utf-8").strip()
+            except OSError as error:
+                mistakes.append(f"{key}: cannot read {raw}: {error.strerror}")
+                continue
+            values.setdefault(fields[key.removesuffix(FILE_SUFFIX)], text)
+        else:
+            mistakes.append(f"{key}: no such setting{_did_you_mean(key, fields)}")
+    return values, mistakes
+
+
+def _did_you_mean(key: str, fields: Mapping[str, str]) -> str:
+    close = difflib.get_close_matches(key, fields, n=1, cutoff=0.7)
+    return f"; did you mean {close[0]}?" if close else "; `groundwatch config` lists them all"
+
+
+def _mistake(loc: tuple[int | str, ...], message: str) -> str:
+    message = message.removeprefix("Value error, ")
+    return f"{variable(str(loc[0]))}: {message}" if loc else message

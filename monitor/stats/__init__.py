@@ -1,0 +1,1 @@
+"""The mathematics: pure functions on numbers, each with its source."""

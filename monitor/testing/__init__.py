@@ -1,0 +1,5 @@
+"""Public doubles: valid records in a line, and real servers that play the outside world."""
+
+from monitor.testing.factories import make_evaluation, make_interaction, make_sample
+
+__all__ = ["make_evaluation", "make_interaction", "make_sample"]

