@@ -1,1 +1,17 @@
-"""Asynchronous production monitor for LLM and RAG applications."""
+"""Asynchronous production monitor for LLM and RAG applications: the app's whole API."""
+
+from monitor.hook.api import Hook
+
+__version__ = "0.1.0"
+
+# One hook for the app; it reads the environment at its first use, not here.
+_hook = Hook()
+
+init = _hook.init
+sample = _hook.sample
+watch = _hook.watch
+interaction = _hook.interaction
+flush = _hook.flush
+stats = _hook.stats
+
+__all__ = ["Hook", "__version__", "flush", "init", "interaction", "sample", "stats", "watch"]

@@ -22,6 +22,8 @@ Every error of groundwatch, in one tree.
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class GroundwatchError(Exception):
     """The base of every error raised on purpose; its text says what to do."""
@@ -62,9 +64,13 @@ class QueueUnavailableError(QueueError):
 
 
 class JudgeError(GroundwatchError):
-    """The judge gave no usable verdict."""
+    """The judge gave no usable verdict; ``context`` holds tries, status, tokens and cost."""
 
     code = "judge_error"
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*args)
+        self.context: dict[str, Any] = {}
 
 
 class JudgeUnavailableError(JudgeError):

@@ -131,6 +131,9 @@ class Settings(BaseModel):
     worker_processes: int = Field(
         2, ge=1, le=256, description="Processes of the worker that `up` and `worker` start."
     )
+    abandoned_after_s: Seconds = Field(
+        60.0, description="Silence after which a dead worker's samples are handed to another."
+    )
     # status
     pass_score: Rate = Field(0.7, description="A score at or above this passes.")
     warning_rate: Rate = Field(0.85, description="A pass rate below this is a warning.")

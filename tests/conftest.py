@@ -16,6 +16,7 @@ from monitor.errors import ServerStartError
 from monitor.settings import PREFIX
 from monitor.store.base import metadata
 from monitor.store.engine import Store
+from monitor.store.migrate import HEAD, migrate
 from workers.redis_server import RedisServer, free_port
 
 
@@ -43,11 +44,6 @@ def redis_url(redis_server: RedisServer) -> str:
     return redis_server.url
 
 
-@pytest.fixture
-def sqlite_url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path / 'store.db'}"
-
-
 @pytest.fixture(scope="session")
 def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A real PostgreSQL: the URL given, else the machine's own, else the one from the wheel."""
@@ -58,15 +54,40 @@ def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     yield from _own_postgres(tmp_path_factory.mktemp("postgres"))
 
 
-@pytest.fixture
-def postgres_url(postgres_server: str) -> str:
-    """The address of a real PostgreSQL without any table."""
+@pytest.fixture(scope="session")
+def migrated_postgres(postgres_server: str) -> str:
     store = Store(postgres_server)
-    with store.write() as connection:
-        connection.exec_driver_sql("DROP SCHEMA public CASCADE")
-        connection.exec_driver_sql("CREATE SCHEMA public")
+    migrate(store)
     store.close()
     return postgres_server
+
+
+@pytest.fixture
+def postgres_url(migrated_postgres: str) -> str:
+    """The address of a real PostgreSQL with all tables, empty."""
+    store = Store(migrated_postgres)
+    tables = ", ".join(table.name for table in metadata.sorted_tables)
+    with store.write() as connection:
+        connection.exec_driver_sql(f"TRUNCATE {tables} RESTART IDENTITY")
+        connection.exec_driver_sql("UPDATE groundwatch_schema SET version_num = %s", (HEAD,))
+    store.close()
+    return migrated_postgres
+
+
+@pytest.fixture(scope="session")
+def migrated_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("sqlite") / "migrated.db"
+    store = Store(f"sqlite:///{path}")
+    migrate(store)
+    store.close()
+    return path
+
+
+@pytest.fixture
+def sqlite_url(migrated_sqlite: Path, tmp_path: Path) -> str:
+    """The address of an SQLite store with all tables, empty."""
+    shutil.copy(migrated_sqlite, tmp_path / "store.db")
+    return f"sqlite:///{tmp_path / 'store.db'}"
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -74,7 +95,6 @@ def store(request: pytest.FixtureRequest) -> Iterator[Store]:
     """An empty store with all tables, on each of the two databases."""
     name = "sqlite_url" if request.param == "sqlite" else "postgres_url"
     store = Store(request.getfixturevalue(name))
-    metadata.create_all(store.engine)
     yield store
     store.close()
 

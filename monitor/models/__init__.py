@@ -1,5 +1,13 @@
 """The nouns that cross a boundary, in the order of the flow: frozen, checked, light to import."""
 
+from monitor.models.alerting import (
+    AlertEvent,
+    Delivery,
+    DeliveryStatus,
+    Incident,
+    Level,
+    TimelineEvent,
+)
 from monitor.models.evaluation import ErrorInfo, Evaluation, EvaluationStatus
 from monitor.models.evaluators import (
     CustomEvaluation,
@@ -23,8 +31,11 @@ from monitor.models.status import Drift, Status, Verdict
 from monitor.models.tally import StreamKey, Tally
 
 __all__ = [
+    "AlertEvent",
     "Context",
     "CustomEvaluation",
+    "Delivery",
+    "DeliveryStatus",
     "Drift",
     "ErrorInfo",
     "Evaluation",
@@ -32,8 +43,10 @@ __all__ = [
     "EvaluationConfig",
     "EvaluationStatus",
     "FactualAccuracyEvaluation",
+    "Incident",
     "Interaction",
     "LengthEvaluation",
+    "Level",
     "MultiEvaluationResult",
     "Outcome",
     "PerformanceSummary",
@@ -46,6 +59,7 @@ __all__ = [
     "Status",
     "StreamKey",
     "Tally",
+    "TimelineEvent",
     "ToolCall",
     "ToxicityEvaluation",
     "Verdict",

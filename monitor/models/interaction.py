@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    model_validator,
+)
 
 
 class Context(BaseModel):
@@ -39,6 +47,14 @@ def _passages(value: object) -> object:
     return () if value is None else value
 
 
+def _printable(value: str) -> str:
+    """Refuse control characters, which no database or terminal takes kindly."""
+    if any(ord(character) < 32 for character in value):  # noqa: PLR2004
+        raise ValueError("must not contain control characters")
+    return value
+
+
+Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_printable)]
 Passage = Annotated[Context, BeforeValidator(_passage)]
 
 
@@ -52,8 +68,8 @@ class Interaction(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    id: str = Field(min_length=1, max_length=200)
-    app: str = Field("default", min_length=1, max_length=200)
+    id: Name
+    app: Name = "default"
     query: str | None = None
     contexts: Annotated[tuple[Passage, ...], BeforeValidator(_passages)] = ()
     output: str

@@ -8,6 +8,8 @@ SAMPLES = "groundwatch:samples"
 GROUP = "groundwatch"
 #: Sorted set of hook ids by the time of their last heartbeat, in epoch milliseconds.
 HOOKS = "groundwatch:hooks"
+#: Sorted set of workers by the time, in epoch seconds, at which they were last alive.
+WORKERS = "groundwatch:workers"
 #: How many entries workers have acknowledged and deleted, ever.
 ACKNOWLEDGED = "groundwatch:acknowledged"
 #: Fields of a stream entry.
@@ -26,11 +28,6 @@ def hook(hook_id: str) -> str:
     return f"groundwatch:hook:{hook_id}"
 
 
-def slot(host: str, number: int) -> str:
+def slot(worker: str, number: int) -> str:
     """Name the key that a running drain task of one worker holds."""
-    return f"groundwatch:slot:{host}:{number}"
-
-
-def stop(host: str) -> str:
-    """Name the key that tells the drain tasks of one worker to finish."""
-    return f"groundwatch:stop:{host}"
+    return f"groundwatch:slot:{worker}:{number}"

@@ -1,0 +1,1 @@
+"""The ways to reach people: one module a vendor, one protocol for all."""

@@ -1,0 +1,55 @@
+"""What a channel is: a name, places to send to, and one honest attempt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from alerts.message import Message
+
+
+@dataclass(frozen=True, slots=True)
+class Recipient:
+    """One place that a channel can send to; ``address`` is empty when there is only one."""
+
+    channel: str
+    address: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """The other side took the message; not ``confirmed`` when it cannot say that it arrived."""
+
+    answer: str
+    confirmed: bool = True
+
+
+class Channel(Protocol):
+    """One way to reach people."""
+
+    @property
+    def name(self) -> str:
+        """The name in settings, outbox and reports."""
+        ...
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """The places this channel sends to; ``("",)`` when there is only one."""
+        ...
+
+    @property
+    def timeout_s(self) -> float:
+        """The time after which one exchange with the other side is given up."""
+        ...
+
+    def send(self, message: Message, delivery_id: str, attempt: int) -> Receipt:
+        """
+        Try once to deliver; never retries and never sleeps.
+
+        Raises
+        ------
+        DeliveryError
+            If the message was not taken, or may not have been; its text holds a code
+            and no address, password or URL.
+        """
+        ...

@@ -1,0 +1,158 @@
+"""Email over SMTP: one honest attempt for one recipient, encrypted unless told otherwise."""
+
+from __future__ import annotations
+
+import contextlib
+import smtplib
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from email.utils import parseaddr
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from pydantic import SecretStr
+
+from alerts.channels.base import Receipt
+from alerts.channels.email_message import compose, domain_of
+from alerts.message import Message
+from monitor.errors import DeliveryError
+
+_PORTS = {"smtp": 587, "smtps": 465, "smtp+plain": 25}
+_TAKEN = range(200, 300)
+_REFUSED_FOR_GOOD = range(500, 600)
+
+
+class EmailChannel:
+    """
+    Sends mail through one SMTP server.
+
+    ``smtp://`` insists on STARTTLS, ``smtps://`` speaks TLS from the start, and only
+    ``smtp+plain://`` goes unencrypted.
+    """
+
+    name = "email"
+
+    def __init__(
+        self,
+        smtp_url: SecretStr,
+        *,
+        sender: str,
+        recipients: tuple[str, ...],
+        timeout_s: float = 20.0,
+    ) -> None:
+        self.addresses = recipients
+        self._url = smtp_url
+        self._sender = sender
+        self.timeout_s = timeout_s
+
+    def send(self, message: Message, delivery_id: str, attempt: int) -> Receipt:
+        """Send once to ``message.recipient``."""
+        del attempt
+        body = compose(message, delivery_id, sender=self._sender).as_bytes()
+        # Only once the body is on its way can a lost connection mean that the mail arrived.
+        attempt_at = _Stage()
+        error: DeliveryError
+        try:
+            with self._session() as smtp:
+                self._hand_over(smtp, message.recipient, body, attempt_at)
+                return Receipt(answer=f"accepted for {message.recipient}")
+        except smtplib.SMTPResponseException as problem:
+            error = _refusal(problem.smtp_code, attempt_at.name)
+        except (smtplib.SMTPException, OSError) as problem:
+            error = _failure(problem, attempt_at)
+        # Outside of `except`: what was caught may hold what was said, password and all.
+        raise error
+
+    def _hand_over(self, smtp: smtplib.SMTP, recipient: str, body: bytes, stage: _Stage) -> None:
+        self._greet(smtp, stage)
+        stage.name = "sender"
+        _expect(smtp.mail(parseaddr(self._sender)[1]))
+        stage.name = "recipient"
+        _expect(smtp.rcpt(parseaddr(recipient)[1]))
+        stage.name = "data"
+        _expect(smtp.data(body))
+
+    def _greet(self, smtp: smtplib.SMTP, stage: _Stage) -> None:
+        url = self._parts()
+        smtp.ehlo_or_helo_if_needed()
+        if url.scheme == "smtp":
+            stage.name = "starttls"
+            # Raises where STARTTLS is not offered: never go on without.
+            smtp.starttls(context=ssl.create_default_context())
+        if url.username:
+            stage.name = "login"
+            smtp.login(unquote(url.username), unquote(url.password or ""))
+
+    @contextmanager
+    def _session(self) -> Iterator[smtplib.SMTP]:
+        """Connect; hang up at the end, or when the time for the whole attempt is over."""
+        url = self._parts()
+        # Named, or smtplib would ask the name server who we are, which can take long.
+        name = domain_of(self._sender)
+        if url.scheme == "smtps":
+            context = ssl.create_default_context()
+            smtp: smtplib.SMTP = smtplib.SMTP_SSL(
+                local_hostname=name, timeout=self.timeout_s, context=context
+            )
+        else:
+            smtp = smtplib.SMTP(local_hostname=name, timeout=self.timeout_s)
+        watchdog = threading.Timer(self.timeout_s, _hang_up, [smtp])
+        watchdog.start()
+        try:
+            host = url.hostname or ""
+            # STARTTLS and TLS check the certificate against this name.
+            smtp._host = host  # type: ignore[attr-defined]  # noqa: SLF001 - set only by the constructor that connects
+            smtp.connect(host, url.port or _PORTS[url.scheme])
+            yield smtp
+            with contextlib.suppress(smtplib.SMTPException, OSError):
+                smtp.quit()
+        finally:
+            watchdog.cancel()
+            smtp.close()
+
+    def _parts(self) -> SplitResult:
+        return urlsplit(self._url.get_secret_value())
+
+
+class _Stage:
+    """How far an attempt has come."""
+
+    name = "connect"
+
+
+def _hang_up(smtp: smtplib.SMTP) -> None:
+    connection = getattr(smtp, "sock", None)
+    if connection is not None:
+        with contextlib.suppress(OSError):
+            connection.shutdown(socket.SHUT_RDWR)
+
+
+def _expect(reply: tuple[int, bytes]) -> None:
+    code, text = reply
+    if code not in _TAKEN:
+        raise smtplib.SMTPResponseException(code, text)
+
+
+def _refusal(code: int, stage: str) -> DeliveryError:
+    final = code in _REFUSED_FOR_GOOD
+    return DeliveryError(
+        f"email refused at {stage}: {code}", code=f"smtp_{code}_{stage}", transient=not final
+    )
+
+
+def _failure(problem: Exception, stage: _Stage) -> DeliveryError:
+    kind = type(problem).__name__
+    if stage.name == "starttls" and isinstance(problem, smtplib.SMTPNotSupportedError):
+        return DeliveryError(
+            "email: the server offers no STARTTLS; use smtps:// or, for a relay on this"
+            " machine, smtp+plain:// in GROUNDWATCH_SMTP_URL",
+            code="starttls_missing",
+            transient=False,
+        )
+    return DeliveryError(
+        f"email: {kind} at {stage.name}",
+        code=f"{kind}_{stage.name}",
+        ambiguous=stage.name == "data",
+    )

@@ -1,0 +1,79 @@
+"""What the state machine of alerts is fed with: keys, evidence, observations, timers; pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import NamedTuple, Self
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict
+
+from monitor.models.status import Status, Verdict
+
+
+class AlertKey(NamedTuple):
+    """What an alert is about."""
+
+    app: str
+    metric: str
+    segment: str
+    window_s: int
+
+
+class Evidence(StrEnum):
+    """What an evaluation says, as far as alerts care."""
+
+    HEALTHY = "healthy"
+    WARNING = "warning"
+    CRITICAL = "critical"
+    UNCERTAIN = "uncertain"  #: too little data, or the monitor does not see
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timers:
+    """
+    How long something must hold, in seconds; 0 means at once.
+
+    Unless its timer is 0, a conclusion also needs ``min_new_evaluations`` evaluations
+    that saw new samples: reading the same window again proves nothing. A silence of
+    more than ``max_gap_s`` between two evaluations starts all of them again.
+    """
+
+    warning_for_s: float
+    critical_for_s: float
+    resolve_after_s: float
+    repeat_after_s: float
+    min_new_evaluations: int = 2
+    max_gap_s: float = 300.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """One evaluation of a key; ``stream`` changes with the evaluator's version."""
+
+    evidence: Evidence
+    at: datetime
+    n_total: int
+    stream: str = ""
+
+    @classmethod
+    def of(cls, verdict: Verdict) -> Self:
+        """Read a verdict on data as evidence for an alert."""
+        known = {Status.HEALTHY, Status.WARNING, Status.CRITICAL}
+        evidence = Evidence(verdict.status.value if verdict.status in known else "uncertain")
+        return cls(
+            evidence=evidence,
+            at=verdict.evaluated_at,
+            n_total=verdict.n_total,
+            stream=verdict.evaluator_version,
+        )
+
+
+class Run(BaseModel):
+    """For how long the evidence has been of one sort; uncertain evidence does not end a run."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    since: AwareDatetime
+    informed: int  #: evaluations in the run that saw new samples

@@ -1,0 +1,120 @@
+"""A frozen snapshot, made into a message that a tired person understands."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cache
+from pathlib import Path
+from typing import Literal
+from urllib.parse import quote, urlsplit
+
+from jinja2 import FileSystemLoader, StrictUndefined
+from jinja2.sandbox import SandboxedEnvironment
+
+from alerts.escaping import plain, shorten
+from alerts.snapshot import Snapshot
+from alerts.wording import Fact, clock_time, facts, headline, state_word, subject_of
+from monitor.models.alerting import AlertEvent
+
+_TEMPLATES = Path(__file__).parent / "templates"
+_SUBJECT_CHARS = 200
+_COLOURS = {"RESOLVED": "#1a7f37", "WARNING": "#9a6700", "CRITICAL": "#b42318"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """What a channel sends; all texts are single lines without control characters."""
+
+    word: str  #: the state: CRITICAL, WARNING, RESOLVED ...
+    title: str  #: app and metric
+    headline: str
+    facts: tuple[Fact, ...]
+    samples: tuple[str, ...]
+    advice: str  #: the words in front of the command
+    command: str  #: what to type
+    link: str | None  #: what to open
+    footer: str
+    app: str
+    incident_id: str
+    first: bool  #: nothing was sent about this incident before
+    at: datetime
+    recipient: str
+    text: str = ""
+    html: str = ""
+
+    @property
+    def subject(self) -> str:
+        """All of it in one line."""
+        return shorten(f"[{self.word}] {self.title}: {self.headline}", _SUBJECT_CHARS)
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The plain text, line by line."""
+        return tuple(self.text.splitlines())
+
+
+def render(
+    snapshot: Snapshot,
+    tells: Iterable[AlertEvent],
+    *,
+    recipient: str = "",
+    may_repeat: bool = False,
+) -> Message:
+    """Write the message that tells the news *tells*, from the evidence in *snapshot*."""
+    news = frozenset(tells)
+    over = AlertEvent.RESOLVED in news
+    word = state_word(snapshot, news)
+    message = Message(
+        word=f"TEST {word}" if snapshot.test else word,
+        title=subject_of(snapshot),
+        headline=headline(snapshot, news),
+        facts=facts(snapshot, news),
+        samples=() if over else tuple(plain(text, 300) for text in snapshot.samples),
+        advice="To look back" if over else "What to do",
+        command=f"groundwatch report --app {shlex.quote(plain(snapshot.key.app, 200))}",
+        link=_link(snapshot.report_url),
+        footer=_footer(snapshot, may_repeat=may_repeat),
+        app=snapshot.key.app,
+        incident_id=snapshot.incident_id,
+        first=AlertEvent.FIRED in news,
+        at=snapshot.at,
+        recipient=recipient,
+    )
+    return replace(message, text=_fill("txt", message), html=_fill("html", message))
+
+
+def _fill(kind: Literal["txt", "html"], message: Message) -> str:
+    template = _environment(escape=kind == "html").get_template(f"alert.{kind}.j2")
+    colour = _COLOURS[message.word.rpartition(" ")[2]]
+    return template.render(message=message, colour=colour)
+
+
+@cache
+def _environment(*, escape: bool) -> SandboxedEnvironment:
+    return SandboxedEnvironment(
+        loader=FileSystemLoader(_TEMPLATES),
+        # Never by the name of the file: `select_autoescape` leaves `.html.j2` alone.
+        autoescape=escape,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+
+
+def _footer(snapshot: Snapshot, *, may_repeat: bool) -> str:
+    footer = (
+        f"incident {snapshot.incident_id}, event {snapshot.sequence},"
+        f" decided {clock_time(snapshot.at)}"
+    )
+    return f"{footer} (may repeat an earlier message)" if may_repeat else footer
+
+
+def _link(url: str | None) -> str | None:
+    """Let only web addresses through."""
+    if url is None or urlsplit(url).scheme not in {"http", "https"}:
+        return None
+    return quote(plain(url, 1000), safe=":/?#[]@!$&'()*+,;=%~")

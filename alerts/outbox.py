@@ -1,0 +1,203 @@
+"""The outbox: claim the head of a lane under a lease, and finish it under the same token."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection, Row, Select, and_, case, exists, or_, select, update
+
+from alerts.channel_health import note_failure, note_success, paused
+from alerts.snapshot import Snapshot
+from monitor.errors import DeliveryError
+from monitor.models.alerting import AlertEvent, DeliveryStatus, Level
+from monitor.store.alert_tables import outbox
+from monitor.store.engine import Store
+
+#: After this a message is old news: it is given up, with the reason of its last failure.
+GIVE_UP_AFTER = timedelta(hours=24)
+#: An item whose dispatchers keep dying is given up after as many attempts and the time above.
+_MOST_CRASHES = 5
+_WAITING = outbox.c.status == DeliveryStatus.WAITING
+_DELIVERED = (DeliveryStatus.SENT, DeliveryStatus.ACCEPTED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claimed:
+    """One message that this process alone may send until ``lease_until``."""
+
+    delivery_id: str
+    token: int
+    attempt: int
+    channel: str
+    recipient: str
+    tells: frozenset[AlertEvent]  #: the news in it; several when messages were merged
+    snapshot: Snapshot
+    possible_duplicate: bool
+    created_at: datetime
+    lease_until: datetime
+
+
+def claim(
+    store: Store,
+    now: datetime,
+    lease_s: float,
+    limit: int,
+    channels: Collection[str] | None = None,
+) -> list[Claimed]:
+    """
+    Take up to *limit* due messages, critical ones first, at most one a lane.
+
+    A lane is one incident, channel and recipient; only its oldest waiting message can
+    be taken, so nothing overtakes. What waits behind it is merged: the newest message
+    is sent in place of all, under its own id, so that an id always has one content.
+    """
+    with store.write() as connection:
+        heads = connection.execute(_due(now, limit, channels)).all()
+        return [_take(connection, head, now, lease_s) for head in heads]
+
+
+def finish_sent(store: Store, claimed: Claimed, now: datetime, *, confirmed: bool = True) -> bool:
+    """Note that the message was taken; False if another process holds it by now."""
+    status = DeliveryStatus.SENT if confirmed else DeliveryStatus.ACCEPTED
+    with store.write() as connection:
+        note_success(connection, claimed.channel, now)
+        changes = {"status": status, "finished_at": now, "error_code": None}
+        return _finish(connection, claimed, changes)
+
+
+def finish_failed(
+    store: Store, claimed: Claimed, now: datetime, error: DeliveryError, delay_s: float
+) -> DeliveryStatus | None:
+    """
+    Note a failed attempt: to be tried after *delay_s*, or dead when that cannot help.
+
+    Returns the status, or None if another process holds the message by now. An error
+    with ``retry_after_s`` pauses the whole channel for that long.
+    """
+    pause_s = error.retry_after_s
+    due_at = now + timedelta(seconds=max(delay_s, pause_s or 0.0))
+    code = error.code
+    dead = not error.transient
+    if not dead and now - claimed.created_at >= GIVE_UP_AFTER:
+        dead, code = True, f"gave_up_after_24h:{code}"
+    changes = _dead(code, now) if dead else {"due_at": due_at, "error_code": code}
+    if error.ambiguous:
+        changes["possible_duplicate"] = True
+    with store.write() as connection:
+        paused_until = None if pause_s is None else now + timedelta(seconds=pause_s)
+        note_failure(connection, claimed.channel, now, error.code, paused_until)
+        if not _finish(connection, claimed, changes):
+            return None
+    return DeliveryStatus.DEAD if dead else DeliveryStatus.WAITING
+
+
+def bury(store: Store, now: datetime, channels: Collection[str]) -> int:
+    """
+    Give up what nobody can send, once it is old; say how many that were.
+
+    That is: what waits for a channel that is not in the settings any more, and what
+    was never finished because its dispatchers died.
+    """
+    orphan = outbox.c.channel.not_in(channels)
+    crashing = and_(outbox.c.lease_until.is_not(None), outbox.c.attempts >= _MOST_CRASHES)
+    old = and_(_WAITING, _free(now), outbox.c.created_at <= now - GIVE_UP_AFTER)
+    code = case((orphan, "channel_not_configured"), else_="dispatcher_died")
+    with store.write() as connection:
+        result = connection.execute(
+            update(outbox).where(old, or_(orphan, crashing)).values(**_dead(code, now))
+        )
+        return result.rowcount
+
+
+def _dead(code: Any, now: datetime) -> dict[str, Any]:
+    return {"status": DeliveryStatus.DEAD, "finished_at": now, "error_code": code}
+
+
+def _free(now: datetime) -> Any:
+    return or_(outbox.c.lease_until.is_(None), outbox.c.lease_until <= now)
+
+
+def _due(now: datetime, limit: int, channels: Collection[str] | None) -> Select[Any]:
+    older = outbox.alias("older")
+    overtakes = exists().where(
+        older.c.incident_id == outbox.c.incident_id,
+        older.c.channel == outbox.c.channel,
+        older.c.recipient == outbox.c.recipient,
+        older.c.sequence < outbox.c.sequence,
+        older.c.status == DeliveryStatus.WAITING,
+    )
+    query = (
+        select(outbox)
+        .where(_WAITING, outbox.c.due_at <= now, _free(now), ~overtakes)
+        .where(outbox.c.channel.not_in(paused(now)))
+        .order_by((outbox.c.level == Level.CRITICAL).desc(), outbox.c.due_at, outbox.c.sequence)
+        .limit(limit)
+        .with_for_update(skip_locked=True)
+    )
+    return query if channels is None else query.where(outbox.c.channel.in_(channels))
+
+
+def _take(connection: Connection, head: Row[Any], now: datetime, lease_s: float) -> Claimed:
+    lane = and_(
+        outbox.c.incident_id == head.incident_id,
+        outbox.c.channel == head.channel,
+        outbox.c.recipient == head.recipient,
+    )
+    waiting = connection.execute(
+        select(outbox).where(lane, _WAITING).order_by(outbox.c.sequence)
+    ).all()
+    newest = waiting[-1]
+    _merge(connection, waiting[:-1], newest.delivery_id, now)
+    announced = connection.execute(select(exists().where(lane, outbox.c.status.in_(_DELIVERED))))
+    tells = _tells(waiting, announced=bool(announced.scalar()))
+    values = {
+        "token": newest.token + 1,
+        "attempts": max(row.attempts for row in waiting) + 1,
+        "lease_until": now + timedelta(seconds=lease_s),
+        "tells": "+".join(sorted(tells)),
+        # A lease that ran out means that its holder died, perhaps after it had sent.
+        "possible_duplicate": newest.possible_duplicate or newest.lease_until is not None,
+    }
+    connection.execute(
+        update(outbox).where(outbox.c.delivery_id == newest.delivery_id).values(**values)
+    )
+    return Claimed(
+        delivery_id=newest.delivery_id,
+        token=values["token"],
+        attempt=values["attempts"],
+        channel=newest.channel,
+        recipient=newest.recipient,
+        tells=tells,
+        snapshot=Snapshot.model_validate(newest.snapshot),
+        possible_duplicate=values["possible_duplicate"],
+        created_at=newest.created_at,
+        lease_until=values["lease_until"],
+    )
+
+
+def _merge(connection: Connection, older: Sequence[Row[Any]], into: str, now: datetime) -> None:
+    ids = [row.delivery_id for row in older]
+    if ids:
+        merged = {"status": DeliveryStatus.MERGED, "finished_at": now, "merged_into": into}
+        connection.execute(
+            update(outbox).where(outbox.c.delivery_id.in_(ids)).values(**merged, lease_until=None)
+        )
+
+
+def _tells(waiting: Sequence[Row[Any]], *, announced: bool) -> frozenset[AlertEvent]:
+    """Collect the news; an incident that this recipient never heard of is always told as fired."""
+    news = {AlertEvent(event) for row in waiting for event in row.tells.split("+")}
+    return frozenset(news if announced else news | {AlertEvent.FIRED})
+
+
+def _finish(connection: Connection, claimed: Claimed, changes: dict[str, Any]) -> bool:
+    mine = and_(
+        outbox.c.delivery_id == claimed.delivery_id,
+        outbox.c.token == claimed.token,
+        _WAITING,
+    )
+    result = connection.execute(update(outbox).where(mine).values(**changes, lease_until=None))
+    return result.rowcount == 1

@@ -1,0 +1,42 @@
+"""The rules that alerts follow, from the settings: timers, and the lines a pass rate may cross."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from alerts.evidence import Timers
+from monitor.models.alerting import Level
+from monitor.settings import Settings
+
+#: Fewer than this many missed evaluations are no gap.
+_GAP_EVALUATIONS = 3
+_LEAST_GAP_S = 300.0
+
+
+class Lines(BaseModel):
+    """Pass rates, in [0, 1], below which a level begins; shown in messages."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    warning_rate: float = Field(ge=0, le=1)
+    critical_rate: float = Field(ge=0, le=1)
+
+    def of(self, level: Level) -> float:
+        """Give the line of one level."""
+        return self.critical_rate if level is Level.CRITICAL else self.warning_rate
+
+
+def timers_from(settings: Settings) -> Timers:
+    """Read the timers of the state machine from the settings."""
+    return Timers(
+        warning_for_s=settings.warning_for_s,
+        critical_for_s=settings.critical_for_s,
+        resolve_after_s=settings.resolve_after_s,
+        repeat_after_s=settings.repeat_after_s,
+        max_gap_s=max(_LEAST_GAP_S, _GAP_EVALUATIONS * settings.evaluate_every_s),
+    )
+
+
+def lines_from(settings: Settings) -> Lines:
+    """Read the lines between healthy, warning and critical from the settings."""
+    return Lines(warning_rate=settings.warning_rate, critical_rate=settings.critical_rate)

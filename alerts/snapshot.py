@@ -1,0 +1,57 @@
+"""The evidence of one event, frozen when it was decided: all that a message is made from."""
+
+from __future__ import annotations
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict
+
+from alerts.evidence import AlertKey, Evidence
+from alerts.rules import Lines
+from monitor.models.alerting import AlertEvent, Level, TimelineEvent
+from monitor.models.status import Verdict
+
+
+class Snapshot(BaseModel):
+    """What was known when an event was decided; holds no secret and no address of a channel."""
+
+    # A newer release may add fields; an older dispatcher still has to deliver.
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    incident_id: str
+    sequence: int
+    event: AlertEvent
+    reason: str
+    level: Level
+    peak: Level
+    previous_level: Level | None
+    status_before: Evidence | None  #: before the breach; None when nothing was known
+    since: AwareDatetime  #: when the breach began
+    opened_at: AwareDatetime  #: when it fired
+    at: AwareDatetime
+    verdict: Verdict
+    lines: Lines | None = None
+    samples: tuple[str, ...] = ()
+    report_url: str | None = None
+    test: bool = False
+
+    @property
+    def key(self) -> AlertKey:
+        """What the alert is about."""
+        verdict = self.verdict
+        return AlertKey(verdict.app, verdict.metric, verdict.segment, verdict.window_s)
+
+    def timeline_event(self) -> TimelineEvent:
+        """Give the line of the timeline that this is the evidence of."""
+        return TimelineEvent(
+            **self.key._asdict(),
+            incident_id=self.incident_id,
+            sequence=self.sequence,
+            event=self.event,
+            level=self.level,
+            previous_level=self.previous_level,
+            reason=self.reason,
+            at=self.at,
+            pass_rate=self.verdict.pass_rate,
+            low=self.verdict.low,
+            high=self.verdict.high,
+            n=self.verdict.n,
+        )

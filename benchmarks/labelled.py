@@ -1,0 +1,78 @@
+"""Read labelled records, split them by document, and measure a ranking of them."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.stats import rankdata
+
+Row = dict[str, Any]
+GROUNDEDNESS, RELEVANCE = "groundedness_dev.jsonl.gz", "relevance_dev.jsonl.gz"
+FOLDS = 5
+
+
+def read_rows(folder: Path, name: str) -> list[Row]:
+    """Read the records of one file, or leave with a line that says what is missing."""
+    path = folder / name
+    if not path.exists():
+        sys.exit(f"{path} is not there: give the folder that holds {name}")
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def document(row: Row) -> str:
+    """Name the document of a record; records without one go by their query."""
+    return str(row.get("doc") or row["query"])
+
+
+def fold(row: Row) -> int:
+    """Give all records of a document the same fold."""
+    return int(hashlib.sha256(document(row).encode()).hexdigest(), 16) % FOLDS
+
+
+def contexts(row: Row) -> list[str]:
+    """List the passages of a record as texts."""
+    return [c if isinstance(c, str) else str(c["text"]) for c in row["contexts"]]
+
+
+def auroc(labels: Sequence[int], scores: Sequence[float]) -> float:
+    """Area under the ROC curve of *scores* for label 1; NaN when one class is missing."""
+    truth = np.asarray(labels)
+    positive = int(truth.sum())
+    negative = len(truth) - positive
+    if not positive or not negative:
+        return float("nan")
+    ranks = rankdata(scores)[truth == 1].sum()
+    return float((ranks - positive * (positive + 1) / 2) / (positive * negative))
+
+
+def auroc_interval(
+    rows: Sequence[Row], labels: Sequence[int], scores: Sequence[float], draws: int = 300
+) -> tuple[float, float]:
+    """95 % interval of the AUROC by drawing documents again."""
+    random = np.random.default_rng(7)
+    groups: dict[str, list[int]] = {}
+    for index, row in enumerate(rows):
+        groups.setdefault(document(row), []).append(index)
+    members = list(groups.values())
+    values = []
+    for _ in range(draws):
+        drawn = [i for g in random.integers(0, len(members), len(members)) for i in members[g]]
+        values.append(auroc([labels[i] for i in drawn], [scores[i] for i in drawn]))
+    low, high = np.nanquantile(values, [0.025, 0.975])
+    return float(low), float(high)
+
+
+def by_source(rows: Iterable[Row]) -> dict[str, list[int]]:
+    """Group the positions of records by their source."""
+    groups: dict[str, list[int]] = {}
+    for index, row in enumerate(rows):
+        groups.setdefault(row["source"], []).append(index)
+    return dict(sorted(groups.items()))

@@ -1,0 +1,5 @@
+"""``python -m monitor`` is ``groundwatch``."""
+
+from monitor.cli import main
+
+main()

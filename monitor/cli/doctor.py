@@ -1,0 +1,134 @@
+"""``groundwatch doctor``: is everything where it should be, and does it work?"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+import typer
+from rich.text import Text
+
+from monitor.cli.console import out
+from monitor.errors import GroundwatchError
+from monitor.queue.consumer import backlog, connect, live_workers, masked, translated
+from monitor.report.words import duration
+from monitor.settings import Settings
+from monitor.store.engine import Store
+from monitor.store.hooks import last_heartbeat
+from monitor.store.lease import current_owner
+from monitor.store.migrate import check_schema
+from workers.context import Context
+
+
+class Finding(NamedTuple):
+    """One thing that was looked at; ``advice`` says what to do when it is not well."""
+
+    what: str
+    ok: bool
+    found: str
+    advice: str = ""
+
+
+def doctor() -> None:
+    """Check names, settings, Redis, store, workers, scheduler and hooks; say what to do."""
+    settings = Settings.from_env()
+    findings = [finding for check in _CHECKS for finding in _guarded(check, settings)]
+    for item in findings:
+        mark = Text("✓ ", style="green") if item.ok else Text("✗ ", style="bold red")
+        out.print(mark + Text(f"{item.what}: {item.found}"))
+        if not item.ok and item.advice:
+            out.print(Text(f"  {item.advice}", style="yellow"))
+    raise typer.Exit(0 if all(item.ok for item in findings) else 1)
+
+
+def _guarded(
+    check: Callable[[Settings], Iterator[Finding]], settings: Settings
+) -> Iterator[Finding]:
+    try:
+        yield from check(settings)
+    except GroundwatchError as error:
+        yield Finding(check.__name__.strip("_"), ok=False, found=str(error))
+
+
+def _packages(_: Settings) -> Iterator[Finding]:
+    """Tell where the three generic names come from: another module may hide ours."""
+    for name in ("monitor", "workers", "alerts"):
+        spec = find_spec(name)
+        origin = spec.origin if spec and spec.origin else "nowhere"
+        advice = "a module of this name in your app hides ours"
+        yield Finding(
+            f"package {name}", ok=origin.endswith("__init__.py"), found=origin, advice=advice
+        )
+
+
+def _setup(settings: Settings) -> Iterator[Finding]:
+    context = Context(settings)
+    scorer = f"{settings.scorer}, {', '.join(settings.metrics)}"
+    yield Finding("scorer", ok=context.scorer is not None, found=scorer)
+    channels = ", ".join(context.channels)
+    yield Finding(
+        "alert channels",
+        ok=bool(channels),
+        found=channels or "none",
+        advice="set GROUNDWATCH_SLACK_WEBHOOK_URL, or GROUNDWATCH_SMTP_URL and _EMAIL_TO",
+    )
+    context.close()
+
+
+def _redis(settings: Settings) -> Iterator[Finding]:
+    client: Any = connect(settings.broker_url)
+    with translated():
+        info = client.info()
+        policy = info.get("maxmemory_policy", "unknown")
+    version = f"{masked(settings.broker_url)}, version {info.get('redis_version')}"
+    yield Finding("Redis", ok=True, found=version)
+    yield Finding(
+        "Redis keeps data over a restart",
+        ok=bool(info.get("aof_enabled")),
+        found="append-only file on" if info.get("aof_enabled") else "append-only file off",
+        advice="set appendonly yes, or samples that wait are lost with the server",
+    )
+    yield Finding(
+        "Redis never evicts",
+        ok=policy == "noeviction",
+        found=f"maxmemory-policy {policy}",
+        advice="set maxmemory-policy noeviction; another policy deletes samples unseen",
+    )
+    now_s = time.time()
+    waiting = backlog(client, now_s=now_s)
+    age = f", the oldest for {duration(waiting.oldest_age_s)}" if waiting.oldest_age_s else ""
+    yield Finding(
+        "queue",
+        ok=waiting.lost == 0,
+        found=f"{waiting.waiting:,} waiting{age}; {waiting.lost:,} lost to the size limit",
+        advice="add workers, or lower GROUNDWATCH_SAMPLE_RATE",
+    )
+    workers = live_workers(client, now_s=now_s)
+    advice = "start one: groundwatch up, or groundwatch worker"
+    found = ", ".join(workers) or "none alive"
+    yield Finding("workers", ok=bool(workers), found=found, advice=advice)
+
+
+def _store(settings: Settings) -> Iterator[Finding]:
+    store = Store(settings.sql_url)
+    check_schema(store)
+    where = store.engine.url.render_as_string(hide_password=True)
+    yield Finding("store", ok=True, found=where)
+    with store.read() as connection:
+        owner = current_owner(connection, "scheduler")
+        heartbeat = last_heartbeat(connection)
+    store.close()
+    advice = "start one: groundwatch up, or groundwatch scheduler"
+    yield Finding("scheduler", ok=owner is not None, found=owner or "none alive", advice=advice)
+    if heartbeat is None:
+        found = "none was ever heard of"
+    else:
+        found = f"last heard of {duration((datetime.now(UTC) - heartbeat).total_seconds())} ago"
+    advice = "call monitor.sample(...) in your app, with the same GROUNDWATCH_REDIS_URL"
+    yield Finding("hooks", ok=heartbeat is not None, found=found, advice=advice)
+
+
+_CHECKS = (_packages, _setup, _redis, _store)

@@ -1,0 +1,108 @@
+"""Read records from a JSONL file, plain or gzipped; a bad line is told, counted and passed over."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from pydantic import ValidationError
+
+from monitor.errors import RecordError
+from monitor.models import Interaction
+
+_SHOWN_MISTAKES = 5
+
+
+class Record(NamedTuple):
+    """One good line; ``size_bytes`` is its length in the file, compressed or not."""
+
+    line: int
+    interaction: Interaction
+    size_chars: int
+
+
+@dataclass(slots=True)
+class RecordFile:
+    """
+    The records of a file, read one at a time.
+
+    ``unreadable`` counts the lines that are no records by what is wrong with them;
+    ``tell`` gets one sentence for each of the first of them.
+    """
+
+    path: Path
+    tell: Callable[[str], None]
+    unreadable: Counter[str] = field(default_factory=Counter)
+
+    def __iter__(self) -> Iterator[Record]:
+        for number, line in self._lines():
+            record = self._read(number, line)
+            if record is not None:
+                yield record
+
+    def count_lines(self) -> int:
+        """Count the lines that are not blank, for the progress bar."""
+        return sum(1 for _ in self._lines())
+
+    def _lines(self) -> Iterator[tuple[int, bytes]]:
+        with self._open() as lines:
+            try:
+                for number, line in enumerate(lines, start=1):
+                    if line.strip():
+                        yield number, line
+            except (OSError, EOFError, zlib.error) as error:
+                raise RecordError(f"{self.path}: damaged: {error}") from None
+
+    def _open(self) -> BinaryIO | gzip.GzipFile:
+        """
+        Open the file, unpacking it when it is gzipped, whatever its name.
+
+        Raises
+        ------
+        RecordError
+            If it cannot be opened.
+        """
+        try:
+            with self.path.open("rb") as raw:
+                packed = raw.read(2) == b"\x1f\x8b"
+            return gzip.open(self.path, "rb") if packed else self.path.open("rb")
+        except OSError as error:
+            raise RecordError(f"{self.path}: {error.strerror or error}") from None
+
+    def _read(self, number: int, line: bytes) -> Record | None:
+        try:
+            value = json.loads(line)
+            if not isinstance(value, dict):
+                self._pass_over(number, "not_an_object", "a record is a JSON object")
+                return None
+            return Record(number, Interaction.model_validate(value), len(line))
+        except ValidationError as error:
+            code, what = _first_mistake(error)
+            self._pass_over(number, code, what)
+        except (ValueError, RecursionError) as error:
+            what = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+            self._pass_over(number, "not_json", f"no JSON: {what}")
+        return None
+
+    def _pass_over(self, number: int, code: str, what: str) -> None:
+        self.unreadable[code] += 1
+        total = self.unreadable.total()
+        if total <= _SHOWN_MISTAKES:
+            self.tell(f"line {number}: {what}; passed over")
+        elif total == _SHOWN_MISTAKES + 1:
+            self.tell("further bad lines are counted, not shown")
+
+
+def _first_mistake(error: ValidationError) -> tuple[str, str]:
+    """Put the first thing that is wrong into a code and a sentence."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    where = ".".join(str(part) for part in first["loc"]) or "record"
+    if first["type"] == "missing":
+        return "missing_field", f"field {where!r} is missing"
+    return "wrong_type", f"field {where!r}: {first['msg']}"

@@ -1,0 +1,186 @@
+"""``groundwatch replay``: send the records of a file through the real hook, every one sampled."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import redis
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from monitor.cli.console import err, out
+from monitor.cli.records import Record, RecordFile
+from monitor.errors import QueueUnavailableError
+from monitor.hook import Hook
+from monitor.queue.consumer import backlog, connect, live_workers, translated
+from monitor.report.words import reasons
+from monitor.settings import Settings
+from monitor.store.engine import Store
+from monitor.store.ledger import Booking, Kind, read_totals
+from monitor.store.migrate import check_schema
+
+_ENDED = (Kind.SCORED, Kind.FAILED, Kind.SKIPPED)
+_LOOK_EVERY = 500
+_PAUSE_S = 0.05
+_GIVE_UP_AFTER_S = 120.0
+
+
+def replay(
+    file: Annotated[Path, typer.Argument(help="JSONL, plain or gzipped.", exists=True)],
+    app: Annotated[str, typer.Option(help="Name under which the records are watched.")],
+    rate: Annotated[
+        float | None, typer.Option(min=0.001, help="Records a second; unset: as fast as they go.")
+    ] = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until all are scored.")] = False,
+) -> None:
+    """Send real records through the real hook and, on request, wait for their scores."""
+    settings = Settings.from_env()
+    client = connect(settings.broker_url)
+    with translated():
+        client.ping()
+    waiter = _Waiter(settings, client, app) if wait else None
+    records = RecordFile(file, tell=lambda text: err.print(f"[yellow]{file.name} {text}[/]"))
+    hook = Hook(app=app, sample_rate=1.0, redis_url=settings.broker_url)
+    with _progress() as progress:
+        sender = _Sender(hook, client, settings, rate)
+        task = progress.add_task("sent", total=records.count_lines())
+        for record in records:
+            sender.send(record)
+            progress.update(task, completed=sender.count)
+        progress.update(task, total=sender.count)
+        sender.finish()
+        sent = int(hook.stats()["sent"])
+        if waiter is not None:
+            scored = progress.add_task("scored", total=sent)
+            waiter.wait(sent, lambda done: progress.update(scored, completed=done))
+    out.print(_summary(hook.stats(), records.unreadable, sender, waiter))
+    hook.close()
+    if records.unreadable or hook.stats()["dropped"]:
+        raise typer.Exit(1)
+
+
+@dataclass(slots=True)
+class _Sender:
+    """Hands records to the hook, at a rate, and no faster than the queue takes them."""
+
+    hook: Hook
+    client: redis.Redis
+    settings: Settings
+    rate: float | None
+    count: int = 0
+    cut: int = 0
+    _started_s: float = field(default_factory=time.monotonic)
+
+    def send(self, record: Record) -> None:
+        self._pace()
+        item = record.interaction
+        metadata = dict(item.metadata)
+        if item.timestamp is not None:
+            metadata["recorded_at"] = item.timestamp.isoformat()
+        self.hook.sample(
+            id=item.id,
+            query=item.query,
+            contexts=[passage.model_dump(exclude_none=True) for passage in item.contexts],
+            output=item.output,
+            tool_calls=[call.model_dump(exclude_none=True) for call in item.tool_calls],
+            expected=item.expected,
+            session_id=item.session_id,
+            user_id=item.user_id,
+            release=item.release,
+            environment=item.environment,
+            tags=item.tags,
+            metadata=metadata,
+            label=item.label,
+        )
+        self.count += 1
+        if record.size_chars > self.settings.max_text_chars:
+            self.cut += 1
+            err.print(
+                f"[yellow]line {record.line}: {record.size_chars:,} bytes are more than"
+                f" {self.settings.max_text_chars:,}; its texts are cut"
+                " (GROUNDWATCH_MAX_TEXT_CHARS)[/]"
+            )
+
+    def _pace(self) -> None:
+        if self.rate is not None:
+            time.sleep(max(0.0, self._started_s + self.count / self.rate - time.monotonic()))
+        while int(self.hook.stats()["buffered"]) >= self.settings.buffer_samples // 2:
+            self._still_there()
+            time.sleep(_PAUSE_S)
+        if self.count % _LOOK_EVERY == 0:
+            while backlog(self.client, now_s=time.time()).waiting > self.settings.queue_limit // 2:
+                time.sleep(_PAUSE_S)
+
+    def _still_there(self) -> None:
+        with translated():
+            self.client.ping()
+
+    def finish(self) -> None:
+        """Wait until the hook has delivered or counted everything."""
+        while not self.hook.flush(timeout=2.0):
+            self._still_there()
+
+
+class _Waiter:
+    """Watches the ledger until what was sent has ended somewhere."""
+
+    def __init__(self, settings: Settings, client: redis.Redis, app: str) -> None:
+        self._store = Store(settings.sql_url)
+        check_schema(self._store)
+        self._client = client
+        self._app = app
+        self._before = self._counts()
+        if not live_workers(client, now_s=time.time()):
+            raise QueueUnavailableError(
+                "no worker is alive, so --wait would wait for ever; start one: groundwatch up"
+            )
+
+    def wait(self, sent: int, show: Any) -> None:
+        last, last_s = -1, time.monotonic()
+        while True:
+            done = sum(n for (kind, _), n in self.ended().items() if kind in _ENDED)
+            show(done)
+            if done >= sent:
+                return
+            if done != last:
+                last, last_s = done, time.monotonic()
+            elif time.monotonic() - last_s > _GIVE_UP_AFTER_S:
+                raise QueueUnavailableError(
+                    f"nothing was scored for {_GIVE_UP_AFTER_S:.0f} s; {sent - done} samples wait;"
+                    " look at the worker's log, or run: groundwatch doctor"
+                )
+            time.sleep(0.2)
+
+    def ended(self) -> Counter[Booking]:
+        """Count what has ended since the replay began."""
+        return self._counts() - self._before
+
+    def _counts(self) -> Counter[Booking]:
+        with self._store.read() as connection:
+            return read_totals(connection, self._app).get(self._app, Counter())
+
+
+def _progress() -> Progress:
+    columns = (TextColumn("{task.description:>6}"), BarColumn(), MofNCompleteColumn())
+    return Progress(*columns, TimeRemainingColumn(), console=err)
+
+
+def _summary(
+    stats: dict[str, Any], unreadable: Counter[str], sender: _Sender, waiter: _Waiter | None
+) -> Table:
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_row("records sent", f"{sender.count:,}", f"{sender.cut:,} of them cut to size")
+    table.add_row("bad lines", reasons(unreadable))
+    table.add_row("seen", f"{stats['seen']:,}", f"= sampled {stats['sampled']:,} + not sampled 0")
+    table.add_row("delivered", f"{stats['sent']:,}", f"dropped {reasons(stats['dropped'])}")
+    if waiter is not None:
+        ended = waiter.ended()
+        for kind in _ENDED:
+            parts = {reason: n for (k, reason), n in sorted(ended.items()) if k is kind}
+            table.add_row(kind.value, reasons(parts))
+    return table

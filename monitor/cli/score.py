@@ -1,0 +1,81 @@
+"""``groundwatch score``: evaluate the records of a file, without any server."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import IO, Annotated
+
+import typer
+from rich.progress import track
+
+from monitor.cli.console import err
+from monitor.cli.records import Record, RecordFile
+from monitor.models import Evaluation
+from monitor.report.words import reasons
+from monitor.scoring.registry import make_scorer
+from monitor.scoring.scorer import Scorer
+from monitor.settings import Settings
+
+
+def score(
+    file: Annotated[Path, typer.Argument(help="JSONL, plain or gzipped.", exists=True)],
+    metrics: Annotated[
+        str, typer.Option(help="Metrics, separated by commas.")
+    ] = "groundedness,relevance",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="JSONL; unset: stdout.")
+    ] = None,
+) -> None:
+    """Evaluate each record; write one line of evaluations a record, in the same order."""
+    names = tuple(name.strip() for name in metrics.split(",") if name.strip())
+    scorer = make_scorer(Settings.from_env().model_copy(update={"metrics": names}))
+    records = RecordFile(file, tell=lambda text: err.print(f"[yellow]{file.name} {text}[/]"))
+    found: Counter[str] = Counter()
+    target = output.open("w", encoding="utf-8") if output else None
+    try:
+        results = _evaluate(records, scorer)
+        for record, evaluations in track(
+            results, "scoring", total=records.count_lines(), console=err
+        ):
+            found.update(evaluation.status.value for evaluation in evaluations)
+            _write(target, record, evaluations)
+    finally:
+        if target:
+            target.close()
+        scorer.close()
+    err.print(f"evaluations {reasons(found)}; bad lines {reasons(records.unreadable)}")
+    if records.unreadable:
+        raise typer.Exit(1)
+
+
+def _evaluate(
+    records: RecordFile, scorer: Scorer
+) -> Iterator[tuple[Record, tuple[Evaluation, ...]]]:
+    """Keep a window of records in work, and give them back in order."""
+    window: list[tuple[Record, Future[tuple[Evaluation, ...]]]] = []
+    with ThreadPoolExecutor(scorer.concurrency) as pool:
+        for record in records:
+            window.append((record, pool.submit(scorer.score, record.interaction)))
+            if len(window) > scorer.concurrency * 2:
+                first, future = window.pop(0)
+                yield first, future.result()
+        for rest, future in window:
+            yield rest, future.result()
+
+
+def _write(target: IO[str] | None, record: Record, evaluations: tuple[Evaluation, ...]) -> None:
+    line = json.dumps(
+        {
+            "id": record.interaction.id,
+            "evaluations": [item.model_dump(mode="json") for item in evaluations],
+        },
+        ensure_ascii=False,
+    )
+    if target is None:
+        typer.echo(line)
+    else:
+        target.write(line + "\n")

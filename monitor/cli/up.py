@@ -1,0 +1,85 @@
+"""``groundwatch up``: all of it on this machine, until Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from monitor.cli.console import out
+from monitor.queue.consumer import masked
+from monitor.settings import Settings
+from monitor.store.engine import Store
+from monitor.store.migrate import migrate
+from workers.context import Context
+from workers.stack import Stack, announced, plan_stack
+from workers.supervise import Supervisor
+
+
+def up(
+    processes: Annotated[int | None, typer.Option(min=1, help="Processes of the worker.")] = None,
+) -> None:
+    """Run Redis, a worker and the scheduler, restart what dies, and stop all with one Ctrl-C."""
+    settings = Settings.from_env()
+    environment = dict(os.environ)  # noqa: TID251
+    if processes is not None:
+        environment["GROUNDWATCH_WORKER_PROCESSES"] = str(processes)
+    _check(settings)
+    stack = plan_stack(settings, environment)
+    stop = threading.Event()
+    with announced(settings, stack):
+        supervisor = Supervisor(stack.services, listener=_say)
+        for name in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(name, lambda *_: stop.set())
+        supervisor.start()
+        out.print(_where(settings, stack))
+        try:
+            supervisor.watch(stop)
+        finally:
+            out.print("stopping; the worker finishes what it has in work ...", style="dim")
+            supervisor.stop()
+    out.print("stopped", style="dim")
+
+
+def _check(settings: Settings) -> None:
+    """Find mistakes in the settings before anything is started."""
+    context = Context(settings)
+    _ = context.scorer, context.channels, context.recipients
+    context.close()
+    store = Store(settings.sql_url)
+    migrate(store)
+    store.close()
+
+
+def _say(name: str, what: str) -> None:
+    style = "dim" if what in {"ready", "restarted"} else "yellow"
+    out.print(f"{datetime.now(UTC):%H:%M:%S}  {name:<10} {what}", style=style)
+
+
+def _where(settings: Settings, stack: Stack) -> Table:
+    store = Store(settings.sql_url)
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_row("Redis", f"{masked(stack.redis_url)}  ({stack.redis_kind})")
+    table.add_row("store", store.engine.url.render_as_string(hide_password=True))
+    table.add_row("data", str(settings.home))
+    table.add_row("logs", str(stack.logs))
+    table.add_row("scorer", settings.scorer + f", {', '.join(settings.metrics)}")
+    table.add_row("alerts to", _alerts(settings))
+    table.add_row("", "")
+    table.add_row("in your app", "monitor.sample(query=..., contexts=..., output=...)")
+    table.add_row("to look", "groundwatch status --watch")
+    table.add_row("to stop", "Ctrl-C")
+    return table
+
+
+def _alerts(settings: Settings) -> str:
+    ways = ["Slack"] if settings.slack_webhook_url else []
+    ways += [", ".join(settings.email_to)] if settings.smtp_url else []
+    return " and ".join(ways) or (
+        "nobody yet: set GROUNDWATCH_SLACK_WEBHOOK_URL, or GROUNDWATCH_SMTP_URL and _EMAIL_TO"
+    )

@@ -1,0 +1,172 @@
+"""What people see of the demo: a live picture on a terminal, lines elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from email.message import EmailMessage
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, Self
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.padding import Padding
+from rich.panel import Panel
+from rich.rule import Rule
+from rich.text import Text
+
+from monitor.report.model import Change, Report
+from monitor.report.text import STYLES, render_report, status_table, status_text
+from monitor.report.words import harmless, ledger_sentence, percent, sparkline
+
+_WIDTH = 110
+
+
+class _Check(Protocol):
+    @property
+    def what(self) -> str: ...
+    @property
+    def holds(self) -> bool: ...
+    @property
+    def found(self) -> str: ...
+
+
+class _Line(NamedTuple):
+    at_s: float
+    text: Text
+
+
+class Screen:
+    """Shows the demo; a context manager around its live part."""
+
+    def __init__(self) -> None:
+        self._console = Console(highlight=False)
+        if not self._console.is_terminal or self._console.width > _WIDTH:
+            self._console = Console(highlight=False, width=_WIDTH)
+        self._started_s = time.monotonic()
+        self._lines: list[_Line] = []
+        self._changes: set[tuple[object, ...]] = set()
+        self._report: Report | None = None
+        self._live = Live(console=self._console, auto_refresh=False, get_renderable=self._picture)
+
+    def __enter__(self) -> Self:
+        if self._console.is_terminal:
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def begin(self, folder: Path) -> None:
+        """Say what is about to be shown, and where it happens."""
+        self._console.print(
+            "[bold]groundwatch demo[/]: a real Redis, Celery worker, store, Slack and mail receiver"
+            f" on this machine.\nEverything is in {folder} and on loopback; nothing stays.\n"
+        )
+
+    def act(self, text: str) -> None:
+        """Say what happens next."""
+        self._say(Text(text, style="bold"))
+
+    def changed(self, change: Change) -> None:
+        """Say that a status changed, once."""
+        key = (change.at, change.metric, change.after)
+        if key in self._changes:
+            return
+        self._changes.add(key)
+        line = Text.assemble(
+            f"{change.metric}: ",
+            status_text(change.after),
+            f"  pass rate {percent(change.pass_rate)}, n {change.n}",
+        )
+        self._say(line)
+
+    def received(self, where: str, text: str) -> None:
+        """Say that a message arrived."""
+        self._say(Text(f"{where} received: {harmless(text, 90)}", style="cyan"))
+
+    def show(self, report: Report) -> None:
+        """Draw the present state."""
+        self._report = report
+        if self._live.is_started:
+            self._live.refresh()
+
+    def end(self) -> None:
+        """Leave the last picture standing."""
+        if self._live.is_started:
+            self._live.stop()
+
+    def messages(self, slack: Sequence[dict[str, Any]], mail: Sequence[EmailMessage]) -> None:
+        """Print the messages as the receivers got them."""
+        for message in slack:
+            body = Text(_slack_text(message))
+            self._console.print(Panel(body, title="Slack received", title_align="left"))
+        for letter in mail:
+            part = letter.get_body(preferencelist=("plain",))
+            content = part.get_content().strip() if part is not None else ""
+            body = Text(f"To: {letter['To']}\nSubject: {letter['Subject']}\n\n{content}")
+            self._console.print(Panel(body, title="SMTP server received", title_align="left"))
+
+    def report(self, report: Report) -> None:
+        """Print the final report."""
+        self._console.print(Rule("groundwatch report"))
+        self._console.print(render_report(report))
+
+    def verdict(self, checks: Sequence[_Check], seconds: float, kept: Path | None) -> None:
+        """Print what had to happen, and whether it did."""
+        self._console.print(Rule("what had to happen"))
+        for check in checks:
+            mark = Text("✓ ", style="green") if check.holds else Text("✗ ", style="bold red")
+            self._console.print(mark + Text(f"{check.what}: {check.found}"))
+        where = f"; kept in {kept}" if kept else ""
+        self._console.print(f"\n{seconds:.0f} s{where}. Next: [bold]groundwatch up[/]")
+
+    def failed(self, what: str, logs: Path) -> None:
+        """Say what did not happen, with the last lines of the logs."""
+        self.end()
+        self._console.print(f"\n[bold red]The demo failed:[/] {what}")
+        for log in sorted(logs.glob("*.log")):
+            tail = log.read_text(encoding="utf-8", errors="replace").splitlines()[-8:]
+            for line in tail:
+                self._console.print(Text(f"{log.name}: {line}", style="dim"))
+
+    def _say(self, text: Text) -> None:
+        line = _Line(time.monotonic() - self._started_s, text)
+        self._lines.append(line)
+        if self._live.is_started:
+            self._live.refresh()
+        else:
+            self._console.print(_timed(line))
+
+    def _picture(self) -> Group:
+        lines = [_timed(line) for line in self._lines]
+        if self._report is None or not self._report.apps:
+            return Group(*lines, Text("\nstarting ...", style="dim"))
+        app = self._report.apps[0]
+        bars = [
+            Text.assemble(
+                (f"{metric.metric:<13}", STYLES[metric.verdict.status]),
+                sparkline(metric.series),
+            )
+            for metric in app.metrics
+        ]
+        return Group(
+            *lines,
+            Text(""),
+            status_table(self._report),
+            Padding(Group(*bars), (1, 0)),
+            Text(ledger_sentence(app.ledger), style="dim"),
+        )
+
+
+def _timed(line: _Line) -> Text:
+    return Text.assemble((f"{line.at_s:5.1f} s  ", "dim"), line.text)
+
+
+def _slack_text(message: dict[str, Any]) -> str:
+    """Put the blocks of a Slack message into the text that people read."""
+    parts = []
+    for block in message.get("blocks", ()):
+        texts = [block.get("text"), *block.get("fields", ()), *block.get("elements", ())]
+        parts += [item["text"] for item in texts if isinstance(item, dict) and "text" in item]
+    return "\n".join(parts) or str(message.get("text", ""))

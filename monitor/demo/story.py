@@ -1,0 +1,191 @@
+"""The story of the demo: what happens, what is waited for, and what must have happened."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from monitor.demo.screen import Screen
+from monitor.demo.stage import APP, Stage, built_stage
+from monitor.models import Status
+from monitor.report.model import Report
+from workers.facts import read_report
+
+_METRIC = "groundedness"
+_LOOK_EVERY_S = 0.25
+_WINDOW_S = 90
+_MESSAGES = ("fired", "resolved")
+
+
+class DemoFailed(Exception):
+    """Something that the demo shows did not happen in time."""
+
+
+class Check(NamedTuple):
+    """One thing that must be true at the end."""
+
+    what: str
+    holds: bool
+    found: str
+
+
+@dataclass(slots=True)
+class Story:
+    """Plays the acts on a stage, and remembers what it saw."""
+
+    stage: Stage
+    screen: Screen
+    pace: float  #: 1 for people, less for machines: how long each state is shown
+    seen: list[Status] = field(default_factory=list)
+    _told_slack: int = 0
+    _told_mail: int = 0
+
+    def play(self) -> Report:
+        """Play healthy, broken, recovered; return the final report."""
+        screen = self.screen
+        screen.act("The shop opens: customers ask, the bot answers, every second one is sampled.")
+        self.stage.open_shop()
+        self._until("the first healthy status", lambda: self._status() is Status.HEALTHY, 40)
+        self._look(6)
+        screen.act("Retrieval breaks: the index returns the wrong articles. Nobody gets an error.")
+        self.stage.tell_shop("break")
+        self._until("a critical status", lambda: self._status() is Status.CRITICAL, 30)
+        self._until("the alert on Slack and by email", lambda: all(self._titles()), 30)
+        self._look(3)
+        screen.act("Retrieval is repaired.")
+        self.stage.tell_shop("repair")
+        self._until("a healthy status again", lambda: self._status() is Status.HEALTHY, 40)
+        self._until("the all-clear on Slack and by email", self._all_clear, 30)
+        screen.act("The shop closes; what it sampled is scored to the last one.")
+        self.stage.close_shop()
+        self._until("the last score", lambda: self._report().apps[0].ledger.queued == 0, 20)
+        return self._report()
+
+    def checks(self, report: Report) -> list[Check]:
+        """List what must be true for the demo to have succeeded."""
+        slack, mail = self._titles()
+        ledger = report.apps[0].ledger
+        ended = ledger.scored + sum(ledger.failed.values()) + sum(ledger.skipped.values())
+        dropped = sum(ledger.dropped.values())
+        path = [s for s in self.seen if s in {Status.HEALTHY, Status.CRITICAL}]
+        story = [s for i, s in enumerate(path) if i == 0 or path[i - 1] is not s]
+        expected = [Status.HEALTHY, Status.CRITICAL, Status.HEALTHY]
+        return [
+            Check("status", story == expected, " → ".join(story)),
+            Check(
+                "Slack: fired and resolved, once each",
+                len(slack) == len(_MESSAGES),
+                f"{len(slack)} messages",
+            ),
+            Check(
+                "email: fired and resolved, once each",
+                len(mail) == len(_MESSAGES),
+                f"{len(mail)} messages",
+            ),
+            Check(
+                "every sample has ended somewhere",
+                ledger.sampled == dropped + ended and ledger.queued == 0,
+                f"sampled {ledger.sampled:,} = dropped {dropped} + ended {ended:,}",
+            ),
+            Check(
+                "seen = sampled + not sampled",
+                ledger.seen == ledger.sampled + ledger.not_sampled > 0,
+                f"{ledger.seen:,} = {ledger.sampled:,} + {ledger.not_sampled:,}",
+            ),
+        ]
+
+    def _status(self) -> Status:
+        return self.seen[-1] if self.seen else Status.INSUFFICIENT_DATA
+
+    def _all_clear(self) -> bool:
+        return all(any("RESOLVED" in title for title in titles) for titles in self._titles())
+
+    def _titles(self) -> tuple[list[str], list[str]]:
+        slack = [str(message.get("text", "")) for message in self.stage.slack.messages]
+        mail = [str(message["Subject"]) for message in self.stage.mail.messages]
+        return slack, mail
+
+    def _report(self) -> Report:
+        now = datetime.now(UTC)
+        return read_report(self.stage.store, self.stage.settings, now=now, window_s=_WINDOW_S)
+
+    def _look(self, seconds: float) -> None:
+        """Let people look for a while."""
+        end = time.monotonic() + seconds * self.pace
+        while time.monotonic() < end:
+            self._refresh()
+
+    def _until(self, what: str, happened: Callable[[], bool], within_s: float) -> None:
+        end = time.monotonic() + within_s
+        while not happened():
+            if time.monotonic() > end:
+                raise DemoFailed(f"{what} did not come within {within_s:.0f} s")
+            self._refresh()
+
+    def _refresh(self) -> None:
+        self.stage.supervisor.check()
+        report = self._report()
+        for app in report.apps:
+            for change in app.changes:
+                self.screen.changed(change)
+            current = [m.verdict.status for m in app.metrics if m.metric == _METRIC]
+            if app.app == APP and current and (not self.seen or self.seen[-1] is not current[0]):
+                self.seen.append(current[0])
+        slack, mail = self._titles()
+        for text in slack[self._told_slack :]:
+            self.screen.received("Slack", text)
+        for subject in mail[self._told_mail :]:
+            self.screen.received("email", subject)
+        self._told_slack, self._told_mail = len(slack), len(mail)
+        self.screen.show(report)
+        time.sleep(_LOOK_EVERY_S)
+
+
+def run(*, quick: bool, keep: bool) -> bool:
+    """Run the demo; tell whether all that it shows happened."""
+    started_s = time.monotonic()
+    folder = Path(tempfile.mkdtemp(prefix="groundwatch-demo-"))
+    screen = Screen()
+    screen.begin(folder)
+    pids: dict[str, int] = {}
+    try:
+        with built_stage(folder) as stage, screen:
+            story = Story(stage, screen, pace=0.2 if quick else 1.0)
+            try:
+                report = story.play()
+            finally:
+                pids = stage.pids
+            screen.end()
+            screen.messages(stage.slack.messages, stage.mail.messages)
+            screen.report(report)
+            checks = story.checks(report)
+    except DemoFailed as error:
+        screen.failed(str(error), folder / "logs")
+        return False
+    finally:
+        if not keep:
+            shutil.rmtree(folder, ignore_errors=True)
+    checks.append(_nothing_left(pids, folder, keep=keep))
+    screen.verdict(checks, time.monotonic() - started_s, folder if keep else None)
+    return all(check.holds for check in checks)
+
+
+def _nothing_left(pids: dict[str, int], folder: Path, *, keep: bool) -> Check:
+    alive = [name for name, pid in pids.items() if _is_alive(pid)]
+    left = alive + ([str(folder)] if folder.exists() and not keep else [])
+    return Check("nothing left behind", not left, ", ".join(left) or f"{len(pids)} processes ended")
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True

@@ -1,0 +1,249 @@
+"""The hook as the app sees it: a few calls that never raise and never wait."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, TypeVar, Unpack, overload
+
+from monitor.hook import forks, sender
+from monitor.hook.interaction import Fields, OpenInteraction
+from monitor.hook.options import Arguments, Mask, Options, check, resolve
+from monitor.hook.recorder import Recorder
+from monitor.hook.watch import watched
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+logger = logging.getLogger("groundwatch.hook")
+
+
+class Hook:
+    """
+    Samples the interactions of one app; several hooks may live in one process.
+
+    Arguments that are left out come from the ``GROUNDWATCH_`` environment
+    variables, which are read at the first use.
+
+    Raises
+    ------
+    ValueError
+        If an argument is wrong. Nothing else here raises.
+    """
+
+    def __init__(self, **arguments: Unpack[Arguments]) -> None:
+        self._given = check(arguments)
+        self._options: Options | None = None
+        self._mistake: str | None = None
+        self._recorder: Recorder | None = None
+        # Holds the recorder too: `setdefault` gives all threads the same one without a lock.
+        self._only: dict[str, Recorder] = {}
+        forks.register(self)
+
+    def init(self, **arguments: Unpack[Arguments]) -> None:
+        """
+        Start afresh with other arguments; what was sampled before is still delivered.
+
+        Raises
+        ------
+        ValueError
+            If an argument is wrong; the hook goes on as it was.
+        """
+        self._given = check(arguments)
+        former = self._recorder
+        self._options, self._mistake = None, None
+        self.after_fork()
+        if former is not None:
+            former.retire()
+
+    def sample(  # noqa: PLR0913  # the record's fields, by name
+        self,
+        *,
+        output: object,
+        query: str | None = None,
+        contexts: object = None,
+        tool_calls: object = None,
+        expected: Mapping[str, Any] | None = None,
+        trace_id: str | None = None,
+        session_id: str | None = None,
+        user_id: str | None = None,
+        release: str | None = None,
+        environment: str | None = None,
+        tags: Mapping[str, str] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        mask: Mask | None = None,
+        id: str | None = None,  # noqa: A002  # the record's field
+        label: int | None = None,
+    ) -> None:
+        """
+        Record one interaction, if it is sampled.
+
+        Parameters
+        ----------
+        output
+            The answer: a text, or an object or dict with ``output``, ``answer``, ``text`` or
+            ``content``.
+        query
+            What was asked.
+        contexts
+            The passages that the answer should rest on: a text, or a list of texts, of dicts with
+            ``text``, ``content`` or ``page_content`` (and ``id``, ``score``), or of such objects.
+            Iterators are not consumed, and not recorded.
+        tool_calls, expected, tags, metadata
+            Copied in plain form, within bounds; a tool call is a dict with ``name``, ``arguments``
+            and ``result``.
+        id, session_id, user_id, release, environment, label
+            Recorded as they are; a ``label`` is a person's verdict, 0 or 1.
+        trace_id
+            With 32 hexadecimal digits it decides whether to sample, as OpenTelemetry does.
+        mask
+            Called with each text on the sender's thread, in place of the hook's own mask.
+        """
+        try:
+            recorder = self._recorder
+            if recorder is None:
+                recorder = self._begin()
+            if not recorder.choose(trace_id):
+                return
+            self._record(recorder, {
+                "query": query, "contexts": contexts, "output": output,
+                "tool_calls": tool_calls, "expected": expected, "trace_id": trace_id,
+                "session_id": session_id, "user_id": user_id, "release": release,
+                "environment": environment, "tags": tags, "metadata": metadata,
+                "mask": mask, "id": id, "label": label,
+            })  # fmt: skip
+        except Exception as error:  # noqa: BLE001  # a mistake of ours must not reach the host
+            self._mistake = f"{type(error).__name__} in sample()"
+
+    @overload
+    def watch(self, function: F, /) -> F: ...
+    @overload
+    def watch(
+        self,
+        function: None = None,
+        /,
+        *,
+        query: str | None = None,
+        contexts: str | None = None,
+        output: str | None = None,
+        **fields: Unpack[Fields],
+    ) -> Callable[[F], F]: ...
+    def watch(
+        self,
+        function: Callable[..., Any] | None = None,
+        /,
+        *,
+        query: str | None = None,
+        contexts: str | None = None,
+        output: str | None = None,
+        **fields: Any,
+    ) -> Any:
+        """
+        Record the calls of a sync, async, generator or async-generator function.
+
+        Parameters
+        ----------
+        function
+            What to watch; left out when arguments are given.
+        query
+            Name of the parameter that holds the question; else ``query``, ``question``,
+            ``prompt``, ``input``, ``message``, or the first text among the arguments.
+        contexts
+            Name of the parameter, or of the result's key or attribute, that holds the passages;
+            else ``contexts``, ``documents`` or ``passages``.
+        output
+            Name of the result's key or attribute that holds the answer; else the result itself,
+            or its ``output``, ``answer``, ``text`` or ``content``. Streamed chunks are joined.
+        fields
+            Put on every record: ``tags``, ``release``, ``environment``, ``metadata``, ``mask``.
+        """
+
+        def decorate(target: Callable[..., Any]) -> Callable[..., Any]:
+            names = {"query": query, "contexts": contexts, "output": output}
+            return watched(target, self, names, fields)
+
+        return decorate if function is None else decorate(function)
+
+    def interaction(self, *, query: str | None = None, **fields: Unpack[Fields]) -> OpenInteraction:
+        """Open an interaction whose pieces come one by one: ``with hook.interaction() as it``."""
+        return OpenInteraction(self, {"query": query, **fields})
+
+    def chosen(self, trace_id: object = None) -> bool:
+        """Count one interaction and say whether to record it; for integrations."""
+        try:
+            return (self._recorder or self._begin()).choose(trace_id)
+        except Exception as error:  # noqa: BLE001  # as in sample
+            self._mistake = f"{type(error).__name__} in chosen()"
+            return False
+
+    def take(self, given: Mapping[str, object]) -> None:
+        """Record an interaction that `chosen` has chosen; for integrations."""
+        try:
+            self._record(self._recorder or self._begin(), given)
+        except Exception as error:  # noqa: BLE001  # as in sample
+            self._mistake = f"{type(error).__name__} in take()"
+
+    def flush(self, timeout: float = 2.0) -> bool:
+        """Wait until all that was recorded has reached Redis, the counters as well; True if so."""
+        recorder = self._recorder
+        if recorder is None or not recorder.options.enabled:
+            return True
+        return sender.flush(recorder, timeout)
+
+    def stats(self) -> dict[str, Any]:
+        """
+        Tell what has happened in this process, as plain values.
+
+        ``seen = sampled + not_sampled`` and ``sampled = sent + dropped + buffered``, always.
+        """
+        recorder = self._recorder or self._begin(start=False)
+        stats = recorder.stats()
+        return stats | {"last_error": self._mistake or stats["last_error"]}
+
+    def close(self, timeout: float = 2.0) -> bool:
+        """Deliver what can be delivered within *timeout* and stop for good; True when all was."""
+        recorder = self._recorder or self._begin(start=False)
+        self._options = replace(recorder.options, enabled=False)
+        if not recorder.options.enabled or (recorder.idle and not recorder.seen):
+            recorder.retire()
+            return True
+        return sender.finish(recorder, timeout)
+
+    def after_fork(self) -> None:
+        """Start empty: in a forked child nothing of the parent's is kept but the options."""
+        self._recorder = None
+        self._only = {}
+
+    def _begin(self, *, start: bool = True) -> Recorder:
+        only = self._only
+        recorder = only.get("recorder") or only.setdefault("recorder", Recorder(self._resolved()))
+        self._recorder = recorder
+        if start and recorder.options.enabled:
+            sender.start(recorder)
+        return recorder
+
+    def _resolved(self) -> Options:
+        if self._options is None:
+            try:
+                self._options = resolve(self._given)
+            except ValueError as error:
+                self._options, self._mistake = Options(enabled=False), str(error)
+                logger.warning("switched off: %s", error)
+        return self._options
+
+    def _record(self, recorder: Recorder, given: Mapping[str, object]) -> None:
+        if recorder.pid != os.getpid():  # forked by C code, which tells nobody
+            self.after_fork()
+            recorder = self._begin()
+        recorder.record(given)
+        if recorder.idle:
+            sender.start(recorder)
+
+    def __del__(self) -> None:
+        try:
+            recorder = self._recorder
+            if recorder is not None:
+                recorder.retire()
+        except Exception:  # noqa: BLE001, S110  # half made, or the interpreter is going down
+            pass

@@ -1,0 +1,203 @@
+"""The sender's loop, one step at a time: take, encode, send, count, and be patient with Redis."""
+
+from __future__ import annotations
+
+import encodings.idna  # noqa: F401  # the resolver's; it cannot be loaded any more at exit
+import logging
+import socket
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from random import Random
+
+from monitor.errors import QueueError
+from monitor.hook.encoding import Encoded, MaskFailed, encode
+from monitor.hook.patience import Backoff, Complaints
+from monitor.hook.recorder import Progress, Recorder
+from monitor.queue.producer import Producer
+from monitor.settings import resolve_redis_url
+
+BATCH = 25
+#: A batch ends at this many characters, so that one write stays well within the time-out.
+BATCH_CHARS = 1_000_000
+BATCH_KEPT_S = 60.0
+HEARTBEAT_S = 10.0
+#: A heartbeat follows a change of the counters within this time.
+FRESH_S = 1.0
+POLL_S = 0.2
+IDLE_POLL_S = 0.5
+IDLE_AFTER_S = 5.0
+#: Between the batches of a backlog, so that the host's threads get the interpreter.
+BREATH_S = 0.001
+#: Below this share of the limit a full queue is open again.
+REOPEN = 0.9
+
+logger = logging.getLogger("groundwatch.hook")
+
+
+class Delivery:
+    """Belongs to the sender's thread; nobody else touches it."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._options = recorder.options
+        self._host = socket.gethostname()
+        self._producer: Producer | None = None
+        self._batch: list[Encoded] = []
+        self._batch_since = 0.0
+        self._reported_at = float("-inf")
+        self._busy_at = 0.0
+        self._backoff = Backoff(Random())  # noqa: S311
+        self._complaints = Complaints()
+
+    def step(self, now: float) -> float | None:
+        """Do what is due at *now* (monotonic); return the seconds to wait, None at the end."""
+        recorder = self._recorder
+        hurry, recorder.hurry = recorder.hurry or recorder.close_by is not None, False
+        if not self._backoff.wait_s(now, hurry=hurry):
+            self._fill(now)
+            if self._batch or self._report_is_due(now, hurry=hurry):
+                self._send(now)
+        self._expire(now)
+        self._complain(now)
+        if recorder.close_by is not None and (self._all_done() or now >= recorder.close_by):
+            self._end(now)
+            return None
+        return self._pause_s(now, hurry=hurry)
+
+    def _fill(self, now: float) -> None:
+        """Take the next batch; a full queue keeps what is buffered waiting here."""
+        recorder = self._recorder
+        if self._batch or recorder.full:
+            return
+        chars = 0
+        while len(self._batch) < BATCH and chars < BATCH_CHARS and recorder.buffer:
+            draft = recorder.buffer.popleft()
+            try:
+                encoded = encode(
+                    draft,
+                    self._options,
+                    hook_id=recorder.hook_id,
+                    sample_rate=self._options.sample_rate,
+                )
+            except MaskFailed:
+                self._settle(draft.chars, "mask_failed")
+            except Exception:  # noqa: BLE001  # one odd sample must not stop the others
+                self._settle(draft.chars, "encode_failed")
+            else:
+                chars += draft.chars
+                self._batch.append(encoded)
+        self._batch_since = now
+
+    def _settle(self, chars: int, reason: str) -> None:
+        """Give one sample up for a reason."""
+        recorder = self._recorder
+        recorder.drop(reason)
+        recorder.chars_out += chars
+        recorder.completed += 1
+
+    def _report_is_due(self, now: float, *, hurry: bool) -> bool:
+        recorder = self._recorder
+        age_s = now - self._reported_at
+        if recorder.reported is None or age_s >= HEARTBEAT_S:
+            return True
+        changed = not recorder.reported.covers(recorder.progress())
+        return (changed and hurry) or ((changed or recorder.full) and age_s >= FRESH_S)
+
+    def _send(self, now: float) -> None:
+        recorder, batch = self._recorder, self._batch
+        progress = recorder.progress()
+        try:
+            backlog = self._connected().send(
+                [encoded.entry for encoded in batch],
+                hook_id=recorder.hook_id,
+                counters=self._counters(),
+                heartbeat_at_ms=time.time_ns() // 1_000_000,
+            )
+        except Exception as error:  # noqa: BLE001  # whatever it is: keep the batch, try again
+            text = str(error) if isinstance(error, QueueError) else type(error).__name__
+            self._failed(time.monotonic(), text)
+            return
+        self._backoff.succeeded()
+        self._batch = []
+        self._reported_at = now
+        if batch or recorder.reported != progress:
+            self._busy_at = now
+        recorder.sent += len(batch)
+        recorder.completed += len(batch)
+        recorder.chars_out += sum(encoded.chars for encoded in batch)
+        recorder.reported = Progress(progress.seen, recorder.completed, progress.dropped)
+        recorder.connected, recorder.last_error = True, None
+        limit = self._options.queue_limit
+        recorder.full = backlog >= limit or (recorder.full and backlog >= REOPEN * limit)
+
+    def _connected(self) -> Producer:
+        if self._producer is None:
+            # Looked up each time: a restarted server of `groundwatch up` may have moved.
+            home = Path(self._options.home).expanduser().absolute()
+            url = resolve_redis_url(self._options.redis_url, home)
+            self._producer = Producer(url, queue_limit=self._options.queue_limit)
+        return self._producer
+
+    def _counters(self) -> dict[str, str | int]:
+        """Tell everything so far, this batch included: sent twice, it still says the same."""
+        recorder = self._recorder
+        dropped = {f"dropped:{reason}": n for reason, n in recorder.dropped.items()}
+        started_at = datetime.fromtimestamp(recorder.started_at_ms / 1000, UTC)
+        sampled = recorder.sampled  # before seen, which is never smaller
+        return {
+            "app": self._options.app,
+            "host": self._host,
+            "pid": recorder.pid,
+            "started_at": started_at.isoformat(timespec="milliseconds"),
+            "seen": recorder.seen,
+            "sampled": sampled,
+            "sent": recorder.sent + len(self._batch),
+            **dropped,
+        }
+
+    def _failed(self, now: float, text: str) -> None:
+        self._backoff.failed(now)
+        self._recorder.connected, self._recorder.last_error = False, text
+        if self._producer is not None:
+            self._producer.close()
+        self._producer = None
+
+    def _expire(self, now: float) -> None:
+        if self._batch and now - self._batch_since >= BATCH_KEPT_S:
+            self._give_up("redis_unavailable")
+
+    def _give_up(self, reason: str) -> None:
+        for encoded in self._batch:
+            self._settle(encoded.chars, reason)
+        self._batch = []
+
+    def _complain(self, now: float) -> None:
+        line = self._complaints.due(now, self._recorder.dropped, self._recorder.last_error)
+        if line:
+            logger.warning("hook %s: %s", self._recorder.hook_id, line)
+
+    def _all_done(self) -> bool:
+        reported = self._recorder.reported
+        return reported is not None and reported.covers(self._recorder.goal())
+
+    def _end(self, now: float) -> None:
+        """Count what did not make it, and say so if Redis is there."""
+        recorder = self._recorder
+        if not self._all_done():
+            self._give_up("shutdown")
+            while recorder.buffer:
+                self._settle(recorder.buffer.popleft().chars, "shutdown")
+            if recorder.connected:
+                self._send(now)
+        if self._producer is not None:
+            self._producer.close()
+
+    def _pause_s(self, now: float, *, hurry: bool) -> float:
+        recorder = self._recorder
+        wait_s = self._backoff.wait_s(now, hurry=hurry)
+        if wait_s:
+            return min(wait_s, POLL_S)
+        if recorder.buffer and not recorder.full:
+            return BREATH_S
+        return IDLE_POLL_S if now - self._busy_at > IDLE_AFTER_S else POLL_S

@@ -1,0 +1,208 @@
+"""``@monitor.watch``: record the calls of any kind of function, which behaves as before."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from monitor.hook.capture import CONTEXTS_NAMES, answer_in, lookup
+from monitor.hook.interaction import FIELDS, Taker
+from monitor.hook.streams import Collected, relay
+
+QUERY_NAMES = ("query", "question", "prompt", "input", "message")
+
+logger = logging.getLogger("groundwatch.hook")
+
+Function = Callable[..., Any]
+Names = Mapping[str, str | None]
+
+
+class Reader:
+    """Finds query, contexts and output of one function in its arguments and results."""
+
+    def __init__(
+        self, function: Function, taker: Taker, names: Names, fields: Mapping[str, Any]
+    ) -> None:
+        self.taker = taker
+        self.chosen = taker.chosen
+        self._fields = {key: value for key, value in fields.items() if value is not None}
+        parameters = _parameters(function)
+        self._query = _wanted(names["query"], QUERY_NAMES, parameters)
+        self._contexts = _wanted(names["contexts"], CONTEXTS_NAMES, parameters)
+        self._contexts_names = (names["contexts"],) if names["contexts"] else CONTEXTS_NAMES
+        self._output = names["output"]
+        if names["query"] and self._query is None:
+            logger.warning("watch: no parameter named %s", names["query"])
+        for unknown in sorted(self._fields.keys() - FIELDS):
+            logger.warning("watch: no field named %s", unknown)
+
+    def take(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: object) -> None:
+        """Record one call whose interaction was chosen; never raises."""
+        try:
+            given = {**self._fields, "query": self.query(args, kwargs), "output": self.part(result)}
+            given["contexts"] = self.contexts(args, kwargs, result)
+        except Exception:  # noqa: BLE001  # the host's objects may do anything
+            given = dict(self._fields)
+        self.taker.take(given)
+
+    def take_stream(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], collected: Collected
+    ) -> None:
+        """Record a stream that has ended or was left; never raises."""
+        if not collected.chosen:
+            return
+        try:
+            given = {**self._fields, "query": self.query(args, kwargs), "output": collected.text()}
+            given["contexts"] = self.contexts(args, kwargs, {"contexts": collected.contexts})
+            if not collected.complete:
+                metadata = given.get("metadata")
+                known = metadata if isinstance(metadata, dict) else {}
+                given["metadata"] = {**known, "incomplete": True}
+        except Exception:  # noqa: BLE001  # as above
+            given = dict(self._fields)
+        self.taker.take(given)
+
+    def part(self, result: object) -> object:
+        """Find the answer, or the piece of it, in a result or a chunk."""
+        return lookup(result, (self._output,)) if self._output else answer_in(result)
+
+    def query(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
+        """Find the question among the arguments."""
+        if self._query is not None:
+            return _argument(self._query, args, kwargs)
+        texts = (value for value in (*args, *kwargs.values()) if isinstance(value, str))
+        return next(texts, None)
+
+    def contexts(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: object) -> object:
+        """Find the passages among the arguments, else in the result."""
+        if self._contexts is not None:
+            found = _argument(self._contexts, args, kwargs)
+            if found is not None:
+                return found
+        return None if isinstance(result, str) else self.passages(result)
+
+    def passages(self, result: object) -> object:
+        """Find the passages in a result or a chunk."""
+        return lookup(result, self._contexts_names)
+
+
+def watched(function: Function, taker: Taker, names: Names, fields: Mapping[str, Any]) -> Function:
+    """Wrap *function* so that its calls are recorded; it stays the kind of function it was."""
+    if isinstance(function, (staticmethod, classmethod)):
+        return type(function)(watched(function.__func__, taker, names, fields))
+    if not callable(function):
+        logger.warning("watch: a %s is not a function", type(function).__name__)
+        return function
+    reader = Reader(function, taker, names, fields)
+    if inspect.isasyncgenfunction(function):
+        return _async_generator(function, reader)
+    if inspect.isgeneratorfunction(function):
+        return _generator(function, reader)
+    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        getattr(function, "__call__", None)  # noqa: B004  # an object with an async __call__
+    ):
+        return _coroutine(function, reader)
+    return _plain(function, reader)
+
+
+def _plain(function: Function, reader: Reader) -> Function:
+    chosen = reader.chosen
+
+    @functools.wraps(function)
+    def watched_function(*args: Any, **kwargs: Any) -> Any:
+        result = function(*args, **kwargs)
+        if chosen():
+            reader.take(args, kwargs, result)
+        return result
+
+    return watched_function
+
+
+def _coroutine(function: Function, reader: Reader) -> Function:
+    chosen = reader.chosen
+
+    @functools.wraps(function)
+    async def watched_coroutine(*args: Any, **kwargs: Any) -> Any:
+        result = await function(*args, **kwargs)
+        if chosen():
+            reader.take(args, kwargs, result)
+        return result
+
+    return watched_coroutine
+
+
+def _generator(function: Function, reader: Reader) -> Function:
+    @functools.wraps(function)
+    def watched_generator(*args: Any, **kwargs: Any) -> Any:
+        collected = Collected(reader)
+        try:
+            result = yield from relay(function(*args, **kwargs), collected)
+            collected.end()
+            return result
+        finally:
+            reader.take_stream(args, kwargs, collected)
+
+    return watched_generator
+
+
+def _async_generator(function: Function, reader: Reader) -> Function:
+    @functools.wraps(function)
+    async def watched_async_generator(*args: Any, **kwargs: Any) -> Any:
+        collected = Collected(reader)
+        inner = function(*args, **kwargs)
+        step = inner.asend(None)
+        try:
+            while True:
+                try:
+                    chunk = await step
+                except StopAsyncIteration:
+                    collected.end()
+                    return
+                collected.see(chunk)
+                try:
+                    sent = yield chunk
+                except GeneratorExit:
+                    await inner.aclose()
+                    raise
+                except BaseException as error:  # noqa: BLE001  # the generator's to handle
+                    step = inner.athrow(error)
+                else:
+                    step = inner.asend(sent)
+        finally:
+            reader.take_stream(args, kwargs, collected)
+
+    return watched_async_generator
+
+
+def _parameters(function: Function) -> dict[str, inspect.Parameter]:
+    try:
+        return dict(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        return {}
+
+
+def _wanted(
+    name: str | None, usual: tuple[str, ...], parameters: Mapping[str, inspect.Parameter]
+) -> tuple[str, int, Any] | None:
+    """Say where the wanted argument is: its name, its position (-1: by name only), its default."""
+    for candidate in (name,) if name else usual:
+        if candidate in parameters:
+            parameter = parameters[candidate]
+            positional = parameter.kind in {
+                parameter.POSITIONAL_ONLY,
+                parameter.POSITIONAL_OR_KEYWORD,
+            }
+            position = list(parameters).index(candidate) if positional else -1
+            default = None if parameter.default is parameter.empty else parameter.default
+            return candidate, position, default
+    return None
+
+
+def _argument(where: tuple[str, int, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
+    name, position, default = where
+    if 0 <= position < len(args):
+        return args[position]
+    return kwargs.get(name, default)

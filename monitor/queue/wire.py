@@ -1,0 +1,135 @@
+"""The wire format of a sample: one stream entry with a version, the app and a JSON body."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from pydantic_core import PydanticSerializationError, ValidationError, to_json
+
+from monitor.errors import RecordError, UnknownSchemaError
+from monitor.queue.names import FIELD_APP, FIELD_BODY, FIELD_VERSION
+
+if TYPE_CHECKING:
+    from monitor.models.interaction import Sample
+
+SCHEMA_VERSION = 1
+
+_VERSION_KEY = FIELD_VERSION.encode()
+_APP_KEY = FIELD_APP.encode()
+_BODY_KEY = FIELD_BODY.encode()
+_VERSION = str(SCHEMA_VERSION).encode()
+_MISTAKES_SHOWN = 3
+
+
+def encode(record: Sample | Mapping[str, object]) -> dict[bytes, bytes]:
+    """
+    Turn a sample, or a mapping of the same shape, into the fields of its stream entry.
+
+    Lone surrogates, which UTF-8 cannot hold, become U+FFFD.
+    """
+    if isinstance(record, Mapping):
+        interaction = record["interaction"]
+        app = str(interaction["app"]) if isinstance(interaction, Mapping) else ""
+    else:
+        app = record.interaction.app
+    return {_VERSION_KEY: _VERSION, _APP_KEY: _utf8(app), _BODY_KEY: _body(record)}
+
+
+def decode(fields: Mapping[bytes, bytes]) -> Sample:
+    """
+    Read a sample from the fields of its stream entry.
+
+    Raises
+    ------
+    UnknownSchemaError
+        If a newer version wrote it: upgrade the workers.
+    RecordError
+        If it cannot be read; the message has one line and no text of the record.
+    """
+    # Here because only workers decode; the user's app should not pay for the models.
+    from monitor.models.interaction import Sample  # noqa: PLC0415
+
+    _check_version(fields.get(_VERSION_KEY))
+    body = fields.get(_BODY_KEY)
+    if body is None:
+        raise RecordError(
+            f"stream entry without the field {FIELD_BODY!r}: is another writer there?"
+        )
+    try:
+        return Sample.model_validate_json(body)
+    except ValidationError as error:
+        raise RecordError(f"unreadable sample: {_mistakes(error)}") from None
+
+
+def sample_id(at_ms: int, randomness: int) -> str:
+    """Make a UUIDv7 from epoch milliseconds and 74 random bits: ids sort by time (RFC 9562)."""
+    high = (at_ms & (1 << 48) - 1) << 16 | 0x7000 | randomness >> 62 & 0x0FFF
+    low = 0b10 << 62 | randomness & (1 << 62) - 1
+    digits = f"{high << 64 | low:032x}"
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+
+
+def as_json(value: object) -> str:
+    """Write a plain value as JSON text, for a field that holds text."""
+    return _body(value).decode()
+
+
+def schema() -> dict[str, object]:
+    """Describe the body as JSON Schema, for programs that write samples without this package."""
+    from monitor.models.interaction import Sample  # noqa: PLC0415  # as in decode
+
+    return {"title": f"groundwatch sample, version {SCHEMA_VERSION}"} | Sample.model_json_schema()
+
+
+def _body(record: object) -> bytes:
+    try:
+        return to_json(record, inf_nan_mode="strings")
+    except (PydanticSerializationError, UnicodeEncodeError):
+        dump = getattr(record, "model_dump", None)
+        return to_json(_mended(dump() if dump else record), inf_nan_mode="strings")
+
+
+def _mended(value: object) -> object:
+    """Replace lone surrogates everywhere; pairs become the character they stand for."""
+    if isinstance(value, str):
+        return _utf8(value).decode()
+    if isinstance(value, Mapping):
+        return {str(_mended(key)): _mended(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_mended(item) for item in value]
+    return value
+
+
+def _utf8(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+
+
+def _check_version(raw: bytes | None) -> None:
+    if raw is None:
+        raise RecordError(
+            f"stream entry without the field {FIELD_VERSION!r}: is another writer there?"
+        )
+    if raw == _VERSION:
+        return
+    if raw.isdigit() and len(raw) < 10 and int(raw) > SCHEMA_VERSION:  # noqa: PLR2004
+        raise UnknownSchemaError(
+            f"sample of schema version {int(raw)}, this program knows {SCHEMA_VERSION}:"
+            " upgrade the workers"
+        )
+    raise RecordError(f"stream entry with the version {json.dumps(str(raw[:20]))}: not a number")
+
+
+def _mistakes(error: ValidationError) -> str:
+    found = error.errors(include_url=False, include_input=False, include_context=False)
+    shown = [
+        f"{'.'.join(str(part) for part in item['loc']) or 'body'}: {item['msg']}"
+        for item in found[:_MISTAKES_SHOWN]
+    ]
+    more = len(found) - len(shown)
+    line = "; ".join(shown) + (f"; and {more} more" if more else "")
+    return " ".join(line.split())

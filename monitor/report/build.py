@@ -1,0 +1,157 @@
+"""Values from the store to a report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from monitor.models import Status, Tally, Verdict
+from monitor.models.alerting import Incident
+from monitor.report.model import (
+    SEVERITY,
+    AppReport,
+    Change,
+    Ledger,
+    MetricReport,
+    Point,
+    Report,
+    Worst,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppFacts:
+    """What the store knows of one app, in this package's words."""
+
+    app: str
+    verdicts: Sequence[Verdict]
+    ledger: Ledger
+    series: Mapping[str, Mapping[int, Tally]] = field(default_factory=dict)
+    changes: Sequence[Change] = ()
+    incidents: Sequence[Incident] = ()
+    worst: Mapping[str, Sequence[Worst]] = field(default_factory=dict)
+    last_heartbeat: datetime | None = None
+
+
+def build_report(
+    facts: Sequence[AppFacts],
+    *,
+    now: datetime,
+    window_s: int,
+    status_window_s: int,
+    deliveries: Mapping[str, int] | None = None,
+    step_s: int | None = None,
+) -> Report:
+    """
+    Assemble a report, the worst app first and within it the worst metric.
+
+    Parameters
+    ----------
+    facts
+        One item an app.
+    now
+        When the report is made.
+    window_s
+        How far back it looks, in seconds.
+    status_window_s
+        Window of the verdicts that lead; the others are listed beside.
+    deliveries
+        Alert messages by their state.
+    step_s
+        Width of one step of the charts, in seconds; without it there are none.
+    """
+    apps = [_app(item, now, window_s, status_window_s, step_s) for item in facts]
+    apps.sort(key=lambda app: (SEVERITY.index(app.status), app.app))
+    return Report(generated_at=now, window_s=window_s, apps=apps, deliveries=dict(deliveries or {}))
+
+
+def make_ledger(counts: Mapping[tuple[str, str], int]) -> Ledger:
+    """
+    Sum counts by (kind, reason) to a ledger that adds up.
+
+    What was scored was sampled, and what was sampled was seen, even while the
+    counters of the hook are a second behind those of the workers.
+    """
+    dropped, failed, skipped = (_by_reason(counts, k) for k in ("dropped", "failed", "skipped"))
+    scored = _total(counts, "scored")
+    ended = scored + sum(failed.values()) + sum(skipped.values()) + sum(dropped.values())
+    sampled = max(_total(counts, "sampled"), ended)
+    seen = max(_total(counts, "seen"), sampled)
+    return Ledger(
+        seen=seen,
+        sampled=sampled,
+        not_sampled=seen - sampled,
+        dropped=dropped,
+        queued=sampled - ended,
+        scored=scored,
+        failed=failed,
+        skipped=skipped,
+    )
+
+
+def _app(
+    facts: AppFacts, now: datetime, window_s: int, status_window_s: int, step_s: int | None
+) -> AppReport:
+    metrics = [
+        MetricReport(
+            metric=verdict.metric,
+            verdict=verdict,
+            windows=sorted(
+                (v for v in facts.verdicts if v.metric == verdict.metric),
+                key=lambda v: v.window_s,
+            ),
+            series=_series(facts.series.get(verdict.metric), now, window_s, step_s),
+            worst=facts.worst.get(verdict.metric, ()),
+        )
+        for verdict in facts.verdicts
+        if verdict.window_s == status_window_s and verdict.segment == "*"
+    ]
+    metrics.sort(key=lambda item: (SEVERITY.index(item.verdict.status), item.metric))
+    return AppReport(
+        app=facts.app,
+        metrics=metrics,
+        ledger=facts.ledger,
+        changes=facts.changes,
+        incidents=facts.incidents,
+        last_heartbeat=facts.last_heartbeat,
+    )
+
+
+def _series(
+    tallies: Mapping[int, Tally] | None, now: datetime, window_s: int, step_s: int | None
+) -> list[Point]:
+    """Lay the steps out over the window; a step without scores is a gap, not a zero."""
+    if not tallies or not step_s:
+        return []
+    last = int(now.timestamp()) // step_s * step_s
+    first = (int(now.timestamp()) - window_s) // step_s * step_s + step_s
+    return [_point(start_s, tallies.get(start_s)) for start_s in range(first, last + 1, step_s)]
+
+
+def _point(start_s: int, tally: Tally | None) -> Point:
+    start = datetime.fromtimestamp(start_s, UTC)
+    if tally is None or tally.n == 0:
+        return Point(start=start, n=0, pass_rate=None)
+    return Point(start=start, n=tally.n, pass_rate=min(1.0, tally.sum_wy / tally.sum_w))
+
+
+def _total(counts: Mapping[tuple[str, str], int], kind: str) -> int:
+    return sum(_by_reason(counts, kind).values())
+
+
+def _by_reason(counts: Mapping[tuple[str, str], int], kind: str) -> dict[str, int]:
+    return {reason: n for (name, reason), n in sorted(counts.items()) if name == kind and n}
+
+
+def exit_code(statuses: Sequence[Status]) -> int:
+    """
+    Give the exit code of the worst status, as monitoring plug-ins do.
+
+    0 healthy, 1 warning, 2 critical, 3 unknown: too little data, blind, or nothing at all.
+    """
+    if Status.CRITICAL in statuses:
+        return 2
+    if Status.WARNING in statuses:
+        return 1
+    return 0 if statuses and set(statuses) == {Status.HEALTHY} else 3

@@ -1,0 +1,103 @@
+"""A report as Markdown, for tickets and chat."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from monitor.models import Verdict
+from monitor.report.model import AppReport, MetricReport, Report
+from monitor.report.words import (
+    ICONS,
+    WORDS,
+    duration,
+    harmless,
+    headline,
+    ledger_sentence,
+    moment,
+    percent,
+    rate_with_interval,
+    score,
+    sparkline,
+)
+
+_SPECIAL = str.maketrans({c: f"\\{c}" for c in "\\`*_{}[]<>#|~"})
+
+
+def render_markdown(report: Report) -> str:
+    """Write the report as Markdown."""
+    return "\n".join(_lines(report)) + "\n"
+
+
+def _lines(report: Report) -> Iterator[str]:
+    now = report.generated_at
+    yield f"# {headline({_safe(app.app): app.status for app in report.apps})}"
+    yield ""
+    yield f"{now:%Y-%m-%d %H:%M:%S} UTC, the last {duration(report.window_s)}"
+    for app in report.apps:
+        yield from _app(app, report)
+
+
+def _app(app: AppReport, report: Report) -> Iterator[str]:
+    yield from ("", f"## {_safe(app.app)}", "")
+    yield "| metric | status | window | pass rate (95 %) | n | failed | skipped | score |"
+    yield "|---|---|--:|--:|--:|--:|--:|--:|"
+    for item in app.metrics:
+        yield from (_row(verdict) for verdict in item.windows)
+    for item in app.metrics:
+        yield from _details(item, report)
+    if app.changes:
+        yield from ("", "**Status changes**", "")
+        yield from (
+            f"- {moment(c.at, report.generated_at)} {_safe(c.metric)}:"
+            f" {ICONS[c.after]} {WORDS[c.after]}, {percent(c.pass_rate)}, n {c.n:,}"
+            for c in app.changes
+        )
+    if app.incidents:
+        yield from ("", "**Alerts**", "")
+        yield from _incidents(app, report.generated_at)
+    yield from ("", "**Where every interaction went**", "", ledger_sentence(app.ledger))
+
+
+def _row(verdict: Verdict) -> str:
+    cells = (
+        _safe(verdict.metric),
+        f"{ICONS[verdict.status]} {WORDS[verdict.status]}",
+        duration(verdict.window_s),
+        rate_with_interval(verdict),
+        f"{verdict.n:,}",
+        f"{verdict.n_failed:,}",
+        f"{verdict.n_skipped:,}",
+        score(verdict.average_score),
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def _details(item: MetricReport, report: Report) -> Iterator[str]:
+    verdict = item.verdict
+    yield from ("", f"**{_safe(item.metric)}**: {_safe(verdict.reason)}")
+    if item.series:
+        yield from ("", f"`{sparkline(item.series)}` pass rate, last {duration(report.window_s)}")
+    if verdict.drift is not None:
+        drift = verdict.drift
+        before = f"{percent(drift.reference_pass_rate)} of {drift.reference_n:,}"
+        distance = f"PSI {drift.psi:.2f}, KS {drift.ks:.2f}"
+        yield from ("", f"Reference before the window: {before}; {distance}")
+    if item.worst:
+        yield ""
+        yield from (
+            f"- {w.score:.2f} {_safe(w.interaction_id)}: {_safe(w.explanation)}" for w in item.worst
+        )
+
+
+def _incidents(app: AppReport, now: datetime) -> Iterator[str]:
+    for incident in app.incidents:
+        end = incident.resolved_at
+        lasted = duration(((end or now) - incident.opened_at).total_seconds())
+        state = f"resolved after {lasted}" if end else f"open for {lasted}"
+        opened = moment(incident.opened_at, now)
+        yield f"- {opened} {_safe(incident.metric)} {incident.level}, {state}"
+
+
+def _safe(text: str) -> str:
+    return harmless(text).translate(_SPECIAL)

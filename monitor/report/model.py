@@ -1,0 +1,123 @@
+"""What a report says, as values; the renderers only choose characters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, computed_field
+
+from monitor.models import Status, Verdict
+from monitor.models.alerting import Incident
+
+
+class _Value(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Ledger(_Value):
+    """
+    Where every interaction went; two sums hold, always.
+
+    seen = sampled + not_sampled, and sampled = dropped + queued + scored + failed +
+    skipped. ``queued`` is what was sampled and has not ended yet, be it in the app's
+    memory, in Redis or in a worker.
+    """
+
+    seen: int = 0
+    sampled: int = 0
+    not_sampled: int = 0
+    dropped: Mapping[str, int] = Field(default_factory=dict)
+    queued: int = 0
+    scored: int = 0
+    failed: Mapping[str, int] = Field(default_factory=dict)
+    skipped: Mapping[str, int] = Field(default_factory=dict)
+
+
+class Point(_Value):
+    """The pass rate of one step of a chart; a step without scores has none."""
+
+    start: AwareDatetime
+    n: int
+    pass_rate: float | None
+
+
+class Change(_Value):
+    """A status that began."""
+
+    at: AwareDatetime
+    metric: str
+    before: Status | None
+    after: Status
+    pass_rate: float | None
+    n: int
+    reason: str
+
+
+class Worst(_Value):
+    """One of the worst samples, with why; ids rather than text."""
+
+    interaction_id: str
+    at: AwareDatetime
+    score: float
+    explanation: str
+
+
+class MetricReport(_Value):
+    """One metric of one app: its verdict, the other windows, its course, its worst samples."""
+
+    metric: str
+    verdict: Verdict
+    windows: Sequence[Verdict]
+    series: Sequence[Point] = ()
+    worst: Sequence[Worst] = ()
+
+
+class AppReport(_Value):
+    """One app: the worst of its metrics first."""
+
+    app: str
+    metrics: Sequence[MetricReport]
+    ledger: Ledger
+    changes: Sequence[Change] = ()
+    incidents: Sequence[Incident] = ()
+    last_heartbeat: AwareDatetime | None = None
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def status(self) -> Status:
+        """The worst status of its metrics."""
+        return worst_status([metric.verdict.status for metric in self.metrics])
+
+
+class Report(_Value):
+    """Everything a person wants to know about a stretch of time."""
+
+    schema_version: Literal[1] = 1
+    generated_at: AwareDatetime
+    window_s: int
+    apps: Sequence[AppReport]
+    deliveries: Mapping[str, int] = Field(
+        default_factory=dict, description="Alert messages by their state."
+    )
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def status(self) -> Status:
+        """The worst status of all apps."""
+        return worst_status([app.status for app in self.apps])
+
+
+#: Worst first; unknown is worse than healthy and better than known to be bad.
+SEVERITY: Sequence[Status] = (
+    Status.CRITICAL,
+    Status.WARNING,
+    Status.BLIND,
+    Status.INSUFFICIENT_DATA,
+    Status.HEALTHY,
+)
+
+
+def worst_status(statuses: Sequence[Status]) -> Status:
+    """Give the worst of some statuses; nothing at all is insufficient data."""
+    return min(statuses, key=SEVERITY.index, default=Status.INSUFFICIENT_DATA)

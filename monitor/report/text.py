@@ -1,0 +1,190 @@
+"""A report for the terminal, as rich renderables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from monitor.models import Status, Verdict
+from monitor.report.model import AppReport, MetricReport, Report
+from monitor.report.words import (
+    ICONS,
+    WORDS,
+    duration,
+    harmless,
+    headline,
+    ledger_sentence,
+    moment,
+    percent,
+    rate_with_interval,
+    score,
+    sparkline,
+)
+
+STYLES: Mapping[Status, str] = {
+    Status.HEALTHY: "green",
+    Status.WARNING: "yellow",
+    Status.CRITICAL: "bold red",
+    Status.INSUFFICIENT_DATA: "dim",
+    Status.BLIND: "magenta",
+}
+
+
+def status_text(status: Status) -> Text:
+    """Write a status as shape, word and colour."""
+    return Text(f"{ICONS[status]} {WORDS[status]}", style=STYLES[status])
+
+
+def render_status(report: Report) -> RenderableType:
+    """Draw the glance: one sentence, a table with the worst first, and the ledger."""
+    parts: list[RenderableType] = [_headline(report)]
+    if report.apps:
+        parts += [status_table(report), *(_ledger_line(app) for app in report.apps)]
+    return Group(*parts)
+
+
+def status_table(report: Report) -> Table:
+    """Draw one row a metric, worst first."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for name in ("app", "metric", "status"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("pass rate (95 %)", justify="right", no_wrap=True)
+    for name in ("n", "score", "window", "since"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("before", no_wrap=True)
+    for app in report.apps:
+        for item in app.metrics:
+            table.add_row(*_row(app.app, item.verdict, report.generated_at))
+    return table
+
+
+def render_report(report: Report) -> RenderableType:
+    """Draw the whole report, app by app."""
+    return Group(
+        _headline(report),
+        Text(
+            f"{moment(report.generated_at, report.generated_at)}, {report.generated_at:%Y-%m-%d};"
+            f" the last {duration(report.window_s)}",
+            style="dim",
+        ),
+        *(part for app in report.apps for part in _app(app, report)),
+    )
+
+
+def _headline(report: Report) -> Text:
+    statuses = {harmless(app.app, 60): app.status for app in report.apps}
+    return Text(headline(statuses) + "\n", style=f"bold {STYLES[report.status]}")
+
+
+def _row(app: str, verdict: Verdict, now: datetime) -> list[RenderableType]:
+    return [
+        Text(harmless(app, 40)),
+        Text(harmless(verdict.metric, 40)),
+        status_text(verdict.status),
+        rate_with_interval(verdict),
+        f"{verdict.n:,}",
+        score(verdict.average_score),
+        duration(verdict.window_s),
+        duration((now - verdict.since).total_seconds()),
+        _before(verdict),
+    ]
+
+
+def _before(verdict: Verdict) -> str:
+    if verdict.drift is None or verdict.drift.reference_pass_rate is None:
+        return ""
+    return f"{percent(verdict.drift.reference_pass_rate)} (n {verdict.drift.reference_n:,})"
+
+
+def _ledger_line(app: AppReport) -> Text:
+    return Text(f"\n{harmless(app.app, 40)}: {ledger_sentence(app.ledger)}", style="dim")
+
+
+def _app(app: AppReport, report: Report) -> Iterator[RenderableType]:
+    yield Text(f"\n{harmless(app.app, 60)}", style="bold")
+    for item in app.metrics:
+        yield from (Padding(part, (0, 0, 0, 2)) for part in _metric(item, report))
+    if app.changes:
+        yield _section("Status changes", _changes(app, report.generated_at))
+    if app.incidents:
+        yield _section("Alerts", _incidents(app, report.generated_at))
+    yield _section("Where every interaction went", Text(ledger_sentence(app.ledger)))
+
+
+def _metric(item: MetricReport, report: Report) -> Iterator[RenderableType]:
+    verdict = item.verdict
+    now = report.generated_at
+    since = f"for {duration((now - verdict.since).total_seconds())}"
+    yield Text.assemble(
+        (f"\n{harmless(item.metric, 60)}  ", "bold"), status_text(verdict.status), f"  {since}"
+    )
+    yield Text(f"{verdict.reason} ({verdict.policy})", style="dim")
+    if item.series:
+        yield Text(f"{sparkline(item.series)}  pass rate, last {duration(report.window_s)}")
+    yield _windows(item.windows)
+    if verdict.drift is not None:
+        drift = verdict.drift
+        yield Text(
+            f"reference before the window: {percent(drift.reference_pass_rate)} of"
+            f" {drift.reference_n:,}; distance PSI {drift.psi:.2f}, KS {drift.ks:.2f}",
+            style="dim",
+        )
+    for sample in item.worst:
+        yield Text(
+            f"{sample.score:.2f}  {harmless(sample.interaction_id, 60)}"
+            f"  {harmless(sample.explanation)}"
+        )
+
+
+def _windows(verdicts: Sequence[Verdict]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for name in ("window", "status", "pass rate (95 %)", "n", "failed", "skipped", "score", "cost"):
+        table.add_column(name, justify="left" if name == "status" else "right", no_wrap=True)
+    for verdict in verdicts:
+        table.add_row(
+            duration(verdict.window_s),
+            status_text(verdict.status),
+            rate_with_interval(verdict),
+            f"{verdict.n:,}",
+            f"{verdict.n_failed:,}",
+            f"{verdict.n_skipped:,}",
+            score(verdict.average_score),
+            f"${verdict.cost_usd:.4f}" if verdict.cost_usd else "–",
+        )
+    return table
+
+
+def _changes(app: AppReport, now: datetime) -> Table:
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    for change in app.changes:
+        table.add_row(
+            moment(change.at, now),
+            Text(harmless(change.metric, 40)),
+            status_text(change.after),
+            percent(change.pass_rate),
+            f"n {change.n:,}",
+        )
+    return table
+
+
+def _incidents(app: AppReport, now: datetime) -> Table:
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    for incident in app.incidents:
+        end = incident.resolved_at
+        lasted = duration(((end or now) - incident.opened_at).total_seconds())
+        table.add_row(
+            moment(incident.opened_at, now),
+            Text(harmless(incident.metric, 40)),
+            str(incident.level),
+            f"resolved after {lasted}" if end else f"open for {lasted}",
+        )
+    return table
+
+
+def _section(title: str, body: RenderableType) -> RenderableType:
+    return Padding(Group(Text(f"\n{title}", style="bold"), body), (0, 0, 0, 2))

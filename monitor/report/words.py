@@ -1,0 +1,134 @@
+"""Figures and states in words that people read at a glance; every renderer uses these."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from monitor.models import Status, Verdict
+from monitor.report.model import Ledger, Point
+
+#: A word and a shape, so that colour is never the only sign.
+ICONS: Mapping[Status, str] = {
+    Status.HEALTHY: "●",
+    Status.WARNING: "▲",
+    Status.CRITICAL: "■",
+    Status.INSUFFICIENT_DATA: "○",
+    Status.BLIND: "◌",
+}
+WORDS: Mapping[Status, str] = {
+    Status.HEALTHY: "healthy",
+    Status.WARNING: "warning",
+    Status.CRITICAL: "CRITICAL",
+    Status.INSUFFICIENT_DATA: "not enough data",
+    Status.BLIND: "blind",
+}
+_BARS = "▁▂▃▄▅▆▇█"
+_GAP = "·"
+_MINUTE, _HOUR, _DAY = 60, 3600, 86_400
+
+
+def percent(rate: float | None) -> str:
+    """Write a rate in [0, 1] as a percentage with one decimal; a dash when there is none."""
+    return "–" if rate is None else f"{100 * rate:.1f} %"
+
+
+def score(value: float | None) -> str:
+    """Write a score with two decimals; a dash when there is none."""
+    return "–" if value is None else f"{value:.2f}"
+
+
+def rate_with_interval(verdict: Verdict) -> str:
+    """Write the pass rate with its interval: never a bare value."""
+    if verdict.pass_rate is None or verdict.low is None or verdict.high is None:
+        return "–"
+    bounds = f"{100 * verdict.low:.1f}–{100 * verdict.high:.1f}"
+    return f"{percent(verdict.pass_rate)} ({bounds})"
+
+
+def duration(seconds: float) -> str:
+    """Write a duration with its one or two largest units: 45 s, 5 min, 3 h 10 min, 2 d."""
+    whole = int(seconds)
+    if whole < 2 * _MINUTE:
+        return f"{whole} s"
+    if whole < 2 * _HOUR:
+        return f"{whole // _MINUTE} min"
+    if whole < 2 * _DAY:
+        minutes = whole % _HOUR // _MINUTE
+        return f"{whole // _HOUR} h" + (f" {minutes} min" if minutes else "")
+    return f"{whole // _DAY} d"
+
+
+def moment(at: datetime, now: datetime) -> str:
+    """Write a time in UTC, with the date when it is not today's."""
+    form = "%H:%M:%S" if at.date() == now.date() else "%Y-%m-%d %H:%M"
+    return f"{at:{form}} UTC"
+
+
+def sparkline(points: Sequence[Point]) -> str:
+    """Draw pass rates from 0 to 1 as bars; steps without scores stay gaps."""
+    return "".join(
+        _GAP
+        if point.pass_rate is None
+        else _BARS[min(len(_BARS) - 1, int(point.pass_rate * len(_BARS)))]
+        for point in points
+    )
+
+
+def reasons(counts: Mapping[str, int]) -> str:
+    """Write a count with its parts: '12 (no_context 10, no_claim 2)'; plain when there is none."""
+    total = sum(counts.values())
+    parts = ", ".join(f"{reason} {n:,}" for reason, n in counts.items() if reason)
+    return f"{total:,} ({parts})" if parts else f"{total:,}"
+
+
+def ledger_sentence(ledger: Ledger) -> str:
+    """Say where every interaction went; the numbers add up from left to right."""
+    dropped, failed, skipped = (
+        reasons(counts) for counts in (ledger.dropped, ledger.failed, ledger.skipped)
+    )
+    return (
+        f"seen {ledger.seen:,} = sampled {ledger.sampled:,} + not sampled {ledger.not_sampled:,}; "
+        f"sampled {ledger.sampled:,} = dropped {dropped} + queued {ledger.queued:,}"
+        f" + scored {ledger.scored:,} + failed {failed} + skipped {skipped}"
+    )
+
+
+def harmless(text: str, limit: int = 200) -> str:
+    """
+    Make hostile text safe to print: one line, no control, bidi or zero-width characters.
+
+    What is cut off is marked.
+    """
+    folded = " ".join(text.split())
+    kept = "".join(
+        c for c in folded if c == " " or unicodedata.category(c) not in {"Cc", "Cf", "Cs", "Co"}
+    )
+    return kept if len(kept) <= limit else kept[: limit - 1] + "…"
+
+
+def headline(statuses: Mapping[str, Status]) -> str:
+    """Say in one sentence how all apps are."""
+    if not statuses:
+        return "No app has sent anything yet."
+    named = {
+        status: sorted(app for app, s in statuses.items() if s is status)
+        for status in (Status.CRITICAL, Status.WARNING, Status.BLIND, Status.INSUFFICIENT_DATA)
+    }
+    parts = [
+        f"{', '.join(apps)} {'is' if len(apps) == 1 else 'are'} {_HEADLINE[status]}"
+        for status, apps in named.items()
+        if apps
+    ]
+    if not parts:
+        return "All healthy." if len(statuses) > 1 else f"{next(iter(statuses))} is healthy."
+    return "; ".join(parts) + "."
+
+
+_HEADLINE: Mapping[Status, str] = {
+    Status.CRITICAL: "CRITICAL",
+    Status.WARNING: "at warning",
+    Status.BLIND: "not visible: the monitor is blind",
+    Status.INSUFFICIENT_DATA: "without enough data",
+}

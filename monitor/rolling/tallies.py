@@ -1,0 +1,87 @@
+"""Evaluations to tallies: what one evaluation adds to its bucket."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from monitor.models import Evaluation, EvaluationStatus, StreamKey, Tally
+from monitor.models.tally import BINS
+
+_MICRO = 1_000_000
+
+
+def numeric_score(evaluation: Evaluation) -> float | None:
+    """
+    Read a completed evaluation's score as a number in [0, 1].
+
+    A bool counts as 0 or 1. A category or a number on another scale has no place
+    in a rate and gives None.
+    """
+    score = evaluation.score
+    if evaluation.status is not EvaluationStatus.COMPLETED or isinstance(score, str | None):
+        return None
+    return float(score) if 0.0 <= float(score) <= 1.0 else None
+
+
+def tally_of(evaluation: Evaluation, *, sample_rate: float, pass_score: float) -> Tally:
+    """
+    Turn one evaluation into what it adds to its bucket.
+
+    Parameters
+    ----------
+    evaluation
+        Completed, failed or skipped. Only a completed one with a score in [0, 1]
+        counts in ``n``; a completed one without is counted as failed, so that it
+        is seen.
+    sample_rate
+        Probability, in (0, 1], with which the interaction was sampled.
+    pass_score
+        In [0, 1]; a score at or above it passes.
+
+    Returns
+    -------
+    Tally
+        Sums over this one evaluation.
+    """
+    cost = round((evaluation.cost_usd or 0.0) * _MICRO)
+    if evaluation.status is EvaluationStatus.SKIPPED:
+        return Tally(skipped=1, cost_microusd=cost)
+    score = numeric_score(evaluation)
+    if score is None:
+        return Tally(failed=1, cost_microusd=cost)
+    weight = 1.0 / sample_rate
+    passed = int(score >= pass_score)
+    return Tally(
+        n=1,
+        passed=passed,
+        sum_w=weight,
+        sum_w2=weight * weight,
+        sum_wy=weight * passed,
+        sum_w2y=weight * weight * passed,
+        sum_x=score,
+        sum_x2=score * score,
+        sum_wx=weight * score,
+        cost_microusd=cost,
+        histogram=Counter({score_bin(score): 1}),
+    )
+
+
+def score_bin(score: float) -> int:
+    """Give the bin of a score in [0, 1], centred on hundredths: 0 to 100."""
+    return min(BINS - 1, int(score * (BINS - 1) + 0.5))
+
+
+def stream_key(app: str, evaluation: Evaluation, segment: str = "*") -> StreamKey:
+    """Tell to which stream an evaluation belongs."""
+    return StreamKey(app, evaluation.evaluator_name, segment, evaluation.evaluator_version or "")
+
+
+def bucket_start(epoch_s: float, width_s: int) -> int:
+    """Give the start, in epoch seconds, of the bucket that holds *epoch_s*."""
+    return int(epoch_s // width_s) * width_s
+
+
+def total(tallies: Iterable[Tally]) -> Tally:
+    """Merge any number of tallies."""
+    return sum(tallies, start=Tally())

@@ -1,0 +1,54 @@
+"""Look at one interaction: its claims, its passages and the figures of both."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from monitor.scoring.claims import is_checkable
+from monitor.scoring.features.passages import Passages
+from monitor.scoring.features.support import ClaimFeatures, claim_features
+from monitor.scoring.sentences import split_sentences
+from monitor.scoring.words import words
+
+_LETTERS_READ = 400
+_EAST_ASIAN = frozenset({"CJK", "HIRAGANA", "KATAKANA", "FULLWIDTH"})
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What there is to judge: every sentence, and the figures of those that state something."""
+
+    passages: Passages
+    sentences: tuple[str, ...]
+    claims: tuple[ClaimFeatures | None, ...]  #: one a sentence; None where nothing is stated
+
+    @property
+    def checkable(self) -> tuple[ClaimFeatures, ...]:
+        """The figures of the sentences that state something."""
+        return tuple(claim for claim in self.claims if claim is not None)
+
+
+def look_at(query: str | None, contexts: Sequence[str], output: str) -> Look:
+    """Split and measure; without passages the claims are not measured."""
+    passages = Passages(contexts)
+    sentences = split_sentences(output)
+    asked = frozenset(word.stem for word in words(query or "") if word.content)
+    claims = tuple(
+        claim_features(sentence, passages, asked) if len(passages) and checkable else None
+        for sentence, checkable in ((s, is_checkable(s)) for s in sentences)
+    )
+    return Look(passages, sentences, claims)
+
+
+def script(text: str) -> str | None:
+    """Name the writing system of most letters of *text*; None when there are no letters."""
+    letters = islice((char for char in text if char.isalpha()), _LETTERS_READ)
+    names = Counter(unicodedata.name(char, "?").split()[0].split("-")[0] for char in letters)
+    if not names:
+        return None
+    name = names.most_common(1)[0][0]
+    return "CJK" if name in _EAST_ASIAN else name

@@ -1,0 +1,1 @@
+"""Who judges: a local model without any download, or an LLM behind an endpoint."""

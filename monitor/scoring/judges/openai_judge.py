@@ -1,0 +1,153 @@
+"""The judge behind an OpenAI-compatible endpoint: one structured call, quotes verified."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any, Self
+
+from monitor.errors import JudgeError
+from monitor.models import Interaction
+from monitor.scoring.base import Claim, Judgement, Verdict
+from monitor.scoring.judges.openai_call import ChatCall, Patience, Spent
+from monitor.scoring.judges.openai_client import SharedClient
+from monitor.scoring.judges.prices import Prices
+from monitor.scoring.judges.quotes import find_quote
+from monitor.scoring.judges.reply import JudgeReply, VerdictRow, read_reply
+from monitor.scoring.prompts import load_prompt
+from monitor.scoring.sentences import split_sentences
+from monitor.settings import Settings
+
+PROMPT = "judge.v1"
+_ANSWERED = {"yes": 1.0, "partial": 0.5, "no": 0.0, "refusal": 0.0}
+_ANSWERED_REASON = {
+    "yes": "It answers the question",
+    "partial": "It answers a part of the question",
+    "no": "It does not answer the question",
+    "refusal": "It declines to answer",
+}
+_MAX_REASON_CHARS = 300
+
+
+class OpenAIJudge:
+    """Asks an LLM for a verdict on every sentence, and believes it only with a real quote."""
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        patience: Patience | None = None,
+        prices: Prices | None = None,
+    ) -> None:
+        patience = patience or Patience()
+        self._client = SharedClient(api_key, base_url, patience.timeout_s)
+        self._call = ChatCall(self._client, model, patience)
+        self._prices = prices or Prices()
+        self._prompt = load_prompt(PROMPT)
+        self.version = f"judge-{model}-{PROMPT.rpartition('.')[2]}"
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> Self:
+        """Make the judge that the settings describe."""
+        key = settings.openai_api_key
+        return cls(
+            settings.judge_model,
+            api_key=key.get_secret_value() if key else None,
+            base_url=settings.openai_base_url,
+            patience=Patience(attempts=settings.judge_attempts, timeout_s=settings.judge_timeout_s),
+            prices=Prices(
+                settings.judge_usd_per_million_input_tokens,
+                settings.judge_usd_per_million_output_tokens,
+            ),
+        )
+
+    def judge(self, interaction: Interaction) -> Judgement:
+        """Judge all metrics with one call, or raise a ``JudgeError`` that says what it cost."""
+        started = time.perf_counter()
+        contexts = [c.text for c in interaction.contexts if c.text.strip()]
+        sentences = split_sentences(interaction.output) or (interaction.output.strip(),)
+        expected = len(sentences) if contexts else 0
+        spent = Spent()
+        try:
+            reply = self._call.ask(
+                self._messages(interaction.query or "", contexts, sentences),
+                lambda content: read_reply(content, expected),
+                spent,
+            )
+        except JudgeError as error:
+            error.context |= self._bill(spent, started)
+            raise
+        return Judgement(
+            claims=tuple(
+                _claim(text, row, interaction)
+                for text, row in zip(sentences, reply.verdicts, strict=False)
+            ),
+            relevance=_ANSWERED[reply.answered],
+            relevance_reason=_relevance_reason(reply),
+            model=spent.model,
+            duration_ms=(time.perf_counter() - started) * 1000,
+            cost_usd=self._cost_usd(spent),
+            input_tokens=spent.input_tokens,
+            output_tokens=spent.output_tokens,
+        )
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def _messages(
+        self, query: str, contexts: list[str], sentences: tuple[str, ...]
+    ) -> list[dict[str, str]]:
+        data = {
+            "query": query,
+            "contexts": _numbered(contexts),
+            "sentences": _numbered(sentences),
+        }
+        return [
+            {"role": "system", "content": self._prompt},
+            {"role": "user", "content": json.dumps(data, ensure_ascii=False)},
+        ]
+
+    def _cost_usd(self, spent: Spent) -> float | None:
+        return self._prices.cost_usd(spent.model, spent.input_tokens, spent.output_tokens)
+
+    def _bill(self, spent: Spent, started: float) -> dict[str, Any]:
+        """List what a failed call used, as far as it is known."""
+        bill = {
+            "tries": spent.tries,
+            "duration_ms": (time.perf_counter() - started) * 1000,
+            "model": spent.model,
+            "input_tokens": spent.input_tokens if spent.model else None,
+            "output_tokens": spent.output_tokens if spent.model else None,
+            "cost_usd": self._cost_usd(spent),
+        }
+        return {name: value for name, value in bill.items() if value is not None}
+
+
+def _numbered(texts: list[str] | tuple[str, ...]) -> list[dict[str, Any]]:
+    return [{"number": number, "text": text} for number, text in enumerate(texts, start=1)]
+
+
+def _claim(text: str, row: VerdictRow, interaction: Interaction) -> Claim:
+    quote = (row.quote or "").strip()
+    index = find_quote(quote, [c.text for c in interaction.contexts]) if quote else None
+    verdict = Verdict(row.verdict)
+    reason = f"not carried: {row.unsupported[:_MAX_REASON_CHARS]}" if row.unsupported else ""
+    if verdict is Verdict.SUPPORTED and index is None:
+        verdict = Verdict.UNVERIFIED
+        reason = "the judge's quote is not in the passages" if quote else "the judge gave no quote"
+    return Claim(
+        text=text,
+        verdict=verdict,
+        support=float(verdict is Verdict.SUPPORTED),
+        evidence=quote if index is not None else None,
+        context_index=index,
+        reason=reason,
+    )
+
+
+def _relevance_reason(reply: JudgeReply) -> str:
+    head, reason = _ANSWERED_REASON[reply.answered], reply.answered_reason.strip()
+    return f"{head}: {reason[:_MAX_REASON_CHARS]}" if reason else f"{head}."

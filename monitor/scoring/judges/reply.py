@@ -1,0 +1,158 @@
+"""Read what a chat completion endpoint sends back; whatever is not as asked is an error."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from monitor.errors import JudgeRefusedError, JudgeReplyError
+
+_FENCE = re.compile(r"```(?:json)?\s*(.*?)```", re.DOTALL | re.IGNORECASE)
+
+
+class VerdictRow(BaseModel):
+    """The judge's word on one sentence."""
+
+    model_config = ConfigDict(frozen=True)
+
+    number: int = Field(strict=True)
+    quote: str | None = None
+    verdict: Literal["supported", "contradicted", "not_found", "no_claim"]
+    unsupported: str | None = None
+
+
+class JudgeReply(BaseModel):
+    """The whole answer of the judge."""
+
+    model_config = ConfigDict(frozen=True)
+
+    verdicts: tuple[VerdictRow, ...]
+    answered: Literal["yes", "partial", "no", "refusal"]
+    answered_reason: str = ""
+
+
+#: What ``response_format`` asks for; strict mode wants every key required and no others.
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["verdicts", "answered", "answered_reason"],
+    "properties": {
+        "verdicts": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "additionalProperties": False,
+                "required": ["number", "quote", "verdict", "unsupported"],
+                "properties": {
+                    "number": {"type": "integer"},
+                    "quote": {"type": "string"},
+                    "verdict": {
+                        "type": "string",
+                        "enum": ["supported", "contradicted", "not_found", "no_claim"],
+                    },
+                    "unsupported": {"type": "string"},
+                },
+            },
+        },
+        "answered": {"type": "string", "enum": ["yes", "partial", "no", "refusal"]},
+        "answered_reason": {"type": "string"},
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """What surrounds the answer: which model gave it, and what it used."""
+
+    model: str | None
+    input_tokens: int | None
+    output_tokens: int | None
+    choice: dict[str, Any] | None
+
+
+def read_envelope(body: bytes) -> Envelope:
+    """Read the JSON object around the answer."""
+    try:
+        payload = json.loads(body)
+    except (ValueError, RecursionError):
+        payload = None
+    if not isinstance(payload, dict):
+        raise JudgeReplyError(
+            "the judge's endpoint did not answer with a JSON object; does OPENAI_BASE_URL end in"
+            " /v1 or whatever its documentation says?"
+        )
+    usage, choices = payload.get("usage"), payload.get("choices")
+    usage = usage if isinstance(usage, dict) else {}
+    first = choices[0] if isinstance(choices, list) and choices else None
+    model = payload.get("model")
+    return Envelope(
+        model=model if isinstance(model, str) else None,
+        input_tokens=_count(usage.get("prompt_tokens")),
+        output_tokens=_count(usage.get("completion_tokens")),
+        choice=first if isinstance(first, dict) else None,
+    )
+
+
+def read_content(choice: dict[str, Any] | None) -> str:
+    """Take the text out of a choice, if the model finished and did not refuse."""
+    if choice is None:
+        raise JudgeReplyError("the judge's answer has no choices")
+    message = choice.get("message")
+    message = message if isinstance(message, dict) else {}
+    finish = choice.get("finish_reason")
+    if finish == "content_filter":
+        raise JudgeRefusedError("the judge's content filter stopped the answer")
+    if message.get("refusal"):
+        raise JudgeRefusedError("the judge refused to judge this text")
+    if finish == "length":
+        raise TruncatedReplyError("the judge's answer was cut off at its length limit")
+    content = message.get("content")
+    if isinstance(content, list):  # some vendors send parts
+        content = "".join(str(p.get("text", "")) for p in content if isinstance(p, dict))
+    if not isinstance(content, str) or not content.strip():
+        raise JudgeReplyError("the judge's answer is empty")
+    return content
+
+
+class TruncatedReplyError(JudgeReplyError):
+    """The answer is not whole; the same question would be cut off again."""
+
+
+def read_reply(content: str, sentences: int) -> JudgeReply:
+    """Read the verdicts on *sentences* sentences, each exactly once, in the order of numbers."""
+    try:
+        reply = JudgeReply.model_validate(_find_object(content))
+    except ValidationError as error:
+        # Only places and kinds: the values are text that was judged.
+        item = error.errors(include_input=False, include_url=False)[0]
+        place = ".".join(str(part) for part in item["loc"])
+        raise JudgeReplyError(f"the judge's answer is wrong at {place}: {item['type']}") from None
+    numbers = sorted(row.number for row in reply.verdicts)
+    if numbers != list(range(1, sentences + 1)):
+        raise JudgeReplyError(
+            f"the judge gave {len(numbers)} verdicts for {sentences} sentences, or wrong numbers"
+        )
+    rows = tuple(sorted(reply.verdicts, key=lambda row: row.number))
+    return reply.model_copy(update={"verdicts": rows})
+
+
+def _find_object(content: str) -> dict[str, Any]:
+    """Read the JSON object in *content*, bare, fenced or with words around it."""
+    fenced = _FENCE.search(content)
+    inner = content[content.find("{") : content.rfind("}") + 1]
+    for text in (content, fenced.group(1) if fenced else "", inner):
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(value, dict):
+            return value
+    raise JudgeReplyError("the judge's answer is not JSON")
+
+
+def _count(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None

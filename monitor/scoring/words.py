@@ -1,0 +1,122 @@
+"""Turn text into comparable words: stems, numbers in one form, names, stop words."""
+
+# ruff: noqa: RUF001 - the punctuation of other languages is meant
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import NamedTuple
+
+_STOP_WORDS = """
+a an the of to in on at by for from with without into onto over under about as and or but nor if so
+then than that this these those it its it's he she they them his her hers their theirs him we us our
+you your yours i me my mine is are was were be been being am do does did doing done have has had
+having will would shall should can could may might must there here who whom whose which what when
+where why how all any both each few more most other some such only own same too very just also s t d
+ll m re ve not no yes while during before after because through between out up down off again once
+however therefore according per via etc
+"""
+STOP_WORDS = frozenset(_STOP_WORDS.split())
+NEGATIONS = frozenset(
+    {"not", "no", "never", "none", "nobody", "nothing", "neither", "nor", "without", "cannot"}
+)
+_TWO_TO_TWENTY = """
+two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
+seventeen eighteen nineteen twenty
+"""
+_NUMBER_WORDS = {
+    **{word: str(number) for number, word in enumerate(_TWO_TO_TWENTY.split(), start=2)},
+    "thirty": "30",
+    "forty": "40",
+    "fifty": "50",
+    "sixty": "60",
+    "seventy": "70",
+    "eighty": "80",
+    "ninety": "90",
+    "first": "1",
+    "second": "2",
+    "third": "3",
+    "fourth": "4",
+    "fifth": "5",
+}
+
+_WORD = re.compile(r"\d+(?:[.,:]\d+)*|[^\W\d_]+(?:['’][^\W\d_]+)*")
+# Scripts written without spaces: every character stands for itself.
+_UNSPACED = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
+_IRREGULAR_NOT = re.compile(r"\b(ca|wo)(?=n['’]t\b)", re.IGNORECASE)
+_NOT = re.compile(r"n['’]t\b", re.IGNORECASE)
+_LONG_NUMBER = 15
+
+
+class Word(NamedTuple):
+    """A word of a text, ready to be compared."""
+
+    stem: str
+    content: bool  #: it carries information: neither a stop word nor a single letter
+    number: bool
+    capital: bool
+    surface: str
+
+
+def words(text: str) -> tuple[Word, ...]:
+    """Split *text* into words."""
+    if "'" in text or "’" in text:
+        text = _IRREGULAR_NOT.sub(lambda m: "can" if m[1].lower() == "ca" else "will", text)
+        text = _NOT.sub(" not", text)
+    return tuple([_word(surface) for surface in _WORD.findall(spaced(text))])
+
+
+def spaced(text: str) -> str:
+    """Put spaces around the characters of scripts that are written without spaces."""
+    return text if text.isascii() else _UNSPACED.sub(r" \g<0> ", text)
+
+
+@lru_cache(maxsize=50_000)
+def _word(surface: str) -> Word:
+    if surface[0].isdigit():
+        return Word(
+            _plain_number(surface), content=True, number=True, capital=False, surface=surface
+        )
+    lower = surface.lower().replace("’", "'").removesuffix("'s")
+    if lower in _NUMBER_WORDS:
+        return Word(_NUMBER_WORDS[lower], content=True, number=True, capital=False, surface=surface)
+    alone = len(lower) == 1 and lower.isascii()
+    content = lower not in STOP_WORDS and not alone
+    return Word(
+        stem(lower),
+        content,
+        number=False,
+        capital=surface[0].isupper() and content,
+        surface=surface,
+    )
+
+
+def _plain_number(surface: str) -> str:
+    """Write 1,000 and 1000.0 as 1000, whatever the language of the thousands mark."""
+    number = surface.replace(",", "") if re.search(r",\d{3}\b", surface) else surface
+    if "." in number and ":" not in number:
+        number = number.rstrip("0").rstrip(".") if number.count(".") == 1 else number
+    return number.lstrip("0")[:_LONG_NUMBER] or "0"
+
+
+_ENDINGS = (
+    ("ization", "iz"), ("isation", "iz"), ("ational", "at"), ("fulness", "ful"), ("ations", "at"),
+    ("ation", "at"), ("ments", "ment"), ("iness", "y"), ("ising", "iz"), ("izing", "iz"),
+    ("ised", "iz"), ("ized", "iz"), ("ises", "iz"), ("izes", "iz"), ("ies", "y"), ("ied", "y"),
+    ("ily", "y"), ("sses", "ss"), ("ating", "at"), ("ated", "at"), ("ates", "at"), ("ate", "at"),
+    ("ing", ""), ("ed", ""), ("ly", ""), ("es", ""), ("s", ""), ("e", ""),
+)  # fmt: skip
+_SHORTEST_STEM = 3
+
+
+@lru_cache(maxsize=50_000)
+def stem(word: str) -> str:
+    """Cut an English ending off *word*; words of other languages mostly stay as they are."""
+    if len(word) <= _SHORTEST_STEM or not word.isascii() or word.endswith(("ss", "us", "is")):
+        return word
+    for ending, instead in _ENDINGS:
+        if word.endswith(ending) and len(word) - len(ending) >= _SHORTEST_STEM:
+            bare = word[: -len(ending)] + instead
+            doubled = ending in {"ing", "ed"} and bare[-1] == bare[-2] and bare[-1] not in "lsz"
+            return bare[:-1] if doubled else bare
+    return word

@@ -1,0 +1,134 @@
+"""Tables of alerts: states, incidents, their timeline, the outbox, and the channels' health."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import (
+    Boolean,
+    Column,
+    DateTime,
+    Dialect,
+    ForeignKey,
+    Index,
+    Integer,
+    String,
+    Table,
+    UniqueConstraint,
+)
+from sqlalchemy.types import TypeDecorator
+
+from monitor.store.base import BigInt, Json, metadata
+
+
+class UtcTime(TypeDecorator[datetime]):
+    """An aware time, kept and given back in UTC; SQLite alone would forget the zone."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        """Turn an aware time into UTC; refuse one without a zone."""
+        if value is None:
+            return None
+        if value.tzinfo is None:
+            raise ValueError("a time without a zone cannot be stored; use datetime.now(UTC)")
+        utc = value.astimezone(UTC)
+        return utc.replace(tzinfo=None) if dialect.name == "sqlite" else utc
+
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        """Give the time back as an aware one in UTC."""
+        del dialect
+        if value is None:
+            return None
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+def _key_columns(*, primary: bool) -> list[Column[Any]]:
+    return [
+        Column("app", String(200), primary_key=primary, nullable=False),
+        Column("metric", String(200), primary_key=primary, nullable=False),
+        Column("segment", String(200), primary_key=primary, nullable=False),
+        Column("window_s", Integer, primary_key=primary, nullable=False, autoincrement=False),
+    ]
+
+
+#: One row a key; ``version`` is compared and set, so that of two deciders one wins.
+alert_states = Table(
+    "groundwatch_alert_states",
+    metadata,
+    *_key_columns(primary=True),
+    Column("version", Integer, nullable=False),
+    Column("phase", String(20), nullable=False),
+    Column("state", Json, nullable=False),
+    Column("updated_at", UtcTime, nullable=False),
+)
+
+incidents = Table(
+    "groundwatch_incidents",
+    metadata,
+    Column("incident_id", String(32), primary_key=True),
+    *_key_columns(primary=False),
+    Column("level", String(20), nullable=False),
+    Column("peak_level", String(20), nullable=False),
+    Column("since", UtcTime, nullable=False),
+    Column("opened_at", UtcTime, nullable=False),
+    Column("updated_at", UtcTime, nullable=False),
+    Column("resolved_at", UtcTime),
+    Column("sequence", Integer, nullable=False),
+    Index(None, "resolved_at"),
+    Index(None, "opened_at"),
+)
+
+#: The timeline: one row an event, with the evidence as it was when the event was decided.
+alert_events = Table(
+    "groundwatch_alert_events",
+    metadata,
+    Column("event_id", BigInt, primary_key=True, autoincrement=True),
+    Column("incident_id", ForeignKey(incidents.c.incident_id), nullable=False),
+    Column("sequence", Integer, nullable=False),
+    Column("event", String(20), nullable=False),
+    Column("at", UtcTime, nullable=False),
+    Column("snapshot", Json, nullable=False),
+    UniqueConstraint("incident_id", "sequence"),
+)
+
+#: One row a message and recipient. A lane is (incident, channel, recipient), in order of
+#: ``sequence``; ``token`` grows with each claim, and only its holder may finish.
+outbox = Table(
+    "groundwatch_outbox",
+    metadata,
+    Column("delivery_id", String(32), primary_key=True),
+    Column("incident_id", ForeignKey(incidents.c.incident_id), nullable=False),
+    Column("sequence", Integer, nullable=False),
+    Column("channel", String(100), nullable=False),
+    Column("recipient", String(320), nullable=False),
+    Column("event", String(20), nullable=False),
+    Column("level", String(20), nullable=False),
+    Column("snapshot", Json, nullable=False),
+    Column("status", String(20), nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("token", Integer, nullable=False),
+    Column("created_at", UtcTime, nullable=False),
+    Column("due_at", UtcTime, nullable=False),
+    Column("lease_until", UtcTime),
+    Column("finished_at", UtcTime),
+    Column("tells", String(20), nullable=False),
+    Column("error_code", String(100)),
+    Column("possible_duplicate", Boolean, nullable=False),
+    Column("merged_into", String(32)),
+    UniqueConstraint("incident_id", "channel", "recipient", "sequence"),
+    Index(None, "status", "channel", "due_at"),
+)
+
+#: How each channel does; a row appears when something is known of it.
+alert_channels = Table(
+    "groundwatch_alert_channels",
+    metadata,
+    Column("channel", String(100), primary_key=True),
+    Column("paused_until", UtcTime),
+    Column("last_success_at", UtcTime),
+    Column("last_failure_at", UtcTime),
+    Column("last_error_code", String(100)),
+)

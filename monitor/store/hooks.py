@@ -1,0 +1,84 @@
+"""The counters of the hooks: cumulative where they come from, added once here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import Connection, func, select
+
+from monitor.store.ledger import Entry, Kind, book
+from monitor.store.tables import hooks
+from monitor.store.upsert import put
+
+_PLAIN = {Kind.SEEN: "seen", Kind.SAMPLED: "sampled", Kind.SENT: "sent"}
+_DROPPED = "dropped:"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookCounters:
+    """What one hook has counted since it started."""
+
+    hook_id: str
+    app: str
+    host: str
+    pid: int
+    heartbeat_at: datetime
+    counters: Mapping[str, int]  #: seen, sampled, sent, and dropped:<reason>
+
+
+def absorb(connection: Connection, news: Sequence[HookCounters], *, bucket_s: int) -> None:
+    """
+    Add what is new since the last time to the ledger.
+
+    Counters never fall, so absorbing the same ones again adds nothing.
+    """
+    known = _known(connection, [item.hook_id for item in news])
+    entries = [
+        entry for item in news for entry in _entries(item, known.get(item.hook_id, {}), bucket_s)
+    ]
+    book(connection, entries)
+    put(connection, hooks, [_row(item, known.get(item.hook_id, {})) for item in news])
+
+
+def last_heartbeat(connection: Connection, app: str | None = None) -> datetime | None:
+    """Tell when any hook of *app* was last heard of."""
+    query = select(func.max(hooks.c.heartbeat_at_ms))
+    if app is not None:
+        query = query.where(hooks.c.app == app)
+    at_ms = connection.execute(query).scalar()
+    return None if at_ms is None else datetime.fromtimestamp(at_ms / 1000).astimezone()
+
+
+def _known(connection: Connection, hook_ids: Sequence[str]) -> dict[str, dict[str, int]]:
+    query = select(hooks.c.hook_id, hooks.c.counters).where(hooks.c.hook_id.in_(hook_ids))
+    return {hook_id: dict(counters) for hook_id, counters in connection.execute(query)}
+
+
+def _entries(item: HookCounters, before: Mapping[str, int], bucket_s: int) -> list[Entry]:
+    start_s = int(item.heartbeat_at.timestamp()) // bucket_s * bucket_s
+    found = []
+    for name, value in item.counters.items():
+        new = value - before.get(name, 0)
+        if new <= 0:
+            continue
+        if name.startswith(_DROPPED):
+            reason = name.removeprefix(_DROPPED)
+            found.append(Entry(item.app, start_s, Kind.DROPPED, reason, new))
+        elif name in _PLAIN.values():
+            found.append(Entry(item.app, start_s, Kind(name), "", new))
+    return found
+
+
+def _row(item: HookCounters, before: Mapping[str, int]) -> dict[str, object]:
+    # A report that comes late must not turn the clock of a counter back.
+    highest = {name: max(n, before.get(name, 0)) for name, n in item.counters.items()}
+    return {
+        "hook_id": item.hook_id,
+        "app": item.app,
+        "host": item.host,
+        "pid": item.pid,
+        "heartbeat_at_ms": round(item.heartbeat_at.timestamp() * 1000),
+        "counters": {**before, **highest},
+    }

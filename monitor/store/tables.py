@@ -1,0 +1,184 @@
+"""The tables of steps 1 to 5: samples, evaluations, buckets, counters, verdicts, leases."""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    SmallInteger,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+from monitor.store.base import BigInt, Json, metadata
+
+#: Samples as the hook sent them, with what became of them. The key is the hook's UUIDv7.
+samples = Table(
+    "groundwatch_samples",
+    metadata,
+    Column("sample_id", String(64), primary_key=True),
+    Column("interaction_id", String(200), nullable=False),
+    Column("app", String(200), nullable=False),
+    Column("occurred_at_ms", BigInt, nullable=False),
+    Column("received_at_ms", BigInt, nullable=False),
+    Column("sample_rate", Float, nullable=False),
+    Column("outcome", String(16), nullable=False),
+    Column("reason", String(100), nullable=False),
+    Column("payload", Json, nullable=False),
+    # The newest samples of an app, for reports.
+    Index("ix_groundwatch_samples_app_time", "app", "occurred_at_ms"),
+)
+
+#: One row an evaluation; the unique key is what makes sums exact under redelivery.
+evaluations = Table(
+    "groundwatch_evaluations",
+    metadata,
+    Column("evaluation_id", String(64), primary_key=True),
+    Column("sample_id", String(64), ForeignKey(samples.c.sample_id), nullable=False),
+    Column("app", String(200), nullable=False),
+    Column("metric", String(100), nullable=False),
+    Column("evaluator_version", String(200), nullable=False),
+    Column("status", String(16), nullable=False),
+    Column("score", Float),
+    Column("passed", SmallInteger),
+    Column("occurred_at_ms", BigInt, nullable=False),
+    Column("record", Json, nullable=False),
+    UniqueConstraint("sample_id", "metric", "evaluator_version"),
+    # The worst samples of a metric in a window, for reports and alerts.
+    Index("ix_groundwatch_evaluations_worst", "app", "metric", "occurred_at_ms"),
+)
+
+streams = Table(
+    "groundwatch_streams",
+    metadata,
+    Column("stream_id", BigInt, primary_key=True, autoincrement=True),
+    Column("app", String(200), nullable=False),
+    Column("metric", String(100), nullable=False),
+    Column("segment", String(200), nullable=False),
+    Column("evaluator_version", String(200), nullable=False),
+    Column("n_total", BigInt, nullable=False, default=0),
+    Column("last_bucket_s", BigInt, nullable=False, default=0),
+    UniqueConstraint("app", "metric", "segment", "evaluator_version"),
+)
+
+#: Sums over the evaluations of one stream that fall into one bucket of time.
+buckets = Table(
+    "groundwatch_buckets",
+    metadata,
+    Column("stream_id", BigInt, primary_key=True, autoincrement=False),
+    Column("start_s", BigInt, primary_key=True, autoincrement=False),
+    Column("n", BigInt, nullable=False),
+    Column("passed", BigInt, nullable=False),
+    Column("failed", BigInt, nullable=False),
+    Column("skipped", BigInt, nullable=False),
+    Column("sum_w", Float, nullable=False),
+    Column("sum_w2", Float, nullable=False),
+    Column("sum_wy", Float, nullable=False),
+    Column("sum_w2y", Float, nullable=False),
+    Column("sum_x", Float, nullable=False),
+    Column("sum_x2", Float, nullable=False),
+    Column("sum_wx", Float, nullable=False),
+    Column("cost_microusd", BigInt, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+#: The sparse histogram of a bucket's scores; bin j counts scores that round to j/100.
+bucket_bins = Table(
+    "groundwatch_bucket_bins",
+    metadata,
+    Column("stream_id", BigInt, primary_key=True, autoincrement=False),
+    Column("start_s", BigInt, primary_key=True, autoincrement=False),
+    Column("bin", SmallInteger, primary_key=True, autoincrement=False),
+    Column("count", BigInt, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+#: The last cumulative counters of each hook, so that only what is new is added.
+hooks = Table(
+    "groundwatch_hooks",
+    metadata,
+    Column("hook_id", String(64), primary_key=True),
+    Column("app", String(200), nullable=False),
+    Column("host", String(255), nullable=False),
+    Column("pid", Integer, nullable=False),
+    Column("heartbeat_at_ms", BigInt, nullable=False),
+    Column("counters", Json, nullable=False),
+)
+
+#: The ledger: how many were seen, sampled, sent, dropped, scored, failed, skipped, ever.
+totals = Table(
+    "groundwatch_totals",
+    metadata,
+    Column("app", String(200), primary_key=True),
+    Column("kind", String(16), primary_key=True),
+    Column("reason", String(100), primary_key=True),
+    Column("count", BigInt, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+#: The same, by bucket of time, for windows.
+counts = Table(
+    "groundwatch_counts",
+    metadata,
+    Column("app", String(200), primary_key=True),
+    Column("start_s", BigInt, primary_key=True, autoincrement=False),
+    Column("kind", String(16), primary_key=True),
+    Column("reason", String(100), primary_key=True),
+    Column("count", BigInt, nullable=False),
+    Index("ix_groundwatch_counts_start", "start_s"),
+    sqlite_with_rowid=False,
+)
+
+#: The newest verdict of each app, metric and window: what status and pages read.
+verdicts = Table(
+    "groundwatch_verdicts",
+    metadata,
+    Column("app", String(200), primary_key=True),
+    Column("metric", String(100), primary_key=True),
+    Column("segment", String(200), primary_key=True),
+    Column("window_s", Integer, primary_key=True, autoincrement=False),
+    Column("evaluated_at_ms", BigInt, nullable=False),
+    Column("verdict", Json, nullable=False),
+)
+
+#: Each change of a status, for the timeline of a report.
+status_changes = Table(
+    "groundwatch_status_changes",
+    metadata,
+    Column("change_id", BigInt, primary_key=True, autoincrement=True),
+    Column("app", String(200), nullable=False),
+    Column("metric", String(100), nullable=False),
+    Column("segment", String(200), nullable=False),
+    Column("window_s", Integer, nullable=False),
+    Column("at_ms", BigInt, nullable=False),
+    Column("before", String(32)),
+    Column("after", String(32), nullable=False),
+    Column("verdict", Json, nullable=False),
+    Index("ix_groundwatch_status_changes_app_at", "app", "at_ms"),
+)
+
+#: Entries of the queue that can never be scored, kept to be looked at.
+dead_letters = Table(
+    "groundwatch_dead_letters",
+    metadata,
+    Column("entry_id", String(64), primary_key=True),
+    Column("app", String(200), nullable=False),
+    Column("at_ms", BigInt, nullable=False),
+    Column("reason", String(100), nullable=False),
+    Column("detail", Text, nullable=False),
+)
+
+#: Who may run the schedule; the token fences off an owner that lost it without noticing.
+leases = Table(
+    "groundwatch_leases",
+    metadata,
+    Column("name", String(64), primary_key=True),
+    Column("owner", String(255), nullable=False),
+    Column("token", BigInt, nullable=False),
+    Column("expires_at_s", Float, nullable=False),
+)

@@ -1,0 +1,119 @@
+"""The newest verdict of each key, and every change of status."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from sqlalchemy import Connection, select
+
+from monitor.models import Status, Verdict
+from monitor.store.tables import status_changes, verdicts
+from monitor.store.upsert import put
+
+VerdictKey = tuple[str, str, str, int]
+
+
+class StatusChange(NamedTuple):
+    """A status that began; ``before`` is None for the first one."""
+
+    at: datetime
+    app: str
+    metric: str
+    segment: str
+    window_s: int
+    before: Status | None
+    after: Status
+    verdict: Verdict
+
+
+def key_of(verdict: Verdict) -> VerdictKey:
+    """Tell whose verdict it is."""
+    return (verdict.app, verdict.metric, verdict.segment, verdict.window_s)
+
+
+def read_verdicts(connection: Connection, app: str | None = None) -> dict[VerdictKey, Verdict]:
+    """Read the newest verdict of every key, of one app only when it is named."""
+    query = select(verdicts.c.verdict)
+    if app is not None:
+        query = query.where(verdicts.c.app == app)
+    found = (Verdict.model_validate(value) for value in connection.execute(query).scalars())
+    return {key_of(verdict): verdict for verdict in found}
+
+
+def save_verdicts(
+    connection: Connection, new: Sequence[Verdict], before: dict[VerdictKey, Verdict]
+) -> list[StatusChange]:
+    """Replace the verdicts, and note each status that differs from the one before."""
+    put(connection, verdicts, [_row(verdict) for verdict in new])
+    changes = [
+        change for verdict in new if (change := _change(verdict, before.get(key_of(verdict))))
+    ]
+    if changes:
+        connection.execute(status_changes.insert(), [_change_row(change) for change in changes])
+    return changes
+
+
+def read_changes(
+    connection: Connection, *, since: datetime, app: str | None = None
+) -> list[StatusChange]:
+    """List the changes of status since *since*, oldest first."""
+    query = (
+        select(status_changes)
+        .where(status_changes.c.at_ms >= _ms(since))
+        .order_by(status_changes.c.change_id)
+    )
+    if app is not None:
+        query = query.where(status_changes.c.app == app)
+    return [
+        StatusChange(
+            at=datetime.fromtimestamp(row.at_ms / 1000, UTC),
+            app=row.app,
+            metric=row.metric,
+            segment=row.segment,
+            window_s=row.window_s,
+            before=Status(row.before) if row.before else None,
+            after=Status(row.after),
+            verdict=Verdict.model_validate(row.verdict),
+        )
+        for row in connection.execute(query)
+    ]
+
+
+def _change(verdict: Verdict, before: Verdict | None) -> StatusChange | None:
+    if before is not None and before.status is verdict.status:
+        return None
+    status = before.status if before is not None else None
+    return StatusChange(
+        verdict.evaluated_at, *key_of(verdict), before=status, after=verdict.status, verdict=verdict
+    )
+
+
+def _change_row(change: StatusChange) -> dict[str, object]:
+    return {
+        "app": change.app,
+        "metric": change.metric,
+        "segment": change.segment,
+        "window_s": change.window_s,
+        "at_ms": _ms(change.at),
+        "before": change.before.value if change.before else None,
+        "after": change.after.value,
+        "verdict": change.verdict.model_dump(mode="json"),
+    }
+
+
+def _row(verdict: Verdict) -> dict[str, object]:
+    app, metric, segment, window_s = key_of(verdict)
+    return {
+        "app": app,
+        "metric": metric,
+        "segment": segment,
+        "window_s": window_s,
+        "evaluated_at_ms": _ms(verdict.evaluated_at),
+        "verdict": verdict.model_dump(mode="json"),
+    }
+
+
+def _ms(moment: datetime) -> int:
+    return round(moment.timestamp() * 1000)

@@ -1,0 +1,197 @@
+"""
+Writing what workers found: exactly once, however often it is delivered.
+
+Samples are inserted where they are not there yet, and only for those that were new
+do buckets and counters move, in the same transaction. A crash between the commit and
+the acknowledgement means a redelivery that changes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, select, tuple_
+
+from monitor.models import Evaluation, Sample, ScoredSample, StreamKey, Tally
+from monitor.store.ledger import Entry, Kind, book
+from monitor.store.tables import (
+    bucket_bins,
+    buckets,
+    dead_letters,
+    evaluations,
+    samples,
+    streams,
+)
+from monitor.store.upsert import Row, add, insert_new
+
+_TALLY_FIELDS = (
+    *("n", "passed", "failed", "skipped", "sum_w", "sum_w2", "sum_wy", "sum_w2y"),
+    *("sum_x", "sum_x2", "sum_wx", "cost_microusd"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contribution:
+    """What one evaluation adds to one bucket of one stream."""
+
+    evaluation: Evaluation
+    stream: StreamKey
+    start_s: int
+    tally: Tally
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """A scored sample with all its contributions, ready to be written."""
+
+    scored: ScoredSample
+    contributions: tuple[Contribution, ...]
+    start_s: int
+
+
+def record(connection: Connection, results: Sequence[Result], *, now: datetime) -> int:
+    """Write results and move their buckets; return how many samples were new."""
+    by_id = {result.scored.sample.sample_id: result for result in results}
+    received_at_ms = _epoch_ms(now)
+    new_ids = insert_new(
+        connection,
+        samples,
+        [_sample_row(by_id[key], received_at_ms) for key in sorted(by_id)],
+        returning=samples.c.sample_id,
+    )
+    fresh = [by_id[key] for key in sorted(new_ids)]
+    rows = [_evaluation_row(result, item) for result in fresh for item in result.contributions]
+    if rows:
+        connection.execute(evaluations.insert(), rows)
+    _add_to_buckets(connection, [item for result in fresh for item in result.contributions])
+    book(connection, [_entry(result) for result in fresh])
+    return len(fresh)
+
+
+def bury(
+    connection: Connection, *, entry_id: str, app: str, reason: str, detail: str, now: datetime
+) -> None:
+    """Set an entry aside that can never be scored; counted as failed, once."""
+    at_ms = _epoch_ms(now)
+    row = {"entry_id": entry_id, "app": app, "at_ms": at_ms, "reason": reason, "detail": detail}
+    if insert_new(connection, dead_letters, [row], returning=dead_letters.c.entry_id):
+        start_s = at_ms // 60_000 * 60
+        book(connection, [Entry(app, start_s, Kind.FAILED, reason, 1)])
+
+
+def _entry(result: Result) -> Entry:
+    scored = result.scored
+    return Entry(
+        scored.sample.interaction.app,
+        result.start_s,
+        Kind(scored.outcome.value),
+        scored.reason,
+        1,
+    )
+
+
+def _sample_row(result: Result, received_at_ms: int) -> Row:
+    sample = result.scored.sample
+    return {
+        "sample_id": sample.sample_id,
+        "interaction_id": sample.interaction.id,
+        "app": sample.interaction.app,
+        "occurred_at_ms": _occurred_at_ms(sample),
+        "received_at_ms": received_at_ms,
+        "sample_rate": sample.sample_rate,
+        "outcome": result.scored.outcome.value,
+        "reason": result.scored.reason,
+        "payload": _storable(sample.model_dump_json()),
+    }
+
+
+def _evaluation_row(result: Result, item: Contribution) -> Row:
+    evaluation = item.evaluation
+    scored = item.tally.n == 1
+    return {
+        "evaluation_id": evaluation.evaluation_id,
+        "sample_id": result.scored.sample.sample_id,
+        "app": item.stream.app,
+        "metric": item.stream.metric,
+        "evaluator_version": item.stream.evaluator_version,
+        "status": evaluation.status.value,
+        "score": item.tally.sum_x if scored else None,
+        "passed": item.tally.passed if scored else None,
+        "occurred_at_ms": _occurred_at_ms(result.scored.sample),
+        "record": _storable(evaluation.model_dump_json()),
+    }
+
+
+def _add_to_buckets(connection: Connection, items: Iterable[Contribution]) -> None:
+    sums: dict[tuple[StreamKey, int], Tally] = defaultdict(Tally)
+    for item in items:
+        sums[item.stream, item.start_s] += item.tally
+    if not sums:
+        return
+    stream_ids = _stream_ids(connection, sorted({stream for stream, _ in sums}))
+    bucket_rows, bin_rows = [], []
+    for (stream, start_s), tally in sums.items():
+        key = {"stream_id": stream_ids[stream], "start_s": start_s}
+        bucket_rows.append(key | {name: getattr(tally, name) for name in _TALLY_FIELDS})
+        bin_rows += [key | {"bin": b, "count": count} for b, count in tally.histogram.items()]
+    add(connection, buckets, bucket_rows, sums=_TALLY_FIELDS)
+    add(connection, bucket_bins, bin_rows, sums=["count"])
+    _touch_streams(connection, sums, stream_ids)
+
+
+def _stream_ids(connection: Connection, keys: Sequence[StreamKey]) -> dict[StreamKey, int]:
+    rows = [key._asdict() | {"n_total": 0, "last_bucket_s": 0} for key in keys]
+    insert_new(connection, streams, rows, returning=streams.c.stream_id)
+    columns = (streams.c.app, streams.c.metric, streams.c.segment, streams.c.evaluator_version)
+    query = select(streams.c.stream_id, *columns).where(tuple_(*columns).in_(keys))
+    return {StreamKey(*key): stream_id for stream_id, *key in connection.execute(query)}
+
+
+def _touch_streams(
+    connection: Connection,
+    sums: Mapping[tuple[StreamKey, int], Tally],
+    stream_ids: Mapping[StreamKey, int],
+) -> None:
+    """Note on each stream how much it has counted, and up to when."""
+    counted: dict[int, int] = defaultdict(int)
+    latest: dict[int, int] = {}
+    for (stream, start_s), tally in sums.items():
+        stream_id = stream_ids[stream]
+        counted[stream_id] += tally.n
+        latest[stream_id] = max(start_s, latest.get(stream_id, 0))
+    for stream_id in sorted(counted):
+        row = streams.c.stream_id == stream_id
+        connection.execute(
+            streams.update().where(row).values(n_total=streams.c.n_total + counted[stream_id])
+        )
+        newer = row & (streams.c.last_bucket_s < latest[stream_id])
+        connection.execute(streams.update().where(newer).values(last_bucket_s=latest[stream_id]))
+
+
+def _occurred_at_ms(sample: Sample) -> int:
+    return _epoch_ms(sample.interaction.timestamp or sample.sampled_at)
+
+
+def _epoch_ms(moment: datetime) -> int:
+    return round(moment.timestamp() * 1000)
+
+
+def _storable(text: str) -> Any:
+    """Parse JSON for a JSON column; PostgreSQL stores no NUL, so it becomes a visible mark."""
+    value = json.loads(text)
+    return _without_nul(value) if "\\u0000" in text else value
+
+
+def _without_nul(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.replace("\0", "\ufffd")
+    if isinstance(value, list):
+        return [_without_nul(item) for item in value]
+    if isinstance(value, dict):
+        return {_without_nul(key): _without_nul(item) for key, item in value.items()}
+    return value

@@ -1,0 +1,195 @@
+"""A judge on loopback: speaks chat completions, judges by word overlap, plays faults on request."""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Any, Self
+
+from monitor.testing.judge_replies import SPOILS, completion, judge_by_overlap, spoil
+
+_HANG_S = 60.0
+
+#: Behaviours that are a status with an error body: (status, headers, code, message).
+_STATUSES: dict[str, tuple[int, dict[str, str], str, str]] = {
+    "401": (401, {}, "invalid_api_key", "Incorrect API key provided: {key}"),
+    "403": (403, {}, "access_denied", "This key has no access: {key}"),
+    "404": (404, {}, "model_not_found", "The model does not exist"),
+    "429": (429, {"Retry-After": "0"}, "rate_limit_exceeded", "Slow down"),
+    "429_long": (429, {"Retry-After": "120"}, "rate_limit_exceeded", "Slow down"),
+    "429_ms": (429, {"Retry-After-Ms": "5"}, "rate_limit_exceeded", "Slow down"),
+    "insufficient_quota": (429, {}, "insufficient_quota", "You exceeded your current quota"),
+    "500": (500, {}, "server_error", "Something broke"),
+    "503": (503, {}, "overloaded", "Come back later"),
+    "too_long": (400, {}, "context_length_exceeded", "The context is too long"),
+}
+#: Behaviours that refuse an argument when it is there: (argument, message).
+_ARGUMENTS = {
+    "no_response_format": ("response_format", "response_format is not supported"),
+    "no_temperature": ("temperature", "temperature does not support 0 with this model"),
+}
+
+
+class JudgeServer:
+    """
+    A real HTTP server that plays an OpenAI-compatible endpoint; use it in a ``with``.
+
+    Unscripted requests are judged by word overlap. ``script`` names what the next
+    requests meet instead, one each, such as ``["503", "ok"]``; ``always`` names
+    what every unscripted request meets.
+    """
+
+    def __init__(self, *, always: str = "ok", model: str | None = None) -> None:
+        self.always = always
+        self.model = model  #: model named in answers; None repeats the one asked for
+        self.requests: list[dict[str, Any]] = []  #: bodies of all requests, as they came
+        self._script: deque[str] = deque()
+        self._lock = threading.Lock()
+        self.stopping = threading.Event()
+        self._http = _Server(("127.0.0.1", 0), _Handler)
+        self._http.judge = self
+        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True)
+
+    @property
+    def url(self) -> str:
+        """The value for ``OPENAI_BASE_URL``."""
+        return f"http://127.0.0.1:{self._http.server_address[1]}/v1"
+
+    def script(self, behaviours: Iterable[str]) -> None:
+        """Queue what the next requests meet, one each."""
+        behaviours = list(behaviours)
+        unknown = [name for name in behaviours if name not in BEHAVIOURS]
+        if unknown:
+            raise ValueError(f"no such behaviour: {unknown[0]}; there are {', '.join(BEHAVIOURS)}")
+        with self._lock:
+            self._script.extend(behaviours)
+
+    def take(self, request: dict[str, Any]) -> str:
+        """Note a request and say what it meets."""
+        with self._lock:
+            self.requests.append(request)
+            return self._script.popleft() if self._script else self.always
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stopping.set()
+        self._http.shutdown()
+        self._http.server_close()
+        self._thread.join()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    judge: JudgeServer
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing: clients that give up are part of the play."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: _Server
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base's name
+        """Write no access log."""
+
+    def do_POST(self) -> None:
+        """Answer one chat completion."""
+        length = int(self.headers.get("Content-Length", 0))
+        request = json.loads(self.rfile.read(length))
+        behaviour = self.server.judge.take(request)
+        if not self.path.endswith("/chat/completions"):
+            behaviour = "404"
+        if behaviour in _STATUSES:
+            self._refuse(behaviour)
+        elif behaviour in _ARGUMENTS and _ARGUMENTS[behaviour][0] in request:
+            argument, message = _ARGUMENTS[behaviour]
+            self._send(400, _error("unsupported_value", message, param=argument))
+        elif behaviour in _WIRE:
+            _WIRE[behaviour](self)
+        else:
+            model = self.server.judge.model or str(request.get("model"))
+            payload = completion(json.dumps(judge_by_overlap(request)), request, model)
+            spoil(behaviour, payload)
+            self._send(200, payload)
+
+    def _refuse(self, behaviour: str) -> None:
+        status, headers, code, message = _STATUSES[behaviour]
+        key = self.headers.get("Authorization", "").removeprefix("Bearer ")
+        self._send(status, _error(code, message.format(key=key)), headers)
+
+    def _send(self, status: int, payload: object, headers: dict[str, str] | None = None) -> None:
+        self._write(status, json.dumps(payload).encode(), "application/json", headers)
+
+    def _write(
+        self, status: int, body: bytes, kind: str, headers: dict[str, str] | None = None
+    ) -> None:
+        self.send_response(status)
+        for name, value in {
+            "Content-Type": kind,
+            "Content-Length": str(len(body)),
+            **(headers or {}),
+        }.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def html(self) -> None:
+        """Answer like a proxy's login page."""
+        self._write(200, b"<html><body>Sign in</body></html>", "text/html")
+
+    def hang(self) -> None:
+        """Answer nothing until the server stops."""
+        self.server.judge.stopping.wait(_HANG_S)
+        self.close_connection = True
+
+    def drip(self) -> None:
+        """Send a byte at a time, for ever."""
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", "1000000")
+        self.end_headers()
+        while not self.server.judge.stopping.wait(0.02):
+            self.wfile.write(b" ")
+            self.wfile.flush()
+
+    def reset(self) -> None:
+        """Cut the connection without a word."""
+        linger = struct.pack("ii", 1, 0)
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        self.close_connection = True
+        self.connection.close()
+
+    def oversized(self) -> None:
+        """Send more than any verdict can be."""
+        self._write(200, b'{"choices": "' + b"x" * 6_000_000 + b'"}', "application/json")
+
+
+def _error(code: str, message: str, param: str | None = None) -> dict[str, Any]:
+    return {"error": {"message": message, "type": "error", "param": param, "code": code}}
+
+
+#: Behaviours that are about the connection.
+_WIRE: dict[str, Callable[[_Handler], None]] = {
+    "html": _Handler.html,
+    "hang": _Handler.hang,
+    "drip": _Handler.drip,
+    "reset": _Handler.reset,
+    "oversized": _Handler.oversized,
+}
+#: Everything that ``script`` understands.
+BEHAVIOURS = (*SPOILS, *_WIRE, *_STATUSES, *_ARGUMENTS)

@@ -1,0 +1,46 @@
+"""`import monitor` costs the user's app almost nothing."""
+
+import subprocess
+import sys
+from importlib.metadata import version
+
+import pytest
+
+import monitor
+
+HEAVY = [
+    *("celery", "kombu", "openai", "numpy", "scipy", "sqlalchemy", "structlog", "httpx"),
+    *("jinja2", "rich", "typer", "redis", "pydantic", "pydantic_core", "asyncio"),
+    "multiprocessing",
+]
+
+
+def run(code: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=30
+    )
+    return done.stdout
+
+
+@pytest.mark.parametrize("first", ["import monitor", "import monitor; monitor.init(app='bot')"])
+def test_nothing_heavy_is_loaded_when_monitor_is_imported(first):
+    shown = run(f"{first}; import sys; print([m for m in {HEAVY!r} if m in sys.modules])")
+    assert shown.strip() == "[]"
+
+
+def test_nothing_heavy_is_loaded_when_a_switched_off_hook_is_used():
+    code = (
+        "import monitor, sys; monitor.init(enabled=False); monitor.sample(output='x');"
+        f"monitor.flush(); print([m for m in {HEAVY!r} if m in sys.modules])"
+    )
+    assert run(code).strip() == "[]"
+
+
+def test_version_is_the_distributions():
+    assert monitor.__version__ == version("groundwatch")
+
+
+def test_api_is_a_handful_of_names():
+    assert set(monitor.__all__) == {
+        "Hook", "__version__", "flush", "init", "interaction", "sample", "stats", "watch",
+    }  # fmt: skip

@@ -1,0 +1,161 @@
+"""Verdicts become incidents, timeline and outbox in one transaction, on both databases."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from sqlalchemy import func, select
+
+from alerts import ledger
+from alerts.channels.base import Recipient
+from alerts.decide import _load, _save, decide
+from alerts.evidence import AlertKey, Timers
+from monitor.models.alerting import AlertEvent, DeliveryStatus, Level
+from monitor.models.status import Status
+from monitor.store.alert_tables import alert_states, outbox
+from monitor.testing.verdicts import make_verdict
+
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+AT_ONCE = Timers(warning_for_s=0, critical_for_s=0, resolve_after_s=0, repeat_after_s=3600)
+CHANNELS = [Recipient("slack"), Recipient("email", "ann@example.org")]
+KEY = AlertKey("support-bot", "groundedness", "*", 3600)
+
+
+def tell(store, status, now, **options):
+    """Decide on one verdict in a transaction of its own."""
+    with store.write() as connection:
+        return decide(
+            connection,
+            [make_verdict(status, now)],
+            now=now,
+            timers=AT_ONCE,
+            channels=CHANNELS,
+            **options,
+        )
+
+
+@pytest.fixture
+def incident(store):
+    return tell(store, Status.CRITICAL, NOW)[0].incident_id
+
+
+def test_an_incident_opens_when_a_breach_fires(store, incident):
+    with store.read() as connection:
+        (found,) = ledger.open_incidents(connection)
+    assert (found.incident_id, found.level, found.opened_at) == (incident, Level.CRITICAL, NOW)
+    assert found.is_open
+
+
+def test_every_recipient_gets_a_message_of_its_own(store, incident):
+    with store.read() as connection:
+        found = ledger.deliveries(connection, incident_id=incident)
+    assert {(item.channel, item.recipient) for item in found} == {
+        ("slack", ""),
+        ("email", "ann@example.org"),
+    }
+    assert len({item.delivery_id for item in found}) == 2
+
+
+def test_an_incident_closes_when_it_resolves(store, incident):
+    later = NOW + timedelta(minutes=5)
+    tell(store, Status.HEALTHY, later)
+    with store.read() as connection:
+        assert ledger.open_incidents(connection) == []
+        (found,) = ledger.incidents_since(connection, NOW)
+    assert (found.resolved_at, found.sequence) == (later, 2)
+
+
+def test_the_timeline_tells_the_whole_story(store):
+    statuses = [Status.WARNING, Status.CRITICAL, Status.WARNING, Status.HEALTHY]
+    for minute, status in enumerate(statuses):
+        (event,) = tell(store, status, NOW + timedelta(minutes=minute))
+    with store.read() as connection:
+        story = ledger.timeline(connection, event.incident_id)
+    assert [line.event.value for line in story] == [
+        "fired", "escalated", "deescalated", "resolved"
+    ]  # fmt: skip
+    assert [line.sequence for line in story] == [1, 2, 3, 4]
+    assert story[1].previous_level is Level.WARNING
+
+
+def test_nobody_is_told_when_it_only_deescalates(store, incident):
+    tell(store, Status.WARNING, NOW + timedelta(minutes=1))
+    with store.read() as connection:
+        events = {item.event for item in ledger.deliveries(connection)}
+    assert events == {AlertEvent.FIRED}
+
+
+def test_a_replay_adds_nothing(store, incident):
+    assert tell(store, Status.CRITICAL, NOW) == []
+    with store.read() as connection:
+        assert ledger.outbox_counts(connection)[DeliveryStatus.WAITING] == 2
+
+
+def decide_and_fail(store):
+    with store.write() as connection:
+        verdicts = [make_verdict(Status.CRITICAL, NOW)]
+        decide(connection, verdicts, now=NOW, timers=AT_ONCE, channels=CHANNELS)
+        raise RuntimeError
+
+
+def test_nothing_is_left_when_the_transaction_fails(store):
+    with pytest.raises(RuntimeError):
+        decide_and_fail(store)
+    with store.read() as connection:
+        assert connection.execute(select(func.count()).select_from(alert_states)).scalar() == 0
+        assert connection.execute(select(func.count()).select_from(outbox)).scalar() == 0
+
+
+def test_evidence_is_frozen_with_the_worst_samples(store):
+    (event,) = tell(store, Status.CRITICAL, NOW, worst={KEY: ("a\x1b[31m claim", "", "two\nlines")})
+    with store.read() as connection:
+        (snapshot,) = ledger.snapshots(connection, event.incident_id)
+    assert snapshot.samples == ("a[31m claim", "two lines")
+    assert snapshot.verdict.pass_rate == pytest.approx(0.62)
+
+
+def test_the_worst_samples_are_not_asked_for_without_news(store, incident):
+    class Unasked(dict):
+        def get(self, key, default=()):
+            raise AssertionError(key)
+
+    assert tell(store, Status.CRITICAL, NOW + timedelta(minutes=1), worst=Unasked()) == []
+
+
+def test_the_verdict_with_most_scores_speaks_when_several_share_a_key(store):
+    verdicts = [
+        make_verdict(Status.CRITICAL, NOW, n=3, evaluator_version="new"),
+        make_verdict(Status.HEALTHY, NOW, n=500, evaluator_version="old"),
+    ]
+    with store.write() as connection:
+        events = decide(connection, verdicts, now=NOW, timers=AT_ONCE, channels=CHANNELS)
+    assert events == []
+
+
+def test_a_decider_that_was_overtaken_writes_nothing(store, incident):
+    with store.write() as connection:
+        ((state, version),) = _load(connection, {KEY.app}).values()
+        assert _save(connection, state, version, NOW)
+        assert not _save(connection, state, version, NOW)
+
+
+def test_one_of_several_deciders_fires_when_all_decide_at_once(store):
+    start = threading.Barrier(4)
+
+    def decide_at_once(_):
+        start.wait()
+        return tell(store, Status.CRITICAL, NOW)
+
+    with ThreadPoolExecutor(4) as pool:
+        events = [event for found in pool.map(decide_at_once, range(4)) for event in found]
+    assert len(events) == 1
+    with store.read() as connection:
+        assert ledger.outbox_counts(connection)[DeliveryStatus.WAITING] == 2
+
+
+def test_many_keys_at_once_are_one_quick_transaction(store):
+    verdicts = [make_verdict(Status.CRITICAL, NOW, app=f"app-{i}") for i in range(500)]
+    with store.write() as connection:
+        events = decide(connection, verdicts, now=NOW, timers=AT_ONCE, channels=CHANNELS)
+    assert len(events) == 500

@@ -1,0 +1,149 @@
+"""The email channel against a real SMTP server; the mails are read back."""
+
+import shutil
+import socket
+import ssl
+import subprocess
+from datetime import UTC, datetime
+
+import pytest
+from pydantic import SecretStr
+
+from alerts.channels.email import EmailChannel
+from alerts.try_channel import send_test
+from monitor.errors import DeliveryError
+from monitor.testing.receivers import MailAnswer, MailReceiver
+
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+
+
+@pytest.fixture
+def mail():
+    with MailReceiver() as receiver:
+        yield receiver
+
+
+def channel(url, timeout_s=5.0):
+    return EmailChannel(
+        SecretStr(url),
+        sender="groundwatch <gw@example.org>",
+        recipients=("ann@example.org",),
+        timeout_s=timeout_s,
+    )
+
+
+def refused(url, timeout_s=5.0):
+    with pytest.raises(DeliveryError) as caught:
+        send_test(channel(url, timeout_s), NOW)
+    return caught.value
+
+
+def test_a_mail_arrives_with_text_and_html(mail):
+    send_test(channel(mail.url), NOW)
+    (received,) = mail.messages
+    assert received["To"] == "ann@example.org"
+    assert received["Auto-Submitted"] == "auto-generated"
+    assert "62.0 % pass" in received.get_body(("plain",)).get_content()
+    assert "62.0 % pass" in received.get_body(("html",)).get_content()
+
+
+def test_mails_of_an_incident_are_a_thread(mail):
+    send_test(channel(mail.url), NOW)
+    send_test(channel(mail.url), NOW)
+    first, second = mail.messages
+    assert first["References"] == second["References"] == first["In-Reply-To"]
+    assert first["Message-ID"] != second["Message-ID"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "transient"),
+    [
+        (MailAnswer.LATER, "smtp_451_recipient", True),
+        (MailAnswer.REFUSED, "smtp_550_recipient", False),
+    ],
+)
+def test_a_refusal_is_read_by_its_code(mail, answer, code, transient):
+    mail.script(answer)
+    error = refused(mail.url)
+    assert (error.code, error.transient, error.ambiguous) == (code, transient, False)
+    assert mail.messages == []
+
+
+def test_a_mail_that_may_have_arrived_is_ambiguous(mail):
+    mail.script(MailAnswer.DROP)
+    error = refused(mail.url)
+    assert (error.transient, error.ambiguous) == (True, True)
+    assert len(mail.messages) == 1
+
+
+def test_it_never_goes_on_without_starttls(mail):
+    error = refused(mail.url.replace("smtp+plain", "smtp"))
+    assert (error.code, error.transient) == ("starttls_missing", False)
+    assert "smtps://" in str(error)
+    assert mail.messages == []
+
+
+def test_tls_from_the_start_needs_a_server_that_speaks_it(mail):
+    error = refused(mail.url.replace("smtp+plain", "smtps"), timeout_s=1)
+    assert (error.transient, error.ambiguous) == (True, False)
+
+
+def test_a_closed_port_is_not_ambiguous():
+    with MailReceiver() as gone:
+        url = gone.url
+    assert refused(url).code == "ConnectionRefusedError_connect"
+
+
+def test_a_server_that_says_nothing_is_given_up():
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        error = refused(f"smtp+plain://127.0.0.1:{port}", timeout_s=0.3)
+    assert (error.transient, error.ambiguous) == (True, False)
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
+    """A certificate for 127.0.0.1 that nobody trusts yet."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("no openssl here to make a certificate with")
+    folder = tmp_path_factory.mktemp("tls")
+    key, cert = folder / "key.pem", folder / "cert.pem"
+    subprocess.run(
+        [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-keyout", key,
+         "-out", cert, "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    return cert, key
+
+
+@pytest.fixture
+def secure_mail(certificate):
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(*certificate)
+    with MailReceiver(tls=context, password="pass:word/1") as receiver:
+        yield receiver
+
+
+def secure_url(receiver, password):
+    return f"smtp://gw:{password}@127.0.0.1:{receiver.port}"
+
+
+def test_a_mail_goes_through_starttls_and_login(secure_mail, certificate, monkeypatch):
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
+    send_test(channel(secure_url(secure_mail, "pass%3Aword%2F1")), NOW)
+    assert secure_mail.logins == [True]
+    assert len(secure_mail.messages) == 1
+
+
+def test_a_wrong_password_is_a_permanent_refusal(secure_mail, certificate, monkeypatch):
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
+    error = refused(secure_url(secure_mail, "c4n4ry"))
+    assert (error.code, error.transient) == ("smtp_535_login", False)
+    assert "c4n4ry" not in repr(error)
+
+
+def test_a_certificate_that_nobody_vouches_for_is_refused(secure_mail):
+    error = refused(secure_url(secure_mail, "pass"))
+    assert error.code == "SSLCertVerificationError_starttls"
+    assert secure_mail.logins == []

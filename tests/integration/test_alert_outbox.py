@@ -1,0 +1,184 @@
+"""Lanes, leases, tokens and merging, on both databases; nothing is sent here."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from alerts import ledger, outbox
+from alerts.channels.base import Recipient
+from alerts.decide import decide
+from alerts.evidence import Timers
+from monitor.errors import DeliveryError
+from monitor.models.alerting import AlertEvent, DeliveryStatus
+from monitor.models.status import Status
+from monitor.testing.verdicts import make_verdict
+
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+AT_ONCE = Timers(warning_for_s=0, critical_for_s=0, resolve_after_s=0, repeat_after_s=3600)
+FIRED, ESCALATED, RESOLVED = AlertEvent.FIRED, AlertEvent.ESCALATED, AlertEvent.RESOLVED
+SLACK = [Recipient("slack")]
+LATER = DeliveryError("busy", code="http_503")
+NEVER = DeliveryError("gone", code="no_service", transient=False)
+
+
+@pytest.fixture
+def tell(store):
+    """Decide on statuses, a second apart, from NOW on."""
+    passed_s = 0
+
+    def decide_all(*statuses, channels=SLACK, app="support-bot"):
+        nonlocal passed_s
+        for status in statuses:
+            at = NOW + timedelta(seconds=passed_s)
+            passed_s += 1
+            with store.write() as connection:
+                verdict = make_verdict(status, at, app=app)
+                decide(connection, [verdict], now=at, timers=AT_ONCE, channels=channels)
+
+    return decide_all
+
+
+def at(seconds):
+    return NOW + timedelta(seconds=seconds)
+
+
+def claim(store, seconds, limit=10, **options):
+    return outbox.claim(store, at(seconds), 60, limit, **options)
+
+
+def deliveries(store):
+    with store.read() as connection:
+        return {item.event: item for item in ledger.deliveries(connection)}
+
+
+def test_a_claimed_message_is_not_claimed_again(store, tell):
+    tell(Status.CRITICAL)
+    assert len(claim(store, 10)) == 1
+    assert claim(store, 10) == []
+
+
+def test_a_message_is_claimed_again_when_its_lease_ran_out(store, tell):
+    tell(Status.CRITICAL)
+    (first,) = claim(store, 10)
+    (second,) = claim(store, 71)
+    assert second.delivery_id == first.delivery_id
+    assert (second.attempt, second.possible_duplicate) == (2, True)
+
+
+def test_an_old_token_cannot_finish(store, tell):
+    tell(Status.CRITICAL)
+    (first,) = claim(store, 10)
+    claim(store, 71)
+    assert not outbox.finish_sent(store, first, at(72))
+    assert outbox.finish_failed(store, first, at(72), NEVER, 0) is None
+    assert deliveries(store)[FIRED].status is DeliveryStatus.WAITING
+
+
+def test_a_resolve_waits_while_its_fire_is_being_sent(store, tell):
+    tell(Status.CRITICAL)
+    (fired,) = claim(store, 10)
+    tell(Status.HEALTHY)
+    assert claim(store, 11) == []
+    outbox.finish_sent(store, fired, at(12))
+    (resolved,) = claim(store, 12)
+    assert resolved.tells == {RESOLVED}
+
+
+def test_lanes_of_other_recipients_do_not_wait(store, tell):
+    tell(Status.CRITICAL, channels=[Recipient("email", "a@b.c"), Recipient("email", "d@e.f")])
+    assert {item.recipient for item in claim(store, 10)} == {"a@b.c", "d@e.f"}
+
+
+def test_fire_and_resolve_become_one_message_when_both_wait(store, tell):
+    tell(Status.CRITICAL, Status.HEALTHY)
+    (item,) = claim(store, 10)
+    assert item.tells == {FIRED, RESOLVED}
+    found = deliveries(store)
+    assert found[FIRED].status is DeliveryStatus.MERGED
+    assert found[FIRED].merged_into == item.delivery_id == found[RESOLVED].delivery_id
+
+
+def test_fire_and_escalation_become_one_critical_when_both_wait(store, tell):
+    tell(Status.WARNING, Status.CRITICAL)
+    (item,) = claim(store, 10)
+    assert FIRED in item.tells
+    assert item.snapshot.level == "critical"
+
+
+def test_a_merge_after_a_failure_has_an_id_of_its_own(store, tell):
+    tell(Status.CRITICAL)
+    (fired,) = claim(store, 10)
+    outbox.finish_failed(store, fired, at(11), LATER, 5)
+    tell(Status.HEALTHY)
+    (both,) = claim(store, 20)
+    assert both.delivery_id != fired.delivery_id
+    assert (both.attempt, both.possible_duplicate) == (2, False)
+
+
+def test_a_resolve_tells_of_the_fire_that_never_arrived(store, tell):
+    tell(Status.CRITICAL)
+    (fired,) = claim(store, 10)
+    outbox.finish_failed(store, fired, at(11), NEVER, 0)
+    tell(Status.HEALTHY)
+    (item,) = claim(store, 20)
+    assert item.tells == {FIRED, RESOLVED}
+
+
+def test_a_failed_message_waits_for_its_delay(store, tell):
+    tell(Status.CRITICAL)
+    (item,) = claim(store, 10)
+    outbox.finish_failed(store, item, at(10), LATER, 15)
+    assert claim(store, 24) == []
+    assert claim(store, 25)[0].attempt == 2
+
+
+def test_a_permanent_refusal_is_dead_at_once(store, tell):
+    tell(Status.CRITICAL)
+    outbox.finish_failed(store, claim(store, 10)[0], at(10), NEVER, 5)
+    found = deliveries(store)[FIRED]
+    assert (found.status, found.error_code) == (DeliveryStatus.DEAD, "no_service")
+
+
+def test_it_gives_up_after_a_day(store, tell):
+    tell(Status.CRITICAL)
+    (item,) = claim(store, 86_399)
+    assert outbox.finish_failed(store, item, at(86_400), LATER, 5) is DeliveryStatus.DEAD
+    assert deliveries(store)[FIRED].error_code == "gave_up_after_24h:http_503"
+
+
+def test_an_ambiguous_failure_marks_a_possible_duplicate(store, tell):
+    tell(Status.CRITICAL)
+    error = DeliveryError("?", code="timeout", ambiguous=True)
+    outbox.finish_failed(store, claim(store, 10)[0], at(10), error, 1)
+    assert claim(store, 20)[0].possible_duplicate
+
+
+def test_retry_after_pauses_the_whole_channel(store, tell):
+    tell(Status.CRITICAL, channels=[*SLACK, Recipient("email", "a@b.c")])
+    tell(Status.CRITICAL, app="other", channels=SLACK)
+    (item,) = claim(store, 10, limit=1, channels=["slack"])
+    slow_down = DeliveryError("slow", code="rate_limited", retry_after_s=30)
+    outbox.finish_failed(store, item, at(10), slow_down, 1)
+    assert {found.channel for found in claim(store, 39)} == {"email"}
+    assert len(claim(store, 40, channels=["slack"])) == 2
+
+
+def test_critical_messages_go_first(store, tell):
+    tell(Status.WARNING, app="first")
+    tell(Status.CRITICAL, app="second")
+    assert claim(store, 10, limit=1)[0].snapshot.key.app == "second"
+
+
+def test_what_waits_for_an_unknown_channel_is_buried_after_a_day(store, tell):
+    tell(Status.CRITICAL)
+    assert outbox.bury(store, at(86_399), ["email"]) == 0
+    assert outbox.bury(store, at(86_400), ["email"]) == 1
+    assert deliveries(store)[FIRED].error_code == "channel_not_configured"
+
+
+def test_what_kills_its_dispatchers_is_buried_after_a_day(store, tell):
+    tell(Status.CRITICAL)
+    for attempt in range(5):
+        claim(store, 86_000 + 61 * attempt)
+    assert outbox.bury(store, at(90_000), ["slack"]) == 1
+    assert deliveries(store)[FIRED].error_code == "dispatcher_died"

@@ -1,0 +1,61 @@
+"""The counters of real hooks reach the ledger, to the unit."""
+
+import pytest
+
+from monitor.hook import Hook
+from monitor.queue import names
+from monitor.queue.consumer import connect
+from monitor.store.lease import acquire
+from monitor.store.ledger import Booking, Kind, read_totals
+from workers.collect import collect_hooks
+
+
+@pytest.fixture
+def collect(redis_url, store):
+    client = connect(redis_url)
+    lease = acquire(store, "scheduler", "test", ttl_s=600)
+
+    def run():
+        collect_hooks(client, store, lease, bucket_s=60, since_ms=0)
+        with store.read() as connection:
+            return read_totals(connection)
+
+    yield run
+    client.close()
+
+
+def interact(redis_url, app, n, rate):
+    hook = Hook(app=app, sample_rate=rate, redis_url=redis_url)
+    for _ in range(n):
+        hook.sample(query="q", contexts=["c"], output="o")
+    assert hook.flush(timeout=5)
+    hook.close()
+    return hook.stats()
+
+
+def test_ledger_equals_the_hook_to_the_unit(redis_url, collect):
+    stats = interact(redis_url, "bot", 2_000, 0.1)
+    totals = collect()["bot"]
+    assert totals[Booking(Kind.SEEN, "")] == stats["seen"] == 2_000
+    assert totals[Booking(Kind.SAMPLED, "")] == stats["sampled"] == stats["sent"]
+
+
+def test_collecting_again_adds_nothing(redis_url, collect):
+    interact(redis_url, "bot", 50, 1.0)
+    assert collect() == collect()
+
+
+def test_hooks_of_two_apps_are_told_apart(redis_url, collect):
+    interact(redis_url, "a", 10, 1.0)
+    interact(redis_url, "b", 20, 1.0)
+    totals = collect()
+    assert [totals[app][Booking(Kind.SEEN, "")] for app in ("a", "b")] == [10, 20]
+
+
+def test_hash_that_is_not_ours_is_passed_over(redis_url, collect):
+    interact(redis_url, "bot", 10, 1.0)
+    client = connect(redis_url)
+    client.zadd(names.HOOKS, {"stranger": 9e12})
+    client.hset(names.hook("stranger"), mapping={"seen": "many"})
+    client.close()
+    assert collect()["bot"][Booking(Kind.SEEN, "")] == 10

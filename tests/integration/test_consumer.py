@@ -1,0 +1,153 @@
+"""The workers' side of the stream: nothing is lost, whoever dies."""
+
+import pytest
+import redis
+
+from monitor.errors import QueueUnavailableError
+from monitor.queue import names
+from monitor.queue.consumer import Consumer, backlog, connect, live_workers, masked
+from monitor.queue.wire import encode
+from monitor.testing import make_sample
+from workers.redis_server import free_port
+
+
+@pytest.fixture
+def client(redis_url):
+    client = connect(redis_url)
+    yield client
+    client.close()
+
+
+def consumer(client, name="a"):
+    made = Consumer(client, name)
+    made.ensure_group()
+    return made
+
+
+def put(client, n=1, **options):
+    return [client.xadd(names.SAMPLES, encode(make_sample()), **options).decode() for _ in range(n)]
+
+
+def test_entries_are_taken_in_order_and_once(client):
+    first, second = consumer(client, "a"), consumer(client, "b")
+    sent = put(client, 5)
+    taken = [e.entry_id for e in first.take(3)] + [e.entry_id for e in second.take(3)]
+    assert taken == sent
+
+
+def test_entry_that_is_taken_is_not_acknowledged(client):
+    put(client)
+    consumer(client).take(1)
+    assert client.xpending(names.SAMPLES, names.GROUP)["pending"] == 1
+
+
+def test_acknowledged_entry_is_gone(client):
+    put(client)
+    reader = consumer(client)
+    reader.acknowledge([entry.entry_id for entry in reader.take(1)])
+    assert client.xlen(names.SAMPLES) == 0
+    assert client.xpending(names.SAMPLES, names.GROUP)["pending"] == 0
+
+
+def test_abandoned_entry_is_taken_over_with_its_count(client):
+    (sent,) = put(client)
+    consumer(client, "dead").take(1)
+    entry = consumer(client, "alive").take_abandoned(idle_ms=0)
+    assert (entry.entry_id, entry.deliveries) == (sent, 2)
+
+
+def test_only_the_entry_that_is_tried_has_its_count_raised(client):
+    put(client, 3)
+    consumer(client, "dead").take(3)
+    consumer(client, "alive").take_abandoned(idle_ms=0)
+    pending = client.xpending_range(names.SAMPLES, names.GROUP, "-", "+", 10)
+    assert [item["times_delivered"] for item in pending] == [2, 1, 1]
+
+
+def test_entry_in_work_is_not_abandoned_while_it_is_kept(client):
+    (sent,) = put(client)
+    worker = consumer(client, "slow")
+    worker.take(1)
+    worker.keep([sent])
+    assert consumer(client, "other").take_abandoned(idle_ms=10_000) is None
+
+
+def test_keeping_does_not_raise_the_count(client):
+    (sent,) = put(client)
+    worker = consumer(client)
+    worker.take(1)
+    worker.keep([sent])
+    (pending,) = client.xpending_range(names.SAMPLES, names.GROUP, "-", "+", 1)
+    assert pending["times_delivered"] == 1
+
+
+def test_entry_that_was_trimmed_while_pending_is_let_go(client):
+    put(client)
+    consumer(client, "dead").take(1)
+    client.xtrim(names.SAMPLES, maxlen=0, approximate=False)
+    assert consumer(client, "alive").take_abandoned(idle_ms=0) is None
+    assert client.xpending(names.SAMPLES, names.GROUP)["pending"] == 0
+
+
+def test_group_is_made_again_when_redis_came_back_empty(client):
+    reader = consumer(client)
+    client.flushall()
+    put(client)
+    assert len(reader.take(1)) == 1
+
+
+def test_backlog_counts_what_waits_and_what_was_lost(client):
+    reader = consumer(client)
+    put(client, 4)
+    reader.acknowledge([entry.entry_id for entry in reader.take(1)])
+    client.xtrim(names.SAMPLES, maxlen=2, approximate=False)
+    found = backlog(client, now_s=redis_time(client))
+    assert (found.waiting, found.lost) == (2, 1)
+    assert 0 <= found.oldest_age_s < 60
+
+
+def test_backlog_of_an_unused_redis_is_empty(client):
+    found = backlog(client, now_s=0)
+    assert (found.waiting, found.lost, found.oldest_age_s) == (0, 0, None)
+
+
+def test_acknowledging_twice_counts_once(client):
+    reader = consumer(client)
+    (sent,) = put(client)
+    reader.take(1)
+    reader.acknowledge([sent])
+    reader.acknowledge([sent])
+    assert client.get(names.ACKNOWLEDGED) == b"1"
+
+
+def test_consumer_with_pending_entries_is_not_forgotten(client):
+    put(client)
+    reader = consumer(client, "busy")
+    reader.take(1)
+    reader.leave()
+    assert client.xpending(names.SAMPLES, names.GROUP)["pending"] == 1
+
+
+def test_worker_that_is_silent_is_not_alive(client):
+    client.zadd(names.WORKERS, {"old": 100.0, "new": 195.0})
+    assert live_workers(client, now_s=200.0) == ["new"]
+
+
+def test_unreachable_redis_is_one_clear_line():
+    client = connect(f"redis://127.0.0.1:{free_port()}/0")
+    with pytest.raises(QueueUnavailableError, match="GROUNDWATCH_REDIS_URL"):
+        Consumer(client, "a").ensure_group()
+
+
+def test_wrong_address_is_one_clear_line():
+    with pytest.raises(QueueUnavailableError, match="redis://host:6379/0"):
+        connect("http://localhost")
+
+
+def test_password_is_not_shown():
+    assert masked("redis://user:hunter2@cache:6380/0") == "redis://cache:6380"
+
+
+def redis_time(client: redis.Redis) -> float:
+    seconds, microseconds = client.time()
+    return seconds + microseconds / 1e6

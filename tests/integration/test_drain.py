@@ -1,0 +1,166 @@
+"""A run of a worker over the queue: scored, committed, then acknowledged; poison is set aside."""
+
+import threading
+
+import pytest
+from sqlalchemy import func, select
+
+from monitor.errors import StoreUnavailableError
+from monitor.models import Evaluation
+from monitor.queue import names
+from monitor.queue.consumer import Consumer
+from monitor.queue.wire import encode
+from monitor.settings import Settings
+from monitor.store.ledger import Booking, Kind, read_totals
+from monitor.store.tables import dead_letters, samples
+from monitor.testing import make_interaction, make_sample
+from workers.context import Context
+from workers.drain import Drain
+
+APP = "support-bot"
+
+
+@pytest.fixture
+def context(redis_url, store):
+    url = store.engine.url.render_as_string(hide_password=False)
+    context = Context(Settings(redis_url=redis_url, database_url=url, abandoned_after_s=0.001))
+    yield context
+    context.close()
+
+
+def put(context, *interactions):
+    made = [make_sample(item) for item in interactions]
+    for sample in made:
+        context.redis.xadd(names.SAMPLES, encode(sample))
+    return made
+
+
+def totals(context):
+    with context.store.read() as connection:
+        return read_totals(connection, APP).get(APP, {})
+
+
+def pending(context):
+    return context.redis.xpending(names.SAMPLES, names.GROUP)["pending"]
+
+
+def test_samples_are_scored_stored_and_acknowledged(context):
+    put(context, *(make_interaction() for _ in range(120)))
+    assert context.drain(lambda: True).run(budget_s=20) == 120
+    assert totals(context) == {Booking(Kind.SCORED, ""): 120}
+    assert (context.redis.xlen(names.SAMPLES), pending(context)) == (0, 0)
+
+
+def test_sample_sent_twice_is_scored_once(context):
+    sample = make_sample()
+    for _ in range(2):
+        context.redis.xadd(names.SAMPLES, encode(sample))
+    assert context.drain(lambda: True).run(budget_s=20) == 1
+    assert totals(context)[Booking(Kind.SCORED, "")] == 1
+
+
+def test_interaction_that_cannot_be_judged_is_skipped_with_its_reason(context):
+    put(context, make_interaction(contexts=[], query=None))
+    context.drain(lambda: True).run(budget_s=20)
+    assert sum(n for (kind, _), n in totals(context).items() if kind is Kind.SKIPPED) == 1
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"v": "1", "app": APP, "body": "{"}, "invalid_record"),
+        ({"v": "1", "app": APP, "body": '{"sample_id": 7}'}, "invalid_record"),
+        ({"v": "1", "app": APP}, "invalid_record"),
+        ({"v": "99", "app": APP, "body": "{}"}, "unknown_schema"),
+    ],
+)
+def test_entry_that_cannot_be_read_is_set_aside_and_harms_no_other(context, fields, reason):
+    context.redis.xadd(names.SAMPLES, fields)
+    put(context, make_interaction())
+    context.drain(lambda: True).run(budget_s=20)
+    assert totals(context) == {Booking(Kind.FAILED, reason): 1, Booking(Kind.SCORED, ""): 1}
+    with context.store.read() as connection:
+        assert connection.execute(select(dead_letters.c.reason)).scalar_one() == reason
+
+
+def test_what_a_dead_worker_had_taken_is_finished(context):
+    put(context, make_interaction(), make_interaction())
+    dead = Consumer(context.redis, "dead")
+    dead.ensure_group()
+    dead.take(2)
+    assert context.drain(lambda: True).run(budget_s=20) == 2
+    assert pending(context) == 0
+
+
+def test_entry_that_keeps_killing_its_worker_is_set_aside(context):
+    put(context, make_interaction())
+    victim = Consumer(context.redis, "victim")
+    victim.ensure_group()
+    victim.take(1)
+    for _ in range(2):
+        victim.take_abandoned(idle_ms=0)
+    context.drain(lambda: True).run(budget_s=20)
+    assert totals(context) == {Booking(Kind.FAILED, "worker_died"): 1}
+
+
+def test_nothing_is_acknowledged_when_the_store_is_away(context, monkeypatch):
+    put(context, make_interaction())
+    drain = context.drain(lambda: True)
+    drain.store = UnreachableStore()
+    with pytest.raises(StoreUnavailableError):
+        drain.run(budget_s=20)
+    assert pending(context) == 1
+    assert context.drain(lambda: True).run(budget_s=20) == 1
+
+
+def test_drain_that_is_told_to_stop_finishes_what_it_has(context):
+    put(context, *(make_interaction() for _ in range(30)))
+    told = threading.Event()
+    told.set()
+    context.drain(lambda: not told.is_set()).run(budget_s=1.5)
+    with context.store.read() as connection:
+        stored = connection.execute(select(func.count()).select_from(samples)).scalar_one()
+    assert stored + context.redis.xlen(names.SAMPLES) == 30
+    assert pending(context) == 0
+
+
+def test_slow_judge_calls_run_side_by_side(redis_url, context):
+    put(context, *(make_interaction() for _ in range(16)))
+    slow = SlowScorer(concurrency=8, until=8)
+    drain = Drain(
+        consumer=Consumer(context.redis, "a"),
+        store=context.store,
+        scorer=slow,
+        rules=context.rules,
+        may_go_on=lambda: True,
+        abandoned_after_s=60,
+    )
+    drain.consumer.ensure_group()
+    drain.run(budget_s=20)
+    assert slow.most_at_once == 8
+
+
+class UnreachableStore:
+    """A store whose server is away."""
+
+    def write(self):
+        raise StoreUnavailableError("away")
+
+
+class SlowScorer:
+    """A scorer whose calls wait for each other, as calls to a slow judge would."""
+
+    def __init__(self, concurrency, until):
+        self.concurrency = concurrency
+        self.most_at_once = self._now = 0
+        self._lock = threading.Lock()
+        self._barrier = threading.Barrier(until)
+
+    def score(self, interaction):
+        with self._lock:
+            self._now += 1
+            self.most_at_once = max(self.most_at_once, self._now)
+        self._barrier.wait(timeout=10)
+        with self._lock:
+            self._now -= 1
+        return (Evaluation(target_event_id=interaction.id, evaluator_name="slow", score=1.0),)

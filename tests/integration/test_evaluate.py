@@ -1,0 +1,152 @@
+"""From buckets to verdicts, changes and alerts, in one transaction under the lease."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from alerts.channels.registry import Recipient
+from alerts.ledger import deliveries, incidents_since
+from monitor.errors import LeaseLostError
+from monitor.models import ErrorInfo, Evaluation, Status
+from monitor.rolling.policies import Lines
+from monitor.settings import Settings
+from monitor.store.lease import acquire
+from monitor.store.verdicts import read_changes, read_verdicts
+from monitor.store.write import record
+from monitor.testing import make_evaluation, make_interaction, make_sample
+from workers.evaluate import Evaluator
+from workers.pipeline import Rules, result_of
+
+NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
+SETTINGS = Settings(
+    min_n=10, warning_for_s=0, critical_for_s=0, resolve_after_s=0, status_window_s=3600
+)
+KEY = ("support-bot", "groundedness", "*", 3600)
+ON_CALL = Recipient("slack", "")
+
+
+@pytest.fixture
+def world(store):
+    return World(store)
+
+
+class World:
+    """A store with an evaluator, and a clock that the test moves."""
+
+    def __init__(self, store):
+        self.store = store
+        self.now = NOW
+        self.lease = acquire(store, "scheduler", "test", ttl_s=600)
+        self.evaluator = Evaluator(
+            store=store, settings=SETTINGS, lines=Lines(min_n=10), recipients=[ON_CALL]
+        )
+
+    def scored(self, *scores, n=1):
+        evaluations = [make_evaluation(score=score) for score in scores for _ in range(n)]
+        self.write(evaluations)
+
+    def write(self, evaluations):
+        rules = Rules(pass_score=0.7, bucket_s=60)
+        results = [
+            result_of(
+                make_sample(make_interaction(), sampled_at=self.now), [e], rules, now=self.now
+            )
+            for e in evaluations
+        ]
+        with self.store.write() as connection:
+            record(connection, results, now=self.now)
+
+    def evaluate(self, after_s=60.0):
+        self.now += timedelta(seconds=after_s)
+        return self.evaluator.run(self.lease, now=self.now)
+
+    def verdict(self):
+        with self.store.read() as connection:
+            return read_verdicts(connection)[KEY]
+
+    def incidents(self):
+        with self.store.read() as connection:
+            return incidents_since(connection, NOW - timedelta(days=1))
+
+
+def test_every_window_gets_a_verdict(world):
+    world.scored(0.9, n=12)
+    world.evaluate()
+    with world.store.read() as connection:
+        windows = {key[3] for key in read_verdicts(connection)}
+    assert windows == {300, 3600, 86_400}
+
+
+def test_verdict_rests_on_what_is_in_the_window(world):
+    world.scored(0.1, n=12)
+    world.evaluate(after_s=7200)
+    world.scored(0.9, n=12)
+    world.evaluate()
+    verdict = world.verdict()
+    assert (verdict.status, verdict.n) == (Status.HEALTHY, 12)
+
+
+def test_window_before_is_the_reference(world):
+    world.scored(0.9, n=20)
+    world.evaluate(after_s=4000)
+    world.scored(0.2, n=20)
+    world.evaluate(after_s=120)
+    drift = world.verdict().drift
+    assert (drift.reference_n, drift.reference_pass_rate, drift.ks) == (20, 1.0, 1.0)
+
+
+def test_change_of_status_is_noted_once(world):
+    world.scored(0.9, n=12)
+    assert [change.after for change in world.evaluate()] == [Status.HEALTHY] * 3
+    assert world.evaluate() == []
+    with world.store.read() as connection:
+        assert len(read_changes(connection, since=NOW)) == 3
+
+
+def test_drop_fires_once_and_recovery_resolves_once(world):
+    world.scored(0.9, n=12)
+    world.evaluate()
+    for _ in range(4):
+        world.scored(0.1, n=12)
+        world.evaluate()
+    for _ in range(4):
+        world.scored(0.95, n=400)
+        world.evaluate()
+    (incident,) = world.incidents()
+    assert incident.resolved_at is not None
+    with world.store.read() as connection:
+        events = [str(item.event) for item in deliveries(connection)]
+    assert sorted(events) == ["fired", "resolved"]
+
+
+def test_failing_judge_fires_no_quality_alert(world):
+    error = ErrorInfo(type="JudgeUnavailableError", message="away", code="judge_unavailable")
+    failed = [
+        Evaluation.failed(
+            target_event_id="i", evaluator_name="groundedness", evaluator_version="1", error=error
+        )
+        for _ in range(40)
+    ]
+    world.write(failed)
+    for _ in range(3):
+        world.evaluate()
+    assert world.verdict().status is Status.BLIND
+    assert world.incidents() == []
+
+
+def test_traffic_that_stops_leaves_the_key_with_too_little_data(world):
+    world.scored(0.9, n=12)
+    world.evaluate()
+    world.evaluate(after_s=4000)
+    assert world.verdict().status is Status.INSUFFICIENT_DATA
+
+
+def test_evaluator_that_lost_the_lease_writes_nothing(world):
+    world.scored(0.1, n=12)
+    acquire(world.store, "scheduler", "test", ttl_s=-1)
+    acquire(world.store, "scheduler", "another", ttl_s=60)
+    with pytest.raises(LeaseLostError):
+        world.evaluate()
+    with world.store.read() as connection:
+        assert read_verdicts(connection) == {}
+    assert world.incidents() == []

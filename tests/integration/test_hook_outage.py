@@ -1,0 +1,208 @@
+"""Redis refuses, hangs, restarts or is full: the app does not notice, and the counts stay exact."""
+
+import contextlib
+import itertools
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+import redis
+
+import monitor
+from monitor.hook import delivery
+from monitor.queue import names, wire
+from workers.redis_server import RedisServer
+
+
+def wait_until(condition, timeout_s=8.0):
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, "did not happen in time"
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def hung_url():
+    """A server that accepts and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"redis://:hunter2@127.0.0.1:{server.getsockname()[1]}/0"
+
+
+@pytest.fixture
+def own_server(tmp_path):
+    with RedisServer(tmp_path, durable=False) as server:
+        yield server
+
+
+def test_caller_does_not_wait_when_redis_hangs(hung_url):
+    hook = monitor.Hook(sample_rate=1.0, redis_url=hung_url, buffer_samples=50)
+    slowest_s = 0.0
+    for _ in range(500):
+        started = time.perf_counter()
+        hook.sample(query="q", contexts=["c" * 1_000], output="a")
+        slowest_s = max(slowest_s, time.perf_counter() - started)
+    started = time.monotonic()
+    assert not hook.flush(timeout=0.2)
+    assert not hook.close(timeout=0.2)
+    assert time.monotonic() - started < 1.0
+    assert slowest_s < 0.2
+    stats = hook.stats()
+    assert stats["sampled"] == 500 == stats["buffered"] + stats["dropped"]["buffer_full"]
+
+
+@pytest.mark.parametrize("url", ["redis://:hunter2@127.0.0.1:1/0", "redis://:hunter2/x@h/0"])
+def test_error_is_told_without_the_password(url):
+    hook = monitor.Hook(sample_rate=1.0, redis_url=url)
+    hook.sample(output="a")
+    wait_until(lambda: hook.stats()["last_error"])
+    assert "hunter2" not in str(hook.stats())
+    assert not hook.stats()["connected"]
+    hook.close(0.1)
+
+
+@pytest.fixture
+def forgetful_url(own_server):
+    """A proxy that loses the first answer to an EXEC: Redis has written, the hook cannot know."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def pump(client, server, *, lose):
+        with client, server, contextlib.suppress(OSError):
+            while data := client.recv(1 << 20):
+                server.sendall(data)
+                if lose and b"EXEC" in data:
+                    server.recv(1 << 20)
+                    return
+                client.sendall(server.recv(1 << 20))
+
+    def accept():
+        with contextlib.suppress(OSError):
+            for number in itertools.count():
+                client, _ = listener.accept()
+                server = socket.create_connection(("127.0.0.1", own_server.port))
+                threading.Thread(
+                    target=pump, args=(client, server), kwargs={"lose": number == 0}, daemon=True
+                ).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    yield f"redis://127.0.0.1:{listener.getsockname()[1]}/0"
+    listener.shutdown(socket.SHUT_RDWR)
+    listener.close()
+
+
+def test_counts_are_those_of_one_delivery_when_an_answer_is_lost(own_server, forgetful_url):
+    hook = monitor.Hook(sample_rate=1.0, redis_url=forgetful_url)
+    hook.sample(output="a")
+    assert hook.flush(timeout=8)
+    with redis.Redis.from_url(own_server.url) as client:
+        ids = [wire.decode(fields).sample_id for _, fields in client.xrange(names.SAMPLES)]
+        told = client.hgetall(names.hook(hook.stats()["hook_id"]))
+    assert (len(ids), len(set(ids))) == (2, 1)
+    assert (told[b"sent"], hook.stats()["sent"]) == (b"1", 1)
+    assert hook.close()
+
+
+def test_everything_arrives_once_redis_is_back(own_server):
+    own_server.stop()
+    hook = monitor.Hook(sample_rate=1.0, redis_url=own_server.url)
+    for _ in range(60):
+        hook.sample(output="a")
+    wait_until(lambda: hook.stats()["last_error"])
+    assert hook.stats()["buffered"] == 60
+    own_server.start()
+    assert hook.flush(timeout=8)
+    with redis.Redis.from_url(own_server.url) as client:
+        assert client.xlen(names.SAMPLES) == 60
+    assert (hook.stats()["sent"], hook.stats()["dropped"]) == (60, {})
+    assert hook.close()
+
+
+def test_hook_goes_on_when_redis_restarts(own_server):
+    hook = monitor.Hook(sample_rate=1.0, redis_url=own_server.url)
+    hook.sample(output="a")
+    assert hook.flush()
+    own_server.kill()
+    hook.sample(output="b")
+    wait_until(lambda: not hook.stats()["connected"])
+    own_server.start()
+    assert hook.flush(timeout=8)
+    with redis.Redis.from_url(own_server.url) as client:
+        assert client.xlen(names.SAMPLES) == 1  # the first went with the server's memory
+    assert hook.stats()["sent"] == 2
+    assert hook.close()
+
+
+@pytest.mark.parametrize("trouble", ["memory", "type", "readonly"])
+def test_samples_wait_when_redis_refuses_to_write(own_server, trouble):
+    with redis.Redis.from_url(own_server.url) as client:
+        cause, cure = {
+            "memory": (
+                lambda: client.config_set("maxmemory", "1"),
+                lambda: client.config_set("maxmemory", "0"),
+            ),
+            "type": (
+                lambda: client.set(names.SAMPLES, "x"),
+                lambda: client.delete(names.SAMPLES),
+            ),
+            "readonly": (
+                lambda: client.replicaof("127.0.0.1", "1"),
+                lambda: client.replicaof("NO", "ONE"),
+            ),
+        }[trouble]
+        cause()
+        hook = monitor.Hook(sample_rate=1.0, redis_url=own_server.url)
+        hook.sample(output="a")
+        wait_until(lambda: hook.stats()["last_error"])
+        assert (hook.stats()["buffered"], hook.stats()["sent"]) == (1, 0)
+        cure()
+        assert hook.flush(timeout=8)
+        assert client.xlen(names.SAMPLES) == hook.stats()["sent"] == 1
+        assert hook.close()
+
+
+def test_batch_is_given_up_and_counted_when_redis_stays_away(monkeypatch):
+    monkeypatch.setattr(delivery, "BATCH_KEPT_S", 0.0)
+    hook = monitor.Hook(sample_rate=1.0, redis_url="redis://127.0.0.1:1/0")
+    hook.sample(output="a")
+    wait_until(lambda: hook.stats()["dropped"] == {"redis_unavailable": 1})
+    assert hook.stats()["buffered"] == 0
+    hook.close(0.1)
+
+
+def test_rest_is_counted_when_the_hook_closes_without_redis():
+    hook = monitor.Hook(sample_rate=1.0, redis_url="redis://127.0.0.1:1/0")
+    for _ in range(30):
+        hook.sample(output="a")
+    assert not hook.close(timeout=0.3)
+    wait_until(lambda: hook.stats()["dropped"] == {"shutdown": 30})
+    assert hook.stats()["buffered"] == 0
+
+
+def _exit_time_s(url):
+    code = (
+        "import monitor, time\n"
+        f"monitor.init(sample_rate=1.0, redis_url={url!r})\n"
+        "for _ in range(40): monitor.sample(output='a')\n"
+        "print(time.time(), flush=True)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=20, check=True
+    )
+    assert done.stderr == ""
+    return time.time() - float(done.stdout)
+
+
+def test_exit_delivers_what_was_sampled(redis_url):
+    assert _exit_time_s(redis_url) < 2.5
+    with redis.Redis.from_url(redis_url) as client:
+        assert client.xlen(names.SAMPLES) == 40
+        [hook_id] = client.zrange(names.HOOKS, 0, -1)
+        assert client.hget(names.hook(hook_id.decode()), "sent") == b"40"
+
+
+@pytest.mark.parametrize("how", ["hung", "refused"])
+def test_exit_is_bounded_when_redis_is_away(hung_url, how):
+    url = hung_url if how == "hung" else "redis://127.0.0.1:1/0"
+    assert _exit_time_s(url) < 3.0  # two seconds, and an interpreter that ends on a busy machine

@@ -1,0 +1,153 @@
+"""No fault of an endpoint ever becomes a score, and each is named for what it is."""
+
+import time
+
+import pytest
+
+from monitor.errors import JudgeError, JudgeRateLimitedError, JudgeUnavailableError
+from monitor.models import EvaluationStatus
+from monitor.scoring.judges.openai_call import Patience
+from monitor.scoring.judges.openai_judge import OpenAIJudge
+from monitor.scoring.scorer import Scorer
+from monitor.testing import make_interaction
+from monitor.testing.judge_server import BEHAVIOURS, JudgeServer
+
+#: What each fault becomes, and how many requests it takes with three tries.
+FAULTS = {
+    "malformed": ("judge_reply_invalid", 3),
+    "truncated": ("judge_reply_invalid", 1),
+    "refusal": ("judge_refused", 1),
+    "null": ("judge_reply_invalid", 3),
+    "empty_choices": ("judge_reply_invalid", 3),
+    "html": ("judge_reply_invalid", 3),
+    "content_filter": ("judge_refused", 1),
+    "missing_number": ("judge_reply_invalid", 3),
+    "duplicate_number": ("judge_reply_invalid", 3),
+    "wrong_enum": ("judge_reply_invalid", 3),
+    "401": ("judge_refused", 1),
+    "403": ("judge_refused", 1),
+    "404": ("judge_refused", 1),
+    "429": ("judge_rate_limited", 3),
+    "429_ms": ("judge_rate_limited", 3),
+    "429_long": ("judge_rate_limited", 1),
+    "insufficient_quota": ("judge_refused", 1),
+    "too_long": ("judge_refused", 1),
+    "500": ("judge_unavailable", 3),
+    "503": ("judge_unavailable", 3),
+    "reset": ("judge_unavailable", 3),
+    "oversized": ("judge_reply_invalid", 3),
+    "hang": ("judge_unavailable", 1),
+    "drip": ("judge_unavailable", 1),
+}
+HARMLESS = {"ok", "fenced", "no_usage", "no_response_format", "no_temperature", "wrong_quote"}
+
+
+@pytest.fixture
+def server():
+    with JudgeServer() as running:
+        yield running
+
+
+@pytest.fixture
+def judge(server):
+    judge = OpenAIJudge(
+        "gpt-4.1-mini",
+        base_url=server.url,
+        patience=Patience(attempts=3, timeout_s=0.6, backoff_s=0.001),
+    )
+    yield judge
+    judge.close()
+
+
+def test_every_behaviour_has_its_expectation_when_one_is_added():
+    assert set(BEHAVIOURS) == set(FAULTS) | HARMLESS
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_no_score_comes_out_when_the_endpoint_plays(fault, server, judge):
+    server.always = fault
+    code, requests = FAULTS[fault]
+    for evaluation in Scorer(judge, ("groundedness", "relevance"), 0.7).score(make_interaction()):
+        assert (evaluation.status, evaluation.score) == (EvaluationStatus.FAILED, None)
+        assert evaluation.error.code == code
+        assert evaluation.error.context["tries"] == requests
+    assert len(server.requests) == requests
+
+
+@pytest.mark.parametrize(
+    "fault", ["malformed", "null", "html", "missing_number", "429", "429_ms", "500", "503", "reset"]
+)
+def test_next_try_counts_when_the_fault_passes(fault, server, judge):
+    server.script([fault, "ok"])
+    assert judge.judge(make_interaction()).relevance == 1.0
+    assert len(server.requests) == 2
+
+
+def test_wrapped_json_is_recovered_when_fenced(server, judge):
+    server.script(["fenced"])
+    assert judge.judge(make_interaction()).claims[0].support == 1.0
+
+
+def test_money_of_spoilt_answers_is_counted_when_a_later_one_is_good(server, judge):
+    plain = judge.judge(make_interaction())
+    server.script(["malformed", "ok"])
+    assert judge.judge(make_interaction()).input_tokens == 2 * plain.input_tokens
+
+
+def test_money_is_counted_when_the_call_fails(server, judge):
+    server.always = "null"
+    with pytest.raises(JudgeError) as caught:
+        judge.judge(make_interaction())
+    assert caught.value.context["cost_usd"] > 0
+
+
+def test_tokens_are_unknown_when_the_endpoint_does_not_say(server, judge):
+    server.script(["no_usage"])
+    judgement = judge.judge(make_interaction())
+    assert (judgement.input_tokens, judgement.cost_usd) == (None, None)
+
+
+def test_format_is_remembered_when_the_endpoint_takes_none(server, judge):
+    server.always = "no_response_format"
+    judge.judge(make_interaction())
+    judge.judge(make_interaction())
+    kinds = [r.get("response_format", {}).get("type") for r in server.requests]
+    assert kinds == ["json_schema", "json_object", None, None]
+
+
+def test_temperature_is_left_out_when_the_model_takes_none(server, judge):
+    server.always = "no_temperature"
+    judge.judge(make_interaction())
+    judge.judge(make_interaction())
+    assert ["temperature" in request for request in server.requests] == [True, False, False]
+
+
+def test_wait_is_handed_back_when_it_is_too_long(server, judge):
+    server.always = "429_long"
+    with pytest.raises(JudgeRateLimitedError) as caught:
+        judge.judge(make_interaction())
+    assert caught.value.retry_after_s == 120
+
+
+@pytest.mark.parametrize("fault", ["hang", "drip"])
+def test_deadline_holds_for_the_whole_call_when_the_endpoint_is_slow(fault, server, judge):
+    server.always = fault
+    started = time.monotonic()
+    with pytest.raises(JudgeUnavailableError, match=r"no answer in 0\.6 s"):
+        judge.judge(make_interaction())
+    assert time.monotonic() - started < 2
+
+
+def test_endpoint_is_named_unreachable_when_nobody_listens(server):
+    with JudgeServer() as gone:
+        url = gone.url
+    judge = OpenAIJudge("m", base_url=url, patience=Patience(attempts=2, backoff_s=0.001))
+    with pytest.raises(JudgeUnavailableError, match="cannot be reached") as caught:
+        judge.judge(make_interaction())
+    judge.close()
+    assert caught.value.context["tries"] == 2
+
+
+def test_script_is_refused_when_it_names_no_behaviour(server):
+    with pytest.raises(ValueError, match="no such behaviour: nonsense"):
+        server.script(["nonsense"])

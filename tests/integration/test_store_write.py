@@ -1,0 +1,150 @@
+"""Writing results: exactly once, on both databases, in any order, from several at a time."""
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+
+import pytest
+from sqlalchemy import func, select
+
+from monitor.models import Evaluation
+from monitor.store.ledger import Booking, Kind, read_since, read_totals
+from monitor.store.query import active_streams, window_tallies
+from monitor.store.tables import dead_letters, evaluations, samples
+from monitor.store.worst import worst_samples
+from monitor.store.write import bury, record
+from monitor.testing import make_evaluation, make_interaction, make_sample
+from workers.pipeline import Rules, result_of
+
+NOW = datetime(2026, 1, 1, 12, 0, 30, tzinfo=UTC)
+RULES = Rules(pass_score=0.7, bucket_s=60)
+SKIPPED = Evaluation.skipped(
+    target_event_id="i", evaluator_name="groundedness", reason="no_context"
+)
+
+
+def result(*evaluations, sample_rate=1.0, app="bot", **interaction):
+    sample = make_sample(
+        make_interaction(app=app, **interaction), sampled_at=NOW, sample_rate=sample_rate
+    )
+    return result_of(sample, evaluations or (make_evaluation(score=0.9),), RULES, now=NOW)
+
+
+def write(store, results):
+    with store.write() as connection:
+        return record(connection, results, now=NOW)
+
+
+def tallies(store):
+    with store.read() as connection:
+        streams = {s.stream_id: s.key for s in active_streams(connection, since_s=0)}
+        found = window_tallies(connection, from_s=0)
+    return {streams[stream_id]: tally for stream_id, tally in found.items()}
+
+
+def totals(store, app="bot"):
+    with store.read() as connection:
+        return read_totals(connection, app).get(app, {})
+
+
+def count(store, table):
+    with store.read() as connection:
+        return connection.execute(select(func.count()).select_from(table)).scalar_one()
+
+
+def test_new_samples_are_counted_by_the_return_value(store):
+    assert write(store, [result(), result()]) == 2
+
+
+def test_redelivery_changes_nothing(store):
+    results = [result() for _ in range(5)]
+    write(store, results)
+    before = tallies(store)
+    assert write(store, results) == 0
+    assert tallies(store) == before
+    assert totals(store)[Booking(Kind.SCORED, "")] == 5
+
+
+def test_partly_redelivered_batch_adds_only_what_is_new(store):
+    old, new = result(), result()
+    write(store, [old])
+    assert write(store, [old, new]) == 1
+    assert next(iter(tallies(store).values())).n == 2
+
+
+def test_duplicate_within_a_batch_is_counted_once(store):
+    once = result()
+    assert write(store, [once, once]) == 1
+
+
+def test_bucket_holds_sums_and_histogram(store):
+    write(store, [result(make_evaluation(score=s)) for s in (0.9, 0.9, 0.2)])
+    (tally,) = tallies(store).values()
+    assert (tally.n, tally.passed) == (3, 2)
+    assert tally.sum_x == pytest.approx(2.0)
+    assert tally.histogram == {90: 2, 20: 1}
+
+
+def test_outcomes_are_booked_with_their_reason(store):
+    write(store, [result(), result(SKIPPED)])
+    found = totals(store)
+    assert found[Booking(Kind.SCORED, "")] == 1
+    assert found[Booking(Kind.SKIPPED, "no_context")] == 1
+
+
+def test_counts_of_a_window_leave_out_what_is_older(store):
+    write(store, [result()])
+    with store.read() as connection:
+        assert read_since(connection, NOW.timestamp() - 60)["bot"].total() == 1
+        assert read_since(connection, NOW.timestamp() + 60) == {}
+
+
+def test_streams_of_two_evaluator_versions_stay_apart(store):
+    versions = [make_evaluation(evaluator_version=v) for v in ("1", "2")]
+    write(store, [result(version) for version in versions])
+    with store.read() as connection:
+        assert len(window_tallies(connection, from_s=0)) == 2
+
+
+def test_concurrent_writers_count_each_sample_once(store):
+    shared = [result() for _ in range(20)]
+    own = [[result() for _ in range(20)] for _ in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda mine: write(store, [*shared, *mine]), own))
+    (tally,) = tallies(store).values()
+    assert tally.n == 20 + 4 * 20
+    assert totals(store)[Booking(Kind.SCORED, "")] == 100
+
+
+@pytest.mark.parametrize("text", ["a\0b", "\ud7ff\U0001f600 \u202e", "\\u0000", "x" * 200_000])
+def test_strange_text_is_stored(store, text):
+    assert write(store, [result(output=text)]) == 1
+    with store.read() as connection:
+        payload = connection.execute(select(samples.c.payload)).scalar_one()
+    assert payload["interaction"]["output"] == text.replace("\0", "\ufffd")
+
+
+def test_nothing_is_written_when_the_transaction_fails(store):
+    def broken():
+        with store.write() as connection:
+            record(connection, [result()], now=NOW)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        broken()
+    assert (count(store, samples), count(store, evaluations), totals(store)) == (0, 0, {})
+
+
+def test_buried_entry_is_counted_once_as_failed(store):
+    for _ in range(2):
+        with store.write() as connection:
+            bury(connection, entry_id="1-0", app="bot", reason="worker_died", detail="", now=NOW)
+    assert count(store, dead_letters) == 1
+    assert totals(store)[Booking(Kind.FAILED, "worker_died")] == 1
+
+
+def test_worst_samples_come_first_and_tell_different_things(store):
+    scores = [(0.5, "c"), (0.1, "a"), (0.1, "a"), (0.2, "b"), (0.9, "good")]
+    write(store, [result(make_evaluation(score=s, explanation=e)) for s, e in scores])
+    with store.read() as connection:
+        found = worst_samples(connection, app="bot", metric="groundedness", since=NOW, limit=3)
+    assert [item.evaluation.explanation for item in found] == ["a", "b", "c"]

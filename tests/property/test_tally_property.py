@@ -1,0 +1,50 @@
+"""Tallies merge: any order, any grouping, the same sums."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from monitor.models import Tally
+from monitor.rolling.tallies import tally_of, total
+from monitor.rolling.windows import window_stats
+from monitor.testing import make_evaluation
+
+# Scores and rates that floating point adds exactly, so that order cannot show.
+scores = st.integers(0, 64).map(lambda k: k / 64)
+rates = st.sampled_from([1.0, 0.5, 0.25, 0.125])
+tallies = st.lists(
+    st.builds(
+        lambda score, rate: tally_of(
+            make_evaluation(score=score), sample_rate=rate, pass_score=0.7
+        ),
+        scores,
+        rates,
+    ),
+    max_size=30,
+)
+
+
+@given(tallies, st.randoms())
+def test_order_does_not_matter(items, random):
+    shuffled = random.sample(items, len(items))
+    assert total(shuffled) == total(items)
+
+
+@given(tallies, tallies, tallies)
+def test_merging_is_associative(a, b, c):
+    first, second, third = total(a), total(b), total(c)
+    assert (first + second) + third == first + (second + third)
+
+
+@given(tallies)
+def test_nothing_added_changes_nothing(items):
+    assert total(items) + Tally() == total(items)
+
+
+@given(tallies)
+def test_figures_of_a_window_stay_in_their_range(items):
+    window = window_stats(total(items))
+    if items:
+        assert 0 <= window.interval.low <= window.pass_rate <= window.interval.high <= 1
+        assert 0 < window.n_effective <= window.n == len(items)
+    else:
+        assert window.pass_rate is None

@@ -1,0 +1,147 @@
+"""What people read: complete, calm, and harmless whatever the transcripts hold."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from html.parser import HTMLParser
+
+import pytest
+
+from alerts.channels.email_message import compose
+from alerts.channels.slack_payload import payload, text_only
+from alerts.message import render
+from alerts.try_channel import sample_snapshot
+from alerts.wording import duration
+from monitor.models.alerting import AlertEvent
+
+NOW = datetime(2026, 3, 1, 14, 10, tzinfo=UTC)
+FIRED, ESCALATED = AlertEvent.FIRED, AlertEvent.ESCALATED
+REPEATED, RESOLVED = AlertEvent.REPEATED, AlertEvent.RESOLVED
+HOSTILE = (
+    "<!channel> <https://evil|x> <script>alert(1)</script> \x1b[2J\u202e {{7*7}} `*_\r\nBcc: a@b.c"
+)
+
+
+def snapshot(**changes):
+    return sample_snapshot(NOW).model_copy(update={"test": False, **changes})
+
+
+def hostile():
+    verdict = snapshot().verdict.model_copy(
+        update={"app": HOSTILE, "metric": HOSTILE, "reason": HOSTILE}
+    )
+    return snapshot(verdict=verdict, samples=(HOSTILE,) * 3, report_url="javascript:alert(1)")
+
+
+def test_a_fired_message_says_everything_that_matters():
+    text = render(snapshot(report_url="https://status.example.org/"), {FIRED}).text
+    for part in (
+        "CRITICAL  test-app · groundedness",
+        "62.0 % pass (55.0 % to 69.0 %, n = 200) in the last 1 h",
+        "94.0 % pass (n = 3,400, reference)",
+        "critical below 70.0 %",
+        "2026-03-01 13:58 UTC, held for 12 min",
+        "groundwatch report --app test-app",
+        "https://status.example.org/",
+    ):
+        assert part in text
+
+
+@pytest.mark.parametrize(
+    ("tells", "word"),
+    [
+        ({FIRED}, "CRITICAL"),
+        ({ESCALATED}, "NOW CRITICAL"),
+        ({REPEATED}, "STILL CRITICAL"),
+        ({RESOLVED}, "RESOLVED"),
+        ({FIRED, ESCALATED}, "CRITICAL"),
+    ],
+)
+def test_the_state_is_the_first_word(tells, word):
+    message = render(snapshot(), tells)
+    assert message.subject.startswith(f"[{word}]")
+    assert message.lines[0].startswith(f"{word}  ")
+
+
+def test_a_resolved_message_says_how_long_it_lasted():
+    message = render(snapshot(at=NOW + timedelta(minutes=42)), {RESOLVED})
+    assert message.headline == "healthy again; was critical for 42 min"
+    assert "fired 2026-03-01 14:10 UTC, resolved 2026-03-01 14:52 UTC" in message.text
+
+
+def test_a_merged_message_says_that_earlier_ones_may_be_missing():
+    assert "may not have reached you" in render(snapshot(), {FIRED, RESOLVED}).text
+
+
+def test_a_second_attempt_says_that_it_may_repeat():
+    assert "may repeat" in render(snapshot(), {FIRED}, may_repeat=True).text
+
+
+def test_a_test_message_says_so():
+    assert render(sample_snapshot(NOW), {FIRED}).subject.startswith("[TEST CRITICAL]")
+
+
+def test_rendering_is_the_same_every_time():
+    assert render(snapshot(), {FIRED}) == render(snapshot(), {FIRED})
+
+
+def test_no_hostile_character_reaches_a_terminal():
+    text = render(hostile(), {FIRED}).text
+    assert not set(text) & {"\x1b", "\u202e", "\r"}
+    assert "\nBcc:" not in text
+
+
+def test_no_hostile_tag_reaches_the_html():
+    tags = []
+
+    class Tags(HTMLParser):
+        def handle_starttag(self, tag, attrs):
+            tags.append((tag, dict(attrs)))
+
+    Tags().feed(render(hostile(), {FIRED}).html)
+    assert "script" not in {tag for tag, _ in tags}
+    assert "a" not in {tag for tag, _ in tags}
+
+
+def test_templates_in_transcripts_stay_text():
+    assert "{{7*7}}" in render(hostile(), {FIRED}).text
+
+
+@pytest.mark.parametrize("write", [lambda m: payload(m, "id"), text_only])
+def test_no_hostile_mention_reaches_slack(write):
+    written = str(write(render(hostile(), {FIRED})))
+    assert "<!channel>" not in written
+    assert "<https://evil" not in written
+
+
+def test_slack_limits_hold_for_huge_texts():
+    message = replace(
+        render(snapshot(), {FIRED}),
+        title="t" * 5000, facts=(("Why", "&" * 9000),), samples=("s" * 9000,), headline="h" * 9000,
+    )  # fmt: skip
+    body = payload(message, "id")
+    assert len(body["blocks"][0]["text"]["text"]) <= 150
+    assert all(len(b["text"]["text"]) <= 3000 for b in body["blocks"] if b["type"] == "section")
+    assert len(body["text"]) <= 4000
+
+
+def test_an_email_is_the_same_on_every_attempt():
+    message = render(snapshot(), {FIRED}, recipient="ann@example.org")
+    sender = "groundwatch <gw@example.org>"
+    first = compose(message, "abc", sender=sender)
+    assert first.as_bytes() == compose(message, "abc", sender=sender).as_bytes()
+    assert first["Message-ID"] == "<abc@example.org>"
+
+
+def test_a_hostile_app_cannot_add_email_headers():
+    message = render(hostile(), {FIRED}, recipient="ann@example.org")
+    mail = compose(message, "abc", sender="gw@example.org")
+    assert mail["Bcc"] is None
+    assert "\n" not in mail["Subject"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0, "0 s"), (59.6, "1 min"), (5400, "1 h 30 min"), (86_400 * 2 + 60, "2 d"), (3601, "1 h")],
+)
+def test_durations_read_well(seconds, words):
+    assert duration(seconds) == words

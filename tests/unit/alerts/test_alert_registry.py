@@ -1,0 +1,44 @@
+"""Settings name the channels, the recipients, the timers and the lines."""
+
+from alerts.channels.registry import Recipient, channels_from, recipients_from
+from alerts.rules import lines_from, timers_from
+from monitor.models.alerting import Level
+from monitor.settings import Settings
+
+EVERYTHING = Settings(
+    slack_webhook_url="https://hooks.slack.com/services/T/B/x",
+    smtp_url="smtp://user:secret@mail.example.org",
+    email_to="ann@example.org, bob@example.org",
+)
+
+
+def test_there_is_no_channel_when_none_is_set():
+    assert channels_from(Settings()) == {}
+    assert recipients_from(Settings()) == []
+
+
+def test_every_email_address_is_a_recipient_of_its_own():
+    assert recipients_from(EVERYTHING) == [
+        Recipient("slack"),
+        Recipient("email", "ann@example.org"),
+        Recipient("email", "bob@example.org"),
+    ]
+
+
+def test_channels_wait_as_long_as_the_settings_say():
+    slow = EVERYTHING.model_copy(update={"delivery_timeout_s": 7.0})
+    assert {channel.timeout_s for channel in channels_from(slow).values()} == {7.0}
+
+
+def test_timers_come_from_the_settings():
+    timers = timers_from(Settings(warning_for_s=1, critical_for_s=2, resolve_after_s=3))
+    assert (timers.warning_for_s, timers.critical_for_s, timers.resolve_after_s) == (1, 2, 3)
+
+
+def test_a_slow_schedule_is_no_gap():
+    assert timers_from(Settings(evaluate_every_s=600)).max_gap_s == 1800
+
+
+def test_lines_come_from_the_settings():
+    lines = lines_from(Settings(warning_rate=0.9, critical_rate=0.6))
+    assert (lines.of(Level.WARNING), lines.of(Level.CRITICAL)) == (0.9, 0.6)

@@ -1,0 +1,195 @@
+"""The state machine, one rule a test; the rules together are in tests/property."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from alerts.state import (
+    AlertKey,
+    AlertState,
+    Decision,
+    Evidence,
+    Observation,
+    Phase,
+    Reason,
+    Timers,
+    step,
+)
+from monitor.models.alerting import AlertEvent, Level
+
+START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+KEY = AlertKey("support-bot", "groundedness", "*", 3600)
+TIMERS = Timers(warning_for_s=600, critical_for_s=300, resolve_after_s=900, repeat_after_s=14_400)
+LETTERS = {
+    "h": Evidence.HEALTHY,
+    "w": Evidence.WARNING,
+    "c": Evidence.CRITICAL,
+    "u": Evidence.UNCERTAIN,
+}
+
+
+class Alert:
+    """One key, fed with a letter an evaluation: healthy, warning, critical, uncertain."""
+
+    def __init__(self, timers=TIMERS):
+        self.timers, self.state, self.now, self.n_total = timers, AlertState(key=KEY), START, 0
+        self.last = Decision(self.state, None, Reason.NOT_NEWER)
+
+    def feed(self, letters, *, every_s=60, new=10, stream=""):
+        """Feed evaluations; return the events as (minute, event)."""
+        events = []
+        for letter in letters:
+            self.now += timedelta(seconds=every_s)
+            self.n_total += new
+            observation = Observation(
+                evidence=LETTERS[letter], at=self.now, n_total=self.n_total, stream=stream
+            )
+            self.last = step(self.state, observation, self.now, self.timers)
+            self.state = self.last.state
+            if self.last.event:
+                events.append(self.last.event)
+        return events
+
+
+@pytest.fixture
+def alert():
+    return Alert()
+
+
+@pytest.fixture
+def firing(alert):
+    alert.feed("c" * 6)
+    assert alert.state.phase is Phase.FIRING
+    return alert
+
+
+def test_nothing_fires_when_a_breach_is_shorter_than_its_timer(alert):
+    assert alert.feed("h" + "w" * 10 + "h") == []
+    assert alert.last.reason is Reason.CLEARED_WHILE_PENDING
+
+
+def test_a_warning_fires_when_it_has_held_for_its_timer(alert):
+    assert alert.feed("h" + "w" * 11) == [AlertEvent.FIRED]
+    assert alert.state.level is Level.WARNING
+
+
+def test_a_critical_fires_sooner_than_a_warning(alert):
+    assert alert.feed("c" * 5) == []
+    assert alert.feed("c") == [AlertEvent.FIRED]
+
+
+def test_it_fires_once_as_critical_when_a_pending_warning_gets_worse(alert):
+    assert alert.feed("w" * 8 + "c" * 6) == [AlertEvent.FIRED]
+    assert alert.state.level is Level.CRITICAL
+    assert alert.state.breach_since == START + timedelta(minutes=1)
+
+
+def test_it_stays_pending_when_no_new_samples_come(alert):
+    assert alert.feed("c" * 30, new=0) == []
+    assert alert.state.phase is Phase.PENDING
+
+
+def test_it_fires_at_once_when_the_timer_is_zero():
+    alert = Alert(Timers(warning_for_s=0, critical_for_s=0, resolve_after_s=0, repeat_after_s=60))
+    assert alert.feed("ch") == [AlertEvent.FIRED, AlertEvent.RESOLVED]
+
+
+@pytest.mark.parametrize("letter", ["u", "h"])
+def test_nothing_starts_when_evidence_is_not_bad(alert, letter):
+    assert alert.feed(letter * 100) == []
+    assert alert.state.phase is Phase.OK
+
+
+def test_it_keeps_firing_when_evidence_is_uncertain(firing):
+    assert firing.feed("u" * 2000) == []
+    assert firing.state.phase is Phase.FIRING
+
+
+def test_uncertain_evidence_changes_only_the_time(firing):
+    before = firing.state
+    firing.feed("u")
+    assert firing.state == before.but(seen_at=firing.now)
+
+
+def test_it_resolves_when_healthy_has_held(firing):
+    assert firing.feed("h" * 15) == []
+    assert firing.feed("h") == [AlertEvent.RESOLVED]
+    assert firing.last.reason is Reason.HEALTHY_HELD
+
+
+def test_a_relapse_while_recovering_is_silent(firing):
+    incident = firing.state.incident_id
+    assert firing.feed("hhhh" + "c" * 60) == []
+    assert (firing.state.phase, firing.state.incident_id) == (Phase.FIRING, incident)
+
+
+def test_a_warning_escalates_when_critical_has_held(alert):
+    alert.feed("w" * 11)
+    assert alert.feed("c" * 6) == [AlertEvent.ESCALATED]
+    assert (alert.state.level, alert.state.sequence) == (Level.CRITICAL, 2)
+
+
+def test_a_critical_deescalates_when_only_a_warning_is_left(firing):
+    assert firing.feed("w" * 16) == [AlertEvent.DEESCALATED]
+    assert (firing.state.level, firing.state.peak) == (Level.WARNING, Level.CRITICAL)
+
+
+def test_a_deescalation_does_not_count_as_a_message(firing):
+    told_at = firing.state.last_notified_at
+    firing.feed("w" * 16)
+    assert firing.state.last_notified_at == told_at
+
+
+def test_a_critical_is_repeated_when_the_time_has_passed(firing):
+    assert firing.feed("c" * 239) == []
+    assert firing.feed("c") == [AlertEvent.REPEATED]
+
+
+def test_a_warning_is_never_repeated(alert):
+    assert alert.feed("w" * 3000) == [AlertEvent.FIRED]
+
+
+def test_an_observation_that_is_not_newer_changes_nothing(firing):
+    replay = Observation(evidence=Evidence.HEALTHY, at=firing.now, n_total=10**6)
+    decision = step(firing.state, replay, firing.now + timedelta(hours=1), TIMERS)
+    assert decision == Decision(firing.state, None, Reason.NOT_NEWER)
+
+
+@pytest.mark.parametrize("after", ["c", "uc"])
+def test_pending_starts_again_after_a_gap(alert, after):
+    alert.feed("cccc")
+    alert.feed(after[0], every_s=301)
+    assert alert.feed(after[1:] + "c" * 4) == []
+    assert alert.feed("c" * 2) == [AlertEvent.FIRED]
+
+
+def test_pending_starts_again_when_the_evaluator_changes(alert):
+    alert.feed("c" * 5, stream="judge-1")
+    assert alert.feed("c" * 5, stream="judge-2") == []
+    assert alert.feed("c", stream="judge-2") == [AlertEvent.FIRED]
+
+
+def test_a_clock_that_runs_ahead_does_not_freeze_the_alert(alert):
+    ahead = Observation(evidence=Evidence.HEALTHY, at=START + timedelta(days=1), n_total=1)
+    assert step(alert.state, ahead, START, TIMERS).state.seen_at == START
+
+
+def test_a_clock_set_back_starts_the_timers_again(firing):
+    back = firing.now - timedelta(hours=2)
+    decision = step(
+        firing.state, Observation(evidence=Evidence.HEALTHY, at=back, n_total=1), back, TIMERS
+    )
+    assert (decision.state.phase, decision.state.seen_at) == (Phase.RECOVERING, back)
+
+
+def test_a_new_breach_after_a_resolve_is_a_new_incident(firing):
+    first = firing.state.incident_id
+    firing.feed("h" * 16)
+    assert firing.feed("c" * 6) == [AlertEvent.FIRED]
+    assert firing.state.incident_id != first
+    assert firing.state.sequence == 1
+
+
+def test_the_state_survives_json(firing):
+    firing.feed("hw")
+    assert AlertState.model_validate_json(firing.state.model_dump_json()) == firing.state

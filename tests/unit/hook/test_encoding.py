@@ -1,0 +1,77 @@
+"""The sender's half: any draft becomes an entry that a worker can read."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from monitor.hook.capture import capture
+from monitor.hook.encoding import MaskFailed, encode
+from monitor.hook.options import Options
+from monitor.queue import wire
+
+ODD = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.binary(max_size=8)
+    | st.text(st.characters(), max_size=8) | st.dates() | st.builds(object),
+    lambda inner: st.lists(inner, max_size=3) | st.tuples(inner)
+    | st.dictionaries(st.integers() | st.text(max_size=3), inner, max_size=3)
+    | st.fixed_dictionaries({"text": inner, "name": inner, "function": inner, "error": inner}),
+    max_leaves=8,
+)  # fmt: skip
+
+
+def sent(given_, limit=1_000, **options):
+    settings = Options(app="bot", max_text_chars=limit, **options)
+    draft = capture(given_, limit, 1_000_000_000, 7)
+    return wire.decode(encode(draft, settings, hook_id="h", sample_rate=0.5).entry)
+
+
+@given(*[ODD] * 6)
+def test_worker_can_read_whatever_was_handed_over(query, contexts, tool_calls, metadata, tags, one):
+    sample = sent(
+        {
+            "output": "a", "query": query, "contexts": contexts, "tool_calls": tool_calls,
+            "metadata": metadata, "tags": tags, "id": one, "label": one, "expected": one,
+            "session_id": one, "trace_id": one,
+        }
+    )  # fmt: skip
+    assert sample.interaction.output == "a"
+
+
+def test_sample_says_how_it_was_chosen():
+    sample = sent({"output": "a"})
+    assert (sample.sample_rate, sample.hook_id, sample.sequence) == (0.5, "h", 7)
+    assert sample.sampled_at.timestamp() == 1.0
+    assert sample.interaction.id == sample.sample_id
+
+
+def test_control_characters_in_an_id_become_spaces():
+    assert sent({"output": "a", "id": "a\x00b\n"}).interaction.id == "a b "
+
+
+def test_tool_call_in_the_form_of_openai_is_understood():
+    call = {"id": "1", "type": "function", "function": {"name": "search", "arguments": "{}"}}
+    [tool_call] = sent({"output": "a", "tool_calls": [call]}).interaction.tool_calls
+    assert (tool_call.name, tool_call.arguments) == ("search", "{}")
+
+
+def test_mask_of_the_call_goes_before_that_of_the_hook():
+    sample = sent({"output": "a", "mask": lambda _: "call"}, mask=lambda _: "hook")
+    assert sample.interaction.output == "call"
+
+
+def test_failure_of_the_mask_does_not_quote_the_text():
+    def mask(text):
+        raise ValueError(text)
+
+    with pytest.raises(MaskFailed) as caught:
+        sent({"output": "SECRET"}, mask=mask)
+    assert "SECRET" not in repr(caught.value)
+    assert caught.value.__suppress_context__
+
+
+def test_answer_goes_before_question_and_passages_when_room_is_short():
+    given_ = {"output": "o" * 8, "query": "q" * 8, "contexts": ["c", "d"]}
+    sample = sent(given_, limit=10)
+    assert (sample.interaction.output, sample.interaction.query) == ("o" * 8, "qq")
+    assert sample.interaction.contexts == ()
+    assert sample.truncated == ("contexts", "query")

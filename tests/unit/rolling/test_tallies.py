@@ -1,0 +1,61 @@
+"""What one evaluation adds to its bucket."""
+
+import pytest
+
+from monitor.models import ErrorInfo, Evaluation, StreamKey, Tally
+from monitor.rolling.tallies import bucket_start, score_bin, stream_key, tally_of, total
+from monitor.testing import make_evaluation
+
+
+def tally(evaluation, sample_rate=1.0):
+    return tally_of(evaluation, sample_rate=sample_rate, pass_score=0.7)
+
+
+@pytest.mark.parametrize(("score", "passed"), [(0.7, 1), (0.69, 0), (True, 1), (False, 0), (1, 1)])
+def test_score_at_or_above_the_line_passes(score, passed):
+    assert tally(make_evaluation(score=score)).passed == passed
+
+
+def test_weight_is_the_inverse_of_the_sample_rate():
+    result = tally(make_evaluation(score=0.9), sample_rate=0.05)
+    assert result.sum_w == pytest.approx(20)
+    assert result.sum_w2y == pytest.approx(400)
+
+
+def test_failure_counts_as_failed_and_in_no_rate():
+    error = ErrorInfo(type="T", message="m", code="judge_unavailable")
+    failed = Evaluation.failed(target_event_id="i", evaluator_name="groundedness", error=error)
+    assert tally(failed) == Tally(failed=1)
+
+
+def test_skip_counts_as_skipped_and_in_no_rate():
+    skipped = Evaluation.skipped(target_event_id="i", evaluator_name="g", reason="no_context")
+    assert tally(skipped) == Tally(skipped=1)
+
+
+@pytest.mark.parametrize("score", ["good", 4, 1.5, -0.1, float("nan")])
+def test_score_on_another_scale_is_counted_as_failed(score):
+    assert tally(make_evaluation(score=score)) == Tally(failed=1)
+
+
+def test_cost_is_counted_in_whole_microdollars():
+    assert tally(make_evaluation(cost_usd=0.0012345)).cost_microusd == 1234
+
+
+@pytest.mark.parametrize(("score", "position"), [(0.0, 0), (0.004, 0), (0.005, 1), (1.0, 100)])
+def test_bins_are_centred_on_hundredths(score, position):
+    assert score_bin(score) == position
+
+
+def test_new_evaluator_version_is_a_new_stream():
+    first, second = (make_evaluation(evaluator_version=v) for v in ("1", "2"))
+    assert stream_key("bot", first) == StreamKey("bot", "groundedness", "*", "1")
+    assert stream_key("bot", first) != stream_key("bot", second)
+
+
+def test_bucket_starts_at_a_multiple_of_its_width():
+    assert bucket_start(125.9, 60) == 120
+
+
+def test_total_of_nothing_is_empty():
+    assert total([]) == Tally()

@@ -1,0 +1,87 @@
+"""Whatever a judge sends that is not as asked is an error, not a score."""
+
+import json
+
+import pytest
+
+from monitor.errors import JudgeRefusedError, JudgeReplyError
+from monitor.scoring.judges.reply import read_content, read_envelope, read_reply
+
+ROW = {"number": 1, "quote": "q", "verdict": "supported", "unsupported": ""}
+GOOD = {"verdicts": [ROW], "answered": "yes", "answered_reason": "fine"}
+
+
+@pytest.mark.parametrize(
+    "text", ["{}", "```json\n{}\n```", "```\n{}\n```", "Here you are: {} That is all."]
+)
+def test_reply_is_read_when_json_is_wrapped(text):
+    assert read_reply(text.replace("{}", json.dumps(GOOD)), 1).answered == "yes"
+
+
+def test_rows_are_ordered_when_judge_mixes_them():
+    rows = [ROW | {"number": 2, "verdict": "no_claim"}, ROW]
+    reply = read_reply(json.dumps(GOOD | {"verdicts": rows}), 2)
+    assert [row.number for row in reply.verdicts] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"verdicts": []},
+        {"verdicts": [ROW, ROW]},
+        {"verdicts": [ROW | {"number": 2}]},
+        {"verdicts": [ROW | {"number": "1"}]},
+        {"verdicts": [ROW | {"verdict": "maybe"}]},
+        {"verdicts": "all good"},
+        {"answered": 5},
+        {"answered": None},
+    ],
+)
+def test_reply_is_rejected_when_it_is_not_as_asked(changes):
+    with pytest.raises(JudgeReplyError):
+        read_reply(json.dumps(GOOD | changes), 1)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "3", "{", "no idea", "{}"])
+def test_reply_is_rejected_when_there_is_no_verdict_in_it(text):
+    with pytest.raises(JudgeReplyError):
+        read_reply(text, 0)
+
+
+def test_message_has_no_judged_text_when_a_value_is_wrong():
+    with pytest.raises(JudgeReplyError) as caught:
+        read_reply(json.dumps(GOOD | {"answered": "SECRET-TEXT"}), 1)
+    assert "SECRET-TEXT" not in str(caught.value)
+    assert "answered" in str(caught.value)
+
+
+@pytest.mark.parametrize("body", [b"<html>", b"[]", b'"text"', b"\xff\xfe", b"[" * 100_000])
+def test_body_is_rejected_when_it_is_no_object(body):
+    with pytest.raises(JudgeReplyError, match="OPENAI_BASE_URL"):
+        read_envelope(body)
+
+
+def test_tokens_are_unknown_when_usage_is_nonsense():
+    envelope = read_envelope(b'{"usage": {"prompt_tokens": "many", "completion_tokens": -1}}')
+    assert (envelope.input_tokens, envelope.output_tokens) == (None, None)
+
+
+def test_content_is_joined_when_it_comes_in_parts():
+    parts = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
+    assert read_content({"message": {"content": parts}}) == "ab"
+
+
+@pytest.mark.parametrize(
+    ("choice", "error"),
+    [
+        (None, JudgeReplyError),
+        ({}, JudgeReplyError),
+        ({"message": {"content": None}}, JudgeReplyError),
+        ({"message": {"content": "x", "refusal": "no"}}, JudgeRefusedError),
+        ({"message": {"content": "x"}, "finish_reason": "length"}, JudgeReplyError),
+        ({"message": {"content": "x"}, "finish_reason": "content_filter"}, JudgeRefusedError),
+    ],
+)
+def test_choice_is_rejected_when_model_did_not_finish(choice, error):
+    with pytest.raises(error):
+        read_content(choice)

@@ -1,0 +1,126 @@
+"""The local judge tells supported from unsupported, and says why."""
+
+import pytest
+
+from monitor.scoring.base import Verdict
+from monitor.scoring.judges.local import LocalJudge, load_coefficients
+from monitor.testing import make_interaction
+
+REFUND = (
+    "Refunds are paid back to the original card within five working days. Opened items can be"
+    " returned within 30 days if they are complete. Shipping costs are not refunded."
+)
+HOURS = "Our shops are open from 9 to 18 on weekdays and from 10 to 16 on Saturdays."
+PASSWORD = (
+    "To reset a password, open Settings, choose Security and press Reset password. A link is sent"
+    " to your email and is valid for one hour."
+)
+
+
+@pytest.fixture(scope="module")
+def judge():
+    return LocalJudge()
+
+
+def look(judge, output, *contexts, query="How long does a refund take?"):
+    return judge.judge(make_interaction(query=query, contexts=list(contexts), output=output))
+
+
+@pytest.mark.parametrize(
+    ("output", "context"),
+    [
+        ("A refund is paid back to your card within five working days.", REFUND),
+        ("Refunds go back to the original card in 5 working days.", REFUND),
+        ("You can return opened items within 30 days if they are complete.", REFUND),
+        ("On Saturdays the shops are open from 10 to 16.", HOURS),
+        ("Open Settings, then Security, then press Reset password.", PASSWORD),
+        ("Press Reset password under Security. The link is valid for one hour.", PASSWORD),
+    ],
+)
+def test_answer_passes_when_a_passage_says_it_in_other_words(judge, output, context):
+    assert look(judge, output, context).groundedness >= 0.7
+
+
+@pytest.mark.parametrize(
+    ("output", "context"),
+    [
+        ("Refunds are paid back to the original card within five working days.", HOURS),
+        ("You get the money after ten days by bank transfer, minus 15 euros.", HOURS),
+        ("Gift cards never expire and can be used in every country.", REFUND),
+        ("Send a fax to our office in Berlin and wait for ninety days.", REFUND),
+        ("The printer needs a new cartridge of black ink.", PASSWORD),
+    ],
+)
+def test_answer_is_below_half_when_no_passage_is_about_it(judge, output, context):
+    assert look(judge, output, context).groundedness < 0.5
+
+
+def test_score_falls_when_one_number_is_changed(judge):
+    right = look(judge, "Opened items can be returned within 30 days.", REFUND)
+    wrong = look(judge, "Opened items can be returned within 45 days.", REFUND)
+    assert wrong.groundedness < right.groundedness
+
+
+def test_claim_names_its_evidence_when_supported(judge):
+    [claim] = look(judge, "Shops open from 9 to 18 on weekdays.", REFUND, HOURS).claims
+    assert claim.verdict is Verdict.SUPPORTED
+    assert (claim.context_index, claim.evidence) == (1, HOURS)
+
+
+def test_claim_names_what_is_missing_when_not_found(judge):
+    [claim] = look(judge, "Penguins juggle lemons.", REFUND).claims
+    assert claim.verdict is Verdict.NOT_FOUND
+    assert "penguin" in claim.reason
+
+
+def test_refusal_is_no_claim_when_nothing_else_is_said(judge):
+    judgement = look(judge, "I'm sorry, I don't have information about that.", HOURS)
+    assert [claim.verdict for claim in judgement.claims] == [Verdict.NO_CLAIM]
+    assert judgement.groundedness is None
+    assert judgement.relevance < 0.5
+
+
+def test_refusal_does_not_count_when_the_rest_is_grounded(judge):
+    plain = look(judge, "Shipping costs are not refunded.", REFUND)
+    polite = look(judge, "Sure! Shipping costs are not refunded. Is that fine?", REFUND)
+    assert polite.groundedness == plain.groundedness
+
+
+def test_relevance_is_high_when_the_question_is_answered(judge):
+    assert look(judge, "A refund takes five working days.", REFUND).relevance >= 0.7
+
+
+@pytest.mark.parametrize("output", ["Penguins juggle lemons.", "How long does a refund take?"])
+def test_relevance_is_low_when_output_is_off_topic_or_an_echo(judge, output):
+    assert look(judge, output, REFUND).relevance < 0.5
+
+
+def test_relevance_is_given_when_there_are_no_passages(judge):
+    judgement = look(judge, "A refund takes five days, a long time for some.")
+    assert judgement.relevance > 0.5
+    assert judgement.groundedness is None
+
+
+@pytest.mark.parametrize("output", ["!!! ???", "🙂🙂", "Возврат занимает пять дней."])
+def test_text_is_unreadable_when_it_has_no_words_or_another_script(judge, output):
+    assert not look(judge, output, REFUND).readable
+
+
+def test_text_is_read_when_it_is_chinese(judge):
+    judgement = look(
+        judge, "退款会在五个工作日内退回到卡。", "退款会在五个工作日内退回原卡。", query="退款多久?"
+    )
+    assert judgement.groundedness >= 0.7
+
+
+def test_version_changes_when_a_coefficient_does(judge):
+    data = load_coefficients()
+    data["response"]["intercept"] += 0.001
+    assert LocalJudge(data).version != judge.version
+
+
+def test_coefficients_are_rejected_when_made_for_other_features():
+    data = load_coefficients()
+    data["claim"]["weights"].popitem()
+    with pytest.raises(ValueError, match="train_local"):
+        LocalJudge(data)

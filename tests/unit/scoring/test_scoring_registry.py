@@ -1,0 +1,53 @@
+"""Settings choose judge and metrics; a wrong one says what to do."""
+
+import pytest
+
+from monitor.errors import SettingsError
+from monitor.scoring.registry import EVALUATORS, make_scorer
+from monitor.settings import Settings
+from monitor.testing import make_interaction
+
+
+def test_local_judge_is_used_when_nothing_is_set():
+    scorer = make_scorer(Settings())
+    assert scorer.concurrency == 1
+    assert scorer.version.startswith("local-1-")
+    assert [e.score > 0.7 for e in scorer.score(make_interaction())] == [True, True]
+
+
+def test_every_metric_can_be_made_when_named_alone():
+    for metric in EVALUATORS:
+        [evaluation] = make_scorer(Settings(metrics=(metric,))).score(make_interaction())
+        assert evaluation.evaluator_name == metric
+
+
+@pytest.mark.parametrize(
+    ("metrics", "message"),
+    [
+        (("groundednes",), "did you mean groundedness?"),
+        (("x",), "there are groundedness, relevance"),
+        ((), "name at least one"),
+        (("relevance", "relevance"), "named twice"),
+    ],
+)
+def test_metrics_are_refused_when_wrong(metrics, message):
+    with pytest.raises(SettingsError, match=message.replace("?", r"\?")):
+        make_scorer(Settings(metrics=metrics))
+
+
+def test_key_is_asked_for_when_the_judge_has_none():
+    with pytest.raises(SettingsError, match="OPENAI_API_KEY"):
+        make_scorer(Settings(scorer="judge"))
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]"])
+def test_no_key_is_needed_when_the_judge_is_on_this_machine(host):
+    settings = Settings(scorer="judge", openai_base_url=f"http://{host}:1/v1", judge_concurrency=5)
+    scorer = make_scorer(settings)
+    assert (scorer.concurrency, scorer.version) == (5, "judge-gpt-4.1-mini-v1")
+    scorer.close()
+
+
+def test_key_is_asked_for_when_a_name_only_begins_like_this_machine():
+    with pytest.raises(SettingsError, match="key"):
+        make_scorer(Settings(scorer="judge", openai_base_url="http://localhost.example.org/v1"))

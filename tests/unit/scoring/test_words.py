@@ -1,0 +1,45 @@
+"""Words are compared by what they mean, not by how they are written."""
+
+import pytest
+
+from monitor.scoring.words import stem, words
+
+
+def stems(text):
+    return [word.stem for word in words(text)]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("refund", "refunds"), ("cities", "city"), ("stopped", "stopping"), ("paid", "paid"),
+        ("created", "creating"), ("happily", "happy"), ("organisation", "organization"),
+    ],
+)  # fmt: skip
+def test_stems_are_equal_when_only_the_ending_differs(one, other):
+    assert stem(one) == stem(other)
+
+
+@pytest.mark.parametrize("word", ["bus", "this", "glass", "analysis", "straße"])
+def test_stem_is_the_word_when_its_end_is_no_ending(word):
+    assert stem(word) == word
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("1,000", "1000"), ("5.0", "5"), ("five", "5"), ("007", "7")]
+)
+def test_numbers_are_equal_when_only_their_writing_differs(one, other):
+    assert stems(one) == stems(other)
+
+
+def test_negation_is_a_word_of_its_own_when_contracted():
+    assert "not" in stems("It doesn't work")
+    assert stems("It can’t work") == stems("It can not work")
+
+
+def test_capital_is_noted_when_a_content_word_has_one():
+    assert [word.capital for word in words("The Paris office")] == [False, True, False]
+
+
+def test_characters_are_words_when_the_script_has_no_spaces():
+    assert stems("退款abc") == ["退", "款", "abc"]

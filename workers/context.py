@@ -1,0 +1,93 @@
+"""The composition root: everything a process of ours needs, built once from the settings."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from functools import cached_property
+
+import redis
+
+from alerts.channels.base import Channel
+from alerts.channels.registry import Recipient, channels_from, recipients_of
+from monitor.queue.consumer import Consumer, connect
+from monitor.rolling.policies import Lines
+from monitor.rolling.verdicts import find_policy
+from monitor.scoring.registry import make_scorer
+from monitor.scoring.scorer import Scorer
+from monitor.settings import Settings
+from monitor.store.engine import Store
+from workers.drain import Drain
+from workers.pipeline import Rules
+
+
+class Context:
+    """What the settings describe, made when first asked for; one a process."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.name = f"{socket.gethostname()}-{os.getpid()}"
+        find_policy(settings.status_policy)
+
+    @cached_property
+    def store(self) -> Store:
+        """The database."""
+        return Store(self.settings.sql_url)
+
+    @cached_property
+    def redis(self) -> redis.Redis:
+        """The client of the queue."""
+        return connect(self.settings.broker_url)
+
+    @cached_property
+    def scorer(self) -> Scorer:
+        """The judge with the metrics that are asked of it."""
+        return make_scorer(self.settings)
+
+    @cached_property
+    def channels(self) -> dict[str, Channel]:
+        """The ways to reach people."""
+        return channels_from(self.settings)
+
+    @cached_property
+    def recipients(self) -> list[Recipient]:
+        """Who is told."""
+        return recipients_of(self.channels)
+
+    @property
+    def lines(self) -> Lines:
+        """The lines that a pass rate must not fall below."""
+        return Lines(
+            warning_rate=self.settings.warning_rate,
+            critical_rate=self.settings.critical_rate,
+            min_n=self.settings.min_n,
+        )
+
+    @property
+    def rules(self) -> Rules:
+        """What makes a pass, and how wide a bucket is."""
+        return Rules(pass_score=self.settings.pass_score, bucket_s=self.settings.bucket_s)
+
+    def drain(self, may_go_on: Callable[[], bool]) -> Drain:
+        """Make one run of a worker over the queue."""
+        consumer = Consumer(self.redis, self.name)
+        consumer.ensure_group()
+        return Drain(
+            consumer=consumer,
+            store=self.store,
+            scorer=self.scorer,
+            rules=self.rules,
+            may_go_on=may_go_on,
+            abandoned_after_s=self.settings.abandoned_after_s,
+        )
+
+    def close(self) -> None:
+        """Close what was opened."""
+        opened = vars(self)
+        if "scorer" in opened:
+            self.scorer.close()
+        if "redis" in opened:
+            self.redis.close()
+        if "store" in opened:
+            self.store.close()

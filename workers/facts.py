@@ -1,0 +1,152 @@
+"""Read from the store what a report says."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from sqlalchemy import Connection
+
+from alerts.ledger import incidents_since, outbox_counts
+from monitor.models import Tally, Verdict
+from monitor.report.build import AppFacts, build_report, make_ledger
+from monitor.report.model import Change, Report, Worst
+from monitor.settings import Settings
+from monitor.store.engine import Store
+from monitor.store.hooks import last_heartbeat
+from monitor.store.ledger import Booking, read_totals
+from monitor.store.query import active_streams, series
+from monitor.store.verdicts import read_changes, read_verdicts
+from monitor.store.worst import worst_samples
+
+_STEPS = 48
+
+
+class _Spans(NamedTuple):
+    window_s: int
+    status_window_s: int
+    step_s: int
+
+
+def read_status(
+    store: Store, settings: Settings, *, now: datetime, app: str | None = None
+) -> Report:
+    """Read the glance: verdicts and ledger, without courses and samples."""
+    with store.read() as connection:
+        verdicts = _by_app(connection, app)
+        totals = read_totals(connection, app)
+        facts = [
+            AppFacts(
+                app=name,
+                verdicts=verdicts.get(name, []),
+                ledger=make_ledger(_plain(totals.get(name))),
+                last_heartbeat=last_heartbeat(connection, name),
+            )
+            for name in sorted(verdicts.keys() | totals.keys())
+        ]
+    return build_report(
+        facts,
+        now=now,
+        window_s=settings.status_window_s,
+        status_window_s=settings.status_window_s,
+    )
+
+
+def read_report(
+    store: Store, settings: Settings, *, now: datetime, window_s: int, app: str | None = None
+) -> Report:
+    """Read everything that a report over the last *window_s* seconds says."""
+    spans = _Spans(window_s, settings.status_window_s, _step_s(window_s, settings.bucket_s))
+    with store.read() as connection:
+        verdicts = _by_app(connection, app)
+        totals = read_totals(connection, app)
+        facts = [
+            _facts(connection, name, verdicts.get(name, []), totals, now, spans)
+            for name in sorted(verdicts.keys() | totals.keys())
+        ]
+        deliveries = {str(state): n for state, n in outbox_counts(connection).items()}
+    return build_report(
+        facts,
+        now=now,
+        window_s=window_s,
+        status_window_s=settings.status_window_s,
+        deliveries=deliveries,
+        step_s=spans.step_s,
+    )
+
+
+def _facts(
+    connection: Connection,
+    app: str,
+    verdicts: list[Verdict],
+    totals: Mapping[str, Counter[Booking]],
+    now: datetime,
+    spans: _Spans,
+) -> AppFacts:
+    since = now - timedelta(seconds=spans.window_s)
+    metrics = sorted({verdict.metric for verdict in verdicts})
+    return AppFacts(
+        app=app,
+        verdicts=verdicts,
+        ledger=make_ledger(_plain(totals.get(app))),
+        series=_series(connection, app, since, spans.step_s),
+        changes=[
+            Change(
+                at=change.at,
+                metric=change.metric,
+                before=change.before,
+                after=change.after,
+                pass_rate=change.verdict.pass_rate,
+                n=change.verdict.n,
+                reason=change.verdict.reason,
+            )
+            for change in read_changes(connection, since=since, app=app)
+            if change.window_s == spans.status_window_s
+        ],
+        incidents=[item for item in incidents_since(connection, since) if item.app == app],
+        worst={metric: _worst(connection, app, metric, since) for metric in metrics},
+        last_heartbeat=last_heartbeat(connection, app),
+    )
+
+
+def _plain(counts: Counter[Booking] | None) -> dict[tuple[str, str], int]:
+    return {(kind.value, reason): n for (kind, reason), n in (counts or {}).items()}
+
+
+def _by_app(connection: Connection, app: str | None) -> dict[str, list[Verdict]]:
+    found: dict[str, list[Verdict]] = {}
+    for verdict in read_verdicts(connection, app).values():
+        found.setdefault(verdict.app, []).append(verdict)
+    return found
+
+
+def _series(
+    connection: Connection, app: str, since: datetime, step_s: int
+) -> dict[str, Mapping[int, Tally]]:
+    from_s = int(since.timestamp()) // step_s * step_s
+    streams = {
+        stream.stream_id: stream.key.metric
+        for stream in active_streams(connection, since_s=from_s)
+        if stream.key.app == app and stream.key.segment == "*"
+    }
+    found = series(connection, streams, from_s=from_s, step_s=step_s)
+    return {streams[stream_id]: tallies for stream_id, tallies in found.items()}
+
+
+def _worst(connection: Connection, app: str, metric: str, since: datetime) -> list[Worst]:
+    return [
+        Worst(
+            interaction_id=item.interaction_id,
+            at=item.occurred_at,
+            score=item.score,
+            explanation=item.evaluation.explanation or "",
+        )
+        for item in worst_samples(connection, app=app, metric=metric, since=since)
+    ]
+
+
+def _step_s(window_s: int, bucket_s: int) -> int:
+    """Cut the window into about fifty steps of whole buckets."""
+    return max(1, -(-window_s // _STEPS // bucket_s)) * bucket_s

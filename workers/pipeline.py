@@ -1,0 +1,91 @@
+"""Where the steps join: an entry of the queue becomes rows in the store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from monitor.errors import RecordError
+from monitor.models import Evaluation, Sample, ScoredSample
+from monitor.queue import names
+from monitor.queue.consumer import Entry
+from monitor.queue.wire import decode
+from monitor.rolling.tallies import bucket_start, stream_key, tally_of
+from monitor.scoring.scorer import Scorer
+from monitor.store.engine import Store
+from monitor.store.write import Contribution, Result, bury, record
+
+#: An entry that was handed out this often without coming back has killed its workers.
+MAX_DELIVERIES = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What turns evaluations into contributions."""
+
+    pass_score: float
+    bucket_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class Dead:
+    """An entry that can never be scored, and why."""
+
+    entry: Entry
+    reason: str
+    detail: str
+
+
+def score_entry(entry: Entry, scorer: Scorer, rules: Rules, *, now: datetime) -> Result | Dead:
+    """Read and score one entry; whatever is wrong with it becomes a result, not an exception."""
+    if entry.deliveries > MAX_DELIVERIES:
+        detail = f"handed out {entry.deliveries - 1} times and never finished"
+        return Dead(entry, "worker_died", detail)
+    try:
+        sample = decode(entry.fields)
+    except RecordError as error:
+        return Dead(entry, error.code, str(error))
+    return result_of(sample, scorer.score(sample.interaction), rules, now=now)
+
+
+def result_of(
+    sample: Sample, evaluations: Sequence[Evaluation], rules: Rules, *, now: datetime
+) -> Result:
+    """Work out what the evaluations of one sample add to which buckets."""
+    occurred = sample.interaction.timestamp or sample.sampled_at
+    # A clock that runs ahead must not fill buckets that are still to come.
+    start_s = bucket_start(min(occurred, now).timestamp(), rules.bucket_s)
+    return Result(
+        scored=ScoredSample(sample=sample, evaluations=tuple(evaluations)),
+        start_s=start_s,
+        contributions=tuple(
+            Contribution(
+                evaluation=evaluation,
+                stream=stream_key(sample.interaction.app, evaluation),
+                start_s=start_s,
+                tally=tally_of(
+                    evaluation, sample_rate=sample.sample_rate, pass_score=rules.pass_score
+                ),
+            )
+            for evaluation in evaluations
+        ),
+    )
+
+
+def commit(store: Store, results: Sequence[Result | Dead], *, now: datetime) -> int:
+    """Write results in one transaction; return how many samples were new."""
+    scored = [item for item in results if isinstance(item, Result)]
+    dead = [item for item in results if isinstance(item, Dead)]
+    with store.write() as connection:
+        for item in dead:
+            app = item.entry.fields.get(names.FIELD_APP.encode(), b"unknown")
+            bury(
+                connection,
+                entry_id=item.entry.entry_id,
+                app=app.decode("utf-8", "replace").replace("\0", "\ufffd")[:200],
+                reason=item.reason,
+                detail=item.detail,
+                now=now,
+            )
+        return record(connection, scored, now=now)

@@ -1,0 +1,156 @@
+"""
+The scheduler: what happens every few seconds, wherever the lease is.
+
+Any number of schedulers may run; one holds the lease, and everything it writes begins
+by checking that it still does. It needs the store, not Redis: an alert about a Redis
+that is down still goes out.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from random import Random
+from typing import NamedTuple
+
+import structlog
+
+from alerts.dispatch import Dispatcher
+from monitor.errors import GroundwatchError, QueueUnavailableError
+from monitor.queue.consumer import backlog
+from monitor.store.lease import Lease, acquire, new_owner, release
+from workers.collect import collect_hooks
+from workers.context import Context
+from workers.evaluate import Evaluator
+
+_TICK_S = 0.25
+_LEASE_TTL_S = 10.0
+_LEASE_EVERY_S = 1.0
+_DELIVER_EVERY_S = 0.5
+
+log = structlog.get_logger("groundwatch.scheduler")
+
+
+class Job(NamedTuple):
+    """Something to do regularly, by whoever holds the lease."""
+
+    name: str
+    every_s: float
+    run: Callable[[Lease], None]
+
+
+class Scheduler:
+    """Runs the jobs while it holds the lease, and deliveries always: those have leases each."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._owner = new_owner()
+        self._lease: Lease | None = None
+        self._hooks_since_ms = 0
+        self._failing: set[str] = set()
+        self._evaluator = Evaluator(
+            store=context.store,
+            settings=context.settings,
+            lines=context.lines,
+            recipients=context.recipients,
+        )
+        self.jobs = (
+            Job("collect", min(1.0, context.settings.evaluate_every_s), self._collect),
+            Job("evaluate", context.settings.evaluate_every_s, self._evaluate),
+        )
+
+    def run(self, stop: threading.Event) -> None:
+        """Work until *stop* is set; then give the lease back."""
+        deliveries = threading.Thread(
+            target=self._deliver_until, args=(stop,), name="groundwatch-deliver"
+        )
+        deliveries.start()
+        due = dict.fromkeys(("lease", *(job.name for job in self.jobs)), 0.0)
+        try:
+            while not stop.wait(_TICK_S):
+                self._tick(due, time.monotonic())
+        finally:
+            stop.set()
+            deliveries.join()
+            if self._lease is not None:
+                with suppress(GroundwatchError):
+                    release(self._context.store, self._lease)
+
+    def _tick(self, due: dict[str, float], now_s: float) -> None:
+        if now_s >= due["lease"]:
+            due["lease"] = now_s + _LEASE_EVERY_S
+            self._guarded("lease", self._take_lease)
+        if self._lease is None:
+            return
+        for job in self.jobs:
+            if now_s >= due[job.name]:
+                due[job.name] = now_s + job.every_s
+                lease = self._lease
+                self._guarded(job.name, lambda job=job, lease=lease: job.run(lease))  # type: ignore[misc]
+
+    def _take_lease(self) -> None:
+        before, self._lease = self._lease, None
+        self._lease = acquire(self._context.store, "scheduler", self._owner, ttl_s=_LEASE_TTL_S)
+        if self._lease is not None and before is None:
+            log.info("lease.taken", owner=self._owner, token=self._lease.token)
+
+    def _collect(self, lease: Lease) -> None:
+        self._hooks_since_ms = collect_hooks(
+            self._context.redis,
+            self._context.store,
+            lease,
+            bucket_s=self._context.settings.bucket_s,
+            since_ms=self._hooks_since_ms,
+        )
+
+    def _evaluate(self, lease: Lease) -> None:
+        now = datetime.now(UTC)
+        changes = self._evaluator.run(lease, now=now, oldest_age_s=self._oldest_age_s())
+        for change in changes:
+            log.info(
+                "status.changed",
+                app=change.app,
+                metric=change.metric,
+                window_s=change.window_s,
+                before=change.before.value if change.before else None,
+                after=change.after.value,
+                n=change.verdict.n,
+                pass_rate=change.verdict.pass_rate,
+            )
+
+    def _oldest_age_s(self) -> float | None:
+        try:
+            return backlog(self._context.redis, now_s=time.time()).oldest_age_s
+        except QueueUnavailableError:
+            return None
+
+    def _deliver_until(self, stop: threading.Event) -> None:
+        dispatcher = Dispatcher(
+            self._context.store,
+            self._context.channels,
+            clock=lambda: datetime.now(UTC),
+            rng=Random(),  # noqa: S311
+        )
+        while not stop.wait(_DELIVER_EVERY_S):
+            self._guarded("deliver", dispatcher.run_once)
+
+    def _guarded(self, name: str, work: Callable[[], object]) -> None:
+        """Run *work*; what fails is logged once, and tried again the next time."""
+        try:
+            work()
+        except GroundwatchError as error:
+            if name not in self._failing:
+                log.error("job.failed", job=name, code=error.code, message=str(error))  # noqa: TRY400
+            self._failing.add(name)
+        except Exception:
+            # A mistake of ours must not end the schedule; the others go on.
+            if name not in self._failing:
+                log.exception("job.broken", job=name)
+            self._failing.add(name)
+        else:
+            if name in self._failing:
+                log.info("job.recovered", job=name)
+            self._failing.discard(name)

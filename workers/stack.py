@@ -1,0 +1,131 @@
+"""All of groundwatch on one machine: which processes there are, and where they keep their data."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import redis
+
+from monitor.errors import GroundwatchError, ServerStartError
+from monitor.queue.consumer import connect, masked
+from monitor.settings import Settings, redis_url_file, variable
+from workers import redis_server
+from workers.supervise import Service
+
+#: A worker finishes what it has in work before it leaves.
+_WORKER_STOP_S = 40.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stack:
+    """The services, with what people want to know about them."""
+
+    services: list[Service]
+    redis_url: str
+    redis_kind: str
+    logs: Path
+
+
+def plan_stack(settings: Settings, environment: Mapping[str, str]) -> Stack:
+    """
+    Decide what to run: Redis unless one is given by URL, a worker, a scheduler.
+
+    Raises
+    ------
+    ServerStartError
+        If there is no Redis to run, or the one given does not answer.
+    """
+    logs = settings.home / "logs"
+    services = []
+    if settings.redis_url:
+        url, kind = settings.redis_url, "yours, by GROUNDWATCH_REDIS_URL"
+        _check_reachable(url)
+    else:
+        port = settings.redis_port or _same_port_as_before(settings.home)
+        url = f"redis://127.0.0.1:{port}/0"
+        kind = redis_server.find_binary().name
+        services.append(
+            Service(
+                name="redis",
+                command=redis_server.command(settings.home / "redis", port),
+                environment=environment,
+                log_file=logs / "redis.log",
+                wait_until_ready=partial(redis_server.wait_until_ready, url),
+            )
+        )
+    ours = {
+        **environment,
+        variable("redis_url"): url,
+        variable("home"): str(settings.home),
+        # Our own judge's calls are no traffic of the app.
+        variable("enabled"): "false",
+    }
+    for name, stop_timeout_s in (("worker", _WORKER_STOP_S), ("scheduler", 10.0)):
+        services.append(
+            Service(
+                name=name,
+                command=[sys.executable, "-P", "-m", "monitor", name],
+                environment=ours,
+                log_file=logs / f"{name}.log",
+                stop_timeout_s=stop_timeout_s,
+            )
+        )
+    return Stack(services=services, redis_url=url, redis_kind=kind, logs=logs)
+
+
+@contextmanager
+def announced(settings: Settings, stack: Stack) -> Iterator[None]:
+    """
+    Leave the address of Redis in the home folder while the stack runs, for hooks and commands.
+
+    Raises
+    ------
+    ServerStartError
+        If another stack runs on this folder.
+    """
+    settings.home.mkdir(parents=True, exist_ok=True)
+    address = redis_url_file(settings.home)
+    with (settings.home / "up.lock").open("a+", encoding="utf-8") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise ServerStartError(
+                f"another groundwatch already runs on {settings.home};"
+                " stop it, or choose another folder with GROUNDWATCH_HOME"
+            ) from None
+        address.write_text(stack.redis_url + "\n", encoding="utf-8")
+        os.chmod(address, 0o600)  # noqa: PTH101
+        yield
+
+
+def _check_reachable(url: str) -> None:
+    try:
+        client = connect(url)
+        client.ping()
+        client.close()
+    except (GroundwatchError, redis.RedisError) as error:
+        raise ServerStartError(
+            f"Redis at {masked(url)} does not answer ({type(error).__name__}); start it, or correct"
+            " GROUNDWATCH_REDIS_URL, or unset it to have one run for you"
+        ) from None
+
+
+def _same_port_as_before(home: Path) -> int:
+    """Take the port of the last run while it is free, so that apps find Redis where it was."""
+    try:
+        text = redis_url_file(home).read_text(encoding="utf-8")
+        port = int(text.rsplit(":", 1)[1].split("/")[0])
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(("127.0.0.1", port))
+    except (OSError, IndexError, ValueError):
+        return redis_server.free_port()
+    return port
