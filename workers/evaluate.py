@@ -22,6 +22,7 @@ from monitor.store.ledger import Booking, Kind, read_totals
 from monitor.store.query import Stream, active_streams, window_tallies
 from monitor.store.verdicts import StatusChange, read_verdicts, save_verdicts
 from monitor.store.worst import worst_samples
+from workers.reference import reference_tallies
 
 #: A sample that has waited this long unscored makes its app's monitor blind.
 _LATE_AFTER_S = 60.0
@@ -116,8 +117,11 @@ class Evaluator:
     def _reference_tallies(self, connection: Connection, now: datetime) -> dict[int, Tally]:
         if self._reference_until is None or now >= self._reference_until:
             end_s = self._window_start(int(now.timestamp()), self.settings.status_window_s)
-            self._reference = window_tallies(
-                connection, from_s=end_s - self.settings.reference_s, to_s=end_s
+            self._reference = reference_tallies(
+                connection,
+                from_s=end_s - self.settings.reference_s,
+                to_s=end_s,
+                status_window_s=self.settings.status_window_s,
             )
             fresh_s = min(60.0, self.settings.status_window_s / 20)
             self._reference_until = now + timedelta(seconds=fresh_s)

@@ -30,6 +30,7 @@ class Finding(NamedTuple):
     ok: bool
     found: str
     advice: str = ""
+    optional: bool = False
 
 
 def doctor() -> None:
@@ -37,11 +38,16 @@ def doctor() -> None:
     settings = Settings.from_env()
     findings = [finding for check in _CHECKS for finding in _guarded(check, settings)]
     for item in findings:
-        mark = Text("✓ ", style="green") if item.ok else Text("✗ ", style="bold red")
-        out.print(mark + Text(f"{item.what}: {item.found}"))
+        out.print(_mark(item) + Text(f"{item.what}: {item.found}"))
         if not item.ok and item.advice:
             out.print(Text(f"  {item.advice}", style="yellow"))
-    raise typer.Exit(0 if all(item.ok for item in findings) else 1)
+    raise typer.Exit(0 if all(item.ok or item.optional for item in findings) else 1)
+
+
+def _mark(item: Finding) -> Text:
+    if item.ok:
+        return Text("✓ ", style="green")
+    return Text("– ", style="yellow") if item.optional else Text("✗ ", style="bold red")
 
 
 def _guarded(
@@ -74,6 +80,7 @@ def _setup(settings: Settings) -> Iterator[Finding]:
         ok=bool(channels),
         found=channels or "none",
         advice="set GROUNDWATCH_SLACK_WEBHOOK_URL, or GROUNDWATCH_SMTP_URL and _EMAIL_TO",
+        optional=True,
     )
     context.close()
 

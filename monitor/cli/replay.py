@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,8 +22,10 @@ from monitor.queue.consumer import backlog, connect, live_workers, translated
 from monitor.report.words import reasons
 from monitor.settings import Settings
 from monitor.store.engine import Store
+from monitor.store.lease import current_owner
 from monitor.store.ledger import Booking, Kind, read_totals
 from monitor.store.migrate import check_schema
+from monitor.store.verdicts import read_verdicts
 
 _ENDED = (Kind.SCORED, Kind.FAILED, Kind.SKIPPED)
 _LOOK_EVERY = 500
@@ -58,6 +61,7 @@ def replay(
         if waiter is not None:
             scored = progress.add_task("scored", total=sent)
             waiter.wait(sent, lambda done: progress.update(scored, completed=done))
+            waiter.wait_for_verdict()
     out.print(_summary(hook.stats(), records.unreadable, sender, waiter))
     hook.close()
     if records.unreadable or hook.stats()["dropped"]:
@@ -132,8 +136,8 @@ class _Waiter:
     def __init__(self, settings: Settings, client: redis.Redis, app: str) -> None:
         self._store = Store(settings.sql_url)
         check_schema(self._store)
-        self._client = client
         self._app = app
+        self._evaluate_every_s = settings.evaluate_every_s
         self._before = self._counts()
         if not live_workers(client, now_s=time.time()):
             raise QueueUnavailableError(
@@ -154,6 +158,20 @@ class _Waiter:
                     f"nothing was scored for {_GIVE_UP_AFTER_S:.0f} s; {sent - done} samples wait;"
                     " look at the worker's log, or run: groundwatch doctor"
                 )
+            time.sleep(0.2)
+
+    def wait_for_verdict(self) -> None:
+        """Wait until the scheduler, if one runs, has looked at the last score as well."""
+        scored_at = datetime.now(UTC)
+        with self._store.read() as connection:
+            if current_owner(connection, "scheduler") is None:
+                return
+        end_s = time.monotonic() + 2 * self._evaluate_every_s + 5
+        while time.monotonic() < end_s:
+            with self._store.read() as connection:
+                verdicts = read_verdicts(connection, self._app).values()
+            if any(verdict.evaluated_at > scored_at for verdict in verdicts):
+                return
             time.sleep(0.2)
 
     def ended(self) -> Counter[Booking]:

@@ -16,7 +16,7 @@ from rich.rule import Rule
 from rich.text import Text
 
 from monitor.report.model import Change, Report
-from monitor.report.text import STYLES, render_report, status_table, status_text
+from monitor.report.text import STYLES, StatusTable, render_report, status_text
 from monitor.report.words import harmless, ledger_sentence, percent, sparkline
 
 _WIDTH = 110
@@ -153,7 +153,7 @@ class Screen:
         return Group(
             *lines,
             Text(""),
-            status_table(self._report),
+            StatusTable(self._report),
             Padding(Group(*bars), (1, 0)),
             Text(ledger_sentence(app.ledger), style="dim"),
         )

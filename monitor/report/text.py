@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from typing import Literal, NamedTuple
 
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -35,6 +37,25 @@ STYLES: Mapping[Status, str] = {
 }
 
 
+class _Column(NamedTuple):
+    name: str
+    justify: Literal["left", "right"] = "right"
+    from_width: int = 0
+
+
+_COLUMNS = (
+    _Column("app", "left"),
+    _Column("metric", "left"),
+    _Column("status", "left"),
+    _Column("pass rate (95 %)"),
+    _Column("n"),
+    _Column("score", from_width=100),
+    _Column("window", from_width=90),
+    _Column("since"),
+    _Column("before", "left", from_width=110),
+)
+
+
 def status_text(status: Status) -> Text:
     """Write a status as shape, word and colour."""
     return Text(f"{ICONS[status]} {WORDS[status]}", style=STYLES[status])
@@ -44,23 +65,28 @@ def render_status(report: Report) -> RenderableType:
     """Draw the glance: one sentence, a table with the worst first, and the ledger."""
     parts: list[RenderableType] = [_headline(report)]
     if report.apps:
-        parts += [status_table(report), *(_ledger_line(app) for app in report.apps)]
+        parts += [StatusTable(report), *(_ledger_line(app) for app in report.apps)]
     return Group(*parts)
 
 
-def status_table(report: Report) -> Table:
-    """Draw one row a metric, worst first."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for name in ("app", "metric", "status"):
-        table.add_column(name, no_wrap=True)
-    table.add_column("pass rate (95 %)", justify="right", no_wrap=True)
-    for name in ("n", "score", "window", "since"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("before", no_wrap=True)
-    for app in report.apps:
-        for item in app.metrics:
-            table.add_row(*_row(app.app, item.verdict, report.generated_at))
-    return table
+@dataclass(frozen=True, slots=True)
+class StatusTable:
+    """One row a metric, worst first, with as many columns as the terminal has room for."""
+
+    report: Report
+
+    def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
+        """Draw the table; what matters least is left out first."""
+        room = options.max_width
+        shown = [column for column in _COLUMNS if column.from_width <= room]
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+        for column in shown:
+            table.add_column(column.name, justify=column.justify, no_wrap=True)
+        for app in self.report.apps:
+            for item in app.metrics:
+                cells = _row(app.app, item.verdict, self.report.generated_at)
+                table.add_row(*(cells[column.name] for column in shown))
+        yield table
 
 
 def render_report(report: Report) -> RenderableType:
@@ -81,18 +107,18 @@ def _headline(report: Report) -> Text:
     return Text(headline(statuses) + "\n", style=f"bold {STYLES[report.status]}")
 
 
-def _row(app: str, verdict: Verdict, now: datetime) -> list[RenderableType]:
-    return [
-        Text(harmless(app, 40)),
-        Text(harmless(verdict.metric, 40)),
-        status_text(verdict.status),
-        rate_with_interval(verdict),
-        f"{verdict.n:,}",
-        score(verdict.average_score),
-        duration(verdict.window_s),
-        duration((now - verdict.since).total_seconds()),
-        _before(verdict),
-    ]
+def _row(app: str, verdict: Verdict, now: datetime) -> dict[str, RenderableType]:
+    return {
+        "app": Text(harmless(app, 40)),
+        "metric": Text(harmless(verdict.metric, 40)),
+        "status": status_text(verdict.status),
+        "pass rate (95 %)": rate_with_interval(verdict),
+        "n": f"{verdict.n:,}",
+        "score": score(verdict.average_score),
+        "window": duration(verdict.window_s),
+        "since": duration((now - verdict.since).total_seconds()),
+        "before": _before(verdict),
+    }
 
 
 def _before(verdict: Verdict) -> str:

@@ -70,7 +70,7 @@ def test_claim_names_its_evidence_when_supported(judge):
 def test_claim_names_what_is_missing_when_not_found(judge):
     [claim] = look(judge, "Penguins juggle lemons.", REFUND).claims
     assert claim.verdict is Verdict.NOT_FOUND
-    assert "penguin" in claim.reason
+    assert "missing: Penguins, juggle, lemons" in claim.reason
 
 
 def test_refusal_is_no_claim_when_nothing_else_is_said(judge):

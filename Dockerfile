@@ -1,0 +1,48 @@
+# The image of groundwatch: one for the worker, the scheduler and every other command.
+ARG PYTHON=python:3.12.14-slim-bookworm
+
+# Other people's packages change rarely: their layer is built again only when these two files do.
+FROM ${PYTHON} AS packages
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
+    PIP_NO_CACHE_DIR=1 \
+    PIP_ROOT_USER_ACTION=ignore
+WORKDIR /build
+COPY pyproject.toml constraints.txt ./
+# The virtualenv gets no pip: nothing that runs in the image installs anything.
+RUN python -m venv --without-pip /opt/groundwatch \
+    && python -c 'import tomllib; p = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
+print(*p["dependencies"], *p["optional-dependencies"]["server"], sep="\n")' > requirements.txt \
+    && pip --python /opt/groundwatch install -c constraints.txt -r requirements.txt
+
+FROM packages AS wheel
+COPY README.md LICENSE ./
+COPY monitor monitor
+COPY workers workers
+COPY alerts alerts
+RUN pip wheel --no-deps --wheel-dir /dist .
+
+FROM ${PYTHON}
+LABEL org.opencontainers.image.title="groundwatch" \
+      org.opencontainers.image.description="Asynchronous production monitor for LLM and RAG applications" \
+      org.opencontainers.image.licenses="Apache-2.0"
+ENV PATH=/opt/groundwatch/bin:$PATH \
+    PYTHONUNBUFFERED=1 \
+    PYTHONDONTWRITEBYTECODE=1 \
+    GROUNDWATCH_HOME=/var/lib/groundwatch
+# A fixed number, because the owner of a volume is a number and Kubernetes checks that it is not 0.
+RUN groupadd --gid 10001 groundwatch \
+    && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /var/lib/groundwatch \
+        --shell /usr/sbin/nologin groundwatch \
+    && install -d -o groundwatch -g groundwatch -m 0750 /var/lib/groundwatch
+COPY --from=packages /opt/groundwatch /opt/groundwatch
+# Our own code is the last and smallest layer; the command proves that nothing is missing.
+RUN --mount=type=bind,from=wheel,source=/dist,target=/dist \
+    pip --python /opt/groundwatch install --no-cache-dir --no-index --no-deps /dist/*.whl \
+    && pip --python /opt/groundwatch check \
+    && groundwatch --version
+WORKDIR /var/lib/groundwatch
+USER 10001:10001
+# What is healthy differs between a worker and a scheduler: docker-compose.yml says it for each.
+HEALTHCHECK NONE
+ENTRYPOINT ["groundwatch"]
+CMD ["--help"]
