@@ -35,11 +35,13 @@ RUN groupadd --gid 10001 groundwatch \
         --shell /usr/sbin/nologin groundwatch \
     && install -d -o groundwatch -g groundwatch -m 0750 /var/lib/groundwatch
 COPY --from=packages /opt/groundwatch /opt/groundwatch
-# Our own code is the last and smallest layer; the command proves that nothing is missing.
+# Our own code is the last and smallest layer. The last two commands import all of it, and what
+# Celery loads only when it connects: a package that is missing fails the build, not the worker.
 RUN --mount=type=bind,from=wheel,source=/dist,target=/dist \
     pip --python /opt/groundwatch install --no-cache-dir --no-index --no-deps /dist/*.whl \
     && pip --python /opt/groundwatch check \
-    && groundwatch --version
+    && groundwatch --version \
+    && celery -A workers report
 WORKDIR /var/lib/groundwatch
 USER 10001:10001
 # What is healthy differs between a worker and a scheduler: docker-compose.yml says it for each.

@@ -1,4 +1,4 @@
-"""Become another program that ends when its parent does: ``python -m workers.launch CMD ...``."""
+"""Become a program that ends with its parent: ``python -m workers.launch PARENT_PID CMD ...``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ def main() -> None:
     """Ask the kernel for a signal at the parent's death, where it offers that; then become CMD."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-    os.execvp(sys.argv[1], sys.argv[1:])  # noqa: S606
+    parent_pid, *command = sys.argv[1:]
+    if os.getppid() != int(parent_pid):
+        sys.exit("the parent died before it could be watched")
+    os.execvp(command[0], command)  # noqa: S606
 
 
 if __name__ == "__main__":

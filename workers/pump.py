@@ -63,7 +63,7 @@ class Pump(bootsteps.StartStopStep):
             log.warning("pump.stop_failed", message=str(error))
 
     def _run(self, parent: Any) -> None:
-        while not self._stop.wait(_EVERY_S):
+        while True:
             try:
                 self._wake(parent)
             except (QueueUnavailableError, OperationalError) as error:
@@ -74,6 +74,8 @@ class Pump(bootsteps.StartStopStep):
                 if not self._reachable:
                     log.info("queue.reachable")
                 self._reachable = True
+            if self._stop.wait(_EVERY_S):
+                return
 
     def _wake(self, parent: Any) -> None:
         with translated():

@@ -5,8 +5,9 @@ from __future__ import annotations
 import fcntl
 import os
 import socket
+import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -18,6 +19,7 @@ from monitor.errors import GroundwatchError, ServerStartError
 from monitor.queue.consumer import connect, masked
 from monitor.settings import Settings, redis_url_file, variable
 from workers import redis_server
+from workers.readiness import wait_for_scheduler, wait_for_worker
 from workers.supervise import Service
 
 #: A worker finishes what it has in work before it leaves.
@@ -68,17 +70,29 @@ def plan_stack(settings: Settings, environment: Mapping[str, str]) -> Stack:
         # Our own judge's calls are no traffic of the app.
         variable("enabled"): "false",
     }
-    for name, stop_timeout_s in (("worker", _WORKER_STOP_S), ("scheduler", 10.0)):
-        services.append(
-            Service(
-                name=name,
-                command=[sys.executable, "-P", "-m", "monitor", name],
-                environment=ours,
-                log_file=logs / f"{name}.log",
-                stop_timeout_s=stop_timeout_s,
-            )
-        )
+    services += [
+        _process("worker", ours, logs, partial(wait_for_worker, url), _WORKER_STOP_S),
+        _process("scheduler", ours, logs, partial(wait_for_scheduler, settings)),
+    ]
     return Stack(services=services, redis_url=url, redis_kind=kind, logs=logs)
+
+
+def _process(
+    name: str,
+    environment: Mapping[str, str],
+    logs: Path,
+    wait: Callable[[Path, subprocess.Popen[bytes]], None],
+    stop_timeout_s: float = 10.0,
+) -> Service:
+    log = logs / f"{name}.log"
+    return Service(
+        name=name,
+        command=[sys.executable, "-P", "-m", "monitor", name],
+        environment=environment,
+        log_file=log,
+        wait_until_ready=partial(wait, log),
+        stop_timeout_s=stop_timeout_s,
+    )
 
 
 @contextmanager

@@ -114,7 +114,7 @@ def _spawn(service: Service) -> subprocess.Popen[bytes]:
     service.log_file.parent.mkdir(parents=True, exist_ok=True)
     with service.log_file.open("ab") as log:
         return subprocess.Popen(  # noqa: S603
-            [sys.executable, "-P", "-m", "workers.launch", *service.command],
+            [sys.executable, "-P", "-m", "workers.launch", str(os.getpid()), *service.command],
             env=dict(service.environment),
             stdin=subprocess.DEVNULL,
             stdout=log,

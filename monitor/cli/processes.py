@@ -13,6 +13,7 @@ import typer
 from monitor.settings import Settings
 from workers import processes as here
 from workers.logs import configure_logs
+from workers.readiness import worker_name
 from workers.scheduler import Scheduler
 
 
@@ -35,7 +36,7 @@ def worker(
                 "--loglevel",
                 settings.log_level.upper(),
                 "--hostname",
-                f"groundwatch-{os.getpid()}@%h",
+                worker_name(os.getpid()),
             ),
             *("--without-gossip", "--without-mingle"),
         ]

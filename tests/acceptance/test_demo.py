@@ -1,0 +1,41 @@
+"""The demo, as ``make demo`` runs it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("demo")
+    keep = {key: value for key, value in os.environ.items() if not key.startswith("GROUNDWATCH_")}
+    done = subprocess.run(
+        [sys.executable, "-m", "monitor", "demo", "--quick"],
+        env=keep | {"TMPDIR": str(folder)}, capture_output=True, text=True, timeout=110,
+        check=False,
+    )  # fmt: skip
+    return done, folder
+
+
+def test_all_that_it_shows_happened(demo):
+    done, _ = demo
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "✗" not in done.stdout
+
+
+def test_status_goes_from_healthy_to_critical_and_back(demo):
+    assert "healthy → critical → healthy" in demo[0].stdout
+
+
+def test_messages_are_shown_as_the_receivers_got_them(demo):
+    for where in ("Slack received", "SMTP server received"):
+        assert where in demo[0].stdout
+    assert "RESOLVED" in demo[0].stdout
+
+
+def test_nothing_is_left_behind(demo):
+    _, folder = demo
+    assert list(Path(folder).iterdir()) == []

@@ -1,0 +1,178 @@
+"""``groundwatch up`` as its users run it: real processes, killed one after the other."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+APP = "shop"
+
+
+@pytest.fixture
+def home(tmp_path):
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def environment(home):
+    keep = {key: value for key, value in os.environ.items() if not key.startswith("GROUNDWATCH_")}
+    return keep | {
+        "GROUNDWATCH_HOME": str(home),
+        "GROUNDWATCH_ABANDONED_AFTER_S": "1",
+        "GROUNDWATCH_EVALUATE_EVERY_S": "0.5",
+        "GROUNDWATCH_WORKER_PROCESSES": "2",
+    }
+
+
+@pytest.fixture
+def command(environment):
+    def run(*arguments, code=0):
+        done = subprocess.run(
+            [sys.executable, "-m", "monitor", *arguments],
+            env=environment, capture_output=True, text=True, timeout=90, check=False,
+        )  # fmt: skip
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout
+
+    return run
+
+
+class Up:
+    """A running stack."""
+
+    def __init__(self, environment, home):
+        self._environment, self._home = environment, home
+        self.process = None
+
+    def start(self):
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "monitor", "up"],
+            env=self._environment, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        for line in self.process.stdout:
+            if "to stop" in line:
+                return
+        raise AssertionError("up ended before it was up")
+
+    def pids(self, name):
+        """Find the processes of one service by what they run, and for whom."""
+        if name == "redis":
+            # A Redis writes its title over its arguments and its environment; the port stays.
+            url = (self._home / "redis.url").read_text().strip()
+            name, mark = "-server", url.removeprefix("redis://").removesuffix("/0").encode()
+        else:
+            mark = str(self._home).encode()
+        found = []
+        for entry in Path("/proc").iterdir():
+            if not entry.name.isdigit():
+                continue
+            try:
+                line = (entry / "cmdline").read_bytes().replace(b"\0", b" ")
+                ours = mark in line + (entry / "environ").read_bytes()
+            except OSError:
+                continue
+            if ours and name.encode() in line:
+                found.append(int(entry.name))
+        return found
+
+    def kill(self, name):
+        pids = self.pids(name)
+        assert pids, f"no {name} runs"
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+
+    def interrupt(self):
+        self.process.send_signal(signal.SIGINT)
+        with self.process.stdout as rest:
+            said = rest.read()
+        assert self.process.wait(timeout=60) == 0
+        return said
+
+    def stop(self):
+        if self.process is not None:
+            if self.process.poll() is None:
+                self.process.terminate()
+            self.process.wait(timeout=60)
+            self.process.stdout.close()
+
+
+@pytest.fixture
+def up(environment, home):
+    stack = Up(environment, home)
+    yield stack
+    stack.stop()
+
+
+@pytest.fixture
+def records(tmp_path):
+    def write(n):
+        path = tmp_path / f"{n}.jsonl"
+        record = {
+            "query": "How long does a refund take?",
+            "contexts": ["Refunds are paid back within five working days."],
+            "output": "A refund is paid back within five working days.",
+        }
+        lines = (json.dumps({"id": f"r{i}", **record}) for i in range(n))
+        path.write_text("\n".join(lines), encoding="utf-8")
+        return str(path)
+
+    return write
+
+
+def ledger(command):
+    status = json.loads(command("status", "--json", code=0))
+    (app,) = (item for item in status["apps"] if item["app"] == APP)
+    return app["ledger"]
+
+
+def adds_up(found):
+    ended = sum(sum(found[kind].values()) for kind in ("dropped", "failed", "skipped"))
+    assert found["seen"] == found["sampled"] + found["not_sampled"]
+    assert found["sampled"] == ended + found["queued"] + found["scored"]
+    return found
+
+
+def test_nothing_is_lost_or_counted_twice_whatever_is_killed(up, command, records):
+    up.start()
+    command("replay", records(300), "--app", APP, "--wait")
+    for victim in ("monitor worker", "redis", "monitor scheduler", "monitor worker"):
+        replaying = subprocess.Popen(
+            [sys.executable, "-m", "monitor", "replay", records(1000), "--app", APP],
+            env=up._environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        time.sleep(1.2)
+        up.kill(victim)
+        replaying.wait(timeout=60)
+    command("replay", records(200), "--app", APP, "--wait")
+    deadline = time.monotonic() + 60
+    while (found := adds_up(ledger(command)))["queued"] and time.monotonic() < deadline:
+        time.sleep(0.5)
+    assert found["queued"] == 0
+    assert found["scored"] + sum(found["dropped"].values()) == found["sampled"]
+    assert found["scored"] >= 500
+
+
+def test_one_interrupt_stops_everything_and_data_is_there_after_a_restart(up, command, records):
+    up.start()
+    command("replay", records(50), "--app", APP, "--wait")
+    assert "stopped" in up.interrupt()
+    assert not any(up.pids(name) for name in ("redis", "monitor worker", "monitor scheduler"))
+    before = ledger(command)
+    up.start()
+    command("replay", records(20), "--app", APP, "--wait")
+    assert ledger(command)["scored"] == before["scored"] + 20
+
+
+def test_second_up_on_the_same_folder_is_refused(up, environment):
+    up.start()
+    second = subprocess.run(
+        [sys.executable, "-m", "monitor", "up"],
+        env=environment, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert second.returncode == 3
+    assert "already runs on" in second.stderr

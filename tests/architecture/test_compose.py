@@ -1,0 +1,264 @@
+"""docker-compose.yml says what it means: hardened, bounded, in order, and in settings we know."""
+
+import re
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+from sqlalchemy.engine import make_url
+from typer.main import get_command
+
+from monitor.cli.app import app
+from monitor.settings import PREFIX, Settings, variable
+from workers import redis_server
+
+ROOT = Path(__file__).parents[2]
+FILE = ROOT / "docker-compose.yml"
+TEXT = FILE.read_text(encoding="utf-8")
+COMPOSE = yaml.safe_load(TEXT)
+SERVICES = COMPOSE["services"]
+OURS = {"migrate", "worker", "scheduler"}
+ONE_SHOT = {"migrate"}
+ASKED_OF_THE_USER = {"POSTGRES_PASSWORD": "p@ss/w:rd"}
+#: ${NAME}, ${NAME:?message}, ${NAME:-default}, as Compose fills them in.
+VARIABLE = re.compile(r"\$\{(\w+)(?::(?:\?|-)([^}]*))?\}")
+
+every_service = pytest.mark.parametrize("name", sorted(SERVICES))
+every_service_of_ours = pytest.mark.parametrize("name", sorted(OURS))
+
+
+def filled_in(value: str) -> str:
+    return VARIABLE.sub(lambda match: ASKED_OF_THE_USER[match[1]], value)
+
+
+def environment(name: str) -> dict[str, str]:
+    return {key: filled_in(value) for key, value in SERVICES[name]["environment"].items()}
+
+
+def parse_command(arguments: list[str]) -> None:
+    """Parse arguments as `groundwatch` would, without running anything."""
+    name, *rest = arguments
+    get_command(app).commands[name].make_context(name, rest)
+
+
+def pairs(flags: list[str]) -> dict[str, str]:
+    return dict(zip(flags[::2], flags[1::2], strict=True))
+
+
+def mebibytes(size: str) -> int:
+    number, unit = re.fullmatch(r"(\d+)([mg])b?", size).groups()
+    return int(number) * {"m": 1, "g": 1024}[unit]
+
+
+def seconds(text: str) -> int:
+    return int(re.fullmatch(r"(\d+)s", text)[1])
+
+
+@every_service
+def test_nothing_can_be_changed_or_gained_when_a_service_is_broken_into(name):
+    service = SERVICES[name]
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert not {"privileged", "cap_add", "devices", "pid", "ipc", "network_mode"} & set(service)
+
+
+@every_service
+def test_user_is_not_root(name):
+    assert str(SERVICES[name]["user"]).split(":")[0] not in {"", "0", "root"}
+
+
+@every_service
+def test_image_is_pinned_to_a_patch_version(name):
+    assert re.fullmatch(r"[a-z]+:\d+\.\d+(\.\d+)?(-[a-z0-9.]+)?", SERVICES[name]["image"])
+
+
+@every_service_of_ours
+def test_image_bears_the_version_of_the_distribution(name):
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert SERVICES[name]["image"] == f"{project['name']}:{project['version']}"
+
+
+@every_service
+def test_memory_processes_and_logs_are_bounded(name):
+    service = SERVICES[name]
+    assert mebibytes(service["mem_limit"]) > 0
+    assert service["pids_limit"] > 0
+    assert {"max-size", "max-file"} <= set(service["logging"]["options"])
+
+
+@every_service
+def test_health_is_checked_unless_it_runs_once(name):
+    assert ("healthcheck" in SERVICES[name]) == (name not in ONE_SHOT)
+
+
+@every_service
+def test_restart_unless_it_runs_once(name):
+    assert SERVICES[name]["restart"] == ("no" if name in ONE_SHOT else "unless-stopped")
+
+
+@every_service
+def test_ports_are_published_on_loopback_only(name):
+    ports = SERVICES[name].get("ports", [])
+    assert all(str(port).startswith("127.0.0.1:") for port in ports)
+
+
+@every_service
+def test_everything_it_waits_for_can_become_so(name):
+    for other, wanted in SERVICES[name].get("depends_on", {}).items():
+        condition = wanted["condition"]
+        assert condition == (
+            "service_completed_successfully" if other in ONE_SHOT else "service_healthy"
+        )
+
+
+@every_service
+def test_it_shares_a_network_with_what_it_waits_for_when_it_talks_to_it(name):
+    mine = set(SERVICES[name]["networks"])
+    assert mine <= set(COMPOSE["networks"])
+    for other in set(SERVICES[name].get("depends_on", {})) - ONE_SHOT:
+        assert mine & set(SERVICES[other]["networks"])
+
+
+@every_service
+def test_volumes_are_named_and_declared(name):
+    for volume in SERVICES[name].get("volumes", []):
+        assert volume.split(":")[0] in COMPOSE["volumes"]
+
+
+def test_tables_are_migrated_before_anything_uses_them():
+    assert "postgres" in SERVICES["migrate"]["depends_on"]
+    assert all("migrate" in SERVICES[name]["depends_on"] for name in OURS - ONE_SHOT)
+
+
+@every_service_of_ours
+def test_every_setting_is_known_and_valid(name):
+    ours = {key: value for key, value in environment(name).items() if key.startswith(PREFIX)}
+    settings = Settings.from_env(ours)
+    assert settings.redis_url == "redis://redis:6379/0"
+    url = make_url(settings.database_url)
+    assert (url.drivername, url.host, url.port) == ("postgresql+psycopg", "postgres", 5432)
+
+
+@every_service_of_ours
+def test_database_is_the_one_that_postgresql_makes(name):
+    server, url = environment("postgres"), make_url(environment(name)["GROUNDWATCH_DATABASE_URL"])
+    assert (url.username, url.database) == (server["POSTGRES_USER"], server["POSTGRES_DB"])
+    assert environment(name)["PGPASSWORD"] == server["POSTGRES_PASSWORD"]
+
+
+def test_no_secret_stands_in_the_file():
+    secrets = re.compile(r"PASSWORD|SECRET|TOKEN|_KEY$|WEBHOOK|SMTP_URL")
+    for service in SERVICES.values():
+        for key, value in service.get("environment", {}).items():
+            if secrets.search(key):
+                assert VARIABLE.fullmatch(value), key
+    assert not re.search(r"://[^/\s:]*:[^/\s@]+@", TEXT)
+
+
+def test_one_clear_line_when_the_password_is_missing():
+    messages = [match[2] for match in VARIABLE.finditer(TEXT) if match[1] == "POSTGRES_PASSWORD"]
+    assert len(messages) == 1
+    assert "POSTGRES_PASSWORD=" in messages[0]
+    assert ".env" in messages[0]
+
+
+def test_what_the_user_is_asked_for_is_no_unknown_setting():
+    # .env reaches our containers whole, and an unknown GROUNDWATCH_ variable stops them.
+    known = {variable(field) for field in Settings.model_fields}
+    asked = {match[1] for match in VARIABLE.finditer(TEXT)}
+    assert asked == set(ASKED_OF_THE_USER)
+    assert not {name for name in asked if name.startswith(PREFIX)} - known
+
+
+@every_service_of_ours
+def test_command_exists(name):
+    parse_command(SERVICES[name]["command"])
+
+
+@pytest.mark.parametrize("name", sorted(OURS - ONE_SHOT))
+def test_health_check_is_a_command_that_exists(name):
+    kind, program, *arguments = SERVICES[name]["healthcheck"]["test"]
+    assert (kind, program) == ("CMD", "groundwatch")
+    parse_command(arguments)
+
+
+@pytest.mark.parametrize("name", sorted(OURS - ONE_SHOT))
+def test_nothing_on_the_host_stands_in_the_way_when_it_is_scaled(name):
+    assert not {"container_name", "hostname", "ports"} & set(SERVICES[name])
+
+
+def test_worker_has_the_time_to_finish_what_it_has_in_work():
+    assert seconds(SERVICES["worker"]["stop_grace_period"]) >= 40
+
+
+def test_scheduler_has_the_time_to_finish_a_delivery():
+    timeout_s = Settings.model_fields["delivery_timeout_s"].default
+    assert seconds(SERVICES["scheduler"]["stop_grace_period"]) > timeout_s
+
+
+def test_redis_keeps_and_never_evicts():
+    flags = pairs(SERVICES["redis"]["command"])
+    assert flags["--appendonly"] == "yes"
+    assert flags["--appendfsync"] == "everysec"
+    assert flags["--save"] == ""
+    assert flags["--maxmemory-policy"] == "noeviction"
+    assert any(volume.endswith(":" + flags["--dir"]) for volume in SERVICES["redis"]["volumes"])
+
+
+def test_redis_has_the_room_to_rewrite_its_file():
+    flags = pairs(SERVICES["redis"]["command"])
+    assert mebibytes(SERVICES["redis"]["mem_limit"]) >= 2 * mebibytes(flags["--maxmemory"])
+
+
+def test_redis_is_set_up_like_the_one_that_up_runs(tmp_path):
+    theirs, ours = SERVICES["redis"]["command"], redis_server.command(tmp_path, 6379)
+    same = ("--appendonly", "--appendfsync", "--save", "--maxmemory", "--maxmemory-policy")
+    assert {flag: pairs(theirs)[flag] for flag in same} == {
+        flag: pairs(ours[1:])[flag] for flag in same
+    }
+
+
+def test_a_real_server_accepts_the_command_line_of_redis(tmp_path):
+    flags = SERVICES["redis"]["command"]
+    port = redis_server.free_port()
+    moved = [str(tmp_path) if flag == "/data" else flag for flag in flags]
+    server = subprocess.Popen(
+        [redis_server.find_binary(), *moved, "--port", str(port), "--bind", "127.0.0.1"],
+        stdout=subprocess.DEVNULL,
+    )
+    try:
+        redis_server.wait_until_ready(f"redis://127.0.0.1:{port}/0", server)
+        assert (tmp_path / "appendonlydir").is_dir()
+    finally:
+        server.terminate()
+        server.wait(timeout=10)
+
+
+def compose_is_there() -> bool:
+    docker = shutil.which("docker")
+    return (
+        bool(docker)
+        and not subprocess.run(
+            [docker, "compose", "version"], capture_output=True, check=False, timeout=20
+        ).returncode
+    )
+
+
+def compose_config(folder: Path, **environ: str) -> subprocess.CompletedProcess[str]:
+    path = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(folder)}
+    return subprocess.run(
+        ["docker", "compose", "--file", FILE, "--project-directory", folder, "config", "--quiet"],
+        capture_output=True, text=True, check=False, timeout=30, env=path | environ,
+    )  # fmt: skip
+
+
+@pytest.mark.skipif(not compose_is_there(), reason="no `docker compose` on this machine")
+def test_docker_compose_accepts_the_file_with_a_password_and_only_then(tmp_path):
+    assert compose_config(tmp_path, **ASKED_OF_THE_USER).returncode == 0
+    refused = compose_config(tmp_path)
+    assert refused.returncode != 0
+    assert "POSTGRES_PASSWORD" in refused.stderr
