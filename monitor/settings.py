@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -17,6 +18,7 @@ from pydantic import (
     Field,
     SecretStr,
     ValidationError,
+    field_serializer,
     model_validator,
 )
 
@@ -40,6 +42,12 @@ def _an_http_url(value: SecretStr) -> SecretStr:
     parts = urlsplit(value.get_secret_value())
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise ValueError("should be a web address such as https://hooks.slack.com/services/...")
+    return value
+
+
+def _a_redis_url(value: str) -> str:
+    if urlsplit(value).scheme not in {"redis", "rediss", "unix"}:
+        raise ValueError("should be redis://host:6379/0, rediss://... (TLS) or unix:///path")
     return value
 
 
@@ -73,7 +81,7 @@ class Settings(BaseModel):
         validate_default=True,
         description="Folder for all data of this machine.",
     )
-    redis_url: str | None = Field(
+    redis_url: Annotated[str, AfterValidator(_a_redis_url)] | None = Field(
         None,
         description="Redis or Valkey. Unset: the one `groundwatch up` runs, else "
         f"`{DEFAULT_REDIS_URL}`.",
@@ -94,7 +102,7 @@ class Settings(BaseModel):
     buffer_samples: int = Field(
         2_000, gt=0, description="Samples kept in the app's memory; more are dropped and counted."
     )
-    buffer_bytes: int = Field(
+    buffer_chars: int = Field(
         16_000_000, gt=0, description="Characters kept in the app's memory; more are dropped."
     )
     max_text_chars: int = Field(
@@ -176,14 +184,19 @@ class Settings(BaseModel):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if self.critical_rate > self.warning_rate:
-            raise ValueError("critical_rate must not be above warning_rate")
-        if self.smtp_url is not None and not self.email_to:
-            raise ValueError("smtp_url needs email_to: who shall get the mail?")
-        too_narrow = [w for w in (self.status_window_s, *self.windows_s) if w < self.bucket_s]
-        if too_narrow:
-            raise ValueError(f"a window of {too_narrow[0]} s is shorter than bucket_s")
+        mistakes = list(_inconsistencies(self))
+        if mistakes:
+            raise ValueError("\n".join(mistakes))
         return self
+
+    @field_serializer("redis_url", "database_url", when_used="json")
+    def _masked(self, url: str | None) -> str | None:
+        return masked_url(url) if url else None
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        """Name every setting, without the passwords that addresses may hold."""
+        for name, value in super().__repr_args__():
+            yield name, masked_url(value) if isinstance(value, str) else value
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None) -> Self:
@@ -235,9 +248,30 @@ def redis_url_file(home: Path) -> Path:
     return home / "redis.url"
 
 
+def masked_url(url: str) -> str:
+    """Give an address without its password; any other text as it is."""
+    url = re.sub(r"^([a-z][a-z0-9+.-]*://[^:/@]*):.*@", r"\1:***@", url, flags=re.IGNORECASE)
+    return re.sub(r"([?&](?:ssl)?password=)[^&#]*", r"\1***", url, flags=re.IGNORECASE)
+
+
 def variable(field: str) -> str:
     """Name the environment variable of a setting."""
     return _USUAL_NAMES.get(field, PREFIX + field.upper())
+
+
+def _inconsistencies(settings: Settings) -> Iterator[str]:
+    """Say what is wrong with settings that are well each for itself."""
+    if settings.critical_rate > settings.warning_rate:
+        yield f"{variable('critical_rate')} must not be above {variable('warning_rate')}"
+    if settings.smtp_url is not None and not settings.email_to:
+        yield f"{variable('smtp_url')} needs {variable('email_to')}: who shall get the mail?"
+    narrowest = min((settings.status_window_s, *settings.windows_s))
+    if narrowest < settings.bucket_s:
+        yield (
+            f"a window of {narrowest} s is shorter than {variable('bucket_s')},"
+            f" {settings.bucket_s} s; correct {variable('windows_s')} or"
+            f" {variable('status_window_s')}"
+        )
 
 
 def _read(environ: Mapping[str, str], known: frozenset[str]) -> tuple[dict[str, str], list[str]]:
@@ -252,18 +286,23 @@ def _read(environ: Mapping[str, str], known: frozenset[str]) -> tuple[dict[str, 
         elif key.endswith(FILE_SUFFIX) and key.removesuffix(FILE_SUFFIX) in fields:
             try:
                 text = Path(raw).read_text(encoding="utf-8").strip()
-            except OSError as error:
-                mistakes.append(f"{key}: cannot read {raw}: {error.strerror}")
+            except (OSError, UnicodeError) as error:
+                why = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
+                mistakes.append(f"{key}: cannot read {raw}: {why}")
                 continue
             values.setdefault(fields[key.removesuffix(FILE_SUFFIX)], text)
         else:
-            mistakes.append(f"{key}: no such setting{_did_you_mean(key, fields)}")
+            mistakes.append(f"{key}: no such setting{_did_you_mean(key, known)}")
     return values, mistakes
 
 
-def _did_you_mean(key: str, fields: Mapping[str, str]) -> str:
-    close = difflib.get_close_matches(key, fields, n=1, cutoff=0.7)
-    return f"; did you mean {close[0]}?" if close else "; `groundwatch config` lists them all"
+def _did_you_mean(key: str, known: frozenset[str]) -> str:
+    name = key.removeprefix(PREFIX).removesuffix(FILE_SUFFIX).lower()
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.7)
+    if not close:
+        return "; `groundwatch config` lists them all"
+    suffix = FILE_SUFFIX if key.endswith(FILE_SUFFIX) else ""
+    return f"; did you mean {variable(close[0])}{suffix}?"
 
 
 def _mistake(loc: tuple[int | str, ...], message: str) -> str:

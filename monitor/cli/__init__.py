@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 from monitor.errors import GroundwatchError, MissingExtraError
@@ -18,7 +19,19 @@ def main() -> None:
     try:
         app()
     except GroundwatchError as error:
-        for line in str(error).splitlines():
-            print(f"groundwatch: {line}", file=sys.stderr)  # noqa: T201
-        # `status` has told its own story by its exit code; here, nothing could be told.
-        sys.exit(3)
+        _give_up(str(error))
+    except OSError as error:
+        if error.filename is None:
+            raise
+        _give_up(
+            f"{error.filename}: {error.strerror}; choose another place"
+            " (the data folder is GROUNDWATCH_HOME), or correct its permissions"
+        )
+
+
+def _give_up(message: str) -> None:
+    """Print one line a mistake, and leave with 3: nothing could be told, which is no status."""
+    # Messages of libraries run over several lines, of which the further ones are indented.
+    for line in re.sub(r"\n\s+", " ", message).splitlines():
+        print(f"groundwatch: {line}", file=sys.stderr)  # noqa: T201
+    sys.exit(3)

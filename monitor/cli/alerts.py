@@ -15,13 +15,14 @@ from alerts.channels.registry import channels_from
 from alerts.ledger import deliveries, incidents_since
 from alerts.try_channel import send_test
 from monitor.cli.console import err, out, parse_duration_s
+from monitor.cli.stores import open_store
 from monitor.errors import DeliveryError, SettingsError
 from monitor.report.words import duration, harmless, moment
 from monitor.settings import Settings
-from monitor.store.engine import Store
-from monitor.store.migrate import check_schema
 
-app = typer.Typer(no_args_is_help=True, help="Incidents, and the messages about them.")
+app = typer.Typer(
+    no_args_is_help=True, add_completion=False, help="Incidents, and the messages about them."
+)
 
 
 @app.command("ls")
@@ -30,7 +31,7 @@ def ls(
 ) -> None:
     """List incidents, the newest last."""
     now = datetime.now(UTC)
-    with _store().read() as connection:
+    with open_store(Settings.from_env()).read() as connection:
         found = incidents_since(connection, now - timedelta(seconds=parse_duration_s(window)))
     table = _table("opened", "level", "app", "metric", "state")
     for incident in found:
@@ -50,7 +51,7 @@ def ls(
 def outbox() -> None:
     """List messages: waiting, sent, or given up, and why."""
     now = datetime.now(UTC)
-    with _store().read() as connection:
+    with open_store(Settings.from_env()).read() as connection:
         found = deliveries(connection)
     table = _table("created", "event", "channel", "recipient", "state", "attempts", "last error")
     for item in found:
@@ -95,12 +96,6 @@ def _try(channel: Channel, address: str) -> bool:
         )
     )
     return True
-
-
-def _store() -> Store:
-    store = Store(Settings.from_env().sql_url)
-    check_schema(store)
-    return store
 
 
 def _table(*names: str) -> Table:

@@ -1,28 +1,63 @@
-"""All commands, in the order in which people need them."""
+"""All commands, in the order in which people need them; each is loaded when it is called."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Any, NamedTuple
 
 import typer
+from typer.core import TyperGroup
 
 from monitor import __version__
-from monitor.cli import (
-    alerts,
-    config,
-    demo,
-    doctor,
-    migrate,
-    processes,
-    replay,
-    report,
-    score,
-    status,
-    up,
-)
+
+
+class _Command(NamedTuple):
+    module: str
+    function: str
+
+
+#: A command's own imports cost a second or more; the others' need not be paid.
+COMMANDS = {
+    "demo": _Command("demo", "demo"),
+    "up": _Command("up", "up"),
+    "status": _Command("status", "status"),
+    "report": _Command("report", "report"),
+    "replay": _Command("replay", "replay"),
+    "score": _Command("score", "score"),
+    "alerts": _Command("alerts", "app"),
+    "doctor": _Command("doctor", "doctor"),
+    "config": _Command("config", "config"),
+    "migrate": _Command("migrate", "migrate"),
+    "worker": _Command("processes", "worker"),
+    "scheduler": _Command("processes", "scheduler"),
+}
+
+
+class _LazyGroup(TyperGroup):
+    """Finds commands by name, and imports only the one that is called."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
+        """List the names, in the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
+        """Load one command."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, function = COMMANDS[cmd_name]
+        target = getattr(import_module(f"monitor.cli.{module}"), function)
+        if isinstance(target, typer.Typer):
+            group = typer.main.get_command(target)
+            group.name = cmd_name
+            return group
+        single = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+        single.command(cmd_name)(target)
+        return typer.main.get_command(single)
+
 
 app = typer.Typer(
     name="groundwatch",
+    cls=_LazyGroup,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -45,17 +80,3 @@ def _main(
     ] = False,
 ) -> None:
     """Asynchronous production monitor for LLM and RAG applications."""
-
-
-app.command("demo")(demo.demo)
-app.command("up")(up.up)
-app.command("status")(status.status)
-app.command("report")(report.report)
-app.command("replay")(replay.replay)
-app.command("score")(score.score)
-app.add_typer(alerts.app, name="alerts")
-app.command("doctor")(doctor.doctor)
-app.command("config")(config.config)
-app.command("migrate")(migrate.migrate)
-app.command("worker")(processes.worker)
-app.command("scheduler")(processes.scheduler)

@@ -6,11 +6,26 @@ import re
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
-#: Honours NO_COLOR, TERM=dumb, pipes and the width of the terminal by itself.
-out = Console(highlight=False, soft_wrap=False)
-err = Console(stderr=True, highlight=False)
+from monitor.report.words import harmless
 
+_UNKNOWN_WIDTH, _PIPE_WIDTH = 80, 120
+
+
+def _console(*, stderr: bool) -> Console:
+    """Make a console that honours NO_COLOR, TERM=dumb, COLUMNS and the terminal's width."""
+    console = Console(stderr=stderr, highlight=False)
+    if not console.is_terminal and console.width == _UNKNOWN_WIDTH:
+        # A pipe or a file has no width; there, nothing needs to be cut.
+        return Console(stderr=stderr, highlight=False, width=_PIPE_WIDTH)
+    return console
+
+
+out = _console(stderr=False)
+err = _console(stderr=True)
+
+_LONGEST_S = 10 * 365 * 86_400
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
@@ -26,4 +41,12 @@ def parse_duration_s(text: str) -> int:
     match = re.fullmatch(r"(\d+)\s*([smhdw])", text.strip().lower())
     if not match or int(match[1]) == 0:
         raise typer.BadParameter(f"{text!r} is no duration; write it as 90s, 15m, 24h or 7d")
-    return int(match[1]) * _UNITS_S[match[2]]
+    seconds = int(match[1]) * _UNITS_S[match[2]]
+    if seconds > _LONGEST_S:
+        raise typer.BadParameter(f"{text!r} is longer than ten years")
+    return seconds
+
+
+def warn(text: str) -> None:
+    """Print one line about something that went wrong but stops nothing; *text* may be hostile."""
+    err.print(Text(harmless(text, 500), style="yellow"), soft_wrap=True)

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from enum import StrEnum
 from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from rich.text import Text
 
 from monitor.cli.console import out
+from monitor.cli.stores import open_store
 from monitor.errors import GroundwatchError
 from monitor.queue.consumer import backlog, connect, live_workers, masked, translated
 from monitor.report.words import duration
 from monitor.settings import Settings
-from monitor.store.engine import Store
 from monitor.store.hooks import last_heartbeat
 from monitor.store.lease import current_owner
-from monitor.store.migrate import check_schema
 from workers.context import Context
 
 
@@ -33,10 +34,22 @@ class Finding(NamedTuple):
     optional: bool = False
 
 
-def doctor() -> None:
+class Part(StrEnum):
+    """One process to look at alone, as a container's health check does."""
+
+    WORKER = "worker"
+    SCHEDULER = "scheduler"
+
+
+def doctor(
+    only: Annotated[
+        Part | None, typer.Option(help="Look at the worker of this host, or at the scheduler.")
+    ] = None,
+) -> None:
     """Check names, settings, Redis, store, workers, scheduler and hooks; say what to do."""
     settings = Settings.from_env()
-    findings = [finding for check in _CHECKS for finding in _guarded(check, settings)]
+    checks = _CHECKS if only is None else (_ALONE[only],)
+    findings = [finding for check in checks for finding in _guarded(check, settings)]
     for item in findings:
         out.print(_mark(item) + Text(f"{item.what}: {item.found}"))
         if not item.ok and item.advice:
@@ -120,8 +133,7 @@ def _redis(settings: Settings) -> Iterator[Finding]:
 
 
 def _store(settings: Settings) -> Iterator[Finding]:
-    store = Store(settings.sql_url)
-    check_schema(store)
+    store = open_store(settings)
     where = store.engine.url.render_as_string(hide_password=True)
     yield Finding("store", ok=True, found=where)
     with store.read() as connection:
@@ -138,4 +150,21 @@ def _store(settings: Settings) -> Iterator[Finding]:
     yield Finding("hooks", ok=heartbeat is not None, found=found, advice=advice)
 
 
+def _own_worker(settings: Settings) -> Iterator[Finding]:
+    """Look for a worker on this very host: a dead one must not hide behind its neighbours."""
+    here = f"@{socket.gethostname()}"
+    client = connect(settings.broker_url)
+    found = [n for n in live_workers(client, now_s=time.time()) if n.endswith(here)]
+    yield Finding("worker", ok=bool(found), found=", ".join(found) or f"none alive on {here[1:]}")
+
+
+def _scheduler(settings: Settings) -> Iterator[Finding]:
+    store = open_store(settings)
+    with store.read() as connection:
+        owner = current_owner(connection, "scheduler")
+    store.close()
+    yield Finding("scheduler", ok=owner is not None, found=owner or "none alive")
+
+
 _CHECKS = (_packages, _setup, _redis, _store)
+_ALONE = {Part.WORKER: _own_worker, Part.SCHEDULER: _scheduler}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from rich.text import Text
+
 from monitor.cli.console import out
 from monitor.settings import Settings
 from monitor.store.engine import Store
@@ -15,6 +17,6 @@ def migrate() -> None:
     where = store.engine.url.render_as_string(hide_password=True)
     store.close()
     if before == after:
-        out.print(f"{where} is up to date ({after})")
+        out.print(Text(f"{where} is up to date ({after})"))
     else:
-        out.print(f"{where} migrated from {before or 'nothing'} to {after}")
+        out.print(Text(f"{where} migrated from {before or 'nothing'} to {after}"))

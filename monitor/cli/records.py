@@ -20,11 +20,11 @@ _SHOWN_MISTAKES = 5
 
 
 class Record(NamedTuple):
-    """One good line; ``size_bytes`` is its length in the file, compressed or not."""
+    """One good line; ``size_bytes`` is its length, unpacked."""
 
     line: int
     interaction: Interaction
-    size_chars: int
+    size_bytes: int
 
 
 @dataclass(slots=True)
@@ -47,8 +47,18 @@ class RecordFile:
                 yield record
 
     def count_lines(self) -> int:
-        """Count the lines that are not blank, for the progress bar."""
-        return sum(1 for _ in self._lines())
+        """
+        Count the lines that are not blank, reading the file to its end.
+
+        Raises
+        ------
+        RecordError
+            If the file is damaged or holds nothing.
+        """
+        count = sum(1 for _ in self._lines())
+        if count == 0:
+            raise RecordError(f"{self.path}: empty; it should have one JSON object a line")
+        return count
 
     def _lines(self) -> Iterator[tuple[int, bytes]]:
         with self._open() as lines:
@@ -57,7 +67,9 @@ class RecordFile:
                     if line.strip():
                         yield number, line
             except (OSError, EOFError, zlib.error) as error:
-                raise RecordError(f"{self.path}: damaged: {error}") from None
+                raise RecordError(
+                    f"{self.path}: damaged ({error}); copy or compress it again"
+                ) from None
 
     def _open(self) -> BinaryIO | gzip.GzipFile:
         """

@@ -14,17 +14,16 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from monitor.cli.console import err, out
+from monitor.cli.console import err, out, warn
 from monitor.cli.records import Record, RecordFile
+from monitor.cli.stores import open_store
 from monitor.errors import QueueUnavailableError
 from monitor.hook import Hook
 from monitor.queue.consumer import backlog, connect, live_workers, translated
 from monitor.report.words import reasons
 from monitor.settings import Settings
-from monitor.store.engine import Store
 from monitor.store.lease import current_owner
 from monitor.store.ledger import Booking, Kind, read_totals
-from monitor.store.migrate import check_schema
 from monitor.store.verdicts import read_verdicts
 
 _ENDED = (Kind.SCORED, Kind.FAILED, Kind.SKIPPED)
@@ -34,7 +33,9 @@ _GIVE_UP_AFTER_S = 120.0
 
 
 def replay(
-    file: Annotated[Path, typer.Argument(help="JSONL, plain or gzipped.", exists=True)],
+    file: Annotated[
+        Path, typer.Argument(help="JSONL, plain or gzipped.", exists=True, dir_okay=False)
+    ],
     app: Annotated[str, typer.Option(help="Name under which the records are watched.")],
     rate: Annotated[
         float | None, typer.Option(min=0.001, help="Records a second; unset: as fast as they go.")
@@ -47,11 +48,12 @@ def replay(
     with translated():
         client.ping()
     waiter = _Waiter(settings, client, app) if wait else None
-    records = RecordFile(file, tell=lambda text: err.print(f"[yellow]{file.name} {text}[/]"))
-    hook = Hook(app=app, sample_rate=1.0, redis_url=settings.broker_url)
+    records = RecordFile(file, tell=lambda text: warn(f"{file.name} {text}"))
+    total = records.count_lines()
+    hook = _hook(app, settings)
     with _progress() as progress:
         sender = _Sender(hook, client, settings, rate)
-        task = progress.add_task("sent", total=records.count_lines())
+        task = progress.add_task("sent", total=total)
         for record in records:
             sender.send(record)
             progress.update(task, completed=sender.count)
@@ -66,6 +68,13 @@ def replay(
     hook.close()
     if records.unreadable or hook.stats()["dropped"]:
         raise typer.Exit(1)
+
+
+def _hook(app: str, settings: Settings) -> Hook:
+    try:
+        return Hook(app=app, sample_rate=1.0, redis_url=settings.broker_url, enabled=True)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 @dataclass(slots=True)
@@ -102,12 +111,12 @@ class _Sender:
             label=item.label,
         )
         self.count += 1
-        if record.size_chars > self.settings.max_text_chars:
+        if record.size_bytes > self.settings.max_text_chars:
             self.cut += 1
-            err.print(
-                f"[yellow]line {record.line}: {record.size_chars:,} bytes are more than"
+            warn(
+                f"line {record.line}: {record.size_bytes:,} bytes are more than"
                 f" {self.settings.max_text_chars:,}; its texts are cut"
-                " (GROUNDWATCH_MAX_TEXT_CHARS)[/]"
+                " (GROUNDWATCH_MAX_TEXT_CHARS)"
             )
 
     def _pace(self) -> None:
@@ -134,8 +143,7 @@ class _Waiter:
     """Watches the ledger until what was sent has ended somewhere."""
 
     def __init__(self, settings: Settings, client: redis.Redis, app: str) -> None:
-        self._store = Store(settings.sql_url)
-        check_schema(self._store)
+        self._store = open_store(settings)
         self._app = app
         self._evaluate_every_s = settings.evaluate_every_s
         self._before = self._counts()

@@ -10,14 +10,14 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from monitor.cli.console import err, out, parse_duration_s
+from monitor.cli.stores import open_store
 from monitor.report.markdown import render_markdown
 from monitor.report.model import Report
 from monitor.report.text import render_report
 from monitor.settings import Settings
-from monitor.store.engine import Store
-from monitor.store.migrate import check_schema
 from workers.facts import read_report
 
 _FILE_WIDTH = 100
@@ -42,12 +42,11 @@ def report(
     """Tell what happened: statuses, their course, alerts, worst samples, and the ledger."""
     window_s = parse_duration_s(window)
     settings = Settings.from_env()
-    store = Store(settings.sql_url)
-    check_schema(store)
+    store = open_store(settings)
     found = read_report(store, settings, now=datetime.now(UTC), window_s=window_s, app=app)
     if output is not None:
         output.write_text(_write(found, format), encoding="utf-8")
-        err.print(f"written to {output}")
+        err.print(Text(f"written to {output}"))
     elif format is Format.TEXT:
         out.print(render_report(found))
     else:

@@ -6,13 +6,14 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, closing, nullcontext
 from pathlib import Path
 from typing import IO, Annotated
 
 import typer
-from rich.progress import track
+from rich.progress import Progress
 
-from monitor.cli.console import err
+from monitor.cli.console import err, warn
 from monitor.cli.records import Record, RecordFile
 from monitor.models import Evaluation
 from monitor.report.words import reasons
@@ -22,7 +23,9 @@ from monitor.settings import Settings
 
 
 def score(
-    file: Annotated[Path, typer.Argument(help="JSONL, plain or gzipped.", exists=True)],
+    file: Annotated[
+        Path, typer.Argument(help="JSONL, plain or gzipped.", exists=True, dir_okay=False)
+    ],
     metrics: Annotated[
         str, typer.Option(help="Metrics, separated by commas.")
     ] = "groundedness,relevance",
@@ -33,23 +36,30 @@ def score(
     """Evaluate each record; write one line of evaluations a record, in the same order."""
     names = tuple(name.strip() for name in metrics.split(",") if name.strip())
     scorer = make_scorer(Settings.from_env().model_copy(update={"metrics": names}))
-    records = RecordFile(file, tell=lambda text: err.print(f"[yellow]{file.name} {text}[/]"))
+    records = RecordFile(file, tell=lambda text: warn(f"{file.name} {text}"))
+    total = records.count_lines()
     found: Counter[str] = Counter()
-    target = output.open("w", encoding="utf-8") if output else None
-    try:
-        results = _evaluate(records, scorer)
-        for record, evaluations in track(
-            results, "scoring", total=records.count_lines(), console=err
-        ):
+    with closing(scorer), _opened(output, not_over=file) as target, Progress(console=err) as bar:
+        task = bar.add_task("scoring", total=total)
+        for record, evaluations in _evaluate(records, scorer):
             found.update(evaluation.status.value for evaluation in evaluations)
             _write(target, record, evaluations)
-    finally:
-        if target:
-            target.close()
-        scorer.close()
-    err.print(f"evaluations {reasons(found)}; bad lines {reasons(records.unreadable)}")
+            bar.advance(task)
+        bar.update(task, total=total - records.unreadable.total())
+    err.print(
+        f"evaluations {reasons(found)}; bad lines {reasons(records.unreadable)}", soft_wrap=True
+    )
     if records.unreadable:
         raise typer.Exit(1)
+
+
+def _opened(output: Path | None, *, not_over: Path) -> AbstractContextManager[IO[str] | None]:
+    """Open the file to write to; never the one that is read."""
+    if output is None:
+        return nullcontext()
+    if output.exists() and output.samefile(not_over):
+        raise typer.BadParameter(f"{output} is the file that is read; write to another one")
+    return output.open("w", encoding="utf-8")
 
 
 def _evaluate(

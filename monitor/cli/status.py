@@ -10,12 +10,12 @@ import typer
 from rich.live import Live
 
 from monitor.cli.console import out
+from monitor.cli.stores import open_store
 from monitor.report.build import exit_code
 from monitor.report.model import Report
 from monitor.report.text import render_status
 from monitor.settings import Settings
 from monitor.store.engine import Store
-from monitor.store.migrate import check_schema
 from workers.facts import read_status
 
 _EVERY_S = 2.0
@@ -32,8 +32,7 @@ def status(
     Exit code: 0 healthy, 1 warning, 2 critical, 3 unknown (too little data, blind, no store).
     """
     settings = Settings.from_env()
-    store = Store(settings.sql_url)
-    check_schema(store)
+    store = open_store(settings)
     report = read_status(store, settings, now=datetime.now(UTC), app=app)
     if json:
         typer.echo(report.model_dump_json(indent=2))

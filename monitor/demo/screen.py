@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from email.message import EmailMessage
+from importlib.resources import files
+from io import StringIO
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, Self
 
@@ -83,7 +85,7 @@ class Screen:
 
     def received(self, where: str, text: str) -> None:
         """Say that a message arrived."""
-        self._say(Text(f"{where} received: {harmless(text, 90)}", style="cyan"))
+        self._say(Text(f"{where} received: {harmless(text, 84)}", style="cyan"))
 
     def show(self, report: Report) -> None:
         """Draw the present state."""
@@ -95,6 +97,19 @@ class Screen:
         """Leave the last picture standing."""
         if self._live.is_started:
             self._live.stop()
+
+    def save(self, path: Path) -> None:
+        """Save the last picture as an SVG that needs no other file and no font of its own."""
+        recorder = Console(
+            record=True,
+            width=_WIDTH,
+            file=StringIO(),
+            force_terminal=True,
+            color_system="truecolor",
+        )
+        recorder.print(self._picture())
+        svg_format = files("monitor.demo").joinpath("picture.svg.txt").read_text(encoding="utf-8")
+        recorder.save_svg(str(path), title="groundwatch demo", code_format=svg_format)
 
     def messages(self, slack: Sequence[dict[str, Any]], mail: Sequence[EmailMessage]) -> None:
         """Print the messages as the receivers got them."""

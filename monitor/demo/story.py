@@ -20,7 +20,7 @@ from workers.facts import read_report
 
 _METRIC = "groundedness"
 _LOOK_EVERY_S = 0.25
-_WINDOW_S = 90
+_LEAST_WINDOW_S = 20
 _MESSAGES = ("fired", "resolved")
 
 
@@ -44,6 +44,7 @@ class Story:
     screen: Screen
     pace: float  #: 1 for people, less for machines: how long each state is shown
     seen: list[Status] = field(default_factory=list)
+    _opened_s: float = field(default_factory=time.monotonic)
     _told_slack: int = 0
     _told_mail: int = 0
 
@@ -66,6 +67,7 @@ class Story:
         screen.act("The shop closes; what it sampled is scored to the last one.")
         self.stage.close_shop()
         self._until("the last score", lambda: self._report().apps[0].ledger.queued == 0, 20)
+        self._refresh()
         return self._report()
 
     def checks(self, report: Report) -> list[Check]:
@@ -113,8 +115,9 @@ class Story:
         return slack, mail
 
     def _report(self) -> Report:
+        window_s = max(_LEAST_WINDOW_S, int(time.monotonic() - self._opened_s) + 1)
         now = datetime.now(UTC)
-        return read_report(self.stage.store, self.stage.settings, now=now, window_s=_WINDOW_S)
+        return read_report(self.stage.store, self.stage.settings, now=now, window_s=window_s)
 
     def _look(self, seconds: float) -> None:
         """Let people look for a while."""
@@ -148,7 +151,7 @@ class Story:
         time.sleep(_LOOK_EVERY_S)
 
 
-def run(*, quick: bool, keep: bool) -> bool:
+def run(*, quick: bool, keep: bool, picture: Path | None = None) -> bool:
     """Run the demo; tell whether all that it shows happened."""
     started_s = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="groundwatch-demo-"))
@@ -163,6 +166,8 @@ def run(*, quick: bool, keep: bool) -> bool:
             finally:
                 pids = stage.pids
             screen.end()
+            if picture is not None:
+                screen.save(picture)
             screen.messages(stage.slack.messages, stage.mail.messages)
             screen.report(report)
             checks = story.checks(report)

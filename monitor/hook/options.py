@@ -29,7 +29,7 @@ class Options:
     environment: str | None = None
     enabled: bool = True
     buffer_samples: int = 2_000
-    buffer_bytes: int = 16_000_000
+    buffer_chars: int = 16_000_000
     max_text_chars: int = 200_000
     queue_limit: int = 50_000
     home: str = "~/.groundwatch"
@@ -46,7 +46,7 @@ class Arguments(TypedDict, total=False):
     environment: str | None
     enabled: bool | None
     buffer_samples: int | None
-    buffer_bytes: int | None
+    buffer_chars: int | None
     max_text_chars: int | None
     queue_limit: int | None
     home: str | None
@@ -165,7 +165,7 @@ _CHECKS: dict[str, tuple[Callable[[object], bool], str]] = {
     "environment": (_is_text, "a text"),
     "enabled": (lambda value: isinstance(value, bool), "true or false"),
     "buffer_samples": _COUNT,
-    "buffer_bytes": _COUNT,
+    "buffer_chars": _COUNT,
     "max_text_chars": _COUNT,
     "queue_limit": _COUNT,
     "home": (lambda value: isinstance(value, (str, os.PathLike)), "the path of a folder"),

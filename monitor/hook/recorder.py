@@ -95,7 +95,7 @@ class Recorder:
             raise  # an interrupt of the host's
         if draft is None:
             return self.drop("no_output")
-        if self._chars_in - self.chars_out + draft.chars > options.buffer_bytes:
+        if self._chars_in - self.chars_out + draft.chars > options.buffer_chars:
             return self.drop("buffer_full")
         self._chars_in += draft.chars  # one step under the interpreter's lock: no call inside
         self.buffer.append(draft)

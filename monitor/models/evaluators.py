@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
 
@@ -62,3 +62,16 @@ class CustomEvaluation(Evaluation):
     """An evaluation with whatever further fields its evaluator defines."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
+
+
+#: Reads each record as the first kind that knows all its fields, and writes all of them.
+AnyEvaluation = Annotated[
+    Evaluation
+    | QualityEvaluation
+    | FactualAccuracyEvaluation
+    | ToxicityEvaluation
+    | RelevanceEvaluation
+    | LengthEvaluation
+    | CustomEvaluation,
+    Field(union_mode="left_to_right"),
+]

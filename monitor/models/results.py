@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from monitor.models.evaluation import Evaluation
+from monitor.models.evaluators import AnyEvaluation
 
 
 class MultiEvaluationResult(BaseModel):
@@ -15,7 +15,7 @@ class MultiEvaluationResult(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     target_event_id: str
-    evaluations: list[Evaluation]
+    evaluations: list[AnyEvaluation]
     summary_score: float | None = None
     summary_method: Literal["weighted_average", "simple_average", "minimum", "custom"] | None = None
     weights: dict[str, float] | None = None
@@ -27,7 +27,7 @@ class EvaluationBatch(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     batch_id: str
-    evaluations: list[Evaluation]
+    evaluations: list[AnyEvaluation]
     batch_metadata: dict[str, Any] = Field(default_factory=dict)
     status: Literal["pending", "processing", "completed", "failed"] = "completed"
 

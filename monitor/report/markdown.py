@@ -10,6 +10,7 @@ from monitor.report.model import AppReport, MetricReport, Report
 from monitor.report.words import (
     ICONS,
     WORDS,
+    drift_sentence,
     duration,
     harmless,
     headline,
@@ -79,10 +80,7 @@ def _details(item: MetricReport, report: Report) -> Iterator[str]:
     if item.series:
         yield from ("", f"`{sparkline(item.series)}` pass rate, last {duration(report.window_s)}")
     if verdict.drift is not None:
-        drift = verdict.drift
-        before = f"{percent(drift.reference_pass_rate)} of {drift.reference_n:,}"
-        distance = f"PSI {drift.psi:.2f}, KS {drift.ks:.2f}"
-        yield from ("", f"Reference before the window: {before}; {distance}")
+        yield from ("", drift_sentence(verdict.drift))
     if item.worst:
         yield ""
         yield from (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, computed_field
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, computed_field, model_validator
 
 from monitor.models import Status, Verdict
 from monitor.models.alerting import Incident
@@ -13,6 +13,14 @@ from monitor.models.alerting import Incident
 
 class _Value(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _compute_again(cls, value: object) -> object:
+        """Leave out what is computed, so that a report can be read back from its own JSON."""
+        if not isinstance(value, dict):
+            return value
+        return {key: value[key] for key in value if key not in cls.model_computed_fields}
 
 
 class Ledger(_Value):

@@ -17,6 +17,7 @@ from monitor.report.model import AppReport, MetricReport, Report
 from monitor.report.words import (
     ICONS,
     WORDS,
+    drift_sentence,
     duration,
     harmless,
     headline,
@@ -128,7 +129,7 @@ def _before(verdict: Verdict) -> str:
 
 
 def _ledger_line(app: AppReport) -> Text:
-    return Text(f"\n{harmless(app.app, 40)}: {ledger_sentence(app.ledger)}", style="dim")
+    return Text(f"\n{harmless(app.app, 40)}:\n{ledger_sentence(app.ledger)}", style="dim")
 
 
 def _app(app: AppReport, report: Report) -> Iterator[RenderableType]:
@@ -149,17 +150,12 @@ def _metric(item: MetricReport, report: Report) -> Iterator[RenderableType]:
     yield Text.assemble(
         (f"\n{harmless(item.metric, 60)}  ", "bold"), status_text(verdict.status), f"  {since}"
     )
-    yield Text(f"{verdict.reason} ({verdict.policy})", style="dim")
+    yield Text(f"{harmless(verdict.reason)} ({harmless(verdict.policy, 40)})", style="dim")
     if item.series:
         yield Text(f"{sparkline(item.series)}  pass rate, last {duration(report.window_s)}")
     yield _windows(item.windows)
     if verdict.drift is not None:
-        drift = verdict.drift
-        yield Text(
-            f"reference before the window: {percent(drift.reference_pass_rate)} of"
-            f" {drift.reference_n:,}; distance PSI {drift.psi:.2f}, KS {drift.ks:.2f}",
-            style="dim",
-        )
+        yield Text(drift_sentence(verdict.drift), style="dim")
     for sample in item.worst:
         yield Text(
             f"{sample.score:.2f}  {harmless(sample.interaction_id, 60)}"

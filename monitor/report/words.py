@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from monitor.models import Status, Verdict
+from monitor.models import Drift, Status, Verdict
 from monitor.report.model import Ledger, Point
 
 #: A word and a shape, so that colour is never the only sign.
@@ -49,7 +49,7 @@ def rate_with_interval(verdict: Verdict) -> str:
 
 def duration(seconds: float) -> str:
     """Write a duration with its one or two largest units: 45 s, 5 min, 3 h 10 min, 2 d."""
-    whole = int(seconds)
+    whole = max(0, int(seconds))
     if whole < 2 * _MINUTE:
         return f"{whole} s"
     if whole < 2 * _HOUR:
@@ -76,20 +76,27 @@ def sparkline(points: Sequence[Point]) -> str:
     )
 
 
+def drift_sentence(drift: Drift) -> str:
+    """Say how the window compares with the reference before it."""
+    before = f"{percent(drift.reference_pass_rate)} of {drift.reference_n:,}"
+    distance = f"distance PSI {score(drift.psi)}, KS {score(drift.ks)}"
+    return f"reference before the window: {before}; {distance}"
+
+
 def reasons(counts: Mapping[str, int]) -> str:
     """Write a count with its parts: '12 (no_context 10, no_claim 2)'; plain when there is none."""
     total = sum(counts.values())
-    parts = ", ".join(f"{reason} {n:,}" for reason, n in counts.items() if reason)
+    parts = ", ".join(f"{harmless(reason, 60)} {n:,}" for reason, n in counts.items() if reason)
     return f"{total:,} ({parts})" if parts else f"{total:,}"
 
 
 def ledger_sentence(ledger: Ledger) -> str:
-    """Say where every interaction went; the numbers add up from left to right."""
+    """Say where every interaction went, in two lines that add up from left to right."""
     dropped, failed, skipped = (
         reasons(counts) for counts in (ledger.dropped, ledger.failed, ledger.skipped)
     )
     return (
-        f"seen {ledger.seen:,} = sampled {ledger.sampled:,} + not sampled {ledger.not_sampled:,}; "
+        f"seen {ledger.seen:,} = sampled {ledger.sampled:,} + not sampled {ledger.not_sampled:,}\n"
         f"sampled {ledger.sampled:,} = dropped {dropped} + queued {ledger.queued:,}"
         f" + scored {ledger.scored:,} + failed {failed} + skipped {skipped}"
     )

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from sqlalchemy import Connection
+from sqlalchemy import Connection, String, column, inspect, select, table
 
 from monitor.errors import StoreError
 from monitor.store.engine import Store
+
+if TYPE_CHECKING:
+    from alembic.config import Config
 
 _VERSION_TABLE = "groundwatch_schema"
 #: The revision of the tables that this program knows; a constant, so that a check costs nothing.
@@ -24,6 +24,8 @@ def migrate(store: Store) -> tuple[str | None, str]:
 
     Safe to call from several processes at once: they take turns.
     """
+    from alembic import command  # noqa: PLC0415
+
     with store.write() as connection:
         _take_turns(connection)
         before = _revision(connection)
@@ -57,11 +59,16 @@ def _take_turns(connection: Connection) -> None:
 
 
 def _revision(connection: Connection) -> str | None:
-    context = MigrationContext.configure(connection, opts={"version_table": _VERSION_TABLE})
-    return context.get_current_revision()
+    if not inspect(connection).has_table(_VERSION_TABLE):
+        return None
+    query = select(column("version_num", String)).select_from(table(_VERSION_TABLE))
+    return connection.execute(query).scalar()
 
 
 def _config(connection: Connection | None = None) -> Config:
+    # Here, because checking the schema, which every command does, needs no Alembic.
+    from alembic.config import Config  # noqa: PLC0415
+
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
     config.set_main_option("path_separator", "os")
@@ -70,5 +77,7 @@ def _config(connection: Connection | None = None) -> Config:
 
 
 def _known_revisions() -> set[str]:
+    from alembic.script import ScriptDirectory  # noqa: PLC0415
+
     script = ScriptDirectory.from_config(_config())
     return {revision.revision for revision in script.walk_revisions()}

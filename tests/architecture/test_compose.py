@@ -41,7 +41,7 @@ def environment(name: str) -> dict[str, str]:
 def parse_command(arguments: list[str]) -> None:
     """Parse arguments as `groundwatch` would, without running anything."""
     name, *rest = arguments
-    get_command(app).commands[name].make_context(name, rest)
+    get_command(app).get_command(None, name).make_context(name, rest)
 
 
 def pairs(flags: list[str]) -> dict[str, str]:

@@ -165,7 +165,7 @@ def test_newest_are_dropped_when_the_queue_is_full_until_it_has_room(client, mak
 
 def test_buffer_is_bounded_by_samples_and_by_characters(make_hook):
     few = make_hook(redis_url="redis://127.0.0.1:1/0", buffer_samples=5)
-    long = make_hook(redis_url="redis://127.0.0.1:1/0", buffer_bytes=1_000)
+    long = make_hook(redis_url="redis://127.0.0.1:1/0", buffer_chars=1_000)
     for _ in range(200):
         few.sample(output="a")
         long.sample(output="a" * 100)

@@ -1,0 +1,101 @@
+"""What the documents say is what the program does."""
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+import monitor
+from monitor.cli.app import COMMANDS, app
+from monitor.cli.config import manual
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/settings.md"]
+
+
+def blocks(language):
+    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
+
+
+def commands():
+    lines = "\n".join(blocks("sh")).splitlines()
+    return [line.split("#")[0].strip() for line in lines if line.startswith("groundwatch ")]
+
+
+def test_code_in_the_readme_runs(redis_url, monkeypatch):
+    monkeypatch.setenv("GROUNDWATCH_REDIS_URL", redis_url)
+    monkeypatch.setenv("GROUNDWATCH_SAMPLE_RATE", "1")
+    program = "\n".join(
+        [
+            "def retrieve(question): return ['Refunds take five days.']",
+            "def generate(question, passages): return 'A refund takes five days.'",
+            *blocks("python"),
+            "answer('How long does a refund take?')",
+            "reply('How long does a refund take?', ['Refunds take five days.'])",
+            "assert monitor.flush(timeout=5), monitor.stats()",
+            "print(monitor.stats()['sent'])",
+        ]
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert (done.stdout.strip(), done.stderr) == ("3", "")
+
+
+def test_the_first_commands_are_demo_and_test():
+    assert re.findall(r"^make (\w+)", blocks("sh")[0], flags=re.MULTILINE) == ["demo", "test"]
+
+
+@pytest.mark.parametrize("line", commands())
+def test_command_in_the_readme_exists_with_its_options(line, tmp_path):
+    records = tmp_path / "records.jsonl.gz"
+    records.touch()
+    words = line.replace(records.name, str(records)).split()[1:]
+    command = get_command(app).get_command(None, words[0])
+    context = command.make_context(words[0], words[1:])
+    if words[0] == "alerts":
+        assert command.get_command(context, words[1])
+
+
+def test_every_command_has_help():
+    group = get_command(app)
+    assert all(group.get_command(None, name).get_short_help_str() for name in COMMANDS)
+
+
+def test_settings_page_is_what_the_program_says():
+    page = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
+    assert page == manual(), "run: groundwatch config --format md > docs/settings.md"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    targets = re.findall(r"\]\((?!https?://|#)([^)#]+)", text)
+    missing = [t for t in targets if not ((ROOT / page).parent / t).exists()]
+    assert missing == []
+
+
+def test_paths_in_the_architecture_exist():
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    paths = re.findall(r"`((?:monitor|workers|alerts|tests|benchmarks)/[\w/.]+)`", text)
+    assert len(paths) > 15
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
+def test_changelog_begins_with_this_version():
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    newest = re.search(r"^## (\S+)", changelog, flags=re.MULTILINE)[1]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert newest == project["version"] == monitor.__version__
+
+
+def test_picture_needs_nothing_from_elsewhere():
+    picture = (ROOT / "docs" / "demo.svg").read_text(encoding="utf-8")
+    assert "http" not in picture.replace("http://www.w3.org/2000/svg", "")
+    assert "CRITICAL" in picture
+    assert "RESOLVED" in picture

@@ -1,0 +1,121 @@
+"""A line of JSONL as an interaction: what is taken, what is kept, what is refused."""
+
+from datetime import UTC, datetime
+
+import pytest
+from pydantic import ValidationError
+
+from monitor.models import Interaction, Sample
+from monitor.testing import make_interaction, make_sample
+
+
+def refusal(**fields):
+    with pytest.raises(ValidationError) as refused:
+        Interaction.model_validate({"id": "1", "output": "yes"} | fields)
+    first = refused.value.errors()[0]
+    return first["loc"][0], first["msg"]
+
+
+def test_interaction_is_read_when_it_has_only_id_and_output():
+    item = Interaction.model_validate({"id": "1", "output": ""})
+
+    assert (item.app, item.query, item.contexts, item.metadata) == ("default", None, (), {})
+
+
+def test_unknown_keys_are_kept_in_metadata_when_read():
+    item = make_interaction(latency_ms=12, metadata={"lang": "en"})
+
+    assert item.metadata == {"latency_ms": 12, "lang": "en"}
+
+
+def test_own_metadata_wins_when_an_unknown_key_has_the_same_name():
+    assert make_interaction(lang="de", metadata={"lang": "en"}).metadata == {"lang": "en"}
+
+
+def test_passages_are_read_when_bare_strings_and_objects_are_mixed():
+    item = make_interaction(contexts=["one", {"text": "two", "id": "d2", "score": 7.5}])
+
+    assert [(c.text, c.id, c.score) for c in item.contexts] == [
+        ("one", None, None),
+        ("two", "d2", 7.5),
+    ]
+
+
+def test_passage_keeps_its_further_fields_when_read():
+    item = make_interaction(contexts=[{"text": "two", "page": 3}])
+
+    assert item.contexts[0].model_dump()["page"] == 3
+
+
+@pytest.mark.parametrize("nothing", [None, [], ()])
+def test_contexts_are_empty_when_there_are_none(nothing):
+    assert make_interaction(contexts=nothing).contexts == ()
+
+
+def test_bare_timestamp_is_refused_when_it_names_no_zone():
+    field, message = refusal(timestamp="2024-01-15T10:30:45")
+
+    assert field == "timestamp"
+    assert "timezone" in message
+
+
+def test_timestamp_is_read_when_it_names_its_zone():
+    item = make_interaction(timestamp="2024-01-15T12:30:45+02:00")
+
+    assert item.timestamp == datetime(2024, 1, 15, 10, 30, 45, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("field", ["id", "app"])
+@pytest.mark.parametrize("character", ["\n", "\x00", "\x1b", "\t"])
+def test_name_is_refused_when_it_holds_a_control_character(field, character):
+    where, message = refusal(**{field: f"a{character}b"})
+
+    assert where == field
+    assert "must not contain control characters" in message
+
+
+@pytest.mark.parametrize("name", ["", "x" * 201])
+def test_id_is_refused_when_empty_or_endless(name):
+    assert refusal(id=name)[0] == "id"
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("output", None),
+        ("output", 7),
+        ("query", ["q"]),
+        ("contexts", "one passage"),
+        ("contexts", [7]),
+        ("tags", {"a": 1}),
+        ("label", 2),
+        ("tool_calls", [{"arguments": {}}]),
+        ("metadata", "text"),
+    ],
+)
+def test_field_of_an_interaction_is_named_when_its_type_is_wrong(field, value):
+    assert refusal(**{field: value})[0] == field
+
+
+def test_interaction_is_the_same_when_it_went_through_json():
+    item = make_interaction(
+        tags={"tier": "pro"},
+        tool_calls=[{"name": "search", "arguments": {"q": 1}, "duration_ms": 3.5}],
+        expected={"answer": "yes"},
+        label=1,
+        timestamp="2024-01-15T10:30:45Z",
+    )
+
+    assert Interaction.model_validate_json(item.model_dump_json()) == item
+
+
+@pytest.mark.parametrize("rate", [0.0, -0.1, 1.1])
+def test_sample_is_refused_when_its_rate_is_no_probability(rate):
+    with pytest.raises(ValidationError, match="sample_rate"):
+        make_sample(sample_rate=rate)
+
+
+def test_sample_is_the_same_when_it_went_through_json():
+    sample = make_sample(truncated=("contexts",))
+
+    assert Sample.model_validate_json(sample.model_dump_json()) == sample

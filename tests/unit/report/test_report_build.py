@@ -1,0 +1,159 @@
+"""Values to a report: what comes first, what adds up, and the exit code."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from monitor.models import Status, Tally
+from monitor.report.build import AppFacts, build_report, exit_code, make_ledger
+from monitor.report.model import Ledger, Report, worst_status
+from monitor.testing.verdicts import make_verdict
+
+NOW = datetime(2026, 3, 1, 12, 0, 30, tzinfo=UTC)
+H, W, C, I, B = Status  # noqa: E741
+
+KINDS = ["seen", "sampled", "dropped", "scored", "failed", "skipped"]
+counts = st.dictionaries(
+    st.tuples(st.sampled_from(KINDS), st.sampled_from(["", "no_context", "buffer_full"])),
+    st.integers(0, 10**9),
+)
+
+
+def facts(app, **statuses):
+    verdicts = [make_verdict(status, NOW, app=app, metric=m) for m, status in statuses.items()]
+    return AppFacts(app=app, verdicts=verdicts, ledger=Ledger())
+
+
+def report(*items, **options):
+    return build_report(items, now=NOW, window_s=3600, status_window_s=3600, **options)
+
+
+@given(counts)
+def test_both_sums_hold_when_counters_have_any_lag(found):
+    ledger = make_ledger(found)
+
+    ended = ledger.scored + sum(
+        sum(part.values()) for part in (ledger.dropped, ledger.failed, ledger.skipped)
+    )
+    assert ledger.seen == ledger.sampled + ledger.not_sampled
+    assert ledger.sampled == ended + ledger.queued
+    assert min(ledger.not_sampled, ledger.queued) >= 0
+
+
+@given(counts)
+def test_nothing_that_ended_is_forgotten_when_summed(found):
+    ledger = make_ledger(found)
+
+    for kind in ("dropped", "failed", "skipped"):
+        wanted = {reason: n for (name, reason), n in found.items() if name == kind and n}
+        assert getattr(ledger, kind) == wanted
+    assert ledger.scored == sum(n for (name, _), n in found.items() if name == "scored")
+
+
+def test_rest_is_queued_when_less_ended_than_was_sampled():
+    ledger = make_ledger({("seen", ""): 100, ("sampled", ""): 10, ("scored", ""): 7})
+
+    assert (ledger.not_sampled, ledger.queued, ledger.scored) == (90, 3, 7)
+
+
+def test_counters_are_raised_when_the_hook_lags_behind_the_workers():
+    ledger = make_ledger({("seen", ""): 4, ("sampled", ""): 4, ("scored", ""): 9})
+
+    assert (ledger.seen, ledger.sampled, ledger.queued) == (9, 9, 0)
+
+
+def test_worst_app_and_metric_come_first_when_built():
+    found = report(
+        facts("healthy", a=H),
+        facts("unknown", a=I),
+        facts("blind", a=B),
+        facts("zebra", a=H, b=C, c=W),
+        facts("warned", a=W),
+        facts("aardvark", a=C),
+    )
+
+    assert [app.app for app in found.apps] == [
+        "aardvark", "zebra", "warned", "blind", "unknown", "healthy"
+    ]  # fmt: skip
+    assert [metric.metric for metric in found.apps[1].metrics] == ["b", "c", "a"]
+    assert found.status is C
+
+
+def test_windows_are_listed_beside_when_there_are_several():
+    verdicts = [make_verdict(H, NOW, window_s=w) for w in (86_400, 300, 3600)]
+    found = report(AppFacts(app="a", verdicts=verdicts, ledger=Ledger()))
+
+    (metric,) = found.apps[0].metrics
+    assert metric.verdict.window_s == 3600
+    assert [verdict.window_s for verdict in metric.windows] == [300, 3600, 86_400]
+
+
+def test_app_is_shown_without_data_when_nothing_was_scored_yet():
+    found = report(AppFacts(app="new", verdicts=[], ledger=Ledger(seen=3, not_sampled=3)))
+
+    assert found.apps[0].status is I
+
+
+def test_series_has_gaps_when_steps_have_no_scores():
+    step_s = 600
+    last = int(NOW.timestamp()) // step_s * step_s
+    tallies = {
+        last: Tally(n=4, sum_w=4, sum_wy=3),
+        last - step_s: Tally(skipped=9),
+        last - 9 * step_s: Tally(n=1, sum_w=1, sum_wy=1),
+    }
+    item = AppFacts(
+        app="a",
+        verdicts=[make_verdict(H, NOW)],
+        ledger=Ledger(),
+        series={"groundedness": tallies},
+    )
+
+    series = report(item, step_s=step_s).apps[0].metrics[0].series
+
+    assert [point.pass_rate for point in series] == [None] * 5 + [0.75]
+    assert series[-1].start == NOW.replace(second=0)
+    assert series[-1].start - series[0].start == timedelta(seconds=5 * step_s)
+
+
+def test_series_is_empty_when_no_step_is_asked_for():
+    assert report(facts("a", m=H)).apps[0].metrics[0].series == []
+
+
+@pytest.mark.parametrize(
+    ("statuses", "code"),
+    [
+        ([], 3),
+        ([H], 0),
+        ([H, H], 0),
+        ([W, H], 1),
+        ([W, I, B], 1),
+        ([C], 2),
+        ([C, W, B, I, H], 2),
+        ([I], 3),
+        ([B], 3),
+        ([H, I], 3),
+        ([H, B], 3),
+    ],
+)
+def test_exit_code_tells_the_worst_when_statuses_are_mixed(statuses, code):
+    assert exit_code(statuses) == code
+
+
+@pytest.mark.parametrize(
+    ("statuses", "worst"), [([], I), ([H, I], I), ([I, B], B), ([B, W], W), ([W, C], C)]
+)
+def test_unknown_is_worse_than_healthy_when_summed_up(statuses, worst):
+    assert worst_status(statuses) is worst
+
+
+def test_report_is_the_same_when_it_went_through_json():
+    found = report(facts("a", m=C, k=H), facts("b", m=I), deliveries={"sent": 2})
+
+    again = Report.model_validate_json(found.model_dump_json())
+
+    assert again.model_dump() == found.model_dump()
+    assert '"schema_version":1' in found.model_dump_json()
+    assert '"status":"critical"' in found.model_dump_json()

@@ -1,0 +1,97 @@
+"""The report in a terminal: it fits, and nothing in it does harm."""
+
+import re
+from io import StringIO
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from monitor.report.text import render_report, render_status
+
+BOTH = pytest.mark.parametrize("render", [render_status, render_report])
+WIDTHS = pytest.mark.parametrize("width", [60, 80, 120])
+OWN_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def printed(renderable, width, *, colour=False):
+    out = StringIO()
+    console = Console(
+        file=out,
+        width=width,
+        force_terminal=colour,
+        no_color=not colour,
+        color_system="truecolor" if colour else None,
+        highlight=False,
+        legacy_windows=False,
+    )
+    console.print(renderable)
+    return out.getvalue()
+
+
+@BOTH
+@WIDTHS
+@pytest.mark.parametrize("colour", [False, True])
+def test_no_line_is_longer_than_the_terminal_when_drawn(full_report, render, width, colour):
+    lines = OWN_COLOURS.sub("", printed(render(full_report), width, colour=colour)).splitlines()
+
+    assert max(cell_len(line) for line in lines) <= width
+
+
+@BOTH
+@WIDTHS
+def test_nothing_hostile_reaches_the_terminal_when_drawn_without_colour(full_report, render, width):
+    text = printed(render(full_report), width)
+
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+    assert "[/red]" in text
+
+
+@BOTH
+def test_only_our_colours_reach_the_terminal_when_drawn_in_colour(full_report, render):
+    text = printed(render(full_report), 120, colour=True)
+
+    assert "\x1b" in text
+    assert "\x1b" not in OWN_COLOURS.sub("", text)
+    assert "[31m" in OWN_COLOURS.sub("", text)
+
+
+@BOTH
+def test_status_is_told_in_words_when_there_is_no_colour(full_report, render):
+    words = {"healthy", "warning", "CRITICAL", "not enough data", "blind"}
+    text = printed(render(full_report), 120)
+
+    assert "▲ warning" in text
+    assert any(word in text for word in words - {"warning"}) or full_report.status == "warning"
+
+
+@WIDTHS
+def test_status_and_rate_stay_whole_when_the_terminal_is_narrow(full_report, width):
+    text = printed(render_status(full_report), width)
+
+    assert "▲ warning" in text
+    assert "80.0 % (74.0–86.0)" in text
+
+
+@BOTH
+def test_one_sentence_is_shown_when_there_is_no_app(empty_report, render):
+    assert "No app has sent anything yet." in printed(render(empty_report), 80)
+
+
+def test_every_part_is_there_when_a_report_is_drawn(full_report):
+    text = " ".join(printed(render_report(full_report), 200).split())
+
+    for part in (
+        "pass rate, last 2 h",
+        "reference before the window: 90.0 % of 9; distance PSI 0.30, KS 0.10",
+        "0.10 [/red]",
+        "Status changes",
+        "critical open for 2 h",
+        "critical resolved after 90 min",
+        "seen 9 = sampled 3 + not sampled 6; sampled 3 = dropped 0 + queued 0 + scored 2"
+        " + failed 0 + skipped 1 (no_context 1)",
+        "1,234,567",
+        "$3.2500",
+    ):
+        assert part in text

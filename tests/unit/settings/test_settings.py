@@ -1,0 +1,231 @@
+"""Settings from the environment: read, checked all at once, and shown without secrets."""
+
+from pathlib import Path
+
+import pytest
+
+from monitor.errors import SettingsError
+from monitor.settings import (
+    DEFAULT_REDIS_URL,
+    Settings,
+    masked_url,
+    redis_url_file,
+    resolve_redis_url,
+    variable,
+)
+
+SECRETS = {
+    "OPENAI_API_KEY": "sk-TOPSECRET",
+    "GROUNDWATCH_SLACK_WEBHOOK_URL": "https://hooks.slack.com/services/T/B/TOPSECRET",
+    "GROUNDWATCH_SMTP_URL": "smtp://bot:TOPSECRET@mail.example.org:587",
+    "GROUNDWATCH_EMAIL_TO": "oncall@example.org",
+    "GROUNDWATCH_REDIS_URL": "rediss://bot:TOP@SECRET@redis.example.org:6379/0",
+    "GROUNDWATCH_DATABASE_URL": "postgresql+psycopg://bot:TOPSECRET@db.example.org/gw",
+}
+
+
+def mistakes(**environ):
+    with pytest.raises(SettingsError) as refused:
+        Settings.from_env(environ)
+    return str(refused.value).splitlines()
+
+
+def test_every_setting_has_a_value_and_a_description_when_nothing_is_set():
+    Settings.from_env({})
+
+    assert [name for name, field in Settings.model_fields.items() if not field.description] == []
+
+
+def test_each_mistake_is_a_line_when_there_are_several():
+    lines = mistakes(
+        GROUNDWATCH_SAMPLE_RATE="2",
+        GROUNDWATCH_MIN_N="few",
+        GROUNDWATCH_SCORER="oracle",
+        GROUNDWATCH_NONSENSE="1",
+        GROUNDWATCH_REDIS_URL="localhost:6379",
+        GROUNDWATCH_SLACK_WEBHOOK_URL_FILE="/does/not/exist",
+    )
+
+    assert sorted(line.split(":")[0] for line in lines) == [
+        "GROUNDWATCH_MIN_N",
+        "GROUNDWATCH_NONSENSE",
+        "GROUNDWATCH_REDIS_URL",
+        "GROUNDWATCH_SAMPLE_RATE",
+        "GROUNDWATCH_SCORER",
+        "GROUNDWATCH_SLACK_WEBHOOK_URL_FILE",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("GROUNDWATCH_SAMPEL_RATE", "GROUNDWATCH_SAMPLE_RATE"),
+        ("GROUNDWATCH_SLACK_WEBHOOK", "GROUNDWATCH_SLACK_WEBHOOK_URL"),
+        ("GROUNDWATCH_SMTP_URI_FILE", "GROUNDWATCH_SMTP_URL_FILE"),
+        ("GROUNDWATCH_OPENAI_API_KEY", "OPENAI_API_KEY"),
+    ],
+)
+def test_close_name_is_suggested_when_a_setting_is_misspelt(written, meant):
+    assert mistakes(**{written: "1"}) == [f"{written}: no such setting; did you mean {meant}?"]
+
+
+def test_list_of_settings_is_named_when_no_name_is_close():
+    (line,) = mistakes(GROUNDWATCH_XYZZY="1")
+
+    assert line.endswith("no such setting; `groundwatch config` lists them all")
+
+
+def test_every_inconsistency_is_a_line_when_there_are_several():
+    lines = mistakes(
+        GROUNDWATCH_CRITICAL_RATE="0.9",
+        GROUNDWATCH_SMTP_URL="smtp://localhost:25",
+        GROUNDWATCH_BUCKET_S="600",
+    )
+
+    assert lines == [
+        "GROUNDWATCH_CRITICAL_RATE must not be above GROUNDWATCH_WARNING_RATE",
+        "GROUNDWATCH_SMTP_URL needs GROUNDWATCH_EMAIL_TO: who shall get the mail?",
+        (
+            "a window of 300 s is shorter than GROUNDWATCH_BUCKET_S, 600 s;"
+            " correct GROUNDWATCH_WINDOWS_S or GROUNDWATCH_STATUS_WINDOW_S"
+        ),
+    ]
+
+
+def test_value_comes_from_the_file_when_the_variable_names_one(tmp_path):
+    (tmp_path / "key").write_text("sk-from-file\n")
+
+    key = Settings.from_env({"OPENAI_API_KEY_FILE": str(tmp_path / "key")}).openai_api_key
+
+    assert key is not None
+    assert key.get_secret_value() == "sk-from-file"
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_variable_wins_when_a_file_is_named_as_well(tmp_path, turned):
+    (tmp_path / "app").write_text("from-file")
+    environ = {"GROUNDWATCH_APP": "from-env", "GROUNDWATCH_APP_FILE": str(tmp_path / "app")}
+
+    items = reversed(environ.items()) if turned else environ.items()
+
+    assert Settings.from_env(dict(items)).app == "from-env"
+
+
+def test_file_is_named_when_it_cannot_be_read(tmp_path):
+    (tmp_path / "key").write_bytes(b"\xff\xfe\x00")
+
+    found = mistakes(
+        GROUNDWATCH_APP_FILE=str(tmp_path / "none"),
+        GROUNDWATCH_RELEASE_FILE=str(tmp_path),
+        OPENAI_API_KEY_FILE=str(tmp_path / "key"),
+    )
+
+    assert found == [
+        f"GROUNDWATCH_APP_FILE: cannot read {tmp_path / 'none'}: No such file or directory",
+        f"GROUNDWATCH_RELEASE_FILE: cannot read {tmp_path}: Is a directory",
+        f"OPENAI_API_KEY_FILE: cannot read {tmp_path / 'key'}: it is no UTF-8 text",
+    ]
+
+
+def test_default_stays_when_a_variable_is_empty():
+    assert Settings.from_env({"GROUNDWATCH_MIN_N": "", "OPENAI_API_KEY_FILE": ""}).min_n == 30
+
+
+def test_variables_of_others_are_left_alone_when_present():
+    assert Settings.from_env({"OPENAI_ORG_ID": "x", "PATH": "/bin", "HOME_FILE": "/no"})
+
+
+@pytest.mark.parametrize(
+    "shown", [repr, str, Settings.model_dump_json, lambda s: str(s.model_dump(mode="json"))]
+)
+def test_no_secret_is_seen_when_settings_are_shown(shown):
+    text = shown(Settings.from_env(SECRETS))
+
+    assert "SECRET" not in text
+    assert "redis.example.org" in text
+
+
+@pytest.mark.parametrize("name", [name for name in SECRETS if "EMAIL" not in name])
+def test_no_secret_is_quoted_when_a_value_is_wrong(name):
+    wrong = {name: "gopher://TOPSECRET", "GROUNDWATCH_NONSENSE": "1"}
+
+    assert "SECRET" not in "\n".join(mistakes(**wrong))
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("redis://:pw@h:1/0", "redis://:***@h:1/0"),
+        ("redis://u:p@ss/w:rd@h:1/0", "redis://u:***@h:1/0"),
+        ("redis://h:1/0", "redis://h:1/0"),
+        ("postgresql://h/db?user=u&password=pw&x=1", "postgresql://h/db?user=u&password=***&x=1"),
+        ("sqlite:////data/a@b.db", "sqlite:////data/a@b.db"),
+        ("plain text", "plain text"),
+    ],
+)
+def test_only_the_password_is_masked_when_an_address_is_shown(url, shown):
+    assert masked_url(url) == shown
+
+
+def test_usual_names_are_read_when_there_are_any():
+    environ = {"OPENAI_API_KEY": "sk-1", "OPENAI_BASE_URL": "http://localhost:1/v1"}
+
+    assert Settings.from_env(environ).openai_base_url == "http://localhost:1/v1"
+    assert variable("openai_api_key") == "OPENAI_API_KEY"
+    assert variable("min_n") == "GROUNDWATCH_MIN_N"
+
+
+def test_lists_are_read_when_separated_by_commas():
+    settings = Settings.from_env(
+        {"GROUNDWATCH_METRICS": " a, b ,,", "GROUNDWATCH_WINDOWS_S": "60,120"}
+    )
+
+    assert settings.metrics == ("a", "b")
+    assert settings.windows_s == (60, 120)
+
+
+def test_home_is_absolute_when_it_is_given_with_a_tilde():
+    home = Settings.from_env({"GROUNDWATCH_HOME": "~/data"}).home
+
+    assert home == Path.home() / "data"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "hint"),
+    [
+        ("GROUNDWATCH_REDIS_URL", "http://localhost:6379", "redis://host:6379/0"),
+        ("GROUNDWATCH_SLACK_WEBHOOK_URL", "hooks.slack.com/x", "https://hooks.slack.com"),
+        ("GROUNDWATCH_SMTP_URL", "mail.example.org:587", "smtp://user:password@host:587"),
+    ],
+)
+def test_form_of_an_address_is_shown_when_it_is_wrong(name, value, hint):
+    (line,) = mistakes(**{name: value})
+
+    assert line.startswith(name)
+    assert hint in line
+
+
+def test_redis_is_the_setting_when_there_is_one(tmp_path):
+    redis_url_file(tmp_path).write_text("redis://127.0.0.1:7777/0\n")
+
+    assert resolve_redis_url("redis://given:1/0", tmp_path) == "redis://given:1/0"
+
+
+def test_redis_is_where_up_left_it_when_there_is_no_setting(tmp_path):
+    redis_url_file(tmp_path).write_text("redis://127.0.0.1:7777/0\n")
+
+    assert resolve_redis_url(None, tmp_path) == "redis://127.0.0.1:7777/0"
+
+
+@pytest.mark.parametrize("left", [None, "", "\n"])
+def test_redis_is_the_usual_one_when_nothing_is_known(tmp_path, left):
+    if left is not None:
+        redis_url_file(tmp_path).write_text(left)
+
+    assert resolve_redis_url(None, tmp_path) == DEFAULT_REDIS_URL
+
+
+def test_store_is_in_the_home_folder_when_no_database_is_given(tmp_path):
+    settings = Settings.from_env({"GROUNDWATCH_HOME": str(tmp_path)})
+
+    assert settings.sql_url == f"sqlite:///{tmp_path / 'groundwatch.db'}"
