@@ -25,7 +25,6 @@ from workers.pipeline import Dead, Rules, commit, score_entry
 _COMMIT_EVERY = 50
 _COMMIT_AFTER_S = 0.25
 _KEEP_EVERY_S = 5.0
-_IDLE_AFTER_S = 2.0
 _BLOCK_MS = 200
 
 log = structlog.get_logger("groundwatch.worker")
@@ -41,6 +40,7 @@ class Drain:
     rules: Rules
     may_go_on: Callable[[], bool]
     abandoned_after_s: float
+    idle_after_s: float = 2.0
     scored: int = 0
     _in_work: dict[Future[Result | Dead], Entry] = field(default_factory=dict)
     _done: list[tuple[Entry, Result | Dead]] = field(default_factory=list)
@@ -58,7 +58,7 @@ class Drain:
                     last_work = time.monotonic()
                 self._collect()
                 now = time.monotonic()
-                taking = taking and now < end and now - last_work < _IDLE_AFTER_S
+                taking = taking and now < end and now - last_work < self.idle_after_s
                 taking = taking and (not self._is_due("ask", 1.0) or self.may_go_on())
         return self.scored
 

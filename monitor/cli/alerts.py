@@ -18,7 +18,10 @@ from monitor.cli.console import err, out, parse_duration_s
 from monitor.cli.stores import open_store
 from monitor.errors import DeliveryError, SettingsError
 from monitor.report.words import duration, harmless, moment
-from monitor.settings import Settings
+from monitor.settings import Settings, variable
+
+#: Where the address of a channel comes from.
+_SETTINGS = {"slack": "slack_webhook_url", "email": "smtp_url"}
 
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, help="Incidents, and the messages about them."
@@ -31,8 +34,9 @@ def ls(
 ) -> None:
     """List incidents, the newest last."""
     now = datetime.now(UTC)
+    since = now - timedelta(seconds=parse_duration_s(window))
     with open_store(Settings.from_env()).read() as connection:
-        found = incidents_since(connection, now - timedelta(seconds=parse_duration_s(window)))
+        found = incidents_since(connection, since)
     table = _table("opened", "level", "app", "metric", "state")
     for incident in found:
         lasted = duration(((incident.resolved_at or now) - incident.opened_at).total_seconds())
@@ -85,7 +89,10 @@ def _try(channel: Channel, address: str) -> bool:
     try:
         receipt = send_test(channel, datetime.now(UTC), address or None)
     except DeliveryError as error:
-        err.print(where + Text(f": not delivered: {error} ({error.code})", style="red"))
+        setting = variable(_SETTINGS[channel.name])
+        advice = "" if setting in str(error) else f"; check {setting} and the way there"
+        said = Text(f": not delivered: {error} ({error.code}){advice}", style="red")
+        err.print(where + said, soft_wrap=True)
         return False
     took_ms = (time.monotonic() - started_s) * 1000
     out.print(

@@ -85,6 +85,8 @@ def _write(target: IO[str] | None, record: Record, evaluations: tuple[Evaluation
         },
         ensure_ascii=False,
     )
+    # Half of a surrogate pair, which UTF-8 cannot hold, is written as JSON writes it: escaped.
+    line = line.encode("utf-8", "backslashreplace").decode()
     if target is None:
         typer.echo(line)
     else:

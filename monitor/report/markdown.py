@@ -57,7 +57,8 @@ def _app(app: AppReport, report: Report) -> Iterator[str]:
     if app.incidents:
         yield from ("", "**Alerts**", "")
         yield from _incidents(app, report.generated_at)
-    yield from ("", "**Where every interaction went**", "", ledger_sentence(app.ledger))
+    yield from ("", "**Where every interaction went**", "")
+    yield from (f"- {line}" for line in ledger_sentence(app.ledger).splitlines())
 
 
 def _row(verdict: Verdict) -> str:

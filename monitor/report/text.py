@@ -42,17 +42,18 @@ class _Column(NamedTuple):
     name: str
     justify: Literal["left", "right"] = "right"
     from_width: int = 0
+    folds: bool = False
 
 
 _COLUMNS = (
-    _Column("app", "left"),
-    _Column("metric", "left"),
+    _Column("app", "left", folds=True),
+    _Column("metric", "left", folds=True),
     _Column("status", "left"),
     _Column("pass rate (95 %)"),
     _Column("n"),
     _Column("score", from_width=100),
     _Column("window", from_width=90),
-    _Column("since"),
+    _Column("since", from_width=80),
     _Column("before", "left", from_width=110),
 )
 
@@ -77,12 +78,14 @@ class StatusTable:
     report: Report
 
     def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
-        """Draw the table; what matters least is left out first."""
+        """Draw the table; what matters least is left out first, and long names are folded."""
         room = options.max_width
         shown = [column for column in _COLUMNS if column.from_width <= room]
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
         for column in shown:
-            table.add_column(column.name, justify=column.justify, no_wrap=True)
+            table.add_column(
+                column.name, justify=column.justify, no_wrap=not column.folds, overflow="fold"
+            )
         for app in self.report.apps:
             for item in app.metrics:
                 cells = _row(app.app, item.verdict, self.report.generated_at)

@@ -35,6 +35,12 @@ def put(context, *interactions):
     return made
 
 
+def run(context, may_go_on=lambda: True, budget_s=20.0):
+    drain = context.drain(may_go_on)
+    drain.idle_after_s = 0.1
+    return drain.run(budget_s=budget_s)
+
+
 def totals(context):
     with context.store.read() as connection:
         return read_totals(connection, APP).get(APP, {})
@@ -46,7 +52,7 @@ def pending(context):
 
 def test_samples_are_scored_stored_and_acknowledged(context):
     put(context, *(make_interaction() for _ in range(120)))
-    assert context.drain(lambda: True).run(budget_s=20) == 120
+    assert run(context) == 120
     assert totals(context) == {Booking(Kind.SCORED, ""): 120}
     assert (context.redis.xlen(names.SAMPLES), pending(context)) == (0, 0)
 
@@ -55,13 +61,13 @@ def test_sample_sent_twice_is_scored_once(context):
     sample = make_sample()
     for _ in range(2):
         context.redis.xadd(names.SAMPLES, encode(sample))
-    assert context.drain(lambda: True).run(budget_s=20) == 1
+    assert run(context) == 1
     assert totals(context)[Booking(Kind.SCORED, "")] == 1
 
 
 def test_interaction_that_cannot_be_judged_is_skipped_with_its_reason(context):
     put(context, make_interaction(contexts=[], query=None))
-    context.drain(lambda: True).run(budget_s=20)
+    run(context)
     assert sum(n for (kind, _), n in totals(context).items() if kind is Kind.SKIPPED) == 1
 
 
@@ -77,7 +83,7 @@ def test_interaction_that_cannot_be_judged_is_skipped_with_its_reason(context):
 def test_entry_that_cannot_be_read_is_set_aside_and_harms_no_other(context, fields, reason):
     context.redis.xadd(names.SAMPLES, fields)
     put(context, make_interaction())
-    context.drain(lambda: True).run(budget_s=20)
+    run(context)
     assert totals(context) == {Booking(Kind.FAILED, reason): 1, Booking(Kind.SCORED, ""): 1}
     with context.store.read() as connection:
         assert connection.execute(select(dead_letters.c.reason)).scalar_one() == reason
@@ -88,7 +94,7 @@ def test_what_a_dead_worker_had_taken_is_finished(context):
     dead = Consumer(context.redis, "dead")
     dead.ensure_group()
     dead.take(2)
-    assert context.drain(lambda: True).run(budget_s=20) == 2
+    assert run(context) == 2
     assert pending(context) == 0
 
 
@@ -99,7 +105,7 @@ def test_entry_that_keeps_killing_its_worker_is_set_aside(context):
     victim.take(1)
     for _ in range(2):
         victim.take_abandoned(idle_ms=0)
-    context.drain(lambda: True).run(budget_s=20)
+    run(context)
     assert totals(context) == {Booking(Kind.FAILED, "worker_died"): 1}
 
 
@@ -107,17 +113,18 @@ def test_nothing_is_acknowledged_when_the_store_is_away(context, monkeypatch):
     put(context, make_interaction())
     drain = context.drain(lambda: True)
     drain.store = UnreachableStore()
+    drain.idle_after_s = 0.1
     with pytest.raises(StoreUnavailableError):
         drain.run(budget_s=20)
     assert pending(context) == 1
-    assert context.drain(lambda: True).run(budget_s=20) == 1
+    assert run(context) == 1
 
 
 def test_drain_that_is_told_to_stop_finishes_what_it_has(context):
     put(context, *(make_interaction() for _ in range(30)))
     told = threading.Event()
     told.set()
-    context.drain(lambda: not told.is_set()).run(budget_s=1.5)
+    run(context, lambda: not told.is_set(), budget_s=1.5)
     with context.store.read() as connection:
         stored = connection.execute(select(func.count()).select_from(samples)).scalar_one()
     assert stored + context.redis.xlen(names.SAMPLES) == 30
@@ -134,6 +141,7 @@ def test_slow_judge_calls_run_side_by_side(redis_url, context):
         rules=context.rules,
         may_go_on=lambda: True,
         abandoned_after_s=60,
+        idle_after_s=0.1,
     )
     drain.consumer.ensure_group()
     drain.run(budget_s=20)

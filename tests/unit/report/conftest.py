@@ -26,7 +26,8 @@ def facts(app, status):
         verdicts=[
             make_verdict(
                 status, NOW, app=app, metric=metric, window_s=window_s, n=1_234_567, cost_usd=3.25,
-                reason=HOSTILE, drift=Drift(reference_pass_rate=0.9, reference_n=9, psi=0.3, ks=0.1),
+                reason=HOSTILE,
+                drift=Drift(reference_pass_rate=0.9, reference_n=9, psi=0.3, ks=0.1),
             )
             for metric in ("groundedness", HOSTILE)
             for window_s in (300, 3600, 86_400)

@@ -154,6 +154,6 @@ def test_report_is_the_same_when_it_went_through_json():
 
     again = Report.model_validate_json(found.model_dump_json())
 
-    assert again.model_dump() == found.model_dump()
+    assert again.model_dump_json() == found.model_dump_json()
     assert '"schema_version":1' in found.model_dump_json()
     assert '"status":"critical"' in found.model_dump_json()

@@ -159,8 +159,10 @@ def test_nothing_moves_the_cursor_when_any_text_is_printed(text, limit):
         ({"a": H, "b": I}, "b is without enough data."),
         (
             {"a": I, "b": B, "c": W, "d": C, "e": H},
-            "d is CRITICAL; c is at warning; b is not visible: the monitor is blind;"
-            " a is without enough data.",
+            (
+                "d is CRITICAL; c is at warning; b is not visible: the monitor is blind;"
+                " a is without enough data."
+            ),
         ),
     ],
 )

@@ -1,0 +1,464 @@
+"""What users get wrong: each is one clear line on stderr and an exit code, and breaks nothing."""
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import redis
+
+from monitor.queue import names
+from monitor.testing.receivers import SlackAnswer, SlackReceiver
+
+NOBODY = "redis://127.0.0.1:1/0"
+#: Loads the command once and runs each job in a fork of its own: the same, without the wait.
+WARM = """
+import gc, importlib, json, os, signal, sys
+import monitor.scoring.judges.openai_judge, workers.celery
+from monitor.cli import app, main
+for command in app.COMMANDS.values():
+    importlib.import_module("monitor.cli." + command.module)
+gc.freeze()  # or each fork would spend half a second on tidying up what it shares
+for line in sys.stdin:
+    job = json.loads(line)
+    child = os.fork()
+    if child == 0:
+        break
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+else:
+    sys.exit()
+signal.alarm(60)
+for number, name in ((0, "in"), (1, "out"), (2, "err")):
+    os.dup2(os.open(job[name], os.O_RDWR | os.O_CREAT, 0o600), number)
+os.chdir(job["folder"])
+os.environ.clear()
+os.environ.update(job["environment"])
+sys.argv = ["groundwatch", *job["arguments"]]
+main()
+"""
+
+
+@dataclass(frozen=True)
+class Result:
+    code: int
+    out: str
+    err: str
+    left: list[str]  #: what is in the data folder afterwards
+
+
+@pytest.fixture(scope="module")
+def warm():
+    environment = {"PATH": os.environ["PATH"], "COLUMNS": "300", "OPENBLAS_NUM_THREADS": "1"}
+    with subprocess.Popen(
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", WARM],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=Path(__file__).parents[2],
+        env=environment,
+        text=True,
+    ) as process:
+        yield process
+        process.stdin.close()
+
+
+@pytest.fixture
+def groundwatch(warm, tmp_path):
+    """Run a command in an otherwise empty environment."""
+    home = tmp_path / "home"
+
+    def run(*arguments, **environment):
+        files = {name: tmp_path / f"std{name}" for name in ("in", "out", "err")}
+        for file in files.values():
+            file.write_bytes(b"")
+        given = {"PATH": "/usr/bin:/bin", "GROUNDWATCH_HOME": str(home), **environment}
+        job = {"arguments": arguments, "environment": given, "folder": str(tmp_path)}
+        warm.stdin.write(json.dumps(job | {k: str(v) for k, v in files.items()}) + "\n")
+        warm.stdin.flush()
+        code = int(warm.stdout.readline())
+        assert code != -signal.SIGALRM, f"{arguments} did not end"
+        out, err = (files[name].read_text(encoding="utf-8") for name in ("out", "err"))
+        left = sorted(path.name for path in home.iterdir()) if home.is_dir() else []
+        assert "Traceback" not in err, err
+        assert "SECRET" not in out + err
+        return Result(code, out, err, left)
+
+    return run
+
+
+def only_line(result, *, code=3):
+    """Give the one line on stderr."""
+    (line,) = result.err.splitlines()
+    assert line.startswith("groundwatch: ")
+    assert (result.code, result.out) == (code, "")
+    return line.removeprefix("groundwatch: ")
+
+
+def usage(result):
+    """Give what is said about a command that was written wrongly."""
+    assert (result.code, result.out, result.left) == (2, "", [])
+    return " ".join(result.err.replace("│", " ").split())
+
+
+def record(identity, **fields):
+    """Write one good line; the query bears its identity all the way."""
+    passage = "Refunds are paid within five working days."
+    return json.dumps(
+        {"id": identity, "query": identity, "contexts": [passage], "output": passage} | fields
+    ).encode()
+
+
+@pytest.fixture
+def good_file(tmp_path):
+    (tmp_path / "good.jsonl").write_bytes(record("r1") + b"\n")
+    return "good.jsonl"
+
+
+def test_mistake_is_one_line_when_the_command_starts_afresh(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "monitor", "status"],
+        env={"GROUNDWATCH_SAMPEL_RATE": "1", "GROUNDWATCH_HOME": str(tmp_path / "home")},
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (done.returncode, done.stdout, done.stderr) == (
+        3,
+        "",
+        (
+            "groundwatch: GROUNDWATCH_SAMPEL_RATE: no such setting;"
+            " did you mean GROUNDWATCH_SAMPLE_RATE?\n"
+        ),
+    )
+
+
+def test_each_wrong_setting_is_a_line_when_there_are_several(groundwatch):
+    result = groundwatch(
+        "config", GROUNDWATCH_SAMPLE_RATE="lots", GROUNDWATCH_MIN_N="x", GROUNDWATCH_SCORER="jugde"
+    )
+
+    assert result.code == 3
+    assert sorted(line.split(":")[1] for line in result.err.splitlines()) == [
+        " GROUNDWATCH_MIN_N",
+        " GROUNDWATCH_SAMPLE_RATE",
+        " GROUNDWATCH_SCORER",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("command", "environment", "said"),
+    [
+        ("score good.jsonl", {"GROUNDWATCH_SCORER": "jugde"}, "'local' or 'judge'"),
+        ("score good.jsonl", {"GROUNDWATCH_SCORER": "judge"}, "OPENAI_API_KEY: "),
+        ("worker", {"GROUNDWATCH_SCORER": "judge"}, "OPENAI_API_KEY: "),
+        ("up", {"GROUNDWATCH_SCORER": "judge"}, "OPENAI_API_KEY: "),
+        ("score good.jsonl --metrics groundednes", {}, "did you mean groundedness?"),
+        ("up", {"GROUNDWATCH_METRICS": "tone"}, "there are groundedness, relevance"),
+        ("up", {"GROUNDWATCH_STATUS_POLICY": "wilsn"}, "there are point, point_min_n, wilson"),
+        ("scheduler", {"GROUNDWATCH_STATUS_POLICY": "wilsn"}, "GROUNDWATCH_STATUS_POLICY: "),
+        (
+            "alerts test slack",
+            {"GROUNDWATCH_SLACK_WEBHOOK_URL": "hooks.slack.com/services/SECRET"},
+            "GROUNDWATCH_SLACK_WEBHOOK_URL: should be a web address",
+        ),
+        (
+            "up",
+            {"GROUNDWATCH_SMTP_URL": "smtp://me:SECRET@mail.example.org:587"},
+            "GROUNDWATCH_SMTP_URL needs GROUNDWATCH_EMAIL_TO",
+        ),
+        (
+            "alerts test slack",
+            {},
+            "no channel 'slack' is set up; there is: none; set GROUNDWATCH_SLACK_WEBHOOK_URL",
+        ),
+        *(
+            (
+                command,
+                {"GROUNDWATCH_REDIS_URL": "http://me:SECRET@127.0.0.1:6379"},
+                "GROUNDWATCH_REDIS_URL: should be redis://host:6379/0",
+            )
+            for command in ("replay good.jsonl --app a", "up", "worker", "doctor")
+        ),
+        (
+            "replay good.jsonl --app a",
+            {"GROUNDWATCH_REDIS_URL": NOBODY},
+            "Redis does not answer (ConnectionError); start it or set GROUNDWATCH_REDIS_URL",
+        ),
+    ],
+)
+def test_setting_is_named_when_it_stops_a_command(
+    groundwatch, good_file, command, environment, said
+):
+    result = groundwatch(*command.split(), **environment)
+
+    assert said in only_line(result)
+    assert result.left == []
+
+
+def test_up_says_how_to_go_on_when_the_redis_given_does_not_answer(groundwatch):
+    result = groundwatch("up", GROUNDWATCH_REDIS_URL="redis://:SECRET@127.0.0.1:1/0")
+
+    assert "or unset it to have one run for you" in only_line(result)
+    assert "redis.url" not in result.left
+
+
+@pytest.mark.parametrize("command", ["status", "report", "migrate", "up", "alerts ls", "worker"])
+def test_database_is_named_without_its_password_when_unreachable(groundwatch, command):
+    url = "postgresql+psycopg://me:SECRET@127.0.0.1:1/db"
+    line = only_line(groundwatch(*command.split(), GROUNDWATCH_DATABASE_URL=url))
+
+    assert "the database at postgresql+psycopg://me:***@127.0.0.1:1/db cannot be used" in line
+    assert line.endswith("check GROUNDWATCH_DATABASE_URL")
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("my database", "not a database address; use sqlite:///FILE or postgresql+psycopg://"),
+        ("mysql://me:SECRET@host/db", "mysql is not supported; use sqlite:///FILE or"),
+    ],
+)
+def test_form_of_a_database_address_is_shown_when_it_is_wrong(groundwatch, url, said):
+    assert said in only_line(groundwatch("status", GROUNDWATCH_DATABASE_URL=url))
+
+
+@pytest.mark.parametrize("command", ["migrate", "up", "worker", "scheduler"])
+def test_data_folder_is_named_when_it_cannot_be_made(groundwatch, tmp_path, command):
+    (tmp_path / "file").write_text("in the way")
+    home = tmp_path / "file" / "home"
+
+    line = only_line(groundwatch(command, GROUNDWATCH_HOME=str(home)))
+
+    assert line == (
+        f"{home}: Not a directory; choose another place"
+        " (the data folder is GROUNDWATCH_HOME), or correct its permissions"
+    )
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_database_is_named_when_its_folder_may_not_be_written_to(groundwatch, tmp_path):
+    tmp_path.joinpath("home").mkdir(mode=0o500)
+
+    assert "home/groundwatch.db cannot be used" in only_line(groundwatch("migrate"))
+
+
+@pytest.mark.parametrize(
+    "command", ["status", "status --json", "report", "alerts ls", "alerts outbox"]
+)
+def test_looking_makes_no_store_when_there_is_none(groundwatch, command):
+    result = groundwatch(*command.split())
+
+    assert "yet; start everything with: groundwatch up" in only_line(result)
+    assert result.left == []
+
+
+def test_status_is_unknown_when_the_store_is_empty(groundwatch):
+    assert groundwatch("migrate").code == 0
+
+    result = groundwatch("status")
+
+    assert (result.code, result.out.strip()) == (3, "No app has sent anything yet.")
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("report --window yesterday", "'yesterday' is no duration; write it as 90s, 15m, 24h"),
+        ("report --window 99999999999d", "is longer than ten years"),
+        ("report --format pdf", "'pdf' is not one of 'text', 'md', 'json'"),
+        ("alerts ls --window 5", "'5' is no duration"),
+        ("replay missing.jsonl --app a", "'missing.jsonl' does not exist"),
+        ("replay . --app a", "'.' is a directory"),
+        ("replay good.jsonl", "Missing option '--app'"),
+        ("score missing.jsonl", "'missing.jsonl' does not exist"),
+        ("score .", "'.' is a directory"),
+        ("score good.jsonl -o good.jsonl", "good.jsonl is the file that is read"),
+        ("statsu", "No such command 'statsu'"),
+    ],
+)
+def test_usage_is_told_when_a_command_is_written_wrongly(groundwatch, good_file, command, said):
+    assert said in usage(groundwatch(*command.split()))
+
+
+@pytest.mark.parametrize("app", ["", "a\x1b[31m", "x" * 201])
+def test_app_is_refused_when_it_is_no_name(groundwatch, good_file, redis_url, app):
+    result = groundwatch("replay", good_file, "--app", app, GROUNDWATCH_REDIS_URL=redis_url)
+
+    assert "app: should be a name of 1 to 200 characters" in usage(result)
+
+
+def test_file_that_is_read_is_untouched_when_it_is_named_as_output(
+    groundwatch, good_file, tmp_path
+):
+    groundwatch("score", good_file, "-o", f"./{good_file}")
+
+    assert (tmp_path / good_file).read_bytes() == record("r1") + b"\n"
+
+
+@pytest.mark.parametrize("command", ["score good.jsonl -o", "report -o"])
+def test_output_is_named_when_it_cannot_be_written(groundwatch, good_file, command):
+    groundwatch("migrate")
+
+    line = only_line(groundwatch(*command.split(), "no/such/folder.txt"))
+
+    assert line.startswith("no/such/folder.txt: No such file or directory; choose another place")
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "said"),
+    [
+        ("empty.jsonl", b"", "empty; it should have one JSON object a line"),
+        (
+            "cut.jsonl.gz",
+            gzip.compress(b"\n".join(record(f"r{i}") for i in range(999)))[:-9],
+            (
+                "damaged (Compressed file ended before the end-of-stream marker was reached);"
+                " copy or compress it again"
+            ),
+        ),
+    ],
+)
+def test_nothing_is_sent_or_written_when_a_file_is_useless(
+    groundwatch, redis_url, tmp_path, name, data, said
+):
+    (tmp_path / name).write_bytes(data)
+
+    replayed = groundwatch("replay", name, "--app", "a", GROUNDWATCH_REDIS_URL=redis_url)
+    scored = groundwatch("score", name, "-o", "scores.jsonl")
+
+    assert only_line(replayed) == only_line(scored) == f"{name}: {said}"
+    assert not redis.Redis.from_url(redis_url).exists(names.SAMPLES)
+    assert not (tmp_path / "scores.jsonl").exists()
+
+
+#: Lines of a file as they come in life; None marks the good ones.
+LINES = [
+    (record("r1"), None),
+    (b'{"id": "x", ', "not_json"),
+    (b"", ""),
+    (record("r2"), None),
+    (b'{"id": "no output", "query": "q"}', "missing_field"),
+    (b'{"id": "seven", "output": 7}', "wrong_type"),
+    (b'{"id": "[/red]", "output": "x", "tags": {"[/bold]": 7}}', "wrong_type"),
+    (b'[{"id": "x", "output": "y"}]', "not_an_object"),
+    (b'{"id": "x", "output": "\xff\xfe"}', "not_json"),
+    (b" \t", ""),
+    (record("r2"), None),
+    (record("big", contexts=["Refunds take five working days. " * 330_000]), None),
+    (b'{"id": "x", "output": ' + b"[" * 20_000 + b"]" * 20_000 + b"}", "not_json"),
+    (record("half a pair", output="It takes \ud83d days."), None),
+    (record("last"), None),
+]
+BAD = "7 (not_json 3, missing_field 1, wrong_type 2, not_an_object 1)"
+
+
+@pytest.fixture
+def mixed_file(tmp_path):
+    lines = [line for line, _ in LINES]
+    (tmp_path / "mixed.jsonl").write_bytes(b"\n".join(lines))
+    good = [json.loads(line)["query"] for line, reason in LINES if reason is None]
+    return "mixed.jsonl", good
+
+
+def test_every_good_line_is_delivered_when_bad_ones_are_among_them(
+    groundwatch, redis_url, mixed_file
+):
+    name, good = mixed_file
+
+    result = groundwatch("replay", name, "--app", "a", GROUNDWATCH_REDIS_URL=redis_url)
+
+    entries = redis.Redis.from_url(redis_url).xrange(names.SAMPLES)
+    bodies = [json.loads(fields[names.FIELD_BODY.encode()]) for _, fields in entries]
+    assert [body["interaction"]["query"] for body in bodies] == good
+    assert result.code == 1
+    said = [" ".join(row.split()) for row in result.out.splitlines()]
+    assert said[:2] == [f"records sent {len(good)} 1 of them cut to size", f"bad lines {BAD}"]
+    assert "line 12: " in result.err
+
+
+def test_records_are_sent_when_the_hook_of_the_app_is_switched_off(
+    groundwatch, redis_url, good_file
+):
+    settings = {"GROUNDWATCH_REDIS_URL": redis_url, "GROUNDWATCH_ENABLED": "false"}
+
+    result = groundwatch("replay", good_file, "--app", "a", **settings)
+
+    assert result.code == 0
+    assert redis.Redis.from_url(redis_url).xlen(names.SAMPLES) == 1
+
+
+def test_nothing_is_sent_when_nobody_is_there_to_wait_for(groundwatch, redis_url, good_file):
+    groundwatch("migrate")
+
+    result = groundwatch(
+        "replay", good_file, "--app", "a", "--wait", GROUNDWATCH_REDIS_URL=redis_url
+    )
+
+    assert "no worker is alive, so --wait would wait for ever" in only_line(result)
+    assert not redis.Redis.from_url(redis_url).exists(names.SAMPLES)
+
+
+def test_first_mistakes_are_told_with_their_lines_when_a_file_has_many(groundwatch, mixed_file):
+    told = groundwatch("score", mixed_file[0], "-o", "scores.jsonl").err.splitlines()
+
+    assert [line.split(": ")[0] for line in told if "passed over" in line] == [
+        f"mixed.jsonl line {number}" for number in (2, 5, 6, 7, 8)
+    ]
+    assert any("further bad lines are counted" in line for line in told)
+
+
+def test_output_has_exactly_the_good_lines_when_a_mixed_file_is_scored(
+    groundwatch, mixed_file, tmp_path
+):
+    name, good = mixed_file
+
+    result = groundwatch("score", name, "-o", "scores.jsonl")
+
+    written = [json.loads(line) for line in (tmp_path / "scores.jsonl").read_text().splitlines()]
+    assert [item["id"] for item in written] == good
+    assert {len(item["evaluations"]) for item in written} == {2}
+    assert f"bad lines {BAD}" in result.err
+    assert result.code == 1
+
+
+def test_channel_is_named_without_its_secret_when_nobody_listens(groundwatch):
+    url = "http://127.0.0.1:1/services/T/B/SECRET"
+
+    result = groundwatch("alerts", "test", "slack", GROUNDWATCH_SLACK_WEBHOOK_URL=url)
+
+    assert (result.code, result.out) == (1, "")
+    assert result.err == (
+        "slack: not delivered: Slack: ConnectError (http:ConnectError);"
+        " check GROUNDWATCH_SLACK_WEBHOOK_URL and the way there\n"
+    )
+
+
+def test_refusal_is_quoted_when_the_webhook_is_gone(groundwatch):
+    with SlackReceiver(path="/services/T/B/SECRET") as slack:
+        slack.script(SlackAnswer.NO_SERVICE)
+        result = groundwatch("alerts", "test", "slack", GROUNDWATCH_SLACK_WEBHOOK_URL=slack.url)
+
+    assert (result.code, result.out) == (1, "")
+    assert result.err == (
+        "slack: not delivered: Slack refused: no_service;"
+        " check GROUNDWATCH_SLACK_WEBHOOK_URL (no_service)\n"
+    )
+
+
+def test_settings_are_shown_without_secrets_and_markup_when_listed(groundwatch):
+    result = groundwatch(
+        "config",
+        GROUNDWATCH_APP="[/red]\x1b[31m",
+        GROUNDWATCH_REDIS_URL="redis://:SECRET@host:1/0",
+        OPENAI_API_KEY="sk-SECRET",
+    )
+
+    assert result.code == 0
+    assert "[/red][31m" in result.out
+    assert "redis://:***@host:1/0" in result.out

@@ -1,0 +1,109 @@
+"""Files of records: good lines come out, bad ones are told and counted by reason."""
+
+import gzip
+import json
+
+import pytest
+
+from monitor.cli.records import RecordFile
+from monitor.errors import RecordError
+
+GOOD = [json.dumps({"id": f"r{i}", "output": "yes"}).encode() for i in range(3)]
+
+
+def read(path, data):
+    path.write_bytes(data)
+    told = []
+    records = RecordFile(path, tell=told.append)
+    return [record.interaction.id for record in records], dict(records.unreadable), told
+
+
+@pytest.mark.parametrize(
+    ("line", "reason", "said"),
+    [
+        (b'{"id": "x", ', "not_json", "no JSON"),
+        (b"yes", "not_json", "no JSON"),
+        (b'{"id": "x", "output": "\xff"}', "not_json", "no JSON"),
+        (b"[" * 20_000 + b"]" * 20_000, "not_json", "no JSON: nested too deeply"),
+        (b'{"id": "x"}', "missing_field", "field 'output' is missing"),
+        (b'{"output": "x"}', "missing_field", "field 'id' is missing"),
+        (b'{"id": "x", "output": 7}', "wrong_type", "field 'output'"),
+        (b'{"id": "x", "output": "", "contexts": [{"id": "1"}]}', "missing_field", "text"),
+        (b'{"id": "x", "output": "", "timestamp": "2024-01-01T00:00"}', "wrong_type", "timezone"),
+        (b'{"id": "a\\nb", "output": ""}', "wrong_type", "must not contain control characters"),
+        (b"[1, 2]", "not_an_object", "a record is a JSON object"),
+        (b"null", "not_an_object", "a record is a JSON object"),
+    ],
+    ids=lambda value: str(value[:30]),
+)
+def test_line_is_counted_with_its_reason_when_it_is_no_record(tmp_path, line, reason, said):
+    found, unreadable, told = read(tmp_path / "f.jsonl", b"\n".join([GOOD[0], line, GOOD[1]]))
+
+    assert found == ["r0", "r1"]
+    assert unreadable == {reason: 1}
+    assert len(told) == 1
+    assert told[0].startswith("line 2: ")
+    assert said in told[0]
+    assert told[0].endswith("; passed over")
+
+
+def test_no_text_of_a_record_is_told_when_a_field_is_wrong(tmp_path):
+    line = b'{"id": "x", "output": {"private": "words"}, "query": "confidential"}'
+
+    assert "private" not in read(tmp_path / "f.jsonl", line)[2][0]
+
+
+def test_further_bad_lines_are_only_counted_when_there_are_many(tmp_path):
+    found, unreadable, told = read(tmp_path / "f.jsonl", b"{\n" * 100 + GOOD[0])
+
+    assert found == ["r0"]
+    assert unreadable == {"not_json": 100}
+    assert told[5:] == ["further bad lines are counted, not shown"]
+
+
+def test_blank_lines_are_nothing_when_between_records(tmp_path):
+    found, unreadable, _ = read(tmp_path / "f.jsonl", b"\n\r\n" + b"\n \t\n".join(GOOD) + b"\n\n")
+
+    assert (found, unreadable) == (["r0", "r1", "r2"], {})
+
+
+def test_both_records_come_out_when_they_have_the_same_id(tmp_path):
+    assert read(tmp_path / "f.jsonl", b"\n".join([GOOD[0], GOOD[0]]))[0] == ["r0", "r0"]
+
+
+@pytest.mark.parametrize("name", ["f.jsonl.gz", "f.jsonl"])
+@pytest.mark.parametrize("pack", [gzip.compress, bytes])
+def test_file_is_read_when_packed_or_not_whatever_its_name(tmp_path, name, pack):
+    assert read(tmp_path / name, pack(b"\n".join(GOOD)))[0] == ["r0", "r1", "r2"]
+
+
+def test_size_is_that_of_the_line_when_read(tmp_path):
+    path = tmp_path / "f.jsonl"
+    path.write_bytes('{"id": "1", "output": "äöü"}'.encode())
+
+    (record,) = RecordFile(path, tell=lambda _: None)
+
+    assert (record.line, record.size_bytes) == (1, 31)
+
+
+@pytest.mark.parametrize("end", [12, -4, -9])
+def test_damage_is_told_when_a_packed_file_is_cut(tmp_path, end):
+    path = tmp_path / "f.gz"
+    path.write_bytes(gzip.compress(b"\n".join(GOOD * 99))[:end])
+
+    with pytest.raises(RecordError, match=r"f\.gz: damaged \(.*\); copy or compress it again"):
+        RecordFile(path, tell=lambda _: None).count_lines()
+
+
+@pytest.mark.parametrize("data", [b"", b"\n\n  \n", gzip.compress(b"")])
+def test_file_is_refused_when_nothing_is_in_it(tmp_path, data):
+    path = tmp_path / "f.jsonl"
+    path.write_bytes(data)
+
+    with pytest.raises(RecordError, match="empty; it should have one JSON object a line"):
+        RecordFile(path, tell=lambda _: None).count_lines()
+
+
+def test_file_is_named_when_it_cannot_be_opened(tmp_path):
+    with pytest.raises(RecordError, match=r"none: No such file or directory"):
+        list(RecordFile(tmp_path / "none", tell=lambda _: None))
