@@ -15,6 +15,7 @@ Every error of groundwatch, in one tree.
   + StoreError
     - StoreUnavailableError          transient
     - LeaseLostError                 another scheduler holds the lease now
+    - RowRefusedError                the database does not take this value; the others it does
   + DeliveryError                    transient unless the other side said no for good
   + ServerStartError                 a server of ours (Redis, PostgreSQL) did not start
   + MissingExtraError                the message is the pip command
@@ -120,6 +121,12 @@ class LeaseLostError(StoreError):
     """Another scheduler holds the lease; whatever was decided is not written."""
 
     code = "lease_lost"
+
+
+class RowRefusedError(StoreError):
+    """The database refuses a value, and with it all that was written beside it."""
+
+    code = "refused_by_store"
 
 
 class DeliveryError(GroundwatchError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,44 +16,51 @@ from monitor.store.engine import Store
 from monitor.store.hooks import HookCounters, absorb
 from monitor.store.lease import Lease, fence
 
-#: Heartbeats this much older than the newest one seen are read again: clocks differ.
-_OVERLAP_MS = 120_000
-_KEEP_MS = 7 * 86_400_000
+_MOST_CHARS, _MOST_HOST_CHARS = 200, 255
+_MOST_PID, _MOST_COUNT = 2**31 - 1, 2**62
 _PLAIN = frozenset({"seen", "sampled", "sent"})
 
 log = structlog.get_logger("groundwatch.scheduler")
 
 
-def collect_hooks(
-    client: redis.Redis, store: Store, lease: Lease, *, bucket_s: int, since_ms: int
-) -> int:
+@dataclass(slots=True)
+class Collector:
     """
-    Absorb the counters of every hook heard of since *since_ms*; return the newest heartbeat.
+    Absorbs the counters of hooks that were heard of since the last round.
 
-    Counters are cumulative and absorbing is idempotent, so a missed or a repeated
-    round loses and doubles nothing.
+    Which those are is told by a changed heartbeat, not by its age: clocks of hosts
+    differ. Counters are cumulative and absorbing is idempotent, so a missed or a
+    repeated round loses and doubles nothing.
     """
-    anything: Any = client
-    with translated():
-        recent = anything.zrangebyscore(
-            names.HOOKS, since_ms - _OVERLAP_MS, "+inf", withscores=True
-        )
-        with anything.pipeline(transaction=False) as pipe:
-            for hook_id, _ in recent:
-                pipe.hgetall(names.hook(hook_id.decode()))
-            hashes = pipe.execute()
-        newest = max((int(score) for _, score in recent), default=since_ms)
-        anything.zremrangebyscore(names.HOOKS, "-inf", newest - _KEEP_MS)
-    found = [
-        counters
-        for (hook_id, _), values in zip(recent, hashes, strict=True)
-        if (counters := read_counters(hook_id.decode(), values)) is not None
-    ]
-    if found:
-        with store.write() as connection:
-            fence(connection, lease)
-            absorb(connection, found, bucket_s=bucket_s)
-    return newest
+
+    client: redis.Redis
+    store: Store
+    bucket_s: int
+    _heartbeats: dict[str, float] = field(default_factory=dict)
+
+    def run(self, lease: Lease) -> int:
+        """Do one round; return how many hooks had news."""
+        anything: Any = self.client
+        with translated():
+            index = anything.zrange(names.HOOKS, 0, -1, withscores=True)
+            heard = {hook_id.decode("utf-8", "replace"): score for hook_id, score in index}
+            changed = [h for h, score in heard.items() if self._heartbeats.get(h) != score]
+            with anything.pipeline(transaction=False) as pipe:
+                for hook_id in changed:
+                    pipe.hgetall(names.hook(hook_id))
+                hashes = dict(zip(changed, pipe.execute(), strict=True))
+            # The hash of a hook that is gone expires by itself; its name is all that is left.
+            gone = [hook_id for hook_id, values in hashes.items() if not values]
+            if gone:
+                anything.zrem(names.HOOKS, *gone)
+        found = [read_counters(hook_id, values) for hook_id, values in hashes.items() if values]
+        news = [counters for counters in found if counters is not None]
+        if news:
+            with self.store.write() as connection:
+                fence(connection, lease)
+                absorb(connection, news, bucket_s=self.bucket_s)
+        self._heartbeats = heard
+        return len(news)
 
 
 def read_counters(hook_id: str, values: Mapping[bytes, bytes]) -> HookCounters | None:
@@ -60,13 +68,13 @@ def read_counters(hook_id: str, values: Mapping[bytes, bytes]) -> HookCounters |
     text = {key.decode(): value.decode("utf-8", "replace") for key, value in values.items()}
     try:
         return HookCounters(
-            hook_id=hook_id,
-            app=text["app"],
-            host=text["host"][:255],
-            pid=int(text["pid"]),
+            hook_id=hook_id[:64],
+            app=text["app"][:_MOST_CHARS],
+            host=text["host"][:_MOST_HOST_CHARS],
+            pid=min(int(text["pid"]), _MOST_PID),
             heartbeat_at=datetime.fromtimestamp(int(text["heartbeat_at_ms"]) / 1000, UTC),
             counters={
-                name: int(value)
+                name[:100]: min(int(value), _MOST_COUNT)
                 for name, value in text.items()
                 if name in _PLAIN or name.startswith("dropped:")
             },

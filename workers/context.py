@@ -41,6 +41,11 @@ class Context:
         return connect(self.settings.broker_url)
 
     @cached_property
+    def impatient_redis(self) -> redis.Redis:
+        """A client that gives up soon: the schedule must not wait for a Redis that hangs."""
+        return connect(self.settings.broker_url, timeout_s=2.0)
+
+    @cached_property
     def scorer(self) -> Scorer:
         """The judge with the metrics that are asked of it."""
         return make_scorer(self.settings)
@@ -87,7 +92,8 @@ class Context:
         opened = vars(self)
         if "scorer" in opened:
             self.scorer.close()
-        if "redis" in opened:
-            self.redis.close()
+        for client in ("redis", "impatient_redis"):
+            if client in opened:
+                opened[client].close()
         if "store" in opened:
             self.store.close()

@@ -3,7 +3,8 @@ The work of a worker: take samples, score them, commit, and only then acknowledg
 
 A sliding window of samples is in work at any time; nothing waits for the slowest of a
 batch. A worker that dies anywhere in here loses nothing: what it had taken is handed
-out again, and what it had committed is not counted twice.
+out again, and what it had committed is not counted twice. One that fails, because the
+store is away, gives back what it has, so that no sample is blamed for that.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 import structlog
 
+from monitor.errors import GroundwatchError, RowRefusedError
 from monitor.queue.consumer import Consumer, Entry
 from monitor.scoring.scorer import Scorer
 from monitor.store.engine import Store
@@ -25,9 +28,14 @@ from workers.pipeline import Dead, Rules, commit, score_entry
 _COMMIT_EVERY = 50
 _COMMIT_AFTER_S = 0.25
 _KEEP_EVERY_S = 5.0
+_ASK_EVERY_S = 1.0
+_ABANDONED_EVERY_S = 5.0
+_LEAST_WINDOW = 16
 _BLOCK_MS = 200
 
 log = structlog.get_logger("groundwatch.worker")
+
+Done = tuple[Entry, Result | Dead]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -43,70 +51,113 @@ class Drain:
     idle_after_s: float = 2.0
     scored: int = 0
     _in_work: dict[Future[Result | Dead], Entry] = field(default_factory=dict)
-    _done: list[tuple[Entry, Result | Dead]] = field(default_factory=list)
-    _due: dict[str, float] = field(default_factory=dict)
+    _done: list[Done] = field(default_factory=list)
+    _last_s: dict[str, float] = field(default_factory=dict)
+    _alone: bool = False  #: what is in work may kill us; nothing else is taken meanwhile
 
     def run(self, *, budget_s: float) -> int:
-        """Work until the budget is spent, the queue is idle or we are told to stop."""
-        end = time.monotonic() + budget_s
-        last_work = time.monotonic()
-        self._finish_abandoned()
-        with ThreadPoolExecutor(self.scorer.concurrency, "groundwatch-score") as pool:
-            taking = True
-            while taking or self._in_work or self._done:
-                if taking and self._take(pool):
-                    last_work = time.monotonic()
-                self._collect()
-                now = time.monotonic()
-                taking = taking and now < end and now - last_work < self.idle_after_s
-                taking = taking and (not self._is_due("ask", 1.0) or self.may_go_on())
+        """
+        Work until the budget is spent, the queue is idle or we are told to stop.
+
+        Raises
+        ------
+        GroundwatchError
+            If Redis or the store is away; what was taken has been given back.
+        """
+        self.store.check_reachable()
+        pool = ThreadPoolExecutor(self.scorer.concurrency, "groundwatch-score")
+        try:
+            self._work(pool, end_s=time.monotonic() + budget_s)
+        except BaseException:
+            # Calls that run cannot be stopped; those that have not begun can.
+            pool.shutdown(wait=False, cancel_futures=True)
+            self._give_back()
+            raise
+        pool.shutdown()
         return self.scored
 
-    def _take(self, pool: ThreadPoolExecutor) -> int:
-        """Fill the window of samples in work."""
-        room = max(self.scorer.concurrency * 2, 16) - len(self._in_work)
-        if room <= 0:
-            return 0
+    def _work(self, pool: ThreadPoolExecutor, *, end_s: float) -> None:
+        taking, busy_s = self.may_go_on(), time.monotonic()
+        self._last_s["ask"] = busy_s
+        while taking or self._in_work or self._done:
+            if taking:
+                self._take(pool)
+            worked = bool(self._in_work)
+            self._collect()
+            now_s = time.monotonic()
+            busy_s = now_s if worked else busy_s
+            taking = taking and now_s < end_s and now_s - busy_s < self.idle_after_s
+            taking = taking and (not self._is_due("ask", _ASK_EVERY_S) or self.may_go_on())
+
+    def _take(self, pool: ThreadPoolExecutor) -> None:
+        """Fill the window of samples in work, first with what dead workers left."""
         idle = not self._in_work and not self._done
-        entries = self.consumer.take(room, block_ms=_BLOCK_MS if idle else None)
+        room = max(self.scorer.concurrency * 2, _LEAST_WINDOW) - len(self._in_work)
+        if self._alone and not idle:
+            return
+        self._alone = False
+        entries = self._take_abandoned(room) if idle else []
+        if not entries and room > 0:
+            entries = self.consumer.take(room, block_ms=_BLOCK_MS if idle else None)
         for entry in entries:
             self._in_work[pool.submit(self._score, entry)] = entry
-        return len(entries)
+
+    def _take_abandoned(self, room: int) -> list[Entry]:
+        if not self._is_due("abandoned", _ABANDONED_EVERY_S):
+            return []
+        idle_ms = int(self.abandoned_after_s * 1000)
+        entries = self.consumer.take_abandoned(room, idle_ms=idle_ms)
+        self._alone = any(entry.deliveries > 1 for entry in entries)
+        if entries:
+            log.warning("entries.taken_over", count=len(entries), alone=self._alone)
+            self._last_s.pop("abandoned", None)  # there may be more: look again at once
+        return entries
+
+    def _score(self, entry: Entry) -> Result | Dead:
+        return score_entry(entry, self.scorer, self.rules, now=datetime.now(UTC))
 
     def _collect(self) -> None:
         """Gather what is scored, and commit when enough has come together."""
         if self._in_work:
             finished, _ = wait(self._in_work, timeout=_COMMIT_AFTER_S, return_when=FIRST_COMPLETED)
-            self._done += [(self._in_work.pop(future), future.result()) for future in finished]
+            for future in finished:
+                self._done.append((self._in_work[future], future.result()))
+                del self._in_work[future]
         if self._is_due("keep", _KEEP_EVERY_S):
-            entries = [*self._in_work.values(), *(entry for entry, _ in self._done)]
-            self.consumer.keep([entry.entry_id for entry in entries])
+            self.consumer.keep([entry.entry_id for entry in self._held()])
         enough = len(self._done) >= _COMMIT_EVERY or not self._in_work
         if self._done and (enough or self._is_due("commit", _COMMIT_AFTER_S)):
             self._commit(self._done)
             self._done = []
 
-    def _finish_abandoned(self) -> None:
-        """Finish what a worker left behind, one entry at a time, before anything new."""
-        idle_ms = int(self.abandoned_after_s * 1000)
-        while (entry := self.consumer.take_abandoned(idle_ms=idle_ms)) and self.may_go_on():
-            log.warning("entry.retried", entry_id=entry.entry_id, deliveries=entry.deliveries)
-            self._commit([(entry, self._score(entry))])
-
-    def _score(self, entry: Entry) -> Result | Dead:
-        return score_entry(entry, self.scorer, self.rules, now=datetime.now(UTC))
-
-    def _commit(self, done: list[tuple[Entry, Result | Dead]]) -> None:
-        new = commit(self.store, [result for _, result in done], now=datetime.now(UTC))
+    def _commit(self, done: list[Done]) -> None:
+        self.scored += self._write(done)
         self.consumer.acknowledge([entry.entry_id for entry, _ in done])
-        self.scored += new
         for item in (result for _, result in done if isinstance(result, Dead)):
             log.error("entry.buried", entry_id=item.entry.entry_id, reason=item.reason)
 
+    def _write(self, done: list[Done]) -> int:
+        """Write all of them at once; one that the store refuses is set aside alone."""
+        try:
+            results = [result for _, result in done]
+            return commit(self.store, results, self.rules, now=datetime.now(UTC))
+        except RowRefusedError as error:
+            if len(done) > 1:
+                return sum(self._write([one]) for one in done)
+            dead = Dead(done[0][0], error.code, str(error))
+            return commit(self.store, [dead], self.rules, now=datetime.now(UTC))
+
+    def _held(self) -> list[Entry]:
+        return [*self._in_work.values(), *(entry for entry, _ in self._done)]
+
+    def _give_back(self) -> None:
+        with suppress(GroundwatchError):
+            self.consumer.give_back(self._held())
+
     def _is_due(self, what: str, every_s: float) -> bool:
-        """Tell, at most once in *every_s* seconds, that *what* is due."""
-        now = time.monotonic()
-        if now < self._due.setdefault(what, now + every_s):
+        """Tell, at most once in *every_s* seconds, that *what* is due; the first time at once."""
+        now_s = time.monotonic()
+        if now_s - self._last_s.get(what, -every_s) < every_s:
             return False
-        self._due[what] = now + every_s
+        self._last_s[what] = now_s
         return True

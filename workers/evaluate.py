@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -12,22 +12,41 @@ from alerts.channels.registry import Recipient
 from alerts.decide import decide
 from alerts.evidence import AlertKey
 from alerts.rules import lines_from, timers_from
-from monitor.models import Status, Tally, Verdict
+from monitor.models import Tally, Verdict
 from monitor.rolling.policies import Lines
 from monitor.rolling.verdicts import WindowData, judge_window
 from monitor.settings import Settings
 from monitor.store.engine import Store
 from monitor.store.lease import Lease, fence
-from monitor.store.ledger import Booking, Kind, read_totals
 from monitor.store.query import Stream, active_streams, window_tallies
 from monitor.store.verdicts import StatusChange, read_verdicts, save_verdicts
 from monitor.store.worst import worst_samples
 from workers.reference import reference_tallies
 
-#: A sample that has waited this long unscored makes its app's monitor blind.
-_LATE_AFTER_S = 60.0
-_NOT_WELL = frozenset({Status.WARNING, Status.CRITICAL})
-_DONE = (Kind.SCORED, Kind.FAILED, Kind.SKIPPED)
+
+class WorstReasons(Mapping[AlertKey, tuple[str, ...]]):
+    """What the scorer said of the worst samples of a key, read only when it is asked for."""
+
+    def __init__(self, connection: Connection, since: datetime) -> None:
+        self._connection = connection
+        self._since = since
+
+    def __getitem__(self, key: AlertKey) -> tuple[str, ...]:
+        """Read the explanations, the worst first."""
+        found = worst_samples(self._connection, app=key.app, metric=key.metric, since=self._since)
+        return tuple(item.evaluation.explanation or "" for item in found)
+
+    def __iter__(self) -> Iterator[AlertKey]:
+        """Every key has its own; they are not listed."""
+        return iter(())
+
+    def __len__(self) -> int:
+        """Nothing is held."""
+        return 0
+
+    def __bool__(self) -> bool:
+        """It is there to be asked, though it holds nothing."""
+        return True
 
 
 @dataclass(slots=True, kw_only=True)
@@ -41,14 +60,15 @@ class Evaluator:
     _reference: dict[int, Tally] = field(default_factory=dict)
     _reference_until: datetime | None = None
 
-    def run(
-        self, lease: Lease, *, now: datetime, oldest_age_s: float | None = None
-    ) -> list[StatusChange]:
-        """Judge every key as of *now*; return the statuses that changed."""
+    def run(self, lease: Lease, *, now: datetime, trouble: str | None = None) -> list[StatusChange]:
+        """
+        Judge every key as of *now*; return the statuses that changed.
+
+        *trouble* says why statuses cannot be trusted at all now, which makes all blind.
+        """
         with self.store.read() as connection:
             before = read_verdicts(connection)
-            verdicts = self._verdicts(connection, before, now, oldest_age_s)
-            worst = self._worst(connection, verdicts, now)
+            verdicts = self._verdicts(connection, before, now, trouble)
         with self.store.write() as connection:
             fence(connection, lease)
             changes = save_verdicts(connection, verdicts, before)
@@ -58,7 +78,7 @@ class Evaluator:
                 now=now,
                 timers=timers_from(self.settings),
                 channels=self.recipients,
-                worst=worst,
+                worst=WorstReasons(connection, now - self._status_window),
                 lines=lines_from(self.settings),
                 report_url=self.settings.report_url,
             )
@@ -69,17 +89,16 @@ class Evaluator:
         connection: Connection,
         before: Mapping[tuple[str, str, str, int], Verdict],
         now: datetime,
-        oldest_age_s: float | None,
+        trouble: str | None,
     ) -> list[Verdict]:
         now_s = int(now.timestamp())
         streams = active_streams(connection, since_s=now_s - self._longest_s())
         reference = self._reference_tallies(connection, now)
-        waiting = self._waiting(connection, oldest_age_s)
         verdicts = []
         for window_s in sorted({self.settings.status_window_s, *self.settings.windows_s}):
             tallies = window_tallies(connection, from_s=self._window_start(now_s, window_s))
             for stream in streams:
-                data = self._data(stream, window_s, tallies, reference, waiting)
+                data = self._data(stream, window_s, tallies, reference, trouble)
                 previous = before.get((*stream.key[:3], window_s))
                 verdicts.append(
                     judge_window(
@@ -98,15 +117,18 @@ class Evaluator:
         window_s: int,
         tallies: Mapping[int, Tally],
         reference: Mapping[int, Tally],
-        waiting: Mapping[str, int],
+        trouble: str | None,
     ) -> WindowData:
         return WindowData(
             stream=stream.key,
             window_s=window_s,
             current=tallies.get(stream.stream_id, Tally()),
-            reference=reference.get(stream.stream_id, Tally()),
+            # The reference ends where the status window begins, so it is no other window's.
+            reference=reference.get(stream.stream_id, Tally())
+            if window_s == self.settings.status_window_s
+            else Tally(),
             n_total=stream.n_total,
-            waiting=waiting.get(stream.key.app, 0),
+            trouble=trouble,
         )
 
     def _window_start(self, now_s: int, window_s: int) -> int:
@@ -127,29 +149,9 @@ class Evaluator:
             self._reference_until = now + timedelta(seconds=fresh_s)
         return self._reference
 
-    def _waiting(self, connection: Connection, oldest_age_s: float | None) -> dict[str, int]:
-        if oldest_age_s is None or oldest_age_s < _LATE_AFTER_S:
-            return {}
-        totals = read_totals(connection)
-        return {
-            app: counts[Booking(Kind.SENT, "")]
-            - sum(n for (kind, _), n in counts.items() if kind in _DONE)
-            for app, counts in totals.items()
-        }
-
-    def _worst(
-        self, connection: Connection, verdicts: Sequence[Verdict], now: datetime
-    ) -> dict[AlertKey, tuple[str, ...]]:
-        """Fetch the reasons of the worst samples, only for what is not well."""
-        since = now - timedelta(seconds=self.settings.status_window_s)
-        return {
-            AlertKey(v.app, v.metric, v.segment, v.window_s): tuple(
-                item.evaluation.explanation or ""
-                for item in worst_samples(connection, app=v.app, metric=v.metric, since=since)
-            )
-            for v in verdicts
-            if v.window_s == self.settings.status_window_s and v.status in _NOT_WELL
-        }
+    @property
+    def _status_window(self) -> timedelta:
+        return timedelta(seconds=self.settings.status_window_s)
 
     def _longest_s(self) -> int:
         return max(self.settings.status_window_s, *self.settings.windows_s) + (

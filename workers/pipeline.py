@@ -14,7 +14,7 @@ from monitor.queue.wire import decode
 from monitor.rolling.tallies import bucket_start, stream_key, tally_of
 from monitor.scoring.scorer import Scorer
 from monitor.store.engine import Store
-from monitor.store.write import Contribution, Result, bury, record
+from monitor.store.write import Contribution, DeadLetter, Result, record
 
 #: An entry that was handed out this often without coming back has killed its workers.
 MAX_DELIVERIES = 3
@@ -35,17 +35,18 @@ class Dead:
     entry: Entry
     reason: str
     detail: str
+    sample_id: str | None = None  #: where it can be read at all
 
 
 def score_entry(entry: Entry, scorer: Scorer, rules: Rules, *, now: datetime) -> Result | Dead:
     """Read and score one entry; whatever is wrong with it becomes a result, not an exception."""
-    if entry.deliveries > MAX_DELIVERIES:
-        detail = f"handed out {entry.deliveries - 1} times and never finished"
-        return Dead(entry, "worker_died", detail)
     try:
         sample = decode(entry.fields)
     except RecordError as error:
         return Dead(entry, error.code, str(error))
+    if entry.deliveries > MAX_DELIVERIES:
+        detail = f"handed out {entry.deliveries - 1} times and never finished"
+        return Dead(entry, "worker_died", detail, sample.sample_id)
     return result_of(sample, scorer.score(sample.interaction), rules, now=now)
 
 
@@ -73,19 +74,21 @@ def result_of(
     )
 
 
-def commit(store: Store, results: Sequence[Result | Dead], *, now: datetime) -> int:
+def commit(store: Store, results: Sequence[Result | Dead], rules: Rules, *, now: datetime) -> int:
     """Write results in one transaction; return how many samples were new."""
     scored = [item for item in results if isinstance(item, Result)]
-    dead = [item for item in results if isinstance(item, Dead)]
+    dead = [_letter(item) for item in results if isinstance(item, Dead)]
     with store.write() as connection:
-        for item in dead:
-            app = item.entry.fields.get(names.FIELD_APP.encode(), b"unknown")
-            bury(
-                connection,
-                entry_id=item.entry.entry_id,
-                app=app.decode("utf-8", "replace").replace("\0", "\ufffd")[:200],
-                reason=item.reason,
-                detail=item.detail,
-                now=now,
-            )
-        return record(connection, scored, now=now)
+        return record(connection, scored, dead, now=now, bucket_s=rules.bucket_s)
+
+
+def _letter(item: Dead) -> DeadLetter:
+    app = item.entry.fields.get(names.FIELD_APP.encode(), b"unknown")
+    return DeadLetter(
+        entry_id=item.entry.entry_id,
+        sample_id=item.sample_id,
+        app=app.decode("utf-8", "replace").replace("\0", "\ufffd")[:200],
+        reason=item.reason,
+        detail=item.detail,
+        body=item.entry.fields.get(names.FIELD_BODY.encode(), b""),
+    )

@@ -13,21 +13,22 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from random import Random
 from typing import NamedTuple
 
 import structlog
 
 from alerts.dispatch import Dispatcher
-from monitor.errors import GroundwatchError, QueueUnavailableError
-from monitor.queue.consumer import backlog
+from monitor.errors import GroundwatchError
 from monitor.store.lease import Lease, acquire, new_owner, release
-from workers.collect import collect_hooks
+from workers.collect import Collector
 from workers.context import Context
 from workers.evaluate import Evaluator
+from workers.queue_watch import QueueWatch
 
 _TICK_S = 0.25
-_LEASE_TTL_S = 10.0
+_LEASE_TTL_S = 15.0
 _LEASE_EVERY_S = 1.0
 _DELIVER_EVERY_S = 0.5
 
@@ -39,7 +40,7 @@ class Job(NamedTuple):
 
     name: str
     every_s: float
-    run: Callable[[Lease], None]
+    run: Callable[[Lease], object]
 
 
 class Scheduler:
@@ -49,7 +50,7 @@ class Scheduler:
         self._context = context
         self._owner = new_owner()
         self._lease: Lease | None = None
-        self._hooks_since_ms = 0
+        self._queue = QueueWatch(context.impatient_redis)
         self._failing: set[str] = set()
         self._evaluator = Evaluator(
             store=context.store,
@@ -57,8 +58,9 @@ class Scheduler:
             lines=context.lines,
             recipients=context.recipients,
         )
-        self.jobs = (
-            Job("collect", min(1.0, context.settings.evaluate_every_s), self._collect),
+        collector = Collector(context.impatient_redis, context.store, context.settings.bucket_s)
+        self.jobs: tuple[Job, ...] = (
+            Job("collect", min(1.0, context.settings.evaluate_every_s), collector.run),
             Job("evaluate", context.settings.evaluate_every_s, self._evaluate),
         )
 
@@ -83,13 +85,13 @@ class Scheduler:
         if now_s >= due["lease"]:
             due["lease"] = now_s + _LEASE_EVERY_S
             self._guarded("lease", self._take_lease)
-        if self._lease is None:
-            return
         for job in self.jobs:
-            if now_s >= due[job.name]:
+            if self._lease is not None and now_s >= due[job.name]:
                 due[job.name] = now_s + job.every_s
-                lease = self._lease
-                self._guarded(job.name, lambda job=job, lease=lease: job.run(lease))  # type: ignore[misc]
+                self._guarded(job.name, partial(job.run, self._lease))
+                # A job that took long, as with a Redis that hangs, must not cost the lease.
+                if time.monotonic() - now_s > _LEASE_EVERY_S:
+                    self._guarded("lease", self._take_lease)
 
     def _take_lease(self) -> None:
         before, self._lease = self._lease, None
@@ -97,18 +99,10 @@ class Scheduler:
         if self._lease is not None and before is None:
             log.info("lease.taken", owner=self._owner, token=self._lease.token)
 
-    def _collect(self, lease: Lease) -> None:
-        self._hooks_since_ms = collect_hooks(
-            self._context.redis,
-            self._context.store,
-            lease,
-            bucket_s=self._context.settings.bucket_s,
-            since_ms=self._hooks_since_ms,
-        )
-
     def _evaluate(self, lease: Lease) -> None:
         now = datetime.now(UTC)
-        changes = self._evaluator.run(lease, now=now, oldest_age_s=self._oldest_age_s())
+        trouble = self._queue.trouble(now)
+        changes = self._evaluator.run(lease, now=now, trouble=trouble)
         for change in changes:
             log.info(
                 "status.changed",
@@ -120,12 +114,6 @@ class Scheduler:
                 n=change.verdict.n,
                 pass_rate=change.verdict.pass_rate,
             )
-
-    def _oldest_age_s(self) -> float | None:
-        try:
-            return backlog(self._context.redis, now_s=time.time()).oldest_age_s
-        except QueueUnavailableError:
-            return None
 
     def _deliver_until(self, stop: threading.Event) -> None:
         dispatcher = Dispatcher(

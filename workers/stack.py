@@ -16,8 +16,8 @@ from pathlib import Path
 import redis
 
 from monitor.errors import GroundwatchError, ServerStartError
-from monitor.queue.consumer import connect, masked
-from monitor.settings import Settings, redis_url_file, variable
+from monitor.queue.consumer import connect
+from monitor.settings import Settings, masked_url, redis_url_file, variable
 from workers import redis_server
 from workers.readiness import wait_for_scheduler, wait_for_worker
 from workers.supervise import Service
@@ -127,8 +127,8 @@ def _check_reachable(url: str) -> None:
         client.close()
     except (GroundwatchError, redis.RedisError) as error:
         raise ServerStartError(
-            f"Redis at {masked(url)} does not answer ({type(error).__name__}); start it, or correct"
-            " GROUNDWATCH_REDIS_URL, or unset it to have one run for you"
+            f"Redis at {masked_url(url)} does not answer ({type(error).__name__}); start it,"
+            " or correct GROUNDWATCH_REDIS_URL, or unset it to have one run for you"
         ) from None
 
 

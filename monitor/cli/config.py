@@ -55,7 +55,10 @@ def manual() -> str:
         "# Settings",
         "",
         "One environment variable each. A secret may come from a file: put the file's path into",
-        f"the variable with `{FILE_SUFFIX}` behind its name. A variable that begins with `{PREFIX}`",
+        (
+            f"the variable with `{FILE_SUFFIX}` behind its name."
+            f" A variable that begins with `{PREFIX}`"
+        ),
         "and is not listed here is refused, so that a misspelt one is noticed.",
         "",
         "| variable | default | what it is |",

@@ -16,9 +16,9 @@ from rich.text import Text
 from monitor.cli.console import out
 from monitor.cli.stores import open_store
 from monitor.errors import GroundwatchError
-from monitor.queue.consumer import backlog, connect, live_workers, masked, translated
+from monitor.queue.consumer import backlog, connect, live_workers, translated
 from monitor.report.words import duration
-from monitor.settings import Settings
+from monitor.settings import Settings, masked_url
 from monitor.store.hooks import last_heartbeat
 from monitor.store.lease import current_owner
 from workers.context import Context
@@ -103,7 +103,7 @@ def _redis(settings: Settings) -> Iterator[Finding]:
     with translated():
         info = client.info()
         policy = info.get("maxmemory_policy", "unknown")
-    version = f"{masked(settings.broker_url)}, version {info.get('redis_version')}"
+    version = f"{masked_url(settings.broker_url)}, version {info.get('redis_version')}"
     yield Finding("Redis", ok=True, found=version)
     yield Finding(
         "Redis keeps data over a restart",

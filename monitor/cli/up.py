@@ -12,8 +12,7 @@ import typer
 from rich.table import Table
 
 from monitor.cli.console import out
-from monitor.queue.consumer import masked
-from monitor.settings import Settings
+from monitor.settings import Settings, masked_url
 from monitor.store.engine import Store
 from monitor.store.migrate import migrate
 from workers.context import Context
@@ -64,7 +63,7 @@ def _say(name: str, what: str) -> None:
 def _where(settings: Settings, stack: Stack) -> Table:
     store = Store(settings.sql_url)
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_row("Redis", f"{masked(stack.redis_url)}  ({stack.redis_kind})")
+    table.add_row("Redis", f"{masked_url(stack.redis_url)}  ({stack.redis_kind})")
     table.add_row("store", store.engine.url.render_as_string(hide_password=True))
     table.add_row("data", str(settings.home))
     table.add_row("logs", str(stack.logs))

@@ -46,7 +46,7 @@ class Evaluation(BaseModel):
     cannot be judged is ``skipped``. Neither counts in a pass rate.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     evaluation_id: str = Field(default_factory=_evaluation_id, min_length=1)
     target_event_id: str = Field(min_length=1)

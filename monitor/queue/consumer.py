@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 
 import redis
 
 from monitor.errors import QueueUnavailableError
 from monitor.queue import names
+
+#: An idle time longer than any worker waits before it takes over.
+_LONG_AGO_MS = 365 * 86_400_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,28 +34,23 @@ class Backlog:
     lost: int  #: entries that were trimmed away before anybody took them, ever
 
 
-def connect(url: str) -> redis.Redis:
+def connect(url: str, *, timeout_s: float = 10.0) -> redis.Redis:
     """Make a client for workers; replies in the one shape this module reads."""
     try:
         return redis.Redis.from_url(
             url,
             protocol=2,
-            socket_timeout=10,
-            socket_connect_timeout=5,
+            socket_timeout=timeout_s,
+            socket_connect_timeout=min(timeout_s, 5.0),
             socket_keepalive=True,
             health_check_interval=15,
         )
-    except ValueError as error:
+    except ValueError:
+        # Without the client's own words, which may quote a part of the password.
         raise QueueUnavailableError(
-            f"GROUNDWATCH_REDIS_URL: {error}; it should be redis://host:6379/0 or rediss://..."
+            "GROUNDWATCH_REDIS_URL: no address of a Redis; it should be redis://host:6379/0"
+            " or rediss://...; characters such as / in a password are written as %2F"
         ) from None
-
-
-def masked(url: str) -> str:
-    """Give an address without its password, for people and logs."""
-    parts = urlsplit(url)
-    where = parts.hostname or parts.path
-    return f"{parts.scheme}://{where}{f':{parts.port}' if parts.port else ''}"
 
 
 class Consumer:
@@ -89,28 +86,52 @@ class Consumer:
             )
         return [_entry(item) for _, items in reply or () for item in items]
 
-    def take_abandoned(self, *, idle_ms: int) -> Entry | None:
+    def take_abandoned(self, count: int, *, idle_ms: int) -> list[Entry]:
         """
-        Take over one entry whose worker has been silent for *idle_ms*.
+        Take over entries whose worker has been silent for *idle_ms*.
 
-        One at a time: the entry that killed its worker would otherwise count
-        against those that were only near it.
+        Up to *count* of those that were given back unharmed, or else one alone: one
+        of the others may have killed its worker, and that must not count against
+        those that were only near it.
         """
         with translated():
-            found = self._retry_without_group(
+            pending = self._retry_without_group(
                 lambda: self._redis.xpending_range(
-                    names.SAMPLES, names.GROUP, min="-", max="+", count=1, idle=idle_ms
+                    names.SAMPLES, names.GROUP, min="-", max="+", count=count, idle=idle_ms
                 )
             )
-            if not found:
-                return None
-            entry_id, deliveries = found[0]["message_id"], found[0]["times_delivered"]
-            claimed = self._redis.xclaim(names.SAMPLES, names.GROUP, self.name, idle_ms, [entry_id])
-            if claimed and claimed[0][1]:
-                return _entry(claimed[0], deliveries=deliveries + 1)
-            # Trimmed while it was pending: there is nothing left to score.
-            self._redis.xack(names.SAMPLES, names.GROUP, entry_id)
-        return None
+            unharmed = [item["message_id"] for item in pending if not item["times_delivered"]]
+            if unharmed:
+                claimed = self._claim(unharmed, idle_ms)
+                return [_entry(item) for item in claimed if item[1]]
+            for item in pending:
+                entry_id, deliveries = item["message_id"], item["times_delivered"]
+                if claimed := [found for found in self._claim([entry_id], idle_ms) if found[1]]:
+                    return [_entry(claimed[0], deliveries=deliveries + 1)]
+        return []
+
+    def _claim(self, entry_ids: Sequence[bytes], idle_ms: int) -> Any:
+        """Claim what is still idle; let go of what was trimmed while it was pending."""
+        claimed = self._redis.xclaim(
+            names.SAMPLES, names.GROUP, self.name, idle_ms, list(entry_ids)
+        )
+        got = {found[0] for found in claimed}
+        for entry_id in set(entry_ids) - got:
+            # Not got: another worker was faster, or there is nothing left to get.
+            if not self._redis.xrange(names.SAMPLES, entry_id, entry_id):
+                self._redis.xack(names.SAMPLES, names.GROUP, entry_id)
+        return claimed
+
+    def give_back(self, entries: Sequence[Entry]) -> None:
+        """Hand entries back unharmed: at once, and without counting this delivery."""
+        with translated():
+            for entry in entries:
+                self._redis.xclaim(
+                    *(names.SAMPLES, names.GROUP, self.name, 0, [entry.entry_id]),
+                    idle=_LONG_AGO_MS,
+                    retrycount=entry.deliveries - 1,
+                    justid=True,
+                )
 
     def keep(self, entry_ids: Sequence[str]) -> None:
         """Tell the others that these entries are still being worked on."""
@@ -128,11 +149,11 @@ class Consumer:
         with translated(), self._redis.pipeline(transaction=True) as pipe:
             pipe.xack(names.SAMPLES, names.GROUP, *entry_ids)
             pipe.xdel(names.SAMPLES, *entry_ids)
-            pipe.incrby(names.ACKNOWLEDGED, len(entry_ids))
-            _, deleted, _ = pipe.execute()
-            if deleted < len(entry_ids):
-                # Somebody else had taken them over and was faster: counted once only.
-                self._redis.decrby(names.ACKNOWLEDGED, len(entry_ids) - deleted)
+            _, deleted = pipe.execute()
+            # Not within the transaction: a Redis that is full refuses to count, and must
+            # not refuse to be emptied. What is deleted here was not yet, so it counts once.
+            with suppress(redis.OutOfMemoryError):
+                self._redis.incrby(names.ACKNOWLEDGED, deleted)
 
     def leave(self) -> None:
         """Forget this consumer, unless entries are still pending under its name."""
@@ -158,12 +179,15 @@ def backlog(client: redis.Redis, *, now_s: float) -> Backlog:
     """Measure the stream: how much waits, how old it is, what was lost."""
     anything: Any = client
     with translated(), anything.pipeline(transaction=True) as pipe:
-        pipe.exists(names.SAMPLES)
         pipe.get(names.ACKNOWLEDGED)
         pipe.xlen(names.SAMPLES)
         pipe.xrange(names.SAMPLES, count=1)
-        exists, acknowledged, waiting, first = pipe.execute()
-        added = anything.xinfo_stream(names.SAMPLES).get("entries-added", 0) if exists else 0
+        pipe.xinfo_stream(names.SAMPLES)
+        acknowledged, waiting, first, info = pipe.execute(raise_on_error=False)
+        if isinstance(waiting, redis.RedisError):
+            raise waiting
+        # There is no stream before the first sample.
+        added = 0 if isinstance(info, redis.ResponseError) else info.get("entries-added", 0)
     age = now_s - int(first[0][0].split(b"-")[0]) / 1000 if first else None
     lost = int(added) - int(acknowledged or 0) - int(waiting)
     return Backlog(waiting=waiting, oldest_age_s=age, lost=max(0, lost))

@@ -23,7 +23,7 @@ class WindowData:
     current: Tally
     reference: Tally
     n_total: int = 0
-    waiting: int = 0  #: samples of the app that are queued and not scored yet
+    trouble: str | None = None  #: why the monitor cannot see, if it cannot
 
 
 def find_policy(name: str) -> Policy:
@@ -57,7 +57,7 @@ def judge_window(
     A monitor that does not see says ``blind`` whatever the policy would say.
     """
     window = window_stats(data.current)
-    finding = _blindness(window, data.waiting) or find_policy(policy_name)(window, lines)
+    finding = _blindness(window, data.trouble) or find_policy(policy_name)(window, lines)
     same = previous is not None and previous.status is finding.status
     return Verdict(
         app=data.stream.app,
@@ -84,10 +84,8 @@ def judge_window(
     )
 
 
-def _blindness(window: WindowStats, waiting: int) -> Finding | None:
+def _blindness(window: WindowStats, trouble: str | None) -> Finding | None:
     if window.failed >= _BLIND_FROM and window.failed > window.n:
         tried = window.failed + window.n
         return Finding(Status.BLIND, f"{window.failed} of {tried} evaluations failed")
-    if window.n + window.failed + window.skipped == 0 and waiting:
-        return Finding(Status.BLIND, f"{waiting} samples wait and none was scored in the window")
-    return None
+    return Finding(Status.BLIND, trouble) if trouble else None

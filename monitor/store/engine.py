@@ -7,11 +7,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy import Connection, Engine, create_engine, event, select
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError
+from sqlalchemy.exc import (
+    ArgumentError,
+    DatabaseError,
+    DataError,
+    IntegrityError,
+    NoSuchModuleError,
+)
 
-from monitor.errors import SettingsError, StoreUnavailableError
+from monitor.errors import RowRefusedError, SettingsError, StoreUnavailableError
 
 _SQLITE_PRAGMAS = (
     "PRAGMA journal_mode=WAL",
@@ -36,6 +42,12 @@ class Store:
     def __init__(self, url: str) -> None:
         self.engine = _engine(url)
         self._writer = self.engine.execution_options(groundwatch_write=True)
+        # SQLite's readers see one state by themselves.
+        self._reader = (
+            self.engine.execution_options(isolation_level="REPEATABLE READ")
+            if self.is_postgresql
+            else self.engine
+        )
 
     @property
     def is_postgresql(self) -> bool:
@@ -51,8 +63,20 @@ class Store:
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """Open a transaction in which every read sees the same state."""
-        with self._reachable(), self.engine.begin() as connection:
+        with self._reachable(), self._reader.begin() as connection:
             yield connection
+
+    def check_reachable(self) -> None:
+        """
+        Look whether the database answers.
+
+        Raises
+        ------
+        StoreUnavailableError
+            If it does not.
+        """
+        with self.read() as connection:
+            connection.execute(select(1))
 
     def close(self) -> None:
         """Give all connections back."""
@@ -62,7 +86,11 @@ class Store:
     def _reachable(self) -> Iterator[None]:
         try:
             yield
-        except OperationalError as error:
+        except (DataError, IntegrityError) as error:
+            raise RowRefusedError(
+                f"the database refuses a value ({type(error.orig).__name__})"
+            ) from None
+        except DatabaseError as error:
             where = self.engine.url.render_as_string(hide_password=True)
             raise StoreUnavailableError(
                 f"the database at {where} cannot be used: {error.orig};"
@@ -93,7 +121,8 @@ def _engine(url: str) -> Engine:
 
 def _prepare_sqlite(engine: Engine) -> None:
     if engine.url.database:
-        Path(engine.url.database).parent.mkdir(parents=True, exist_ok=True)
+        # Transcripts are nobody else's business.
+        Path(engine.url.database).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     @event.listens_for(engine, "connect")
     def connect(connection: Any, _record: Any) -> None:

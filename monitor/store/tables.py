@@ -8,6 +8,7 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Integer,
+    LargeBinary,
     SmallInteger,
     String,
     Table,
@@ -171,6 +172,7 @@ dead_letters = Table(
     Column("at_ms", BigInt, nullable=False),
     Column("reason", String(100), nullable=False),
     Column("detail", Text, nullable=False),
+    Column("body", LargeBinary, nullable=False),
 )
 
 #: Who may run the schedule; the token fences off an owner that lost it without noticing.

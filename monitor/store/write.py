@@ -54,7 +54,26 @@ class Result:
     start_s: int
 
 
-def record(connection: Connection, results: Sequence[Result], *, now: datetime) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetter:
+    """An entry of the queue that can never be scored, whole, so that it can be looked at."""
+
+    entry_id: str
+    sample_id: str | None
+    app: str
+    reason: str
+    detail: str
+    body: bytes
+
+
+def record(
+    connection: Connection,
+    results: Sequence[Result],
+    dead: Sequence[DeadLetter] = (),
+    *,
+    now: datetime,
+    bucket_s: int,
+) -> int:
     """Write results and move their buckets; return how many samples were new."""
     by_id = {result.scored.sample.sample_id: result for result in results}
     received_at_ms = _epoch_ms(now)
@@ -69,19 +88,38 @@ def record(connection: Connection, results: Sequence[Result], *, now: datetime) 
     if rows:
         connection.execute(evaluations.insert(), rows)
     _add_to_buckets(connection, [item for result in fresh for item in result.contributions])
-    book(connection, [_entry(result) for result in fresh])
+    buried = _bury(connection, dead, received_at_ms)
+    start_s = received_at_ms // 1000 // bucket_s * bucket_s
+    # One call, so that the rows of the ledger are locked in one order.
+    book(
+        connection,
+        [
+            *(_entry(result) for result in fresh),
+            *(Entry(item.app, start_s, Kind.FAILED, item.reason, 1) for item in buried),
+        ],
+    )
     return len(fresh)
 
 
-def bury(
-    connection: Connection, *, entry_id: str, app: str, reason: str, detail: str, now: datetime
-) -> None:
-    """Set an entry aside that can never be scored; counted as failed, once."""
-    at_ms = _epoch_ms(now)
-    row = {"entry_id": entry_id, "app": app, "at_ms": at_ms, "reason": reason, "detail": detail}
-    if insert_new(connection, dead_letters, [row], returning=dead_letters.c.entry_id):
-        start_s = at_ms // 60_000 * 60
-        book(connection, [Entry(app, start_s, Kind.FAILED, reason, 1)])
+def _bury(connection: Connection, dead: Sequence[DeadLetter], at_ms: int) -> list[DeadLetter]:
+    """Set entries aside; give those that were not yet, and whose sample is not stored either."""
+    ids = [item.sample_id for item in dead if item.sample_id is not None]
+    query = select(samples.c.sample_id).where(samples.c.sample_id.in_(ids))
+    stored = set(connection.execute(query).scalars()) if ids else set()
+    lost = {item.entry_id: item for item in dead if item.sample_id not in stored}
+    rows = [
+        {
+            "entry_id": item.entry_id,
+            "app": item.app,
+            "at_ms": at_ms,
+            "reason": item.reason,
+            "detail": item.detail,
+            "body": item.body,
+        }
+        for _, item in sorted(lost.items())
+    ]
+    new = insert_new(connection, dead_letters, rows, returning=dead_letters.c.entry_id)
+    return [lost[entry_id] for entry_id in sorted(new)]
 
 
 def _entry(result: Result) -> Entry:

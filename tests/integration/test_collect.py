@@ -7,7 +7,7 @@ from monitor.queue import names
 from monitor.queue.consumer import connect
 from monitor.store.lease import acquire
 from monitor.store.ledger import Booking, Kind, read_totals
-from workers.collect import collect_hooks
+from workers.collect import Collector
 
 
 @pytest.fixture
@@ -15,8 +15,10 @@ def collect(redis_url, store):
     client = connect(redis_url)
     lease = acquire(store, "scheduler", "test", ttl_s=600)
 
+    collector = Collector(client, store, bucket_s=60)
+
     def run():
-        collect_hooks(client, store, lease, bucket_s=60, since_ms=0)
+        collector.run(lease)
         with store.read() as connection:
             return read_totals(connection)
 
@@ -50,6 +52,20 @@ def test_hooks_of_two_apps_are_told_apart(redis_url, collect):
     interact(redis_url, "b", 20, 1.0)
     totals = collect()
     assert [totals[app][Booking(Kind.SEEN, "")] for app in ("a", "b")] == [10, 20]
+
+
+@pytest.mark.parametrize("shift_ms", [-86_400_000, 180_000, 700_000_000])
+def test_clock_that_is_wrong_hides_no_other_hook(redis_url, collect, shift_ms):
+    interact(redis_url, "bot", 10, 1.0)
+    client = connect(redis_url)
+    at_ms = int(client.time()[0] * 1000) + shift_ms
+    counters = {"app": "odd", "host": "h", "pid": 1, "heartbeat_at_ms": at_ms, "seen": 5}
+    client.hset(names.hook("odd"), mapping=counters)
+    client.zadd(names.HOOKS, {"odd": at_ms})
+    client.close()
+    assert collect()["odd"][Booking(Kind.SEEN, "")] == 5
+    interact(redis_url, "bot", 10, 1.0)
+    assert collect()["bot"][Booking(Kind.SEEN, "")] == 20
 
 
 def test_hash_that_is_not_ours_is_passed_over(redis_url, collect):

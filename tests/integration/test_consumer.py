@@ -1,11 +1,13 @@
 """The workers' side of the stream: nothing is lost, whoever dies."""
 
+import time
+
 import pytest
 import redis
 
 from monitor.errors import QueueUnavailableError
 from monitor.queue import names
-from monitor.queue.consumer import Consumer, backlog, connect, live_workers, masked
+from monitor.queue.consumer import Consumer, backlog, connect, live_workers
 from monitor.queue.wire import encode
 from monitor.testing import make_sample
 from workers.redis_server import free_port
@@ -52,14 +54,14 @@ def test_acknowledged_entry_is_gone(client):
 def test_abandoned_entry_is_taken_over_with_its_count(client):
     (sent,) = put(client)
     consumer(client, "dead").take(1)
-    entry = consumer(client, "alive").take_abandoned(idle_ms=0)
+    (entry,) = consumer(client, "alive").take_abandoned(10, idle_ms=0)
     assert (entry.entry_id, entry.deliveries) == (sent, 2)
 
 
 def test_only_the_entry_that_is_tried_has_its_count_raised(client):
     put(client, 3)
     consumer(client, "dead").take(3)
-    consumer(client, "alive").take_abandoned(idle_ms=0)
+    consumer(client, "alive").take_abandoned(10, idle_ms=0)
     pending = client.xpending_range(names.SAMPLES, names.GROUP, "-", "+", 10)
     assert [item["times_delivered"] for item in pending] == [2, 1, 1]
 
@@ -69,7 +71,7 @@ def test_entry_in_work_is_not_abandoned_while_it_is_kept(client):
     worker = consumer(client, "slow")
     worker.take(1)
     worker.keep([sent])
-    assert consumer(client, "other").take_abandoned(idle_ms=10_000) is None
+    assert consumer(client, "other").take_abandoned(10, idle_ms=10_000) == []
 
 
 def test_keeping_does_not_raise_the_count(client):
@@ -85,8 +87,53 @@ def test_entry_that_was_trimmed_while_pending_is_let_go(client):
     put(client)
     consumer(client, "dead").take(1)
     client.xtrim(names.SAMPLES, maxlen=0, approximate=False)
-    assert consumer(client, "alive").take_abandoned(idle_ms=0) is None
+    assert consumer(client, "alive").take_abandoned(10, idle_ms=0) == []
     assert client.xpending(names.SAMPLES, names.GROUP)["pending"] == 0
+
+
+def test_entries_given_back_are_taken_together_and_count_nothing(client):
+    sent = put(client, 3)
+    failed = consumer(client, "failed")
+    failed.give_back(failed.take(3))
+    found = consumer(client, "other").take_abandoned(10, idle_ms=60_000)
+    assert [(entry.entry_id, entry.deliveries) for entry in found] == [(e, 1) for e in sent]
+
+
+def test_worker_that_loses_the_race_lets_the_winner_keep_the_entry(client):
+    put(client)
+    consumer(client, "dead").take(1)
+    winner, loser = consumer(client, "winner"), consumer(client, "loser")
+    loser._redis = WinsBetween(client, winner)
+    assert loser.take_abandoned(10, idle_ms=1) == []
+    assert client.xpending(names.SAMPLES, names.GROUP)["pending"] == 1
+
+
+class WinsBetween:
+    """A client through which another worker claims between our look and our claim."""
+
+    def __init__(self, client, winner):
+        self._client, self._winner = client, winner
+
+    def xpending_range(self, *args, **options):
+        time.sleep(0.01)
+        found = self._client.xpending_range(*args, **options)
+        assert self._winner.take_abandoned(10, idle_ms=1)
+        return found
+
+    def __getattr__(self, name):
+        return getattr(self._client, name)
+
+
+def test_full_redis_can_be_emptied(client):
+    reader = consumer(client)
+    put(client, 50)
+    entries = reader.take(50)
+    client.config_set("maxmemory", 1)
+    try:
+        reader.acknowledge([entry.entry_id for entry in entries])
+    finally:
+        client.config_set("maxmemory", 0)
+    assert client.xlen(names.SAMPLES) == 0
 
 
 def test_group_is_made_again_when_redis_came_back_empty(client):
@@ -142,10 +189,6 @@ def test_unreachable_redis_is_one_clear_line():
 def test_wrong_address_is_one_clear_line():
     with pytest.raises(QueueUnavailableError, match="redis://host:6379/0"):
         connect("http://localhost")
-
-
-def test_password_is_not_shown():
-    assert masked("redis://user:hunter2@cache:6380/0") == "redis://cache:6380"
 
 
 def redis_time(client: redis.Redis) -> float:

@@ -1,6 +1,8 @@
 """A run of a worker over the queue: scored, committed, then acknowledged; poison is set aside."""
 
 import threading
+import time
+from datetime import UTC, datetime
 
 import pytest
 from sqlalchemy import func, select
@@ -11,13 +13,16 @@ from monitor.queue import names
 from monitor.queue.consumer import Consumer
 from monitor.queue.wire import encode
 from monitor.settings import Settings
+from monitor.store.engine import Store
 from monitor.store.ledger import Booking, Kind, read_totals
 from monitor.store.tables import dead_letters, samples
 from monitor.testing import make_interaction, make_sample
 from workers.context import Context
 from workers.drain import Drain
+from workers.pipeline import commit, score_entry
 
 APP = "support-bot"
+NOW = datetime.now(UTC)
 
 
 @pytest.fixture
@@ -104,7 +109,7 @@ def test_entry_that_keeps_killing_its_worker_is_set_aside(context):
     victim.ensure_group()
     victim.take(1)
     for _ in range(2):
-        victim.take_abandoned(idle_ms=0)
+        victim.take_abandoned(1, idle_ms=0)
     run(context)
     assert totals(context) == {Booking(Kind.FAILED, "worker_died"): 1}
 
@@ -118,6 +123,54 @@ def test_nothing_is_acknowledged_when_the_store_is_away(context, monkeypatch):
         drain.run(budget_s=20)
     assert pending(context) == 1
     assert run(context) == 1
+
+
+def test_outage_of_the_store_is_no_samples_fault(context):
+    put(context, *(make_interaction() for _ in range(20)))
+    for _ in range(6):
+        drain = context.drain(lambda: True)
+        drain.store = UnreachableStore()
+        with pytest.raises(StoreUnavailableError):
+            drain.run(budget_s=20)
+    assert run(context) == 20
+    assert totals(context) == {Booking(Kind.SCORED, ""): 20}
+
+
+def test_nothing_is_taken_while_the_store_is_away(context):
+    put(context, make_interaction())
+    drain = context.drain(lambda: True)
+    drain.store = Store("postgresql+psycopg://u@127.0.0.1:9/x?connect_timeout=2")
+    with pytest.raises(StoreUnavailableError):
+        drain.run(budget_s=20)
+    drain.store.close()
+    assert pending(context) == 0
+
+
+def test_poison_that_was_stored_before_is_not_counted_again(context):
+    put(context, make_interaction())
+    victim = Consumer(context.redis, "victim")
+    victim.ensure_group()
+    (entry,) = victim.take(1)
+    commit(context.store, [score_entry(entry, context.scorer, context.rules, now=NOW)],
+           context.rules, now=NOW)  # fmt: skip
+    for _ in range(3):
+        victim.take_abandoned(1, idle_ms=0)
+    run(context)
+    assert totals(context) == {Booking(Kind.SCORED, ""): 1}
+
+
+def test_what_is_set_aside_is_kept_whole(context):
+    context.redis.xadd(names.SAMPLES, {"v": "99", "app": APP, "body": "from the future"})
+    run(context)
+    with context.store.read() as connection:
+        assert connection.execute(select(dead_letters.c.body)).scalar_one() == b"from the future"
+
+
+def test_judge_that_takes_seconds_does_not_end_the_run(context):
+    put(context, *(make_interaction() for _ in range(40)))
+    drain = context.drain(lambda: True)
+    drain.scorer, drain.idle_after_s = SlowScorer(concurrency=2, until=1, takes_s=0.2), 0.1
+    assert drain.run(budget_s=20) == 40
 
 
 def test_drain_that_is_told_to_stop_finishes_what_it_has(context):
@@ -149,7 +202,10 @@ def test_slow_judge_calls_run_side_by_side(redis_url, context):
 
 
 class UnreachableStore:
-    """A store whose server is away."""
+    """A store whose server goes away after the start."""
+
+    def check_reachable(self):
+        pass
 
     def write(self):
         raise StoreUnavailableError("away")
@@ -158,8 +214,9 @@ class UnreachableStore:
 class SlowScorer:
     """A scorer whose calls wait for each other, as calls to a slow judge would."""
 
-    def __init__(self, concurrency, until):
+    def __init__(self, concurrency, until, takes_s=0.0):
         self.concurrency = concurrency
+        self.takes_s = takes_s
         self.most_at_once = self._now = 0
         self._lock = threading.Lock()
         self._barrier = threading.Barrier(until)
@@ -169,6 +226,7 @@ class SlowScorer:
             self._now += 1
             self.most_at_once = max(self.most_at_once, self._now)
         self._barrier.wait(timeout=10)
+        time.sleep(self.takes_s)
         with self._lock:
             self._now -= 1
         return (Evaluation(target_event_id=interaction.id, evaluator_name="slow", score=1.0),)

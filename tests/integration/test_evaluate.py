@@ -54,7 +54,7 @@ class World:
             for e in evaluations
         ]
         with self.store.write() as connection:
-            record(connection, results, now=self.now)
+            record(connection, results, now=self.now, bucket_s=60)
 
     def evaluate(self, after_s=60.0):
         self.now += timedelta(seconds=after_s)

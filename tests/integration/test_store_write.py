@@ -11,7 +11,7 @@ from monitor.store.ledger import Booking, Kind, read_since, read_totals
 from monitor.store.query import active_streams, window_tallies
 from monitor.store.tables import dead_letters, evaluations, samples
 from monitor.store.worst import worst_samples
-from monitor.store.write import bury, record
+from monitor.store.write import DeadLetter, record
 from monitor.testing import make_evaluation, make_interaction, make_sample
 from workers.pipeline import Rules, result_of
 
@@ -31,7 +31,7 @@ def result(*evaluations, sample_rate=1.0, app="bot", **interaction):
 
 def write(store, results):
     with store.write() as connection:
-        return record(connection, results, now=NOW)
+        return record(connection, results, now=NOW, bucket_s=60)
 
 
 def tallies(store):
@@ -126,7 +126,7 @@ def test_strange_text_is_stored(store, text):
 def test_nothing_is_written_when_the_transaction_fails(store):
     def broken():
         with store.write() as connection:
-            record(connection, [result()], now=NOW)
+            record(connection, [result()], now=NOW, bucket_s=60)
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -135,9 +135,12 @@ def test_nothing_is_written_when_the_transaction_fails(store):
 
 
 def test_buried_entry_is_counted_once_as_failed(store):
+    letter = DeadLetter(
+        entry_id="1-0", sample_id=None, app="bot", reason="worker_died", detail="", body=b"x"
+    )
     for _ in range(2):
         with store.write() as connection:
-            bury(connection, entry_id="1-0", app="bot", reason="worker_died", detail="", now=NOW)
+            record(connection, [], [letter], now=NOW, bucket_s=60)
     assert count(store, dead_letters) == 1
     assert totals(store)[Booking(Kind.FAILED, "worker_died")] == 1
 

@@ -15,13 +15,13 @@ def tally(n, passed, **counts):
     return Tally(n=n, passed=passed, sum_x=float(passed), sum_wx=float(passed), **weights, **counts)
 
 
-def judge(current, reference=None, waiting=0, previous=None, now=NOW):
+def judge(current, reference=None, trouble=None, previous=None, now=NOW):
     data = WindowData(
         stream=STREAM,
         window_s=3600,
         current=current,
         reference=reference or Tally(),
-        waiting=waiting,
+        trouble=trouble,
     )
     return judge_window(data, policy_name="point_min_n", lines=Lines(), now=now, previous=previous)
 
@@ -54,8 +54,9 @@ def test_few_failures_do_not_blind():
     assert judge(tally(100, 90, failed=20)).status is Status.HEALTHY
 
 
-def test_samples_that_nobody_scores_are_blind():
-    assert judge(Tally(), waiting=7).status is Status.BLIND
+def test_trouble_of_the_monitor_wins_over_what_the_window_says():
+    verdict = judge(tally(100, 95), trouble="7 samples wait")
+    assert (verdict.status, verdict.reason) == (Status.BLIND, "7 samples wait")
 
 
 def test_the_seeds_rule_is_shown_beside():

@@ -121,6 +121,7 @@ def upgrade() -> None:
         sa.Column("at_ms", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("reason", sa.String(length=100), nullable=False),
         sa.Column("detail", sa.Text(), nullable=False),
+        sa.Column("body", sa.LargeBinary(), nullable=False),
         sa.PrimaryKeyConstraint("entry_id", name=op.f("pk_groundwatch_dead_letters")),
     )
     op.create_table(

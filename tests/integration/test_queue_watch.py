@@ -1,0 +1,41 @@
+"""The monitor notices its own blindness: samples that wait, a Redis that is away."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from monitor.queue import names
+from monitor.queue.consumer import connect
+from monitor.queue.wire import encode
+from monitor.testing import make_sample
+from workers.queue_watch import QueueWatch
+from workers.redis_server import free_port
+
+
+@pytest.fixture
+def watch(redis_url):
+    client = connect(redis_url)
+    yield QueueWatch(client)
+    client.close()
+
+
+def test_empty_queue_is_no_trouble(watch):
+    assert watch.trouble(datetime.now(UTC)) is None
+
+
+def test_fresh_samples_are_no_trouble(watch):
+    watch.client.xadd(names.SAMPLES, encode(make_sample()))
+    assert watch.trouble(datetime.now(UTC)) is None
+
+
+def test_samples_that_wait_for_minutes_are(watch):
+    watch.client.xadd(names.SAMPLES, encode(make_sample()))
+    later = datetime.now(UTC) + timedelta(minutes=10)
+    assert watch.trouble(later) == "1 samples wait, the oldest for 10 min"
+
+
+def test_redis_away_is_trouble_only_when_it_lasts():
+    watch = QueueWatch(connect(f"redis://127.0.0.1:{free_port()}/0", timeout_s=0.5))
+    now = datetime.now(UTC)
+    assert watch.trouble(now) is None
+    assert "away for 6 min" in watch.trouble(now + timedelta(minutes=6))

@@ -1,0 +1,37 @@
+"""Watch the queue for the monitor's own blindness: nothing is scored, or nobody can tell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import redis
+
+from monitor.errors import QueueUnavailableError
+from monitor.queue.consumer import backlog
+from monitor.report.words import duration
+
+#: A sample that has waited this long, or a Redis away for this long, makes the monitor blind.
+BLIND_AFTER_S = 300.0
+
+
+@dataclass(slots=True)
+class QueueWatch:
+    """Looks at the queue, and remembers when it last could."""
+
+    client: redis.Redis
+    _answered_at: datetime | None = None
+
+    def trouble(self, now: datetime) -> str | None:
+        """Say in a sentence why statuses cannot be trusted now; None when they can."""
+        if self._answered_at is None:
+            self._answered_at = now
+        try:
+            found = backlog(self.client, now_s=now.timestamp())
+        except QueueUnavailableError:
+            away_s = (now - self._answered_at).total_seconds()
+            return f"Redis is away for {duration(away_s)}" if away_s >= BLIND_AFTER_S else None
+        self._answered_at = now
+        if found.oldest_age_s is None or found.oldest_age_s < BLIND_AFTER_S:
+            return None
+        return f"{found.waiting:,} samples wait, the oldest for {duration(found.oldest_age_s)}"
