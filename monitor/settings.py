@@ -113,6 +113,11 @@ class Settings(BaseModel):
         gt=0,
         description="Samples that may wait in Redis; the hook drops more and counts them.",
     )
+    queue_limit_megabytes: int = Field(
+        300,
+        gt=0,
+        description="About how much may wait in Redis; keep it well below its maxmemory.",
+    )
     # scoring
     metrics: Names = Field(
         ("groundedness", "relevance"), description="Metrics to score, separated by commas."

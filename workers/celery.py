@@ -11,7 +11,7 @@ import sys
 from typing import Any
 
 from celery import Celery
-from celery.signals import setup_logging, worker_init, worker_process_init
+from celery.signals import setup_logging, worker_init, worker_process_init, worker_process_shutdown
 
 from monitor.errors import GroundwatchError
 from monitor.queue import names
@@ -43,8 +43,9 @@ def make_app(settings: Settings) -> Celery:
         # themselves are acknowledged in the stream after the commit.
         task_acks_late=False,
         worker_prefetch_multiplier=1,
-        task_soft_time_limit=120,
-        task_time_limit=150,
+        # A drain ends by itself: after its budget, and the two rounds of calls it may hold.
+        task_soft_time_limit=60 + 2 * settings.judge_timeout_s,
+        task_time_limit=90 + 2 * settings.judge_timeout_s,
         # A stray QUIT gets a bounded warm stop before the cold one.
         worker_soft_shutdown_timeout=20.0,
         worker_cancel_long_running_tasks_on_connection_loss=False,
@@ -80,6 +81,11 @@ def _check_before_work(**_: Any) -> None:
         processes.check()
     except GroundwatchError as error:
         sys.exit(f"groundwatch: {error}")
+
+
+@worker_process_shutdown.connect
+def _leave(**_: Any) -> None:
+    processes.leave()
 
 
 @worker_process_init.connect

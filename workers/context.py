@@ -7,7 +7,7 @@ import socket
 from collections.abc import Callable
 from functools import cached_property
 
-import redis
+from redis import Redis
 
 from alerts.channels.base import Channel
 from alerts.channels.registry import Recipient, channels_from, recipients_of
@@ -36,12 +36,12 @@ class Context:
         return Store(self.settings.sql_url)
 
     @cached_property
-    def redis(self) -> redis.Redis:
+    def redis(self) -> Redis:
         """The client of the queue."""
         return connect(self.settings.broker_url)
 
     @cached_property
-    def impatient_redis(self) -> redis.Redis:
+    def impatient_redis(self) -> Redis:
         """A client that gives up soon: the schedule must not wait for a Redis that hangs."""
         return connect(self.settings.broker_url, timeout_s=2.0)
 

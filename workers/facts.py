@@ -11,17 +11,24 @@ from sqlalchemy import Connection
 
 from alerts.ledger import incidents_since, outbox_counts
 from monitor.models import Tally, Verdict
-from monitor.report.build import AppFacts, build_report, make_ledger
+from monitor.report.build import (
+    AppFacts,
+    blind_when_stale,
+    build_report,
+    make_ledger,
+    newest_only,
+)
 from monitor.report.model import Change, Report, Worst
 from monitor.settings import Settings
 from monitor.store.engine import Store
 from monitor.store.hooks import last_heartbeat
-from monitor.store.ledger import Booking, read_totals
+from monitor.store.ledger import Booking, Kind, read_since, read_totals
 from monitor.store.query import active_streams, series
 from monitor.store.verdicts import read_changes, read_verdicts
 from monitor.store.worst import worst_samples
 
 _STEPS = 48
+_STALE_AFTER_S = 60.0
 
 
 class _Spans(NamedTuple):
@@ -35,7 +42,7 @@ def read_status(
 ) -> Report:
     """Read the glance: verdicts and ledger, without courses and samples."""
     with store.read() as connection:
-        verdicts = _by_app(connection, app)
+        verdicts = _by_app(connection, settings, now, app)
         totals = read_totals(connection, app)
         facts = [
             AppFacts(
@@ -60,7 +67,7 @@ def read_report(
     """Read everything that a report over the last *window_s* seconds says."""
     spans = _Spans(window_s, settings.status_window_s, _step_s(window_s, settings.bucket_s))
     with store.read() as connection:
-        verdicts = _by_app(connection, app)
+        verdicts = _by_app(connection, settings, now, app)
         totals = read_totals(connection, app)
         facts = [
             _facts(connection, name, verdicts.get(name, []), totals, now, spans)
@@ -91,6 +98,7 @@ def _facts(
         app=app,
         verdicts=verdicts,
         ledger=make_ledger(_plain(totals.get(app))),
+        recent=_by_kind(read_since(connection, since.timestamp(), app).get(app)),
         series=_series(connection, app, since, spans.step_s),
         changes=[
             Change(
@@ -111,14 +119,26 @@ def _facts(
     )
 
 
+def _by_kind(counts: Counter[Booking] | None) -> dict[str, int]:
+    found: Counter[str] = Counter()
+    for (kind, _), n in (counts or {}).items():
+        found[kind.value] += n
+    return {kind.value: found[kind.value] for kind in Kind}
+
+
 def _plain(counts: Counter[Booking] | None) -> dict[tuple[str, str], int]:
     return {(kind.value, reason): n for (kind, reason), n in (counts or {}).items()}
 
 
-def _by_app(connection: Connection, app: str | None) -> dict[str, list[Verdict]]:
+def _by_app(
+    connection: Connection, settings: Settings, now: datetime, app: str | None
+) -> dict[str, list[Verdict]]:
+    stale_after_s = max(_STALE_AFTER_S, 5 * settings.evaluate_every_s)
     found: dict[str, list[Verdict]] = {}
-    for verdict in read_verdicts(connection, app).values():
-        found.setdefault(verdict.app, []).append(verdict)
+    for verdict in newest_only(list(read_verdicts(connection).values())):
+        if app in (None, verdict.app):
+            fresh = blind_when_stale(verdict, now=now, stale_after_s=stale_after_s)
+            found.setdefault(verdict.app, []).append(fresh)
     return found
 
 

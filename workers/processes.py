@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
+from monitor.errors import GroundwatchError
+from monitor.queue.consumer import Consumer
 from monitor.settings import Settings
 from monitor.store.migrate import check_schema
 from workers.context import Context
@@ -26,6 +30,15 @@ def forget() -> None:
     inherited = _state.pop("context", None)
     if inherited is not None and "store" in vars(inherited):
         inherited.store.engine.dispose(close=False)
+
+
+def leave() -> None:
+    """Sign off from the queue and close what was opened, at the end of a worker's process."""
+    here = _state.pop("context", None)
+    if here is not None:
+        with suppress(GroundwatchError):
+            Consumer(here.redis, here.name).leave()
+        here.close()
 
 
 def check() -> None:

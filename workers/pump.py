@@ -1,12 +1,14 @@
 """
-The pump: each worker wakes its own drains.
+The pump: workers wake drains, as many as they can run.
 
 There is no beat in the path of the data, and nothing piles up in the broker while no
-worker lives: a worker that sees samples waiting sends itself an empty message.
+worker lives: a worker that sees samples waiting sends an empty message, which it or
+another one takes.
 """
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from typing import Any
@@ -24,6 +26,7 @@ from workers.slots import Slot
 _EVERY_S = 0.5
 _PER_DRAIN = 50
 _EXPIRES_S = 15
+_FORGET_AFTER_S = 86_400
 
 log = structlog.get_logger("groundwatch.pump")
 
@@ -39,6 +42,8 @@ class Pump(bootsteps.StartStopStep):
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._redis: Any = None
+        # With the process id, because two workers of one host may have the same name.
+        self._name = f"{parent.hostname}/{os.getpid()}"
         self._reachable = True
 
     def start(self, parent: Any) -> None:
@@ -56,7 +61,7 @@ class Pump(bootsteps.StartStopStep):
             self._thread.join(timeout=2)
         try:
             with translated():
-                self._redis.zrem(names.WORKERS, parent.hostname)
+                self._redis.zrem(names.WORKERS, self._name)
             for slot in self._slots(parent):
                 slot.give_back()
         except QueueUnavailableError as error:
@@ -70,6 +75,9 @@ class Pump(bootsteps.StartStopStep):
                 if self._reachable:
                     log.warning("queue.unreachable", message=str(error))
                 self._reachable = False
+            except Exception:
+                # A mistake of ours must not leave a worker that lives and hears nothing.
+                log.exception("pump.broken")
             else:
                 if not self._reachable:
                     log.info("queue.reachable")
@@ -79,7 +87,7 @@ class Pump(bootsteps.StartStopStep):
 
     def _wake(self, parent: Any) -> None:
         with translated():
-            self._redis.zadd(names.WORKERS, {parent.hostname: time.time()})
+            self._alive(time.time())
             waiting = self._redis.xlen(names.SAMPLES)
         if not waiting:
             return
@@ -88,10 +96,15 @@ class Pump(bootsteps.StartStopStep):
             if slot.take():
                 parent.app.send_task(
                     names.TASK_SCORE,
-                    args=(parent.hostname, number),
+                    args=(self._name, number),
                     expires=_EXPIRES_S,
                     retry=False,
                 )
 
+    def _alive(self, now_s: float) -> None:
+        """Say that we live, and forget those that have not for a day."""
+        self._redis.zadd(names.WORKERS, {self._name: now_s})
+        self._redis.zremrangebyscore(names.WORKERS, "-inf", now_s - _FORGET_AFTER_S)
+
     def _slots(self, parent: Any) -> list[Slot]:
-        return [Slot(self._redis, parent.hostname, n) for n in range(parent.concurrency)]
+        return [Slot(self._redis, self._name, n) for n in range(parent.concurrency)]

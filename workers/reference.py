@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from monitor.models import Tally
 from monitor.rolling.reference import Began, Span, well_spans
 from monitor.store.query import Stream, active_streams, window_tallies
-from monitor.store.verdicts import read_changes
+from monitor.store.verdicts import read_changes, read_verdicts
 
 _Key = tuple[str, str, str]
 
@@ -42,9 +42,15 @@ def reference_tallies(
 
 
 def _changes(connection: Connection, from_s: int, status_window_s: int) -> dict[_Key, list[Began]]:
-    found: dict[_Key, list[Began]] = defaultdict(list)
+    """List how the status of each key went, the one that was there at *from_s* first."""
+    found: dict[_Key, list[Began]] = {}
     for change in read_changes(connection, since=datetime.fromtimestamp(from_s, UTC)):
         if change.window_s == status_window_s:
             key = (change.app, change.metric, change.segment)
-            found[key].append(Began(change.at.timestamp(), change.after))
+            at_first = [Began(from_s, change.before)] if change.before else []
+            found.setdefault(key, at_first).append(Began(change.at.timestamp(), change.after))
+    for verdict in read_verdicts(connection).values():
+        if verdict.window_s == status_window_s:
+            key = (verdict.app, verdict.metric, verdict.segment)
+            found.setdefault(key, [Began(verdict.since.timestamp(), verdict.status)])
     return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import os
 import socket
 import subprocess
 import sys
@@ -24,6 +23,7 @@ from workers.supervise import Service
 
 #: A worker finishes what it has in work before it leaves.
 _WORKER_STOP_S = 40.0
+_HARMLESS = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,8 @@ def plan_stack(settings: Settings, environment: Mapping[str, str]) -> Stack:
             Service(
                 name="redis",
                 command=redis_server.command(settings.home / "redis", port),
-                environment=environment,
+                # None of our secrets.
+                environment={key: environment[key] for key in _HARMLESS if key in environment},
                 log_file=logs / "redis.log",
                 wait_until_ready=partial(redis_server.wait_until_ready, url),
             )
@@ -70,9 +71,11 @@ def plan_stack(settings: Settings, environment: Mapping[str, str]) -> Stack:
         # Our own judge's calls are no traffic of the app.
         variable("enabled"): "false",
     }
+    # A delivery that hangs is waited for: killed, it might be sent twice.
+    stop_s = settings.delivery_timeout_s + 10.0
     services += [
         _process("worker", ours, logs, partial(wait_for_worker, url), _WORKER_STOP_S),
-        _process("scheduler", ours, logs, partial(wait_for_scheduler, settings)),
+        _process("scheduler", ours, logs, partial(wait_for_scheduler, settings), stop_s),
     ]
     return Stack(services=services, redis_url=url, redis_kind=kind, logs=logs)
 
@@ -82,7 +85,7 @@ def _process(
     environment: Mapping[str, str],
     logs: Path,
     wait: Callable[[Path, subprocess.Popen[bytes]], None],
-    stop_timeout_s: float = 10.0,
+    stop_timeout_s: float,
 ) -> Service:
     log = logs / f"{name}.log"
     return Service(
@@ -98,14 +101,14 @@ def _process(
 @contextmanager
 def announced(settings: Settings, stack: Stack) -> Iterator[None]:
     """
-    Leave the address of Redis in the home folder while the stack runs, for hooks and commands.
+    Leave the address of Redis in the home folder, for hooks, commands and the next run.
 
     Raises
     ------
     ServerStartError
         If another stack runs on this folder.
     """
-    settings.home.mkdir(parents=True, exist_ok=True)
+    settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
     address = redis_url_file(settings.home)
     with (settings.home / "up.lock").open("a+", encoding="utf-8") as lock:
         try:
@@ -115,8 +118,8 @@ def announced(settings: Settings, stack: Stack) -> Iterator[None]:
                 f"another groundwatch already runs on {settings.home};"
                 " stop it, or choose another folder with GROUNDWATCH_HOME"
             ) from None
+        address.touch(mode=0o600)
         address.write_text(stack.redis_url + "\n", encoding="utf-8")
-        os.chmod(address, 0o600)  # noqa: PTH101
         yield
 
 

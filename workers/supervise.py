@@ -17,6 +17,7 @@ _CHECK_EVERY_S = 0.2
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 30.0
 _HEALTHY_AFTER_S = 30.0
+_LARGE_LOG_BYTES = 10_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +112,8 @@ class Supervisor:
 
 
 def _spawn(service: Service) -> subprocess.Popen[bytes]:
-    service.log_file.parent.mkdir(parents=True, exist_ok=True)
+    service.log_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _rotate(service.log_file)
     with service.log_file.open("ab") as log:
         return subprocess.Popen(  # noqa: S603
             [sys.executable, "-P", "-m", "workers.launch", str(os.getpid()), *service.command],
@@ -121,6 +123,12 @@ def _spawn(service: Service) -> subprocess.Popen[bytes]:
             stderr=log,
             start_new_session=True,
         )
+
+
+def _rotate(log: Path) -> None:
+    """Put a log that has grown large aside, in place of the one before."""
+    if log.exists() and log.stat().st_size > _LARGE_LOG_BYTES:
+        log.replace(log.with_suffix(".log.1"))
 
 
 def _stop(running: _Running) -> None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 import sys
+import traceback
 
 from monitor.errors import GroundwatchError, MissingExtraError
+
+_UNKNOWN, _INTERRUPTED = 3, 130
 
 
 def main() -> None:
@@ -18,6 +21,8 @@ def main() -> None:
         sys.exit(f"groundwatch: {MissingExtraError('the command line')}")
     try:
         app()
+    except KeyboardInterrupt:
+        sys.exit(_INTERRUPTED)
     except GroundwatchError as error:
         _give_up(str(error))
     except OSError as error:
@@ -28,10 +33,15 @@ def main() -> None:
             " (the data folder is GROUNDWATCH_HOME), or correct its permissions"
         )
 
+    except Exception:  # noqa: BLE001
+        # A mistake of ours: the whole story, but not the exit code of a warning.
+        traceback.print_exc()
+        sys.exit(_UNKNOWN)
+
 
 def _give_up(message: str) -> None:
     """Print one line a mistake, and leave with 3: nothing could be told, which is no status."""
     # Messages of libraries run over several lines, of which the further ones are indented.
     for line in re.sub(r"\n\s+", " ", message).splitlines():
         print(f"groundwatch: {line}", file=sys.stderr)  # noqa: T201
-    sys.exit(3)
+    sys.exit(_UNKNOWN)

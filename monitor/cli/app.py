@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Annotated, Any, NamedTuple
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from monitor import __version__
 
@@ -33,6 +33,18 @@ COMMANDS = {
 }
 
 
+class _Unmistakable(TyperCommand):
+    """A command whose exit code is its answer: a usage error must not look like one."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse as ever; a mistake ends with 3, unknown, rather than with 2, critical."""
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:
+            error.exit_code = 3  # type: ignore[attr-defined]
+            raise
+
+
 class _LazyGroup(TyperGroup):
     """Finds commands by name, and imports only the one that is called."""
 
@@ -51,7 +63,7 @@ class _LazyGroup(TyperGroup):
             group.name = cmd_name
             return group
         single = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-        single.command(cmd_name)(target)
+        single.command(cmd_name, cls=_Unmistakable if cmd_name == "status" else None)(target)
         return typer.main.get_command(single)
 
 

@@ -10,6 +10,9 @@ from rich.text import Text
 
 from monitor.report.words import harmless
 
+#: What others may not do with the files of our data: transcripts are nobody else's business.
+PRIVATE = 0o077
+
 _UNKNOWN_WIDTH, _PIPE_WIDTH = 80, 120
 
 

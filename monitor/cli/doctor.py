@@ -152,10 +152,10 @@ def _store(settings: Settings) -> Iterator[Finding]:
 
 def _own_worker(settings: Settings) -> Iterator[Finding]:
     """Look for a worker on this very host: a dead one must not hide behind its neighbours."""
-    here = f"@{socket.gethostname()}"
+    here = f"@{socket.gethostname()}/"
     client = connect(settings.broker_url)
-    found = [n for n in live_workers(client, now_s=time.time()) if n.endswith(here)]
-    yield Finding("worker", ok=bool(found), found=", ".join(found) or f"none alive on {here[1:]}")
+    found = [n for n in live_workers(client, now_s=time.time()) if here in n]
+    yield Finding("worker", ok=bool(found), found=", ".join(found) or f"none alive on {here[1:-1]}")
 
 
 def _scheduler(settings: Settings) -> Iterator[Finding]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
 from rich.text import Text
 
-from monitor.cli.console import out
+from monitor.cli.console import PRIVATE, out
 from monitor.settings import Settings
 from monitor.store.engine import Store
 from monitor.store.migrate import migrate as run_migrations
@@ -12,6 +14,7 @@ from monitor.store.migrate import migrate as run_migrations
 
 def migrate() -> None:
     """Create or upgrade the tables of the store; safe to run at any time."""
+    os.umask(PRIVATE)
     store = Store(Settings.from_env().sql_url)
     before, after = run_migrations(store)
     where = store.engine.url.render_as_string(hide_password=True)

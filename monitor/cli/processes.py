@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from monitor.cli.console import PRIVATE
 from monitor.settings import Settings
 from workers import processes as here
 from workers.logs import configure_logs
@@ -23,6 +24,7 @@ def worker(
     ] = None,
 ) -> None:
     """Score samples: a Celery worker, the same as `celery -A workers worker`."""
+    os.umask(PRIVATE)
     here.check()
     settings = here.settings()
     from workers.celery import app  # noqa: PLC0415
@@ -45,6 +47,7 @@ def worker(
 
 def scheduler() -> None:
     """Collect counters, compute statuses, decide alerts and deliver them."""
+    os.umask(PRIVATE)
     settings = Settings.from_env()
     configure_logs(settings)
     here.check()

@@ -102,6 +102,7 @@ class _Sender:
             output=item.output,
             tool_calls=[call.model_dump(exclude_none=True) for call in item.tool_calls],
             expected=item.expected,
+            trace_id=item.trace_id,
             session_id=item.session_id,
             user_id=item.user_id,
             release=item.release,

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from monitor.cli.console import out
+from monitor.cli.console import PRIVATE, out
 from monitor.settings import Settings, masked_url
 from monitor.store.engine import Store
 from monitor.store.migrate import migrate
@@ -24,6 +24,7 @@ def up(
     processes: Annotated[int | None, typer.Option(min=1, help="Processes of the worker.")] = None,
 ) -> None:
     """Run Redis, a worker and the scheduler, restart what dies, and stop all with one Ctrl-C."""
+    os.umask(PRIVATE)
     settings = Settings.from_env()
     environment = dict(os.environ)  # noqa: TID251
     if processes is not None:
@@ -33,11 +34,11 @@ def up(
     stop = threading.Event()
     with announced(settings, stack):
         supervisor = Supervisor(stack.services, listener=_say)
-        for name in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(name, lambda *_: stop.set())
         supervisor.start()
-        out.print(_where(settings, stack))
         try:
+            for name in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(name, lambda *_: stop.set())
+            out.print(_where(settings, stack))
             supervisor.watch(stop)
         finally:
             out.print("stopping; the worker finishes what it has in work ...", style="dim")

@@ -136,11 +136,11 @@ class Screen:
         where = f"; kept in {kept}" if kept else ""
         self._console.print(f"\n{seconds:.0f} s{where}. Next: [bold]groundwatch up[/]")
 
-    def failed(self, what: str, logs: Path) -> None:
+    def failed(self, what: str, logs: Sequence[Path]) -> None:
         """Say what did not happen, with the last lines of the logs."""
         self.end()
         self._console.print(f"\n[bold red]The demo failed:[/] {what}")
-        for log in sorted(logs.glob("*.log")):
+        for log in logs:
             tail = log.read_text(encoding="utf-8", errors="replace").splitlines()[-8:]
             for line in tail:
                 self._console.print(Text(f"{log.name}: {line}", style="dim"))

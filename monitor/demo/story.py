@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -154,6 +156,8 @@ class Story:
 def run(*, quick: bool, keep: bool, picture: Path | None = None) -> bool:
     """Run the demo; tell whether all that it shows happened."""
     started_s = time.monotonic()
+    # A job that is cancelled takes the stage down as well.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("demo: told to stop"))
     folder = Path(tempfile.mkdtemp(prefix="groundwatch-demo-"))
     screen = Screen()
     screen.begin(folder)
@@ -172,7 +176,7 @@ def run(*, quick: bool, keep: bool, picture: Path | None = None) -> bool:
             screen.report(report)
             checks = story.checks(report)
     except DemoFailed as error:
-        screen.failed(str(error), folder / "logs")
+        screen.failed(str(error), [folder / "shop.log", *sorted((folder / "logs").glob("*.log"))])
         return False
     finally:
         if not keep:

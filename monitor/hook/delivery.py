@@ -13,6 +13,7 @@ from random import Random
 from monitor.errors import QueueError
 from monitor.hook.encoding import Encoded, MaskFailed, encode
 from monitor.hook.patience import Backoff, Complaints
+from monitor.hook.queue_room import QueueRoom
 from monitor.hook.recorder import Progress, Recorder
 from monitor.queue.producer import Producer
 from monitor.settings import resolve_redis_url
@@ -29,8 +30,6 @@ IDLE_POLL_S = 0.5
 IDLE_AFTER_S = 5.0
 #: Between the batches of a backlog, so that the host's threads get the interpreter.
 BREATH_S = 0.001
-#: Below this share of the limit a full queue is open again.
-REOPEN = 0.9
 
 logger = logging.getLogger("groundwatch.hook")
 
@@ -49,6 +48,7 @@ class Delivery:
         self._busy_at = 0.0
         self._backoff = Backoff(Random())  # noqa: S311
         self._complaints = Complaints()
+        self._room = QueueRoom(self._options.queue_limit, self._options.queue_limit_megabytes)
 
     def step(self, now: float) -> float | None:
         """Do what is due at *now* (monotonic); return the seconds to wait, None at the end."""
@@ -128,8 +128,8 @@ class Delivery:
         recorder.chars_out += sum(encoded.chars for encoded in batch)
         recorder.reported = Progress(progress.seen, recorder.completed, progress.dropped)
         recorder.connected, recorder.last_error = True, None
-        limit = self._options.queue_limit
-        recorder.full = backlog >= limit or (recorder.full and backlog >= REOPEN * limit)
+        self._room.sent(len(batch), sum(encoded.size_bytes for encoded in batch))
+        recorder.full = self._room.look(backlog)
 
     def _connected(self) -> Producer:
         if self._producer is None:

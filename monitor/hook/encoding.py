@@ -35,6 +35,11 @@ class Encoded(NamedTuple):
     entry: dict[bytes, bytes]
     chars: int
 
+    @property
+    def size_bytes(self) -> int:
+        """The size of the entry in Redis, without its frame."""
+        return sum(len(value) for value in self.entry.values())
+
 
 def encode(draft: Draft, options: Options, *, hook_id: str, sample_rate: float) -> Encoded:
     """

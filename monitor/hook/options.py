@@ -32,6 +32,7 @@ class Options:
     buffer_chars: int = 16_000_000
     max_text_chars: int = 200_000
     queue_limit: int = 50_000
+    queue_limit_megabytes: int = 300
     home: str = "~/.groundwatch"
     mask: Mask | None = None
 
@@ -49,6 +50,7 @@ class Arguments(TypedDict, total=False):
     buffer_chars: int | None
     max_text_chars: int | None
     queue_limit: int | None
+    queue_limit_megabytes: int | None
     home: str | None
     mask: Mask | None
 
@@ -168,6 +170,7 @@ _CHECKS: dict[str, tuple[Callable[[object], bool], str]] = {
     "buffer_chars": _COUNT,
     "max_text_chars": _COUNT,
     "queue_limit": _COUNT,
+    "queue_limit_megabytes": _COUNT,
     "home": (lambda value: isinstance(value, (str, os.PathLike)), "the path of a folder"),
     "mask": (callable, "a function that takes a text and returns a text"),
 }

@@ -111,7 +111,9 @@ class Sample(BaseModel):
 
     schema_version: Literal[1] = 1
     sample_id: str = Field(
-        description="UUIDv7, made by the hook; the key of everything downstream."
+        min_length=1,
+        max_length=64,
+        description="UUIDv7, made by the hook; the key of everything downstream.",
     )
     sampled_at: AwareDatetime
     sample_rate: float = Field(gt=0, le=1)

@@ -18,6 +18,7 @@ from monitor.report.model import (
     Report,
     Worst,
 )
+from monitor.report.words import WORDS, duration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +28,7 @@ class AppFacts:
     app: str
     verdicts: Sequence[Verdict]
     ledger: Ledger
+    recent: Mapping[str, int] = field(default_factory=dict)
     series: Mapping[str, Mapping[int, Tally]] = field(default_factory=dict)
     changes: Sequence[Change] = ()
     incidents: Sequence[Incident] = ()
@@ -64,6 +66,31 @@ def build_report(
     apps = [_app(item, now, window_s, status_window_s, step_s) for item in facts]
     apps.sort(key=lambda app: (SEVERITY.index(app.status), app.app))
     return Report(generated_at=now, window_s=window_s, apps=apps, deliveries=dict(deliveries or {}))
+
+
+def newest_only(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """
+    Keep the verdicts of the newest evaluation, which judges every key at once.
+
+    What it left out, a window or metric that is no longer configured, is history.
+    """
+    newest = max((verdict.evaluated_at for verdict in verdicts), default=None)
+    return [verdict for verdict in verdicts if verdict.evaluated_at == newest]
+
+
+def blind_when_stale(verdict: Verdict, *, now: datetime, stale_after_s: float) -> Verdict:
+    """Call a verdict blind that nobody has looked at for *stale_after_s*: unknown is not green."""
+    age_s = (now - verdict.evaluated_at).total_seconds()
+    if age_s <= stale_after_s:
+        return verdict
+    return verdict.model_copy(
+        update={
+            "status": Status.BLIND,
+            "since": verdict.evaluated_at,
+            "reason": f"not evaluated for {duration(age_s)} (it was {WORDS[verdict.status]});"
+            " does a scheduler run?",
+        }
+    )
 
 
 def make_ledger(counts: Mapping[tuple[str, str], int]) -> Ledger:
@@ -112,6 +139,7 @@ def _app(
         app=facts.app,
         metrics=metrics,
         ledger=facts.ledger,
+        recent=dict(facts.recent),
         changes=facts.changes,
         incidents=facts.incidents,
         last_heartbeat=facts.last_heartbeat,

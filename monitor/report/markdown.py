@@ -18,6 +18,7 @@ from monitor.report.words import (
     moment,
     percent,
     rate_with_interval,
+    recent_sentence,
     score,
     sparkline,
 )
@@ -57,8 +58,10 @@ def _app(app: AppReport, report: Report) -> Iterator[str]:
     if app.incidents:
         yield from ("", "**Alerts**", "")
         yield from _incidents(app, report.generated_at)
-    yield from ("", "**Where every interaction went**", "")
+    yield from ("", "**Where every interaction went, since the beginning**", "")
     yield from (f"- {line}" for line in ledger_sentence(app.ledger).splitlines())
+    if app.recent:
+        yield f"- {recent_sentence(app.recent, report.window_s)}"
 
 
 def _row(verdict: Verdict) -> str:

@@ -28,8 +28,8 @@ class Ledger(_Value):
     Where every interaction went; two sums hold, always.
 
     seen = sampled + not_sampled, and sampled = dropped + queued + scored + failed +
-    skipped. ``queued`` is what was sampled and has not ended yet, be it in the app's
-    memory, in Redis or in a worker.
+    skipped. ``queued`` is what was sampled and has not ended yet: in the app's memory, in
+    Redis or in a worker; or lost with an app that was killed.
     """
 
     seen: int = 0
@@ -86,7 +86,10 @@ class AppReport(_Value):
 
     app: str
     metrics: Sequence[MetricReport]
-    ledger: Ledger
+    ledger: Ledger = Field(description="Counts since the beginning.")
+    recent: Mapping[str, int] = Field(
+        default_factory=dict, description="Counts by kind within the report's window."
+    )
     changes: Sequence[Change] = ()
     incidents: Sequence[Incident] = ()
     last_heartbeat: AwareDatetime | None = None

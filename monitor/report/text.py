@@ -25,6 +25,7 @@ from monitor.report.words import (
     moment,
     percent,
     rate_with_interval,
+    recent_sentence,
     score,
     sparkline,
 )
@@ -132,7 +133,8 @@ def _before(verdict: Verdict) -> str:
 
 
 def _ledger_line(app: AppReport) -> Text:
-    return Text(f"\n{harmless(app.app, 40)}:\n{ledger_sentence(app.ledger)}", style="dim")
+    name = harmless(app.app, 40)
+    return Text(f"\n{name}, since the beginning:\n{ledger_sentence(app.ledger)}", style="dim")
 
 
 def _app(app: AppReport, report: Report) -> Iterator[RenderableType]:
@@ -143,7 +145,10 @@ def _app(app: AppReport, report: Report) -> Iterator[RenderableType]:
         yield _section("Status changes", _changes(app, report.generated_at))
     if app.incidents:
         yield _section("Alerts", _incidents(app, report.generated_at))
-    yield _section("Where every interaction went", Text(ledger_sentence(app.ledger)))
+    everything = ledger_sentence(app.ledger)
+    if app.recent:
+        everything += "\n" + recent_sentence(app.recent, report.window_s)
+    yield _section("Where every interaction went, since the beginning", Text(everything))
 
 
 def _metric(item: MetricReport, report: Report) -> Iterator[RenderableType]:

@@ -90,6 +90,12 @@ def reasons(counts: Mapping[str, int]) -> str:
     return f"{total:,} ({parts})" if parts else f"{total:,}"
 
 
+def recent_sentence(recent: Mapping[str, int], window_s: float) -> str:
+    """Say how many interactions of each kind fell into the window of the report."""
+    parts = ", ".join(f"{kind} {n:,}" for kind, n in recent.items())
+    return f"in the last {duration(window_s)}: {parts}"
+
+
 def ledger_sentence(ledger: Ledger) -> str:
     """Say where every interaction went, in two lines that add up from left to right."""
     dropped, failed, skipped = (

@@ -157,15 +157,24 @@ def test_nothing_is_lost_or_counted_twice_whatever_is_killed(up, command, record
     assert found["scored"] >= 500
 
 
-def test_one_interrupt_stops_everything_and_data_is_there_after_a_restart(up, command, records):
+def test_one_interrupt_stops_everything_and_data_is_there_after_a_restart(
+    up, command, records, home
+):
     up.start()
     command("replay", records(50), "--app", APP, "--wait")
     assert "stopped" in up.interrupt()
     assert not any(up.pids(name) for name in ("redis", "monitor worker", "monitor scheduler"))
     before = ledger(command)
+    assert_private(home)
     up.start()
     command("replay", records(20), "--app", APP, "--wait")
     assert ledger(command)["scored"] == before["scored"] + 20
+
+
+def assert_private(home):
+    """Transcripts are nobody else's business."""
+    open_to_others = [path for path in (home, *home.rglob("*")) if path.stat().st_mode & 0o077]
+    assert open_to_others == []
 
 
 def test_second_up_on_the_same_folder_is_refused(up, environment):

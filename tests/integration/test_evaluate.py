@@ -95,6 +95,30 @@ def test_window_before_is_the_reference(world):
     assert (drift.reference_n, drift.reference_pass_rate, drift.ks) == (20, 1.0, 1.0)
 
 
+def test_incident_that_began_before_the_reference_is_left_out(world):
+    world.evaluator.settings = SETTINGS.model_copy(update={"reference_s": 4 * 3600})
+    world.scored(0.1, n=20)
+    world.evaluate()
+    for hours in (6, 1):
+        world.now += timedelta(hours=hours)
+        world.scored(0.1, n=20)
+        world.evaluate()
+    world.now += timedelta(hours=2)
+    world.scored(0.9, n=20)
+    world.evaluate()
+    assert world.verdict().drift is None
+
+
+def test_only_the_status_window_has_a_reference(world):
+    world.scored(0.9, n=20)
+    world.evaluate(after_s=4000)
+    world.scored(0.2, n=20)
+    world.evaluate(after_s=120)
+    with world.store.read() as connection:
+        found = read_verdicts(connection)
+    assert found[(*KEY[:3], 86_400)].drift is None
+
+
 def test_change_of_status_is_noted_once(world):
     world.scored(0.9, n=12)
     assert [change.after for change in world.evaluate()] == [Status.HEALTHY] * 3

@@ -120,6 +120,14 @@ def test_what_ignores_the_polite_signal_is_killed_with_its_children(tmp_path, su
     eventually(lambda: not is_alive(parent) and not is_running(child))
 
 
+def test_log_that_has_grown_large_is_put_aside(tmp_path, supervised):
+    log = tmp_path / "a.log"
+    log.write_bytes(b"x" * 10_000_001)
+    supervised(service(tmp_path, "a")).start()
+    assert (tmp_path / "a.log.1").stat().st_size == 10_000_001
+    assert log.stat().st_size < 1_000
+
+
 def test_watching_ends_when_told(tmp_path, supervised):
     supervisor = supervised(service(tmp_path, "a"))
     supervisor.start()

@@ -1,0 +1,35 @@
+"""Unknown is not green: what nobody has looked at for long is blind."""
+
+from datetime import UTC, datetime, timedelta
+
+from monitor.models import Status
+from monitor.report.build import blind_when_stale, newest_only
+from monitor.testing.verdicts import make_verdict
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+def aged(seconds):
+    verdict = make_verdict(Status.HEALTHY, NOW - timedelta(seconds=seconds))
+    return blind_when_stale(verdict, now=NOW, stale_after_s=60)
+
+
+def test_fresh_verdict_stands():
+    assert aged(60).status is Status.HEALTHY
+
+
+def test_stale_verdict_is_blind_and_says_what_it_was():
+    stale = aged(3 * 86_400)
+    assert stale.status is Status.BLIND
+    assert "not evaluated for 3 d (it was healthy)" in stale.reason
+    assert stale.since == NOW - timedelta(days=3)
+
+
+def test_window_that_is_no_longer_configured_is_left_out():
+    old = make_verdict(Status.HEALTHY, NOW - timedelta(hours=1), window_s=300)
+    new = make_verdict(Status.HEALTHY, NOW, window_s=600)
+    assert newest_only([old, new]) == [new]
+
+
+def test_nothing_at_all_stays_nothing():
+    assert newest_only([]) == []
