@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 import typer
@@ -13,13 +14,13 @@ from monitor.report.words import harmless
 #: What others may not do with the files of our data: transcripts are nobody else's business.
 PRIVATE = 0o077
 
-_UNKNOWN_WIDTH, _PIPE_WIDTH = 80, 120
+_PIPE_WIDTH = 120
 
 
 def _console(*, stderr: bool) -> Console:
     """Make a console that honours NO_COLOR, TERM=dumb, COLUMNS and the terminal's width."""
     console = Console(stderr=stderr, highlight=False)
-    if not console.is_terminal and console.width == _UNKNOWN_WIDTH:
+    if not console.is_terminal and "COLUMNS" not in os.environ:  # noqa: TID251
         # A pipe or a file has no width; there, nothing needs to be cut.
         return Console(stderr=stderr, highlight=False, width=_PIPE_WIDTH)
     return console

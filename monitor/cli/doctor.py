@@ -24,6 +24,10 @@ from monitor.store.lease import current_owner
 from workers.context import Context
 
 
+#: What waits may take this share of Redis; the rest is for Celery and for the work itself.
+_MOST_OF_MEMORY = 0.7
+
+
 class Finding(NamedTuple):
     """One thing that was looked at; ``advice`` says what to do when it is not well."""
 
@@ -116,6 +120,15 @@ def _redis(settings: Settings) -> Iterator[Finding]:
         ok=policy == "noeviction",
         found=f"maxmemory-policy {policy}",
         advice="set maxmemory-policy noeviction; another policy deletes samples unseen",
+    )
+    most_bytes = int(info.get("maxmemory") or info.get("total_system_memory") or 0)
+    queue_bytes = settings.queue_limit_megabytes * 1_000_000
+    yield Finding(
+        "Redis has room for a full queue",
+        ok=queue_bytes <= _MOST_OF_MEMORY * most_bytes,
+        found=f"up to {queue_bytes / 1e6:,.0f} MB may wait, of {most_bytes / 1e6:,.0f} MB",
+        advice="lower GROUNDWATCH_QUEUE_LIMIT_MEGABYTES in the app, or raise maxmemory: a Redis"
+        " that is full cannot even be emptied",
     )
     now_s = time.time()
     waiting = backlog(client, now_s=now_s)
