@@ -23,7 +23,6 @@ from monitor.store.hooks import last_heartbeat
 from monitor.store.lease import current_owner
 from workers.context import Context
 
-
 #: What waits may take this share of Redis; the rest is for Celery and for the work itself.
 _MOST_OF_MEMORY = 0.7
 
