@@ -167,10 +167,10 @@ def test_what_is_set_aside_is_kept_whole(context):
 
 
 def test_judge_that_takes_seconds_does_not_end_the_run(context):
-    put(context, *(make_interaction() for _ in range(40)))
+    put(context, *(make_interaction() for _ in range(24)))
     drain = context.drain(lambda: True)
-    drain.scorer, drain.idle_after_s = SlowScorer(concurrency=2, until=1, takes_s=0.2), 0.1
-    assert drain.run(budget_s=20) == 40
+    drain.scorer, drain.idle_after_s = SlowScorer(concurrency=2, until=1, takes_s=0.1), 0.05
+    assert drain.run(budget_s=20) == 24
 
 
 def test_drain_that_is_told_to_stop_finishes_what_it_has(context):
