@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from pydantic import (
     AfterValidator,
@@ -40,7 +40,7 @@ def _split_commas(value: object) -> object:
 
 def _an_http_url(value: SecretStr) -> SecretStr:
     parts = urlsplit(value.get_secret_value())
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
+    if parts.scheme not in {"http", "https"} or not parts.hostname or not _port_is_valid(parts):
         raise ValueError("should be a web address such as https://hooks.slack.com/services/...")
     return value
 
@@ -53,11 +53,28 @@ def _a_redis_url(value: str) -> str:
 
 def _an_smtp_url(value: SecretStr) -> SecretStr:
     parts = urlsplit(value.get_secret_value())
-    if parts.scheme not in {"smtp", "smtps", "smtp+plain"} or not parts.hostname:
+    known = parts.scheme in {"smtp", "smtps", "smtp+plain"}
+    if not known or not parts.hostname or not _port_is_valid(parts):
         raise ValueError(
             "should be smtp://user:password@host:587 (STARTTLS), smtps://... (TLS from the start)"
-            " or smtp+plain://host:25 (no encryption, for a relay on this machine)"
+            " or smtp+plain://host:25 (no encryption, for a relay on this machine);"
+            " in a password, # / ? and @ are written as %23 %2F %3F and %40"
         )
+    return value
+
+
+def _port_is_valid(parts: SplitResult) -> bool:
+    try:
+        _ = parts.port
+    except ValueError:
+        return False
+    return True
+
+
+def _addresses(value: tuple[str, ...]) -> tuple[str, ...]:
+    for address in value:
+        if not re.fullmatch(r"[^@\s]+@[^@\s]+", address):
+            raise ValueError(f"{address!r} is no email address such as oncall@example.org")
     return value
 
 
@@ -176,7 +193,9 @@ class Settings(BaseModel):
         None, description="`smtp://user:password@host:587`; unset: no email."
     )
     email_from: str = Field("groundwatch@localhost", description="Sender of alert emails.")
-    email_to: Names = Field((), description="Receivers of alert emails, separated by commas.")
+    email_to: Annotated[Names, AfterValidator(_addresses)] = Field(
+        (), description="Receivers of alert emails, separated by commas."
+    )
     delivery_timeout_s: Seconds = Field(20.0, description="Longest time one delivery may take.")
     report_url: str | None = Field(None, description="Address put into alerts for people to open.")
     # logs
@@ -270,10 +289,11 @@ def _inconsistencies(settings: Settings) -> Iterator[str]:
         yield f"{variable('critical_rate')} must not be above {variable('warning_rate')}"
     if settings.smtp_url is not None and not settings.email_to:
         yield f"{variable('smtp_url')} needs {variable('email_to')}: who shall get the mail?"
-    narrowest = min((settings.status_window_s, *settings.windows_s))
-    if narrowest < settings.bucket_s:
+    windows = (settings.status_window_s, *settings.windows_s)
+    odd = [width for width in windows if width < settings.bucket_s or width % settings.bucket_s]
+    if odd:
         yield (
-            f"a window of {narrowest} s is shorter than {variable('bucket_s')},"
+            f"a window of {odd[0]} s is no multiple of {variable('bucket_s')},"
             f" {settings.bucket_s} s; correct {variable('windows_s')} or"
             f" {variable('status_window_s')}"
         )

@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 
 import structlog
 
-from monitor.errors import GroundwatchError, RowRefusedError
+from monitor.errors import GroundwatchError
 from monitor.queue.consumer import Consumer, Entry
 from monitor.scoring.scorer import Scorer
 from monitor.store.engine import Store
@@ -30,7 +30,8 @@ _COMMIT_AFTER_S = 0.25
 _KEEP_EVERY_S = 5.0
 _ASK_EVERY_S = 1.0
 _ABANDONED_EVERY_S = 5.0
-_LEAST_WINDOW = 16
+#: Where scoring takes no longer than this, more samples may wait for a thread of ours.
+_QUICK_S, _QUICK_WINDOW = 0.05, 32
 _BLOCK_MS = 200
 
 log = structlog.get_logger("groundwatch.worker")
@@ -53,6 +54,7 @@ class Drain:
     _in_work: dict[Future[Result | Dead], Entry] = field(default_factory=dict)
     _done: list[Done] = field(default_factory=list)
     _last_s: dict[str, float] = field(default_factory=dict)
+    _mean_s: float = 0.0  #: how long scoring one sample takes
     _alone: bool = False  #: what is in work may kill us; nothing else is taken meanwhile
 
     def run(self, *, budget_s: float) -> int:
@@ -87,12 +89,14 @@ class Drain:
             now_s = time.monotonic()
             busy_s = now_s if worked else busy_s
             taking = taking and now_s < end_s and now_s - busy_s < self.idle_after_s
-            taking = taking and (not self._is_due("ask", _ASK_EVERY_S) or self.may_go_on())
+            if taking and self._is_due("ask", _ASK_EVERY_S) and not self.may_go_on():
+                taking = False
+                self._hand_back_unbegun()
 
     def _take(self, pool: ThreadPoolExecutor) -> None:
         """Fill the window of samples in work, first with what dead workers left."""
         idle = not self._in_work and not self._done
-        room = max(self.scorer.concurrency * 2, _LEAST_WINDOW) - len(self._in_work)
+        room = self._window - len(self._in_work)
         if self._alone and not idle:
             return
         self._alone = False
@@ -101,6 +105,12 @@ class Drain:
             entries = self.consumer.take(room, block_ms=_BLOCK_MS if idle else None)
         for entry in entries:
             self._in_work[pool.submit(self._score, entry)] = entry
+
+    @property
+    def _window(self) -> int:
+        """Samples in work: two rounds; more only where a round is over at once."""
+        rounds = 2 * self.scorer.concurrency
+        return max(rounds, _QUICK_WINDOW) if 0 < self._mean_s < _QUICK_S else rounds
 
     def _take_abandoned(self, room: int) -> list[Entry]:
         if not self._is_due("abandoned", _ABANDONED_EVERY_S):
@@ -114,7 +124,11 @@ class Drain:
         return entries
 
     def _score(self, entry: Entry) -> Result | Dead:
-        return score_entry(entry, self.scorer, self.rules, now=datetime.now(UTC))
+        started_s = time.monotonic()
+        result = score_entry(entry, self.scorer, self.rules, now=datetime.now(UTC))
+        took_s = time.monotonic() - started_s
+        self._mean_s += 0.2 * (took_s - self._mean_s) if self._mean_s else took_s
+        return result
 
     def _collect(self) -> None:
         """Gather what is scored, and commit when enough has come together."""
@@ -137,15 +151,22 @@ class Drain:
             log.error("entry.buried", entry_id=item.entry.entry_id, reason=item.reason)
 
     def _write(self, done: list[Done]) -> int:
-        """Write all of them at once; one that the store refuses is set aside alone."""
+        """Write all of them at once; one that cannot be written is set aside alone."""
         try:
             results = [result for _, result in done]
             return commit(self.store, results, self.rules, now=datetime.now(UTC))
-        except RowRefusedError as error:
+        except Exception as error:
+            if getattr(error, "transient", False):
+                raise
             if len(done) > 1:
                 return sum(self._write([one]) for one in done)
-            dead = Dead(done[0][0], error.code, str(error))
+            dead = Dead(done[0][0], "unwritable", type(error).__name__)
             return commit(self.store, [dead], self.rules, now=datetime.now(UTC))
+
+    def _hand_back_unbegun(self) -> None:
+        """Told to stop: what nobody has begun to score is for others."""
+        unbegun = [future for future in self._in_work if future.cancel()]
+        self.consumer.give_back([self._in_work.pop(future) for future in unbegun])
 
     def _held(self) -> list[Entry]:
         return [*self._in_work.values(), *(entry for entry, _ in self._done)]

@@ -20,33 +20,39 @@ from monitor.store.engine import Store
 from monitor.store.lease import Lease, fence
 from monitor.store.query import Stream, active_streams, window_tallies
 from monitor.store.verdicts import StatusChange, read_verdicts, save_verdicts
-from monitor.store.worst import worst_samples
+from monitor.store.worst import worst_explanations
 from workers.reference import reference_tallies
 
 
 class WorstReasons(Mapping[AlertKey, tuple[str, ...]]):
     """What the scorer said of the worst samples of a key, read only when it is asked for."""
 
-    def __init__(self, connection: Connection, since: datetime) -> None:
+    def __init__(
+        self, connection: Connection, verdicts: Sequence[Verdict], since: datetime
+    ) -> None:
         self._connection = connection
+        self._versions = {
+            AlertKey(v.app, v.metric, v.segment, v.window_s): v.evaluator_version for v in verdicts
+        }
         self._since = since
 
     def __getitem__(self, key: AlertKey) -> tuple[str, ...]:
         """Read the explanations, the worst first."""
-        found = worst_samples(self._connection, app=key.app, metric=key.metric, since=self._since)
-        return tuple(item.evaluation.explanation or "" for item in found)
+        return worst_explanations(
+            self._connection,
+            app=key.app,
+            metric=key.metric,
+            evaluator_version=self._versions[key],
+            since=self._since,
+        )
 
     def __iter__(self) -> Iterator[AlertKey]:
-        """Every key has its own; they are not listed."""
-        return iter(())
+        """Go over the keys."""
+        return iter(self._versions)
 
     def __len__(self) -> int:
-        """Nothing is held."""
-        return 0
-
-    def __bool__(self) -> bool:
-        """It is there to be asked, though it holds nothing."""
-        return True
+        """Count the keys."""
+        return len(self._versions)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -58,7 +64,7 @@ class Evaluator:
     lines: Lines
     recipients: Sequence[Recipient]
     _reference: dict[int, Tally] = field(default_factory=dict)
-    _reference_until: datetime | None = None
+    _reference_at: datetime | None = None
 
     def run(self, lease: Lease, *, now: datetime, trouble: str | None = None) -> list[StatusChange]:
         """
@@ -72,13 +78,14 @@ class Evaluator:
         with self.store.write() as connection:
             fence(connection, lease)
             changes = save_verdicts(connection, verdicts, before)
+            leading = [v for v in verdicts if v.window_s == self.settings.status_window_s]
             decide(
                 connection,
-                [v for v in verdicts if v.window_s == self.settings.status_window_s],
+                leading,
                 now=now,
                 timers=timers_from(self.settings),
                 channels=self.recipients,
-                worst=WorstReasons(connection, now - self._status_window),
+                worst=WorstReasons(connection, leading, now - self._status_window),
                 lines=lines_from(self.settings),
                 report_url=self.settings.report_url,
             )
@@ -92,7 +99,11 @@ class Evaluator:
         trouble: str | None,
     ) -> list[Verdict]:
         now_s = int(now.timestamp())
-        streams = active_streams(connection, since_s=now_s - self._longest_s())
+        streams = active_streams(
+            connection,
+            since_s=now_s - self._longest_s(),
+            current_since_s=self._window_start(now_s, self.settings.status_window_s),
+        )
         reference = self._reference_tallies(connection, now)
         verdicts = []
         for window_s in sorted({self.settings.status_window_s, *self.settings.windows_s}):
@@ -137,16 +148,18 @@ class Evaluator:
         return now_s // width * width - window_s + width
 
     def _reference_tallies(self, connection: Connection, now: datetime) -> dict[int, Tally]:
-        if self._reference_until is None or now >= self._reference_until:
+        # Not in the past either: a clock that was set back must not keep an old reference.
+        fresh_s = min(60.0, self.settings.status_window_s / 20)
+        age_s = (now - self._reference_at).total_seconds() if self._reference_at else fresh_s
+        if not 0 <= age_s < fresh_s:
             end_s = self._window_start(int(now.timestamp()), self.settings.status_window_s)
+            self._reference_at = now
             self._reference = reference_tallies(
                 connection,
                 from_s=end_s - self.settings.reference_s,
                 to_s=end_s,
                 status_window_s=self.settings.status_window_s,
             )
-            fresh_s = min(60.0, self.settings.status_window_s / 20)
-            self._reference_until = now + timedelta(seconds=fresh_s)
         return self._reference
 
     @property

@@ -11,7 +11,10 @@ import structlog
 from monitor.settings import Settings
 
 #: These print addresses, which for a webhook are secrets.
-_TALKATIVE = ("httpx", "httpcore", "openai", "urllib3", "kombu", "amqp", "alembic", "apprise")
+_TALKATIVE = (
+    *("httpx", "httpx2", "httpcore", "httpcore2", "openai", "urllib3"),
+    *("kombu", "amqp", "alembic", "apprise"),
+)
 
 
 def configure_logs(settings: Settings) -> None:

@@ -63,7 +63,7 @@ def result_of(
         contributions=tuple(
             Contribution(
                 evaluation=evaluation,
-                stream=stream_key(sample.interaction.app, evaluation),
+                stream=stream_key(sample.interaction.app, evaluation, pass_score=rules.pass_score),
                 start_s=start_s,
                 tally=tally_of(
                     evaluation, sample_rate=sample.sample_rate, pass_score=rules.pass_score

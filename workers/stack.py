@@ -21,8 +21,8 @@ from workers import redis_server
 from workers.readiness import wait_for_scheduler, wait_for_worker
 from workers.supervise import Service
 
-#: A worker finishes what it has in work before it leaves.
-_WORKER_STOP_S = 40.0
+#: A worker finishes the calls it has begun before it leaves, and commits.
+_WORKER_STOP_S = 15.0
 _HARMLESS = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR")
 
 
@@ -73,8 +73,9 @@ def plan_stack(settings: Settings, environment: Mapping[str, str]) -> Stack:
     }
     # A delivery that hangs is waited for: killed, it might be sent twice.
     stop_s = settings.delivery_timeout_s + 10.0
+    worker_stop_s = settings.judge_timeout_s + _WORKER_STOP_S
     services += [
-        _process("worker", ours, logs, partial(wait_for_worker, url), _WORKER_STOP_S),
+        _process("worker", ours, logs, partial(wait_for_worker, url), worker_stop_s),
         _process("scheduler", ours, logs, partial(wait_for_scheduler, settings), stop_s),
     ]
     return Stack(services=services, redis_url=url, redis_kind=kind, logs=logs)

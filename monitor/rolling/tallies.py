@@ -72,9 +72,17 @@ def score_bin(score: float) -> int:
     return min(BINS - 1, int(score * (BINS - 1) + 0.5))
 
 
-def stream_key(app: str, evaluation: Evaluation, segment: str = "*") -> StreamKey:
-    """Tell to which stream an evaluation belongs."""
-    return StreamKey(app, evaluation.evaluator_name, segment, evaluation.evaluator_version or "")
+def stream_key(
+    app: str, evaluation: Evaluation, *, pass_score: float, segment: str = "*"
+) -> StreamKey:
+    """
+    Tell to which stream an evaluation belongs.
+
+    What passes is a part of the version: a new pass score must not look like a new
+    quality either.
+    """
+    version = f"{evaluation.evaluator_version or 'unversioned'} pass {pass_score:g}"
+    return StreamKey(app, evaluation.evaluator_name, segment, version)
 
 
 def bucket_start(epoch_s: float, width_s: int) -> int:

@@ -28,22 +28,35 @@ class Stream:
     last_bucket_s: int
 
 
-def active_streams(connection: Connection, *, since_s: float) -> list[Stream]:
+def active_streams(
+    connection: Connection, *, since_s: float, current_since_s: float | None = None
+) -> list[Stream]:
     """
-    List the streams that counted something since *since_s*, the newest version of each.
+    List the streams that counted something since *since_s*, one version of each.
 
-    Of two evaluator versions of the same metric the one that was used last counts.
+    Of several evaluator versions of a metric the newest one speaks that counted
+    since *current_since_s*, or else the one that was used last. So two workers with
+    different judges do not take turns.
     """
-    rows = connection.execute(
-        select(streams)
-        .where(streams.c.last_bucket_s >= since_s)
-        .order_by(streams.c.last_bucket_s, streams.c.stream_id)
-    )
-    newest: dict[tuple[str, str, str], Stream] = {}
-    for row in rows:
-        key = StreamKey(row.app, row.metric, row.segment, row.evaluator_version)
-        newest[key[:3]] = Stream(row.stream_id, key, row.n_total, row.last_bucket_s)
-    return [newest[key] for key in sorted(newest)]
+    rows = connection.execute(select(streams).where(streams.c.last_bucket_s >= since_s))
+    found = [
+        Stream(
+            row.stream_id,
+            StreamKey(row.app, row.metric, row.segment, row.evaluator_version),
+            row.n_total,
+            row.last_bucket_s,
+        )
+        for row in rows
+    ]
+    current_s = since_s if current_since_s is None else current_since_s
+    found.sort(key=lambda stream: _rank(stream, current_s))
+    speaking = {stream.key[:3]: stream for stream in found}
+    return [speaking[key] for key in sorted(speaking)]
+
+
+def _rank(stream: Stream, current_since_s: float) -> tuple[bool, int]:
+    current = stream.last_bucket_s >= current_since_s
+    return current, stream.stream_id if current else stream.last_bucket_s
 
 
 def window_tallies(

@@ -60,6 +60,32 @@ def worst_samples(
     return list(distinct.values())[:limit]
 
 
+def worst_explanations(
+    connection: Connection,
+    *,
+    app: str,
+    metric: str,
+    evaluator_version: str,
+    since: datetime,
+    limit: int = 3,
+) -> tuple[str, ...]:
+    """Give what one evaluator said of the worst samples, without reading the samples."""
+    query = (
+        select(evaluations.c.record)
+        .where(
+            evaluations.c.app == app,
+            evaluations.c.metric == metric,
+            evaluations.c.evaluator_version == evaluator_version,
+            evaluations.c.occurred_at_ms >= round(since.timestamp() * 1000),
+            evaluations.c.passed == 0,
+        )
+        .order_by(evaluations.c.score, evaluations.c.occurred_at_ms.desc())
+        .limit(limit * _LOOK_AT)
+    )
+    found = (record.get("explanation") for record in connection.execute(query).scalars())
+    return tuple(dict.fromkeys(text for text in found if text))[:limit]
+
+
 def _worst(row: Any) -> WorstSample:
     interaction = row.payload["interaction"]
     return WorstSample(

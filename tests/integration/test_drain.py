@@ -159,6 +159,25 @@ def test_poison_that_was_stored_before_is_not_counted_again(context):
     assert totals(context) == {Booking(Kind.SCORED, ""): 1}
 
 
+def test_what_cannot_be_written_is_set_aside_alone(context):
+    put(context, *(make_interaction() for _ in range(3)))
+    drain = context.drain(lambda: True)
+    drain.scorer, drain.idle_after_s = Unwritable(), 0.1
+    assert drain.run(budget_s=20) == 2
+    assert totals(context) == {Booking(Kind.SCORED, ""): 2, Booking(Kind.FAILED, "unwritable"): 1}
+    assert pending(context) == 0
+
+
+def test_what_nobody_has_begun_is_handed_back_when_told_to_stop(context):
+    put(context, *(make_interaction() for _ in range(40)))
+    asked = iter([True])
+    drain = context.drain(lambda: next(asked, False))
+    drain.scorer = SlowScorer(concurrency=4, until=1, takes_s=1.2)
+    assert drain.run(budget_s=20) == 4
+    assert context.redis.xlen(names.SAMPLES) == 36
+    assert run(context) == 36
+
+
 def test_what_is_set_aside_is_kept_whole(context):
     context.redis.xadd(names.SAMPLES, {"v": "99", "app": APP, "body": "from the future"})
     run(context)
@@ -209,6 +228,26 @@ class UnreachableStore:
 
     def write(self):
         raise StoreUnavailableError("away")
+
+
+class Unwritable:
+    """A scorer whose first verdict no database can hold."""
+
+    concurrency = 1
+
+    def __init__(self):
+        self._texts = iter(["\ud800"])
+
+    def score(self, interaction):
+        text = next(self._texts, "fine")
+        return (
+            Evaluation(
+                target_event_id=interaction.id,
+                evaluator_name="odd",
+                score=1.0,
+                explanation=text,
+            ),
+        )
 
 
 class SlowScorer:

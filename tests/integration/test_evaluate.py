@@ -109,6 +109,24 @@ def test_incident_that_began_before_the_reference_is_left_out(world):
     assert world.verdict().drift is None
 
 
+def test_two_judges_side_by_side_do_not_take_turns(world):
+    for _ in range(4):
+        for version in ("old", "new"):
+            world.write([make_evaluation(score=0.1, evaluator_version=version) for _ in range(12)])
+            world.evaluate()
+    assert world.verdict().evaluator_version.startswith("new")
+    assert len(world.incidents()) == 1
+
+
+def test_judge_that_is_replaced_speaks_until_it_is_silent(world):
+    for version in ("old", "new"):
+        world.write([make_evaluation(evaluator_version=version) for _ in range(12)])
+    world.evaluate(after_s=4000)
+    world.write([make_evaluation(evaluator_version="old") for _ in range(12)])
+    world.evaluate()
+    assert world.verdict().evaluator_version.startswith("old")
+
+
 def test_only_the_status_window_has_a_reference(world):
     world.scored(0.9, n=20)
     world.evaluate(after_s=4000)

@@ -49,8 +49,15 @@ def test_bins_are_centred_on_hundredths(score, position):
 
 def test_new_evaluator_version_is_a_new_stream():
     first, second = (make_evaluation(evaluator_version=v) for v in ("1", "2"))
-    assert stream_key("bot", first) == StreamKey("bot", "groundedness", "*", "1")
-    assert stream_key("bot", first) != stream_key("bot", second)
+    key = stream_key("bot", first, pass_score=0.7)
+    assert key == StreamKey("bot", "groundedness", "*", "1 pass 0.7")
+    assert key != stream_key("bot", second, pass_score=0.7)
+
+
+def test_new_pass_score_is_a_new_stream():
+    evaluation = make_evaluation()
+    first, second = (stream_key("bot", evaluation, pass_score=p) for p in (0.7, 0.5))
+    assert first != second
 
 
 def test_bucket_starts_at_a_multiple_of_its_width():

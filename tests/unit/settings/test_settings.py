@@ -86,7 +86,7 @@ def test_every_inconsistency_is_a_line_when_there_are_several():
         "GROUNDWATCH_CRITICAL_RATE must not be above GROUNDWATCH_WARNING_RATE",
         "GROUNDWATCH_SMTP_URL needs GROUNDWATCH_EMAIL_TO: who shall get the mail?",
         (
-            "a window of 300 s is shorter than GROUNDWATCH_BUCKET_S, 600 s;"
+            "a window of 300 s is no multiple of GROUNDWATCH_BUCKET_S, 600 s;"
             " correct GROUNDWATCH_WINDOWS_S or GROUNDWATCH_STATUS_WINDOW_S"
         ),
     ]
@@ -229,3 +229,20 @@ def test_store_is_in_the_home_folder_when_no_database_is_given(tmp_path):
     settings = Settings.from_env({"GROUNDWATCH_HOME": str(tmp_path)})
 
     assert settings.sql_url == f"sqlite:///{tmp_path / 'groundwatch.db'}"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("GROUNDWATCH_SMTP_URL", "smtp://user:hunter2#x@host:25"),
+        ("GROUNDWATCH_SMTP_URL", "smtp://host:99999"),
+        ("GROUNDWATCH_SLACK_WEBHOOK_URL", "https://host:hunter2/x"),
+        ("GROUNDWATCH_EMAIL_TO", "no-at-sign"),
+        ("GROUNDWATCH_EMAIL_TO", "ann@example.org\nBcc: evil@example.org"),
+    ],
+)
+def test_wrong_address_is_refused_without_its_secret(name, value):
+    with pytest.raises(SettingsError) as caught:
+        Settings.from_env({name: value})
+    assert str(caught.value).startswith(f"{name}: ")
+    assert "hunter2" not in str(caught.value)
