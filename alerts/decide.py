@@ -3,28 +3,37 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import structlog
-from sqlalchemy import Connection, insert, select, update
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import Connection, insert, update
 
+from alerts.blindness import blindness, observe, starts_nothing
 from alerts.channels.base import Recipient
 from alerts.escaping import plain
-from alerts.evidence import AlertKey, Observation, Timers
+from alerts.evidence import AlertKey, Timers
 from alerts.rules import Lines
 from alerts.snapshot import Snapshot
-from alerts.state import AlertState, Decision, step
+from alerts.state import AlertState, Decision, close, step
+from alerts.stored_states import Stored, load, save
 from monitor.models.alerting import AlertEvent, DeliveryStatus, TimelineEvent
-from monitor.models.status import Verdict
-from monitor.store.alert_tables import alert_events, alert_states, incidents, outbox
+from monitor.models.status import Status, Verdict
+from monitor.store.alert_tables import alert_events, incidents, outbox
+from monitor.store.lease import database_now
 
 _log = structlog.get_logger("groundwatch.alerts")
 _SILENT = {AlertEvent.DEESCALATED}
 _MOST_SAMPLES = 3
 _SAMPLE_CHARS = 300
+
+
+class _Change(NamedTuple):
+    before: AlertState
+    version: int
+    verdict: Verdict
+    decision: Decision
 
 
 def decide(
@@ -43,22 +52,20 @@ def decide(
 
     Give a writing transaction, and only the verdicts of the status window. Nothing is
     sent here. *worst* (a sentence on each of the worst samples, redacted already) is
-    asked only for keys with news, so it may be a lazy mapping. When several verdicts
-    share a key (an evaluator was replaced), the one with the most scores speaks.
+    asked only for keys with news, so it may be a lazy mapping. An incident whose key
+    no verdict speaks of for a day is closed.
     """
     events: list[Snapshot] = []
-    speaking = _one_a_key(verdicts)
-    stored = _load(connection, {key.app for key in speaking})
-    for key, verdict in sorted(speaking.items()):
-        before, version = stored.get(key, (AlertState(key=key), None))
-        decision = step(before, Observation.of(verdict), now, timers)
+    speaking = {AlertKey.of(verdict): verdict for verdict in (*verdicts, *blindness(verdicts))}
+    known = load(connection, {key.app for key in speaking}, now)
+    for before, version, verdict, decision in _changes(known, speaking, now, timers):
         if decision.state == before:
             continue
-        if not _save(connection, decision.state, version, now):
-            _log.warning("alert_decided_elsewhere", app=key.app, metric=key.metric)
+        if not save(connection, decision.state, version, now):
+            _log.warning("alert_decided_elsewhere", app=before.key.app, metric=before.key.metric)
             continue
         if decision.event is not None:
-            excerpts = (worst or {}).get(key, ())
+            excerpts = (worst or {}).get(before.key, ())
             events.append(_snapshot(before, decision, verdict, excerpts, lines, report_url))
     _write(connection, events, channels, now)
     return [snapshot.timeline_event() for snapshot in events]
@@ -70,57 +77,33 @@ def delivery_id(incident_id: str, sequence: int, recipient: Recipient) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
-def _one_a_key(verdicts: Iterable[Verdict]) -> dict[AlertKey, Verdict]:
-    speaking: dict[AlertKey, Verdict] = {}
-    for verdict in verdicts:
-        key = AlertKey(verdict.app, verdict.metric, verdict.segment, verdict.window_s)
-        other = speaking.get(key)
-        if other is None or _weight(verdict) > _weight(other):
-            speaking[key] = verdict
-    return speaking
+def _changes(
+    known: Mapping[AlertKey, Stored],
+    speaking: Mapping[AlertKey, Verdict],
+    now: datetime,
+    timers: Timers,
+) -> Iterator[_Change]:
+    """Step what is evaluated, and close what nobody evaluates any more."""
+    for key, verdict in sorted(speaking.items()):
+        state, version, _ = known.get(key, Stored(AlertState(key=key), 0, forgotten=False))
+        if state is not None and (version or not starts_nothing(verdict)):
+            yield _Change(state, version, verdict, step(state, observe(verdict), now, timers))
+    for key, (state, version, forgotten) in sorted(known.items()):
+        if state is not None and forgotten and key not in speaking:
+            yield _Change(state, version, _last_word(key, now), close(state, now))
 
 
-def _weight(verdict: Verdict) -> tuple[int, str]:
-    return verdict.n, verdict.evaluator_version
-
-
-def _load(connection: Connection, apps: set[str]) -> dict[AlertKey, tuple[AlertState, int | None]]:
-    if not apps:
-        return {}
-    rows = connection.execute(
-        select(alert_states.c.state, alert_states.c.version)
-        .where(alert_states.c.app.in_(apps))
-        .order_by(*_KEY)
-        .with_for_update()
+def _last_word(key: AlertKey, now: datetime) -> Verdict:
+    return Verdict(
+        **key._asdict(),
+        policy="none",
+        status=Status.INSUFFICIENT_DATA,
+        point_status=Status.INSUFFICIENT_DATA,
+        reason="nobody evaluates it any more: the app is silent, or the metric or window is gone",
+        n=0,
+        evaluated_at=now,
+        since=now,
     )
-    states = ((AlertState.model_validate(row.state), row.version) for row in rows)
-    return {state.key: (state, version) for state, version in states}
-
-
-_KEY = (
-    alert_states.c.app,
-    alert_states.c.metric,
-    alert_states.c.segment,
-    alert_states.c.window_s,
-)
-
-
-def _save(connection: Connection, state: AlertState, version: int | None, now: datetime) -> bool:
-    """Write the state unless another decider was faster; say whether it was written."""
-    values = {
-        "phase": state.phase.value,
-        "state": state.model_dump(mode="json"),
-        "updated_at": now,
-        "version": (version or 0) + 1,
-    }
-    if version is None:
-        dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
-        fresh = dialect.insert(alert_states).values(**state.key._asdict(), **values)
-        written = fresh.on_conflict_do_nothing().returning(alert_states.c.version)
-        return connection.execute(written).first() is not None
-    same = [column == part for column, part in zip(_KEY, state.key, strict=True)]
-    changed = update(alert_states).where(*same, alert_states.c.version == version)
-    return connection.execute(changed.values(**values)).rowcount == 1
 
 
 def _snapshot(
@@ -175,7 +158,12 @@ def _write(
     if lines:
         connection.execute(insert(alert_events), lines)
     news = [event for event in events if event.event not in _SILENT]
-    messages = [_outbox_row(event, to, now) for event in news for to in dict.fromkeys(channels)]
+    if not news:
+        return
+    # Dispatchers go by the database's clock: one of ours that is fast must not delay a message.
+    due_at = min(now, database_now(connection))
+    to_whom = dict.fromkeys(channels)
+    messages = [_outbox_row(event, to, now, due_at) for event in news for to in to_whom]
     if messages:
         connection.execute(insert(outbox), messages)
 
@@ -217,7 +205,7 @@ def _timeline_row(event: Snapshot) -> dict[str, Any]:
     }
 
 
-def _outbox_row(event: Snapshot, to: Recipient, now: datetime) -> dict[str, Any]:
+def _outbox_row(event: Snapshot, to: Recipient, now: datetime, due_at: datetime) -> dict[str, Any]:
     return {
         "delivery_id": delivery_id(event.incident_id, event.sequence, to),
         "incident_id": event.incident_id,
@@ -232,6 +220,6 @@ def _outbox_row(event: Snapshot, to: Recipient, now: datetime) -> dict[str, Any]
         "attempts": 0,
         "token": 0,
         "created_at": now,
-        "due_at": now,
+        "due_at": due_at,
         "possible_duplicate": False,
     }

@@ -8,15 +8,17 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
+from functools import partial
 
 import structlog
 
 from alerts import outbox
 from alerts.backoff import delay_s
 from alerts.channels.base import Channel, Receipt
-from alerts.message import render
+from alerts.message import Message, render
+from alerts.snapshot import Snapshot
 from monitor.errors import DeliveryError
-from monitor.models.alerting import DeliveryStatus
+from monitor.models.alerting import AlertEvent, DeliveryStatus
 from monitor.store.engine import Store
 
 _log = structlog.get_logger("groundwatch.alerts")
@@ -26,21 +28,30 @@ _LEASE_TIMEOUTS = 3
 _MOST_FAILURES = 3
 
 
+def _database_clock() -> None:
+    """Leave the time to the database."""
+
+
+def _always() -> bool:
+    return True
+
+
 class Dispatcher:
     """
     Sends what is due; any number may run at once, in any process.
 
     A lease lasts longer than one send may take, so that only a process that died or
-    was paused for long loses one; what it held is sent again under the same id.
+    was paused for long loses one; what it held is sent again under the same id. The
+    time is the database's, which all hosts share, unless a *clock* is given.
     """
 
     def __init__(
         self,
         store: Store,
         channels: Mapping[str, Channel],
-        clock: Callable[[], datetime],
         rng: random.Random,
         *,
+        clock: Callable[[], datetime | None] = _database_clock,
         lease_s: float = 60.0,
         limit: int = 100,
     ) -> None:
@@ -52,12 +63,14 @@ class Dispatcher:
         self._lease_s = max(lease_s, _LEASE_TIMEOUTS * longest_s)
         self._limit = limit
 
-    def run_once(self) -> Counter[str]:
+    def run_once(self, may_go_on: Callable[[], bool] = _always) -> Counter[str]:
         """
         Send up to *limit* messages on each channel, and count how they ended.
 
         A channel that hangs, or fails a few times in a row, is left alone until the
-        next run. Counts: ``sent``, ``accepted``, ``retry``, ``dead``, ``lost_lease``.
+        next run. *may_go_on* is asked before each message, from several threads; what is
+        being sent is finished anyway.
+        Counts: ``sent``, ``accepted``, ``retry``, ``dead``, ``lost_lease``.
         """
         counts: Counter[str] = Counter()
         buried = outbox.bury(self._store, self._clock(), tuple(self._channels))
@@ -65,15 +78,18 @@ class Dispatcher:
             counts["dead"] = buried
             _log.error("alert_deliveries_given_up", count=buried)
         if self._channels:
+            drain = partial(self._drain, may_go_on=may_go_on)
             with ThreadPoolExecutor(len(self._channels), "groundwatch-send") as pool:
-                for outcomes in pool.map(self._drain, self._channels.values()):
+                for outcomes in pool.map(drain, self._channels.values()):
                     counts += outcomes
         return counts
 
-    def _drain(self, channel: Channel) -> Counter[str]:
+    def _drain(self, channel: Channel, may_go_on: Callable[[], bool]) -> Counter[str]:
         outcomes: Counter[str] = Counter()
         failures, patience_until = 0, time.monotonic() + channel.timeout_s
         for _ in range(self._limit):
+            if not may_go_on():
+                break
             due = outbox.claim(self._store, self._clock(), self._lease_s, 1, [channel.name])
             if not due:
                 break
@@ -88,28 +104,13 @@ class Dispatcher:
     def _deliver(self, channel: Channel, item: outbox.Claimed) -> str:
         """Send one message, and say how it ended."""
         try:
-            receipt = self._send(channel, item)
+            receipt = _send(channel, item, _write(item))
         except DeliveryError as error:
             return self._failed(item, error)
-        except Exception as error:  # noqa: BLE001 - its text may hold a secret; its class does not
-            unexpected = DeliveryError(
-                "unexpected error", code=f"unexpected:{type(error).__name__}", ambiguous=True
-            )
-            return self._failed(item, unexpected)
         return self._sent(item, receipt)
 
-    def _send(self, channel: Channel, item: outbox.Claimed) -> Receipt:
-        message = render(
-            item.snapshot,
-            item.tells,
-            recipient=item.recipient,
-            may_repeat=item.possible_duplicate,
-        )
-        return channel.send(message, item.delivery_id, item.attempt)
-
     def _sent(self, item: outbox.Claimed, receipt: Receipt) -> str:
-        now = self._clock()
-        if not outbox.finish_sent(self._store, item, now, confirmed=receipt.confirmed):
+        if not outbox.finish_sent(self._store, item, self._clock(), confirmed=receipt.confirmed):
             return self._lost(item)
         outcome = "sent" if receipt.confirmed else "accepted"
         _log.info(f"alert_{outcome}", delivery_id=item.delivery_id, attempt=item.attempt,
@@ -129,3 +130,33 @@ class Dispatcher:
     def _lost(self, item: outbox.Claimed) -> str:
         _log.warning("alert_lease_lost", delivery_id=item.delivery_id, channel=item.channel)
         return "lost_lease"
+
+
+def _write(item: outbox.Claimed) -> Message:
+    """Make the message from what is stored; nothing was sent when that fails."""
+    try:
+        snapshot = Snapshot.model_validate(item.snapshot)
+        tells = {AlertEvent(event) for event in item.tells}
+    except ValueError:
+        # Its text would hold what is stored.
+        raise DeliveryError(
+            "the stored message cannot be read", code="unreadable_snapshot", transient=False
+        ) from None
+    try:
+        return render(snapshot, tells, recipient=item.recipient, may_repeat=item.possible_duplicate)
+    except Exception as error:  # noqa: BLE001 - as above
+        raise _unexpected(error, "rendering", ambiguous=False) from None
+
+
+def _send(channel: Channel, item: outbox.Claimed, message: Message) -> Receipt:
+    try:
+        return channel.send(message, item.delivery_id, item.attempt)
+    except DeliveryError:
+        raise
+    except Exception as error:  # noqa: BLE001 - its text may hold a secret; its class does not
+        raise _unexpected(error, "unexpected", ambiguous=True) from None
+
+
+def _unexpected(error: Exception, what: str, *, ambiguous: bool) -> DeliveryError:
+    code = f"{what}:{type(error).__name__}"
+    return DeliveryError(f"{what} error", code=code[:100], ambiguous=ambiguous)

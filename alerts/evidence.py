@@ -20,6 +20,11 @@ class AlertKey(NamedTuple):
     segment: str
     window_s: int
 
+    @classmethod
+    def of(cls, verdict: Verdict) -> Self:
+        """Say what alert a verdict speaks of."""
+        return cls(verdict.app, verdict.metric, verdict.segment, verdict.window_s)
+
 
 class Evidence(StrEnum):
     """What an evaluation says, as far as alerts care."""
@@ -50,12 +55,12 @@ class Timers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """One evaluation of a key; ``stream`` changes with the evaluator's version."""
+    """One evaluation of a key."""
 
     evidence: Evidence
     at: datetime
     n_total: int
-    stream: str = ""
+    blind: bool = False  #: uncertain because the monitor does not see
 
     @classmethod
     def of(cls, verdict: Verdict) -> Self:
@@ -66,14 +71,15 @@ class Observation:
             evidence=evidence,
             at=verdict.evaluated_at,
             n_total=verdict.n_total,
-            stream=verdict.evaluator_version,
+            blind=verdict.status is Status.BLIND,
         )
 
 
 class Run(BaseModel):
     """For how long the evidence has been of one sort; uncertain evidence does not end a run."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    # A newer release may have added fields to what is stored.
+    model_config = ConfigDict(frozen=True, extra="ignore")
 
     since: AwareDatetime
     informed: int  #: evaluations in the run that saw new samples

@@ -21,7 +21,7 @@ from monitor.models.alerting import AlertEvent
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _SUBJECT_CHARS = 200
-_COLOURS = {"RESOLVED": "#1a7f37", "WARNING": "#9a6700", "CRITICAL": "#b42318"}
+_COLOURS = {"RESOLVED": "#1a7f37", "WARNING": "#9a6700", "CRITICAL": "#b42318", "CLOSED": "#57606a"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

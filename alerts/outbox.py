@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -10,11 +10,11 @@ from typing import Any
 from sqlalchemy import Connection, Row, Select, and_, case, exists, or_, select, update
 
 from alerts.channel_health import note_failure, note_success, paused
-from alerts.snapshot import Snapshot
 from monitor.errors import DeliveryError
 from monitor.models.alerting import AlertEvent, DeliveryStatus, Level
 from monitor.store.alert_tables import outbox
 from monitor.store.engine import Store
+from monitor.store.lease import database_now
 
 #: After this a message is old news: it is given up, with the reason of its last failure.
 GIVE_UP_AFTER = timedelta(hours=24)
@@ -26,15 +26,20 @@ _DELIVERED = (DeliveryStatus.SENT, DeliveryStatus.ACCEPTED)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claimed:
-    """One message that this process alone may send until ``lease_until``."""
+    """
+    One message that this process alone may send until ``lease_until``.
+
+    ``tells`` and ``snapshot`` are as stored: whoever cannot read one message must
+    still be able to claim the next.
+    """
 
     delivery_id: str
     token: int
     attempt: int
     channel: str
     recipient: str
-    tells: frozenset[AlertEvent]  #: the news in it; several when messages were merged
-    snapshot: Snapshot
+    tells: frozenset[str]  #: the news in it; several when messages were merged
+    snapshot: Mapping[str, Any]
     possible_duplicate: bool
     created_at: datetime
     lease_until: datetime
@@ -42,7 +47,7 @@ class Claimed:
 
 def claim(
     store: Store,
-    now: datetime,
+    now: datetime | None,
     lease_s: float,
     limit: int,
     channels: Collection[str] | None = None,
@@ -53,23 +58,30 @@ def claim(
     A lane is one incident, channel and recipient; only its oldest waiting message can
     be taken, so nothing overtakes. What waits behind it is merged: the newest message
     is sent in place of all, under its own id, so that an id always has one content.
+
+    Here and below *now* is None for the database's clock, the only one that all
+    dispatchers share.
     """
     with store.write() as connection:
+        now = now or database_now(connection)
         heads = connection.execute(_due(now, limit, channels)).all()
         return [_take(connection, head, now, lease_s) for head in heads]
 
 
-def finish_sent(store: Store, claimed: Claimed, now: datetime, *, confirmed: bool = True) -> bool:
+def finish_sent(
+    store: Store, claimed: Claimed, now: datetime | None, *, confirmed: bool = True
+) -> bool:
     """Note that the message was taken; False if another process holds it by now."""
     status = DeliveryStatus.SENT if confirmed else DeliveryStatus.ACCEPTED
     with store.write() as connection:
+        now = now or database_now(connection)
         note_success(connection, claimed.channel, now)
         changes = {"status": status, "finished_at": now, "error_code": None}
         return _finish(connection, claimed, changes)
 
 
 def finish_failed(
-    store: Store, claimed: Claimed, now: datetime, error: DeliveryError, delay_s: float
+    store: Store, claimed: Claimed, now: datetime | None, error: DeliveryError, delay_s: float
 ) -> DeliveryStatus | None:
     """
     Note a failed attempt: to be tried after *delay_s*, or dead when that cannot help.
@@ -78,23 +90,17 @@ def finish_failed(
     with ``retry_after_s`` pauses the whole channel for that long.
     """
     pause_s = error.retry_after_s
-    due_at = now + timedelta(seconds=max(delay_s, pause_s or 0.0))
-    code = error.code
-    dead = not error.transient
-    if not dead and now - claimed.created_at >= GIVE_UP_AFTER:
-        dead, code = True, f"gave_up_after_24h:{code}"
-    changes = _dead(code, now) if dead else {"due_at": due_at, "error_code": code}
-    if error.ambiguous:
-        changes["possible_duplicate"] = True
     with store.write() as connection:
+        now = now or database_now(connection)
+        changes = _after_failure(claimed, now, error, max(delay_s, pause_s or 0.0))
         paused_until = None if pause_s is None else now + timedelta(seconds=pause_s)
         note_failure(connection, claimed.channel, now, error.code, paused_until)
         if not _finish(connection, claimed, changes):
             return None
-    return DeliveryStatus.DEAD if dead else DeliveryStatus.WAITING
+    return DeliveryStatus(changes.get("status", DeliveryStatus.WAITING))
 
 
-def bury(store: Store, now: datetime, channels: Collection[str]) -> int:
+def bury(store: Store, now: datetime | None, channels: Collection[str]) -> int:
     """
     Give up what nobody can send, once it is old; say how many that were.
 
@@ -103,13 +109,27 @@ def bury(store: Store, now: datetime, channels: Collection[str]) -> int:
     """
     orphan = outbox.c.channel.not_in(channels)
     crashing = and_(outbox.c.lease_until.is_not(None), outbox.c.attempts >= _MOST_CRASHES)
-    old = and_(_WAITING, _free(now), outbox.c.created_at <= now - GIVE_UP_AFTER)
     code = case((orphan, "channel_not_configured"), else_="dispatcher_died")
     with store.write() as connection:
+        now = now or database_now(connection)
+        old = and_(_WAITING, _free(now), outbox.c.created_at <= now - GIVE_UP_AFTER)
         result = connection.execute(
             update(outbox).where(old, or_(orphan, crashing)).values(**_dead(code, now))
         )
         return result.rowcount
+
+
+def _after_failure(
+    claimed: Claimed, now: datetime, error: DeliveryError, wait_s: float
+) -> dict[str, Any]:
+    """Say what changes: given up when trying again cannot help or it is old news, else later."""
+    if not error.transient:
+        changes = _dead(error.code, now)
+    elif now - claimed.created_at >= GIVE_UP_AFTER:
+        changes = _dead(f"gave_up_after_24h:{error.code}", now)
+    else:
+        changes = {"due_at": now + timedelta(seconds=wait_s), "error_code": error.code}
+    return {**changes, "possible_duplicate": True} if error.ambiguous else changes
 
 
 def _dead(code: Any, now: datetime) -> dict[str, Any]:
@@ -171,7 +191,7 @@ def _take(connection: Connection, head: Row[Any], now: datetime, lease_s: float)
         channel=newest.channel,
         recipient=newest.recipient,
         tells=tells,
-        snapshot=Snapshot.model_validate(newest.snapshot),
+        snapshot=newest.snapshot,
         possible_duplicate=values["possible_duplicate"],
         created_at=newest.created_at,
         lease_until=values["lease_until"],
@@ -187,10 +207,10 @@ def _merge(connection: Connection, older: Sequence[Row[Any]], into: str, now: da
         )
 
 
-def _tells(waiting: Sequence[Row[Any]], *, announced: bool) -> frozenset[AlertEvent]:
+def _tells(waiting: Sequence[Row[Any]], *, announced: bool) -> frozenset[str]:
     """Collect the news; an incident that this recipient never heard of is always told as fired."""
-    news = {AlertEvent(event) for row in waiting for event in row.tells.split("+")}
-    return frozenset(news if announced else news | {AlertEvent.FIRED})
+    news = {event for row in waiting for event in row.tells.split("+")}
+    return frozenset(news if announced else news | {AlertEvent.FIRED.value})
 
 
 def _finish(connection: Connection, claimed: Claimed, changes: dict[str, Any]) -> bool:

@@ -16,7 +16,8 @@ _LEAST_GAP_S = 300.0
 class Lines(BaseModel):
     """Pass rates, in [0, 1], below which a level begins; shown in messages."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    # A newer release may have added fields to what is stored.
+    model_config = ConfigDict(frozen=True, extra="ignore")
 
     warning_rate: float = Field(ge=0, le=1)
     critical_rate: float = Field(ge=0, le=1)

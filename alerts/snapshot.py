@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict
+from collections.abc import Mapping
+from typing import Any, get_args
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, field_validator
 
 from alerts.evidence import AlertKey, Evidence
 from alerts.rules import Lines
@@ -33,11 +36,15 @@ class Snapshot(BaseModel):
     report_url: str | None = None
     test: bool = False
 
+    @field_validator("verdict", mode="before")
+    @classmethod
+    def _drop_what_is_new(cls, stored: Any) -> Any:
+        return _known(Verdict, stored)
+
     @property
     def key(self) -> AlertKey:
         """What the alert is about."""
-        verdict = self.verdict
-        return AlertKey(verdict.app, verdict.metric, verdict.segment, verdict.window_s)
+        return AlertKey.of(self.verdict)
 
     def timeline_event(self) -> TimelineEvent:
         """Give the line of the timeline that this is the evidence of."""
@@ -55,3 +62,20 @@ class Snapshot(BaseModel):
             high=self.verdict.high,
             n=self.verdict.n,
         )
+
+
+def _known(model: type[BaseModel], stored: Any) -> Any:
+    """Leave out what *model* has no field for, at every depth."""
+    if not isinstance(stored, Mapping):
+        return stored
+    kept = {}
+    for name, field in model.model_fields.items():
+        if name in stored:
+            nested = _model_in(field.annotation)
+            kept[name] = _known(nested, stored[name]) if nested else stored[name]
+    return kept
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    kinds = get_args(annotation) or (annotation,)
+    return next((k for k in kinds if isinstance(k, type) and issubclass(k, BaseModel)), None)

@@ -5,12 +5,9 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import StrEnum
-from typing import Any, Self
-
-from pydantic import AwareDatetime, BaseModel, ConfigDict
 
 from alerts.evidence import AlertKey, Evidence, Observation, Run, Timers
+from alerts.memory import AlertState, Phase, Reason
 from monitor.models.alerting import AlertEvent, Level
 
 __all__ = [
@@ -23,71 +20,9 @@ __all__ = [
     "Reason",
     "Run",
     "Timers",
+    "close",
     "step",
 ]
-
-
-class Phase(StrEnum):
-    """What people have been told, and what they are about to be told."""
-
-    OK = "ok"
-    PENDING = "pending"  #: bad, but not for long enough yet
-    FIRING = "firing"
-    RECOVERING = "recovering"  #: firing and healthy again, but not for long enough yet
-
-
-class Reason(StrEnum):
-    """Why a step ended as it did."""
-
-    NOT_NEWER = "not_newer"
-    UNCERTAIN = "uncertain"
-    STILL_HEALTHY = "still_healthy"
-    PENDING = "pending"
-    CLEARED_WHILE_PENDING = "cleared_while_pending"
-    BREACH_HELD = "breach_held"
-    STILL_FIRING = "still_firing"
-    CRITICAL_HELD = "critical_held"
-    CRITICAL_CLEARED = "critical_cleared"
-    REPEAT_DUE = "repeat_due"
-    RECOVERING = "recovering"
-    RELAPSED = "relapsed"
-    HEALTHY_HELD = "healthy_held"
-
-
-class AlertState(BaseModel):
-    """
-    All that is remembered of a key between two evaluations; survives JSON unchanged.
-
-    After an incident was resolved its fields stay until the next breach begins.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    key: AlertKey
-    phase: Phase = Phase.OK
-    phase_since: AwareDatetime | None = None
-    level: Level | None = None
-    peak: Level | None = None
-    # what the last evaluations said
-    seen_at: AwareDatetime | None = None
-    seen_n_total: int | None = None
-    seen_stream: str = ""
-    seen: Evidence | None = None
-    bad: Run | None = None
-    critical: Run | None = None
-    not_critical: Run | None = None
-    healthy: Run | None = None
-    # the incident
-    incident_id: str | None = None
-    status_before: Evidence | None = None
-    breach_since: AwareDatetime | None = None
-    opened_at: AwareDatetime | None = None
-    sequence: int = 0
-    last_notified_at: AwareDatetime | None = None
-
-    def but(self, **changes: Any) -> Self:
-        """Copy the state with some fields changed."""
-        return self.model_copy(update=changes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +39,8 @@ def step(state: AlertState, observation: Observation, now: datetime, timers: Tim
     Decide what one more evaluation changes.
 
     An observation that is not newer than the last one changes nothing, so that a
-    replay is harmless. Uncertain evidence only lets time pass.
+    replay is harmless. Uncertain evidence only lets time pass, though a monitor that
+    does not see goes on reminding of what is critical.
     """
     # A clock ahead of ours must not make every later observation look old.
     at = min(observation.at, now)
@@ -112,9 +48,9 @@ def step(state: AlertState, observation: Observation, now: datetime, timers: Tim
     if state.seen_at is not None and at <= state.seen_at and not interrupted:
         return Decision(state, None, Reason.NOT_NEWER)
     if interrupted:
-        state = state.but(bad=None, critical=None, not_critical=None, healthy=None)
+        state = _without_runs(state)
     if observation.evidence is Evidence.UNCERTAIN:
-        return Decision(state.but(seen_at=at), None, Reason.UNCERTAIN)
+        return _on_uncertain(state, observation, at, timers)
     noted = _note(state, observation, at)
     if observation.evidence is Evidence.HEALTHY:
         return _on_healthy(noted, at, timers)
@@ -133,8 +69,6 @@ def _interrupted(state: AlertState, at: datetime, now: datetime, timers: Timers)
 
 def _note(state: AlertState, observation: Observation, at: datetime) -> AlertState:
     """Extend, begin and end the runs."""
-    if state.seen is not None and observation.stream != state.seen_stream:
-        state = state.but(bad=None, critical=None, not_critical=None, healthy=None)
     evidence = observation.evidence
     new = observation.n_total != (state.seen_n_total or 0)
 
@@ -148,7 +82,6 @@ def _note(state: AlertState, observation: Observation, at: datetime) -> AlertSta
     return state.but(
         seen_at=at,
         seen_n_total=observation.n_total,
-        seen_stream=observation.stream,
         seen=evidence,
         bad=run(state.bad, evidence is not Evidence.HEALTHY),
         critical=run(state.critical, evidence is Evidence.CRITICAL),
@@ -162,6 +95,16 @@ def _held(run: Run | None, for_s: float, at: datetime, timers: Timers) -> bool:
         return False
     long_enough = at - run.since >= timedelta(seconds=for_s)
     return for_s <= 0 or (long_enough and run.informed >= timers.min_new_evaluations)
+
+
+def _on_uncertain(
+    state: AlertState, observation: Observation, at: datetime, timers: Timers
+) -> Decision:
+    state = state.but(seen_at=at)
+    critical = state.phase is Phase.FIRING and state.level is Level.CRITICAL
+    if observation.blind and critical and _repeat_due(state, at, timers):
+        return Decision(_told(state, at), AlertEvent.REPEATED, Reason.NO_NEWS_STILL_FIRING)
+    return Decision(state, None, Reason.UNCERTAIN)
 
 
 def _on_healthy(state: AlertState, at: datetime, timers: Timers) -> Decision:
@@ -181,16 +124,13 @@ def _on_healthy(state: AlertState, at: datetime, timers: Timers) -> Decision:
 def _toward_firing(
     state: AlertState, before: Evidence | None, at: datetime, timers: Timers
 ) -> Decision:
-    critical = state.seen is Evidence.CRITICAL
-    level = Level.CRITICAL if critical else Level.WARNING
-    run = state.critical if critical else state.bad
-    for_s = timers.critical_for_s if critical else timers.warning_for_s
     if state.phase is Phase.OK:
         state = _without_incident(state).but(
             phase=Phase.PENDING, phase_since=at, status_before=before
         )
-    if not _held(run, for_s, at, timers):
-        return Decision(state.but(level=level), None, Reason.PENDING)
+    level = _held_level(state, at, timers)
+    if level is None:
+        return Decision(state.but(level=_seen_level(state)), None, Reason.PENDING)
     assert state.bad is not None
     opened = state.but(
         phase=Phase.FIRING,
@@ -204,6 +144,22 @@ def _toward_firing(
     return Decision(_told(opened, at), AlertEvent.FIRED, Reason.BREACH_HELD)
 
 
+def _seen_level(state: AlertState) -> Level:
+    return Level.CRITICAL if state.seen is Evidence.CRITICAL else Level.WARNING
+
+
+def _held_level(state: AlertState, at: datetime, timers: Timers) -> Level | None:
+    """Say as what a pending breach has held for long enough, if it has."""
+    seen = _seen_level(state)
+    if seen is Level.CRITICAL:
+        if _held(state.critical, timers.critical_for_s, at, timers):
+            return seen
+        # What is about to fire as critical waits for that, unless a warning is told sooner.
+        if timers.critical_for_s <= timers.warning_for_s:
+            return None
+    return Level.WARNING if _held(state.bad, timers.warning_for_s, at, timers) else None
+
+
 def _while_firing(state: AlertState, at: datetime, timers: Timers) -> Decision:
     relapsed = state.phase is Phase.RECOVERING
     if relapsed:
@@ -215,7 +171,7 @@ def _while_firing(state: AlertState, at: datetime, timers: Timers) -> Decision:
     elif _held(state.not_critical, timers.resolve_after_s, at, timers):
         better = state.but(level=Level.WARNING, sequence=state.sequence + 1)
         return Decision(better, AlertEvent.DEESCALATED, Reason.CRITICAL_CLEARED)
-    elif not relapsed and _repeat_due(state, at, timers):
+    elif _repeat_due(state, at, timers):
         return Decision(_told(state, at), AlertEvent.REPEATED, Reason.REPEAT_DUE)
     return Decision(state, None, Reason.RELAPSED if relapsed else Reason.STILL_FIRING)
 
@@ -230,6 +186,18 @@ def _repeat_due(state: AlertState, at: datetime, timers: Timers) -> bool:
 
 def _told(state: AlertState, at: datetime) -> AlertState:
     return state.but(sequence=state.sequence + 1, last_notified_at=at)
+
+
+def close(state: AlertState, now: datetime) -> Decision:
+    """End an incident that nobody evaluates any more; that is not a recovery."""
+    closed = _without_runs(_told(state, now)).but(
+        phase=Phase.OK, phase_since=now, seen=None, seen_at=now
+    )
+    return Decision(closed, AlertEvent.RESOLVED, Reason.NO_LONGER_EVALUATED)
+
+
+def _without_runs(state: AlertState) -> AlertState:
+    return state.but(bad=None, critical=None, not_critical=None, healthy=None)
 
 
 def _without_incident(state: AlertState) -> AlertState:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from alerts.blindness import BLIND_METRIC
 from alerts.escaping import plain
+from alerts.memory import Reason
 from alerts.rules import Lines
 from alerts.snapshot import Snapshot
 from monitor.models.alerting import AlertEvent, Level
-from monitor.models.status import Verdict
+from monitor.models.status import Status, Verdict
 
 Fact = tuple[str, str]
 _UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
@@ -41,6 +43,8 @@ def percent(rate: float) -> str:
 
 def state_word(snapshot: Snapshot, tells: frozenset[AlertEvent]) -> str:
     """Name the state in a word: the first thing that is read."""
+    if _is_closed(snapshot):
+        return "CLOSED"
     if AlertEvent.RESOLVED in tells:
         return "RESOLVED"
     word = snapshot.level.value.upper()
@@ -59,8 +63,18 @@ def subject_of(snapshot: Snapshot) -> str:
 def headline(snapshot: Snapshot, tells: frozenset[AlertEvent]) -> str:
     """Say in a line what is the matter."""
     length = duration(snapshot.at - snapshot.opened_at)
+    if _is_closed(snapshot):
+        return (
+            "closed because nobody evaluates it any more, not because it recovered;"
+            f" was {snapshot.peak.value}, fired {length} ago"
+        )
+    if _is_about_monitor(snapshot):
+        over = AlertEvent.RESOLVED in tells
+        return f"the monitor sees again, after {length}" if over else "the monitor does not see"
     if AlertEvent.RESOLVED in tells:
         return f"healthy again; was {snapshot.peak.value} for {length}"
+    if snapshot.verdict.status is Status.BLIND:
+        return f"no news, still firing after {length}: the monitor does not see"
     rate = f"{_short_rate(snapshot.verdict)} of answers pass {_basis(snapshot.verdict)}"
     if AlertEvent.FIRED in tells:
         return f"only {rate}"
@@ -71,14 +85,30 @@ def facts(snapshot: Snapshot, tells: frozenset[AlertEvent]) -> tuple[Fact, ...]:
     """List what is known, each with a short label, in the order in which people ask."""
     verdict = snapshot.verdict
     listed = [
-        ("Now", figure(verdict)),
-        ("Before", _before(snapshot)),
-        ("Line", _line(snapshot.lines, snapshot, tells)),
+        *_of_answers(snapshot, tells),
         ("Since", _since(snapshot, tells)),
         ("Why", plain(verdict.reason, 300)),
         ("Not counted", _not_counted(verdict)),
     ]
     return tuple((label, text) for label, text in listed if text)
+
+
+def _is_closed(snapshot: Snapshot) -> bool:
+    return snapshot.reason == Reason.NO_LONGER_EVALUATED
+
+
+def _is_about_monitor(snapshot: Snapshot) -> bool:
+    return snapshot.key.metric == BLIND_METRIC
+
+
+def _of_answers(snapshot: Snapshot, tells: frozenset[AlertEvent]) -> list[Fact]:
+    if _is_closed(snapshot) or _is_about_monitor(snapshot):
+        return []
+    return [
+        ("Now", figure(snapshot.verdict)),
+        ("Before", _before(snapshot)),
+        ("Line", _line(snapshot.lines, snapshot, tells)),
+    ]
 
 
 def figure(verdict: Verdict) -> str:
@@ -123,7 +153,8 @@ def _since(snapshot: Snapshot, tells: frozenset[AlertEvent]) -> str:
     began = clock_time(snapshot.since)
     if AlertEvent.RESOLVED in tells:
         fired, resolved = clock_time(snapshot.opened_at), clock_time(snapshot.at)
-        text = f"began {began}, fired {fired}, resolved {resolved}; worst: {snapshot.peak.value}"
+        ended = "closed" if _is_closed(snapshot) else "resolved"
+        text = f"began {began}, fired {fired}, {ended} {resolved}; worst: {snapshot.peak.value}"
         late = ". Earlier messages about this may not have reached you"
         return text + late if AlertEvent.FIRED in tells else text
     return f"{began}, held for {duration(snapshot.at - snapshot.since)}"

@@ -119,11 +119,10 @@ class Scheduler:
         dispatcher = Dispatcher(
             self._context.store,
             self._context.channels,
-            clock=lambda: datetime.now(UTC),
             rng=Random(),  # noqa: S311
         )
         while not stop.wait(_DELIVER_EVERY_S):
-            self._guarded("deliver", dispatcher.run_once)
+            self._guarded("deliver", partial(dispatcher.run_once, lambda: not stop.is_set()))
 
     def _guarded(self, name: str, work: Callable[[], object]) -> None:
         """Run *work*; what fails is logged once, and tried again the next time."""

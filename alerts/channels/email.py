@@ -9,6 +9,7 @@ import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from email.errors import MessageError
 from email.utils import parseaddr
 from urllib.parse import SplitResult, unquote, urlsplit
 
@@ -20,6 +21,7 @@ from alerts.message import Message
 from monitor.errors import DeliveryError
 
 _PORTS = {"smtp": 587, "smtps": 465, "smtp+plain": 25}
+_READY = 220
 _TAKEN = range(200, 300)
 _REFUSED_FOR_GOOD = range(500, 600)
 
@@ -50,7 +52,7 @@ class EmailChannel:
     def send(self, message: Message, delivery_id: str, attempt: int) -> Receipt:
         """Send once to ``message.recipient``."""
         del attempt
-        body = compose(message, delivery_id, sender=self._sender).as_bytes()
+        body = self._compose(message, delivery_id)
         # Only once the body is on its way can a lost connection mean that the mail arrived.
         attempt_at = _Stage()
         error: DeliveryError
@@ -62,8 +64,15 @@ class EmailChannel:
             error = _refusal(problem.smtp_code, attempt_at.name)
         except (smtplib.SMTPException, OSError) as problem:
             error = _failure(problem, attempt_at)
+        except ValueError:
+            error = _unwritable(attempt_at.name)
         # Outside of `except`: what was caught may hold what was said, password and all.
         raise error
+
+    def _compose(self, message: Message, delivery_id: str) -> bytes:
+        with contextlib.suppress(ValueError, MessageError):
+            return compose(message, delivery_id, sender=self._sender).as_bytes()
+        raise _unwritable("compose")
 
     def _hand_over(self, smtp: smtplib.SMTP, recipient: str, body: bytes, stage: _Stage) -> None:
         self._greet(smtp, stage)
@@ -104,7 +113,9 @@ class EmailChannel:
             host = url.hostname or ""
             # STARTTLS and TLS check the certificate against this name.
             smtp._host = host  # type: ignore[attr-defined]  # noqa: SLF001 - set only by the constructor that connects
-            smtp.connect(host, url.port or _PORTS[url.scheme])
+            greeting = smtp.connect(host, url.port or _PORTS[url.scheme])
+            if greeting[0] != _READY:
+                raise smtplib.SMTPConnectError(*greeting)
             yield smtp
             with contextlib.suppress(smtplib.SMTPException, OSError):
                 smtp.quit()
@@ -136,9 +147,20 @@ def _expect(reply: tuple[int, bytes]) -> None:
 
 
 def _refusal(code: int, stage: str) -> DeliveryError:
-    final = code in _REFUSED_FOR_GOOD
+    # A login is also refused while the server's own directory of users is down.
+    final = code in _REFUSED_FOR_GOOD and stage != "login"
     return DeliveryError(
         f"email refused at {stage}: {code}", code=f"smtp_{code}_{stage}", transient=not final
+    )
+
+
+def _unwritable(stage: str) -> DeliveryError:
+    """Say what to look at; the value itself may be a secret."""
+    return DeliveryError(
+        f"email: something cannot be written as SMTP wants it (at {stage}); use plain ASCII and no"
+        " line breaks in GROUNDWATCH_SMTP_URL, GROUNDWATCH_EMAIL_FROM and GROUNDWATCH_EMAIL_TO",
+        code=f"unwritable_{stage}",
+        transient=False,
     )
 
 

@@ -10,7 +10,11 @@ from alerts.message import Message
 _HEADER_CHARS = 150
 _SECTION_CHARS = 3000
 _TEXT_CHARS = 3500
-_MARKS = {"RESOLVED": ":large_green_circle:", "WARNING": ":large_yellow_circle:"}
+_MARKS = {
+    "RESOLVED": ":large_green_circle:",
+    "WARNING": ":large_yellow_circle:",
+    "CLOSED": ":white_circle:",
+}
 
 
 def payload(message: Message, delivery_id: str) -> dict[str, Any]:

@@ -114,7 +114,7 @@ outbox = Table(
     Column("due_at", UtcTime, nullable=False),
     Column("lease_until", UtcTime),
     Column("finished_at", UtcTime),
-    Column("tells", String(20), nullable=False),
+    Column("tells", String(100), nullable=False),
     Column("error_code", String(100)),
     Column("possible_duplicate", Boolean, nullable=False),
     Column("merged_into", String(32)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import uuid
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from sqlalchemy import Connection, case, select, text
 from sqlalchemy.sql.elements import ColumnElement
@@ -36,7 +37,7 @@ def acquire(store: Store, name: str, owner: str, *, ttl_s: float) -> Lease | Non
     Returns None while another owner holds it. Clocks of hosts do not matter.
     """
     with store.write() as connection:
-        now_s = _database_time(connection)
+        now_s = database_time(connection)
         row = {"name": name, "owner": "", "token": 0, "expires_at_s": 0.0}
         insert_new(connection, leases, [row], returning=leases.c.name)
         mine = leases.c.owner == owner
@@ -82,7 +83,8 @@ def _held(lease: Lease) -> ColumnElement[bool]:
     )
 
 
-def _database_time(connection: Connection) -> float:
+def database_time(connection: Connection) -> float:
+    """Tell the time in seconds since 1970 by the database's clock, which all hosts share."""
     if connection.dialect.name == "postgresql":
         sql = text("SELECT extract(epoch FROM clock_timestamp())")
     else:
@@ -90,7 +92,12 @@ def _database_time(connection: Connection) -> float:
     return float(connection.execute(sql).scalar_one())
 
 
+def database_now(connection: Connection) -> datetime:
+    """Tell the time by the database's clock."""
+    return datetime.fromtimestamp(database_time(connection), UTC)
+
+
 def current_owner(connection: Connection, name: str) -> str | None:
     """Tell who holds the lease right now; None when it is free or has expired."""
-    held = leases.c.expires_at_s >= _database_time(connection)
+    held = leases.c.expires_at_s >= database_time(connection)
     return connection.execute(select(leases.c.owner).where((leases.c.name == name) & held)).scalar()

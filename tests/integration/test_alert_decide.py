@@ -5,12 +5,14 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import func, select, update
 
 from alerts import ledger
+from alerts.blindness import BLIND_METRIC
 from alerts.channels.base import Recipient
-from alerts.decide import _load, _save, decide
+from alerts.decide import decide
 from alerts.evidence import AlertKey, Timers
+from alerts.stored_states import load, save
 from monitor.models.alerting import AlertEvent, DeliveryStatus, Level
 from monitor.models.status import Status
 from monitor.store.alert_tables import alert_states, outbox
@@ -123,21 +125,11 @@ def test_the_worst_samples_are_not_asked_for_without_news(store, incident):
     assert tell(store, Status.CRITICAL, NOW + timedelta(minutes=1), worst=Unasked()) == []
 
 
-def test_the_verdict_with_most_scores_speaks_when_several_share_a_key(store):
-    verdicts = [
-        make_verdict(Status.CRITICAL, NOW, n=3, evaluator_version="new"),
-        make_verdict(Status.HEALTHY, NOW, n=500, evaluator_version="old"),
-    ]
-    with store.write() as connection:
-        events = decide(connection, verdicts, now=NOW, timers=AT_ONCE, channels=CHANNELS)
-    assert events == []
-
-
 def test_a_decider_that_was_overtaken_writes_nothing(store, incident):
     with store.write() as connection:
-        ((state, version),) = _load(connection, {KEY.app}).values()
-        assert _save(connection, state, version, NOW)
-        assert not _save(connection, state, version, NOW)
+        ((state, version, _),) = load(connection, {KEY.app}, NOW).values()
+        assert save(connection, state, version, NOW)
+        assert not save(connection, state, version, NOW)
 
 
 def test_one_of_several_deciders_fires_when_all_decide_at_once(store):
@@ -159,3 +151,57 @@ def test_many_keys_at_once_are_one_quick_transaction(store):
     with store.write() as connection:
         events = decide(connection, verdicts, now=NOW, timers=AT_ONCE, channels=CHANNELS)
     assert len(events) == 500
+
+
+def test_a_blind_monitor_has_an_incident_of_its_own(store, incident):
+    (fired,) = tell(store, Status.BLIND, NOW + timedelta(minutes=1))
+    assert (fired.metric, fired.level) == (BLIND_METRIC, Level.WARNING)
+    (resolved,) = tell(store, Status.CRITICAL, NOW + timedelta(minutes=2))
+    assert (resolved.metric, resolved.event) == (BLIND_METRIC, AlertEvent.RESOLVED)
+    with store.read() as connection:
+        assert [found.incident_id for found in ledger.open_incidents(connection)] == [incident]
+
+
+def test_nothing_is_remembered_of_a_monitor_that_always_saw(store, incident):
+    with store.read() as connection:
+        assert connection.execute(select(alert_states.c.metric)).scalars().all() == [KEY.metric]
+
+
+def decide_on_another_app(store, now):
+    with store.write() as connection:
+        verdicts = [make_verdict(Status.HEALTHY, now, app="other")]
+        return decide(connection, verdicts, now=now, timers=AT_ONCE, channels=CHANNELS)
+
+
+def test_an_incident_that_nobody_evaluates_is_closed_after_a_day(store, incident):
+    assert decide_on_another_app(store, NOW + timedelta(hours=23)) == []
+    later = NOW + timedelta(hours=24)
+    (event,) = decide_on_another_app(store, later)
+    assert (event.incident_id, event.event) == (incident, AlertEvent.RESOLVED)
+    assert event.reason == "no_longer_evaluated"
+    with store.read() as connection:
+        assert ledger.open_incidents(connection) == []
+        events = {item.event for item in ledger.deliveries(connection)}
+    assert events == {AlertEvent.FIRED, AlertEvent.RESOLVED}
+    assert decide_on_another_app(store, later + timedelta(hours=25)) == []
+
+
+def test_an_incident_is_not_closed_while_it_is_evaluated(store, incident):
+    assert tell(store, Status.INSUFFICIENT_DATA, NOW + timedelta(hours=30)) == []
+    assert decide_on_another_app(store, NOW + timedelta(hours=53)) == []
+
+
+def test_a_closed_key_may_fire_again(store, incident):
+    decide_on_another_app(store, NOW + timedelta(hours=24))
+    (event,) = tell(store, Status.CRITICAL, NOW + timedelta(hours=25))
+    assert event.event is AlertEvent.FIRED
+    assert event.incident_id != incident
+
+
+def test_a_state_that_cannot_be_read_stops_no_other_app(store, incident):
+    with store.write() as connection:
+        connection.execute(update(alert_states).values(state={"phase": "from the future"}))
+        later = NOW + timedelta(minutes=1)
+        verdicts = [make_verdict(Status.CRITICAL, later, app=app) for app in (KEY.app, "other")]
+        (event,) = decide(connection, verdicts, now=later, timers=AT_ONCE, channels=CHANNELS)
+    assert event.app == "other"

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from sqlalchemy import select, update
 
 from alerts import ledger
 from alerts.channels.registry import channels_from, recipients_from
@@ -15,6 +16,7 @@ from alerts.evidence import Timers
 from monitor.models.alerting import DeliveryStatus
 from monitor.models.status import Status
 from monitor.settings import Settings
+from monitor.store.alert_tables import incidents, outbox
 from monitor.store.engine import Store
 from monitor.testing.receivers import MailAnswer, MailReceiver, SlackAnswer, SlackReceiver
 from monitor.testing.verdicts import make_verdict
@@ -46,10 +48,12 @@ class World:
                     channels=recipients_from(self.settings),
                 )  # fmt: skip
 
-    def dispatch(self, store=None):
+    def dispatch(self, store=None, may_go_on=lambda: True):
         channels = channels_from(self.settings)
-        dispatcher = Dispatcher(store or self.store, channels, lambda: self.now, random.Random(1))
-        return dispatcher.run_once()
+        dispatcher = Dispatcher(
+            store or self.store, channels, random.Random(1), clock=lambda: self.now
+        )
+        return dispatcher.run_once(may_go_on)
 
     def later(self, seconds):
         self.now += timedelta(seconds=seconds)
@@ -176,11 +180,66 @@ def test_an_error_nobody_thought_of_is_retried_and_named(world):
 
     world.tell(Status.CRITICAL)
     channels = {"slack": Broken()}
-    counts = Dispatcher(world.store, channels, lambda: world.now, random.Random(1)).run_once()
+    counts = Dispatcher(world.store, channels, random.Random(1), clock=lambda: world.now).run_once()
     with world.store.read() as connection:
         (found,) = [d for d in ledger.deliveries(connection) if d.channel == "slack"]
     assert counts == {"retry": 1}
     assert found.error_code == "unexpected:KeyError"
+
+
+def slack_only(world):
+    world.settings = Settings(slack_webhook_url=world.slack.url)
+
+
+def errors(world):
+    with world.store.read() as connection:
+        return {d.error_code for d in ledger.deliveries(connection) if d.error_code}
+
+
+def change(world, app, **values):
+    """Change what is stored of the messages about *app*."""
+    with world.store.write() as connection:
+        about = select(incidents.c.incident_id).where(incidents.c.app == app)
+        mine = outbox.c.incident_id.in_(about)
+        connection.execute(update(outbox).where(mine).values(**values))
+
+
+@pytest.mark.parametrize("values", [{"snapshot": {"secret": 1}}, {"tells": "unheard_of"}])
+def test_a_message_that_cannot_be_read_holds_up_no_other(world, values):
+    slack_only(world)
+    for app in ("first", "second"):
+        world.tell(Status.CRITICAL, app=app)
+    change(world, "first", **values)
+    assert world.dispatch() == {"dead": 1, "sent": 1}
+    assert errors(world) == {"unreadable_snapshot"}
+    assert words_about(world.slack, "second") == ["CRITICAL"]
+
+
+def test_a_message_that_cannot_be_rendered_was_never_sent(world, monkeypatch):
+    slack_only(world)
+    world.tell(Status.CRITICAL)
+    monkeypatch.setattr("alerts.message._COLOURS", {})
+    assert world.dispatch() == {"retry": 1}
+    assert errors(world) == {"rendering:KeyError"}
+    with world.store.read() as connection:
+        assert not ledger.deliveries(connection)[0].possible_duplicate
+
+
+def test_a_dispatcher_that_may_not_go_on_stops_before_the_next_message(world):
+    slack_only(world)
+    for number in range(3):
+        world.tell(Status.CRITICAL, app=f"app-{number}")
+    asked = iter([True, False])
+    assert world.dispatch(may_go_on=lambda: next(asked)) == {"sent": 1}
+    assert world.dispatch() == {"sent": 2}
+
+
+def test_without_a_clock_the_time_is_that_of_the_database(world):
+    slack_only(world)
+    world.now = datetime.now(UTC) + timedelta(hours=1)
+    world.tell(Status.CRITICAL)
+    dispatcher = Dispatcher(world.store, channels_from(world.settings), random.Random(1))
+    assert dispatcher.run_once() == {"sent": 1}
 
 
 def race(world, start, rounds=3):

@@ -1,7 +1,9 @@
 """The email channel against a real SMTP server; the mails are read back."""
 
 import socket
+import socketserver
 import ssl
+import threading
 from datetime import UTC, datetime
 
 import pytest
@@ -22,18 +24,18 @@ def mail():
         yield receiver
 
 
-def channel(url, timeout_s=5.0):
+def channel(url, timeout_s=5.0, sender="groundwatch <gw@example.org>"):
     return EmailChannel(
         SecretStr(url),
-        sender="groundwatch <gw@example.org>",
+        sender=sender,
         recipients=("ann@example.org",),
         timeout_s=timeout_s,
     )
 
 
-def refused(url, timeout_s=5.0):
+def refused(url, timeout_s=5.0, address=None, **options):
     with pytest.raises(DeliveryError) as caught:
-        send_test(channel(url, timeout_s), NOW)
+        send_test(channel(url, timeout_s, **options), NOW, address)
     return caught.value
 
 
@@ -130,10 +132,10 @@ def test_a_mail_goes_through_starttls_and_login(secure_mail, certificate, monkey
     assert len(secure_mail.messages) == 1
 
 
-def test_a_wrong_password_is_a_permanent_refusal(secure_mail, certificate, monkeypatch):
+def test_a_refused_login_is_tried_again(secure_mail, certificate, monkeypatch):
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
     error = refused(secure_url(secure_mail, "c4n4ry"))
-    assert (error.code, error.transient) == ("smtp_535_login", False)
+    assert (error.code, error.transient) == ("smtp_535_login", True)
     assert "c4n4ry" not in repr(error)
 
 
@@ -141,3 +143,48 @@ def test_a_certificate_that_nobody_vouches_for_is_refused(secure_mail):
     error = refused(secure_url(secure_mail, "pass"))
     assert error.code == "SSLCertVerificationError_starttls"
     assert secure_mail.logins == []
+
+
+@pytest.mark.parametrize(
+    ("greeting", "code", "transient"),
+    [
+        (b"554 no service here", "smtp_554_connect", False),
+        (b"421 too busy", "smtp_421_connect", True),
+    ],
+)
+def test_a_server_that_does_not_welcome_us_is_understood(greeting, code, transient):
+    class Unwelcoming(socketserver.StreamRequestHandler):
+        def handle(self):
+            self.wfile.write(greeting + b"\r\n")
+            while self.rfile.readline():
+                self.wfile.write(b"503 bad sequence of commands\r\n")
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Unwelcoming) as server:
+        threading.Thread(target=server.serve_forever, args=(0.02,)).start()
+        error = refused(f"smtp+plain://127.0.0.1:{server.server_address[1]}")
+        server.shutdown()
+    assert (error.code, error.transient, error.ambiguous) == (code, transient, False)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"address": "c4n4ry\r\nBcc: eve@example.org"},
+        {"address": "c4n4ry\u00e4@example.org"},
+        {"sender": "gw\nc4n4ry@example.org"},
+    ],
+)
+def test_a_mail_that_cannot_be_written_is_given_up(mail, wrong):
+    error = refused(mail.url, **wrong)
+    assert (error.transient, error.ambiguous) == (False, False)
+    assert error.code.startswith("unwritable_")
+    assert "GROUNDWATCH_EMAIL_TO" in str(error)
+    assert "c4n4ry" not in repr(error)
+    assert mail.messages == []
+
+
+def test_a_password_that_smtp_cannot_carry_is_given_up(secure_mail, certificate, monkeypatch):
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
+    error = refused(secure_url(secure_mail, "c4n4ry%C3%A4"))
+    assert (error.code, error.transient) == ("unwritable_login", False)
+    assert "c4n4ry" not in repr(error)

@@ -42,7 +42,7 @@ class Deadly:
 
 channels = {name: Deadly(channel) for name, channel in channels_from(Settings.from_env()).items()}
 clock = lambda: datetime.fromisoformat(now)
-Dispatcher(Store(database_url), channels, clock, random.Random(1)).run_once()
+Dispatcher(Store(database_url), channels, random.Random(1), clock=clock).run_once()
 """
 
 
@@ -81,7 +81,7 @@ def kill_a_dispatcher(store, point, **environ):
 
 def dispatch(store, settings, seconds):
     now = NOW + timedelta(seconds=seconds)
-    Dispatcher(store, channels_from(settings), lambda: now, random.Random(1)).run_once()
+    Dispatcher(store, channels_from(settings), random.Random(1), clock=lambda: now).run_once()
 
 
 @pytest.mark.parametrize(("point", "arrivals"), [("before", 1), ("after", 2)])

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from sqlalchemy import update
 
 from alerts import ledger, outbox
 from alerts.channels.base import Recipient
@@ -11,6 +12,8 @@ from alerts.evidence import Timers
 from monitor.errors import DeliveryError
 from monitor.models.alerting import AlertEvent, DeliveryStatus
 from monitor.models.status import Status
+from monitor.store.alert_tables import outbox as outbox_table
+from monitor.store.lease import database_now
 from monitor.testing.verdicts import make_verdict
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -102,7 +105,7 @@ def test_fire_and_escalation_become_one_critical_when_both_wait(store, tell):
     tell(Status.WARNING, Status.CRITICAL)
     (item,) = claim(store, 10)
     assert FIRED in item.tells
-    assert item.snapshot.level == "critical"
+    assert item.snapshot["level"] == "critical"
 
 
 def test_a_merge_after_a_failure_has_an_id_of_its_own(store, tell):
@@ -166,7 +169,7 @@ def test_retry_after_pauses_the_whole_channel(store, tell):
 def test_critical_messages_go_first(store, tell):
     tell(Status.WARNING, app="first")
     tell(Status.CRITICAL, app="second")
-    assert claim(store, 10, limit=1)[0].snapshot.key.app == "second"
+    assert claim(store, 10, limit=1)[0].snapshot["verdict"]["app"] == "second"
 
 
 def test_what_waits_for_an_unknown_channel_is_buried_after_a_day(store, tell):
@@ -182,3 +185,41 @@ def test_what_kills_its_dispatchers_is_buried_after_a_day(store, tell):
         claim(store, 86_000 + 61 * attempt)
     assert outbox.bury(store, at(90_000), ["slack"]) == 1
     assert deliveries(store)[FIRED].error_code == "dispatcher_died"
+
+
+def test_all_news_fit_into_one_message(store, tell):
+    tell(Status.WARNING, Status.CRITICAL)
+    with store.write() as connection:
+        fired = outbox_table.c.event == FIRED
+        tells = "+".join(AlertEvent)
+        connection.execute(update(outbox_table).where(fired).values(tells=tells))
+    (item,) = claim(store, 10)
+    assert item.tells == set(AlertEvent)
+    (again,) = claim(store, 71)
+    assert again.tells == set(AlertEvent)
+
+
+def test_a_message_that_cannot_be_read_is_claimed_all_the_same(store, tell):
+    tell(Status.CRITICAL)
+    with store.write() as connection:
+        connection.execute(update(outbox_table).values(snapshot={}, tells="unheard_of"))
+    (item,) = claim(store, 10)
+    assert (item.snapshot, "unheard_of" in item.tells) == ({}, True)
+
+
+def test_due_and_lease_go_by_the_clock_of_the_database(store):
+    fast = datetime.now(UTC) + timedelta(hours=1)
+    with store.write() as connection:
+        verdicts = [make_verdict(Status.CRITICAL, fast)]
+        decide(connection, verdicts, now=fast, timers=AT_ONCE, channels=SLACK)
+        before = database_now(connection)
+    (item,) = outbox.claim(store, None, 60, 10)
+    with store.read() as connection:
+        after = database_now(connection)
+    minute = timedelta(seconds=60)
+    assert before + minute <= item.lease_until <= after + minute
+    assert outbox.claim(store, None, 60, 10) == []
+    assert outbox.finish_failed(store, item, None, LATER, 0) is DeliveryStatus.WAITING
+    (again,) = outbox.claim(store, None, 60, 10)
+    assert outbox.finish_sent(store, again, None)
+    assert before <= deliveries(store)[FIRED].finished_at < fast

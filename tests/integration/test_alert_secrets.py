@@ -76,7 +76,9 @@ def test_no_secret_in_logs_rows_or_output(store, slack, mail, everything_logged,
         decide(connection, verdicts, now=NOW, timers=AT_ONCE, channels=channels)
     for minutes in range(len(SlackAnswer)):
         now = NOW + timedelta(minutes=minutes)
-        Dispatcher(store, channels_from(settings), lambda now=now: now, random.Random(1)).run_once()
+        Dispatcher(
+            store, channels_from(settings), random.Random(1), clock=lambda now=now: now
+        ).run_once()
     assert len(slack.requests) > len(SlackAnswer)
     with store.read() as connection:
         rows = [

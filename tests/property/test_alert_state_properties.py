@@ -51,7 +51,7 @@ def histories(draw):
 timers_of_any_length = st.builds(
     Timers,
     warning_for_s=st.sampled_from([0, 120, 600]),
-    critical_for_s=st.sampled_from([0, 60, 300]),
+    critical_for_s=st.sampled_from([0, 60, 300, 900]),
     resolve_after_s=st.sampled_from([0, 120, 900]),
     repeat_after_s=st.sampled_from([240, 1800]),
     min_new_evaluations=st.sampled_from([1, 2, 3]),
@@ -99,20 +99,19 @@ def has_held(past, letters, for_s, timers):
 
 def expected_events(history, timers):
     """What people should have been told, from the rules as they are written down."""
-    events, level, told_s, before = [], None, 0, None
+    events, level, told_s = [], None, 0
     for place, seen in enumerate(history):
         if seen.letter == "u":
             continue
-        past, relapse = history[: place + 1], before == "h"
+        past = history[: place + 1]
         if level is None:
             event, level = at_rest(past, timers)
         elif seen.letter == "h":
             event = "resolved" if has_held(past, "h", timers.resolve_after_s, timers) else None
             level = None if event else level
         else:
-            may_repeat = not relapse and seen.at_s - told_s >= timers.repeat_after_s
+            may_repeat = seen.at_s - told_s >= timers.repeat_after_s
             event, level = in_trouble(past, level, may_repeat, timers)
-        before = seen.letter
         if event:
             events.append((seen.at_s, event))
             told_s = told_s if event == "deescalated" else seen.at_s
@@ -123,7 +122,8 @@ def at_rest(past, timers):
     """Say what a bad evaluation means when nothing fires."""
     if past[-1].letter == "c" and has_held(past, "c", timers.critical_for_s, timers):
         return "fired", "c"
-    if past[-1].letter == "w" and has_held(past, "wc", timers.warning_for_s, timers):
+    may_warn = past[-1].letter == "w" or timers.critical_for_s > timers.warning_for_s
+    if may_warn and has_held(past, "wc", timers.warning_for_s, timers):
         return "fired", "w"
     return None, None
 

@@ -9,9 +9,11 @@ import pytest
 from alerts.channels.email_message import compose
 from alerts.channels.slack_payload import payload, text_only
 from alerts.message import render
+from alerts.snapshot import Snapshot
 from alerts.try_channel import sample_snapshot
 from alerts.wording import duration
 from monitor.models.alerting import AlertEvent
+from monitor.models.status import Status
 
 NOW = datetime(2026, 3, 1, 14, 10, tzinfo=UTC)
 FIRED, ESCALATED = AlertEvent.FIRED, AlertEvent.ESCALATED
@@ -145,3 +147,25 @@ def test_a_hostile_app_cannot_add_email_headers():
 )
 def test_durations_read_well(seconds, words):
     assert duration(seconds) == words
+
+
+def test_a_closed_incident_does_not_claim_to_have_recovered():
+    closed = snapshot(reason="no_longer_evaluated", at=NOW + timedelta(days=1))
+    message = render(closed, {RESOLVED})
+    assert message.subject.startswith("[CLOSED]")
+    assert "nobody evaluates it any more, not because it recovered" in message.headline
+    assert not {"healthy", "RESOLVED", "pass"} & set(message.text.split())
+
+
+def test_a_reminder_while_blind_says_that_there_is_no_news():
+    verdict = snapshot().verdict.model_copy(update={"status": Status.BLIND, "pass_rate": None})
+    message = render(snapshot(verdict=verdict, at=NOW + timedelta(hours=4)), {REPEATED})
+    assert message.word == "STILL CRITICAL"
+    assert message.headline == "no news, still firing after 4 h: the monitor does not see"
+
+
+def test_a_snapshot_of_a_newer_release_is_read():
+    stored = snapshot().model_dump(mode="json")
+    for part in (stored, stored["lines"], stored["verdict"], stored["verdict"]["drift"]):
+        part["colour"] = "new"
+    assert Snapshot.model_validate(stored) == snapshot()

@@ -13,9 +13,12 @@ from alerts.state import (
     Phase,
     Reason,
     Timers,
+    close,
     step,
 )
 from monitor.models.alerting import AlertEvent, Level
+from monitor.models.status import Status
+from monitor.testing.verdicts import make_verdict
 
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 KEY = AlertKey("support-bot", "groundedness", "*", 3600)
@@ -25,24 +28,25 @@ LETTERS = {
     "w": Evidence.WARNING,
     "c": Evidence.CRITICAL,
     "u": Evidence.UNCERTAIN,
+    "b": Evidence.UNCERTAIN,
 }
 
 
 class Alert:
-    """One key, fed with a letter an evaluation: healthy, warning, critical, uncertain."""
+    """One key, fed with a letter an evaluation: healthy, warning, critical, uncertain, blind."""
 
     def __init__(self, timers=TIMERS):
         self.timers, self.state, self.now, self.n_total = timers, AlertState(key=KEY), START, 0
         self.last = Decision(self.state, None, Reason.NOT_NEWER)
 
-    def feed(self, letters, *, every_s=60, new=10, stream=""):
+    def feed(self, letters, *, every_s=60, new=10):
         """Feed evaluations; return the events as (minute, event)."""
         events = []
         for letter in letters:
             self.now += timedelta(seconds=every_s)
             self.n_total += new
             observation = Observation(
-                evidence=LETTERS[letter], at=self.now, n_total=self.n_total, stream=stream
+                evidence=LETTERS[letter], at=self.now, n_total=self.n_total, blind=letter == "b"
             )
             self.last = step(self.state, observation, self.now, self.timers)
             self.state = self.last.state
@@ -163,10 +167,49 @@ def test_pending_starts_again_after_a_gap(alert, after):
     assert alert.feed("c" * 2) == [AlertEvent.FIRED]
 
 
-def test_pending_starts_again_when_the_evaluator_changes(alert):
-    alert.feed("c" * 5, stream="judge-1")
-    assert alert.feed("c" * 5, stream="judge-2") == []
-    assert alert.feed("c", stream="judge-2") == [AlertEvent.FIRED]
+def test_a_critical_that_flips_at_each_evaluation_is_repeated(firing):
+    assert firing.feed("hc" * 119) == []
+    assert firing.feed("hc") == [AlertEvent.REPEATED]
+
+
+def test_a_critical_is_repeated_while_the_monitor_is_blind(firing):
+    assert firing.feed("b" * 239) == []
+    assert firing.feed("b") == [AlertEvent.REPEATED]
+    assert firing.last.reason is Reason.NO_NEWS_STILL_FIRING
+    assert firing.feed("b" * 239) == []
+
+
+@pytest.mark.parametrize("before", ["h", "w" * 16])
+def test_nothing_else_is_repeated_while_the_monitor_is_blind(firing, before):
+    firing.feed(before)
+    assert firing.feed("b" * 500) == []
+
+
+def test_a_critical_that_must_hold_for_longer_fires_as_a_warning_first():
+    slow = Timers(warning_for_s=300, critical_for_s=600, resolve_after_s=900, repeat_after_s=14_400)
+    alert = Alert(slow)
+    assert alert.feed("c" * 6) == [AlertEvent.FIRED]
+    assert alert.state.level is Level.WARNING
+    assert alert.feed("c" * 5) == [AlertEvent.ESCALATED]
+
+
+def test_it_fires_when_two_versions_of_an_evaluator_take_turns(alert):
+    events = []
+    for minute in range(1, 12):
+        at = START + timedelta(minutes=minute)
+        version = {"evaluator_version": "old" if minute % 2 else "new", "n_total": 100 + minute}
+        verdict = make_verdict(Status.WARNING, at, **version)
+        decision = step(alert.state, Observation.of(verdict), at, TIMERS)
+        alert.state = decision.state
+        events.append(decision.event)
+    assert events == [None] * 10 + [AlertEvent.FIRED]
+
+
+def test_an_incident_that_is_closed_is_over(firing):
+    decision = close(firing.state, firing.now + timedelta(days=2))
+    assert (decision.event, decision.reason) == (AlertEvent.RESOLVED, Reason.NO_LONGER_EVALUATED)
+    assert decision.state.phase is Phase.OK
+    assert decision.state.sequence == 2
 
 
 def test_a_clock_that_runs_ahead_does_not_freeze_the_alert(alert):
@@ -193,3 +236,9 @@ def test_a_new_breach_after_a_resolve_is_a_new_incident(firing):
 def test_the_state_survives_json(firing):
     firing.feed("hw")
     assert AlertState.model_validate_json(firing.state.model_dump_json()) == firing.state
+
+
+def test_a_state_of_a_newer_release_is_read(firing):
+    stored = firing.state.model_dump(mode="json")
+    stored["colour"] = stored["bad"]["colour"] = "new"
+    assert AlertState.model_validate(stored) == firing.state

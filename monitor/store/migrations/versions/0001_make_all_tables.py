@@ -361,7 +361,7 @@ def upgrade() -> None:
         sa.Column("due_at", sa.DateTime(timezone=True), nullable=False),
         sa.Column("lease_until", sa.DateTime(timezone=True), nullable=True),
         sa.Column("finished_at", sa.DateTime(timezone=True), nullable=True),
-        sa.Column("tells", sa.String(length=20), nullable=False),
+        sa.Column("tells", sa.String(length=100), nullable=False),
         sa.Column("error_code", sa.String(length=100), nullable=True),
         sa.Column("possible_duplicate", sa.Boolean(), nullable=False),
         sa.Column("merged_into", sa.String(length=32), nullable=True),

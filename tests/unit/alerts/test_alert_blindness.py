@@ -1,0 +1,66 @@
+"""A monitor that does not see says so itself, apart from what it says of answers."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from alerts.blindness import BLIND_METRIC, blindness, observe
+from alerts.evidence import AlertKey, Evidence, Timers
+from alerts.memory import AlertState
+from alerts.message import render
+from alerts.state import step
+from alerts.try_channel import sample_snapshot
+from monitor.models.alerting import AlertEvent, Level
+from monitor.models.status import Status
+from monitor.testing.verdicts import make_verdict
+
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+TIMERS = Timers(warning_for_s=600, critical_for_s=300, resolve_after_s=900, repeat_after_s=14_400)
+
+
+def blind(**changes):
+    return make_verdict(Status.BLIND, NOW, reason="the judge fails", **changes)
+
+
+def test_one_blind_metric_makes_the_app_blind():
+    healthy = make_verdict(Status.HEALTHY, NOW, metric="a")
+    (verdict,) = blindness([healthy, blind(metric="b"), blind(metric="c", n_failed=7)])
+    assert AlertKey.of(verdict) == AlertKey("support-bot", BLIND_METRIC, "*", 3600)
+    assert (verdict.status, verdict.n_failed) == (Status.WARNING, 7)
+    assert verdict.reason == "b: the judge fails (and 1 more like it)"
+
+
+@pytest.mark.parametrize("status", [s for s in Status if s is not Status.BLIND])
+def test_the_monitor_is_well_when_nothing_is_blind(status):
+    (verdict,) = blindness([make_verdict(status, NOW)])
+    assert observe(verdict).evidence is Evidence.HEALTHY
+
+
+def test_every_app_has_its_own():
+    found = blindness([blind(app="a"), make_verdict(Status.HEALTHY, NOW, app="b")])
+    assert {verdict.app: verdict.status for verdict in found} == {
+        "a": Status.WARNING,
+        "b": Status.HEALTHY,
+    }
+
+
+def test_it_fires_after_the_timer_of_a_warning_though_no_sample_is_new():
+    state, events = AlertState(key=AlertKey("support-bot", BLIND_METRIC, "*", 3600)), []
+    for minute in range(11):
+        at = NOW + timedelta(minutes=minute)
+        (verdict,) = blindness([make_verdict(Status.BLIND, at, n_total=5)])
+        decision = step(state, observe(verdict), at, TIMERS)
+        state = decision.state
+        events.append(decision.event)
+    assert events == [None] * 10 + [AlertEvent.FIRED]
+    assert state.level is Level.WARNING
+
+
+@pytest.mark.parametrize("event", [AlertEvent.FIRED, AlertEvent.RESOLVED])
+def test_its_message_never_speaks_of_answers(event):
+    (verdict,) = blindness([blind()])
+    changes = {"verdict": verdict, "level": Level.WARNING, "peak": Level.WARNING, "samples": ()}
+    text = render(sample_snapshot(NOW).model_copy(update=changes), {event}).text
+    assert "the monitor" in text
+    assert "groundedness: the judge fails" in text
+    assert not {"pass", "answers", "scores", "healthy"} & set(text.split())
