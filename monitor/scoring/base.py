@@ -15,7 +15,7 @@ class Verdict(StrEnum):
     SUPPORTED = "supported"
     CONTRADICTED = "contradicted"
     NOT_FOUND = "not_found"
-    UNVERIFIED = "unverified"  #: called supported, but the quote is not in the passages
+    UNVERIFIED = "unverified"  #: called supported, but the quote is no proof
     NO_CLAIM = "no_claim"  #: nothing that passages could support: a refusal, a greeting
 
 
@@ -46,6 +46,7 @@ class Judgement:
     relevance: float | None = None
     relevance_reason: str = ""
     readable: bool = True
+    claims_not_judged: int = 0  #: sentences beyond the most that are judged
     model: str | None = None
     duration_ms: float = 0.0
     cost_usd: float | None = None

@@ -35,6 +35,9 @@ _SMALL_TALK = re.compile(
     r"|please (?:contact|consult|ask|let|reach))\b",
     re.IGNORECASE,
 )
+#: Sentences of an output that are judged; more than any reader would read one by one.
+MOST_SENTENCES = 200
+_CHARS_READ = 2_000  # enough to see that a sentence is long and says something
 _LONGEST_SMALL_TALK = 14  # words; a longer sentence says something besides
 
 
@@ -45,7 +48,7 @@ def is_refusal(sentence: str) -> bool:
 
 def is_checkable(sentence: str) -> bool:
     """Say whether *sentence* states something that a passage could support."""
-    tokens = words(sentence)
+    tokens = words(sentence[:_CHARS_READ])
     if not any(word.content for word in tokens):
         return False
     if sentence.endswith(("?", "？", ":")) or is_refusal(sentence):  # noqa: RUF001

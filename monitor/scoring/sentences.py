@@ -5,12 +5,17 @@ from __future__ import annotations
 
 import re
 
+from monitor.scoring.unicode import canonical
+
 _ABBREVIATED = """
 mr mrs ms dr prof sr jr st vs etc e.g i.e eg ie approx no fig inc ltd co corp dept est gen gov rep
 sen capt col lt sgt jan feb mar apr jun jul aug sep sept oct nov dec u.s u.k a.m p.m
 """
 _ABBREVIATIONS = frozenset(_ABBREVIATED.split())
-_END = re.compile(r"""[.!?…]+["'”’)\]]*(?=\s+|$)|[。！？]+["”’」）]*""")
+# Possessive, and never in the middle of a run: otherwise long runs take quadratic time.
+_END = re.compile(
+    r"""(?<![.!?…])[.!?…]++["'”’)\]]*+(?=\s|$)|(?<![。！？．])[。！？．]++["”’」）]*+"""
+)
 _BULLET = re.compile(r"^\s*(?:[-*•·–—]+\s+|\(?\d{1,3}[.)]\s+|#{1,6}\s+|>\s+|\|)+")
 _LONGEST_WORD = 40
 _MARKS = re.compile(r"\*\*|__|`")
@@ -20,10 +25,11 @@ def split_sentences(text: str) -> tuple[str, ...]:
     """
     Split *text* into sentences, without bullets and emphasis marks.
 
-    A line break ends a sentence, because lists and headings have no full stop.
+    A line break ends a sentence, because lists and headings have no full stop. Letters
+    are composed (NFC) but not replaced: a full-width stop ends a sentence without a space.
     """
     sentences: list[str] = []
-    for line in text.splitlines():
+    for line in canonical(text).splitlines():
         bare = _MARKS.sub("", _BULLET.sub("", line)).strip()
         if bare:
             sentences += _split_line(bare)

@@ -7,6 +7,8 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
+from monitor.scoring.unicode import MARKS, compatible
+
 _STOP_WORDS = """
 a an the of to in on at by for from with without into onto over under about as and or but nor if so
 then than that this these those it its it's he she they them his her hers their theirs him we us our
@@ -40,12 +42,14 @@ _NUMBER_WORDS = {
     "fifth": "5",
 }
 
-_WORD = re.compile(r"\d+(?:[.,:]\d+)*|[^\W\d_]+(?:['’][^\W\d_]+)*")
+_LETTERS = rf"[^\W\d_]++(?:[{MARKS}]++[^\W\d_]*+)*+"  # vowels of many scripts are marks
+_WORD = re.compile(rf"\d+(?:[.,:]\d+)*|{_LETTERS}(?:['’]{_LETTERS})*")
 # Scripts written without spaces: every character stands for itself.
 _UNSPACED = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
 _IRREGULAR_NOT = re.compile(r"\b(ca|wo)(?=n['’]t\b)", re.IGNORECASE)
 _NOT = re.compile(r"n['’]t\b", re.IGNORECASE)
 _LONG_NUMBER = 15
+_LONGEST_KEPT = 40  # characters; the caches must not hold whole texts
 
 
 class Word(NamedTuple):
@@ -59,11 +63,17 @@ class Word(NamedTuple):
 
 
 def words(text: str) -> tuple[Word, ...]:
-    """Split *text* into words."""
+    """Split *text* into words, the same for all ways of writing it in Unicode."""
+    text = compatible(text)
     if "'" in text or "’" in text:
         text = _IRREGULAR_NOT.sub(lambda m: "can" if m[1].lower() == "ca" else "will", text)
         text = _NOT.sub(" not", text)
     return tuple([_word(surface) for surface in _WORD.findall(spaced(text))])
+
+
+def has_words(text: str) -> bool:
+    """Say whether *text* holds any word, without reading all of it."""
+    return _WORD.search(compatible(text)) is not None
 
 
 def spaced(text: str) -> str:
@@ -71,8 +81,11 @@ def spaced(text: str) -> str:
     return text if text.isascii() else _UNSPACED.sub(r" \g<0> ", text)
 
 
-@lru_cache(maxsize=50_000)
 def _word(surface: str) -> Word:
+    return _kept_word(surface) if len(surface) <= _LONGEST_KEPT else _made_word(surface)
+
+
+def _made_word(surface: str) -> Word:
     if surface[0].isdigit():
         return Word(
             _plain_number(surface), content=True, number=True, capital=False, surface=surface
@@ -89,6 +102,9 @@ def _word(surface: str) -> Word:
         capital=surface[0].isupper() and content,
         surface=surface,
     )
+
+
+_kept_word = lru_cache(maxsize=50_000)(_made_word)
 
 
 def _plain_number(surface: str) -> str:
@@ -109,9 +125,12 @@ _ENDINGS = (
 _SHORTEST_STEM = 3
 
 
-@lru_cache(maxsize=50_000)
 def stem(word: str) -> str:
     """Cut an English ending off *word*; words of other languages mostly stay as they are."""
+    return _kept_stem(word) if len(word) <= _LONGEST_KEPT else _made_stem(word)
+
+
+def _made_stem(word: str) -> str:
     if len(word) <= _SHORTEST_STEM or not word.isascii() or word.endswith(("ss", "us", "is")):
         return word
     for ending, instead in _ENDINGS:
@@ -120,3 +139,6 @@ def stem(word: str) -> str:
             doubled = ending in {"ing", "ed"} and bare[-1] == bare[-2] and bare[-1] not in "lsz"
             return bare[:-1] if doubled else bare
     return word
+
+
+_kept_stem = lru_cache(maxsize=50_000)(_made_stem)

@@ -32,6 +32,7 @@ _STATUSES: dict[str, tuple[int, dict[str, str], str, str]] = {
 #: Behaviours that refuse an argument when it is there: (argument, message).
 _ARGUMENTS = {
     "no_response_format": ("response_format", "response_format is not supported"),
+    "no_max_tokens": ("max_tokens", "Use 'max_completion_tokens' instead"),
     "no_temperature": ("temperature", "temperature does not support 0 with this model"),
 }
 
@@ -46,9 +47,10 @@ class JudgeServer:
     """
 
     def __init__(self, *, always: str = "ok", model: str | None = None) -> None:
-        self.always = always
+        self._always = _known(always)
         self.model = model  #: model named in answers; None repeats the one asked for
         self.requests: list[dict[str, Any]] = []  #: bodies of all requests, as they came
+        self.flooded = 0  #: bytes that ``error_flood`` got rid of
         self._script: deque[str] = deque()
         self._lock = threading.Lock()
         self.stopping = threading.Event()
@@ -61,14 +63,20 @@ class JudgeServer:
         """The value for ``OPENAI_BASE_URL``."""
         return f"http://127.0.0.1:{self._http.server_address[1]}/v1"
 
+    @property
+    def always(self) -> str:
+        """What every unscripted request meets."""
+        return self._always
+
+    @always.setter
+    def always(self, behaviour: str) -> None:
+        self._always = _known(behaviour)
+
     def script(self, behaviours: Iterable[str]) -> None:
         """Queue what the next requests meet, one each."""
-        behaviours = list(behaviours)
-        unknown = [name for name in behaviours if name not in BEHAVIOURS]
-        if unknown:
-            raise ValueError(f"no such behaviour: {unknown[0]}; there are {', '.join(BEHAVIOURS)}")
+        known = [_known(name) for name in behaviours]
         with self._lock:
-            self._script.extend(behaviours)
+            self._script.extend(known)
 
     def take(self, request: dict[str, Any]) -> str:
         """Note a request and say what it meets."""
@@ -158,14 +166,48 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = True
 
     def drip(self) -> None:
-        """Send a byte at a time, for ever."""
+        """Send a body a byte at a time, for ever."""
+        self._drip_body(200)
+
+    def error_drip(self) -> None:
+        """Send the body of an error a byte at a time, for ever."""
+        self._drip_body(500)
+
+    def drip_header(self) -> None:
+        """Send a header a byte at a time, for ever."""
+        self.wfile.write(b"HTTP/1.1 200 OK\r\nX-Slow: ")
+        self._drip(b"x")
+
+    def cut(self) -> None:
+        """End in the middle of a body."""
         self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", "1000")
+        self.end_headers()
+        self.wfile.write(b"{")
+        self.close_connection = True
+
+    def _drip_body(self, status: int) -> None:
+        self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", "1000000")
         self.end_headers()
+        self._drip(b" ")
+
+    def _drip(self, byte: bytes) -> None:
         while not self.server.judge.stopping.wait(0.02):
-            self.wfile.write(b" ")
+            self.wfile.write(byte)
             self.wfile.flush()
+
+    def error_flood(self) -> None:
+        """Send an error whose body never ends; ``flooded`` counts its bytes."""
+        self.send_response(500)
+        self.send_header("Content-Type", "application/json")
+        self.end_headers()
+        self.close_connection = True
+        while not self.server.judge.stopping.is_set():
+            self.wfile.write(b" " * 65_536)
+            self.server.judge.flooded += 65_536
 
     def reset(self) -> None:
         """Cut the connection without a word."""
@@ -179,6 +221,12 @@ class _Handler(BaseHTTPRequestHandler):
         self._write(200, b'{"choices": "' + b"x" * 6_000_000 + b'"}', "application/json")
 
 
+def _known(behaviour: str) -> str:
+    if behaviour not in BEHAVIOURS:
+        raise ValueError(f"no such behaviour: {behaviour}; there are {', '.join(BEHAVIOURS)}")
+    return behaviour
+
+
 def _error(code: str, message: str, param: str | None = None) -> dict[str, Any]:
     return {"error": {"message": message, "type": "error", "param": param, "code": code}}
 
@@ -187,7 +235,11 @@ def _error(code: str, message: str, param: str | None = None) -> dict[str, Any]:
 _WIRE: dict[str, Callable[[_Handler], None]] = {
     "html": _Handler.html,
     "hang": _Handler.hang,
+    "cut": _Handler.cut,
     "drip": _Handler.drip,
+    "drip_header": _Handler.drip_header,
+    "error_drip": _Handler.error_drip,
+    "error_flood": _Handler.error_flood,
     "reset": _Handler.reset,
     "oversized": _Handler.oversized,
 }

@@ -38,8 +38,13 @@ FAULTS = {
     "oversized": ("judge_reply_invalid", 3),
     "hang": ("judge_unavailable", 1),
     "drip": ("judge_unavailable", 1),
+    "drip_header": ("judge_unavailable", 1),
+    "error_drip": ("judge_unavailable", 1),
+    "cut": ("judge_unavailable", 3),
+    "error_flood": ("judge_unavailable", 3),
 }
-HARMLESS = {"ok", "fenced", "no_usage", "no_response_format", "no_temperature", "wrong_quote"}
+HARMLESS = {"ok", "fenced", "no_usage", "wrong_quote"}
+HARMLESS |= {"no_response_format", "no_temperature", "no_max_tokens"}
 
 
 @pytest.fixture
@@ -122,14 +127,14 @@ def test_temperature_is_left_out_when_the_model_takes_none(server, judge):
     assert ["temperature" in request for request in server.requests] == [True, False, False]
 
 
-def test_wait_is_handed_back_when_it_is_too_long(server, judge):
+def test_wait_is_not_begun_when_it_is_too_long(server, judge):
     server.always = "429_long"
     with pytest.raises(JudgeRateLimitedError) as caught:
         judge.judge(make_interaction())
     assert caught.value.retry_after_s == 120
 
 
-@pytest.mark.parametrize("fault", ["hang", "drip"])
+@pytest.mark.parametrize("fault", ["hang", "drip", "drip_header", "error_drip"])
 def test_deadline_holds_for_the_whole_call_when_the_endpoint_is_slow(fault, server, judge):
     server.always = fault
     started = time.monotonic()
@@ -151,3 +156,31 @@ def test_endpoint_is_named_unreachable_when_nobody_listens(server):
 def test_script_is_refused_when_it_names_no_behaviour(server):
     with pytest.raises(ValueError, match="no such behaviour: nonsense"):
         server.script(["nonsense"])
+
+
+def test_behaviour_is_refused_when_there_is_none_of_its_name(server):
+    with pytest.raises(ValueError, match="no such behaviour: typo"):
+        JudgeServer(always="typo")
+    with pytest.raises(ValueError, match="no such behaviour: typo"):
+        server.always = "typo"
+
+
+def test_error_body_is_not_read_whole_when_it_never_ends(server, judge):
+    server.script(["error_flood", "ok"])
+    assert judge.judge(make_interaction()).relevance == 1.0
+    assert server.flooded < 20_000_000
+
+
+def test_limit_is_renamed_when_the_model_takes_only_the_new_name(server, judge):
+    server.always = "no_max_tokens"
+    judge.judge(make_interaction())
+    judge.judge(make_interaction())
+    assert [r.get("max_tokens") for r in server.requests] == [2_200, None, None]
+    assert [r.get("max_completion_tokens") for r in server.requests] == [None, 10_200, 10_200]
+
+
+def test_lost_connection_is_no_internal_error_when_the_body_breaks_off(server, judge):
+    server.always = "cut"
+    [evaluation] = Scorer(judge, ("relevance",), 0.7).score(make_interaction())
+    assert evaluation.error.code == "judge_unavailable"
+    assert "broke off" in evaluation.error.message

@@ -63,6 +63,19 @@ def test_claim_is_unverified_when_the_quote_is_invented(server, judge):
     assert (claim.verdict, claim.support, claim.evidence) == ("unverified", 0.0, None)
 
 
+def test_evidence_is_short_when_the_quote_is_long(judge):
+    text = " ".join(f"reimbursement-number-{n}-arrives-in-your-account" for n in range(25))
+    [claim] = judge.judge(make_interaction(output=text, contexts=[text])).claims
+    assert claim.verdict == "supported"
+    assert len(claim.evidence) == 500
+
+
+def test_sentences_beyond_the_most_are_not_sent_when_output_is_endless(server, judge):
+    judgement = judge.judge(make_interaction(output="A refund is paid back. " * 1_000))
+    assert (len(judgement.claims), judgement.claims_not_judged) == (200, 800)
+    assert len(json.loads(server.requests[0]["messages"][1]["content"])["sentences"]) == 200
+
+
 def test_claim_is_not_found_when_no_passage_has_it(judge):
     judgement = judge.judge(make_interaction(output="Penguins juggle yellow lemons."))
     assert [claim.verdict for claim in judgement.claims] == ["not_found"]

@@ -31,10 +31,14 @@ class Groundedness:
         if not judgement.readable:
             return Finding(skipped="unsupported_text")
         claims = [claim for claim in judgement.claims if claim.verdict is not Verdict.NO_CLAIM]
-        details = {"claims": [_listed(claim) for claim in judgement.claims[:_MAX_LISTED]]}
+        details: dict[str, Any] = {
+            "claims": [_listed(claim) for claim in judgement.claims[:_MAX_LISTED]]
+        }
         more = len(judgement.claims) - _MAX_LISTED
         if more > 0:
-            details["claims_not_listed"] = more  # type: ignore[assignment]
+            details["claims_not_listed"] = more
+        if judgement.claims_not_judged:
+            details["claims_not_judged"] = judgement.claims_not_judged
         if not claims:
             return Finding(skipped="no_claim", details=details)
         calibrated = judgement.groundedness

@@ -8,10 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from monitor.scoring.claims import is_checkable
+from monitor.scoring.claims import MOST_SENTENCES, is_checkable
 from monitor.scoring.features.passages import Passages
+from monitor.scoring.features.relevance import MOST_CHARS
 from monitor.scoring.features.support import ClaimFeatures, claim_features
 from monitor.scoring.sentences import split_sentences
+from monitor.scoring.unicode import compatible
 from monitor.scoring.words import words
 
 _LETTERS_READ = 400
@@ -25,6 +27,7 @@ class Look:
     passages: Passages
     sentences: tuple[str, ...]
     claims: tuple[ClaimFeatures | None, ...]  #: one a sentence; None where nothing is stated
+    not_judged: int = 0  #: sentences after the first ``MOST_SENTENCES``
 
     @property
     def checkable(self) -> tuple[ClaimFeatures, ...]:
@@ -35,18 +38,19 @@ class Look:
 def look_at(query: str | None, contexts: Sequence[str], output: str) -> Look:
     """Split and measure; without passages the claims are not measured."""
     passages = Passages(contexts)
-    sentences = split_sentences(output)
-    asked = frozenset(word.stem for word in words(query or "") if word.content)
+    found = split_sentences(output)
+    sentences = found[:MOST_SENTENCES]
+    asked = frozenset(word.stem for word in words((query or "")[:MOST_CHARS]) if word.content)
     claims = tuple(
         claim_features(sentence, passages, asked) if len(passages) and checkable else None
         for sentence, checkable in ((s, is_checkable(s)) for s in sentences)
     )
-    return Look(passages, sentences, claims)
+    return Look(passages, sentences, claims, len(found) - len(sentences))
 
 
 def script(text: str) -> str | None:
     """Name the writing system of most letters of *text*; None when there are no letters."""
-    letters = islice((char for char in text if char.isalpha()), _LETTERS_READ)
+    letters = compatible("".join(islice(filter(str.isalpha, text), _LETTERS_READ)))
     names = Counter(unicodedata.name(char, "?").split()[0].split("-")[0] for char in letters)
     if not names:
         return None

@@ -15,6 +15,7 @@ from monitor.scoring.words import Word, words
 
 _PREFIX = 5
 _LONG_VALUE = 120  # characters; longer values are texts with sentences of their own
+_LONGEST_PATH = 120  # characters of the keys around a value; nesting would repeat them for ever
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _NOWHERE: list[int] = []
 _MAX_HOLDERS = 200  # bounds the time: a word in more sentences tells hardly anything
@@ -111,7 +112,7 @@ def _lines(value: Any, path: str) -> Iterator[str]:
     for key, inner in items:
         name = _spaced(str(key))
         if isinstance(inner, dict | list):
-            nested.append((f"{path} {name}".strip(), inner))
+            nested.append((f"{path} {name}".strip()[-_LONGEST_PATH:], inner))
         elif isinstance(inner, str) and len(inner) > _LONG_VALUE:
             yield f"{path} {name}: {inner}".strip()
         else:

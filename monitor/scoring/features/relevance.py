@@ -17,6 +17,8 @@ RELEVANCE_FEATURES = (
     "passages_on_query", "type_fits", "type_misses", "no_type", "length_short", "name_shared",
 )  # fmt: skip
 
+#: Characters of a query, and of an output, that are compared: a bound on time.
+MOST_CHARS = 40_000
 _PREFIX = 5
 _SHORT = 4
 _VERBATIM = 0.95
@@ -42,15 +44,14 @@ _ASKED_BACK = re.compile(r"\?\s*$")
 
 def only_echoes(query: str, output: str) -> bool:
     """Say whether *output* adds no word to a query that leaves no choice between its own words."""
-    asked = {word.stem for word in words(query)}
-    new = any(word.content and word.stem not in asked for word in words(output))
-    return not new and not _CHOICE.search(query.strip())
+    return _only_echoes(query, words(query[:MOST_CHARS]), words(output[:MOST_CHARS]))
 
 
 def relevance_features(
     query: str, output: str, sentences: Sequence[str], passages: Passages
 ) -> tuple[float, ...]:
     """Compare a query with an output; the figures are in the order of ``RELEVANCE_FEATURES``."""
+    query, output = query[:MOST_CHARS], output[:MOST_CHARS]
     asked, said = words(query), words(output)
     question = {word.stem: passages.information(word.stem) for word in asked if word.content}
     answer = list(dict.fromkeys(word.stem for word in said if word.content))
@@ -70,7 +71,7 @@ def relevance_features(
         float(bool(near)),
         verbatim,
         share,
-        float(verbatim >= _VERBATIM or only_echoes(query, output)),
+        float(verbatim >= _VERBATIM or _only_echoes(query, asked, said)),
         len(new) / max(len(answer), 1),
         math.log1p(len(new)),
         refusals / max(len(sentences), 1),
@@ -83,6 +84,12 @@ def relevance_features(
         float(len(answer) <= _SHORT),
         _names(asked, answered),
     )
+
+
+def _only_echoes(query: str, asked: Sequence[Word], said: Sequence[Word]) -> bool:
+    known = {word.stem for word in asked}
+    new = any(word.content and word.stem not in known for word in said)
+    return not new and not _CHOICE.search(query.strip())
 
 
 def _bigrams(asked: Sequence[Word], said: Sequence[Word]) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -18,6 +18,7 @@ CLAIM_FEATURES = (
     "question", "from_query", "uncovered_two", "number_conflict", "name_conflict",
 )  # fmt: skip
 
+_MOST_CHARS, _MOST_WORDS = 20_000, 2_000  # bound the time: no sentence has more
 _NEGATIONS = frozenset(stem(word) for word in NEGATIONS)
 _FIRST_PERSON = frozenset(stem(word) for word in ("i", "me", "my", "we", "our", "you", "your"))
 _OPPOSITES = (
@@ -53,7 +54,7 @@ class ClaimFeatures:
 
 def claim_features(claim: str, passages: Passages, query: frozenset[str]) -> ClaimFeatures:
     """Compare one claim with the passages; *query* holds the stems of the question."""
-    tokens = words(claim)
+    tokens = words(claim[:_MOST_CHARS])[:_MOST_WORDS]
     content = list(dict.fromkeys(word.stem for word in tokens if word.content))
     weights = {word: passages.information(word) for word in content}
     total = sum(weights.values()) or 1.0
@@ -61,7 +62,7 @@ def claim_features(claim: str, passages: Passages, query: frozenset[str]) -> Cla
     surfaces = {word.stem: word.surface for word in reversed(tokens)}
     missing = tuple(surfaces[word] for word in absent)
     evidence, (one, two) = passages.best(weights)
-    held = frozenset().union(*(passages.stems[number] for number in evidence))
+    held = _Held([passages.stems[number] for number in evidence])
     near = sum(weights[word] for word in absent if passages.near(word))
     novel = sum(weights[word] for word in absent)
     numbers, names = _numbers(tokens, passages, held), _names(tokens, passages, held)
@@ -96,6 +97,16 @@ def claim_features(claim: str, passages: Passages, query: frozenset[str]) -> Cla
 
 
 @dataclass(frozen=True, slots=True)
+class _Held:
+    """The words of several sentences; joining their sets for every claim would be slow."""
+
+    sentences: Sequence[frozenset[str]]
+
+    def __contains__(self, word: object) -> bool:
+        return any(word in stems for stems in self.sentences)
+
+
+@dataclass(frozen=True, slots=True)
 class _Slots:
     """Numbers or names of a claim: the figures, and which are nowhere in the passages."""
 
@@ -103,7 +114,7 @@ class _Slots:
     absent: tuple[str, ...]
 
 
-def _numbers(tokens: Sequence[Word], passages: Passages, held: frozenset[str]) -> _Slots:
+def _numbers(tokens: Sequence[Word], passages: Passages, held: Container[str]) -> _Slots:
     numbers = [(place, word.stem) for place, word in enumerate(tokens) if word.number]
     absent = tuple(number for _, number in numbers if number not in passages.where)
     if not numbers:
@@ -126,7 +137,7 @@ def _has_neighbour(tokens: Sequence[Word], place: int, passages: Passages) -> bo
     return not around or any(around & passages.stems[number] for number in where)
 
 
-def _names(tokens: Sequence[Word], passages: Passages, held: frozenset[str]) -> _Slots:
+def _names(tokens: Sequence[Word], passages: Passages, held: Container[str]) -> _Slots:
     names = [word.stem for word in tokens[1:] if word.capital]
     if not names:
         return _Slots((0.0, 0.0, 0.0, 0.0), ())
@@ -154,9 +165,9 @@ def _negated(tokens: Sequence[Word], passages: Passages, evidence: Sequence[int]
     return claim != bool(_NEGATIONS & passages.stems[evidence[0]])
 
 
-def _opposite(content: Sequence[str], held: frozenset[str]) -> bool:
+def _opposite(content: Sequence[str], held: Container[str]) -> bool:
     return any(
-        word not in held and not _OPPOSITE[word].isdisjoint(held)
+        word not in held and any(other in held for other in _OPPOSITE[word])
         for word in content
         if word in _OPPOSITE
     )

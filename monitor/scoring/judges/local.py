@@ -20,7 +20,7 @@ from monitor.scoring.features.relevance import (
 from monitor.scoring.features.response import RESPONSE_FEATURES, response_features
 from monitor.scoring.features.support import CLAIM_FEATURES, ClaimFeatures
 from monitor.scoring.judges.logistic import Logistic, sigmoid
-from monitor.scoring.words import words
+from monitor.scoring.words import has_words
 
 COEFFICIENTS = "local.v1.json"
 _SUPPORTED = 0.5
@@ -60,6 +60,7 @@ class LocalJudge:
             groundedness=self._judge_response(look, odds),
             relevance=relevance,
             relevance_reason=reason,
+            claims_not_judged=look.not_judged,
             duration_ms=_since(started),
         )
 
@@ -73,7 +74,7 @@ class LocalJudge:
 
     def _judge_relevance(self, interaction: Interaction, look: Look) -> tuple[float | None, str]:
         query = interaction.query
-        if not query or not words(query):
+        if not query or not has_words(query):
             return None, ""
         if only_echoes(query, interaction.output):
             return 0.0, "It adds nothing to the question."
@@ -96,7 +97,7 @@ def _since(started: float) -> float:
 
 def _readable(output: str, contexts: list[str]) -> bool:
     """Say whether there are words, in the same writing as the passages."""
-    if not words(output):
+    if not has_words(output):
         return False
     written = script(" ".join(contexts)), script(output)
     return None in written or written[0] == written[1]

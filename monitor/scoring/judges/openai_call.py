@@ -17,9 +17,9 @@ from monitor.errors import (
     JudgeUnavailableError,
 )
 from monitor.scoring.judges.openai_client import SharedClient
-from monitor.scoring.judges.openai_errors import error_from, names
+from monitor.scoring.judges.openai_errors import error_from, refusal
+from monitor.scoring.judges.openai_request import Arguments
 from monitor.scoring.judges.reply import (
-    SCHEMA,
     Envelope,
     TruncatedReplyError,
     read_content,
@@ -28,14 +28,6 @@ from monitor.scoring.judges.reply import (
 
 _T = TypeVar("_T")
 _LARGEST_BODY = 4_000_000  # bytes; no verdict is that long
-_FORMATS: tuple[dict[str, Any] | None, ...] = (
-    {
-        "type": "json_schema",
-        "json_schema": {"name": "judgement", "strict": True, "schema": SCHEMA},
-    },
-    {"type": "json_object"},
-    None,
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +37,7 @@ class Patience:
     attempts: int = 3
     timeout_s: float = 30.0
     backoff_s: float = 0.5  #: doubled with every try
-    longest_wait_s: float = 5.0  #: a longer Retry-After gives the sample back at once
+    longest_wait_s: float = 5.0  #: a longer Retry-After fails the evaluation at once
 
 
 @dataclass(slots=True)
@@ -65,18 +57,22 @@ class Spent:
 
 
 class ChatCall:
-    """Asks one model of one endpoint; remembers which arguments it does not take."""
+    """Asks one model of one endpoint until it answers."""
 
     def __init__(self, client: SharedClient, model: str, patience: Patience) -> None:
         self._client = client
-        self._model = model
+        self._arguments = Arguments(model)
         self._patience = patience
-        self._format = 0
-        self._temperature = True
 
-    def ask(self, messages: list[dict[str, str]], read: Callable[[str], _T], spent: Spent) -> _T:
+    def ask(
+        self,
+        messages: list[dict[str, str]],
+        sentences: int,
+        read: Callable[[str], _T],
+        spent: Spent,
+    ) -> _T:
         """
-        Return what *read* makes of the answer; count in *spent*.
+        Return what *read* makes of the answer on *sentences* sentences; count in *spent*.
 
         An answer that *read* rejects with ``JudgeReplyError`` is asked for again, like
         a call that failed for a passing reason, while tries and time are left.
@@ -85,7 +81,7 @@ class ChatCall:
         while True:
             spent.tries += 1
             try:
-                return read(self._answer(messages, deadline, spent))
+                return read(self._answer(messages, sentences, deadline, spent))
             except JudgeError as error:
                 self._wait_or_raise(error, spent.tries, deadline)
 
@@ -106,78 +102,55 @@ class ChatCall:
         backoff_s: float = self._patience.backoff_s * 2 ** (tries - 1)
         return min(backoff_s, self._patience.longest_wait_s) * random.uniform(0.5, 1.0)  # noqa: S311
 
-    def _answer(self, messages: list[dict[str, str]], deadline: float, spent: Spent) -> str:
+    def _answer(
+        self, messages: list[dict[str, str]], sentences: int, deadline: float, spent: Spent
+    ) -> str:
         """Ask once; an argument that the endpoint does not take is left out from then on."""
         while True:
-            request = self._request(messages)
+            request = self._arguments.request(messages, sentences)
             try:
                 envelope = read_envelope(self._post(request, deadline))
-            except openai.APIStatusError as error:
-                if not self._leave_out(error, request):
-                    raise error_from(error) from None
-            except openai.APITimeoutError:
-                raise self._late() from None
-            except openai.APIConnectionError as error:
-                cause = type(error.__cause__).__name__ if error.__cause__ else "no connection"
-                raise JudgeUnavailableError(
-                    f"the judge's endpoint cannot be reached ({cause})"
-                ) from None
+            except JudgeError:
+                raise
+            except Exception as error:  # noqa: BLE001 - the transport's own, of either httpx
+                refused = refusal(error)
+                if refused is None:
+                    raise self._unavailable(error) from None
+                if not self._arguments.leave_out(refused, request):
+                    raise error_from(refused) from None
             else:
                 spent.add(envelope)
                 return read_content(envelope.choice)
 
-    def _request(self, messages: list[dict[str, str]]) -> dict[str, Any]:
-        request: dict[str, Any] = {"model": self._model, "messages": messages}
-        if self._temperature:
-            request["temperature"] = 0
-        response_format = _FORMATS[self._format]
-        if response_format is not None:
-            request["response_format"] = response_format
-        return request
-
-    def _leave_out(self, error: openai.APIStatusError, request: dict[str, Any]) -> bool:
-        """Drop the argument that a 400 names; says whether asking again makes sense."""
-        if "response_format" in request and (
-            names(error, "response_format") or names(error, "json_schema")
-        ):
-            used = _FORMATS.index(request["response_format"])
-            self._format = max(self._format, used + 1)  # threads may have seen it first
-            return True
-        if "temperature" in request and names(error, "temperature"):
-            self._temperature = False
-            return True
-        return False
-
     def _post(self, request: dict[str, Any], deadline: float) -> bytes:
-        """Send, and read the body in pieces, so that a slow drip cannot outlast the deadline."""
         remaining_s = deadline - time.monotonic()
         if remaining_s <= 0:
             raise self._late()
-        completions = self._client.get().chat.completions.with_streaming_response
-        body = bytearray()
-        with completions.create(**request, timeout=remaining_s) as response:
-            pieces = response.iter_bytes()
-            while (piece := _next(pieces)) is not None:
-                body += piece
-                if len(body) > _LARGEST_BODY:
-                    raise JudgeReplyError("the judge's answer is larger than 4 MB")
-                if time.monotonic() > deadline:
-                    raise self._late()
-        return bytes(body)
+        endpoint = self._client.get()
+        return endpoint.run(_exchange(endpoint.client, request, remaining_s), remaining_s)
+
+    def _unavailable(self, error: Exception) -> JudgeUnavailableError:
+        if isinstance(error, TimeoutError | openai.APITimeoutError):
+            return self._late()
+        if isinstance(error, openai.APIConnectionError):
+            cause = type(error.__cause__).__name__ if error.__cause__ else "no connection"
+            return JudgeUnavailableError(f"the judge's endpoint cannot be reached ({cause})")
+        return JudgeUnavailableError(f"the judge's answer broke off ({type(error).__name__})")
 
     def _late(self) -> JudgeUnavailableError:
         return JudgeUnavailableError(f"the judge gave no answer in {self._patience.timeout_s:g} s")
 
 
-def _next(pieces: Any) -> bytes | None:
-    """Take the next piece of a body; what breaks while reading is a lost connection."""
-    try:
-        piece: bytes | None = next(pieces, None)
-    except Exception as error:  # noqa: BLE001 - the transport's own errors, of either httpx
-        raise JudgeUnavailableError(
-            f"the judge's answer broke off ({type(error).__name__})"
-        ) from None
-    return piece
+async def _exchange(client: openai.AsyncOpenAI, request: dict[str, Any], timeout_s: float) -> bytes:
+    """Send, and read the body in pieces, so that a large one is not read whole."""
+    completions = client.chat.completions.with_streaming_response
+    body = bytearray()
+    async with completions.create(**request, timeout=timeout_s) as response:
+        async for piece in response.iter_bytes():
+            body += piece
+            if len(body) > _LARGEST_BODY:
+                raise JudgeReplyError("the judge's answer is larger than 4 MB")
+    return bytes(body)
 
 
 def _sum(total: int | None, more: int | None) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
 from typing import Any, Self
@@ -9,13 +10,15 @@ from typing import Any, Self
 from monitor.errors import JudgeError
 from monitor.models import Interaction
 from monitor.scoring.base import Claim, Judgement, Verdict
+from monitor.scoring.claims import MOST_SENTENCES
 from monitor.scoring.judges.openai_call import ChatCall, Patience, Spent
 from monitor.scoring.judges.openai_client import SharedClient
 from monitor.scoring.judges.prices import Prices
-from monitor.scoring.judges.quotes import find_quote
+from monitor.scoring.judges.quotes import Quotable
 from monitor.scoring.judges.reply import JudgeReply, VerdictRow, read_reply
 from monitor.scoring.prompts import load_prompt
 from monitor.scoring.sentences import split_sentences
+from monitor.scoring.unicode import storable
 from monitor.settings import Settings
 
 PROMPT = "judge.v1"
@@ -26,7 +29,10 @@ _ANSWERED_REASON = {
     "no": "It does not answer the question",
     "refusal": "It declines to answer",
 }
+_NOT_PROVEN = "the judge's quote is not in the passages, or too short to prove anything"
 _MAX_REASON_CHARS = 300
+_MAX_QUOTE_CHARS = 500
+_LONGEST_NAME = 150  # the column of evaluator_version holds 200
 
 
 class OpenAIJudge:
@@ -46,7 +52,7 @@ class OpenAIJudge:
         self._call = ChatCall(self._client, model, patience)
         self._prices = prices or Prices()
         self._prompt = load_prompt(PROMPT)
-        self.version = f"judge-{model}-{PROMPT.rpartition('.')[2]}"
+        self.version = f"judge-{_name(model)}-{PROMPT.rpartition('.')[2]}"
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:
@@ -67,23 +73,27 @@ class OpenAIJudge:
         """Judge all metrics with one call, or raise a ``JudgeError`` that says what it cost."""
         started = time.perf_counter()
         contexts = [c.text for c in interaction.contexts if c.text.strip()]
-        sentences = split_sentences(interaction.output) or (interaction.output.strip(),)
+        found = split_sentences(interaction.output) or (interaction.output.strip(),)
+        sentences = found[:MOST_SENTENCES]
         expected = len(sentences) if contexts else 0
         spent = Spent()
         try:
             reply = self._call.ask(
                 self._messages(interaction.query or "", contexts, sentences),
+                expected,
                 lambda content: read_reply(content, expected),
                 spent,
             )
         except JudgeError as error:
             error.context |= self._bill(spent, started)
             raise
+        passages = Quotable([c.text for c in interaction.contexts])
         return Judgement(
             claims=tuple(
-                _claim(text, row, interaction)
+                _claim(text, row, passages)
                 for text, row in zip(sentences, reply.verdicts, strict=False)
             ),
+            claims_not_judged=len(found) - len(sentences) if contexts else 0,
             relevance=_ANSWERED[reply.answered],
             relevance_reason=_relevance_reason(reply),
             model=spent.model,
@@ -130,24 +140,34 @@ def _numbered(texts: list[str] | tuple[str, ...]) -> list[dict[str, Any]]:
     return [{"number": number, "text": text} for number, text in enumerate(texts, start=1)]
 
 
-def _claim(text: str, row: VerdictRow, interaction: Interaction) -> Claim:
+def _claim(text: str, row: VerdictRow, passages: Quotable) -> Claim:
     quote = (row.quote or "").strip()
-    index = find_quote(quote, [c.text for c in interaction.contexts]) if quote else None
+    index = passages.find(quote)
     verdict = Verdict(row.verdict)
-    reason = f"not carried: {row.unsupported[:_MAX_REASON_CHARS]}" if row.unsupported else ""
+    missing = storable(row.unsupported or "", _MAX_REASON_CHARS)
+    reason = f"not carried: {missing}" if missing else ""
     if verdict is Verdict.SUPPORTED and index is None:
         verdict = Verdict.UNVERIFIED
-        reason = "the judge's quote is not in the passages" if quote else "the judge gave no quote"
+        reason = _NOT_PROVEN if quote else "the judge gave no quote"
     return Claim(
         text=text,
         verdict=verdict,
         support=float(verdict is Verdict.SUPPORTED),
-        evidence=quote if index is not None else None,
+        evidence=storable(quote, _MAX_QUOTE_CHARS) if index is not None else None,
         context_index=index,
         reason=reason,
     )
 
 
 def _relevance_reason(reply: JudgeReply) -> str:
-    head, reason = _ANSWERED_REASON[reply.answered], reply.answered_reason.strip()
-    return f"{head}: {reason[:_MAX_REASON_CHARS]}" if reason else f"{head}."
+    head = _ANSWERED_REASON[reply.answered]
+    reason = storable(reply.answered_reason, _MAX_REASON_CHARS)
+    return f"{head}: {reason}" if reason else f"{head}."
+
+
+def _name(model: str) -> str:
+    """Shorten a model's name for the version; different models keep different names."""
+    name = storable(model, _LONGEST_NAME)
+    if name == model:
+        return name
+    return f"{name}~{hashlib.sha256(model.encode(errors='replace')).hexdigest()[:8]}"

@@ -3,30 +3,51 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Sequence
+from functools import cached_property
 
+from monitor.scoring.features.passages import flatten
+from monitor.scoring.sentences import split_sentences
+from monitor.scoring.unicode import MARKS, compatible
 from monitor.scoring.words import spaced, words
 
-_ELLIPSIS = re.compile(r"\[?\s*(?:\.{3,}|…)\s*\]?")
-_NO_WORD = re.compile(r"[\W_]+")
+_LONGEST_QUOTE = 2_000  # characters; the prompt asks for 25 words
+_LEAST_CONTENT = 3  # informative words; fewer stand in a passage by chance
+_ELLIPSIS = re.compile(r"\[? ?(?:\.{3,}+|…) ?\]?")
+_NO_WORD = re.compile(rf"(?:[^\w{MARKS}]|_)+")
 
 
-def find_quote(quote: str, contexts: Sequence[str]) -> int | None:
-    """
-    Find the passage that holds *quote* word for word; None when no passage does.
+class Quotable:
+    """The passages of one interaction, prepared once for any number of quotes."""
 
-    Case, punctuation and the form of Unicode characters do not matter. An ellipsis
-    stands for words left out; the parts must follow each other in one passage. A
-    quote without any informative word proves nothing and is never found.
-    """
-    if not any(word.content for word in words(quote)):
-        return None
-    parts = [plain for part in _ELLIPSIS.split(quote) if (plain := _plain(part)).strip()]
-    for index, context in enumerate(contexts):
-        if _in_order(parts, _plain(context)):
-            return index
-    return None
+    def __init__(self, contexts: Sequence[str]) -> None:
+        self._contexts = contexts
+        self._plain = [_plain(context) for context in contexts]
+
+    def find(self, quote: str) -> int | None:
+        """
+        Find the passage that holds *quote* word for word; None when no passage does.
+
+        Case, punctuation and the form of Unicode characters do not matter. An ellipsis
+        stands for words left out; the parts must follow each other in one passage. A
+        quote proves something only with three informative words, or as a whole sentence
+        of a passage with at least one.
+        """
+        quote = " ".join(quote.split())[:_LONGEST_QUOTE]
+        content = sum(word.content for word in words(quote))
+        if content < _LEAST_CONTENT:
+            return self._sentences.get(_plain(quote)) if content else None
+        parts = [plain for part in _ELLIPSIS.split(quote) if (plain := _plain(part)).strip()]
+        return next((i for i, text in enumerate(self._plain) if _in_order(parts, text)), None)
+
+    @cached_property
+    def _sentences(self) -> dict[str, int]:
+        """Map the sentences of all passages to the first passage that holds them."""
+        found: dict[str, int] = {}
+        for index, context in enumerate(self._contexts):
+            for sentence in split_sentences(flatten(context)):
+                found.setdefault(_plain(sentence), index)
+        return found
 
 
 def _in_order(parts: Sequence[str], text: str) -> bool:
@@ -41,5 +62,4 @@ def _in_order(parts: Sequence[str], text: str) -> bool:
 
 def _plain(text: str) -> str:
     """Write *text* as lower-case words between single spaces, with a space at both ends."""
-    folded = unicodedata.normalize("NFKC", spaced(text)).casefold()
-    return f" {_NO_WORD.sub(' ', folded).strip()} "
+    return f" {_NO_WORD.sub(' ', spaced(compatible(text)).casefold()).strip()} "

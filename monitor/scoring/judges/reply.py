@@ -10,8 +10,11 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from monitor.errors import JudgeRefusedError, JudgeReplyError
+from monitor.scoring.unicode import storable
 
-_FENCE = re.compile(r"```(?:json)?\s*(.*?)```", re.DOTALL | re.IGNORECASE)
+_LONGEST_MODEL = 200
+_MOST_TOKENS = 1_000_000_000
+_FENCE = re.compile(r"```(?:json)?(.*?)```", re.DOTALL | re.IGNORECASE)
 
 
 class VerdictRow(BaseModel):
@@ -90,7 +93,7 @@ def read_envelope(body: bytes) -> Envelope:
     first = choices[0] if isinstance(choices, list) and choices else None
     model = payload.get("model")
     return Envelope(
-        model=model if isinstance(model, str) else None,
+        model=(storable(model, _LONGEST_MODEL) or None) if isinstance(model, str) else None,
         input_tokens=_count(usage.get("prompt_tokens")),
         output_tokens=_count(usage.get("completion_tokens")),
         choice=first if isinstance(first, dict) else None,
@@ -155,4 +158,6 @@ def _find_object(content: str) -> dict[str, Any]:
 
 
 def _count(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    if not isinstance(value, int) or isinstance(value, bool):
+        return None
+    return value if 0 <= value <= _MOST_TOKENS else None

@@ -85,3 +85,16 @@ def test_content_is_joined_when_it_comes_in_parts():
 def test_choice_is_rejected_when_model_did_not_finish(choice, error):
     with pytest.raises(error):
         read_content(choice)
+
+
+def test_model_is_storable_when_the_endpoint_sends_anything():
+    name = "\ud800gpt\x00-\x1b4" + "x" * 500
+    envelope = read_envelope(json.dumps({"model": name}).encode())
+    assert envelope.model == ("gpt-4" + "x" * 500)[:200]
+    assert read_envelope(json.dumps({"model": "\ud800\x00"}).encode()).model is None
+
+
+def test_tokens_are_unknown_when_there_are_absurdly_many():
+    usage = {"prompt_tokens": 10**9, "completion_tokens": 10**9 + 1}
+    envelope = read_envelope(json.dumps({"usage": usage}).encode())
+    assert (envelope.input_tokens, envelope.output_tokens) == (10**9, None)

@@ -1,8 +1,11 @@
 """The local judge tells supported from unsupported, and says why."""
 
+import unicodedata
+
 import pytest
 
 from monitor.scoring.base import Verdict
+from monitor.scoring.evaluators.groundedness import Groundedness
 from monitor.scoring.judges.local import LocalJudge, load_coefficients
 from monitor.testing import make_interaction
 
@@ -124,3 +127,25 @@ def test_coefficients_are_rejected_when_made_for_other_features():
     data["claim"]["weights"].popitem()
     with pytest.raises(ValueError, match="train_local"):
         LocalJudge(data)
+
+
+def test_score_is_the_same_when_french_is_decomposed(judge):
+    output, context = "Le café a été rénové à côté.", "Le café est fermé. Il a été rénové."
+    composed = look(judge, output, context, query="Où est le café ?")
+    for form in ("NFD", "NFKD"):
+        parts = [unicodedata.normalize(form, text) for text in (output, context)]
+        query = unicodedata.normalize(form, "Où est le café ?")
+        other = look(judge, *parts, query=query)
+        assert (other.groundedness, other.relevance) == (composed.groundedness, composed.relevance)
+
+
+def test_claims_beyond_the_most_are_counted_when_output_is_endless(judge):
+    judgement = look(judge, "Shipping costs are not refunded. " * 1_000, REFUND)
+    assert (len(judgement.claims), judgement.claims_not_judged) == (200, 800)
+    assert Groundedness().evaluate(judgement).details["claims_not_judged"] == 800
+
+
+def test_judging_takes_a_moment_when_claims_are_many_and_a_passage_is_one_sentence(judge):
+    passage = " ".join(f"word{chr(97 + i % 26)}x{i}" for i in range(15_000))
+    output = "\n".join(f"The {word} is here" for word in passage.split()[:10_000])
+    assert look(judge, output, passage).duration_ms < 2_000

@@ -2,9 +2,15 @@
 
 import pytest
 
-from monitor.scoring.judges.quotes import find_quote
+from monitor.scoring.judges import quotes
+from monitor.scoring.judges.quotes import Quotable
 
-CONTEXTS = ["The shop opens at nine.", "Refunds are paid back to the “original” card in 5 days."]
+CONTEXTS = [
+    "Yes. It rains.",
+    '{"city": "Paris", "hours": "9 to 5"}',
+    "The shop opens at nine.",
+    "Refunds are paid back to the “original” card in 5 days.",
+]
 
 
 @pytest.mark.parametrize(
@@ -14,26 +20,41 @@ CONTEXTS = ["The shop opens at nine.", "Refunds are paid back to the “original
         'paid back to the "original" card',
         "Refunds are ... card in 5 days",
         "Refunds are […] in 5 days.",
-        "ｒｅｆｕｎｄｓ are paid",
+        "ｒｅｆｕｎｄｓ are paid back",
     ],
 )
 def test_quote_is_found_when_only_its_writing_differs(quote):
-    assert find_quote(quote, CONTEXTS) == 1
+    assert Quotable(CONTEXTS).find(quote) == 3
 
 
 @pytest.mark.parametrize(
     "quote",
     [
         "", "...", "the", "is to the",
-        "efunds are paid",
+        "efunds are paid back", "Refunds are", "the shop", "... are ... paid ...",
         "Refunds are paid within 5 days",
         "card in 5 days ... refunds are paid",
         "shop opens ... refunds are paid",
     ],
 )  # fmt: skip
 def test_quote_is_not_found_when_the_passages_do_not_hold_it(quote):
-    assert find_quote(quote, CONTEXTS) is None
+    assert Quotable(CONTEXTS).find(quote) is None
 
 
 def test_quote_is_found_when_the_script_has_no_spaces():
-    assert find_quote("五个工作日", ["退款会在五个工作日内退回。"]) == 0
+    assert Quotable(["退款会在五个工作日内退回。"]).find("五个工作日") == 0
+
+
+@pytest.mark.parametrize(("quote", "index"), [("it rains", 0), ("rains", None), ("It is", None)])
+def test_short_quote_is_proof_when_it_is_a_whole_sentence(quote, index):
+    assert Quotable(CONTEXTS).find(quote) == index
+
+
+def test_passages_are_prepared_once_when_there_are_many_quotes(monkeypatch):
+    prepared = []
+    monkeypatch.setattr(quotes, "_plain", lambda text: prepared.append(text) or f" {text} ")
+    passages = Quotable(CONTEXTS)
+    for _ in range(3):
+        passages.find("the shop opens at nine")
+    assert prepared[:4] == CONTEXTS
+    assert len(prepared) == 4 + 3

@@ -1,5 +1,7 @@
 """Text falls into the sentences a reader would see."""
 
+import unicodedata
+
 import pytest
 
 from monitor.scoring.sentences import split_sentences
@@ -22,3 +24,8 @@ from monitor.scoring.sentences import split_sentences
 )  # fmt: skip
 def test_sentences_are_split_when_text_has(text, expected):
     assert split_sentences(text) == expected
+
+
+def test_sentences_are_equal_when_only_the_unicode_form_differs():
+    text = "Le café a été rénové. Il est à côté!"
+    assert split_sentences(unicodedata.normalize("NFD", text)) == split_sentences(text)

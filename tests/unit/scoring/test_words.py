@@ -1,8 +1,10 @@
 """Words are compared by what they mean, not by how they are written."""
 
+import unicodedata
+
 import pytest
 
-from monitor.scoring.words import stem, words
+from monitor.scoring.words import _kept_stem, _kept_word, stem, words
 
 
 def stems(text):
@@ -43,3 +45,26 @@ def test_capital_is_noted_when_a_content_word_has_one():
 
 def test_characters_are_words_when_the_script_has_no_spaces():
     assert stems("退款abc") == ["退", "款", "abc"]
+
+
+@pytest.mark.parametrize(
+    "text", ["Le café a été rénové.", "नमस्ते दुनिया, हिन्दी में", "ﬁle ｆｕｌｌ 𝐛𝐨𝐥𝐝"]
+)
+def test_words_are_equal_when_only_the_unicode_form_differs(text):
+    forms = [unicodedata.normalize(form, text) for form in ("NFC", "NFD", "NFKC", "NFKD")]
+    assert len({words(form) for form in forms}) == 1
+
+
+def test_marks_belong_to_the_word_when_vowels_are_marks():
+    assert [word.surface for word in words("हिन्दी में")] == ["हिन्दी", "में"]
+
+
+def test_marks_are_cut_when_a_letter_has_more_than_any_script():
+    [word] = words("a" + "\u0327\u0301" * 1000)
+    assert len(word.surface) < 40
+
+
+def test_caches_hold_no_long_text_when_words_are_long():
+    before = _kept_word.cache_info().currsize, _kept_stem.cache_info().currsize
+    words("q" * 41 + " " + "z" * 10_000)
+    assert (_kept_word.cache_info().currsize, _kept_stem.cache_info().currsize) == before

@@ -1,0 +1,63 @@
+"""What a judge's endpoint is sent, without the arguments that it was seen not to take."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from monitor.scoring.judges.openai_errors import RefusedCall
+from monitor.scoring.judges.reply import SCHEMA
+
+_FORMATS: tuple[dict[str, Any] | None, ...] = (
+    {
+        "type": "json_schema",
+        "json_schema": {"name": "judgement", "strict": True, "schema": SCHEMA},
+    },
+    {"type": "json_object"},
+    None,
+)
+_LIMITS: tuple[str | None, ...] = ("max_tokens", "max_completion_tokens", None)
+_TOKENS_AROUND, _TOKENS_A_SENTENCE = 2_000, 200
+_MOST_TOKENS = 16_000  # common models refuse to be asked for more
+_THINKING_TOKENS = 8_000  # models that want max_completion_tokens count their thoughts in it
+
+
+class Arguments:
+    """Builds requests to one model; remembers, for all threads, what it does not take."""
+
+    def __init__(self, model: str) -> None:
+        self._model = model
+        self._format = 0
+        self._limit = 0
+        self._temperature = True
+
+    def request(self, messages: list[dict[str, str]], sentences: int) -> dict[str, Any]:
+        """Build a request for verdicts on *sentences* sentences."""
+        request: dict[str, Any] = {"model": self._model, "messages": messages}
+        if self._temperature:
+            request["temperature"] = 0
+        response_format, limit = _FORMATS[self._format], _LIMITS[self._limit]
+        if response_format is not None:
+            request["response_format"] = response_format
+        if limit is not None:
+            tokens = min(_TOKENS_AROUND + sentences * _TOKENS_A_SENTENCE, _MOST_TOKENS)
+            thoughts = _THINKING_TOKENS if limit == "max_completion_tokens" else 0
+            request[limit] = tokens + thoughts
+        return request
+
+    def leave_out(self, error: RefusedCall, request: dict[str, Any]) -> bool:
+        """Drop the argument that the endpoint names; says whether asking again makes sense."""
+        # Threads may have seen it first: what is dropped never comes back.
+        if "response_format" in request and (
+            error.names("response_format") or error.names("json_schema")
+        ):
+            used = _FORMATS.index(request["response_format"])
+            self._format = max(self._format, used + 1)
+            return True
+        if "temperature" in request and error.names("temperature"):
+            self._temperature = False
+            return True
+        for number, limit in enumerate(_LIMITS):
+            if limit is not None and limit in request and error.names(limit):
+                self._limit = max(self._limit, number + 1)
+                return True
+        return False

@@ -1,0 +1,102 @@
+"""No text, however strange, holds the worker up: reading time grows only with its length."""
+
+import contextlib
+import json
+import time
+
+import pytest
+
+from monitor.errors import JudgeReplyError
+from monitor.scoring.claims import is_checkable, is_refusal
+from monitor.scoring.features.look import look_at, script
+from monitor.scoring.features.passages import flatten
+from monitor.scoring.judges.local import LocalJudge
+from monitor.scoring.judges.openai_errors import RefusedCall
+from monitor.scoring.judges.quotes import Quotable
+from monitor.scoring.judges.reply import read_envelope, read_reply
+from monitor.scoring.sentences import split_sentences
+from monitor.scoring.unicode import storable
+from monitor.scoring.words import stem, words
+from monitor.testing import make_interaction
+
+LENGTH = 200_000
+GENEROUS_S = 3.0
+JUDGE = LocalJudge()
+
+
+def nested(depth, key):
+    text = "1"
+    for level in range(depth):
+        text = f'{{"{key}{level}": {text}, "v": 1}}'
+    return text
+
+
+def filled(piece):
+    return (piece * (LENGTH // len(piece) + 1))[:LENGTH]
+
+
+TEXTS = {
+    "dots": filled(".") + "x",
+    "marks": filled("!?") + "x",
+    "stops and brackets": filled('."') + "x",
+    "full-width stops": filled("。」") + "x",
+    "spaces": "a" + filled(" ") + "x",
+    "fence": "```" + filled(" ") + "x",
+    "backticks": filled("`") + "x",
+    "open brackets": filled("["),
+    "braces": filled('{"a":'),
+    "bullets": filled("- ") + "x",
+    "dashes": filled("-") + "x",
+    "digits": filled("7"),
+    "numbers": filled("1,000.5 "),
+    "number words": filled("12 zebra 7 ").strip(),
+    "newlines": filled("\n"),
+    "lines": filled("Ab cd.\n"),
+    "one word": filled("a"),
+    "apostrophes": filled("n't"),
+    "words": filled("the data does not mention information in "),
+    "sentences": filled("Blue refunds take 5 days. "),
+    "cjk": filled("退款需要五天"),
+    "marks of letters": "a" + filled("\u0301\u0327"),
+    "half-width marks": "a" + filled("\uff9e\u0301"),
+    "expanding": filled("\ufdfa"),
+    "nested json": nested(900, "k" * 200),
+}
+
+
+def unread(read, *arguments):
+    """Call what may refuse its text."""
+    with contextlib.suppress(JudgeReplyError):
+        read(*arguments)
+
+
+FUNCTIONS = {
+    "split_sentences": split_sentences,
+    "words": words,
+    "stem": stem,
+    "is_checkable": is_checkable,
+    "is_refusal": is_refusal,
+    "script": script,
+    "flatten": flatten,
+    "storable": lambda text: storable(text, 200),
+    "read_reply": lambda text: unread(read_reply, text, 1),
+    "read_reply in words": lambda text: unread(read_reply, f"Well: {text} {{}} ```", 1),
+    "read_envelope": lambda text: unread(read_envelope, text.encode()),
+    "quote": lambda text: Quotable(["It opens."]).find(f"the shop opens {text} at nine"),
+    "quoted": lambda text: Quotable([text]).find("the shop opens at nine ... o'clock"),
+    "error": lambda text: RefusedCall(
+        400, {}, json.dumps({"error": {"message": text}}).encode()
+    ).names("temperature"),
+    "look": lambda text: look_at("How long is it?", [text], text),
+    "judge": lambda text: JUDGE.judge(make_interaction(query=text, contexts=[text], output=text)),
+}
+
+
+@pytest.mark.parametrize("kind", TEXTS)
+def test_reading_takes_a_moment_when_text_is_hostile(kind):
+    taken = {}
+    for name, function in FUNCTIONS.items():
+        started = time.perf_counter()
+        function(TEXTS[kind])
+        taken[name] = time.perf_counter() - started
+    assert max(taken.values()) < GENEROUS_S, taken
