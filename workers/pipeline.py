@@ -46,7 +46,9 @@ def score_entry(entry: Entry, scorer: Scorer, rules: Rules, *, now: datetime) ->
         sample = decode(entry.fields)
     except RecordError as error:
         return Dead(entry, error.code, str(error))
-    return result_of(sample, scorer.score(sample.interaction), rules, now=now)
+    is_test = sample.interaction.app == names.DOCTOR_APP
+    evaluations = () if is_test else scorer.score(sample.interaction)
+    return result_of(sample, evaluations, rules, now=now)
 
 
 def result_of(

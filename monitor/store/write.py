@@ -18,6 +18,7 @@ from typing import Any
 from sqlalchemy import Connection, select, tuple_
 
 from monitor.models import Evaluation, Sample, ScoredSample, StreamKey, Tally
+from monitor.queue.names import DOCTOR_APP
 from monitor.store.ledger import Entry, Kind, book
 from monitor.store.tables import (
     bucket_bins,
@@ -69,7 +70,8 @@ def record(connection: Connection, results: Sequence[Result], *, now: datetime) 
     if rows:
         connection.execute(evaluations.insert(), rows)
     _add_to_buckets(connection, [item for result in fresh for item in result.contributions])
-    book(connection, [_entry(result) for result in fresh])
+    counted = [result for result in fresh if result.scored.sample.interaction.app != DOCTOR_APP]
+    book(connection, [_entry(result) for result in counted])
     return len(fresh)
 
 
