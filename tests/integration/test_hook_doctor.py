@@ -13,7 +13,7 @@ from monitor.store.engine import Store
 from monitor.store.hooks import last_heartbeat
 from monitor.store.lease import acquire
 from monitor.store.ledger import read_totals
-from workers.collect import collect_hooks
+from workers.collect import Collector
 from workers.context import Context
 
 
@@ -54,7 +54,7 @@ def test_interaction_enters_no_statistic(settings, worker, sqlite_url):
     assert all(item.ok for item in trial(settings))
     store = Store(sqlite_url)
     lease = acquire(store, "scheduler", "test", ttl_s=60)
-    collect_hooks(worker.redis, store, lease, bucket_s=60, since_ms=0)
+    Collector(worker.redis, store, bucket_s=60).run(lease)
     with store.read() as connection:
         assert read_totals(connection) == {}
         assert last_heartbeat(connection) is None
