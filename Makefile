@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
+DEV := $(VENV)/ready-dev
 
 .PHONY: demo test lint check clean
 .DEFAULT_GOAL := demo
@@ -10,10 +11,10 @@ READY := $(VENV)/ready
 demo: $(READY)  ## the whole loop on generated traffic: healthy, degraded, recovered
 	@$(BIN)/groundwatch demo
 
-test: $(READY)  ## every test, against real servers on loopback
+test: $(DEV)  ## every test, against real servers on loopback
 	@$(BIN)/pytest
 
-lint: $(READY)  ## format, lint, types, and the direction of imports
+lint: $(DEV)  ## format, lint, types, and the direction of imports
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -27,7 +28,12 @@ clean:
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(None if v >= (3, 11) else "groundwatch needs Python 3.11 or newer and found %d.%d; try: make PYTHON=python3.12" % v[:2])'
-	@echo "Setting up $(VENV) (once, about a minute) ..."
+	@echo "Setting up $(VENV) (once, about half a minute) ..."
 	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[server]'
+	@touch $@
+
+$(DEV): $(READY)
+	@echo "Setting up what the tests need (once, about a minute) ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[server,dev]'
 	@touch $@

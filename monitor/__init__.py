@@ -1,6 +1,7 @@
 """Asynchronous production monitor for LLM and RAG applications: the app's whole API."""
 
 from monitor.hook.api import Hook
+from monitor.hook.rules import Rule
 
 __version__ = "0.1.0"
 
@@ -14,4 +15,14 @@ interaction = _hook.interaction
 flush = _hook.flush
 stats = _hook.stats
 
-__all__ = ["Hook", "__version__", "flush", "init", "interaction", "sample", "stats", "watch"]
+__all__ = [
+    "Hook",
+    "Rule",
+    "__version__",
+    "flush",
+    "init",
+    "interaction",
+    "sample",
+    "stats",
+    "watch",
+]

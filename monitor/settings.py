@@ -114,8 +114,21 @@ class Settings(BaseModel):
     enabled: bool = Field(True, description="Switch the hook off altogether with `false`.")
     app: str = Field("default", min_length=1, description="Name of the app that is watched.")
     sample_rate: Rate = Field(0.05, description="Share of interactions that is sampled.")
+    min_rate: Rate = Field(0.0, description="The workers may lower the rate to this.")
+    max_rate: Rate = Field(1.0, description="The workers may raise the rate to this.")
+    sample_rules: str | None = Field(
+        None, description="Other rates for some apps, tags or users, as JSON; see the manual."
+    )
     release: str | None = Field(None, description="Version of the app, put on every sample.")
     environment: str | None = Field(None, description="Such as `production`, put on every sample.")
+    mask: str | None = Field(
+        None,
+        description="What is hidden before anything leaves the app: `builtin`, or some of `key`, "
+        "`email`, `iban`, `card`, `ip`, `phone`, separated by commas.",
+    )
+    capture: Literal["full", "metadata"] = Field(
+        "full", description="`metadata` sends no texts, only lengths, counts, tags and ids."
+    )
     buffer_samples: int = Field(
         2_000, gt=0, description="Samples kept in the app's memory; more are dropped and counted."
     )

@@ -47,7 +47,9 @@ def score_entry(entry: Entry, scorer: Scorer, rules: Rules, *, now: datetime) ->
     if entry.deliveries > MAX_DELIVERIES:
         detail = f"handed out {entry.deliveries - 1} times and never finished"
         return Dead(entry, "worker_died", detail, sample.sample_id)
-    return result_of(sample, scorer.score(sample.interaction), rules, now=now)
+    is_test = sample.interaction.app == names.DOCTOR_APP
+    evaluations = () if is_test else scorer.score(sample.interaction)
+    return result_of(sample, evaluations, rules, now=now)
 
 
 def result_of(

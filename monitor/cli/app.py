@@ -30,6 +30,7 @@ COMMANDS = {
     "migrate": _Command("migrate", "migrate"),
     "worker": _Command("processes", "worker"),
     "scheduler": _Command("processes", "scheduler"),
+    "otlp": _Command("otlp", "otlp"),
 }
 
 

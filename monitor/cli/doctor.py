@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from enum import StrEnum
 from importlib.util import find_spec
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import typer
-from rich.text import Text
 
-from monitor.cli.console import out
+from monitor.cli.findings import Check, Finding, show
+from monitor.cli.hook_doctor import trial
 from monitor.cli.stores import open_store
-from monitor.errors import GroundwatchError
 from monitor.queue.consumer import backlog, connect, live_workers, translated
 from monitor.report.words import duration
 from monitor.settings import Settings, masked_url
@@ -27,16 +26,6 @@ from workers.context import Context
 _MOST_OF_MEMORY = 0.7
 
 
-class Finding(NamedTuple):
-    """One thing that was looked at; ``advice`` says what to do when it is not well."""
-
-    what: str
-    ok: bool
-    found: str
-    advice: str = ""
-    optional: bool = False
-
-
 class Part(StrEnum):
     """One process to look at alone, as a container's health check does."""
 
@@ -44,35 +33,26 @@ class Part(StrEnum):
     SCHEDULER = "scheduler"
 
 
+class Topic(StrEnum):
+    """Something to look at more closely."""
+
+    HOOK = "hook"
+
+
 def doctor(
+    topic: Annotated[
+        Topic | None,
+        typer.Argument(help="hook: send a test interaction and follow it to the store."),
+    ] = None,
     only: Annotated[
         Part | None, typer.Option(help="Look at the worker of this host, or at the scheduler.")
     ] = None,
 ) -> None:
     """Check names, settings, Redis, store, workers, scheduler and hooks; say what to do."""
-    settings = Settings.from_env()
     checks = _CHECKS if only is None else (_ALONE[only],)
-    findings = [finding for check in checks for finding in _guarded(check, settings)]
-    for item in findings:
-        out.print(_mark(item) + Text(f"{item.what}: {item.found}"))
-        if not item.ok and item.advice:
-            out.print(Text(f"  {item.advice}", style="yellow"))
-    raise typer.Exit(0 if all(item.ok or item.optional for item in findings) else 1)
-
-
-def _mark(item: Finding) -> Text:
-    if item.ok:
-        return Text("✓ ", style="green")
-    return Text("– ", style="yellow") if item.optional else Text("✗ ", style="bold red")
-
-
-def _guarded(
-    check: Callable[[Settings], Iterator[Finding]], settings: Settings
-) -> Iterator[Finding]:
-    try:
-        yield from check(settings)
-    except GroundwatchError as error:
-        yield Finding(check.__name__.strip("_"), ok=False, found=str(error))
+    if topic is not None:
+        checks = _CLOSER[topic]
+    raise typer.Exit(0 if show(checks, Settings.from_env()) else 1)
 
 
 def _packages(_: Settings) -> Iterator[Finding]:
@@ -178,5 +158,6 @@ def _scheduler(settings: Settings) -> Iterator[Finding]:
     yield Finding("scheduler", ok=owner is not None, found=owner or "none alive")
 
 
-_CHECKS = (_packages, _setup, _redis, _store)
+_CHECKS: tuple[Check, ...] = (_packages, _setup, _redis, _store)
+_CLOSER: dict[Topic, tuple[Check, ...]] = {Topic.HOOK: (trial,)}
 _ALONE = {Part.WORKER: _own_worker, Part.SCHEDULER: _scheduler}

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import logging
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar, Unpack, overload
 
-from monitor.hook import forks, sender
+from monitor.hook import sender
+from monitor.hook.intake import Intake
 from monitor.hook.interaction import Fields, OpenInteraction
-from monitor.hook.options import Arguments, Mask, Options, check, resolve
-from monitor.hook.recorder import Recorder
+from monitor.hook.options import Mask
+from monitor.hook.rules import HookArguments
 from monitor.hook.watch import watched
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-logger = logging.getLogger("groundwatch.hook")
 
-
-class Hook:
+class Hook(Intake):
     """
     Samples the interactions of one app; several hooks may live in one process.
 
@@ -32,16 +29,10 @@ class Hook:
         If an argument is wrong. Nothing else here raises.
     """
 
-    def __init__(self, **arguments: Unpack[Arguments]) -> None:
-        self._given = check(arguments)
-        self._options: Options | None = None
-        self._mistake: str | None = None
-        self._recorder: Recorder | None = None
-        # Holds the recorder too: `setdefault` gives all threads the same one without a lock.
-        self._only: dict[str, Recorder] = {}
-        forks.register(self)
+    def __init__(self, **arguments: Unpack[HookArguments]) -> None:
+        super().__init__(arguments)
 
-    def init(self, **arguments: Unpack[Arguments]) -> None:
+    def init(self, **arguments: Unpack[HookArguments]) -> None:
         """
         Start afresh with other arguments; what was sampled before is still delivered.
 
@@ -50,10 +41,8 @@ class Hook:
         ValueError
             If an argument is wrong; the hook goes on as it was.
         """
-        self._given = check(arguments)
         former = self._recorder
-        self._options, self._mistake = None, None
-        self.after_fork()
+        self._tell(arguments)
         if former is not None:
             former.retire()
 
@@ -101,18 +90,26 @@ class Hook:
             Called with each text on the sender's thread, in place of the hook's own mask.
         """
         try:
-            recorder = self._recorder
-            if recorder is None:
-                recorder = self._begin()
-            if not recorder.choose(trace_id):
+            if trace_id is None:
+                for _ in self.gate.misses:  # taking one says: not sampled; and counts the call
+                    return
+            recorder = self._recorder or self._begin()
+            rate = recorder.choose(trace_id)
+            if not rate:
                 return
-            self._record(recorder, {
-                "query": query, "contexts": contexts, "output": output,
-                "tool_calls": tool_calls, "expected": expected, "trace_id": trace_id,
-                "session_id": session_id, "user_id": user_id, "release": release,
-                "environment": environment, "tags": tags, "metadata": metadata,
-                "mask": mask, "id": id, "label": label,
-            })  # fmt: skip
+            given: dict[str, object] = {"query": query, "contexts": contexts, "output": output}
+            if not (
+                tool_calls is expected  # type: ignore[comparison-overlap]  # all may be None
+                is trace_id is session_id is user_id is release is environment is tags
+                is metadata is mask is id is label is None
+            ):  # fmt: skip
+                given |= {
+                    "tool_calls": tool_calls, "expected": expected, "trace_id": trace_id,
+                    "session_id": session_id, "user_id": user_id, "release": release,
+                    "environment": environment, "tags": tags, "metadata": metadata,
+                    "mask": mask, "id": id, "label": label,
+                }  # fmt: skip
+            self._record(recorder, given, rate)
         except Exception as error:  # noqa: BLE001  # a mistake of ours must not reach the host
             self._mistake = f"{type(error).__name__} in sample()"
 
@@ -169,21 +166,6 @@ class Hook:
         """Open an interaction whose pieces come one by one: ``with hook.interaction() as it``."""
         return OpenInteraction(self, {"query": query, **fields})
 
-    def chosen(self, trace_id: object = None) -> bool:
-        """Count one interaction and say whether to record it; for integrations."""
-        try:
-            return (self._recorder or self._begin()).choose(trace_id)
-        except Exception as error:  # noqa: BLE001  # as in sample
-            self._mistake = f"{type(error).__name__} in chosen()"
-            return False
-
-    def take(self, given: Mapping[str, object]) -> None:
-        """Record an interaction that `chosen` has chosen; for integrations."""
-        try:
-            self._record(self._recorder or self._begin(), given)
-        except Exception as error:  # noqa: BLE001  # as in sample
-            self._mistake = f"{type(error).__name__} in take()"
-
     def flush(self, timeout: float = 2.0) -> bool:
         """Wait until all that was recorded has reached Redis, the counters as well; True if so."""
         recorder = self._recorder
@@ -209,36 +191,6 @@ class Hook:
             recorder.retire()
             return True
         return sender.finish(recorder, timeout)
-
-    def after_fork(self) -> None:
-        """Start empty: in a forked child nothing of the parent's is kept but the options."""
-        self._recorder = None
-        self._only = {}
-
-    def _begin(self, *, start: bool = True) -> Recorder:
-        only = self._only
-        recorder = only.get("recorder") or only.setdefault("recorder", Recorder(self._resolved()))
-        self._recorder = recorder
-        if start and recorder.options.enabled:
-            sender.start(recorder)
-        return recorder
-
-    def _resolved(self) -> Options:
-        if self._options is None:
-            try:
-                self._options = resolve(self._given)
-            except ValueError as error:
-                self._options, self._mistake = Options(enabled=False), str(error)
-                logger.warning("switched off: %s", error)
-        return self._options
-
-    def _record(self, recorder: Recorder, given: Mapping[str, object]) -> None:
-        if recorder.pid != os.getpid():  # forked by C code, which tells nobody
-            self.after_fork()
-            recorder = self._begin()
-        recorder.record(given)
-        if recorder.idle:
-            sender.start(recorder)
 
     def __del__(self) -> None:
         try:

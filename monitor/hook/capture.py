@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from monitor.hook.options import Mask
 from monitor.hook.plain import Plain, Room, members, placeholder, plain
@@ -22,6 +23,11 @@ _COLLECTIONS = (list, tuple, set, frozenset, deque)
 _TEXTS = (str, bytes, bytearray)
 #: Fields with a treatment of their own; every other one is copied as it is.
 _OWN = frozenset({"query", "contexts", "output", "mask"})
+#: Query, contexts and output.
+_USUAL_FIELDS = 3
+#: Shared by all samples that have nothing else; nobody changes it.
+_NO_REST: dict[str, Plain] = {}
+_NOTHING_CUT: frozenset[str] = frozenset()
 
 
 class Passage(NamedTuple):
@@ -37,6 +43,7 @@ class Draft(NamedTuple):
 
     at_ns: int
     sequence: int
+    rate: float  #: the probability with which it was chosen
     query: Plain
     contexts: tuple[str | Passage, ...]
     output: Plain
@@ -46,23 +53,57 @@ class Draft(NamedTuple):
     chars: int
 
 
-def capture(given: Mapping[str, object], limit: int, at_ns: int, sequence: int) -> Draft | None:
+def capture(
+    given: Mapping[str, object], limit: int, at_ns: int, sequence: int, rate: float = 1.0
+) -> Draft | None:
     """
     Copy what was handed over, at most *limit* characters and a margin; None without an output.
 
     Iterators and generators are never consumed: a placeholder in
     ``metadata["unreadable"]`` says that there was one.
     """
+    query, contexts, output = given.get("query"), given.get("contexts"), given.get("output")
+    # The usual case, texts that fit, at a third of the price.
+    if type(contexts) is list and len(contexts) <= PASSAGES and len(given) == _USUAL_FIELDS:
+        texts = tuple(contexts)
+        chars = _chars((query, output, *texts))
+        if chars <= limit:
+            fields = (
+                at_ns, sequence, rate, query, texts, output, _NO_REST, None, _NOTHING_CUT, chars
+            )  # fmt: skip
+            return tuple.__new__(Draft, fields)  # as Draft(...) would, in half the time
     room = Room(limit + MARGIN)
     room.field = "output"
-    output = _output(given.get("output"), room)
+    output = _output(output, room)
     if output is None:
         return None
     unreadable: dict[str, Plain] = {}
     room.field = "query"
-    query = _query(given.get("query"), room, unreadable)
+    query = _query(query, room, unreadable)
     room.field = "contexts"
-    contexts = _contexts(given.get("contexts"), room, unreadable)
+    passages = _contexts(contexts, room, unreadable)
+    rest = _rest(given, room, unreadable)
+    # Kept even if it is no function: then the sample is dropped, and never sent unmasked.
+    mask: Any = given.get("mask")
+    return Draft(
+        at_ns, sequence, rate, query, passages, output, rest, mask,
+        frozenset(room.cut), limit + MARGIN - room.chars,
+    )  # fmt: skip
+
+
+def _chars(texts: tuple[object, ...]) -> float:
+    """Count the characters of a few texts; without end if one is anything else."""
+    chars = 0
+    for text in texts:
+        if type(text) is not str:
+            return math.inf
+        chars += len(text)
+    return chars
+
+
+def _rest(
+    given: Mapping[str, object], room: Room, unreadable: dict[str, Plain]
+) -> dict[str, Plain]:
     rest: dict[str, Plain] = {}
     for name, value in given.items():
         if value is not None and name not in _OWN:
@@ -72,18 +113,19 @@ def capture(given: Mapping[str, object], limit: int, at_ns: int, sequence: int) 
         metadata = rest.get("metadata")
         known = metadata if isinstance(metadata, dict) else {}
         rest["metadata"] = {**known, "unreadable": unreadable}
-    mask = given.get("mask")
-    return Draft(
-        at_ns, sequence, query, contexts, output, rest,
-        mask if callable(mask) else None, frozenset(room.cut), limit + MARGIN - room.chars,
-    )  # fmt: skip
+    return rest
 
 
 def lookup(holder: object, names: tuple[str, ...]) -> object:
-    """Find the first key or attribute of *holder* that is there and not None; never raises."""
+    """
+    Find the first key or attribute of *holder* that is there and not None; never raises.
+
+    Attributes are those it has: ``__getattr__``, which may ask a database, does not run.
+    """
+    find: Any = dict.get if issubclass(type(holder), dict) else object.__getattribute__
     for name in names:
         try:
-            found = holder.get(name) if isinstance(holder, dict) else getattr(holder, name, None)
+            found = find(holder, name)
         except Exception:  # noqa: BLE001, S112  # a property of the host's may raise anything
             continue
         if found is not None and not callable(found):
@@ -93,10 +135,15 @@ def lookup(holder: object, names: tuple[str, ...]) -> object:
 
 def answer_in(result: object) -> object:
     """Find the answer in what a function returned: the text itself, or a key or attribute."""
-    if isinstance(result, _TEXTS):
+    if is_text(result):
         return result
     found = lookup(result, OUTPUT_NAMES)
-    return found if isinstance(found, _TEXTS) else None
+    return found if is_text(found) else None
+
+
+def is_text(value: object) -> bool:
+    """Say whether it is a text or bytes; ``isinstance`` would ask the object's ``__class__``."""
+    return issubclass(type(value), _TEXTS)
 
 
 def _output(value: object, room: Room) -> Plain:
@@ -127,9 +174,6 @@ def _query(value: object, room: Room, unreadable: dict[str, Plain]) -> Plain:
 def _contexts(value: object, room: Room, unreadable: dict[str, Plain]) -> tuple[str | Passage, ...]:
     if value is None:
         return ()
-    usual = _texts(tuple(value), room) if type(value) is list else None
-    if usual is not None:
-        return usual
     items = _items(value)
     if items is None:
         unreadable["contexts"] = placeholder(value)
@@ -147,30 +191,17 @@ def _contexts(value: object, room: Room, unreadable: dict[str, Plain]) -> tuple[
 
 
 def _items(value: object) -> list[object] | None:
-    if isinstance(value, _COLLECTIONS):
-        return members(value)
-    single = isinstance(value, _TEXTS) or lookup(value, TEXT_NAMES) is not None
+    if issubclass(type(value), _COLLECTIONS):
+        return members(value, PASSAGES + 1)  # type: ignore[arg-type]
+    single = is_text(value) or lookup(value, TEXT_NAMES) is not None
     return [value] if single else None
 
 
-def _texts(value: tuple[object, ...], room: Room) -> tuple[str, ...] | None:
-    """Take the usual case, texts that fit, at a third of the price; None for any other."""
-    chars = 0
-    for text in value:
-        if type(text) is not str:
-            return None
-        chars += len(text)
-    if chars > room.chars or len(value) > PASSAGES:
-        return None
-    room.chars -= chars
-    return value  # type: ignore[return-value]  # each one was looked at
-
-
 def _passage(item: object, room: Room) -> str | Passage | None:
-    if isinstance(item, _TEXTS):
+    if is_text(item):
         return str(plain(item, room))
     text = lookup(item, TEXT_NAMES)
-    if not isinstance(text, _TEXTS):
+    if not is_text(text):
         return None
     return Passage(str(plain(text, room)), _id(item, room), _score(item, room))
 

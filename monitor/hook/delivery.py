@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import encodings.idna  # noqa: F401  # the resolver's; it cannot be loaded any more at exit
+import importlib.metadata
 import logging
 import socket
 import time
@@ -15,12 +17,14 @@ from monitor.hook.encoding import Encoded, MaskFailed, encode
 from monitor.hook.patience import Backoff, Complaints
 from monitor.hook.queue_room import QueueRoom
 from monitor.hook.recorder import Progress, Recorder
-from monitor.queue.producer import Producer
+from monitor.queue.producer import Answer, Producer
 from monitor.settings import resolve_redis_url
 
 BATCH = 25
 #: A batch ends at this many characters, so that one write stays well within the time-out.
 BATCH_CHARS = 1_000_000
+#: And at this much work, because masks may be slow and the host's threads wait meanwhile.
+BATCH_WORK_S = 0.001
 BATCH_KEPT_S = 60.0
 HEARTBEAT_S = 10.0
 #: A heartbeat follows a change of the counters within this time.
@@ -28,10 +32,16 @@ FRESH_S = 1.0
 POLL_S = 0.2
 IDLE_POLL_S = 0.5
 IDLE_AFTER_S = 5.0
-#: Between the batches of a backlog, so that the host's threads get the interpreter.
-BREATH_S = 0.001
+#: In a backlog, after so many batches, so that the host's threads get the interpreter for longer
+#: than while we wait for Redis.
+BREATH_S, BREATH_EVERY = 0.001, 8
 
 logger = logging.getLogger("groundwatch.hook")
+
+with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+    # As redis-py does when it connects: this way all that it needs is imported by now, and no
+    # child can be forked amid an import that it could never finish.
+    importlib.metadata.version("redis")
 
 
 class Delivery:
@@ -40,12 +50,14 @@ class Delivery:
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self._options = recorder.options
-        self._host = socket.gethostname()
+        self._about = _about(recorder)
         self._producer: Producer | None = None
         self._batch: list[Encoded] = []
         self._batch_since = 0.0
         self._reported_at = float("-inf")
         self._busy_at = 0.0
+        self._batches = 0
+        self._asked_rate: float | None = None
         self._backoff = Backoff(Random())  # noqa: S311
         self._complaints = Complaints()
         self._room = QueueRoom(self._options.queue_limit, self._options.queue_limit_megabytes)
@@ -70,15 +82,17 @@ class Delivery:
         recorder = self._recorder
         if self._batch or recorder.full:
             return
-        chars = 0
+        chars, until = 0, time.perf_counter() + BATCH_WORK_S
         while len(self._batch) < BATCH and chars < BATCH_CHARS and recorder.buffer:
+            if self._batch and time.perf_counter() > until:
+                break
             draft = recorder.buffer.popleft()
             try:
                 encoded = encode(
                     draft,
                     self._options,
                     hook_id=recorder.hook_id,
-                    sample_rate=self._options.sample_rate,
+                    sample_rate=draft.rate,
                 )
             except MaskFailed:
                 self._settle(draft.chars, "mask_failed")
@@ -108,8 +122,9 @@ class Delivery:
         recorder, batch = self._recorder, self._batch
         progress = recorder.progress()
         try:
-            backlog = self._connected().send(
+            answer = self._connected().send(
                 [encoded.entry for encoded in batch],
+                app=self._options.app,
                 hook_id=recorder.hook_id,
                 counters=self._counters(),
                 heartbeat_at_ms=time.time_ns() // 1_000_000,
@@ -129,7 +144,16 @@ class Delivery:
         recorder.reported = Progress(progress.seen, recorder.completed, progress.dropped)
         recorder.connected, recorder.last_error = True, None
         self._room.sent(len(batch), sum(encoded.size_bytes for encoded in batch))
-        recorder.full = self._room.look(backlog)
+        self._heed(answer)
+
+    def _heed(self, answer: Answer) -> None:
+        """Stop while the queue is full; sample at the rate that the workers ask for."""
+        recorder = self._recorder
+        recorder.full = self._room.look(answer.backlog)
+        if answer.sample_rate != self._asked_rate:
+            self._asked_rate = answer.sample_rate
+            asked = answer.sample_rate
+            recorder.set_rate(self._options.sample_rate if asked is None else asked)
 
     def _connected(self) -> Producer:
         if self._producer is None:
@@ -143,13 +167,9 @@ class Delivery:
         """Tell everything so far, this batch included: sent twice, it still says the same."""
         recorder = self._recorder
         dropped = {f"dropped:{reason}": n for reason, n in recorder.dropped.items()}
-        started_at = datetime.fromtimestamp(recorder.started_at_ms / 1000, UTC)
         sampled = recorder.sampled  # before seen, which is never smaller
         return {
-            "app": self._options.app,
-            "host": self._host,
-            "pid": recorder.pid,
-            "started_at": started_at.isoformat(timespec="milliseconds"),
+            **self._about,
             "seen": recorder.seen,
             "sampled": sampled,
             "sent": recorder.sent + len(self._batch),
@@ -199,5 +219,17 @@ class Delivery:
         if wait_s:
             return min(wait_s, POLL_S)
         if recorder.buffer and not recorder.full:
-            return BREATH_S
+            self._batches += 1
+            return 0.0 if self._batches % BREATH_EVERY else BREATH_S
         return IDLE_POLL_S if now - self._busy_at > IDLE_AFTER_S else POLL_S
+
+
+def _about(recorder: Recorder) -> dict[str, str | int]:
+    """Tell which process this is."""
+    started_at = datetime.fromtimestamp(recorder.started_at_ms / 1000, UTC)
+    return {
+        "app": recorder.options.app,
+        "host": socket.gethostname(),
+        "pid": recorder.pid,
+        "started_at": started_at.isoformat(timespec="milliseconds"),
+    }

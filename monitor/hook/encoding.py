@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from monitor.hook.capture import Draft, Passage
+from monitor.hook.capture import MARGIN, Draft
 from monitor.hook.options import Mask, Options
 from monitor.hook.plain import Plain, Room
+from monitor.hook.shapes import (
+    STRUCTURES,
+    Texts,
+    as_text,
+    identity,
+    label,
+    name,
+    passage,
+    tags,
+)
 from monitor.queue import wire
 
-#: As the models allow.
-_LONGEST_NAME = 200
 _RANDOM_BYTES = 10
-_NAMES = ("trace_id", "session_id", "user_id", "release", "environment")
-#: Free structures, which the mask sees as well.
-_STRUCTURES = ("tool_calls", "expected", "metadata")
-_NO_CONTROLS = dict.fromkeys(range(32), " ")
-#: What the limit is spent on, in this order.
-_FIELDS = ("output", "query", "contexts", *_STRUCTURES)
-
-Texts = Callable[[str], str]
+#: Names that an app makes up, and names that may tell who somebody is.
+_NAMES, _PERSONAL = ("trace_id", "release", "environment"), ("session_id", "user_id")
+#: What the limit is spent on, in this order, and how many levels of it have keys of ours.
+_FIELDS = {"output": 0, "query": 0, "contexts": 2, "tool_calls": 2, "expected": 0, "metadata": 0}
+#: Half a secret at the place of a cut is no longer recognised; nothing this close to it leaves.
+_BORDER = 100
 
 
 class MaskFailed(Exception):
@@ -51,8 +57,7 @@ def encode(draft: Draft, options: Options, *, hook_id: str, sample_rate: float) 
         If the mask failed on any of its texts.
     """
     sample_id = wire.sample_id(draft.at_ns // 1_000_000, _randomness())
-    room = Room(options.max_text_chars)
-    interaction = _interaction(draft, options, room)
+    interaction, cut = _interaction(draft, options)
     interaction.setdefault("id", sample_id)
     entry = wire.encode(
         {
@@ -62,7 +67,7 @@ def encode(draft: Draft, options: Options, *, hook_id: str, sample_rate: float) 
             "sample_rate": sample_rate,
             "hook_id": hook_id,
             "sequence": draft.sequence,
-            "truncated": sorted(draft.cut | room.cut),
+            "truncated": sorted(draft.cut | cut),
             "interaction": interaction,
         }
     )
@@ -73,38 +78,119 @@ def _randomness() -> int:
     return int.from_bytes(os.urandom(_RANDOM_BYTES), "big") >> 6
 
 
-def _interaction(draft: Draft, options: Options, room: Room) -> dict[str, object]:
-    rest = {"release": options.release, "environment": options.environment} | draft.rest
+def _interaction(draft: Draft, options: Options) -> tuple[dict[str, object], frozenset[str]]:
+    """Make the interaction; say which of its fields were cut here."""
     texts = _masked(draft.mask or options.mask)
+    rest = draft.rest
+    if options.release is not None or options.environment is not None:
+        rest = {"release": options.release, "environment": options.environment} | rest
+    room = Room(options.max_text_chars)
+    interaction: dict[str, object] = {"app": options.app}
+    if options.capture == "metadata":
+        interaction |= _lengths(draft)
+    elif texts is None and draft.chars <= room.chars:
+        interaction |= _values(draft, rest)
+    else:
+        interaction |= _kept(_values(draft, rest), draft, texts, room)
+    return interaction | _attributes(rest, texts), frozenset(room.cut)
+
+
+def _values(draft: Draft, rest: Mapping[str, Plain]) -> dict[str, Plain]:
     values: dict[str, Plain] = {
-        "output": _as_text(draft.output),
-        "query": None if draft.query is None else _as_text(draft.query),
-        "contexts": [_passage(passage) for passage in draft.contexts],
-        **{
-            name: shape(rest[name]) for name, shape in _SHAPES.items() if rest.get(name) is not None
-        },
+        "output": as_text(draft.output),
+        "query": None if draft.query is None else as_text(draft.query),
+        "contexts": [passage(item) for item in draft.contexts],
     }
-    for name in _FIELDS:
-        if values.get(name):
-            room.field = name
-            values[name] = _fitted(values[name], texts, room)
+    if rest:
+        found = ((field, shape, rest.get(field)) for field, shape in STRUCTURES.items())
+        values |= {field: shape(value) for field, shape, value in found if value is not None}
+    return values
+
+
+def _lengths(draft: Draft) -> dict[str, object]:
+    """Tell how much there was, and no text."""
+    query, calls = draft.query, draft.rest.get("tool_calls")
+    contexts = [item if isinstance(item, str) else item.text for item in draft.contexts]
+    counted = {
+        "output_chars": len(as_text(draft.output)),
+        "query_chars": None if query is None else len(as_text(query)),
+        "contexts_chars": [len(text) for text in contexts],
+        "tool_calls": len(calls) if isinstance(calls, list) else int(calls is not None),
+    }
+    return {"output": "", "metadata": {**wire.TEXTS_STAYED, **counted}}
+
+
+def _kept(
+    values: dict[str, Plain], draft: Draft, texts: Texts | None, room: Room
+) -> dict[str, Plain]:
+    """Mask every text, then keep what there is room for."""
+    ran_out = draft.chars >= room.chars + MARGIN
+    for field, levels in _FIELDS.items():
+        if not values.get(field):
+            continue
+        room.field = field
+        value = values[field]
+        if texts is not None:
+            value = _hidden(value, texts, levels)
+            if ran_out and field in draft.cut:
+                value, _ = _without_border(value)
+        values[field] = _fitted(value, room)
     if "contexts" in room.cut:
-        values["contexts"] = [passage for passage in _dicts(values["contexts"]) if passage["text"]]
-    interaction: dict[str, object] = {"app": options.app, **values}
-    interaction |= {name: _name(rest[name]) for name in _NAMES if rest.get(name) is not None}
-    interaction |= _tags(rest.get("tags"))
-    interaction |= _identity(rest.get("id"))
-    return interaction | _label(rest.get("label"))
+        values["contexts"] = [item for item in _dicts(values["contexts"]) if item["text"]]
+    return values
 
 
-def _fitted(value: Plain, texts: Texts | None, room: Room) -> Plain:
-    """Mask every text of a value, then keep what there is room for."""
+def _attributes(rest: Mapping[str, Plain], texts: Texts | None) -> dict[str, object]:
+    """Shape what is no text: names, tags and label."""
+    if not rest:
+        return {}
+    found: dict[str, object] = {
+        field: name(rest[field]) for field in _NAMES if rest.get(field) is not None
+    }
+    for field in _PERSONAL:
+        value = rest.get(field)
+        if value is not None:
+            found[field] = name(texts(as_text(value)) if texts else value)
+    found |= tags(rest.get("tags"), texts)
+    return found | identity(rest.get("id")) | label(rest.get("label"))
+
+
+def _hidden(value: Plain, texts: Texts, levels: int) -> Plain:
+    """Mask every text of a value, and every key that is not ours."""
     if isinstance(value, str):
-        return room.text(texts(value) if texts else value)
+        return texts(value)
     if isinstance(value, list):
-        return [_fitted(item, texts, room) for item in value]
+        return [_hidden(item, texts, levels - 1) for item in value]
     if isinstance(value, dict):
-        return {key: _fitted(item, texts, room) for key, item in value.items()}
+        return {
+            key if levels > 0 else texts(key): _hidden(item, texts, levels - 1)
+            for key, item in value.items()
+        }
+    return value
+
+
+def _without_border(value: Plain) -> tuple[Plain, bool]:
+    """Take the end off the last text of a value; say whether there was one."""
+    if isinstance(value, str):
+        return value[:-_BORDER], bool(value)
+    if not isinstance(value, (list, dict)):
+        return value, False
+    keys: list[int | str] = [*value] if isinstance(value, dict) else [*range(len(value))]
+    for key in reversed(keys):
+        value[key], found = _without_border(value[key])  # type: ignore[index]
+        if found:
+            return value, True
+    return value, False
+
+
+def _fitted(value: Plain, room: Room) -> Plain:
+    """Keep what there is room for."""
+    if isinstance(value, str):
+        return room.text(value)
+    if isinstance(value, list):
+        return [_fitted(item, room) for item in value]
+    if isinstance(value, dict):
+        return {key: _fitted(item, room) for key, item in value.items()}
     return value
 
 
@@ -124,64 +210,5 @@ def _masked(mask: Mask | None) -> Texts | None:
     return masked
 
 
-def _as_text(value: Plain) -> str:
-    return value if isinstance(value, str) else wire.as_json(value)
-
-
-def _passage(passage: str | Passage) -> Plain:
-    if isinstance(passage, str):
-        return {"text": passage}
-    kept = {"text": passage.text, "id": passage.id, "score": passage.score}
-    return {key: value for key, value in kept.items() if value is not None}
-
-
 def _dicts(value: Plain) -> list[dict[str, Plain]]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
-
-
-def _name(value: Plain) -> str:
-    return _as_text(value)[:_LONGEST_NAME]
-
-
-def _tags(value: Plain) -> dict[str, object]:
-    if not isinstance(value, dict):
-        return {} if value is None else {"tags": {"value": _as_text(value)}}
-    return {"tags": {key: _as_text(item) for key, item in value.items() if item is not None}}
-
-
-def _identity(value: Plain) -> dict[str, object]:
-    name = "" if value is None else _name(value).translate(_NO_CONTROLS)
-    return {"id": name} if name else {}
-
-
-def _label(value: Plain) -> dict[str, object]:
-    return {"label": int(value)} if value in (0, 1) and not isinstance(value, str) else {}
-
-
-def _mapping(value: Plain) -> Plain:
-    return value if isinstance(value, dict) else {"value": value}
-
-
-def _tool_calls(value: Plain) -> Plain:
-    return [_tool_call(call) for call in (value if isinstance(value, list) else [value])]
-
-
-def _tool_call(call: Plain) -> Plain:
-    if not isinstance(call, dict):
-        return {"name": _as_text(call)}
-    function = call.get("function")
-    shaped = {**call, **function} if isinstance(function, dict) else dict(call)
-    shaped["name"] = _as_text(shaped.get("name") or "<unnamed>")
-    duration_ms = shaped.get("duration_ms")
-    if not isinstance(duration_ms, (int, float)) or duration_ms < 0:
-        shaped.pop("duration_ms", None)
-    if shaped.get("error") is not None:
-        shaped["error"] = _as_text(shaped["error"])
-    return shaped
-
-
-_SHAPES: dict[str, Callable[[Plain], Plain]] = {
-    "tool_calls": _tool_calls,
-    "expected": _mapping,
-    "metadata": _mapping,
-}

@@ -5,11 +5,14 @@ from __future__ import annotations
 import difflib
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import TypedDict
+from typing import Any, TypedDict
 
 Mask = Callable[[str], str]
+#: A mask, ``"builtin"``, names of built-in masks with commas, or a list of all these and of pairs
+#: of a name and a pattern.
+MaskSpec = Mask | str | Sequence[str | tuple[str, str] | Mask]
 
 _PREFIX = "GROUNDWATCH_"
 _SCHEMES = ("redis://", "rediss://", "unix://")
@@ -35,6 +38,7 @@ class Options:
     queue_limit_megabytes: int = 300
     home: str = "~/.groundwatch"
     mask: Mask | None = None
+    capture: str = "full"
 
 
 class Arguments(TypedDict, total=False):
@@ -52,7 +56,8 @@ class Arguments(TypedDict, total=False):
     queue_limit: int | None
     queue_limit_megabytes: int | None
     home: str | None
-    mask: Mask | None
+    mask: MaskSpec | None
+    capture: str | None
 
 
 def check(arguments: Mapping[str, object]) -> dict[str, object]:
@@ -89,7 +94,7 @@ def resolve(given: Mapping[str, object], environ: Mapping[str, str] | None = Non
     values = dict(given)
     for option in fields(Options):
         variable = _PREFIX + option.name.upper()
-        if option.name in values or option.name == "mask":
+        if option.name in values:
             continue
         raw = _raw(variable, environ)
         if raw:
@@ -126,7 +131,8 @@ def _checked(option: str, shown_as: str, value: object) -> object:
     accepts, should_be = _CHECKS[option]
     if not accepts(value):
         raise ValueError(f"{shown_as}: should be {should_be}")
-    return os.fspath(value) if option == "home" else value  # type: ignore[call-overload]
+    made = _MADE.get(option)
+    return value if made is None else made(value)
 
 
 def _is_name(value: object) -> bool:
@@ -151,10 +157,33 @@ def _is_rate(value: object) -> bool:
     )
 
 
+def _is_mask(value: object) -> bool:
+    if callable(value):
+        return True
+    try:
+        _mask(value)
+    except ValueError:
+        return False
+    return True
+
+
+def _mask(value: object) -> Mask:
+    if callable(value):
+        return value
+    # Here because most apps use none, and its patterns take a while to compile.
+    from monitor.hook.masks import build  # noqa: PLC0415
+
+    return build(value)
+
+
 def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
+_A_MASK = (
+    "a function of a text, or builtin, or some of key, email, iban, card, ip and phone,"
+    " or a list of these and of (name, pattern)"
+)
 _COUNT = (_is_count, "a whole number above 0")
 _CHECKS: dict[str, tuple[Callable[[object], bool], str]] = {
     "app": (_is_name, "a name of 1 to 200 characters, none of them a control character"),
@@ -172,6 +201,9 @@ _CHECKS: dict[str, tuple[Callable[[object], bool], str]] = {
     "queue_limit": _COUNT,
     "queue_limit_megabytes": _COUNT,
     "home": (lambda value: isinstance(value, (str, os.PathLike)), "the path of a folder"),
-    "mask": (callable, "a function that takes a text and returns a text"),
+    "mask": (_is_mask, _A_MASK),
+    "capture": (lambda value: value in ("full", "metadata"), "full or metadata"),
 }
+#: What an argument becomes once it is checked.
+_MADE: dict[str, Callable[[Any], object]] = {"home": os.fspath, "mask": _mask}
 _PARSERS: dict[str, Callable[[str], object]] = {"float": float, "int": int, "bool": _boolean}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import deque
 from collections.abc import Iterable
+from typing import Any
 
 DEPTH = 6
 BREADTH = 200
@@ -38,6 +40,12 @@ class Room:
         self.cut.add(self.field)
         return value[:room]
 
+    def start(self, value: object, base: Any) -> Any:
+        """Copy no more of a long text than there is room for, past any method of its own."""
+        if base.__len__(value) > self.chars:
+            self.cut.add(self.field)
+        return base.__getitem__(value, slice(0, self.chars))
+
     def value(self) -> bool:
         """Take room for one more value."""
         if self.values <= 0:
@@ -55,8 +63,10 @@ def plain(value: object, room: Room, depth: int = DEPTH) -> Plain:
     objects are never shown by ``repr``, walked or iterated.
     """
     kind = type(value)
+    if kind is str:
+        return room.text(value)  # type: ignore[arg-type]
     if issubclass(kind, str):
-        return room.text(str.__str__(value))
+        return room.text(room.start(value, str))
     if value is None or kind is bool:
         return value  # type: ignore[return-value]
     if issubclass(kind, (list, tuple, set, frozenset, deque)):
@@ -75,9 +85,7 @@ def scalar(value: object, room: Room) -> int | float | str:
         number = float.__add__(value, 0.0)  # type: ignore[operator]
         return number if math.isfinite(number) else float.__repr__(number)
     if issubclass(kind, (bytes, bytearray)):
-        raw = bytes(value[: room.chars])  # type: ignore[index]
-        if len(raw) < len(value):  # type: ignore[arg-type]
-            room.cut.add(room.field)
+        raw = room.start(value, bytes if issubclass(kind, bytes) else bytearray)
         return room.text(raw.decode("utf-8", "replace"))
     if kind.__module__ in _STANDARD:
         return room.text(str(value))
@@ -105,7 +113,7 @@ def _array(value: Iterable[object], room: Room, depth: int) -> Plain:
         room.cut.add(room.field)
         return placeholder(value)
     copied: list[Plain] = []
-    for item in members(value):
+    for item in members(value, BREADTH + 1):
         if len(copied) >= BREADTH or not room.value():
             room.cut.add(room.field)
             break
@@ -119,7 +127,7 @@ def _object(value: dict[object, object], room: Room, depth: int) -> Plain:
         return placeholder(value)
     copied: dict[str, Plain] = {}
     # One step in C, so that another thread cannot change it meanwhile.
-    for key, item in list(dict.items(value)):
+    for key, item in list(itertools.islice(dict.items(value), BREADTH + 1)):
         if len(copied) >= BREADTH or room.chars <= 0 or not room.value():
             room.cut.add(room.field)
             break
@@ -134,9 +142,10 @@ def _key(key: object, room: Room) -> str:
     return str(plain(key, room, 0))
 
 
-def members(value: Iterable[object]) -> list[object]:
-    """List what a built-in collection holds, past any method that a subclass overrides."""
+def members(value: Iterable[object], most: int) -> list[object]:
+    """List what a built-in collection holds first, past any method that a subclass overrides."""
     for base in (list, tuple, set, frozenset, deque):
         if issubclass(type(value), base):
-            return list(base.__iter__(value))  # type: ignore[arg-type]
+            # One step in C as well; of a list with a million items only the first are copied.
+            return list(itertools.islice(base.__iter__(value), most))  # type: ignore[arg-type]
     return []

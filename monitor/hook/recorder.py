@@ -8,11 +8,13 @@ import os
 import time
 from collections import deque
 from collections.abc import Mapping
+from time import time_ns
 from typing import Any, NamedTuple
 
 from monitor.hook.capture import Draft, capture
-from monitor.hook.gate import Gate, read
+from monitor.hook.gate import Gate, belongs, is_trace_id, read
 from monitor.hook.options import Options
+from monitor.hook.rules import Sampling
 
 #: A hook that was replaced has this long to deliver what it holds.
 RETIRE_S = 60.0
@@ -50,19 +52,28 @@ class Recorder:
     any point, and a forked child throws the whole away. All else has one writer.
     """
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, sampling: Sampling | None = None) -> None:
         self.options = options
+        self.sampling = sampling or Sampling()
+        self.thins = not self.sampling.plain
+        self.rate: float = options.sample_rate  #: of the interactions that fit no rule
         self.hook_id = os.urandom(8).hex()
         self.pid = os.getpid()
-        self.started_at_ms = time.time_ns() // 1_000_000
-        self.gate = Gate(options.sample_rate)
-        self.choose = self.gate.choose if options.enabled else _never
+        self.started_at_ms = time_ns() // 1_000_000
+        self.gate = Gate(self.sampling.ceiling(self.rate))
+        self.choose = self.gate.choose
+        if not options.enabled:
+            self.gate.close()
         self.buffer: deque[Draft] = deque()
         self._sequence = itertools.count()
         self._appended = itertools.count()
         self._dropped = {reason: itertools.count() for reason in REASONS}
+        self._predicates_failed = itertools.count()
+        self._most_samples = options.buffer_samples
+        self._most_chars = options.buffer_chars
+        self._most_text = options.max_text_chars
         self._chars_in = 0
-        self._unstarted = [True]
+        self.unstarted = [True]  #: holds the right to be the one sender
         # written by the sender
         self.chars_out = 0
         self.sent = 0
@@ -78,29 +89,62 @@ class Recorder:
         self.wake = _thread.allocate_lock()
         self.wake.acquire()
 
-    def record(self, given: Mapping[str, object]) -> None:
-        """Copy a chosen interaction into the buffer, or count why not; never waits."""
+    def record(self, given: Mapping[str, object], rate: float) -> None:
+        """Copy an interaction that was chosen with *rate*, or count why not; never waits."""
         sequence = next(self._sequence)
-        options = self.options
-        if self.full:
-            return self.drop("queue_full")
-        if len(self.buffer) >= options.buffer_samples:
-            return self.drop("buffer_full")
+        # Counted without a call of ours, which would fail at the end of the host's stack.
+        buffer, dropped = self.buffer, self._dropped
+        if self.full or len(buffer) >= self._most_samples:
+            next(dropped["queue_full" if self.full else "buffer_full"])
+            return
         try:
-            draft = capture(given, options.max_text_chars, time.time_ns(), sequence)
+            draft = capture(given, self._most_text, time_ns(), sequence, rate)
         except BaseException as error:
-            self.drop("capture_failed")
+            next(dropped["capture_failed"])
             if isinstance(error, Exception):
-                return None
+                return
             raise  # an interrupt of the host's
         if draft is None:
-            return self.drop("no_output")
-        if self._chars_in - self.chars_out + draft.chars > options.buffer_chars:
-            return self.drop("buffer_full")
-        self._chars_in += draft.chars  # one step under the interpreter's lock: no call inside
-        self.buffer.append(draft)
-        next(self._appended)
-        return None
+            next(dropped["no_output"])
+        elif self._chars_in - self.chars_out + draft.chars > self._most_chars:
+            next(dropped["buffer_full"])
+        else:
+            self._chars_in += draft.chars  # one step under the interpreter's lock: no call inside
+            buffer.append(draft)
+            next(self._appended)
+            if self.ended:
+                self._abandon()
+
+    def thinned(self, given: Mapping[str, object], chosen_with: float) -> float:
+        """
+        Decide anew with the rate of this very interaction; return it, or 0.
+
+        Chosen at the highest rate of all, it is kept in proportion to its own, so that
+        its own is the probability in the end.
+        """
+        failed = self._predicates_failed.__next__
+        rate = min(self.sampling.rate_of(given, self.rate, failed), chosen_with)
+        trace_id = given.get("trace_id")
+        if is_trace_id(trace_id):
+            return rate if belongs(trace_id, rate) else 0.0
+        kept = rate >= chosen_with or self.gate.coin(rate / chosen_with)
+        return rate if kept else 0.0
+
+    def set_rate(self, rate: float) -> float:
+        """
+        Sample with another probability from now on, within the limits of the options.
+
+        Rules keep their own rates, and an app that was told to sample nothing goes on so.
+
+        Returns
+        -------
+        float
+            The rate in force; each record carries the one with which it was chosen.
+        """
+        if self.options.sample_rate > 0 and 0 <= rate <= 1:
+            self.rate = self.sampling.within(float(rate))
+            self.gate.set_rate(self.sampling.ceiling(self.rate))
+        return self.rate
 
     def drop(self, reason: str, n: int = 1) -> None:
         """Count samples that will not arrive."""
@@ -110,13 +154,13 @@ class Recorder:
     def claim(self) -> bool:
         """Take the right to be the one sender."""
         try:
-            return self._unstarted.pop()
+            return self.unstarted.pop()
         except IndexError:
             return False
 
     def unclaim(self) -> None:
         """Give the right back: the sender did not start or has died."""
-        self._unstarted.append(True)
+        self.unstarted.append(True)
 
     def nudge(self) -> None:
         """Wake the sender now; never waits."""
@@ -127,7 +171,7 @@ class Recorder:
 
     def finish(self, deadline: float) -> None:
         """Tell the sender to deliver what it can until *deadline* (monotonic) and end."""
-        self.choose = _never
+        self.gate.close()
         self.close_by = deadline if self.close_by is None else min(self.close_by, deadline)
         self.nudge()
 
@@ -154,7 +198,7 @@ class Recorder:
     @property
     def idle(self) -> bool:
         """Say whether no sender runs yet."""
-        return bool(self._unstarted)
+        return bool(self.unstarted)
 
     def progress(self) -> Progress:
         """Say how far the counters have come, buffered samples not included."""
@@ -166,6 +210,8 @@ class Recorder:
 
     def stats(self) -> dict[str, Any]:
         """Tell where everything is; what a caller is just recording counts as buffered."""
+        if self.ended:
+            self._abandon()
         sent, dropped = self.sent, self.dropped  # read first, because they only grow
         sampled = self.sampled
         seen = self.seen
@@ -173,16 +219,23 @@ class Recorder:
             "app": self.options.app,
             "hook_id": self.hook_id,
             "enabled": self.options.enabled and self.close_by is None,
+            "sample_rate": self.rate,
             "seen": seen,
             "sampled": sampled,
             "not_sampled": seen - sampled,
             "buffered": sampled - sent - sum(dropped.values()),
             "sent": sent,
             "dropped": dropped,
+            "predicates_failed": read(self._predicates_failed),
             "connected": self.connected,
             "last_error": self.last_error,
         }
 
-
-def _never(_trace_id: object = None) -> bool:
-    return False
+    def _abandon(self) -> None:
+        """Give up what was recorded after the sender had ended."""
+        while self.buffer:
+            try:
+                self.buffer.popleft()
+            except IndexError:  # another thread is at it
+                return
+            self.drop("shutdown")

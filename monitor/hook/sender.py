@@ -31,15 +31,25 @@ logger = logging.getLogger("groundwatch.hook")
 logger.addHandler(logging.NullHandler())
 
 _running: set[Recorder] = set()
+#: When a hook whose sender broke may start another, in monotonic seconds.
+_not_before: dict[str, float] = {}
 _finalizers: set[str] = set()
 
 
-def start(recorder: Recorder) -> None:
-    """Start the sender's thread, once; where no thread can be had, the next call tries again."""
-    if not recorder.claim():
+def start(recorder: Recorder, *, again: bool = False) -> None:
+    """
+    Start the sender's thread, once; where no thread can be had, the next call tries again.
+
+    A sender that broke is replaced after a while, with *again* at once.
+    """
+    too_early = _not_before and time.monotonic() < _not_before.get(recorder.hook_id, 0.0)
+    if (too_early and not again) or not recorder.claim():
         return
     _running.add(recorder)
     _at_child_exit()
+    # A lock of the same kind as the thread: gevent may have replaced both since the last start.
+    recorder.wake = _thread.allocate_lock()
+    recorder.wake.acquire()
     try:
         # threading.Thread.start() would wait until the new thread has run.
         _thread.start_new_thread(serve, (recorder,))
@@ -61,18 +71,17 @@ def serve(recorder: Recorder) -> None:
         recorder.connected = False
         with contextlib.suppress(Exception):
             logger.warning("the sender ended: %s", type(error).__name__)
-        if recorder.close_by is None:
-            recorder.wake.acquire(timeout=_RESTART_AFTER_S)
+        _not_before[recorder.hook_id] = time.monotonic() + _RESTART_AFTER_S
         recorder.unclaim()
 
 
 def flush(recorder: Recorder, timeout_s: float) -> bool:
     """Wait until everything recorded so far, and the counters, have reached Redis; True if so."""
-    start(recorder)
     goal, deadline = recorder.goal(), time.monotonic() + timeout_s
     while recorder.reported is None or not recorder.reported.covers(goal):
         if time.monotonic() >= deadline:
             return False
+        start(recorder, again=True)
         recorder.hurry = True
         recorder.nudge()
         time.sleep(_POLL_S)
@@ -99,9 +108,9 @@ def finish_all(timeout_s: float = EXIT_S) -> None:
 
 
 def _await_end(recorder: Recorder, deadline: float, *, hopeless_s: float | None = None) -> None:
-    if recorder.claim():  # no thread could be had: deliver on this one
-        serve(recorder)
     while not recorder.ended and time.monotonic() < deadline:
+        if recorder.claim():  # no thread could be had, or it broke: deliver on this one
+            serve(recorder)
         if hopeless_s is not None and recorder.last_error and not recorder.connected:
             deadline, hopeless_s = min(deadline, time.monotonic() + hopeless_s), None
             recorder.finish(deadline)
@@ -126,4 +135,5 @@ def _at_child_exit() -> None:
 
 forks.in_child(_running.clear)
 forks.in_child(_finalizers.clear)
+forks.in_child(_not_before.clear)
 atexit.register(finish_all)

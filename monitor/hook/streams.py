@@ -13,8 +13,8 @@ class Chunks(Protocol):
     """Knows what a chunk holds."""
 
     @property
-    def chosen(self) -> Callable[[], bool]:
-        """Decides whether to record the interaction."""
+    def chance(self) -> Callable[[], float]:
+        """Decides with which probability to record the interaction, 0 if not."""
 
     def part(self, result: object) -> object:
         """Find the piece of the answer in a chunk."""
@@ -31,14 +31,14 @@ class Collected:
         self._parts: list[str] = []
         self._chars = 0
         self.contexts: object = None
-        self.chosen: bool | None = None
+        self.rate: float | None = None  #: with which it was chosen; 0 if it was not
         self.complete = False
 
     def see(self, chunk: object) -> None:
         """Look at a chunk that is about to be handed on; never raises."""
-        if self.chosen is None:
-            self.chosen = self._reader.chosen()
-        if self.chosen:
+        if self.rate is None:
+            self.rate = self._reader.chance()
+        if self.rate:
             try:
                 self._keep(chunk)
             except Exception:  # noqa: BLE001  # the host's objects may do anything

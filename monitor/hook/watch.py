@@ -6,10 +6,11 @@ import functools
 import inspect
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from monitor.hook.capture import CONTEXTS_NAMES, answer_in, lookup
-from monitor.hook.interaction import FIELDS, Taker
+from monitor.hook.gate import Gate
+from monitor.hook.interaction import FIELDS
 from monitor.hook.streams import Collected, relay
 
 QUERY_NAMES = ("query", "question", "prompt", "input", "message")
@@ -20,6 +21,28 @@ Function = Callable[..., Any]
 Names = Mapping[str, str | None]
 
 
+class Gated(Protocol):
+    """Has a gate, which may be another one at each call."""
+
+    gate: Gate
+
+
+class Taker(Gated, Protocol):
+    """What records: a hook."""
+
+    def chance(self, trace_id: object = None) -> float:
+        """Count one interaction; return the probability with which it is chosen, 0 if not."""
+
+    def take(self, given: Mapping[str, object], rate: float | None = None) -> None:
+        """Record an interaction that was chosen with *rate*."""
+
+
+class _ByTrace:
+    """Has a gate that hands out no misses: the trace decides."""
+
+    gate = Gate(1.0)
+
+
 class Reader:
     """Finds query, contexts and output of one function in its arguments and results."""
 
@@ -27,8 +50,10 @@ class Reader:
         self, function: Function, taker: Taker, names: Names, fields: Mapping[str, Any]
     ) -> None:
         self.taker = taker
-        self.chosen = taker.chosen
         self._fields = {key: value for key, value in fields.items() if value is not None}
+        trace_id = self._fields.get("trace_id")
+        self.gated: Gated = _ByTrace() if trace_id else taker
+        self.chance = functools.partial(taker.chance, trace_id) if trace_id else taker.chance
         parameters = _parameters(function)
         self._query = _wanted(names["query"], QUERY_NAMES, parameters)
         self._contexts = _wanted(names["contexts"], CONTEXTS_NAMES, parameters)
@@ -39,20 +64,22 @@ class Reader:
         for unknown in sorted(self._fields.keys() - FIELDS):
             logger.warning("watch: no field named %s", unknown)
 
-    def take(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: object) -> None:
-        """Record one call whose interaction was chosen; never raises."""
+    def take(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], result: object, rate: float
+    ) -> None:
+        """Record one call whose interaction was chosen with *rate*; never raises."""
         try:
             given = {**self._fields, "query": self.query(args, kwargs), "output": self.part(result)}
             given["contexts"] = self.contexts(args, kwargs, result)
         except Exception:  # noqa: BLE001  # the host's objects may do anything
             given = dict(self._fields)
-        self.taker.take(given)
+        self.taker.take(given, rate)
 
     def take_stream(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], collected: Collected
     ) -> None:
         """Record a stream that has ended or was left; never raises."""
-        if not collected.chosen:
+        if not collected.rate:
             return
         try:
             given = {**self._fields, "query": self.query(args, kwargs), "output": collected.text()}
@@ -63,7 +90,7 @@ class Reader:
                 given["metadata"] = {**known, "incomplete": True}
         except Exception:  # noqa: BLE001  # as above
             given = dict(self._fields)
-        self.taker.take(given)
+        self.taker.take(given, collected.rate)
 
     def part(self, result: object) -> object:
         """Find the answer, or the piece of it, in a result or a chunk."""
@@ -109,26 +136,31 @@ def watched(function: Function, taker: Taker, names: Names, fields: Mapping[str,
 
 
 def _plain(function: Function, reader: Reader) -> Function:
-    chosen = reader.chosen
+    chance, gated = reader.chance, reader.gated
 
     @functools.wraps(function)
     def watched_function(*args: Any, **kwargs: Any) -> Any:
-        result = function(*args, **kwargs)
-        if chosen():
-            reader.take(args, kwargs, result)
+        # Without an empty dict to unpack the call is faster.
+        result = function(*args, **kwargs) if kwargs else function(*args)
+        for _ in gated.gate.misses:  # what `chance` does first, without the price of its call
+            return result
+        rate = chance()
+        if rate:
+            reader.take(args, kwargs, result, rate)
         return result
 
     return watched_function
 
 
 def _coroutine(function: Function, reader: Reader) -> Function:
-    chosen = reader.chosen
+    chance = reader.chance
 
     @functools.wraps(function)
     async def watched_coroutine(*args: Any, **kwargs: Any) -> Any:
         result = await function(*args, **kwargs)
-        if chosen():
-            reader.take(args, kwargs, result)
+        rate = chance()
+        if rate:
+            reader.take(args, kwargs, result, rate)
         return result
 
     return watched_coroutine

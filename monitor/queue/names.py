@@ -12,6 +12,8 @@ HOOKS = "groundwatch:hooks"
 WORKERS = "groundwatch:workers"
 #: How many entries workers have acknowledged and deleted, ever.
 ACKNOWLEDGED = "groundwatch:acknowledged"
+#: The app of test interactions: stored, but neither scored nor counted anywhere.
+DOCTOR_APP = "groundwatch-doctor"
 #: Fields of a stream entry.
 FIELD_VERSION = "v"
 FIELD_APP = "app"
@@ -26,6 +28,11 @@ CELERY_PREFIX = "groundwatch:celery:"
 def hook(hook_id: str) -> str:
     """Name the hash with the cumulative counters of one hook."""
     return f"groundwatch:hook:{hook_id}"
+
+
+def rate(app: str) -> str:
+    """Name the key with the sampling rate that the workers ask the hooks of one app for."""
+    return f"groundwatch:rate:{app}"
 
 
 def slot(worker: str, number: int) -> str:

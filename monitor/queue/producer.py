@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 import redis
@@ -10,7 +12,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from monitor.errors import QueueError, QueueUnavailableError
-from monitor.queue import names
+from monitor.queue import names, resp
 
 CONNECT_TIMEOUT_S = 1.0
 ANSWER_TIMEOUT_S = 2.0
@@ -18,8 +20,17 @@ COUNTERS_KEPT_S = 7 * 86_400
 #: The stream's own bound, above the hooks' limit: it holds when counters are late.
 _MAXLEN_FACTOR = 1.2
 _LONGEST_TEXT = 200
+#: An entry has three fields: version, app, body.
+_FIELDS = 3
 
 Entry = Mapping[bytes, bytes]
+
+
+class Answer(NamedTuple):
+    """What Redis says to a batch."""
+
+    backlog: int  #: samples that wait in the stream now
+    sample_rate: float | None  #: the rate that the workers ask for; None where they ask for none
 
 
 class Producer:
@@ -27,14 +38,18 @@ class Producer:
     Writes to one Redis; not for several threads at once.
 
     Nothing is tried twice here: redis-py's own ten retries would block for a
-    minute, and when to try again is for the caller to say.
+    minute, and when to try again is for the caller to say. Commands are packed
+    here, because redis-py's packing costs more than all the rest of a batch;
+    connecting, TLS, names and passwords, time-outs and replies stay redis-py's.
     """
 
     def __init__(self, url: str, *, queue_limit: int) -> None:
         self._secrets = _secrets(url)
-        self._maxlen = int(queue_limit * _MAXLEN_FACTOR)
+        self._connection: Any = None
+        stream, bound = names.SAMPLES.encode(), b"%d" % (queue_limit * _MAXLEN_FACTOR)
+        self._xadd = resp.start(b"XADD", stream, b"MAXLEN", b"~", bound, b"*", more=2 * _FIELDS)
         try:
-            self._redis = redis.Redis.from_url(
+            self._pool: Any = redis.ConnectionPool.from_url(
                 url,
                 socket_connect_timeout=CONNECT_TIMEOUT_S,
                 socket_timeout=ANSWER_TIMEOUT_S,
@@ -50,17 +65,13 @@ class Producer:
         self,
         entries: Sequence[Entry],
         *,
+        app: str,
         hook_id: str,
         counters: Mapping[str, str | int],
         heartbeat_at_ms: int,
-    ) -> int:
+    ) -> Answer:
         """
         Append the entries and replace the hook's counters, all or nothing.
-
-        Returns
-        -------
-        int
-            How many samples wait in the stream now.
 
         Raises
         ------
@@ -68,27 +79,39 @@ class Producer:
             If Redis did not confirm; whether it has written is then unknown, and
             sending the same again does no harm.
         """
+        key, now = names.hook(hook_id), heartbeat_at_ms
         # MULTI, so that the counters never tell of samples that are not there.
-        pipe = self._redis.pipeline(transaction=True)
+        packed = [resp.pack("MULTI")]
         for entry in entries:
-            pipe.execute_command(
-                "XADD", names.SAMPLES, "MAXLEN", "~", self._maxlen, "*",
-                *(part for pair in entry.items() for part in pair),
-            )  # type: ignore[no-untyped-call]  # fmt: skip
-        key = names.hook(hook_id)
-        pipe.hset(key, items=[*_flat(counters), "heartbeat_at_ms", heartbeat_at_ms])
-        pipe.expire(key, COUNTERS_KEPT_S)
-        pipe.zadd(names.HOOKS, {hook_id: heartbeat_at_ms})
-        pipe.xlen(names.SAMPLES)
+            packed += (self._xadd, *resp.pairs(entry))
+        rest = [
+            resp.pack("HSET", key, *_flat(counters), "heartbeat_at_ms", now),
+            resp.pack("EXPIRE", key, COUNTERS_KEPT_S),
+            resp.pack("ZADD", names.HOOKS, now, hook_id),
+            resp.pack("GET", names.rate(app)),
+            resp.pack("XLEN", names.SAMPLES),
+            resp.pack("EXEC"),
+        ]
         try:
-            return int(pipe.execute()[-1])
+            *_, rate, backlog = self._transact([*packed, *rest], 1 + len(entries) + len(rest))
         except Exception as error:  # noqa: BLE001  # redis-py, the resolver and TLS raise their own
             self.close()
             raise QueueUnavailableError(self._described(error)) from None
+        return Answer(int(backlog), _number(rate))
 
     def close(self) -> None:
         """Drop the connection; the next send opens a new one."""
-        self._redis.close()
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with contextlib.suppress(Exception):  # it may be broken, which is why it is dropped
+                connection.disconnect()
+
+    def _transact(self, packed: Sequence[bytes], commands: int) -> list[Any]:
+        if self._connection is None:
+            self._connection = self._pool.make_connection()
+            self._connection.connect()
+        self._connection.send_packed_command([b"".join(packed)])
+        return resp.results(self._connection, commands)
 
     def _described(self, error: Exception) -> str:
         text = " ".join(str(error).split())
@@ -99,6 +122,14 @@ class Producer:
 
 def _flat(counters: Mapping[str, str | int]) -> list[str | int]:
     return [part for pair in counters.items() for part in pair]
+
+
+def _number(raw: object) -> float | None:
+    """Read a rate; whatever else stands there asks for nothing."""
+    try:
+        return float(raw) if isinstance(raw, bytes) else None
+    except ValueError:
+        return None
 
 
 def _secrets(url: str) -> tuple[str, ...]:

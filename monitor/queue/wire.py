@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from pydantic_core import PydanticSerializationError, ValidationError, to_json
@@ -12,9 +13,12 @@ from monitor.errors import RecordError, UnknownSchemaError
 from monitor.queue.names import FIELD_APP, FIELD_BODY, FIELD_VERSION
 
 if TYPE_CHECKING:
-    from monitor.models.interaction import Sample
+    from monitor.models.interaction import Interaction, Sample
 
 SCHEMA_VERSION = 1
+
+#: In the metadata of an interaction whose texts were not recorded, by the app's own wish.
+TEXTS_STAYED: Mapping[str, object] = MappingProxyType({"capture": "metadata"})
 
 _VERSION_KEY = FIELD_VERSION.encode()
 _APP_KEY = FIELD_APP.encode()
@@ -69,6 +73,12 @@ def sample_id(at_ms: int, randomness: int) -> str:
     low = 0b10 << 62 | randomness & (1 << 62) - 1
     digits = f"{high << 64 | low:032x}"
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+
+
+def has_texts(interaction: Interaction) -> bool:
+    """Say whether the texts of an interaction were recorded, rather than their lengths alone."""
+    marked = interaction.metadata.get("capture") == TEXTS_STAYED["capture"]
+    return bool(interaction.output) or not marked
 
 
 def as_json(value: object) -> str:

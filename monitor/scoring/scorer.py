@@ -10,6 +10,7 @@ import structlog
 
 from monitor.errors import JudgeError, JudgeReplyError
 from monitor.models import ErrorInfo, Evaluation, Interaction
+from monitor.queue.wire import has_texts
 from monitor.scoring.base import Finding, Judge, Judgement
 from monitor.scoring.evaluators import EVALUATORS
 
@@ -38,7 +39,8 @@ class Scorer:
 
     def score(self, interaction: Interaction) -> tuple[Evaluation, ...]:
         """Make one evaluation a metric, in order; never raises and asks the judge at most once."""
-        unmet = {name: each.unmet(interaction) for name, each in self._evaluators.items()}
+        unseen = None if has_texts(interaction) else "not_captured"
+        unmet = {n: unseen or each.unmet(interaction) for n, each in self._evaluators.items()}
         wanted = [name for name, reason in unmet.items() if reason is None]
         outcome = self._ask(interaction) if wanted else None
         made = []

@@ -18,6 +18,7 @@ from typing import Any
 from sqlalchemy import Connection, select, tuple_
 
 from monitor.models import Evaluation, Sample, ScoredSample, StreamKey, Tally
+from monitor.queue.names import DOCTOR_APP
 from monitor.store.ledger import Entry, Kind, book
 from monitor.store.tables import (
     bucket_bins,
@@ -90,11 +91,12 @@ def record(
     _add_to_buckets(connection, [item for result in fresh for item in result.contributions])
     buried = _bury(connection, dead, received_at_ms)
     start_s = received_at_ms // 1000 // bucket_s * bucket_s
+    counted = [result for result in fresh if result.scored.sample.interaction.app != DOCTOR_APP]
     # One call, so that the rows of the ledger are locked in one order.
     book(
         connection,
         [
-            *(_entry(result) for result in fresh),
+            *(_entry(result) for result in counted),
             *(Entry(item.app, start_s, Kind.FAILED, item.reason, 1) for item in buried),
         ],
     )

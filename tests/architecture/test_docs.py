@@ -89,7 +89,7 @@ def test_paths_in_the_architecture_exist():
 
 def test_changelog_begins_with_this_version():
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    newest = re.search(r"^## (\S+)", changelog, flags=re.MULTILINE)[1]
+    newest = re.search(r"^## (\d\S+)", changelog, flags=re.MULTILINE)[1]
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert newest == project["version"] == monitor.__version__
 

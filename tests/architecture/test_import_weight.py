@@ -42,5 +42,5 @@ def test_version_is_the_distributions():
 
 def test_api_is_a_handful_of_names():
     assert set(monitor.__all__) == {
-        "Hook", "__version__", "flush", "init", "interaction", "sample", "stats", "watch",
+        "Hook", "Rule", "__version__", "flush", "init", "interaction", "sample", "stats", "watch",
     }  # fmt: skip

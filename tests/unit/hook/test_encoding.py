@@ -4,10 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.hook.capture import capture
+from monitor.hook.capture import MARGIN, capture
 from monitor.hook.encoding import MaskFailed, encode
+from monitor.hook.masks import build
 from monitor.hook.options import Options
 from monitor.queue import wire
+from monitor.scoring.judges.local import LocalJudge
+from monitor.scoring.scorer import Scorer
 
 ODD = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.binary(max_size=8)
@@ -21,7 +24,7 @@ ODD = st.recursive(
 
 def sent(given_, limit=1_000, **options):
     settings = Options(app="bot", max_text_chars=limit, **options)
-    draft = capture(given_, limit, 1_000_000_000, 7)
+    draft = capture(given_, limit, 1_000_000_000, 7, 0.5)
     return wire.decode(encode(draft, settings, hook_id="h", sample_rate=0.5).entry)
 
 
@@ -75,3 +78,67 @@ def test_answer_goes_before_question_and_passages_when_room_is_short():
     assert (sample.interaction.output, sample.interaction.query) == ("o" * 8, "qq")
     assert sample.interaction.contexts == ()
     assert sample.truncated == ("contexts", "query")
+
+
+EVERYWHERE = {
+    "output": "SECRET", "query": "SECRET",
+    "contexts": ["SECRET", {"text": "SECRET", "id": "SECRET"}],
+    "tool_calls": [{"name": "SECRET", "arguments": {"SECRET": ["SECRET"]}, "result": "SECRET"}],
+    "expected": {"SECRET": "SECRET"}, "metadata": {"a": {"SECRET": {"b": "SECRET"}}},
+    "tags": {"tenant": "SECRET"}, "user_id": "SECRET", "session_id": "SECRET",
+}  # fmt: skip
+
+
+def test_mask_sees_every_text_key_tag_and_person():
+    sample = sent(EVERYWHERE, mask=lambda text: text.replace("SECRET", "#"))
+    assert "SECRET" not in sample.model_dump_json()
+    assert sample.interaction.tags == {"tenant": "#"}
+    assert (sample.interaction.user_id, sample.interaction.session_id) == ("#", "#")
+
+
+def test_mask_leaves_names_that_the_models_know_alone():
+    sample = sent(EVERYWHERE | {"id": "r", "trace_id": "t", "release": "v"}, mask=lambda _: "#")
+    interaction = sample.interaction
+    assert (interaction.id, interaction.trace_id, interaction.release) == ("r", "t", "v")
+    assert [context.text for context in interaction.contexts] == ["#", "#"]
+    assert interaction.tool_calls[0].arguments == {"#": ["#"]}
+
+
+@pytest.mark.parametrize("name", ["output", "query", "contexts", "metadata"])
+@pytest.mark.parametrize("left", range(1, 22, 4))
+def test_half_a_secret_at_the_place_of_a_cut_does_not_leave(name, left):
+    # What is masked shrinks, so that the end of what was captured would fit.
+    text = "somebody@department.example.com " * 200
+    text = text[: 1_000 + MARGIN - len("out") - left] + " jo.doe@private.example.com"
+    value = {"contexts": [text], "metadata": {"k": [text]}}.get(name, text)
+    given_ = {"output": "out", name: value} if name != "output" else {"output": text}
+    sample = sent(given_, mask=build("builtin"))
+    assert "jo" not in sample.model_dump_json(include={"interaction"})
+    assert name in sample.truncated
+
+
+def test_no_text_leaves_when_only_metadata_is_captured():
+    sample = sent(EVERYWHERE | {"release": "v", "label": 1}, capture="metadata")
+    shown = sample.interaction.model_dump(exclude_defaults=True)
+    assert shown.pop("id") == sample.sample_id
+    assert shown == {
+        "app": "bot", "output": "", "release": "v", "label": 1,
+        "tags": {"tenant": "SECRET"}, "user_id": "SECRET", "session_id": "SECRET",
+        "metadata": {
+            "capture": "metadata", "output_chars": 6, "query_chars": 6, "contexts_chars": [6, 6],
+            "tool_calls": 1,
+        },
+    }  # fmt: skip
+
+
+def test_tags_and_ids_are_masked_when_only_metadata_is_captured():
+    options = {"capture": "metadata", "mask": lambda _: "#"}
+    assert "SECRET" not in sent(EVERYWHERE, **options).model_dump_json()
+
+
+def test_scoring_says_why_it_skips_what_was_not_captured():
+    interaction = sent({"output": "a", "contexts": ["b"]}, capture="metadata").interaction
+    scorer = Scorer(LocalJudge(), ["groundedness", "relevance"], 0.7)
+    for evaluation in scorer.score(interaction):
+        assert (evaluation.status, evaluation.score) == ("skipped", None)
+        assert "not_captured" in evaluation.model_dump_json()

@@ -2,63 +2,147 @@
 
 import itertools
 import random
+import signal
 import threading
 from math import sqrt
 
 import pytest
 
-from monitor.hook.gate import Gate
+from monitor.hook.gate import Gate, belongs
 
-OTHER = "0" * 16
+
+def hits(gate, n):
+    return sum(gate.choose() > 0 for _ in range(n))
+
+
+def is_fair(hits, n, rate):
+    return abs(hits - n * rate) <= 5 * sqrt(n * rate * (1 - rate))
 
 
 @pytest.mark.parametrize(("rate", "expected"), [(0.0, 0), (1.0, 1_000)])
 def test_choice_is_exact_when_rate_is_none_or_all(rate, expected):
     gate = Gate(rate)
-    assert sum(gate.choose() for _ in range(1_000)) == expected
+    assert hits(gate, 1_000) == expected
     assert gate.seen == 1_000
 
 
 @pytest.mark.parametrize("rate", [0.01, 0.05, 0.5, 0.95])
 def test_share_of_hits_is_the_rate(rate):
-    gate, n = Gate(rate), 200_000
-    hits = sum(gate.choose() for _ in range(n))
-    assert abs(hits - n * rate) < 5 * sqrt(n * rate * (1 - rate))
+    assert is_fair(hits(Gate(rate), 200_000), 200_000, rate)
+
+
+def test_hit_tells_its_probability():
+    gate = Gate(0.25)
+    assert {gate.choose() for _ in range(1_000)} == {0.0, 0.25}
 
 
 def test_first_call_is_no_special_case():
-    hits = sum(Gate(0.2).choose() for _ in range(5_000))
-    assert abs(hits - 1_000) < 5 * sqrt(5_000 * 0.2 * 0.8)
+    assert is_fair(sum(hits(Gate(0.2), 1) for _ in range(5_000)), 5_000, 0.2)
 
 
 def test_hits_are_independent_of_each_other():
     gate = Gate(0.3)
-    flips = [gate.choose() for _ in range(100_000)]
+    flips = [gate.choose() > 0 for _ in range(100_000)]
     pairs = sum(a and b for a, b in itertools.pairwise(flips))
     assert abs(pairs - 100_000 * 0.09) < 5 * sqrt(100_000 * 0.09 * 0.91) * 1.3
 
 
-def test_count_and_share_hold_when_eight_threads_choose():
-    gate, each, hits = Gate(0.1), 20_000, []
+def test_every_call_is_counted_one_by_one():
+    gate = Gate(0.3)
+    for n in range(1_000):
+        assert gate.seen == n
+        gate.choose("f" * 32 if n % 7 == 0 else None)
 
-    def work():
-        hits.append(sum(gate.choose() for _ in range(each)))
 
-    threads = [threading.Thread(target=work) for _ in range(8)]
+def in_threads(works):
+    threads = [threading.Thread(target=work) for work in works]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    n = 8 * each
-    assert gate.seen == n
-    assert abs(sum(hits) - n * 0.1) < 5 * sqrt(n * 0.09)
 
 
-def test_draw_is_fair_when_another_draw_is_under_way():
+def test_count_and_share_hold_when_eight_threads_choose():
+    gate, each, found = Gate(0.1), 20_000, []
+    in_threads([lambda: found.append(hits(gate, each))] * 8)
+    assert gate.seen == 8 * each
+    assert is_fair(sum(found), 8 * each, 0.1)
+
+
+def test_draw_is_fair_and_counted_when_another_draw_is_under_way():
     gate = Gate(0.5)
+    while gate._stretch.misses.__length_hint__():
+        gate.choose()
+    before = gate.seen
     gate._turn.clear()  # as a signal handler sees it that interrupts a draw
-    hits = sum(gate.choose() for _ in range(10_000))
-    assert abs(hits - 5_000) < 5 * sqrt(2_500)
+    assert is_fair(hits(gate, 10_000), 10_000, 0.5)
+    assert gate.seen == before + 10_000
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs signals")
+def test_count_holds_when_a_signal_handler_raises_into_the_draw():
+    gate, called, interrupted, armed = Gate(0.5), 0, 0, False
+
+    def interrupt(*_):
+        nonlocal armed
+        if armed:
+            armed = False
+            raise InterruptedError
+
+    former = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)
+    try:
+        while called < 50_000 or interrupted < 20:
+            called += 1
+            try:
+                armed = True
+                gate.choose()
+                armed = False
+            except InterruptedError:
+                interrupted += 1
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, former)
+    assert abs(gate.seen - called) <= interrupted
+    assert is_fair(hits(gate, 10_000), 10_000, 0.5)
+
+
+@pytest.mark.parametrize(("old", "new"), [(0.0, 0.5), (1.0, 0.2), (0.001, 0.9), (0.5, 0.0)])
+def test_new_rate_holds_from_the_next_call_on(old, new):
+    gate = Gate(old)
+    hits(gate, 100)
+    assert gate.set_rate(new)
+    found = [gate.choose() for _ in range(10_000)]
+    assert set(found) <= {0.0, new}
+    assert is_fair(sum(rate > 0 for rate in found), 10_000, new)
+    assert gate.seen == 10_100
+
+
+def test_count_is_exact_and_every_hit_tells_its_rate_when_the_rate_changes_under_load():
+    gate, each, rates, found = Gate(0.02), 30_000, (0.01, 0.3, 0.0, 1.0, 0.02), []
+
+    def change():
+        for rate in itertools.islice(itertools.cycle(rates), 400):
+            gate.set_rate(rate)
+
+    in_threads([change, *[lambda: found.extend({gate.choose() for _ in range(each)})] * 4])
+    assert gate.seen == 4 * each
+    assert set(found) <= {*rates}
+
+
+def test_rate_waits_when_a_draw_was_left_unfinished():
+    gate = Gate(0.5)
+    gate._turn.clear()
+    assert not gate.set_rate(0.1)
+
+
+def test_closed_gate_neither_chooses_nor_counts():
+    gate = Gate(0.5)
+    hits(gate, 10)
+    gate.close()
+    gate.set_rate(1.0)
+    assert hits(gate, 10) == gate.choose("0" * 32) == 0
+    assert gate.seen == 10
 
 
 @pytest.mark.parametrize(
@@ -73,7 +157,9 @@ def test_draw_is_fair_when_another_draw_is_under_way():
     ],
 )
 def test_low_half_of_the_trace_id_decides(low, rate, hit):
-    assert Gate(rate).choose("a" * 16 + low) is hit
+    trace_id = "a" * 16 + low
+    assert Gate(rate).choose(trace_id) == (rate if hit else 0.0)
+    assert belongs(trace_id, rate) is hit
 
 
 def test_smaller_sample_is_part_of_larger_one_when_chosen_by_trace():
@@ -94,12 +180,10 @@ def test_hosts_random_stream_is_untouched():
     random.seed(1)
     expected = random.random()
     random.seed(1)
-    gate = Gate(0.5)
-    for _ in range(100):
-        gate.choose()
+    hits(Gate(0.5), 100)
     assert random.random() == expected
 
 
 @pytest.mark.parametrize("rate", [5e-324, 1e-300, 1 - 1e-16])
 def test_extreme_rate_works(rate):
-    assert sum(Gate(rate).choose() for _ in range(100)) in {0, 100}
+    assert hits(Gate(rate), 100) in {0, 100}

@@ -1,0 +1,107 @@
+"""One measured process of benchmarks/hook.py: takes orders on stdin, answers with figures."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import resource
+import sys
+import time
+import timeit
+from collections.abc import Callable
+from typing import Any
+
+from hook_arms import Arms, Empty, bare
+
+QUERY, PASSAGE, OUTPUT = "q" * 200, "c" * 1_000, "o" * 800
+CALLS_PER_S = 500
+
+
+def cost(arm: Any, calls: int) -> float:
+    """Measure nanoseconds a call above an empty one."""
+    spent = _burst(arm.call, calls) - _burst(Empty.call, calls)
+    arm.flush()
+    return spent / calls
+
+
+def decorator(arm: Any, calls: int) -> float | None:
+    """Measure nanoseconds that the decorator adds to a call."""
+    if arm.decorated is None:
+        return None
+    return (_loop(arm.decorated, calls) - _loop(bare, calls)) / calls
+
+
+def tail(arm: Any, seconds: float, passage_chars: int) -> dict[str, float]:
+    """Call at an even pace with fresh texts; give percentiles in microseconds."""
+    before_kb = _memory_kb()
+    call, taken = arm.call, []
+    due = time.perf_counter()
+    for number in range(int(seconds * CALLS_PER_S)):
+        contexts = [f"{number}.{i} ".ljust(passage_chars, "c") for i in range(4)]
+        query, output = f"{number} ".ljust(200, "q"), f"{number} ".ljust(800, "o")
+        due += 1 / CALLS_PER_S
+        time.sleep(max(0.0, due - time.perf_counter()))
+        started = time.perf_counter_ns()
+        call(query=query, contexts=contexts, output=output)
+        taken.append(time.perf_counter_ns() - started)
+    taken.sort()
+    shares = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999, "max": 1.0}
+    figures = {name: taken[int(share * (len(taken) - 1))] / 1e3 for name, share in shares.items()}
+    return figures | {"memory_mb": (_memory_kb() - before_kb) / 1e3}
+
+
+def drain(arm: Any, samples: int) -> dict[str, float]:
+    """Record faster than can be sent, then wait; give the pace and the CPU of the sender."""
+    arm.hook.init(
+        app="benchmark", sample_rate=1.0, redis_url=arm.hook._given["redis_url"],  # noqa: SLF001
+        queue_limit=1_000_000, buffer_samples=samples, buffer_chars=samples * 6_000,
+    )  # fmt: skip
+    started_s, cpu_s = time.perf_counter(), time.process_time() - time.thread_time()
+    for _ in range(samples):
+        arm.call(query=QUERY, contexts=[PASSAGE] * 4, output=OUTPUT)
+    arm.hook.flush(timeout=60.0)
+    taken_s = time.perf_counter() - started_s
+    cpu_s = time.process_time() - time.thread_time() - cpu_s
+    sent = arm.hook.stats()["sent"]
+    return {"per_s": sent / taken_s, "cpu_us": cpu_s / sent * 1e6, "sent": sent}
+
+
+def flush(arm: Any) -> None:
+    """Deliver what is left, outside of any measurement."""
+    arm.flush()
+
+
+def _burst(call: Callable[..., object], calls: int) -> float:
+    given = {"call": call, "query": QUERY, "contexts": [PASSAGE] * 4, "output": OUTPUT}
+    return _timed("call(query=query, contexts=contexts, output=output)", given, calls)
+
+
+def _loop(function: Callable[[str], object], calls: int) -> float:
+    return _timed("function(query)", {"function": function, "query": QUERY}, calls)
+
+
+def _timed(statement: str, given: dict[str, object], calls: int) -> float:
+    # A call site of its own each, as in an app: the interpreter adapts them to what they call.
+    return timeit.Timer(statement, "import gc; gc.enable()", globals=given).timeit(calls) * 1e9
+
+
+def _memory_kb() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def main() -> None:
+    """Serve orders until stdin ends; then leave as an app would."""
+    name, rate, url = sys.argv[1:]
+    with contextlib.suppress(OSError, AttributeError):  # so that no neighbour is measured
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+    arm = Arms.known[name](float(rate), url)
+    orders = {function.__name__: function for function in (cost, decorator, tail, drain, flush)}
+    answers = os.fdopen(os.dup(1), "w")
+    for line in sys.stdin:
+        order, *arguments = json.loads(line)
+        print(json.dumps(orders[order](arm, *arguments)), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main()

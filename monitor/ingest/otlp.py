@@ -1,0 +1,204 @@
+"""OTLP's trace requests: read both encodings, convert spans, write answers as the protocol says."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import zlib
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from monitor.errors import MissingExtraError, RecordError
+
+try:
+    from google.protobuf import json_format
+    from google.protobuf.message import DecodeError, Message
+    from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]  # has no types
+    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+        ExportTraceServiceRequest,
+        ExportTraceServiceResponse,
+    )
+except ModuleNotFoundError:
+    raise MissingExtraError("the OTLP receiver", "otlp") from None
+
+PROTOBUF = "application/x-protobuf"
+JSON = "application/json"
+_ID_BYTES = {"trace_id": 16, "span_id": 8}
+_ID_KEYS = ("traceId", "spanId", "parentSpanId", "trace_id", "span_id", "parent_span_id")
+#: google.rpc.Code of a request that cannot be read.
+_INVALID_ARGUMENT = 3
+_DEEPEST = 20
+_MISTAKES_SHOWN = 3
+
+
+class TooLargeError(RecordError):
+    """The request is larger than the receiver takes."""
+
+
+class Span(NamedTuple):
+    """One span, in plain values."""
+
+    trace_id: str
+    is_root: bool
+    attributes: dict[str, Any]
+    events: list[tuple[str, dict[str, Any]]]
+    resource: dict[str, Any]
+
+
+class Decoded(NamedTuple):
+    """What a request holds, and how many of its spans cannot be used."""
+
+    spans: list[Span]
+    rejected: int
+    mistakes: str
+
+
+def unzip(body: bytes, encoding: str, limit: int) -> bytes:
+    """
+    Undo the content encoding, never making more than *limit* bytes.
+
+    Raises
+    ------
+    TooLargeError
+        If there are more.
+    RecordError
+        If the encoding is unknown or the data is broken.
+    """
+    if encoding in {"", "identity"}:
+        return body
+    if encoding != "gzip":
+        raise RecordError("unknown content encoding: send gzip, or none")
+    unpacker = zlib.decompressobj(zlib.MAX_WBITS | 16)
+    try:
+        plain = unpacker.decompress(body, limit + 1)
+    except zlib.error:
+        raise RecordError("the body is no gzip") from None
+    if len(plain) > limit:
+        raise TooLargeError(f"the body is larger than {limit} bytes when unpacked")
+    if not unpacker.eof:
+        raise RecordError("the gzip data ends too early")
+    return plain
+
+
+def decode(body: bytes, media_type: str) -> Decoded:
+    """
+    Read a request in either encoding.
+
+    Raises
+    ------
+    RecordError
+        If it cannot be read; the message holds nothing of its content.
+    """
+    request = ExportTraceServiceRequest()
+    try:
+        if media_type == JSON:
+            json_format.ParseDict(
+                _with_bytes(json.loads(body)), request, ignore_unknown_fields=True
+            )
+        else:
+            request.ParseFromString(body)
+    except (
+        DecodeError,
+        json_format.ParseError,
+        ValueError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+    ):
+        raise RecordError("the body is no ExportTraceServiceRequest") from None
+    return _decoded(request)
+
+
+def accepted(decoded: Decoded, media_type: str) -> bytes:
+    """Answer a request that was taken, wholly or in part."""
+    response = ExportTraceServiceResponse()
+    if decoded.rejected:
+        response.partial_success.rejected_spans = decoded.rejected
+        response.partial_success.error_message = decoded.mistakes
+    return _encoded(response, media_type)
+
+
+def refused(message: str, media_type: str) -> bytes:
+    """Answer a request that cannot be taken."""
+    return _encoded(Status(code=_INVALID_ARGUMENT, message=message), media_type)
+
+
+def _encoded(message: Message, media_type: str) -> bytes:
+    if media_type == JSON:
+        return json_format.MessageToJson(message, indent=None).encode()
+    return bytes(message.SerializeToString())
+
+
+def _decoded(request: Any) -> Decoded:
+    spans: list[Span] = []
+    mistakes: list[str] = []
+    for resource_spans in request.resource_spans:
+        resource = _attributes(resource_spans.resource.attributes)
+        for span in _spans(resource_spans):
+            mistake = _mistake(span)
+            if mistake:
+                mistakes.append(mistake)
+            else:
+                spans.append(_span(span, resource))
+    shown = "; ".join(sorted(set(mistakes))[:_MISTAKES_SHOWN])
+    return Decoded(spans, len(mistakes), shown)
+
+
+def _spans(resource_spans: Any) -> Iterator[Any]:
+    for scope_spans in resource_spans.scope_spans:
+        yield from scope_spans.spans
+
+
+def _mistake(span: Any) -> str | None:
+    for name, length in _ID_BYTES.items():
+        value = getattr(span, name)
+        if len(value) != length or not any(value):
+            return f"{name} should be {length} bytes, not all of them zero"
+    return None
+
+
+def _span(span: Any, resource: dict[str, Any]) -> Span:
+    return Span(
+        trace_id=span.trace_id.hex(),
+        is_root=not span.parent_span_id,
+        attributes=_attributes(span.attributes),
+        events=[(event.name, _attributes(event.attributes)) for event in span.events],
+        resource=resource,
+    )
+
+
+def _attributes(pairs: Iterable[Any]) -> dict[str, Any]:
+    return {pair.key: _plain(pair.value) for pair in pairs}
+
+
+def _plain(value: Any, depth: int = 0) -> Any:
+    """Turn an AnyValue into a plain one."""
+    kind = value.WhichOneof("value")
+    if kind is None or depth > _DEEPEST:
+        return None
+    found = getattr(value, kind)
+    if kind == "array_value":
+        return [_plain(item, depth + 1) for item in found.values]
+    if kind == "kvlist_value":
+        return {pair.key: _plain(pair.value, depth + 1) for pair in found.values}
+    return found
+
+
+def _with_bytes(request: Any) -> Any:
+    """Turn ids from hexadecimal digits, as OTLP has them in JSON, to what protobuf's JSON has."""
+    if isinstance(request, list):
+        return [_with_bytes(item) for item in request]
+    if not isinstance(request, dict):
+        return request
+    return {
+        key: _base64(value) if key in _ID_KEYS and isinstance(value, str) else _with_bytes(value)
+        for key, value in request.items()
+    }
+
+
+def _base64(digits: str) -> str:
+    try:
+        return base64.b64encode(binascii.unhexlify(digits)).decode()
+    except (binascii.Error, ValueError):
+        return ""  # of the wrong length, and so the span is rejected

@@ -1,0 +1,137 @@
+"""The OTLP/HTTP receiver: ``POST /v1/traces``, answered as the protocol says."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+from monitor.errors import MissingExtraError, RecordError
+from monitor.ingest.otlp import (
+    JSON,
+    PROTOBUF,
+    Span,
+    TooLargeError,
+    accepted,
+    decode,
+    refused,
+    unzip,
+)
+from monitor.ingest.services import Services
+from monitor.integrations.genai import kind_of, read, read_resource, size_of
+from monitor.integrations.traces import Traces
+
+try:
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import JSONResponse, Response
+    from starlette.routing import Route
+except ModuleNotFoundError:
+    raise MissingExtraError("the OTLP receiver", "otlp") from None
+
+MOST_BYTES = 16 * 1024 * 1024
+#: Traces that are open at once, in a process that has nothing else to do.
+_MOST_TRACES = 20_000
+_MOST_CHARS = 128_000_000
+_SWEEP_EVERY_S = 1.0
+
+logger = logging.getLogger("groundwatch.otlp")
+
+
+class Receiver:
+    """
+    Takes spans, joins those of a trace, and hands interactions to the hooks of their services.
+
+    A trace's spans come in several requests and from several processes, so a trace is whole when
+    nothing of it has come for *wait_s*.
+    """
+
+    def __init__(
+        self, services: Services, *, wait_s: float = 10.0, most_bytes: int = MOST_BYTES
+    ) -> None:
+        self._services = services
+        self._most_bytes = most_bytes
+        self._traces = Traces(wait_s=wait_s, most=_MOST_TRACES, most_chars=_MOST_CHARS)
+        self.requests = self.spans = self.rejected = 0
+
+    def app(self) -> Starlette:
+        """Make the application for an ASGI server."""
+        return Starlette(
+            routes=[
+                Route("/v1/traces", self.export, methods=["POST"]),
+                Route("/health", self.health, methods=["GET"]),
+            ],
+            lifespan=self._lifespan,
+        )
+
+    async def export(self, request: Request) -> Response:
+        """Take one request."""
+        media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if media_type not in {PROTOBUF, JSON}:
+            message = f"send {PROTOBUF} or {JSON}"
+            return Response(refused(message, JSON), 415, media_type=JSON)
+        try:
+            packed = await self._body(request)
+            encoding = request.headers.get("content-encoding", "").strip().lower()
+            decoded = decode(unzip(packed, encoding, self._most_bytes), media_type)
+        except TooLargeError as error:
+            return Response(refused(str(error), media_type), 413, media_type=media_type)
+        except RecordError as error:
+            return Response(refused(str(error), media_type), 400, media_type=media_type)
+        self.requests += 1
+        self.rejected += decoded.rejected
+        for span in decoded.spans:
+            self._take(span)
+        return Response(accepted(decoded, media_type), media_type=media_type)
+
+    async def health(self, request: Request) -> Response:  # noqa: ARG002  # as routes are called
+        """Tell what has come and where it went."""
+        counts = {"requests": self.requests, "spans": self.spans, "rejected": self.rejected}
+        return JSONResponse({**counts, "open": len(self._traces), "hooks": self._services.stats()})
+
+    async def _body(self, request: Request) -> bytes:
+        parts: list[bytes] = []
+        size = 0
+        async for part in request.stream():
+            size += len(part)
+            if size > self._most_bytes:
+                raise TooLargeError(f"the body is larger than {self._most_bytes} bytes")
+            parts.append(part)
+        return b"".join(parts)
+
+    def _take(self, span: Span) -> None:
+        self.spans += 1
+        kind = kind_of(span.attributes)
+        if kind is None:
+            return
+        try:
+            self._traces.add(
+                span.trace_id, kind, partial(_read, kind, span), partial(size_of, span.attributes),
+                hook=self._services.hook(span.resource), now_s=time.monotonic(),
+            )  # fmt: skip
+        except Exception as error:  # noqa: BLE001  # one strange span must not cost the others
+            logger.warning("span left out: %s", type(error).__name__)
+
+    @asynccontextmanager
+    async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
+        sweeper = asyncio.create_task(self._sweep())
+        try:
+            yield
+        finally:
+            sweeper.cancel()
+            self._traces.sweep(time.monotonic(), everything=True)
+            self._services.close()
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(_SWEEP_EVERY_S)
+            self._traces.sweep(time.monotonic())
+
+
+def _read(kind: Any, span: Span) -> dict[str, Any]:
+    found = read(kind, span.attributes, span.events)
+    return {**read_resource(span.resource), **found} if kind in {"model", "flow"} else found

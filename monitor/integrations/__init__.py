@@ -1,0 +1,5 @@
+"""Doors for frameworks and clients: each module needs its own library, and none loads another."""
+
+from monitor.integrations.passages import retrieved
+
+__all__ = ["retrieved"]

@@ -1,0 +1,175 @@
+"""LangChain callback handler: a root run's question, retrieved documents, tools and answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Unpack
+from uuid import UUID
+
+from monitor.errors import MissingExtraError
+from monitor.hook.interaction import Fields
+from monitor.integrations.app_hook import Taker, app_hook
+from monitor.integrations.messages import answer_in, as_list, part_of, question_in
+from monitor.integrations.runs import Run, Runs
+
+try:
+    from langchain_core.callbacks import BaseCallbackHandler
+except ModuleNotFoundError:
+    raise MissingExtraError("the LangChain handler", "langchain") from None
+
+
+class InteractionHandler(BaseCallbackHandler):
+    """
+    Records one interaction for each root run that has an answer.
+
+    Give it to a run, ``chain.invoke(..., config={"callbacks": [handler]})``, sync or async,
+    streamed or not. One handler serves any number of runs at once. Documents of every retriever
+    below the root are the contexts; a tool's calls and results are on the record.
+
+    Parameters
+    ----------
+    hook
+        Where interactions go; unset: the app's own hook.
+    fields
+        Put on every record. ``session_id`` and ``user_id`` are also read from the run's metadata.
+    """
+
+    #: Called where the run is, not in a pool of threads: it takes microseconds.
+    run_inline = True
+
+    def __init__(self, *, hook: Taker | None = None, **fields: Unpack[Fields]) -> None:
+        self._runs = Runs(app_hook(hook), dict(fields))
+
+    def on_chain_start(
+        self,
+        serialized: Any,  # noqa: ARG002
+        inputs: Any,
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        **_: Any,
+    ) -> None:
+        """Note a run, and the question if it is a root."""
+        run = self._runs.start(run_id, parent_run_id)
+        if run is not None and parent_run_id is None:
+            self._runs.guard(_begin, run, inputs, metadata)
+
+    def on_chat_model_start(
+        self,
+        serialized: Any,
+        messages: list[list[Any]],
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        **more: Any,
+    ) -> None:
+        """Note a model's run; its last message is the question if it is a root."""
+        asked = messages[0] if messages else []
+        self.on_chain_start(serialized, asked, run_id=run_id, parent_run_id=parent_run_id, **more)
+
+    def on_llm_start(
+        self,
+        serialized: Any,
+        prompts: list[str],
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        **more: Any,
+    ) -> None:
+        """Note a model's run; its prompt is the question if it is a root."""
+        asked = prompts[0] if prompts else ""
+        self.on_chain_start(serialized, asked, run_id=run_id, parent_run_id=parent_run_id, **more)
+
+    def on_chain_end(self, outputs: Any, *, run_id: UUID, inputs: Any = None, **_: Any) -> None:
+        """Record the interaction when the root ends."""
+        run = self._runs.get(run_id)
+        if run is not None and run.root == run_id and inputs is not None:
+            run.query = lambda: _question(inputs)  # a streamed run knows its input only now
+        self._runs.end(run_id, lambda: answer_in(outputs))
+
+    def on_llm_end(self, response: Any, *, run_id: UUID, **_: Any) -> None:
+        """Record the interaction when a model is the root."""
+        self._runs.end(run_id, lambda: _generated(response))
+
+    def on_retriever_start(
+        self,
+        serialized: Any,  # noqa: ARG002
+        query: str,  # noqa: ARG002
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        **_: Any,
+    ) -> None:
+        """Note a retriever's run; alone it is no interaction."""
+        run = self._runs.start(run_id, parent_run_id) if parent_run_id is not None else None
+        if run is not None:
+            run.retrievers.add(run_id)
+            if parent_run_id in run.retrievers:
+                run.inner.add(run_id)
+
+    def on_retriever_end(self, documents: Sequence[Any], *, run_id: UUID, **_: Any) -> None:
+        """Keep what was retrieved, by the outermost if retrievers call retrievers."""
+        run = self._runs.get(run_id)
+        if run is not None and run_id not in run.inner:
+            run.found(documents)
+        self._runs.forget(run_id)
+
+    def on_tool_start(
+        self,
+        serialized: Mapping[str, Any] | None,
+        input_str: str,
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        inputs: Mapping[str, Any] | None = None,
+        **_: Any,
+    ) -> None:
+        """Keep which tool was called, and with what."""
+        run = self._runs.start(run_id, parent_run_id) if parent_run_id is not None else None
+        if run is not None:
+            run.called(run_id, part_of(serialized, "name"), inputs or input_str)
+
+    def on_tool_end(self, output: Any, *, run_id: UUID, **_: Any) -> None:
+        """Keep what the tool gave back."""
+        run = self._runs.get(run_id)
+        if run is not None:
+            content = part_of(output, "content")
+            run.returned(run_id, output if content is None else content)
+            self._runs.forget(run_id)
+
+    def on_chain_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:  # noqa: ARG002
+        """Forget a run that failed: there is no answer."""
+        self._runs.forget(run_id)
+
+    def on_retriever_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:  # noqa: ARG002
+        """Forget a run that failed; its root may still answer."""
+        self._runs.forget(run_id)
+
+    def on_tool_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
+        """Keep that a tool failed."""
+        self.on_tool_end(f"<{type(error).__name__}>", run_id=run_id)
+
+    def on_llm_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:  # noqa: ARG002
+        """Forget a run that failed."""
+        self._runs.forget(run_id)
+
+
+def _begin(run: Run, inputs: object, metadata: Mapping[str, Any] | None) -> None:
+    run.query = lambda: _question(inputs)
+    for field in ("session_id", "user_id"):
+        known = part_of(metadata, field)
+        if known is not None:
+            run.fields[field] = str(known)
+
+
+def _question(inputs: object) -> str | None:
+    to_messages: Callable[[], Any] | None = getattr(inputs, "to_messages", None)
+    return question_in(to_messages() if to_messages else inputs)
+
+
+def _generated(response: object) -> str | None:
+    generations = as_list(part_of(response, "generations"))
+    first = as_list(generations[0]) if generations else ()
+    text = part_of(first[0], "text") if first else None
+    return text if isinstance(text, str) and text else None

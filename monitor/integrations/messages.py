@@ -1,0 +1,118 @@
+"""Read chat messages, whatever they are made of: dicts or objects, texts or lists of parts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+USERS = frozenset({"user", "human"})
+ASSISTANTS = frozenset({"assistant", "ai", "model"})
+#: Where a question or an answer is looked for in what a chain takes or gives.
+_QUESTIONS = ("input", "question", "query", "prompt", "user_query")
+_ANSWERS = ("answer", "output", "result", "text", "response", "content")
+#: Types of the parts that hold what was written, as the providers call them.
+_TEXT_PARTS = frozenset({"text", "input_text", "output_text"})
+
+
+def part_of(holder: object, *names: str) -> Any:
+    """Find the first key or attribute that is there and not None; never raises."""
+    for name in names:
+        try:
+            found = holder.get(name) if isinstance(holder, dict) else getattr(holder, name, None)
+        except Exception:  # noqa: BLE001, S112  # a property of the host's may raise anything
+            continue
+        if found is not None:
+            return found
+    return None
+
+
+def as_list(value: object) -> Sequence[Any]:
+    """Give a list or tuple as it is, and for anything else an empty one."""
+    return value if isinstance(value, (list, tuple)) else ()
+
+
+def text_of(content: object) -> str | None:
+    """Join what is text in a message's content; None when there is none."""
+    if isinstance(content, str):
+        return content or None
+    texts = [_text_part(part) for part in as_list(content)]
+    return "\n".join(text for text in texts if text) or None
+
+
+def role_of(message: object) -> str:
+    """Give a message's role in lower case, as any of the libraries names it."""
+    role = part_of(message, "role", "type")
+    return str(getattr(role, "value", role)).lower()
+
+
+def last_text(messages: Iterable[object], roles: frozenset[str] = USERS) -> str | None:
+    """Find the text of the last message that one of *roles* has written."""
+    for message in reversed(list(messages)):
+        if role_of(message) in roles:
+            text = text_of(part_of(message, "content", "parts", "contents"))
+            if text:
+                return text
+    return None
+
+
+def since_last_user(messages: Sequence[Any]) -> Sequence[Any]:
+    """Give the messages that follow the last one of the user."""
+    for index in range(len(messages) - 1, -1, -1):
+        if role_of(messages[index]) in USERS:
+            return messages[index + 1 :]
+    return messages
+
+
+def tool_call(name: object, arguments: object = None, result: object = None) -> dict[str, Any]:
+    """Describe a tool call as a record does; arguments in JSON are read."""
+    call = {"name": str(name or "unknown"), "arguments": from_json(arguments), "result": result}
+    return {key: value for key, value in call.items() if value is not None}
+
+
+def from_json(value: object) -> Any:
+    """Read a text as JSON if it is; anything else stays as it is."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return value
+
+
+def question_in(inputs: object) -> str | None:
+    """Find the question in what a chain, an agent or a model was given."""
+    if isinstance(inputs, str):
+        return inputs or None
+    if isinstance(inputs, Mapping):
+        return _first(inputs, _QUESTIONS) or last_text(as_list(inputs.get("messages")))
+    return last_text(as_list(inputs))
+
+
+def answer_in(outputs: object) -> str | None:
+    """Find the answer in what a chain, an agent or a model gave back."""
+    if isinstance(outputs, str):
+        return outputs or None
+    if isinstance(outputs, Mapping):
+        direct = _first(outputs, _ANSWERS)
+        return direct or last_text(as_list(outputs.get("messages")), ASSISTANTS)
+    return last_text(as_list(outputs), ASSISTANTS) or text_of(part_of(outputs, "content"))
+
+
+def _first(holder: Mapping[str, Any], names: Sequence[str]) -> str | None:
+    for name in names:
+        value = holder.get(name)
+        text = text_of(value) or text_of(part_of(value, "content"))
+        if text:
+            return text
+    return None
+
+
+def _text_part(part: object) -> str | None:
+    if isinstance(part, str):
+        return part
+    kind = part_of(part, "type")
+    if kind is not None and str(kind) not in _TEXT_PARTS:
+        return None
+    found = part_of(part, "text", "content")
+    return found if isinstance(found, str) else None

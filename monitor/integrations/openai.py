@@ -1,0 +1,212 @@
+"""``watch_openai``: record what an OpenAI client is asked and answers, streamed or not."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, NamedTuple, TypeVar, Unpack
+
+from monitor.hook.interaction import Fields
+from monitor.integrations.app_hook import Taker, app_hook
+from monitor.integrations.following import AsyncChunks, Chunks, Following
+from monitor.integrations.openai_replies import ChatReader, Reader, ResponsesReader
+from monitor.integrations.passages import current_passages
+
+C = TypeVar("C")
+
+#: Which methods make answers, by their path from the client.
+_METHODS: tuple[tuple[str, Callable[[], Reader]], ...] = (
+    ("chat.completions.create", ChatReader),
+    ("chat.completions.parse", ChatReader),
+    ("responses.create", ResponsesReader),
+    ("responses.parse", ResponsesReader),
+)
+_COPIES = ("copy", "with_options")
+
+logger = logging.getLogger("groundwatch.integrations")
+
+
+def watch_openai(
+    client: C,
+    *,
+    contexts: Callable[[Any], object] | None = None,
+    hook: Taker | None = None,
+    **fields: Unpack[Fields],
+) -> C:
+    """
+    Record the answers of an OpenAI client, sync or async; returns the same client.
+
+    Chat completions and responses, whole and streamed, and copies made by ``with_options``. A
+    reply without text, such as one that only asks for tools, is not an interaction; the tools'
+    calls and results are on the record of the answer that follows.
+
+    Parameters
+    ----------
+    client
+        An ``OpenAI``, ``AsyncOpenAI`` or Azure client.
+    contexts
+        Finds the passages in the messages (or in ``input``); unset: those of
+        ``monitor.integrations.retrieved``.
+    hook
+        Where interactions go; unset: the app's own hook.
+    fields
+        Put on every record: ``tags``, ``release``, ``environment``, ``metadata``, ``mask``.
+    """
+    taker = app_hook(hook)
+    wraps: dict[str, Callable[[Any], Any]] = {
+        path: functools.partial(_watched, _Watch(reader(), taker, contexts, dict(fields)))
+        for path, reader in _METHODS
+    }
+    again = functools.partial(watch_openai, contexts=contexts, hook=taker, **fields)
+    wraps |= {name: functools.partial(_copied, again) for name in _COPIES}
+    missing = [path for path, wrap in wraps.items() if not _replace(client, path, wrap)]
+    # Older clients do not have them all.
+    level = logging.WARNING if "chat.completions.create" in missing else logging.DEBUG
+    if missing:
+        logger.log(level, "watch_openai: a %s has no %s", type(client).__name__, ", ".join(missing))
+    return client
+
+
+class _Watch(NamedTuple):
+    """What is needed to record the answers of one method."""
+
+    reader: Reader
+    hook: Taker
+    contexts: Callable[[Any], object] | None
+    fields: dict[str, Any]
+
+    def see(self, arguments: Mapping[str, Any], reply: Any) -> Any:
+        """Look at a reply that is about to be handed on; never raises."""
+        try:
+            if arguments.get("stream") is True:
+                self._follow(arguments, reply)
+            elif (answer := self.reader.answer(reply)) and (rate := self._chance()):
+                given = self.given(self.reader.asked(arguments), current_passages())
+                self.take(given, answer, [reply], rate)
+        except Exception as error:  # noqa: BLE001  # a mistake of ours must not reach the host
+            logger.debug("watch_openai: %s", type(error).__name__)
+        return reply
+
+    def given(self, asked: object, passages: object) -> dict[str, Any]:
+        """Read what is known before the answer."""
+        found = {
+            "query": self.reader.query(asked),
+            "contexts": self._contexts(asked, passages),
+            "tool_calls": self.reader.calls_before(asked),
+        }
+        return {**self.fields, **found}
+
+    def take(self, given: dict[str, Any], answer: str, replies: list[object], rate: float) -> None:
+        """Record an interaction that was chosen."""
+        calls = [*given["tool_calls"], *self.reader.calls_in(replies)]
+        model = next(filter(None, (_model(reply) for reply in replies)), None)
+        metadata = {**({"model": model} if model else {}), **(given.get("metadata") or {})}
+        found = {"output": answer, "tool_calls": calls or None, "metadata": metadata or None}
+        self.hook.take({**given, **found}, rate)
+
+    def _follow(self, arguments: Mapping[str, Any], stream: Any) -> None:
+        inner = getattr(stream, "_iterator", None)
+        if inner is None:
+            return
+        # Inside the stream, which stays the object that the client made.
+        asked, passages = self.reader.asked(arguments), current_passages()
+        following = Following(
+            chance=self._chance,
+            piece=self.reader.piece,
+            asked=lambda: self.given(asked, passages),
+            take=self.take,
+        )
+        wrap = AsyncChunks if hasattr(inner, "__anext__") else Chunks
+        stream._iterator = wrap(inner, following)  # noqa: SLF001  # it has no other door
+        _replace(stream, "close", functools.partial(_closing, following))
+
+    def _contexts(self, asked: object, passages: object) -> object:
+        if self.contexts is None:
+            return passages
+        try:
+            return self.contexts(asked)
+        except Exception as error:  # noqa: BLE001  # the host's callable may raise anything
+            logger.debug("watch_openai: contexts raised %s", type(error).__name__)
+            return None
+
+    def _chance(self) -> float:
+        return self.hook.chance(self.fields.get("trace_id"))
+
+
+def _watched(watch: _Watch, method: Callable[..., Any]) -> Callable[..., Any]:
+    if inspect.iscoroutinefunction(method):
+
+        @functools.wraps(method)
+        async def watched_coroutine(*args: Any, **kwargs: Any) -> Any:
+            return watch.see(kwargs, await method(*args, **kwargs))
+
+        return watched_coroutine
+
+    @functools.wraps(method)
+    def watched_method(*args: Any, **kwargs: Any) -> Any:
+        reply = method(*args, **kwargs)
+        # The async client's methods are plain functions that give a coroutine.
+        return (
+            _later(watch, kwargs, reply) if inspect.isawaitable(reply) else watch.see(kwargs, reply)
+        )
+
+    return watched_method
+
+
+async def _later(watch: _Watch, kwargs: Mapping[str, Any], reply: Awaitable[Any]) -> Any:
+    return watch.see(kwargs, await reply)
+
+
+def _copied(again: Callable[[Any], Any], method: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def copy(*args: Any, **kwargs: Any) -> Any:
+        return again(method(*args, **kwargs))
+
+    return copy
+
+
+def _closing(following: Following, close: Callable[[], Any]) -> Callable[[], Any]:
+    """Record a stream that is closed before its end."""
+    if inspect.iscoroutinefunction(close):
+
+        @functools.wraps(close)
+        async def close_later() -> Any:
+            try:
+                return await close()
+            finally:
+                following.end(complete=False)
+
+        return close_later
+
+    @functools.wraps(close)
+    def close_now() -> Any:
+        try:
+            return close()
+        finally:
+            following.end(complete=False)
+
+    return close_now
+
+
+def _replace(owner: Any, path: str, wrap: Callable[[Any], Any]) -> bool:
+    """Put the wrapped method on the instance, once; False when there is no such method."""
+    *holders, name = path.split(".")
+    try:
+        owner = functools.reduce(getattr, holders, owner)
+        method = getattr(owner, name)
+        if not getattr(method, "_groundwatch", False):
+            wrapped = wrap(method)
+            wrapped._groundwatch = True  # noqa: SLF001  # our own mark
+            setattr(owner, name, wrapped)
+    except Exception:  # noqa: BLE001  # whatever was handed over stays what it is
+        return False
+    return True
+
+
+def _model(reply: object) -> object:
+    model = getattr(reply, "model", None) or getattr(
+        getattr(reply, "response", None), "model", None
+    )
+    return model if isinstance(model, str) else None

@@ -1,0 +1,144 @@
+"""Where question, answer and tool calls are in the two protocols of the OpenAI client."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from monitor.integrations.messages import (
+    as_list,
+    last_text,
+    part_of,
+    since_last_user,
+    text_of,
+    tool_call,
+)
+
+
+class Reader(Protocol):
+    """Knows one protocol."""
+
+    def asked(self, arguments: Mapping[str, Any]) -> object:
+        """Give the messages of a request."""
+
+    def query(self, asked: object) -> str | None:
+        """Find the user's last words."""
+
+    def answer(self, reply: object) -> str | None:
+        """Find the text of a whole reply; None when it has none."""
+
+    def piece(self, chunk: object) -> str | None:
+        """Find the text in a chunk of a streamed reply."""
+
+    def calls_before(self, asked: object) -> list[dict[str, Any]]:
+        """List the tool calls that led to the answer."""
+
+    def calls_in(self, replies: Sequence[object]) -> list[dict[str, Any]]:
+        """List the tool calls that a whole reply, or the chunks of one, ask for."""
+
+
+class ChatReader:
+    """Chat completions; of several choices the first counts."""
+
+    def asked(self, arguments: Mapping[str, Any]) -> object:
+        """Give the messages of a request."""
+        return arguments.get("messages")
+
+    def query(self, asked: object) -> str | None:
+        """Find the user's last words."""
+        return last_text(as_list(asked))
+
+    def answer(self, reply: object) -> str | None:
+        """Find the text of the first choice."""
+        return text_of(part_of(_first_choice(reply, "message"), "content", "refusal"))
+
+    def piece(self, chunk: object) -> str | None:
+        """Find the text in a chunk of the first choice."""
+        piece = part_of(_first_choice(chunk, "delta"), "content", "refusal")
+        return piece if isinstance(piece, str) else None
+
+    def calls_before(self, asked: object) -> list[dict[str, Any]]:
+        """Join the calls since the user's last words with their results."""
+        messages = since_last_user(as_list(asked))
+        results = {
+            part_of(message, "tool_call_id"): text_of(part_of(message, "content"))
+            for message in messages
+            if part_of(message, "role") == "tool"
+        }
+        calls = [c for message in messages for c in as_list(part_of(message, "tool_calls"))]
+        return [_chat_call(call, results.get(part_of(call, "id"))) for call in calls]
+
+    def calls_in(self, replies: Sequence[object]) -> list[dict[str, Any]]:
+        """Join the pieces of each call by its index."""
+        names: dict[int, str] = {}
+        arguments: dict[int, str] = {}
+        for reply in replies:
+            message = _first_choice(reply, "message", "delta")
+            for position, call in enumerate(as_list(part_of(message, "tool_calls"))):
+                given = part_of(call, "index")
+                index = given if isinstance(given, int) else position
+                function = part_of(call, "function", "custom")
+                names[index] = names.get(index, "") + (part_of(function, "name") or "")
+                piece = part_of(function, "arguments", "input") or ""
+                arguments[index] = arguments.get(index, "") + piece
+        return [tool_call(names[index], arguments[index]) for index in sorted(names)]
+
+
+class ResponsesReader:
+    """The Responses API; its input is a text or a list of items."""
+
+    def asked(self, arguments: Mapping[str, Any]) -> object:
+        """Give the input of a request."""
+        return arguments.get("input")
+
+    def query(self, asked: object) -> str | None:
+        """Find the user's last words."""
+        return asked if isinstance(asked, str) else last_text(as_list(asked))
+
+    def answer(self, reply: object) -> str | None:
+        """Join the texts of the reply's messages."""
+        items = as_list(part_of(reply, "output"))
+        texts = [text_of(part_of(item, "content")) for item in items if _is(item, "message")]
+        return "\n".join(text for text in texts if text) or None
+
+    def piece(self, chunk: object) -> str | None:
+        """Find the text in an event."""
+        piece = part_of(chunk, "delta") if _is(chunk, "response.output_text.delta") else None
+        return piece if isinstance(piece, str) else None
+
+    def calls_before(self, asked: object) -> list[dict[str, Any]]:
+        """Join the calls since the user's last words with their results."""
+        items = since_last_user(as_list(asked))
+        results = {
+            part_of(item, "call_id"): part_of(item, "output")
+            for item in items
+            if _is(item, "function_call_output")
+        }
+        return [
+            tool_call(
+                part_of(c, "name"), part_of(c, "arguments"), results.get(part_of(c, "call_id"))
+            )
+            for c in items
+            if _is(c, "function_call")
+        ]
+
+    def calls_in(self, replies: Sequence[object]) -> list[dict[str, Any]]:
+        """List the calls in the reply, which a stream brings whole at its end."""
+        wholes = [part_of(reply, "response") or reply for reply in replies]
+        items = [item for whole in wholes for item in as_list(part_of(whole, "output"))]
+        calls = [item for item in items if _is(item, "function_call")]
+        return [tool_call(part_of(c, "name"), part_of(c, "arguments")) for c in calls]
+
+
+def _first_choice(reply: object, *names: str) -> object:
+    choices = as_list(part_of(reply, "choices"))
+    return part_of(choices[0], *names) if choices else None
+
+
+def _chat_call(call: object, result: object) -> dict[str, Any]:
+    function = part_of(call, "function", "custom")
+    return tool_call(part_of(function, "name"), part_of(function, "arguments", "input"), result)
+
+
+def _is(item: object, kind: str) -> bool:
+    return bool(part_of(item, "type") == kind)

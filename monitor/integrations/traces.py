@@ -1,0 +1,161 @@
+"""Join the spans of a trace to one interaction: retrieved documents, tool calls, the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from monitor.hook import forks
+from monitor.integrations.app_hook import Taker
+from monitor.integrations.genai import Kind
+
+#: Spans before the answer, and tool calls, kept of one trace.
+MOST_SPANS = 50
+_SWEEP_EVERY_S = 1.0
+_RANKS: dict[Kind, int] = {"model": 0, "flow": 1}
+
+#: Reads a span's fields; called only when its trace was chosen.
+Read = Callable[[], dict[str, Any]]
+
+
+class Trace:
+    """What is known of one trace; nothing but that it was not chosen, if it was not."""
+
+    def __init__(self, trace_id: str, now_s: float) -> None:
+        self.trace_id = trace_id
+        self.touched_s = now_s
+        self.hook: Taker | None = None  #: set by the first answer, which decides
+        self.rate: float | None = None  #: with which it was chosen; 0 if it was not
+        self.chars = 0
+        self._waiting: list[tuple[Kind, Read]] = []
+        self._answer: dict[str, Any] = {}
+        self._rank = -1
+        self._retrieved: list[dict[str, Any]] = []
+        self._reranked: list[dict[str, Any]] = []
+        self._queries: list[str] = []
+        self._calls: list[dict[str, Any]] = []
+
+    def add(self, kind: Kind, read: Read, size: Callable[[], int], hook: Taker) -> None:
+        """Take in one span."""
+        if kind in _RANKS and self.rate is None:
+            self.hook, self.rate = hook, hook.chance(self.trace_id)
+            waiting, self._waiting = self._waiting, []
+            for earlier in waiting if self.rate else ():
+                self._keep(*earlier)
+        if self.rate == 0:
+            self.chars = 0
+            return
+        self.chars += size()
+        if self.rate:
+            self._keep(kind, read)
+        elif len(self._waiting) < MOST_SPANS:
+            self._waiting.append((kind, read))
+
+    def given(self) -> dict[str, Any]:
+        """Put together what the hook takes."""
+        contexts = self._reranked or self._retrieved
+        return {
+            **self._answer,
+            "trace_id": self.trace_id,
+            "query": self._query(contexts),
+            "contexts": contexts or None,
+            "tool_calls": self._calls or None,
+            "output": self._answer.get("output"),
+        }
+
+    @property
+    def answered(self) -> bool:
+        """Say whether there is an answer that can be recorded, or none to wait for."""
+        return self.rate == 0 or bool(self._answer.get("output"))
+
+    def _keep(self, kind: Kind, read: Read) -> None:
+        fields = read()
+        if kind in _RANKS:
+            self._offer(_RANKS[kind], fields)
+        elif kind == "tool":
+            self._calls = [*self._calls, *fields["tool_calls"]][:MOST_SPANS]
+        else:
+            kept = self._reranked if kind == "reranking" else self._retrieved
+            kept += [passage for passage in fields.get("contexts", ()) if passage not in kept]
+            self._queries += [fields["query"]] if fields.get("query") else []
+
+    def _offer(self, rank: int, fields: dict[str, Any]) -> None:
+        """Prefer the whole flow's answer to a model's, and the last to those before."""
+        if fields.get("output") and rank >= self._rank:
+            self._answer = {**self._answer, **fields}
+            self._rank = rank
+        else:
+            more = {key: value for key, value in fields.items() if key != "output"}
+            self._answer = {**more, **self._answer}
+
+    def _query(self, contexts: Iterable[Mapping[str, Any]]) -> str | None:
+        """Give the question; a prompt that quotes the passages is not what the user asked."""
+        query = self._answer.get("query")
+        if not self._queries or (query and not any(c["text"] in query for c in contexts)):
+            return query
+        return self._queries[0]
+
+
+class Traces:
+    """
+    The open traces, bounded by number and by characters; the oldest end first.
+
+    Without a lock: spans may end on any thread, and below a signal handler.
+    """
+
+    def __init__(self, *, wait_s: float, most: int = 1_000, most_chars: int = 32_000_000) -> None:
+        self._wait_s = wait_s
+        self._most = most
+        self._most_chars = most_chars
+        self._open: dict[str, Trace] = {}
+        self._sweep_at_s = 0.0
+        forks.register(self)
+
+    def after_fork(self) -> None:
+        """Leave the parent's traces to the parent."""
+        self._open = {}
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def add(  # one span
+        self,
+        trace_id: str,
+        kind: Kind,
+        read: Read,
+        size: Callable[[], int],
+        *,
+        hook: Taker,
+        now_s: float,
+    ) -> None:
+        """Take in one span; *size* tells what it holds, in characters."""
+        trace = self._open.get(trace_id)
+        if trace is None:
+            if kind == "tool":
+                return
+            trace = self._open.setdefault(trace_id, Trace(trace_id, now_s))
+        trace.touched_s = now_s
+        trace.add(kind, read, size, hook)
+
+    def finish(self, trace_id: str) -> None:
+        """Record a trace whose root has ended, unless its answer is still to come."""
+        trace = self._open.get(trace_id)
+        if trace is not None and trace.answered:
+            self._record(trace)
+
+    def sweep(self, now_s: float, *, everything: bool = False) -> None:
+        """Record the traces that have been quiet, or are too many; once a second at most."""
+        if not everything and now_s < self._sweep_at_s and len(self._open) <= self._most:
+            return
+        self._sweep_at_s = now_s + _SWEEP_EVERY_S
+        traces = list(self._open.values())
+        chars = sum(trace.chars for trace in traces)
+        for position, trace in enumerate(traces):
+            surplus = len(traces) - position > self._most or chars > self._most_chars
+            if everything or surplus or now_s - trace.touched_s > self._wait_s:
+                chars -= trace.chars
+                self._record(trace)
+
+    def _record(self, trace: Trace) -> None:
+        if self._open.pop(trace.trace_id, None) is trace and trace.rate and trace.hook:
+            trace.hook.take(trace.given(), trace.rate)

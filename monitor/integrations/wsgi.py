@@ -1,0 +1,93 @@
+"""WSGI middleware (Flask, Django, Bottle): an interaction for each request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import Any, Unpack
+
+from monitor.hook.interaction import Fields
+from monitor.integrations.app_hook import Taker, app_hook
+from monitor.integrations.web import Visit, current
+
+__all__ = ["InteractionMiddleware", "current"]
+
+
+class InteractionMiddleware:
+    """
+    Opens an interaction for each request, which the handler fills through `current`.
+
+    It is recorded when the server has closed the answer, or at once when the answer is a list or
+    a file that the server sends by itself; these are handed on as they are. Parameters as in
+    ``monitor.integrations.asgi``.
+    """
+
+    def __init__(
+        self,
+        app: Any,
+        *,
+        hook: Taker | None = None,
+        session_header: str | None = "x-session-id",
+        user_header: str | None = "x-user-id",
+        **fields: Unpack[Fields],
+    ) -> None:
+        self.app = app
+        self._hook = app_hook(hook)
+        self._names = {"session_id": session_header, "user_id": user_header}
+        self._fields = fields
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        """Answer a request."""
+        visit = Visit(self._hook, partial(_header, environ), self._names, self._fields)
+        try:
+            body: Iterable[bytes] = self.app(environ, start_response)
+        except BaseException:
+            visit.end()
+            raise
+        if _is_whole(body, environ):
+            visit.end()
+            return body
+        return _Body(body, visit)
+
+
+class _Body:
+    """A streamed answer: each part passes as it comes."""
+
+    def __init__(self, body: Iterable[bytes], visit: Visit) -> None:
+        self._body = body
+        self._parts: Iterator[bytes] = iter(())
+        self._visit = visit
+
+    def __iter__(self) -> Iterator[bytes]:
+        self._parts = iter(self._body)
+        return self
+
+    def __next__(self) -> bytes:
+        try:
+            return next(self._parts)
+        except StopIteration:
+            # Test clients often do not close; what is set while closing waits for it.
+            if self._visit.answered:
+                self._visit.end()
+            raise
+
+    def close(self) -> None:
+        """Close the application's answer, then record."""
+        try:
+            close = getattr(self._body, "close", None)
+            if close is not None:
+                close()
+        finally:
+            self._visit.end()
+
+
+def _is_whole(body: object, environ: dict[str, Any]) -> bool:
+    """Say whether nothing of the application runs while the server sends *body*."""
+    if type(body) in {list, tuple}:
+        return True
+    file_wrapper = environ.get("wsgi.file_wrapper")
+    return isinstance(file_wrapper, type) and isinstance(body, file_wrapper)
+
+
+def _header(environ: dict[str, Any], name: str) -> str | None:
+    return environ.get("HTTP_" + name.upper().replace("-", "_"))

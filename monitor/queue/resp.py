@@ -1,0 +1,122 @@
+"""Redis commands as bytes: packed in one go, and the answers to a transaction read in one go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import redis
+
+_LINE_END = b"\r\n"
+_CHUNK = 65_536
+
+
+class _IncompleteError(Exception):
+    """More bytes must come."""
+
+
+def pack(*parts: str | float) -> bytes:
+    """Pack one whole command."""
+    return start(*(str(part).encode("utf-8", "replace") for part in parts), more=0)
+
+
+def start(*parts: bytes, more: int) -> bytes:
+    """Pack the beginning of a command that *more* parts will follow."""
+    whole = b"".join(b"$%d\r\n%b\r\n" % (len(part), part) for part in parts)
+    return b"*%d\r\n" % (len(parts) + more) + whole
+
+
+def pairs(fields: Mapping[bytes, bytes]) -> Iterator[bytes]:
+    """Pack keys and values, for the end of a command, in pieces: samples are long to copy."""
+    for key, value in fields.items():
+        yield b"$%d\r\n%b\r\n$%d\r\n" % (len(key), key, len(value))
+        yield value
+        yield _LINE_END
+
+
+def results(connection: Any, commands: int) -> list[Any]:
+    """
+    Read the answers to *commands* commands, MULTI and EXEC among them; return what EXEC gave.
+
+    Raises
+    ------
+    redis.ResponseError
+        If Redis refused any of them; every answer has been read then.
+    redis.ConnectionError, OSError
+        If the connection ended, or was silent for too long.
+    """
+    answers = _answers(connection, commands)
+    found = answers[-1]
+    for answer in (*answers, *(found if isinstance(found, list) else ())):
+        if isinstance(answer, redis.ResponseError):
+            raise answer
+    if not isinstance(found, list) or len(found) != commands - 2:
+        raise redis.ResponseError("the answer is not that of a transaction")
+    return found
+
+
+def _answers(connection: Any, count: int) -> list[Any]:
+    # redis-py reads an answer a call, which costs more than making the sample did. Between two
+    # transactions nothing is buffered in its parser, so that its socket can be read here.
+    sock = getattr(connection, "_sock", None)
+    if sock is None:
+        return [_one(connection) for _ in range(count)]
+    received = b""
+    while True:
+        chunk = sock.recv(_CHUNK)
+        if not chunk:
+            raise redis.ConnectionError("Redis closed the connection")
+        received += chunk
+        # Redis answers in pieces; trying to read each of them would be a waste.
+        if received.endswith(_LINE_END) and received.count(_LINE_END) >= count:
+            try:
+                return parse(received, count)
+            except _IncompleteError:
+                continue
+
+
+def _one(connection: Any) -> Any:
+    try:
+        return connection.read_response()
+    except redis.ResponseError as error:
+        return error
+
+
+def parse(received: bytes, count: int) -> list[Any]:
+    """Read *count* answers in the protocol's second version; errors are given, not raised."""
+    answers: list[Any] = []
+    at = 0
+    for _ in range(count):
+        answer, at = _item(received, at)
+        answers.append(answer)
+    return answers
+
+
+def _item(received: bytes, at: int) -> tuple[Any, int]:
+    """Read the answer that begins at *at*; return where the next one begins."""
+    end = received.find(_LINE_END, at)
+    if end < 0:
+        raise _IncompleteError
+    kind, line, at = received[at], received[at + 1 : end], end + 2
+    if kind == ord("+"):
+        return line, at
+    if kind == ord("-"):
+        return redis.ResponseError(line.decode("utf-8", "replace")), at
+    number = int(line)
+    if kind == ord(":"):
+        return number, at
+    if number < 0:
+        return None, at
+    if kind == ord("*"):
+        return _items(received, at, number)
+    if len(received) < at + number + 2:
+        raise _IncompleteError
+    return received[at : at + number], at + number + 2
+
+
+def _items(received: bytes, at: int, number: int) -> tuple[list[Any], int]:
+    items: list[Any] = []
+    for _ in range(number):
+        item, at = _item(received, at)
+        items.append(item)
+    return items, at

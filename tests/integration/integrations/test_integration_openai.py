@@ -1,0 +1,228 @@
+"""The OpenAI client answers as before; what it was asked and answered is recorded."""
+
+import asyncio
+import gc
+
+import openai
+import pytest
+
+from monitor.integrations import retrieved
+from monitor.integrations.openai import watch_openai
+from monitor.testing.openai_server import CALL, OpenAIServer, chat_events, response_events
+
+ASKED = [
+    {"role": "system", "content": "Be brief."},
+    {"role": "user", "content": "Before?"},
+    {"role": "assistant", "content": "Yes."},
+    {"role": "user", "content": [{"type": "text", "text": "How long?"}]},
+]
+
+
+@pytest.fixture
+def server():
+    with OpenAIServer() as server:
+        yield server
+
+
+@pytest.fixture
+def client(server, hook):
+    with openai.OpenAI(base_url=server.url, api_key="k", max_retries=0) as client:
+        yield watch_openai(client, hook=hook)
+
+
+@pytest.fixture
+def async_client(server, hook):
+    return watch_openai(
+        openai.AsyncOpenAI(base_url=server.url, api_key="k", max_retries=0), hook=hook
+    )
+
+
+def chat(client, **more):
+    return client.chat.completions.create(model="m", messages=ASKED, **more)
+
+
+def parts(interaction):
+    contexts = [context.text for context in interaction.contexts]
+    return interaction.query, contexts, interaction.output
+
+
+def test_chat_completion_is_recorded(client, recorded):
+    with retrieved(["Refunds take five days."]):
+        reply = chat(client)
+    assert type(reply).__name__ == "ChatCompletion"
+    [it] = recorded()
+    assert parts(it) == ("How long?", ["Refunds take five days."], "Five days.")
+    assert it.metadata == {"model": "m-1"}
+
+
+def test_response_is_recorded(client, recorded):
+    with retrieved(["c"]):
+        assert client.responses.create(model="m", input="How long?").output_text == "Five days."
+    client.responses.create(model="m", input=ASKED[2:])
+    assert [parts(it) for it in recorded()] == [
+        ("How long?", ["c"], "Five days."),
+        ("How long?", [], "Five days."),
+    ]
+
+
+def test_async_client_is_recorded(async_client, recorded):
+    async def use():
+        with retrieved(["c"]):
+            await chat(async_client)
+            await async_client.responses.create(model="m", input="How long?")
+            stream = await chat(async_client, stream=True)
+        return [chunk async for chunk in stream]
+
+    assert len(asyncio.run(use())) == len(chat_events())
+    assert [parts(it) for it in recorded()] == [("How long?", ["c"], "Five days.")] * 3
+
+
+def test_streamed_chat_passes_undelayed_and_is_recorded(client, server, hook, recorded):
+    server.go_on.clear()
+    with retrieved(["c"]):
+        stream = chat(client, stream=True)
+    assert type(stream) is openai.Stream
+    assert next(stream).choices[0].delta.role == "assistant"
+    assert next(stream).choices[0].delta.content == "Five"  # while the rest is still to come
+    server.go_on.set()
+    rest = list(stream)
+    assert len(rest) == len(chat_events()) - 2
+    [it] = recorded()
+    assert parts(it) == ("How long?", ["c"], "Five days.")
+    assert [(call.name, call.arguments) for call in it.tool_calls] == [("find", {"k": 1})]
+
+
+def test_streamed_response_is_recorded(client, recorded):
+    kinds = [event.type for event in client.responses.create(model="m", input="q", stream=True)]
+    assert kinds == [event["type"] for event in response_events()]
+    [it] = recorded()
+    assert parts(it) == ("q", [], "Five days.")
+    assert it.metadata == {"model": "m-1"}
+
+
+def test_stream_helpers_of_the_client_work_as_before(client, recorded):
+    with client.chat.completions.stream(model="m", messages=ASKED) as stream:
+        stream.until_done()
+        assert stream.get_final_completion().choices[0].message.content == "Five days."
+    with client.responses.stream(model="m", input="q") as events:
+        assert events.get_final_response().output_text == "Five days."
+    assert [parts(it) for it in recorded()] == [
+        ("How long?", [], "Five days."),
+        ("q", [], "Five days."),
+    ]
+
+
+def test_parsed_completion_is_recorded(client, recorded):
+    client.chat.completions.parse(model="m", messages=ASKED)
+    client.responses.parse(model="m", input="q")
+    assert [it.query for it in recorded()] == ["How long?", "q"]
+
+
+def test_stream_that_is_left_early_is_incomplete(client, recorded):
+    with chat(client, stream=True) as stream:
+        next(stream), next(stream)
+    [it] = recorded()
+    assert (it.output, it.metadata) == ("Five", {"incomplete": True})
+
+
+def test_async_stream_that_is_left_early_is_incomplete(async_client, recorded):
+    async def use():
+        async with await chat(async_client, stream=True) as stream:
+            await anext(stream), await anext(stream)
+
+    asyncio.run(use())
+    [it] = recorded()
+    assert (it.output, it.metadata) == ("Five", {"incomplete": True})
+
+
+def test_stream_that_is_forgotten_is_recorded_when_it_is_collected(client, recorded):
+    stream = chat(client, stream=True)
+    next(stream), next(stream)
+    stream.response.close()
+    del stream
+    gc.collect()
+    assert recorded()[0].output == "Five"
+
+
+def test_reply_that_only_calls_a_tool_is_no_interaction(client, server, hook, recorded):
+    server.calls_tool = True
+    assert chat(client).choices[0].message.tool_calls[0].id == "call_1"
+    client.responses.create(model="m", input="q")
+    assert recorded() == []
+    assert hook.stats()["seen"] == 0
+
+
+def test_tools_that_led_to_the_answer_are_on_its_record(client, recorded):
+    client.chat.completions.create(
+        model="m",
+        messages=[
+            *ASKED,
+            {"role": "assistant", "content": None, "tool_calls": [CALL]},
+            {"role": "tool", "tool_call_id": "call_1", "content": "found"},
+        ],
+    )
+    items = [
+        {"type": "function_call", "call_id": "c", "name": "find", "arguments": '{"k": 1}'},
+        {"type": "function_call_output", "call_id": "c", "output": "found"},
+    ]
+    client.responses.create(model="m", input=[{"role": "user", "content": "q"}, *items])
+    for it in recorded():
+        [found] = it.tool_calls
+        assert (found.name, found.arguments, found.result) == ("find", {"k": 1}, "found")
+
+
+def test_contexts_may_be_read_from_the_messages(server, hook, recorded):
+    with openai.OpenAI(base_url=server.url, api_key="k") as client:
+        watch_openai(client, hook=hook, contexts=lambda m: [m[0]["content"]], tags={"a": "b"})
+        chat(client)
+    [it] = recorded()
+    assert (it.contexts[0].text, it.tags) == ("Be brief.", {"a": "b"})
+
+
+def test_contexts_that_raise_cost_only_the_contexts(server, hook, recorded):
+    with openai.OpenAI(base_url=server.url, api_key="k") as client:
+        chat(watch_openai(client, hook=hook, contexts=lambda messages: 1 / 0))
+    assert parts(recorded()[0]) == ("How long?", [], "Five days.")
+
+
+def test_copies_of_the_client_are_watched_once(client, hook, recorded):
+    chat(watch_openai(client, hook=hook).with_options(timeout=5).copy())
+    assert len(recorded()) == 1
+
+
+def test_raw_replies_pass_unread(client, recorded):
+    assert client.chat.completions.with_raw_response.create(
+        model="m", messages=ASKED
+    ).headers["content-type"] == "application/json"  # fmt: skip
+    with client.chat.completions.with_streaming_response.create(model="m", messages=ASKED) as reply:
+        assert b"Five days." in reply.read()
+    assert recorded() == []
+
+
+def test_error_of_the_client_passes(client, server, recorded):
+    server.fails = True
+    with pytest.raises(openai.BadRequestError):
+        chat(client)
+    with pytest.raises(TypeError):
+        client.chat.completions.create()
+    assert recorded() == []
+
+
+def test_mistake_of_ours_does_not_reach_the_app(server, broken):
+    with openai.OpenAI(base_url=server.url, api_key="k") as client:
+        watch_openai(client, hook=broken)
+        assert chat(client).choices[0].message.content == "Five days."
+        assert len(list(chat(client, stream=True))) == len(chat_events())
+
+
+def test_unsampled_calls_are_asked_about_once(server, unsampled):
+    with openai.OpenAI(base_url=server.url, api_key="k") as client:
+        watch_openai(client, hook=unsampled, contexts=lambda messages: pytest.fail("was read"))
+        chat(client)
+        list(chat(client, stream=True))
+    assert (unsampled.asked, unsampled.taken) == (2, [])
+
+
+def test_what_is_no_client_stays_what_it_is(caplog):
+    assert watch_openai(thing := object()) is thing
+    assert "a object has no chat.completions.create" in caplog.text

@@ -1,0 +1,165 @@
+"""The receiver's own process takes what OpenTelemetry's own exporter sends."""
+
+import gzip
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import httpx
+import pytest
+import redis
+from opentelemetry.exporter.otlp.proto.http import Compression
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExportResult
+
+from monitor.queue import names, wire
+from workers.redis_server import free_port
+
+RETRIEVER = {
+    "openinference.span.kind": "RETRIEVER",
+    "retrieval.documents.0.document.content": "Refunds take five days.",
+}
+MODEL = {
+    "openinference.span.kind": "LLM",
+    "llm.input_messages.0.message.role": "user",
+    "llm.input_messages.0.message.content": "How long?",
+    "llm.output_messages.0.message.role": "assistant",
+    "llm.output_messages.0.message.content": "Five days.",
+}
+PROTOBUF = {"Content-Type": "application/x-protobuf"}
+
+
+def started(redis_url, *options):
+    """A receiver in a process of its own, and its address."""
+    port = free_port()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "monitor", "otlp", "--port", str(port), *options],
+        env={**os.environ, "GROUNDWATCH_REDIS_URL": redis_url, "GROUNDWATCH_SAMPLE_RATE": "1"},
+        stderr=subprocess.PIPE,
+    )
+    url = f"http://127.0.0.1:{port}"
+    wait_for(lambda: process.poll() is not None or answers(url))
+    return process, url
+
+
+def ended(process):
+    """Tell a receiver to end, and look that it did so in good order."""
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=20)
+    assert process.returncode in {0, -signal.SIGTERM}, errors
+    assert b"Traceback" not in errors
+
+
+@pytest.fixture
+def receiver(redis_url):
+    process, url = started(redis_url, "--wait", "0.3", "--max-mb", "1")
+    try:
+        yield url
+    finally:
+        ended(process)
+
+
+def answers(url):
+    try:
+        return httpx.get(f"{url}/health").status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+def wait_for(condition):
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def arrived(redis_url, n):
+    """Wait for n interactions in the stream."""
+    with redis.Redis.from_url(redis_url) as client:
+        wait_for(lambda: client.xlen(names.SAMPLES) >= n)
+        return [wire.decode(fields).interaction for _, fields in client.xrange(names.SAMPLES)]
+
+
+def exporting(url, service, **options):
+    """A tracer of a service whose spans go to the receiver, one request a span."""
+    exporter = OTLPSpanExporter(endpoint=f"{url}/v1/traces", **options)
+    provider = TracerProvider(resource=Resource({"service.name": service}), shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    return provider.get_tracer("bot")
+
+
+def test_what_the_exporter_sends_is_joined_across_services_and_recorded(receiver, redis_url):
+    bot = exporting(receiver, "support-bot")
+    search = exporting(receiver, "search", compression=Compression.Gzip)
+    with bot.start_as_current_span("POST /ask") as root:
+        with search.start_as_current_span("retrieve", attributes=RETRIEVER):
+            pass
+        with bot.start_as_current_span("llm", attributes=MODEL):
+            pass
+    [it] = arrived(redis_url, 1)
+    assert (it.app, it.query, it.output) == ("support-bot", "How long?", "Five days.")
+    assert [context.text for context in it.contexts] == ["Refunds take five days."]
+    assert it.trace_id == format(root.get_span_context().trace_id, "032x")
+
+
+def test_what_is_open_is_delivered_when_the_process_is_told_to_end(redis_url):
+    process, url = started(redis_url, "--app", "fixed")
+    with exporting(url, "bot").start_as_current_span("llm", attributes=MODEL):
+        pass
+    assert httpx.get(f"{url}/health").json()["open"] == 1
+    ended(process)
+    assert [it.app for it in arrived(redis_url, 1)] == ["fixed"]
+
+
+def test_answers_are_the_protocols(receiver):
+    def post(body, **headers):
+        return httpx.post(f"{receiver}/v1/traces", content=body, headers=headers)
+
+    accepted = post(b"", **PROTOBUF)
+    assert (accepted.status_code, accepted.content) == (200, b"")
+    assert accepted.headers["content-type"] == PROTOBUF["Content-Type"]
+    half = post(
+        b'{"resourceSpans": [{"scopeSpans": [{"spans": [{"traceId": "00", "spanId": "00"}]}]}]}',
+        **{"Content-Type": "application/json; charset=utf-8"},
+    )
+    assert half.json()["partialSuccess"]["rejectedSpans"] == "1"
+    assert post(b"\xff\xff", **PROTOBUF).status_code == 400
+    assert post(b"x", **PROTOBUF, **{"Content-Encoding": "gzip"}).status_code == 400
+    assert post(b"x", **{"Content-Type": "text/plain"}).status_code == 415
+    assert post(b"x" * 2_000_000, **PROTOBUF).status_code == 413
+    bomb = gzip.compress(b"\0" * 20_000_000)
+    assert post(bomb, **PROTOBUF, **{"Content-Encoding": "gzip"}).status_code == 413
+    assert httpx.get(f"{receiver}/v1/traces").status_code == 405
+    assert ExportTraceServiceResponse.FromString(accepted.content) is not None
+    assert httpx.get(f"{receiver}/health").json()["rejected"] == 1
+
+
+def test_exporter_is_told_of_success(receiver):
+    provider = TracerProvider(shutdown_on_exit=False)
+    span = provider.get_tracer("bot").start_span("llm", attributes=MODEL)
+    span.end()
+    exporter = OTLPSpanExporter(endpoint=f"{receiver}/v1/traces")
+    assert exporter.export([span]) is SpanExportResult.SUCCESS
+
+
+def test_name_that_no_app_can_have_is_refused():
+    done = subprocess.run(
+        [sys.executable, "-m", "monitor", "otlp", "--app", "a\nb"],
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert (done.returncode, "control character" in done.stderr) == (2, True)
+
+
+def test_port_that_is_taken_is_told_in_a_line(receiver):
+    port = receiver.rpartition(":")[2]
+    done = subprocess.run(
+        [sys.executable, "-m", "monitor", "otlp", "--port", port],
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert done.returncode != 0
+    assert "address already in use" in done.stderr

@@ -1,0 +1,142 @@
+"""The built-in masks find what is private, leave ordinary text alone, and take linear time."""
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from monitor.hook.finders import FINDERS
+from monitor.hook.masks import BUILTIN, build
+
+MASK = build("builtin")
+
+PRIVATE = {
+    "[EMAIL]": [
+        "jo.doe+x@mail.example.co.uk", "JÖRG@example.de", "a@b.io", "o.neil_%x@sub.example.com",
+        f"{'a' * 100}@example.com",
+    ],
+    "[CARD]": [
+        "4111111111111111", "4111 1111 1111 1111", "4111-1111-1111-1111", "378282246310005",
+        "3782 822463 10005", "6011 0009 9013 9424", "5555.5555.5555.4444", "2223003122003222",
+        "30569309025904",
+    ],
+    "[KEY]": [
+        "sk-abcdefghijklmnop1234", "sk_live_abcdefghijklmnop", "AKIAIOSFODNN7EXAMPLE",
+        "ghp_abcdefghijklmnopqrstuvwxyz0123456789", "xoxb-1234567890-abc",
+        "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl",
+        "-----BEGIN RSA PRIVATE KEY-----\nMIIE+/=\n-----END RSA PRIVATE KEY-----",
+    ],
+    "[IBAN]": [
+        "DE89370400440532013000", "GB82 WEST 1234 5698 7654 32", "de89 3704 0044 0532 0130 00",
+        "NO93-8601-1117-947", "FR14 2004 1010 0505 0001 3M02 606",
+    ],
+    "[IP]": [
+        "10.0.0.1", "255.255.255.255", "fe80::1", "2001:db8::8a2e:370:7334", "::ffff:1.2.3.4",
+        "2001:0db8:0000:0000:0000:ff00:0042:8329", "::1",
+    ],
+    "[PHONE]": [
+        "+49 30 1234567", "+1 (555) 123-4567", "+442079460958", "(555) 123-4567", "555-123-4567",
+        "1-800-555-1234", "020 7946 0958", "0171/1234567", "01 23 45 67 89", "0044 20 7946 0958",
+        "06-12345678",
+    ],
+}  # fmt: skip
+EACH = [(shown, private) for shown, several in PRIVATE.items() for private in several]
+
+ORDINARY = [
+    "2026-11-21", "21.11.2026", "01/02/2026", "11/21/26 10:20:30", "2026-11-21T10:00:00+01:00",
+    "20260105123456789", "1700000000000", "1700000000.123456", "10:20:30.123", "week 2026-W47",
+    "v1.2.3", "1.2.3", "version 1.2.3.4", "v10.0.0.1", "2.0.19041.1", "react@18.2.0", "python3.11",
+    "$1,234.56", "1.234,56 EUR", "12 000 000", "0.123456789", "+12.5%", "-273.15", "1e-10",
+    "550e8400-e29b-41d4-a716-446655440000", "12345678-1234-1234-1234-123456789012",
+    "4012888888881882", "DE89370400440532013001", "XX89370400440532013000",
+    "d41d8cd98f00b204e9800998ecf8427e", "00:1a:2b:3c:4d:5e", "std::vector<int>", "a::b", "f::g",
+    "@property", "x @ y", "me@localhost", "C:\\key", "the bearer of news", "basic certificates",
+    "password: none", "the key: value pairs", "risk-based", "task_list", "https://example.com/a:b",
+    "10 / 20 / 30", "ISBN 978-3-16-148410-0", "999.999.999.999", "chapter 3.1.4.1.5", "1/2",
+    "3.14159265358979", "[EMAIL]", "[KEY] and [PHONE]", "",
+]  # fmt: skip
+
+HOSTILE = [
+    "a.", "a@", "@", "a@b.c", "1 ", "4111 ", "4111 1111 1111 1111 ", "41111111111111111", "-", "a:",
+    ":", "1.1.1.", "GB82 ", "GB82WEST ", "+1", "0 ", "(555) ", "bearer ", "password: ", "://a:",
+    "-----BEGIN PRIVATE KEY-----", "eyJaaaaaaaaaa.", "sk-a", "012 345 ", "0123456789 ", "123-456-",
+    "key=", "key= ", "x@y.com.", "\u00a0", "://:",
+]  # fmt: skip
+
+BEFORE = ["", " ", "(", "a ", "Hi: ", "\n", '"', "é ", "12, "]
+AFTER = ["", " ", ")", ". And", ", b", "\n", '"', "! é", "?"]
+
+
+@pytest.mark.parametrize(("shown", "private"), EACH)
+def test_private_is_replaced_by_its_name(shown, private):
+    masked = MASK(f"Hi {private} there")
+    assert (masked.startswith("Hi "), masked.endswith(" there")) == (True, True)
+    assert masked.count(shown) == 1
+
+
+@given(st.sampled_from(EACH), st.sampled_from(BEFORE), st.sampled_from(AFTER))
+def test_private_leaves_nothing_behind_whatever_stands_around(each, before, after):
+    shown, private = each
+    masked = MASK(before + private + after)
+    assert shown in masked
+    assert private not in masked
+    assert masked.startswith(before)
+    assert masked.endswith(after)
+
+
+@given(st.lists(st.sampled_from(EACH) | st.text(max_size=4).map(lambda t: ("", t)), max_size=8),
+       st.sampled_from(["", " ", ",", "-", ".", "@", ":"]))  # fmt: skip
+def test_masking_twice_is_masking_once(parts, between):
+    masked = MASK(between.join(text for _, text in parts))
+    assert MASK(masked) == masked
+
+
+@given(st.text("0123456789 .:-+()@aAbBeEkK/=[]", max_size=60))
+def test_masking_twice_is_masking_once_for_odd_mixtures(text):
+    masked = MASK(text)
+    assert MASK(masked) == masked
+
+
+@given(st.lists(st.sampled_from(EACH), min_size=1, max_size=6))
+def test_several_in_one_text_all_go(several):
+    masked = MASK("; ".join(private for _, private in several))
+    assert not [private for _, private in several if private in masked]
+
+
+@pytest.mark.parametrize("text", ORDINARY)
+def test_ordinary_text_is_left_alone(text):
+    assert MASK(f"It is {text} as ever.") == f"It is {text} as ever."
+
+
+@pytest.mark.parametrize("secret", ["hunter2hunter2", "correct-horse-battery"])
+@pytest.mark.parametrize(
+    "form", ["api_key={}", 'API-Key: "{}"', "'password': '{}'", "client_secret = {}",
+             "Authorization: Bearer {}9", "redis://user:{}@host:6379/0", "https://:{}@host/"],
+)  # fmt: skip
+def test_announced_secret_goes_and_its_announcement_stays(form, secret):
+    masked = MASK(form.format(secret))
+    assert secret not in masked
+    assert masked[:4] == form[:4]
+    assert "[KEY]" in masked
+
+
+def test_private_key_that_was_cut_goes_to_the_end():
+    assert MASK("a -----BEGIN PRIVATE KEY-----\nMIIE") == "a [KEY]"
+
+
+def test_security_code_behind_a_card_does_not_hide_the_card():
+    assert MASK("card 4111 1111 1111 1111 123") == "card [CARD] 123"
+    assert MASK("no. 12 4111 1111 1111 1111") == "no. 12 [CARD]"
+
+
+@pytest.mark.parametrize("unit", HOSTILE)
+def test_hostile_text_takes_linear_time(unit):
+    text = (unit * 1_000_000)[:1_000_000]
+    started = time.thread_time()
+    MASK(text)
+    assert time.thread_time() - started < 10.0  # a twentieth of 20 MB; the slowest takes one second
+
+
+def test_every_name_has_a_finder():
+    assert set(BUILTIN) == set(FINDERS) == {"key", "email", "iban", "card", "ip", "phone"}

@@ -1,0 +1,119 @@
+"""Rules and predicates give an interaction its rate, and mistakes are said clearly."""
+
+import pytest
+
+from monitor.hook.rules import Rule, Sampling, resolve_sampling, split
+
+BIG = Rule(tags={"tenant": "big"}, sample_rate=0.5)
+ANN = Rule(user_id="ann", sample_rate=0.25)
+
+
+class Hostile(dict):
+    def __getattribute__(self, name):
+        raise RuntimeError
+
+    __eq__ = __hash__ = __iter__ = __getitem__ = None
+
+
+def rate_of(sampling, **given):
+    failures = []
+    rate = sampling.rate_of(given, 0.05, lambda: failures.append(1))
+    return rate, len(failures)
+
+
+@pytest.mark.parametrize(
+    ("given", "rate"),
+    [
+        ({}, 0.05),
+        ({"tags": {"tenant": "big", "x": "y"}}, 0.5),
+        ({"tags": {"tenant": "small"}}, 0.05),
+        ({"tags": ["tenant"]}, 0.05),
+        ({"tags": Hostile(tenant="big")}, 0.5),
+        ({"user_id": "ann"}, 0.25),
+        ({"user_id": Hostile()}, 0.05),
+        ({"user_id": "ann", "tags": {"tenant": "big"}}, 0.5),
+    ],
+)
+def test_first_rule_that_fits_gives_the_rate(given, rate):
+    assert rate_of(Sampling(rules=(BIG, ANN)), **given) == (rate, 0)
+
+
+def test_all_parts_of_a_rule_must_fit():
+    rule = Rule(user_id="ann", tags={"a": "1", "b": "true"}, sample_rate=1.0)
+    assert rule.fits({"user_id": "ann", "tags": {"a": 1, "b": True}})
+    assert not rule.fits({"user_id": "ann", "tags": {"a": 1}})
+    assert not rule.fits({"user_id": "bob", "tags": {"a": 1, "b": True}})
+
+
+def test_never_goes_before_always_and_always_before_rules():
+    sampling = Sampling(
+        rules=(ANN,), never=lambda given: given["query"] == "secret", always=lambda _: True
+    )
+    assert rate_of(sampling, query="q", user_id="ann") == (1.0, 0)
+    assert rate_of(sampling, query="secret") == (0.0, 0)
+
+
+@pytest.mark.parametrize("odd", [lambda _: 1 / 0, lambda: True, lambda _: Hostile().x])
+def test_predicate_that_raises_has_no_opinion_and_is_counted(odd):
+    assert rate_of(Sampling(always=odd, never=odd, rules=(ANN,)), user_id="ann") == (0.25, 2)
+
+
+@pytest.mark.parametrize(
+    ("sampling", "ceiling"),
+    [(Sampling(), 0.05), (Sampling(rules=(BIG, ANN)), 0.5), (Sampling(always=bool), 1.0),
+     (Sampling(never=bool), 0.05), (Sampling(rules=(Rule(sample_rate=0.0),)), 0.05)],
+)  # fmt: skip
+def test_no_interaction_has_a_higher_rate_than_the_ceiling(sampling, ceiling):
+    assert sampling.ceiling(0.05) == ceiling
+
+
+def test_rules_come_from_the_environment_and_those_of_other_apps_are_left_out():
+    raw = '[{"app": "bot", "sample_rate": 0.5}, {"app": "other", "sample_rate": 1}]'
+    sampling = resolve_sampling({}, "bot", {"GROUNDWATCH_SAMPLE_RULES": raw})
+    assert sampling.rules == (Rule(app="bot", sample_rate=0.5),)
+    assert resolve_sampling({"rules": ()}, "bot", {"GROUNDWATCH_SAMPLE_RULES": raw}).plain
+
+
+def test_limits_come_from_the_environment():
+    environ = {"GROUNDWATCH_MIN_RATE": "0.01", "GROUNDWATCH_MAX_RATE": "0.2"}
+    sampling = resolve_sampling({}, "bot", environ)
+    assert [sampling.within(rate) for rate in (0.0, 0.1, 1.0)] == [0.01, 0.1, 0.2]
+
+
+def test_arguments_are_taken_out_and_none_means_the_environment():
+    mine, others = split({"rules": [{"sample_rate": 1}], "always": None, "app": "bot"})
+    assert mine == {"rules": (Rule(sample_rate=1),)}
+    assert others == {"app": "bot"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"rules": 3}, "rules: should be a list of rules"),
+        ({"rules": [BIG, {}]}, "rules: rule 2: should have sample_rate, and nothing but"),
+        ({"rules": [{"sample_rate": 1, "tenant": "big"}]}, "rules: rule 1: should have"),
+        ({"rules": [{"sample_rate": 2}]}, "rules: rule 1: sample_rate: should be a number"),
+        ({"rules": [{"sample_rate": 1, "tags": {"a": 1}}]}, "rules: rule 1: tags: should map"),
+        ({"rules": [{"sample_rate": 1, "user_id": 7}]}, "rules: rule 1: user_id: should be"),
+        ({"rules": ["x"]}, "rules: rule 1: should have"),
+        ({"always": "yes"}, "always: should be a function"),
+        ({"min_rate": -1}, "min_rate: should be a number from 0 to 1"),
+    ],
+)
+def test_message_names_the_argument_when_it_is_wrong(arguments, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        split(arguments)
+
+
+@pytest.mark.parametrize(
+    ("variable", "raw"),
+    [("SAMPLE_RULES", "{"), ("SAMPLE_RULES", '[{"rate": 1}]'), ("MIN_RATE", "many")],
+)
+def test_message_names_the_variable_when_it_is_wrong(variable, raw):
+    with pytest.raises(ValueError, match=f"^GROUNDWATCH_{variable}: "):
+        resolve_sampling({}, "bot", {f"GROUNDWATCH_{variable}": raw})
+
+
+def test_limits_that_exclude_each_other_are_refused():
+    with pytest.raises(ValueError, match="min_rate: should not be above max_rate"):
+        resolve_sampling({"min_rate": 0.5, "max_rate": 0.1}, "bot", {})

@@ -1,0 +1,203 @@
+"""Span attributes of every convention become the same fields of a record."""
+
+import json
+
+import pytest
+
+from monitor.integrations.genai import kind_of, read, read_resource
+
+ASKED, SAID = "How long?", "Five days."
+
+GENAI_NEW = {
+    "gen_ai.operation.name": "chat",
+    "gen_ai.provider.name": "openai",
+    "gen_ai.request.model": "m",
+    "gen_ai.conversation.id": "s",
+    "gen_ai.input.messages": json.dumps([
+        {"role": "system", "parts": [{"type": "text", "content": "Be brief."}]},
+        {"role": "user", "parts": [{"type": "text", "content": ASKED}]},
+    ]),
+    "gen_ai.output.messages": json.dumps([
+        {"role": "assistant", "finish_reason": "stop",
+         "parts": [{"type": "reasoning", "content": "Hm."}, {"type": "text", "content": SAID}]},
+    ]),
+}  # fmt: skip
+GENAI_OLD = {
+    "gen_ai.system": "openai",
+    "gen_ai.request.model": "m",
+    "session.id": "s",
+    "gen_ai.prompt.0.role": "system",
+    "gen_ai.prompt.0.content": "Be brief.",
+    "gen_ai.prompt.1.role": "user",
+    "gen_ai.prompt.1.content": ASKED,
+    "gen_ai.completion.0.content": SAID,
+    "gen_ai.completion.0.role": "assistant",
+}
+OPENINFERENCE = {
+    "openinference.span.kind": "LLM",
+    "llm.model_name": "m",
+    "session.id": "s",
+    "llm.input_messages.0.message.role": "user",
+    "llm.input_messages.0.message.contents.0.message_content.type": "text",
+    "llm.input_messages.0.message.contents.0.message_content.text": ASKED,
+    "llm.output_messages.0.message.role": "assistant",
+    "llm.output_messages.0.message.content": SAID,
+}
+OPENINFERENCE_VALUES = {
+    "openinference.span.kind": "LLM",
+    "llm.model_name": "m",
+    "session.id": "s",
+    "input.value": json.dumps({"messages": [{"role": "user", "content": ASKED}]}),
+    "output.value": SAID,
+}
+
+
+@pytest.mark.parametrize("attributes", [GENAI_NEW, GENAI_OLD, OPENINFERENCE, OPENINFERENCE_VALUES])
+def test_call_of_a_model_is_read_in_every_convention(attributes):
+    assert kind_of(attributes) == "model"
+    assert read("model", attributes) == {
+        "query": ASKED, "output": SAID, "session_id": "s", "metadata": {"model": "m"},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [("gen_ai.user.message", {"content": ASKED}),
+         ("gen_ai.choice", {"message": json.dumps({"content": SAID})})],
+        [("gen_ai.content.prompt",
+          {"gen_ai.prompt": json.dumps([{"role": "user", "content": ASKED}])}),
+         ("gen_ai.content.completion", {"gen_ai.completion": json.dumps([{"content": SAID}])})],
+        [("gen_ai.client.inference.operation.details",
+          {key: value for key, value in GENAI_NEW.items() if "messages" in key})],
+    ],
+)  # fmt: skip
+def test_messages_may_be_in_events(events):
+    found = read("model", {"gen_ai.system": "openai"}, events)
+    assert found == {"query": ASKED, "output": SAID}
+
+
+def test_messages_may_be_structured_as_exporters_of_newer_versions_send_them():
+    structured = {
+        key: json.loads(value) if "messages" in key else value for key, value in GENAI_NEW.items()
+    }
+    assert read("model", structured)["output"] == SAID
+
+
+@pytest.mark.parametrize(
+    ("attributes", "kind"),
+    [
+        ({"gen_ai.operation.name": "invoke_agent"}, "flow"),
+        ({"gen_ai.operation.name": "execute_tool"}, "tool"),
+        ({"gen_ai.operation.name": "retrieval"}, "retrieval"),
+        ({"gen_ai.operation.name": "embeddings", "gen_ai.system": "openai"}, None),
+        ({"openinference.span.kind": "chain"}, "flow"),
+        ({"openinference.span.kind": "RERANKER"}, "reranking"),
+        ({"openinference.span.kind": "EMBEDDING"}, None),
+        ({"http.method": "GET"}, None),
+        ({"openinference.span.kind": ("LLM",), "gen_ai.operation.name": 7}, None),
+        ({}, None),
+    ],
+)
+def test_kind_of_a_span(attributes, kind):
+    assert kind_of(attributes) == kind
+
+
+def test_retrieved_documents_are_read_from_numbered_attributes():
+    attributes = {
+        "openinference.span.kind": "RETRIEVER",
+        "input.value": ASKED,
+        "retrieval.documents.10.document.content": "last",
+        "retrieval.documents.2.document.content": "second",
+        "retrieval.documents.0.document.content": "first",
+        "retrieval.documents.0.document.id": "d0",
+        "retrieval.documents.0.document.score": 0.5,
+    }
+    assert read("retrieval", attributes) == {
+        "query": ASKED,
+        "contexts": [
+            {"text": "first", "id": "d0", "score": 0.5}, {"text": "second"}, {"text": "last"},
+        ],
+    }  # fmt: skip
+
+
+def test_retrieved_documents_are_read_from_the_new_convention():
+    documents = [{"id": "d0", "score": 0.5, "content": "first"}, {"id": "without content"}]
+    attributes = {
+        "gen_ai.retrieval.query.text": ASKED,
+        "gen_ai.retrieval.documents": json.dumps(documents),
+    }
+    assert read("retrieval", attributes) == {
+        "query": ASKED, "contexts": [{"text": "first", "id": "d0", "score": 0.5}],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("said", "answer"),
+    [
+        (json.dumps({"answer": SAID, "documents": ["d"]}), SAID),
+        (json.dumps({"messages": [{"role": "ai", "content": SAID}]}), SAID),
+        ("[an answer in brackets", "[an answer in brackets"),
+        (json.dumps({"score": 1}), None),
+    ],
+)
+def test_answer_of_a_flow_may_be_within_json(said, answer):
+    attributes = {"openinference.span.kind": "CHAIN", "output.value": said}
+    assert read("flow", attributes).get("output") == answer
+
+
+def test_tool_is_read_in_both_conventions():
+    call = {"name": "find", "arguments": {"k": 1}, "result": "found"}
+    new = {
+        "gen_ai.tool.name": "find", "gen_ai.tool.call.arguments": '{"k": 1}',
+        "gen_ai.tool.call.result": "found",
+    }  # fmt: skip
+    openinference = {"tool.name": "find", "input.value": '{"k": 1}', "output.value": "found"}
+    assert read("tool", new) == read("tool", openinference) == {"tool_calls": [call]}
+
+
+def test_redacted_is_missing():
+    hidden = "__REDACTED__"
+    attributes = {
+        **OPENINFERENCE,
+        "llm.input_messages.0.message.contents.0.message_content.text": hidden,
+        "llm.output_messages.0.message.content": hidden,
+        "input.value": hidden,
+        "output.value": hidden,
+    }
+    assert read("model", attributes) == {"session_id": "s", "metadata": {"model": "m"}}
+    documents = {"retrieval.documents.0.document.content": hidden}
+    assert read("retrieval", documents) == {}
+    messages = json.dumps([{"role": "user", "parts": [{"type": "text", "content": hidden}]}])
+    assert read("model", {"gen_ai.input.messages": messages}) == {}
+    assert read("model", {}, [("gen_ai.user.message", {"content": hidden})]) == {}
+
+
+def test_resource_says_release_and_environment():
+    old = {"service.version": "1.2", "deployment.environment": "production", "host.name": "h"}
+    new = {"service.version": "1.2", "deployment.environment.name": "production"}
+    expected = {"release": "1.2", "environment": "production"}
+    assert read_resource(old) == read_resource(new) == expected
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"gen_ai.input.messages": "no json {"},
+        {"gen_ai.input.messages": json.dumps([None, 1, "x", {"role": None}])},
+        {"gen_ai.output.messages": json.dumps({"messages": 5})},
+        {"gen_ai.output.messages": "[" * 100_000},
+        {"llm.input_messages.0": "flat", "llm.input_messages.0.message.role": "user"},
+        {"llm.input_messages." + "x." * 5_000: "deep"},
+        {"retrieval.documents.0.document.content": 5, "input.value": ["a"]},
+        {"output.value": 1.5, "input.value": None, "session.id": 7},
+    ],
+)
+def test_strange_attributes_harm_nothing(attributes):
+    for kind in ("model", "flow", "retrieval", "reranking", "tool"):
+        assert isinstance(read(kind, attributes), dict)
+
+
+def test_number_of_nested_attributes_is_bounded():
+    attributes = {f"retrieval.documents.{n}.document.content": "x" for n in range(20_000)}
+    assert len(read("retrieval", attributes)["contexts"]) == 5_000

@@ -1,0 +1,42 @@
+"""The code on the page about integrations runs, and what the page names is there."""
+
+import re
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from monitor.cli.app import COMMANDS
+
+PAGE = (Path(__file__).parents[3] / "docs" / "integrations.md").read_text(encoding="utf-8")
+CODE = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+NAMES = re.findall(r"`(monitor\.integrations\.\w+)\.(\w+)`", PAGE)
+
+
+@pytest.fixture(autouse=True)
+def switched_off(monkeypatch):
+    monkeypatch.setenv("GROUNDWATCH_ENABLED", "false")
+
+
+@pytest.mark.parametrize("code", CODE, ids=lambda code: code.splitlines()[0])
+def test_code_runs(code):
+    names = {}
+    exec(code, names)
+    if "stop" in names:
+        names["stop"]()
+    assert len(CODE) == 6
+
+
+@pytest.mark.parametrize(("module", "name"), NAMES)
+def test_name_is_there(module, name):
+    assert hasattr(import_module(module), name)
+    assert len(NAMES) == 6
+
+
+def test_command_is_there():
+    assert set(re.findall(r"`groundwatch (\w+)`", PAGE)) == {"otlp"} <= set(COMMANDS)
+
+
+def test_links_lead_somewhere():
+    targets = re.findall(r"\]\(([^)#]+)", PAGE)
+    assert [t for t in targets if not (Path(__file__).parents[3] / "docs" / t).exists()] == []

@@ -1,0 +1,96 @@
+"""Chat messages are read whatever they are made of."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from monitor.integrations.messages import (
+    answer_in,
+    from_json,
+    last_text,
+    part_of,
+    question_in,
+    since_last_user,
+    text_of,
+    tool_call,
+)
+
+
+class Hostile:
+    @property
+    def content(self):
+        raise RuntimeError("the host's own")
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ("plain", "plain"),
+        (["a", {"type": "text", "text": "b"}], "a\nb"),
+        ([{"type": "image_url", "image_url": "x"}, {"type": "input_text", "text": "b"}], "b"),
+        ([{"type": "text", "content": "new"}, {"type": "tool_call", "content": "no"}], "new"),
+        ([SimpleNamespace(type="output_text", text="object")], "object"),
+        ("", None), (None, None), ([], None), (7, None), ({"text": "no list"}, None),
+    ],
+)  # fmt: skip
+def test_text_is_found_in_content(content, text):
+    assert text_of(content) == text
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"role": "user", "content": "q"},
+        {"role": "HUMAN", "content": "q"},
+        {"role": "user", "parts": [{"type": "text", "content": "q"}]},
+        SimpleNamespace(type="human", content="q"),
+        SimpleNamespace(role=SimpleNamespace(value="user"), content="q"),
+    ],
+)
+def test_last_words_of_the_user_are_found(message):
+    others = [{"role": "assistant", "content": "a"}, {"role": "user", "content": ""}, None, 7]
+    assert last_text([{"role": "user", "content": "before"}, message, *others]) == "q"
+
+
+def test_part_that_raises_is_not_there():
+    assert part_of(Hostile(), "content") is None
+    assert last_text([Hostile()]) is None
+
+
+def test_messages_since_the_user_are_all_when_there_is_none():
+    messages = [{"role": "user"}, {"role": "assistant"}, {"role": "tool"}]
+    assert since_last_user(messages) == messages[1:]
+    assert since_last_user(messages[1:]) == messages[1:]
+
+
+def test_tool_call_reads_arguments_in_json():
+    assert tool_call("find", '{"k": 1}', None) == {"name": "find", "arguments": {"k": 1}}
+    assert tool_call(None, "no json {", 0) == {
+        "name": "unknown", "arguments": "no json {", "result": 0,
+    }  # fmt: skip
+
+
+def test_hostile_json_stays_a_text():
+    assert from_json(deep := "[" * 100_000) is deep
+
+
+@pytest.mark.parametrize(
+    "inputs", ["q", {"question": "q"}, {"messages": [{"role": "user", "content": "q"}]},
+               [{"role": "user", "content": "q"}], {"input": SimpleNamespace(content="q")}],
+)  # fmt: skip
+def test_question_is_found_in_what_a_chain_takes(inputs):
+    assert question_in(inputs) == "q"
+
+
+@pytest.mark.parametrize(
+    "outputs", ["a", {"answer": "a", "output": "no"}, SimpleNamespace(content="a"),
+                {"messages": [{"role": "ai", "content": "a"}]}, {"result": {"content": "a"}}],
+)  # fmt: skip
+def test_answer_is_found_in_what_a_chain_gives(outputs):
+    assert answer_in(outputs) == "a"
+
+
+@pytest.mark.parametrize("nothing", [None, 7, "", {}, {"score": 1}, [], [None], object()])
+def test_nothing_is_found_where_there_is_nothing(nothing):
+    assert question_in(nothing) is None
+    assert answer_in(nothing) is None

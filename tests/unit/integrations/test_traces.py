@@ -1,0 +1,193 @@
+"""The spans of a trace become one interaction, in bounded memory."""
+
+import os
+import threading
+
+import pytest
+
+from monitor.integrations.traces import Traces
+
+PASSAGE = {"text": "Refunds take five days."}
+RETRIEVED = {"query": "refund duration", "contexts": [PASSAGE]}
+ANSWERED = {"query": "How long?", "output": "Five days.", "session_id": "s"}
+
+
+@pytest.fixture
+def traces(hook):
+    return Adding(hook)
+
+
+class Adding:
+    """Traces to which spans are added in a line."""
+
+    def __init__(self, hook, **bounds):
+        self.hook = hook
+        self.traces = Traces(wait_s=10.0, **bounds)
+
+    def add(self, kind, fields, trace_id="t", now_s=0.0, chars=10):
+        self.traces.add(trace_id, kind, lambda: fields, lambda: chars, hook=self.hook, now_s=now_s)
+
+
+def test_documents_are_joined_to_the_answer(traces, hook):
+    traces.add("retrieval", RETRIEVED)
+    traces.add("model", ANSWERED)
+    traces.traces.finish("t")
+    assert hook.taken == [{**ANSWERED, "contexts": [PASSAGE], "trace_id": "t"}]
+    assert (hook.asked, len(traces.traces)) == (["t"], 0)
+
+
+def test_documents_may_come_after_the_answer(traces, hook):
+    traces.add("model", ANSWERED)
+    traces.add("retrieval", RETRIEVED)
+    traces.traces.finish("t")
+    assert hook.taken[0]["contexts"] == [PASSAGE]
+
+
+def test_same_document_is_kept_once(traces, hook):
+    for _ in range(2):
+        traces.add("retrieval", RETRIEVED)
+    traces.add("model", ANSWERED)
+    traces.traces.finish("t")
+    assert hook.taken[0]["contexts"] == [PASSAGE]
+
+
+def test_reranked_documents_replace_what_was_retrieved(traces, hook):
+    better = {"text": "better"}
+    traces.add("retrieval", RETRIEVED)
+    traces.add("reranking", {"contexts": [better]})
+    traces.add("model", ANSWERED)
+    traces.traces.finish("t")
+    assert hook.taken[0]["contexts"] == [better]
+
+
+def test_flow_goes_before_the_models_in_it(traces, hook):
+    traces.add("model", {"output": "a step", "query": "prompt", "metadata": {"model": "m"}})
+    traces.add("flow", ANSWERED)
+    traces.add("model", {"output": "a later step"})
+    traces.traces.finish("t")
+    assert hook.taken == [{**ANSWERED, "metadata": {"model": "m"}, "trace_id": "t"}]
+
+
+def test_last_model_counts_when_there_is_no_flow(traces, hook):
+    traces.add("model", {"output": "a plan"})
+    traces.add("flow", {"session_id": "s"})
+    traces.add("model", {"output": "Five days."})
+    traces.traces.finish("t")
+    assert hook.taken == [{"output": "Five days.", "session_id": "s", "trace_id": "t"}]
+
+
+def test_prompt_that_quotes_the_passages_is_not_the_question(traces, hook):
+    traces.add("retrieval", RETRIEVED)
+    traces.add("model", {**ANSWERED, "query": f"Answer from: {PASSAGE['text']}"})
+    traces.traces.finish("t")
+    assert hook.taken[0]["query"] == "refund duration"
+
+
+def test_tools_are_on_the_record(traces, hook):
+    call = {"name": "find"}
+    traces.add("tool", {"tool_calls": [call]}, trace_id="a tool alone opens no trace")
+    traces.add("model", {"query": "How long?"})
+    traces.add("tool", {"tool_calls": [call]})
+    traces.add("model", ANSWERED)
+    traces.traces.finish("t")
+    assert hook.taken[0]["tool_calls"] == [call]
+    assert len(traces.traces) == 0
+
+
+def test_traces_are_kept_apart(traces, hook):
+    for trace_id in "ab":
+        traces.add("retrieval", {"contexts": [{"text": trace_id}]}, trace_id)
+    for trace_id in "ba":
+        traces.add("model", {"output": trace_id}, trace_id)
+        traces.traces.finish(trace_id)
+    assert [(t["output"], t["contexts"][0]["text"]) for t in hook.taken] == [("b", "b"), ("a", "a")]
+
+
+def test_answer_that_comes_after_the_root_is_waited_for(traces, hook):
+    traces.add("retrieval", RETRIEVED)
+    traces.traces.finish("t")
+    assert hook.taken == []
+    traces.add("model", ANSWERED)
+    traces.traces.sweep(11.0)
+    assert hook.taken[0]["contexts"] == [PASSAGE]
+
+
+def test_quiet_trace_is_recorded_and_a_busy_one_waits(traces, hook):
+    traces.add("model", {"output": "quiet"}, "quiet", now_s=0.0)
+    traces.add("model", {"output": "busy"}, "busy", now_s=0.0)
+    traces.add("retrieval", RETRIEVED, "busy", now_s=8.0)
+    traces.traces.sweep(11.0)
+    assert [taken["output"] for taken in hook.taken] == ["quiet"]
+
+
+def test_search_without_an_answer_is_no_interaction(traces, hook):
+    traces.add("retrieval", RETRIEVED)
+    traces.traces.sweep(11.0)
+    assert (hook.asked, hook.taken, len(traces.traces)) == ([], [], 0)
+
+
+def test_answer_without_its_text_is_handed_over_to_be_counted(traces, hook):
+    traces.add("model", {"query": "How long?"})
+    traces.traces.sweep(11.0)
+    assert hook.taken == [{"query": "How long?", "trace_id": "t"}]
+
+
+def test_nothing_is_read_of_a_trace_that_was_not_chosen(unsampled):
+    traces = Traces(wait_s=10.0)
+    for kind in ("retrieval", "model", "flow", "retrieval"):
+        traces.add(
+            "t", kind, lambda: pytest.fail("was read"), lambda: 10, hook=unsampled, now_s=0.0
+        )  # fmt: skip
+    traces.finish("t")
+    assert (unsampled.asked, unsampled.taken, len(traces)) == (["t"], [], 0)
+
+
+def test_oldest_trace_ends_when_there_are_too_many(hook):
+    traces = Adding(hook, most=2)
+    for trace_id in "abc":
+        traces.add("model", {"output": trace_id}, trace_id)
+        traces.traces.sweep(0.0)
+    assert [taken["output"] for taken in hook.taken] == ["a"]
+
+
+def test_oldest_traces_end_when_they_hold_too_much(hook):
+    traces = Adding(hook, most_chars=25)
+    for trace_id in "abcd":
+        traces.add("model", {"output": trace_id}, trace_id, chars=10)
+    traces.traces.sweep(0.0)
+    assert [taken["output"] for taken in hook.taken] == ["a", "b"]
+
+
+def test_everything_is_recorded_at_the_end(traces, hook):
+    for trace_id in "ab":
+        traces.add("model", {"output": trace_id}, trace_id)
+    traces.traces.sweep(0.0, everything=True)
+    assert len(hook.taken) == 2
+
+
+def test_every_trace_is_recorded_once_whatever_threads_do(hook):
+    traces = Adding(hook, most=50)
+
+    def work(name):
+        for n in range(300):
+            trace_id = f"{name}-{n}"
+            traces.add("retrieval", RETRIEVED, trace_id)
+            traces.add("model", {"output": trace_id}, trace_id)
+            traces.traces.finish(trace_id)
+            traces.traces.sweep(float(n))
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({taken["output"] for taken in hook.taken}) == len(hook.taken) == 1_200
+
+
+def test_forked_child_leaves_the_traces_to_the_parent(traces):
+    traces.add("model", ANSWERED)
+    child = os.fork()
+    if not child:
+        os._exit(len(traces.traces))
+    assert os.waitpid(child, 0)[1] == 0
+    assert len(traces.traces) == 1

@@ -1,0 +1,86 @@
+"""Commands packed by hand are what redis-py packs, and answers are read whole or not at all."""
+
+import socket
+
+import pytest
+import redis
+from hypothesis import given
+from hypothesis import strategies as st
+
+from monitor.queue import resp
+
+TRANSACTION = (
+    b"+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*3\r\n$15\r\n1700000000000-0\r\n:7\r\n$-1\r\n"
+)
+REFUSED = b"+OK\r\n-OOM command not allowed\r\n+QUEUED\r\n-EXECABORT discarded\r\n"
+FAILED = b"+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n-WRONGTYPE no stream\r\n:1\r\n"
+
+
+class Connection:
+    """A connection whose other end is ours."""
+
+    def __init__(self):
+        self._sock, self.server = socket.socketpair()
+        self._sock.settimeout(0.2)
+
+
+class OtherConnection:
+    """A connection without a socket that could be read, which hands out one answer a call."""
+
+    def __init__(self, answers):
+        self.read_response = iter(answers).__next__
+
+
+@pytest.fixture
+def connection():
+    made = Connection()
+    yield made
+    made._sock.close()
+    made.server.close()
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=20)))
+def test_command_is_packed_as_redis_py_packs_it(parts):
+    packed = redis.Connection().pack_command("SET", *parts)
+    assert resp.pack("SET", *parts) == b"".join(packed)
+
+
+def test_command_may_be_packed_in_two_steps():
+    begin = resp.start(b"XADD", b"s", b"*", more=4)
+    rest = b"".join(resp.pairs({b"a": b"1", b"bb": b""}))
+    assert begin + rest == resp.pack("XADD", "s", "*", "a", "1", "bb", "")
+
+
+def test_result_of_exec_is_given(connection):
+    connection.server.sendall(TRANSACTION)
+    assert resp.results(connection, 5) == [b"1700000000000-0", 7, None]
+
+
+@pytest.mark.parametrize("at", range(1, len(TRANSACTION), 5))
+def test_answer_may_come_in_pieces(connection, at):
+    connection.server.sendall(TRANSACTION[:at])
+    with pytest.raises(TimeoutError):
+        resp.results(connection, 5)
+    connection.server.sendall(TRANSACTION)
+    assert resp.results(connection, 5) == [b"1700000000000-0", 7, None]
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"), [(REFUSED, "OOM"), (FAILED, "WRONGTYPE"), (b"+OK\r\n" * 4, "transaction")]
+)
+def test_first_refusal_is_raised(connection, answer, why):
+    connection.server.sendall(answer)
+    with pytest.raises(redis.ResponseError, match=why):
+        resp.results(connection, 4)
+
+
+def test_end_of_the_connection_is_told(connection):
+    connection.server.sendall(TRANSACTION[:20])
+    connection.server.close()
+    with pytest.raises(redis.ConnectionError):
+        resp.results(connection, 5)
+
+
+def test_answers_are_read_one_by_one_where_there_is_no_socket():
+    answers = [b"OK", b"QUEUED", b"QUEUED", [b"id", 1]]
+    assert resp.results(OtherConnection(answers), 4) == [b"id", 1]
