@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -22,7 +21,6 @@ from monitor.hook.shapes import (
 )
 from monitor.queue import wire
 
-_RANDOM_BYTES = 10
 #: Names that an app makes up, and names that may tell who somebody is.
 _NAMES, _PERSONAL = ("trace_id", "release", "environment"), ("session_id", "user_id")
 #: What the limit is spent on, in this order, and how many levels of it have keys of ours.
@@ -47,16 +45,20 @@ class Encoded(NamedTuple):
         return sum(len(value) for value in self.entry.values())
 
 
-def encode(draft: Draft, options: Options, *, hook_id: str, sample_rate: float) -> Encoded:
+def encode(
+    draft: Draft, options: Options, *, hook_id: str, sample_rate: float, randomness: int
+) -> Encoded:
     """
     Shape a draft into a stream entry that a worker can always read.
+
+    *randomness* is 74 random bits, for an id that nobody else makes.
 
     Raises
     ------
     MaskFailed
         If the mask failed on any of its texts.
     """
-    sample_id = wire.sample_id(draft.at_ns // 1_000_000, _randomness())
+    sample_id = wire.sample_id(draft.at_ns // 1_000_000, randomness)
     interaction, cut = _interaction(draft, options)
     interaction.setdefault("id", sample_id)
     entry = wire.encode(
@@ -72,10 +74,6 @@ def encode(draft: Draft, options: Options, *, hook_id: str, sample_rate: float) 
         }
     )
     return Encoded(entry, draft.chars)
-
-
-def _randomness() -> int:
-    return int.from_bytes(os.urandom(_RANDOM_BYTES), "big") >> 6
 
 
 def _interaction(draft: Draft, options: Options) -> tuple[dict[str, object], frozenset[str]]:
