@@ -32,7 +32,7 @@ app = typer.Typer(
 def ls(
     window: Annotated[str, typer.Option(help="How far back: 90s, 15m, 24h, 7d.")] = "7d",
 ) -> None:
-    """List incidents, the newest last."""
+    """List incidents, the newest first."""
     now = datetime.now(UTC)
     since = now - timedelta(seconds=parse_duration_s(window))
     with open_store(Settings.from_env()).read() as connection:

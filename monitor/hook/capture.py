@@ -10,6 +10,9 @@ from typing import Any, NamedTuple
 from monitor.hook.options import Mask
 from monitor.hook.plain import Plain, Room, members, placeholder, plain
 
+#: What a sample is found by; kept apart, so that a long text cannot push it out.
+_NAMES = ("id", "trace_id", "session_id", "user_id", "release", "environment")
+_NAMES_CHARS = 2_000
 #: Characters kept beyond the limit until the mask has seen them, so that no secret is cut in half.
 MARGIN = 1_000
 #: Passages kept of one sample.
@@ -72,6 +75,8 @@ def capture(
                 at_ns, sequence, rate, query, texts, output, _NO_REST, None, _NOTHING_CUT, chars
             )  # fmt: skip
             return tuple.__new__(Draft, fields)  # as Draft(...) would, in half the time
+    names_room = Room(_NAMES_CHARS)
+    names = {name: _named(name, given[name], names_room) for name in _NAMES if _has(given, name)}
     room = Room(limit + MARGIN)
     room.field = "output"
     output = _output(output, room)
@@ -82,12 +87,13 @@ def capture(
     query = _query(query, room, unreadable)
     room.field = "contexts"
     passages = _contexts(contexts, room, unreadable)
-    rest = _rest(given, room, unreadable)
+    rest = names | _rest(given, room, unreadable)
     # Kept even if it is no function: then the sample is dropped, and never sent unmasked.
     mask: Any = given.get("mask")
     return Draft(
         at_ns, sequence, rate, query, passages, output, rest, mask,
-        frozenset(room.cut), limit + MARGIN - room.chars,
+        frozenset(room.cut | names_room.cut),
+        limit + MARGIN - room.chars + _NAMES_CHARS - names_room.chars,
     )  # fmt: skip
 
 
@@ -101,12 +107,21 @@ def _chars(texts: tuple[object, ...]) -> float:
     return chars
 
 
+def _has(given: Mapping[str, object], name: str) -> bool:
+    return given.get(name) is not None
+
+
+def _named(name: str, value: object, room: Room) -> Plain:
+    room.field = name
+    return plain(value, room)
+
+
 def _rest(
     given: Mapping[str, object], room: Room, unreadable: dict[str, Plain]
 ) -> dict[str, Plain]:
     rest: dict[str, Plain] = {}
     for name, value in given.items():
-        if value is not None and name not in _OWN:
+        if value is not None and name not in _OWN and name not in _NAMES:
             room.field = name
             rest[name] = plain(value, room)
     if unreadable:

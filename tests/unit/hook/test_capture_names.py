@@ -1,0 +1,24 @@
+"""What a sample is found by survives texts of any length."""
+
+import pytest
+
+from monitor.hook.capture import MARGIN, capture
+
+NAMES = {"id": "mine", "trace_id": "t", "session_id": "s", "user_id": "u", "release": "v1"}
+
+
+def captured(**given):
+    return capture({"output": "o", **given}, limit=1_000, at_ns=0, sequence=0)
+
+
+@pytest.mark.parametrize("contexts", [["x" * 1_000_000], ["x" * 10_000] * 400])
+def test_names_are_kept_when_the_texts_are_cut(contexts):
+    draft = captured(contexts=contexts, **NAMES)
+    assert draft.cut == {"contexts"}
+    assert {name: draft.rest[name] for name in NAMES} == NAMES
+
+
+def test_name_of_any_length_is_bounded():
+    draft = captured(id="x" * 1_000_000)
+    assert "id" in draft.cut
+    assert draft.chars <= 1_000 + MARGIN + 2_000
