@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import NamedTuple, Self
 
 #: Scores are counted in bins centred on 0.00, 0.01, ... 1.00.
@@ -31,38 +31,38 @@ class Tally:
 
     ``n`` counts completed evaluations, ``passed`` those at or above the pass
     score. ``w`` is a weight, the inverse of the sample rate; ``y`` is 1 for a
-    pass; ``x`` is the score in [0, 1]. Failed and skipped ones are counted apart
-    and enter no rate.
+    pass; ``x`` is the score in [0, 1]. Where a judge was asked about some samples
+    only, ``y`` and ``x`` are unbiased estimates of what it would have said, and may
+    lie outside [0, 1]; ``judged`` counts those it was asked about, ``agreed`` those
+    of them on which the local score came to the same. Failed and skipped ones are
+    counted apart and enter no rate; ``late`` counts those that came after their
+    bucket had settled.
     """
 
     n: int = 0
     passed: int = 0
     failed: int = 0
     skipped: int = 0
+    judged: int = 0
+    agreed: int = 0
+    late: int = 0
     sum_w: float = 0.0
     sum_w2: float = 0.0
     sum_wy: float = 0.0
     sum_w2y: float = 0.0
+    sum_w2yy: float = 0.0
     sum_x: float = 0.0
     sum_x2: float = 0.0
     sum_wx: float = 0.0
+    sum_wxx: float = 0.0
     cost_microusd: int = 0
     histogram: Counter[int] = field(default_factory=Counter)
 
     def __add__(self, other: Self) -> Self:
         """Merge two tallies; addition is commutative and associative."""
-        return type(self)(
-            n=self.n + other.n,
-            passed=self.passed + other.passed,
-            failed=self.failed + other.failed,
-            skipped=self.skipped + other.skipped,
-            sum_w=self.sum_w + other.sum_w,
-            sum_w2=self.sum_w2 + other.sum_w2,
-            sum_wy=self.sum_wy + other.sum_wy,
-            sum_w2y=self.sum_w2y + other.sum_w2y,
-            sum_x=self.sum_x + other.sum_x,
-            sum_x2=self.sum_x2 + other.sum_x2,
-            sum_wx=self.sum_wx + other.sum_wx,
-            cost_microusd=self.cost_microusd + other.cost_microusd,
-            histogram=self.histogram + other.histogram,
-        )
+        sums = {name: getattr(self, name) + getattr(other, name) for name in TALLY_SUMS}
+        return type(self)(**sums, histogram=self.histogram + other.histogram)
+
+
+#: The fields that are plain sums: all but the histogram. A table of buckets has a column for each.
+TALLY_SUMS = tuple(item.name for item in fields(Tally) if item.name != "histogram")

@@ -59,9 +59,11 @@ def tally_of(evaluation: Evaluation, *, sample_rate: float, pass_score: float) -
         sum_w2=weight * weight,
         sum_wy=weight * passed,
         sum_w2y=weight * weight * passed,
+        sum_w2yy=weight * weight * passed,
         sum_x=score,
         sum_x2=score * score,
         sum_wx=weight * score,
+        sum_wxx=weight * score * score,
         cost_microusd=cost,
         histogram=Counter({score_bin(score): 1}),
     )

@@ -10,12 +10,8 @@ from typing import Any
 from sqlalchemy import Column, Connection, Row, Select, func, select
 
 from monitor.models import StreamKey, Tally
+from monitor.models.tally import TALLY_SUMS
 from monitor.store.tables import bucket_bins, buckets, streams
-
-_SUMS = (
-    *("n", "passed", "failed", "skipped", "sum_w", "sum_w2", "sum_wy", "sum_w2y"),
-    *("sum_x", "sum_x2", "sum_wx", "cost_microusd"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +64,7 @@ def window_tallies(
     Costs the buckets in the window, however many samples are behind them.
     """
     tallies = {
-        row.stream_id: Tally(**{name: _number(row, name) for name in _SUMS})
+        row.stream_id: Tally(**{name: _number(row, name) for name in TALLY_SUMS})
         for row in connection.execute(_sum_of_buckets(from_s, to_s, app))
     }
     histograms: dict[int, Counter[int]] = {}
@@ -87,20 +83,22 @@ def series(
     step = (buckets.c.start_s - buckets.c.start_s % step_s).label("step_s")
     query = (
         select(
-            buckets.c.stream_id, step, *(func.sum(buckets.c[name]).label(name) for name in _SUMS)
+            buckets.c.stream_id,
+            step,
+            *(func.sum(buckets.c[name]).label(name) for name in TALLY_SUMS),
         )
         .where(buckets.c.stream_id.in_(list(stream_ids)), buckets.c.start_s >= from_s)
         .group_by(buckets.c.stream_id, step)
     )
     found: dict[int, dict[int, Tally]] = {}
     for row in connection.execute(query):
-        tally = Tally(**{name: _number(row, name) for name in _SUMS})
+        tally = Tally(**{name: _number(row, name) for name in TALLY_SUMS})
         found.setdefault(row.stream_id, {})[int(row.step_s)] = tally
     return found
 
 
 def _sum_of_buckets(from_s: int, to_s: int | None, app: str | None) -> Select[Any]:
-    sums = (func.sum(buckets.c[name]).label(name) for name in _SUMS)
+    sums = (func.sum(buckets.c[name]).label(name) for name in TALLY_SUMS)
     query = select(buckets.c.stream_id, *sums).where(buckets.c.start_s >= from_s)
     if to_s is not None:
         query = query.where(buckets.c.start_s < to_s)

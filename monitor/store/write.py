@@ -18,6 +18,7 @@ from typing import Any
 from sqlalchemy import Connection, select, tuple_
 
 from monitor.models import Evaluation, Sample, ScoredSample, StreamKey, Tally
+from monitor.models.tally import TALLY_SUMS
 from monitor.queue.names import DOCTOR_APP
 from monitor.store.ledger import Entry, Kind, book
 from monitor.store.tables import (
@@ -29,11 +30,6 @@ from monitor.store.tables import (
     streams,
 )
 from monitor.store.upsert import Row, add, insert_new
-
-_TALLY_FIELDS = (
-    *("n", "passed", "failed", "skipped", "sum_w", "sum_w2", "sum_wy", "sum_w2y"),
-    *("sum_x", "sum_x2", "sum_wx", "cost_microusd"),
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,9 +173,9 @@ def _add_to_buckets(connection: Connection, items: Iterable[Contribution]) -> No
     bucket_rows, bin_rows = [], []
     for (stream, start_s), tally in sums.items():
         key = {"stream_id": stream_ids[stream], "start_s": start_s}
-        bucket_rows.append(key | {name: getattr(tally, name) for name in _TALLY_FIELDS})
+        bucket_rows.append(key | {name: getattr(tally, name) for name in TALLY_SUMS})
         bin_rows += [key | {"bin": b, "count": count} for b, count in tally.histogram.items()]
-    add(connection, buckets, bucket_rows, sums=_TALLY_FIELDS)
+    add(connection, buckets, bucket_rows, sums=TALLY_SUMS)
     add(connection, bucket_bins, bin_rows, sums=["count"])
     _touch_streams(connection, sums, stream_ids)
 
