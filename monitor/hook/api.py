@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from os import getpid
 from typing import Any, TypeVar, Unpack, overload
 
 from monitor.hook import sender
@@ -97,18 +98,21 @@ class Hook(Intake):
             rate = recorder.choose(trace_id)
             if not rate:
                 return
-            given: dict[str, object] = {"query": query, "contexts": contexts, "output": output}
-            if not (
+            if (
                 tool_calls is expected  # type: ignore[comparison-overlap]  # all may be None
                 is trace_id is session_id is user_id is release is environment is tags
                 is metadata is mask is id is label is None
+                and not recorder.unstarted and not recorder.thins and recorder.pid == getpid()
             ):  # fmt: skip
-                given |= {
-                    "tool_calls": tool_calls, "expected": expected, "trace_id": trace_id,
-                    "session_id": session_id, "user_id": user_id, "release": release,
-                    "environment": environment, "tags": tags, "metadata": metadata,
-                    "mask": mask, "id": id, "label": label,
-                }  # fmt: skip
+                recorder.record_texts(query, contexts, output, rate)
+                return
+            given = {
+                "query": query, "contexts": contexts, "output": output,
+                "tool_calls": tool_calls, "expected": expected, "trace_id": trace_id,
+                "session_id": session_id, "user_id": user_id, "release": release,
+                "environment": environment, "tags": tags, "metadata": metadata,
+                "mask": mask, "id": id, "label": label,
+            }  # fmt: skip
             self._record(recorder, given, rate)
         except Exception as error:  # noqa: BLE001  # a mistake of ours must not reach the host
             self._mistake = f"{type(error).__name__} in sample()"

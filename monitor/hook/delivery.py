@@ -13,6 +13,7 @@ from pathlib import Path
 from random import Random
 
 from monitor.errors import QueueError
+from monitor.hook.capture import Draft
 from monitor.hook.encoding import Encoded, MaskFailed, encode
 from monitor.hook.patience import Backoff, Complaints
 from monitor.hook.queue_room import QueueRoom
@@ -89,7 +90,7 @@ class Delivery:
         while len(self._batch) < BATCH and chars < BATCH_CHARS and recorder.buffer:
             if self._batch and time.perf_counter() > until:
                 break
-            draft = recorder.buffer.popleft()
+            draft = Draft._make(recorder.buffer.popleft())
             try:
                 encoded = encode(
                     draft,
@@ -211,7 +212,7 @@ class Delivery:
         if not self._all_done():
             self._give_up("shutdown")
             while recorder.buffer:
-                self._settle(recorder.buffer.popleft().chars, "shutdown")
+                self._settle(Draft._make(recorder.buffer.popleft()).chars, "shutdown")
             if recorder.connected:
                 self._send(now)
         if self._producer is not None:

@@ -42,7 +42,7 @@ class Encoded(NamedTuple):
     @property
     def size_bytes(self) -> int:
         """The size of the entry in Redis, without its frame."""
-        return sum(len(value) for value in self.entry.values())
+        return sum(map(len, self.entry.values()))
 
 
 def encode(
@@ -59,7 +59,11 @@ def encode(
         If the mask failed on any of its texts.
     """
     sample_id = wire.sample_id(draft.at_ns // 1_000_000, randomness)
-    interaction, cut = _interaction(draft, options)
+    if _is_usual(draft, options):
+        interaction, cut = _usual(draft, options.app), draft.cut
+    else:
+        interaction, cut_here = _interaction(draft, options)
+        cut = draft.cut | cut_here
     interaction.setdefault("id", sample_id)
     entry = wire.encode(
         {
@@ -69,11 +73,28 @@ def encode(
             "sample_rate": sample_rate,
             "hook_id": hook_id,
             "sequence": draft.sequence,
-            "truncated": sorted(draft.cut | cut),
+            "truncated": sorted(cut),
             "interaction": interaction,
         }
     )
     return Encoded(entry, draft.chars)
+
+
+def _is_usual(draft: Draft, options: Options) -> bool:
+    """Say whether there is nothing to do but to write the texts down."""
+    return (
+        draft.texts_only
+        and draft.chars <= options.max_text_chars
+        and options.capture == "full"
+        and options.mask is None
+        and options.release is options.environment is None
+    )
+
+
+def _usual(draft: Draft, app: str) -> dict[str, object]:
+    """Make the same interaction as `_interaction` would, at a fifth of the price."""
+    contexts = [{"text": text} for text in draft.contexts]
+    return {"app": app, "output": draft.output, "query": draft.query, "contexts": contexts}
 
 
 def _interaction(draft: Draft, options: Options) -> tuple[dict[str, object], frozenset[str]]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from time import time_ns
 from typing import Any, NamedTuple
 
-from monitor.hook.capture import Draft, capture
+from monitor.hook.capture import NO_REST, NOTHING_CUT, PASSAGES, capture
 from monitor.hook.gate import Gate, belongs, is_trace_id, read
 from monitor.hook.options import Options
 from monitor.hook.rules import Sampling
@@ -64,7 +64,7 @@ class Recorder:
         self.choose = self.gate.choose
         if not options.enabled:
             self.gate.close()
-        self.buffer: deque[Draft] = deque()
+        self.buffer: deque[tuple[Any, ...]] = deque()  #: the fields of a `Draft` each
         self._sequence = itertools.count()
         self._appended = itertools.count()
         self._dropped = {reason: itertools.count() for reason in REASONS}
@@ -88,6 +88,37 @@ class Recorder:
         self.close_by: float | None = None
         self.wake = _thread.allocate_lock()
         self.wake.acquire()
+
+    def record_texts(self, query: object, contexts: object, output: object, rate: float) -> None:
+        """Record as `record` does; for what is most often handed over it is half the price."""
+        buffer = self.buffer
+        if (
+            type(contexts) is list
+            and type(query) is type(output) is str
+            and len(contexts) <= PASSAGES
+            and len(buffer) < self._most_samples
+            and not self.full
+        ):
+            texts = tuple(contexts)
+            chars = len(query) + len(output)
+            for text in texts:
+                if type(text) is not str:
+                    break
+                chars += len(text)
+            else:
+                held = self._chars_in - self.chars_out
+                if chars <= self._most_text and held + chars <= self._most_chars:
+                    self._chars_in += chars  # as below
+                    # A plain tuple, which is not made anew each time, unlike an instance.
+                    buffer.append((
+                        time_ns(), next(self._sequence), rate, query, texts, output,
+                        NO_REST, None, NOTHING_CUT, chars,
+                    ))  # fmt: skip
+                    next(self._appended)
+                    if self.ended:
+                        self._abandon()
+                    return
+        self.record({"query": query, "contexts": contexts, "output": output}, rate)
 
     def record(self, given: Mapping[str, object], rate: float) -> None:
         """Copy an interaction that was chosen with *rate*, or count why not; never waits."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from monitor.hook.capture import CONTEXTS_NAMES, answer_in, lookup
+from monitor.hook.forward import forwarding
 from monitor.hook.gate import Gate
 from monitor.hook.interaction import FIELDS
 from monitor.hook.streams import Collected, relay
@@ -54,15 +55,20 @@ class Reader:
         trace_id = self._fields.get("trace_id")
         self.gated: Gated = _ByTrace() if trace_id else taker
         self.chance = functools.partial(taker.chance, trace_id) if trace_id else taker.chance
-        parameters = _parameters(function)
-        self._query = _wanted(names["query"], QUERY_NAMES, parameters)
-        self._contexts = _wanted(names["contexts"], CONTEXTS_NAMES, parameters)
+        self.parameters = _parameters(function)
+        self._query = _wanted(names["query"], QUERY_NAMES, self.parameters)
+        self._contexts = _wanted(names["contexts"], CONTEXTS_NAMES, self.parameters)
         self._contexts_names = (names["contexts"],) if names["contexts"] else CONTEXTS_NAMES
         self._output = names["output"]
         if names["query"] and self._query is None:
             logger.warning("watch: no parameter named %s", names["query"])
         for unknown in sorted(self._fields.keys() - FIELDS):
             logger.warning("watch: no field named %s", unknown)
+
+    @property
+    def knows_query(self) -> bool:
+        """Say whether the question is a parameter of a known name."""
+        return self._query is not None
 
     def take(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], result: object, rate: float
@@ -138,15 +144,24 @@ def watched(function: Function, taker: Taker, names: Names, fields: Mapping[str,
 def _plain(function: Function, reader: Reader) -> Function:
     chance, gated = reader.chance, reader.gated
 
+    def sampled(args: tuple[Any, ...], kwargs: dict[str, Any], result: object) -> None:
+        rate = chance()
+        if rate:
+            reader.take(args, kwargs, result, rate)
+
+    # Where the question is looked for by name: a default is no argument that was given.
+    if reader.knows_query:
+        forwarded = forwarding(function, reader.parameters, gated, sampled)
+        if forwarded is not None:
+            return functools.update_wrapper(forwarded, function)
+
     @functools.wraps(function)
     def watched_function(*args: Any, **kwargs: Any) -> Any:
         # Without an empty dict to unpack the call is faster.
         result = function(*args, **kwargs) if kwargs else function(*args)
         for _ in gated.gate.misses:  # what `chance` does first, without the price of its call
             return result
-        rate = chance()
-        if rate:
-            reader.take(args, kwargs, result, rate)
+        sampled(args, kwargs, result)
         return result
 
     return watched_function
