@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from os import getpid
@@ -196,6 +197,16 @@ class Hook(Intake):
             return True
         return sender.finish(recorder, timeout)
 
+    def __copy__(self) -> Hook:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Hook:
+        return self
+
+    def __reduce__(self) -> tuple[Callable[..., Hook], tuple[object, ...]]:
+        """Go to another process as what it was told: a watched function may be sent to a worker."""
+        return _remade, (self is _own_of_app(), self._given | self._sampling_given)
+
     def __del__(self) -> None:
         try:
             recorder = self._recorder
@@ -203,3 +214,12 @@ class Hook(Intake):
                 recorder.retire()
         except Exception:  # noqa: BLE001, S110  # half made, or the interpreter is going down
             pass
+
+
+def _own_of_app() -> object:
+    return getattr(sys.modules.get("monitor"), "_hook", None)
+
+
+def _remade(own: bool, arguments: HookArguments) -> Hook:
+    here = _own_of_app() if own else None
+    return here if isinstance(here, Hook) else Hook(**arguments)

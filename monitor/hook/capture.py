@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from monitor.hook.attributes import attribute
 from monitor.hook.options import Mask
 from monitor.hook.plain import Plain, Room, members, placeholder, plain
 
@@ -114,16 +115,20 @@ def _rest(
     return rest
 
 
-def lookup(holder: object, names: tuple[str, ...]) -> object:
+def lookup(holder: object, names: tuple[str, ...], *, named: bool = False) -> object:
     """
     Find the first key or attribute of *holder* that is there and not None; never raises.
 
-    Attributes are those it has: ``__getattr__``, which may ask a database, does not run.
+    Attributes are those it has: no code of the host's runs, unless the user has *named* it.
     """
-    find: Any = dict.get if issubclass(type(holder), dict) else object.__getattribute__
+    is_dict = issubclass(type(holder), dict)
     for name in names:
         try:
-            found = find(holder, name)
+            found: Any = (
+                dict.get(holder, name)  # type: ignore[call-overload]  # as the line above says
+                if is_dict
+                else attribute(holder, name, named=named)
+            )
         except Exception:  # noqa: BLE001, S112  # a property of the host's may raise anything
             continue
         if found is not None and not callable(found):

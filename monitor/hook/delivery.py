@@ -101,7 +101,7 @@ class Delivery:
                 )
             except MaskFailed:
                 self._settle(draft.chars, "mask_failed")
-            except Exception:  # noqa: BLE001  # one odd sample must not stop the others
+            except BaseException:  # noqa: BLE001  # one odd sample must not stop the others
                 self._settle(draft.chars, "encode_failed")
             else:
                 chars += draft.chars
@@ -196,6 +196,10 @@ class Delivery:
         for encoded in self._batch:
             self._settle(encoded.chars, reason)
         self._batch = []
+
+    def abandon(self) -> None:
+        """Count what this sender, which broke, had taken and leaves to nobody."""
+        self._give_up("sender_failed")
 
     def _complain(self, now: float) -> None:
         line = self._complaints.due(now, self._recorder.dropped, self._recorder.last_error)

@@ -27,6 +27,8 @@ _NAMES, _PERSONAL = ("trace_id", "release", "environment"), ("session_id", "user
 _FIELDS = {"output": 0, "query": 0, "contexts": 2, "tool_calls": 2, "expected": 0, "metadata": 0}
 #: Half a secret at the place of a cut is no longer recognised; nothing this close to it leaves.
 _BORDER = 100
+#: Numbers from here on may be a card's or a phone's.
+_LONG_NUMBER = 10_000_000
 
 
 class MaskFailed(Exception):
@@ -185,6 +187,10 @@ def _hidden(value: Plain, texts: Texts, levels: int) -> Plain:
             key if levels > 0 else texts(key): _hidden(item, texts, levels - 1)
             for key, item in value.items()
         }
+    if type(value) in {int, float} and abs(value) >= _LONG_NUMBER:  # type: ignore[arg-type]
+        shown = str(value)
+        hidden = texts(shown)
+        return value if hidden == shown else hidden
     return value
 
 
@@ -220,7 +226,7 @@ def _masked(mask: Mask | None) -> Texts | None:
     def masked(text: str) -> str:
         try:
             result = mask(text)
-        except Exception:  # noqa: BLE001  # its message may quote the text
+        except BaseException:  # noqa: BLE001  # a panic of Rust code is one; it may quote the text
             raise MaskFailed from None
         if not isinstance(result, str):
             raise MaskFailed

@@ -26,6 +26,7 @@ REASONS = (
     "capture_failed",
     "mask_failed",
     "encode_failed",
+    "sender_failed",
     "redis_unavailable",
     "shutdown",
 )
@@ -83,6 +84,7 @@ class Recorder:
         self.last_error: str | None = None
         self.reported: Progress | None = None
         self.ended = False
+        self.sender: int | None = None  #: the thread that runs the masks
         # written by flush and close
         self.hurry = False
         self.close_by: float | None = None
@@ -91,6 +93,9 @@ class Recorder:
 
     def record_texts(self, query: object, contexts: object, output: object, rate: float) -> None:
         """Record as `record` does; for what is most often handed over it is half the price."""
+        # A mask that samples would feed itself. Looked up now: gevent may have replaced it.
+        if self.sender == _thread.get_ident():
+            return
         buffer = self.buffer
         if (
             type(contexts) is list
@@ -122,6 +127,8 @@ class Recorder:
 
     def record(self, given: Mapping[str, object], rate: float) -> None:
         """Copy an interaction that was chosen with *rate*, or count why not; never waits."""
+        if self.sender == _thread.get_ident():
+            return
         sequence = next(self._sequence)
         # Counted without a call of ours, which would fail at the end of the host's stack.
         buffer, dropped = self.buffer, self._dropped

@@ -46,16 +46,19 @@ def results(connection: Any, commands: int) -> list[Any]:
     """
     Read the answers to *commands* commands, MULTI and EXEC among them; return what EXEC gave.
 
+    A command that failed while EXEC ran, as those on a key of another type do, gives its error
+    as its answer: the other ones have had their effect.
+
     Raises
     ------
     redis.ResponseError
-        If Redis refused any of them; every answer has been read then.
+        If Redis refused any of them, and so did none; every answer has been read then.
     redis.ConnectionError, OSError
         If the connection ended, or was silent for too long.
     """
     answers = _answers(connection, commands)
     found = answers[-1]
-    for answer in (*answers, *(found if isinstance(found, list) else ())):
+    for answer in answers:
         if isinstance(answer, redis.ResponseError):
             raise answer
     if not isinstance(found, list) or len(found) != commands - 2:
