@@ -81,6 +81,10 @@ class JudgeUnavailableError(JudgeError):
     transient = True
     code = "judge_unavailable"
 
+    def __init__(self, message: str, *, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
 
 class JudgeRateLimitedError(JudgeError):
     """The judge asks us to slow down."""

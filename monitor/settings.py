@@ -171,6 +171,15 @@ class Settings(BaseModel):
     judge_usd_per_million_output_tokens: float | None = Field(
         None, ge=0, description="Price of the judge's output; unset: the built-in table."
     )
+    judge_input_tokens: int = Field(
+        16_000,
+        ge=1_000,
+        description="Most tokens of query, passages and output in one judge call; longer passages "
+        "are cut to what bears on query and output.",
+    )
+    prices: Path | None = Field(
+        None, description="JSON file with prices of models, beside the built-in table."
+    )
     worker_processes: int = Field(
         2, ge=1, le=256, description="Processes of the worker that `up` and `worker` start."
     )
