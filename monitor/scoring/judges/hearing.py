@@ -28,7 +28,8 @@ class Hearing:
 
     A question that is too long for the model is asked with shorter passages, one whose
     answer is cut off in two halves, one whose answer lacks the canary with marked texts;
-    and once at the end for sentences without a verdict and for quotes that are not there.
+    and once at the end for sentences without a verdict and for quotes that are not there,
+    with marked texts if none is.
     """
 
     def __init__(self, call: ChatCall, prompt: str, case: Case, passages: Quotable) -> None:
@@ -48,6 +49,9 @@ class Hearing:
         doubted = [number for number, row in self.rows.items() if self._unproven(row)]
         if not missing and not doubted:
             return
+        if doubted and len(doubted) == len(self.rows):
+            # Not one true quote: perhaps the texts spoke, and then about the whole as well.
+            self._case, self.whole = self._case.with_marks(), None
         again = tuple(sorted((*missing, *doubted)))
         self._asked_again = len(again)
         self._ask(again, tuple(doubted), spent)
