@@ -71,8 +71,11 @@ class RefusedCall(openai.OpenAIError):
         if self.param:
             return re.split(r"[.\[]", self.param, maxsplit=1)[0] == argument
         name = re.escape(argument)
-        quoted = rf"[\"'`]{name}[\"'`.]|\b(?:argument|parameter)s?(?: supplied)?: {name}\b"
-        return re.search(quoted, self.message) is not None
+        told = (
+            rf"[\"'`]{name}[\"'`.]|\b(?:argument|parameter)s?(?: supplied)?: {name}\b"
+            rf"|\b{name}\b (?:is |does )?(?:unsupported|unknown|not (?:support|allowed|permitted))"
+        )
+        return re.search(told, self.message) is not None
 
     @property
     def too_long(self) -> bool:

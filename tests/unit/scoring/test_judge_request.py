@@ -33,6 +33,7 @@ def openai_error(message, param=None):
         (openai_error("Unrecognized request argument supplied: temperature"), 400),
         ({"detail": [{"loc": ["body", "temperature"], "msg": "Extra inputs"}]}, 422),
         ({"message": "`temperature` is not supported"}, 400),
+        ({"message": "temperature does not support 0 with this model"}, 400),
     ],
 )
 def test_argument_is_left_out_when_the_endpoint_names_it(error, status):
