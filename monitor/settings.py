@@ -152,8 +152,13 @@ class Settings(BaseModel):
     metrics: Names = Field(
         ("groundedness", "relevance"), description="Metrics to score, separated by commas."
     )
-    scorer: Literal["local", "judge"] = Field(
-        "local", description="`local` needs no key; `judge` asks the LLM named below."
+    scorer: Literal["local", "judge", "nli"] = Field(
+        "local",
+        description="`local` needs no key; `judge` asks the LLM named below; `nli` runs a "
+        "cross-encoder here.",
+    )
+    nli_model: str | None = Field(
+        None, description="Folder or hub id of a cross-encoder with an ONNX file, for `nli`."
     )
     openai_api_key: SecretStr | None = Field(None, description="Key of the judge's endpoint.")
     openai_base_url: str | None = Field(None, description="Any OpenAI-compatible endpoint.")
