@@ -49,14 +49,13 @@ class Question:
         self.canary = canary.group(1) if canary else ""
         self.raw = user
         data = json.loads(user[user.index("{") : user.rindex("}") + 1])
-        mark = str(data["mark"])
+        mark = str(data.get("every_space_in_these_texts_is_written_as", ""))
         self.query = _unmarked(str(data["query"]), mark)
-        self.passages = [_unmarked(str(each["text"]), mark) for each in data["contexts"]]
+        self.passages = [_unmarked(str(text), mark) for text in data["contexts"]]
         self.sentences = {
-            int(each["number"]): _unmarked(str(each["text"]), mark) for each in data["sentences"]
+            int(number): _unmarked(str(text), mark) for number, text in data["sentences"].items()
         }
         self.asked = [int(number) for number in data["asked"]]
-        self.doubted = [int(number) for number in data["doubted"]]
 
 
 def judge_by_overlap(request: dict[str, Any]) -> dict[str, Any]:

@@ -61,7 +61,7 @@ def test_quote_is_asked_for_once_more_when_it_is_invented(server, judge):
     ).claims
     assert (first.verdict, second.verdict) == ("supported", "supported")
     assert asked(server) == [[1, 2], [1]]
-    assert data_of(server.requests[1])["doubted"] == [1]
+    assert data_of(server.requests[1])["asked_again_because_the_quote_was_in_no_passage"] == [1]
 
 
 def test_second_call_is_the_last_when_the_quote_stays_invented(server, judge):
@@ -168,7 +168,7 @@ def test_order_of_sentences_changes_no_verdict_when_they_are_shuffled(judge):
 def test_passages_are_sent_in_an_order_of_the_sample_when_asked(server, judge):
     for name in ("a", "a", "b", "c", "d"):
         judge.judge(make_interaction(id=name, contexts=FACTS, output=FACTS[0]))
-    sent = [[each["text"] for each in data_of(r)["contexts"]] for r in server.requests]
+    sent = [data_of(r)["contexts"] for r in server.requests]
     assert sent[0] == sent[1]
     assert len({tuple(order) for order in sent}) == 4
     assert {tuple(sorted(order)) for order in sent} == {tuple(sorted(FACTS))}

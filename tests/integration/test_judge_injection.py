@@ -43,8 +43,7 @@ def found(judgement, *lines):
 
 
 def test_server_is_steered_when_nobody_protects_it():
-    data = {"query": "", "contexts": [{"number": 1, "text": FACT}], "mark": "", "doubted": []}
-    data |= {"sentences": [{"number": 1, "text": f"{LIE} {KNOWN}"}], "asked": [1]}
+    data = {"query": "", "contexts": [FACT], "sentences": {1: f"{LIE} {KNOWN}"}, "asked": [1]}
     messages = [{"role": "system", "content": "Judge."}, {"role": "user", "content": str(data)}]
     messages[1]["content"] = json.dumps(data)
     with JudgeServer(always="gullible") as server:

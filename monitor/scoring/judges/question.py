@@ -7,6 +7,7 @@ import json
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from monitor.models import Interaction
 from monitor.scoring.claims import MOST_SENTENCES
@@ -102,35 +103,31 @@ class Case:
     ) -> Question:
         """Ask for verdicts on *asked*; the secret words are new with every question."""
         write: Callable[[str], str] = marked if self.marked else str
-        data = json.dumps(
-            {
-                "query": write(packed.query),
-                "contexts": _numbered([write(text) for text in packed.contexts if text]),
-                "sentences": _numbered([write(text) for text in packed.sentences]),
-                "asked": list(asked),
-                "doubted": list(doubted),
-                "mark": MARK if self.marked else "",
-            },
-            ensure_ascii=False,
-        )
-        tag, canary = secret_word("data", data), secret_word("canary", data)
+        data: dict[str, Any] = {
+            "query": write(packed.query),
+            "contexts": [write(text) for text in packed.contexts if text],
+            "sentences": {n: write(text) for n, text in enumerate(packed.sentences, start=1)},
+            "asked": list(asked),
+        }
+        if doubted:
+            data["asked_again_because_the_quote_was_in_no_passage"] = list(doubted)
+        if self.marked:
+            data["every_space_in_these_texts_is_written_as"] = MARK
+        text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+        tag, canary = secret_word("data", text), secret_word("canary", text)
         return Question(
             messages=[
                 {
                     "role": "system",
                     "content": prompt.replace("DELIMITER", tag).replace("CANARY", canary),
                 },
-                {"role": "user", "content": f"<{tag}>\n{data}\n</{tag}>"},
+                {"role": "user", "content": f"<{tag}>\n{text}\n</{tag}>"},
             ],
             asked=tuple(asked),
             canary=canary,
             seed=self.seed,
             squeezed=self.squeezed,
         )
-
-
-def _numbered(texts: Sequence[str]) -> list[dict[str, object]]:
-    return [{"number": number, "text": text} for number, text in enumerate(texts, start=1)]
 
 
 def _seed(interaction_id: str) -> int:

@@ -11,7 +11,7 @@ from monitor.scoring.prompts import load_prompt
 
 HASHES = {
     "judge.v1": "40da22e99cdb06a687ac81e6f2d7f4e84495e600b988c6d71763dc3d45a9e76a",
-    "judge.v2": "66d10b99799d299a278e2ab44fa0ec9abd7e95c991bd2ed0793f3520587366ef",
+    "judge.v2": "bb212b6e77a56657a17125b3a6888d040539c97f40299beb047f596483b2ed34",
 }
 
 
