@@ -152,8 +152,13 @@ class Settings(BaseModel):
     metrics: Names = Field(
         ("groundedness", "relevance"), description="Metrics to score, separated by commas."
     )
-    scorer: Literal["local", "judge"] = Field(
-        "local", description="`local` needs no key; `judge` asks the LLM named below."
+    scorer: Literal["local", "judge", "nli"] = Field(
+        "local",
+        description="`local` needs no key; `judge` asks the LLM named below; `nli` runs a "
+        "cross-encoder here.",
+    )
+    nli_model: str | None = Field(
+        None, description="Folder or hub id of a cross-encoder with an ONNX file, for `nli`."
     )
     openai_api_key: SecretStr | None = Field(None, description="Key of the judge's endpoint.")
     openai_base_url: str | None = Field(None, description="Any OpenAI-compatible endpoint.")
@@ -170,6 +175,15 @@ class Settings(BaseModel):
     )
     judge_usd_per_million_output_tokens: float | None = Field(
         None, ge=0, description="Price of the judge's output; unset: the built-in table."
+    )
+    judge_input_tokens: int = Field(
+        16_000,
+        ge=1_000,
+        description="Most tokens of query, passages and output in one judge call; longer passages "
+        "are cut to what bears on query and output.",
+    )
+    prices: Path | None = Field(
+        None, description="JSON file with prices of models, beside the built-in table."
     )
     worker_processes: int = Field(
         2, ge=1, le=256, description="Processes of the worker that `up` and `worker` start."

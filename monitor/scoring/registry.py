@@ -19,12 +19,16 @@ __all__ = ["EVALUATORS", "make_scorer"]
 
 def make_scorer(settings: Settings) -> Scorer:
     """
-    Make the scorer that the settings describe; nothing is contacted yet.
+    Make the scorer that the settings describe; no endpoint is contacted yet.
+
+    A model for inference is loaded, and fetched from its hub if it is not here.
 
     Raises
     ------
     SettingsError
-        If a metric is unknown or named twice, or the judge has no key.
+        If a metric is unknown or named twice, or the judge lacks its key or its model.
+    MissingExtraError
+        If the judge needs packages that are not installed.
     """
     _check_metrics(settings.metrics)
     judge, concurrency = _JUDGES[settings.scorer](settings)
@@ -47,7 +51,24 @@ def _openai(settings: Settings) -> tuple[Judge, int]:
     return OpenAIJudge.from_settings(settings), settings.judge_concurrency
 
 
-_JUDGES: dict[str, Callable[[Settings], tuple[Judge, int]]] = {"local": _local, "judge": _openai}
+def _nli(settings: Settings) -> tuple[Judge, int]:
+    if settings.nli_model is None:
+        raise SettingsError(
+            f"{variable('nli_model')}: {variable('scorer')}=nli needs a model; name a folder or an"
+            " id on the hub"
+        )
+    # Imported here: an extra that few install.
+    from monitor.scoring.judges.nli import NliJudge  # noqa: PLC0415
+    from monitor.scoring.judges.nli_model import NliModel  # noqa: PLC0415
+
+    return NliJudge(NliModel(settings.nli_model), settings.nli_model), 1
+
+
+_JUDGES: dict[str, Callable[[Settings], tuple[Judge, int]]] = {
+    "local": _local,
+    "judge": _openai,
+    "nli": _nli,
+}
 
 
 def _check_metrics(metrics: tuple[str, ...]) -> None:

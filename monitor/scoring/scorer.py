@@ -76,7 +76,7 @@ class Scorer:
         }
         try:
             finding = self._evaluators[name].evaluate(judgement)
-            fields["metadata"] = finding.details | _spent(judgement)
+            fields["metadata"] = finding.details | judgement.details | _spent(judgement)
             if finding.skipped is not None:
                 return Evaluation.skipped(reason=finding.skipped, **fields)
             return self._completed(finding, fields)
