@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import encodings.idna  # noqa: F401  # the resolver's; it cannot be loaded any more at exit
 import importlib.metadata
@@ -91,6 +92,8 @@ class Delivery:
             if self._batch and time.perf_counter() > until:
                 break
             draft = Draft._make(recorder.buffer.popleft())
+            if draft.mask or self._options.mask:
+                recorder.masking = _thread.get_ident()
             try:
                 encoded = encode(
                     draft,
@@ -106,6 +109,8 @@ class Delivery:
             else:
                 chars += draft.chars
                 self._batch.append(encoded)
+            finally:
+                recorder.masking = None
         self._batch_since = now
 
     def _settle(self, chars: int, reason: str) -> None:

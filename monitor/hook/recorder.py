@@ -84,7 +84,7 @@ class Recorder:
         self.last_error: str | None = None
         self.reported: Progress | None = None
         self.ended = False
-        self.sender: int | None = None  #: the thread that runs the masks
+        self.masking: int | None = None  #: the thread that runs a mask now
         # written by flush and close
         self.hurry = False
         self.close_by: float | None = None
@@ -94,7 +94,7 @@ class Recorder:
     def record_texts(self, query: object, contexts: object, output: object, rate: float) -> None:
         """Record as `record` does; for what is most often handed over it is half the price."""
         # A mask that samples would feed itself. Looked up now: gevent may have replaced it.
-        if self.sender == _thread.get_ident():
+        if self.masking == _thread.get_ident():
             return
         buffer = self.buffer
         if (
@@ -127,7 +127,7 @@ class Recorder:
 
     def record(self, given: Mapping[str, object], rate: float) -> None:
         """Copy an interaction that was chosen with *rate*, or count why not; never waits."""
-        if self.sender == _thread.get_ident():
+        if self.masking == _thread.get_ident():
             return
         sequence = next(self._sequence)
         # Counted without a call of ours, which would fail at the end of the host's stack.

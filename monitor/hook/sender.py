@@ -62,7 +62,6 @@ def serve(recorder: Recorder) -> None:
     """Deliver until the recorder is finished; the body of the thread."""
     delivery = None
     try:
-        recorder.sender = _thread.get_ident()
         delivery = _delivery(recorder)
         while (pause_s := delivery.step(time.monotonic())) is not None:
             recorder.wake.acquire(timeout=pause_s)
@@ -77,8 +76,6 @@ def serve(recorder: Recorder) -> None:
             logger.warning("the sender ended: %s", type(error).__name__)
         _not_before[recorder.hook_id] = time.monotonic() + _RESTART_AFTER_S
         recorder.unclaim()
-    finally:
-        recorder.sender = None
 
 
 def flush(recorder: Recorder, timeout_s: float) -> bool:
