@@ -163,7 +163,9 @@ class Settings(BaseModel):
     openai_api_key: SecretStr | None = Field(None, description="Key of the judge's endpoint.")
     openai_base_url: str | None = Field(None, description="Any OpenAI-compatible endpoint.")
     judge_model: str = Field("gpt-4.1-mini", min_length=1, description="Model that judges.")
-    judge_timeout_s: Seconds = Field(30.0, description="Longest wait for one answer of the judge.")
+    judge_timeout_s: Seconds = Field(
+        30.0, description="Longest time for all of the judge's answers about one sample."
+    )
     judge_attempts: int = Field(
         3, ge=1, le=10, description="Tries per sample before it is `failed`."
     )

@@ -170,6 +170,11 @@ def _truncated_when_long(payload: dict[str, Any]) -> None:
         _truncated(payload)
 
 
+def _thoughts_truncated(payload: dict[str, Any]) -> None:
+    _message(content=None)(payload)
+    _choice(finish_reason="length")(payload)
+
+
 def _no_canary(text: str) -> str:
     return json.dumps(json.loads(text) | {"canary": "sung by another"})
 
@@ -180,6 +185,7 @@ SPOILS: dict[str, Callable[[dict[str, Any]], None]] = {
     "fenced": _content(lambda text: f"Here is my verdict:\n```json\n{text}\n```\nDone."),
     "malformed": _content(lambda text: text[:-3]),
     "truncated": _truncated,
+    "thoughts_truncated": _thoughts_truncated,
     "truncated_when_long": _truncated_when_long,
     "thinking": _content(lambda text: f"<think>Is it {{1}} or [2]?</think>\n{text}"),
     "refusal": _message(content=None, refusal="I cannot help with that."),

@@ -95,6 +95,11 @@ class JudgeServer:
         with self._lock:
             self._script.extend(known)
 
+    def clear(self) -> None:
+        """Forget what was queued."""
+        with self._lock:
+            self._script.clear()
+
     def take(self, request: dict[str, Any]) -> str:
         """Note a request and say what it meets."""
         size = sum(len(str(message.get("content"))) for message in request.get("messages", ()))

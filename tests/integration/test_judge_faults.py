@@ -16,6 +16,7 @@ from monitor.testing.judge_server import BEHAVIOURS, JudgeServer
 FAULTS = {
     "malformed": ("judge_reply_invalid", 3),
     "truncated": ("judge_reply_invalid", 1),
+    "thoughts_truncated": ("judge_reply_invalid", 2),
     "refusal": ("judge_refused", 1),
     "null": ("judge_reply_invalid", 3),
     "empty_choices": ("judge_reply_invalid", 3),
@@ -203,6 +204,13 @@ def test_limit_is_renamed_when_the_model_takes_only_the_new_name(server, judge):
     judge.judge(make_interaction())
     assert [r.get("max_tokens") for r in server.requests] == [2_200, None, None]
     assert [r.get("max_completion_tokens") for r in server.requests] == [None, 10_200, 10_200]
+
+
+def test_answer_gets_more_room_when_the_model_was_still_thinking(server, judge):
+    server.script(["thoughts_truncated", "ok"])
+    judge.judge(make_interaction())
+    judge.judge(make_interaction())
+    assert [r["max_tokens"] for r in server.requests] == [2_200, 10_200, 10_200]
 
 
 def test_lost_connection_is_no_internal_error_when_the_body_breaks_off(server, judge):

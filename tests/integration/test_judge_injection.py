@@ -115,3 +115,12 @@ def test_quotes_and_reasons_are_plain_when_texts_are_marked(judge):
     claim, order = judgement.claims
     assert (claim.verdict, claim.evidence) == ("supported", FACT)
     assert "^" not in order.reason + judgement.relevance_reason
+
+
+def test_caret_stays_in_the_evidence_when_nothing_is_marked():
+    formula = "The area of the square garden is x^2 metres."
+    with JudgeServer() as server:
+        judge = OpenAIJudge("m", base_url=server.url)
+        [claim] = judge.judge(make_interaction(output=formula, contexts=[formula])).claims
+        judge.close()
+    assert claim.evidence == formula

@@ -105,6 +105,8 @@ def test_secret_words_are_new_when_the_same_is_asked_again(server, judge):
         judge.judge(interaction)
     first, second = ({m["content"] for m in r["messages"]} for r in server.requests)
     assert not first & second
+    system, user = (message["content"] for message in server.requests[0]["messages"])
+    assert re.search(r"canary-\w+", system).group() not in user
 
 
 def test_request_is_strict_and_cold_when_sent(server, judge):

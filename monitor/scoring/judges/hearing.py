@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from monitor.errors import JudgeReplyError
+from monitor.errors import JudgeError, JudgeReplyError
 from monitor.scoring.judges.openai_call import ChatCall, Spent
 from monitor.scoring.judges.openai_errors import ContextTooLongError
 from monitor.scoring.judges.question import Case, Question
 from monitor.scoring.judges.quotes import Quotable
 from monitor.scoring.judges.reply import (
+    AskOtherwiseError,
     CanaryMissedError,
     JudgeReply,
     TruncatedReplyError,
@@ -106,10 +107,6 @@ class Hearing:
         while (asked := self._still_there(numbers)) or self.whole is None:
             try:
                 self._take(self._call.ask(partial(self._question, asked, doubted), spent))
-            except ContextTooLongError as error:
-                self._squeeze(error)
-            except CanaryMissedError as error:
-                self._mark(error)
             except TruncatedReplyError:
                 if len(asked) < 2 or depth >= _MOST_SPLITS:  # noqa: PLR2004 - one has no halves
                     raise
@@ -118,6 +115,8 @@ class Hearing:
                 self._ask(asked[:middle], doubted, spent, depth + 1)
                 self._ask(asked[middle:], doubted, spent, depth + 1)
                 return
+            except (ContextTooLongError, AskOtherwiseError) as error:
+                self._adapt(error)
             else:
                 return
 
@@ -131,19 +130,19 @@ class Hearing:
         self.rows |= {row.number: row for row in reply.verdicts}
         self.whole = self.whole or reply
 
-    def _squeeze(self, error: ContextTooLongError) -> None:
-        """Take less of the texts, or give up with *error*."""
-        smaller = self._case.squeezed_more()
-        if smaller is None:
+    def _adapt(self, error: JudgeError) -> None:
+        """Change the question so that *error* need not come again, or raise it."""
+        if isinstance(error, ContextTooLongError):
+            case = self._case.squeezed_more()
+        elif isinstance(error, CanaryMissedError):
+            self._canaries_missed += 1
+            missed_often = self._canaries_missed >= _MOST_CANARIES_MISSED
+            case = None if missed_often else self._case.with_marks()
+        else:
+            case = self._case if self._call.leave_room_for_thoughts() else None
+        if case is None:
             raise error
-        self._case, self._packed = smaller, smaller.packed()
-
-    def _mark(self, error: CanaryMissedError) -> None:
-        """Mark the texts, for something in them spoke; or give up with *error*."""
-        self._canaries_missed += 1
-        if self._canaries_missed >= _MOST_CANARIES_MISSED:
-            raise error
-        self._case = self._case.with_marks()
+        self._case, self._packed = case, case.packed()
 
     def _unproven(self, row: VerdictRow) -> bool:
         quote = (row.quote or "").strip()

@@ -85,6 +85,10 @@ class ChatCall:
         """Start the clock for one interaction."""
         return Spent(deadline=time.monotonic() + self._patience.timeout_s)
 
+    def leave_room_for_thoughts(self) -> bool:
+        """Let answers be longer from now on; says whether asking again makes sense."""
+        return self._arguments.leave_room_for_thoughts()
+
     def ask(self, make: Callable[[], Question], spent: Spent) -> JudgeReply:
         """
         Return the answer to the question that *make* makes anew for every try.

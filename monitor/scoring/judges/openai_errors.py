@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import time
 from collections.abc import Mapping
@@ -131,15 +132,17 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
     """Read how long the endpoint asks us to wait: milliseconds, seconds or a date."""
     milliseconds, seconds = headers.get("retry-after-ms"), headers.get("retry-after")
     try:
-        if milliseconds:
-            return max(float(milliseconds) / 1000, 0.0)
-        return max(float(seconds), 0.0) if seconds else None
+        asked_s = float(milliseconds) / 1000 if milliseconds else float(seconds or "nan")
     except ValueError:
-        pass
+        asked_s = _seconds_until(str(seconds))
+    return max(asked_s, 0.0) if math.isfinite(asked_s) else None
+
+
+def _seconds_until(date: str) -> float:
     try:
-        return max(parsedate_to_datetime(str(seconds)).timestamp() - time.time(), 0.0)
+        return parsedate_to_datetime(date).timestamp() - time.time()
     except (ValueError, TypeError):
-        return None
+        return math.nan
 
 
 def _error_object(body: bytes) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from monitor.errors import JudgeError
 from monitor.models import Interaction
 from monitor.scoring.base import Claim, Judgement, Verdict
 from monitor.scoring.judges.hearing import Hearing
-from monitor.scoring.judges.injection import MARK
 from monitor.scoring.judges.openai_call import ChatCall, Patience, Spent
 from monitor.scoring.judges.openai_client import SharedClient
 from monitor.scoring.judges.prices import Prices
@@ -134,10 +133,10 @@ class OpenAIJudge:
 
 
 def _claim(text: str, row: VerdictRow, passages: Quotable) -> Claim:
-    quote = _unmarked(row.quote or "").strip()
+    quote = (row.quote or "").strip()
     index = passages.find(quote)
     verdict = Verdict(row.verdict)
-    missing = storable(_unmarked(row.unsupported or ""), _MAX_REASON_CHARS)
+    missing = storable(row.unsupported or "", _MAX_REASON_CHARS)
     reason = f"not carried: {missing}" if missing else ""
     if verdict is Verdict.SUPPORTED and index is None:
         verdict = Verdict.UNVERIFIED
@@ -154,7 +153,7 @@ def _claim(text: str, row: VerdictRow, passages: Quotable) -> Claim:
 
 def _relevance_reason(reply: JudgeReply) -> str:
     head = _ANSWERED_REASON[reply.answered]
-    reason = storable(_unmarked(reply.answered_reason), _MAX_REASON_CHARS)
+    reason = storable(reply.answered_reason, _MAX_REASON_CHARS)
     return f"{head}: {reason}" if reason else f"{head}."
 
 
@@ -179,7 +178,3 @@ def _place(base_url: str | None) -> str:
     # Without user, password and query: those may be secrets, and do not name a model.
     place = f"{host}:{parts.port or ''}{parts.path.rstrip('/')}"
     return f"@{hashlib.sha256(place.lower().encode()).hexdigest()[:6]}"
-
-
-def _unmarked(text: str) -> str:
-    return text.replace(MARK, " ")

@@ -32,6 +32,7 @@ class Arguments:
         self._limit = 0
         self._temperature = True
         self._seed = True
+        self._thinks = False
 
     def request(self, question: Question) -> dict[str, Any]:
         """Build the request that asks *question*."""
@@ -45,10 +46,16 @@ class Arguments:
             request["response_format"] = response_format
         if limit is not None:
             tokens = min(_TOKENS_AROUND + len(question.asked) * _TOKENS_A_SENTENCE, _MOST_TOKENS)
-            thoughts = _THINKING_TOKENS if limit == "max_completion_tokens" else 0
+            thinks = self._thinks or limit == "max_completion_tokens"
+            thoughts = _THINKING_TOKENS if thinks else 0
             # The answer takes its room from the same context as the question.
             request[limit] = max((tokens + thoughts) >> question.squeezed, _LEAST_TOKENS)
         return request
+
+    def leave_room_for_thoughts(self) -> bool:
+        """Ask for longer answers from now on; says whether that is longer than before."""
+        before, self._thinks = self._thinks, True
+        return not before and _LIMITS[self._limit] == "max_tokens"
 
     def leave_out(self, error: RefusedCall, request: dict[str, Any]) -> bool:
         """Drop the argument that the endpoint names; says whether asking again makes sense."""

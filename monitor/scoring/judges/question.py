@@ -28,11 +28,13 @@ class Question:
     asked: tuple[int, ...]  #: numbers of the sentences that get a verdict
     canary: str
     seed: int
+    marked: bool = False  #: spaces are written as ``MARK``, and may be in the answer
     squeezed: int = 0  #: how often the endpoint found the question too long
 
     def read(self, content: str) -> JudgeReply:
         """Read the answer, or raise a ``JudgeReplyError``."""
-        return read_reply(content, self.asked, self.canary)
+        text = content.replace(MARK, " ") if self.marked else content
+        return read_reply(text, self.asked, self.canary)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +128,7 @@ class Case:
             asked=tuple(asked),
             canary=canary,
             seed=self.seed,
+            marked=self.marked,
             squeezed=self.squeezed,
         )
 

@@ -118,14 +118,21 @@ def read_content(choice: dict[str, Any] | None) -> str:
         raise JudgeRefusedError("the judge's content filter stopped the answer")
     if message.get("refusal"):
         raise JudgeRefusedError("the judge refused to judge this text")
-    if finish == "length":
-        raise TruncatedReplyError("the judge's answer was cut off at its length limit")
     content = message.get("content")
     if isinstance(content, list):  # some vendors send parts
         content = "".join(str(p.get("text", "")) for p in content if isinstance(p, dict))
+    if finish == "length":
+        raise _cut_off(content)
     if not isinstance(content, str) or not content.strip():
         raise JudgeReplyError("the judge's answer is empty")
     return content
+
+
+def _cut_off(content: object) -> JudgeReplyError:
+    text = content if isinstance(content, str) else ""
+    if not text.strip() or (text.lstrip().startswith("<think>") and "</think>" not in text):
+        return ThoughtsCutOffError("the judge's thoughts were cut off at its length limit")
+    return TruncatedReplyError("the judge's answer was cut off at its length limit")
 
 
 class AskOtherwiseError(JudgeReplyError):
@@ -134,6 +141,10 @@ class AskOtherwiseError(JudgeReplyError):
 
 class TruncatedReplyError(AskOtherwiseError):
     """The answer is not whole; the same question would be cut off again."""
+
+
+class ThoughtsCutOffError(AskOtherwiseError):
+    """The model was still thinking at the length limit; it needs more room, not less to do."""
 
 
 class CanaryMissedError(AskOtherwiseError):
@@ -164,10 +175,12 @@ def read_reply(content: str, asked: Collection[int], canary: str) -> JudgeReply:
         raise JudgeReplyError(f"the judge's answer is wrong at {place}: {item['type']}") from None
     if reply.canary.strip() != canary:
         raise CanaryMissedError("the judge's answer does not show that it followed our message")
+    if not asked:  # some models judge sentences all the same
+        return reply.model_copy(update={"verdicts": ()})
     rows: dict[int, VerdictRow] = {}
     for row in sorted(reply.verdicts, key=lambda row: _WORST_FIRST.index(row.verdict)):
         rows.setdefault(row.number, row)
-    if not rows.keys() <= set(asked) or (asked and not rows):
+    if not rows or not rows.keys() <= set(asked):
         raise JudgeReplyError(
             f"the judge gave {len(rows)} verdicts for {len(asked)} sentences, or wrong numbers"
         )

@@ -7,6 +7,8 @@ import pytest
 from monitor.errors import JudgeRefusedError, JudgeReplyError
 from monitor.scoring.judges.reply import (
     CanaryMissedError,
+    ThoughtsCutOffError,
+    TruncatedReplyError,
     read_content,
     read_envelope,
     read_reply,
@@ -62,6 +64,24 @@ def test_what_is_there_is_read_when_some_numbers_are_missing():
 def test_thoughts_are_left_out_when_a_server_leaves_them_in():
     text = f'<think>{{"canary": "x"}} or ```json {{}}```?</think>{json.dumps(GOOD)}'
     assert read_reply(text, [1], CANARY).answered == "yes"
+
+
+def test_verdicts_are_left_out_when_none_was_asked_for():
+    assert read_reply(json.dumps(GOOD), [], CANARY).verdicts == ()
+
+
+@pytest.mark.parametrize(
+    ("content", "error"),
+    [
+        (None, ThoughtsCutOffError),
+        ("<think>What if", ThoughtsCutOffError),
+        ('<think>so</think>{"canary', TruncatedReplyError),
+        ('{"canary', TruncatedReplyError),
+    ],
+)
+def test_thoughts_are_told_from_answers_when_cut_off(content, error):
+    with pytest.raises(error):
+        read_content({"message": {"content": content}, "finish_reason": "length"})
 
 
 def test_canary_is_missed_when_another_word_stands_there():

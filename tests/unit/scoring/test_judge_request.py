@@ -5,7 +5,12 @@ import json
 import pytest
 
 from monitor.errors import JudgeAwayError, JudgeRefusedError
-from monitor.scoring.judges.openai_errors import ContextTooLongError, RefusedCall, error_from
+from monitor.scoring.judges.openai_errors import (
+    ContextTooLongError,
+    RefusedCall,
+    error_from,
+    retry_after_s,
+)
 from monitor.scoring.judges.openai_judge import OpenAIJudge
 from monitor.scoring.judges.openai_request import Arguments
 from monitor.scoring.judges.question import Question
@@ -107,6 +112,23 @@ def test_versions_differ_when_a_model_of_one_name_is_served_twice():
 def test_version_stays_when_the_same_endpoint_is_written_otherwise(url):
     judges = [OpenAIJudge("m", api_key="k", base_url=each) for each in ("http://a/v1", url)]
     assert judges[0].version == judges[1].version
+
+
+@pytest.mark.parametrize(
+    ("headers", "wait_s"),
+    [
+        ({"retry-after-ms": "1500"}, 1.5),
+        ({"retry-after": "7"}, 7.0),
+        ({"retry-after": "-7"}, 0.0),
+        ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0.0),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "inf"}, None),
+        ({}, None),
+    ],
+)
+def test_wait_is_read_when_the_endpoint_names_one(headers, wait_s):
+    assert retry_after_s(headers) == wait_s
 
 
 def test_limit_goes_by_its_other_name_and_then_without_when_refused():
