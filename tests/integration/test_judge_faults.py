@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from monitor.errors import JudgeError, JudgeRateLimitedError, JudgeUnavailableError
+from monitor.errors import JudgeAwayError, JudgeError, JudgeUnavailableError
 from monitor.models import EvaluationStatus
 from monitor.scoring.judges.openai_call import Patience
 from monitor.scoring.judges.openai_judge import OpenAIJudge
@@ -24,13 +24,13 @@ FAULTS = {
     "missing_number": ("judge_reply_invalid", 3),
     "duplicate_number": ("judge_reply_invalid", 3),
     "wrong_enum": ("judge_reply_invalid", 3),
-    "401": ("judge_refused", 1),
-    "403": ("judge_refused", 1),
-    "404": ("judge_refused", 1),
+    "401": ("judge_away", 1),
+    "403": ("judge_away", 1),
+    "404": ("judge_away", 1),
     "429": ("judge_rate_limited", 3),
     "429_ms": ("judge_rate_limited", 3),
-    "429_long": ("judge_rate_limited", 1),
-    "insufficient_quota": ("judge_refused", 1),
+    "429_long": ("judge_away", 1),
+    "insufficient_quota": ("judge_away", 1),
     "too_long": ("judge_refused", 1),
     "500": ("judge_unavailable", 3),
     "503": ("judge_unavailable", 3),
@@ -127,11 +127,19 @@ def test_temperature_is_left_out_when_the_model_takes_none(server, judge):
     assert ["temperature" in request for request in server.requests] == [True, False, False]
 
 
-def test_wait_is_not_begun_when_it_is_too_long(server, judge):
+def test_judge_is_away_when_it_asks_for_a_longer_wait_than_we_have(server, judge):
     server.always = "429_long"
-    with pytest.raises(JudgeRateLimitedError) as caught:
+    with pytest.raises(JudgeAwayError) as caught:
         judge.judge(make_interaction())
-    assert caught.value.retry_after_s == 120
+    assert (caught.value.retry_after_s, caught.value.context["http_status"]) == (120, 429)
+
+
+@pytest.mark.parametrize("fault", ["401", "403", "404", "insufficient_quota"])
+def test_judge_is_away_when_every_call_would_be_refused(fault, server, judge):
+    server.always = fault
+    with pytest.raises(JudgeAwayError) as caught:
+        judge.judge(make_interaction())
+    assert (caught.value.transient, caught.value.retry_after_s) == (False, None)
 
 
 @pytest.mark.parametrize("fault", ["hang", "drip", "drip_header", "error_drip"])

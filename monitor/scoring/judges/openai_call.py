@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import openai
 
 from monitor.errors import (
+    JudgeAwayError,
     JudgeError,
     JudgeRateLimitedError,
     JudgeReplyError,
@@ -37,7 +38,7 @@ class Patience:
     attempts: int = 3
     timeout_s: float = 30.0
     backoff_s: float = 0.5  #: doubled with every try
-    longest_wait_s: float = 5.0  #: a longer Retry-After fails the evaluation at once
+    longest_wait_s: float = 5.0  #: with a longer Retry-After the judge counts as away
 
 
 @dataclass(slots=True)
@@ -90,7 +91,9 @@ class ChatCall:
         if not again or isinstance(error, TruncatedReplyError) or tries >= self._patience.attempts:
             raise error
         wait_s = self._wait_s(error, tries)
-        if wait_s > self._patience.longest_wait_s or time.monotonic() + wait_s >= deadline:
+        if wait_s > self._patience.longest_wait_s:
+            raise _away(error, wait_s) from None
+        if time.monotonic() + wait_s >= deadline:
             raise error
         time.sleep(wait_s)
 
@@ -139,6 +142,14 @@ class ChatCall:
 
     def _late(self) -> JudgeUnavailableError:
         return JudgeUnavailableError(f"the judge gave no answer in {self._patience.timeout_s:g} s")
+
+
+def _away(error: JudgeError, wait_s: float) -> JudgeAwayError:
+    away = JudgeAwayError(
+        f"{error}; it asks to be left alone for {wait_s:g} s", retry_after_s=wait_s
+    )
+    away.context |= error.context
+    return away
 
 
 async def _exchange(client: openai.AsyncOpenAI, request: dict[str, Any], timeout_s: float) -> bytes:

@@ -12,6 +12,7 @@ from typing import Any
 import openai
 
 from monitor.errors import (
+    JudgeAwayError,
     JudgeError,
     JudgeRateLimitedError,
     JudgeRefusedError,
@@ -23,11 +24,14 @@ _TIMED_OUT, _CONFLICT, _TOO_MANY = 408, 409, 429
 _SERVER_ERRORS = 500
 _NO_CODE = re.compile(r"[^a-z0-9_.-]+", re.IGNORECASE)
 _LONGEST_CODE = 60
-_WHAT_TO_DO = {
+#: Statuses that say nothing about the text: every other call would meet them too.
+_AWAY = {
     401: "check OPENAI_API_KEY",
+    402: "the account has no money left",
     403: "the key may not use this model or endpoint",
     404: "check GROUNDWATCH_JUDGE_MODEL and OPENAI_BASE_URL",
 }
+_NO_MONEY = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
 
 
 class RefusedCall(openai.OpenAIError):
@@ -71,8 +75,12 @@ def error_from(error: RefusedCall) -> JudgeError:
     status, code = error.status, error.code
     what = f"the judge's endpoint answered {status}" + (f" ({code})" if code else "")
     found: JudgeError
-    if code in {"insufficient_quota", "billing_hard_limit_reached"}:
-        found = JudgeRefusedError(f"{what}: the account has no money left")
+    if code in _NO_MONEY:
+        found = JudgeAwayError(f"{what}: {_AWAY[402]}")
+    elif status in _AWAY:
+        found = JudgeAwayError(
+            f"{what}: {_AWAY[status]}", retry_after_s=retry_after_s(error.headers)
+        )
     elif status == _TOO_MANY:
         found = JudgeRateLimitedError(what, retry_after_s=retry_after_s(error.headers))
     elif status in {_TIMED_OUT, _CONFLICT} or status >= _SERVER_ERRORS:
@@ -80,9 +88,7 @@ def error_from(error: RefusedCall) -> JudgeError:
     elif code == "context_length_exceeded":
         found = JudgeRefusedError(f"{what}: query, passages and output are too long for the model")
     else:
-        found = JudgeRefusedError(
-            f"{what}: {_WHAT_TO_DO.get(status, 'it does not accept the call')}"
-        )
+        found = JudgeRefusedError(f"{what}: it does not accept the call")
     found.context["http_status"] = status
     return found
 
