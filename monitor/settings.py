@@ -85,6 +85,7 @@ def _a_home(value: Path) -> Path:
 Names = Annotated[tuple[str, ...], BeforeValidator(_split_commas)]
 Rate = Annotated[float, Field(ge=0, le=1)]
 Seconds = Annotated[float, Field(gt=0)]
+Dollars = Annotated[float, Field(gt=0, le=1e9)]
 
 
 class Settings(BaseModel):
@@ -152,8 +153,13 @@ class Settings(BaseModel):
     metrics: Names = Field(
         ("groundedness", "relevance"), description="Metrics to score, separated by commas."
     )
-    scorer: Literal["local", "judge"] = Field(
-        "local", description="`local` needs no key; `judge` asks the LLM named below."
+    scorer: Literal["local", "judge", "cascade"] = Field(
+        "local",
+        description="`local` needs no key; `judge` asks the LLM named below; `cascade` scores all "
+        "locally and asks the LLM where it tells most.",
+    )
+    judge_share: float = Field(
+        0.1, gt=0, le=1, description="Share of samples about which a `cascade` asks its judge."
     )
     openai_api_key: SecretStr | None = Field(None, description="Key of the judge's endpoint.")
     openai_base_url: str | None = Field(None, description="Any OpenAI-compatible endpoint.")
@@ -163,7 +169,25 @@ class Settings(BaseModel):
         3, ge=1, le=10, description="Tries per sample before it is `failed`."
     )
     judge_concurrency: int = Field(
-        8, ge=1, le=200, description="Judge calls in flight per process."
+        50,
+        ge=1,
+        le=200,
+        description="Most judge calls in flight per process; it begins with 8 and adapts.",
+    )
+    budget_usd_per_hour: Dollars | None = Field(
+        None, description="The judge may cost all workers together this much an hour."
+    )
+    budget_usd_per_day: Dollars | None = Field(
+        None, description="The same a day; a day begins at midnight UTC."
+    )
+    budget_usd_per_month: Dollars | None = Field(None, description="The same a calendar month.")
+    budget_policy: Literal["lower", "local", "stop"] | None = Field(
+        None,
+        description="As a budget runs out: `lower` the judge's share in time, then stop; `local` "
+        "scores alone, then; `stop` skips samples. Unset: `lower` for `cascade`, else `stop`.",
+    )
+    verdict_cache_s: int = Field(
+        86_400, ge=0, description="How long a verdict is kept for the same texts; 0: not at all."
     )
     judge_usd_per_million_input_tokens: float | None = Field(
         None, ge=0, description="Price of the judge's input; unset: the built-in table."
@@ -298,6 +322,11 @@ def variable(field: str) -> str:
 
 def _inconsistencies(settings: Settings) -> Iterator[str]:
     """Say what is wrong with settings that are well each for itself."""
+    if settings.budget_policy == "lower" and settings.scorer == "judge":
+        yield (
+            f"{variable('budget_policy')}=lower needs {variable('scorer')}=cascade; without local"
+            " scores no share can be lowered: set stop or local"
+        )
     if settings.critical_rate > settings.warning_rate:
         yield f"{variable('critical_rate')} must not be above {variable('warning_rate')}"
     if settings.smtp_url is not None and not settings.email_to:

@@ -48,6 +48,7 @@ class Judgement:
     readable: bool = True
     claims_not_judged: int = 0  #: sentences beyond the most that are judged
     model: str | None = None
+    kept: bool = False  #: paid for before, for the same texts
     duration_ms: float = 0.0
     cost_usd: float | None = None
     input_tokens: int | None = None

@@ -18,7 +18,7 @@ from monitor.errors import (
     JudgeUnavailableError,
 )
 from monitor.scoring.judges.openai_client import SharedClient
-from monitor.scoring.judges.openai_errors import error_from, refusal
+from monitor.scoring.judges.openai_errors import error_from, refusal, retry_after_s
 from monitor.scoring.judges.openai_request import Arguments
 from monitor.scoring.judges.reply import (
     Envelope,
@@ -26,6 +26,7 @@ from monitor.scoring.judges.reply import (
     read_content,
     read_envelope,
 )
+from monitor.scoring.spending.meter import Attempt, Meter
 
 _T = TypeVar("_T")
 _LARGEST_BODY = 4_000_000  # bytes; no verdict is that long
@@ -60,7 +61,10 @@ class Spent:
 class ChatCall:
     """Asks one model of one endpoint until it answers."""
 
-    def __init__(self, client: SharedClient, model: str, patience: Patience) -> None:
+    def __init__(
+        self, client: SharedClient, model: str, patience: Patience, meter: Meter | None = None
+    ) -> None:
+        self._meter = meter or Meter()
         self._client = client
         self._arguments = Arguments(model)
         self._patience = patience
@@ -130,7 +134,9 @@ class ChatCall:
         if remaining_s <= 0:
             raise self._late()
         endpoint = self._client.get()
-        return endpoint.run(_exchange(endpoint.client, request, remaining_s), remaining_s)
+        return endpoint.run(
+            _exchange(endpoint.client, request, remaining_s, self._meter), remaining_s
+        )
 
     def _unavailable(self, error: Exception) -> JudgeUnavailableError:
         if isinstance(error, TimeoutError | openai.APITimeoutError):
@@ -152,11 +158,29 @@ def _away(error: JudgeError, wait_s: float) -> JudgeAwayError:
     return away
 
 
-async def _exchange(client: openai.AsyncOpenAI, request: dict[str, Any], timeout_s: float) -> bytes:
-    """Send, and read the body in pieces, so that a large one is not read whole."""
+async def _exchange(
+    client: openai.AsyncOpenAI, request: dict[str, Any], timeout_s: float, meter: Meter
+) -> bytes:
+    """Send, and tell the meter what came of it."""
+    async with meter.attempt(request) as attempt:
+        try:
+            body = await _read(client, request, timeout_s, attempt)
+        except Exception as error:
+            if refused := refusal(error):
+                attempt.refused(refused.status, refused.headers, retry_after_s(refused.headers))
+            raise
+        attempt.read(body)
+    return body
+
+
+async def _read(
+    client: openai.AsyncOpenAI, request: dict[str, Any], timeout_s: float, attempt: Attempt
+) -> bytes:
+    """Read the body in pieces, so that a large one is not read whole."""
     completions = client.chat.completions.with_streaming_response
     body = bytearray()
     async with completions.create(**request, timeout=timeout_s) as response:
+        attempt.answered(response.headers)
         async for piece in response.iter_bytes():
             body += piece
             if len(body) > _LARGEST_BODY:

@@ -18,6 +18,7 @@ from monitor.scoring.judges.quotes import Quotable
 from monitor.scoring.judges.reply import JudgeReply, VerdictRow, read_reply
 from monitor.scoring.prompts import load_prompt
 from monitor.scoring.sentences import split_sentences
+from monitor.scoring.spending.meter import Meter
 from monitor.scoring.unicode import storable
 from monitor.settings import Settings
 
@@ -46,17 +47,18 @@ class OpenAIJudge:
         base_url: str | None = None,
         patience: Patience | None = None,
         prices: Prices | None = None,
+        meter: Meter | None = None,
     ) -> None:
         patience = patience or Patience()
         self._client = SharedClient(api_key, base_url, patience.timeout_s)
-        self._call = ChatCall(self._client, model, patience)
+        self._call = ChatCall(self._client, model, patience, meter)
         self._prices = prices or Prices()
         self._prompt = load_prompt(PROMPT)
         self.version = f"judge-{_name(model)}-{PROMPT.rpartition('.')[2]}"
 
     @classmethod
-    def from_settings(cls, settings: Settings) -> Self:
-        """Make the judge that the settings describe."""
+    def from_settings(cls, settings: Settings, *, meter: Meter | None = None) -> Self:
+        """Make the judge that the settings describe; *meter* counts its attempts."""
         key = settings.openai_api_key
         return cls(
             settings.judge_model,
@@ -67,6 +69,7 @@ class OpenAIJudge:
                 settings.judge_usd_per_million_input_tokens,
                 settings.judge_usd_per_million_output_tokens,
             ),
+            meter=meter,
         )
 
     def judge(self, interaction: Interaction) -> Judgement:
