@@ -29,12 +29,14 @@ class Absence:
         self._redis: Any = client
         self._key = names.judge_away(endpoint)
 
-    def note(self, error: JudgeAwayError) -> None:
-        """Tell everybody."""
+    def note(self, error: JudgeAwayError) -> bool:
+        """Tell everybody; False when they know already."""
         for_s = _UNKNOWN_S if error.retry_after_s is None else max(error.retry_after_s, 1.0)
         ends_ms = round(min(for_s, _LONGEST_S) * 1000)
         with translated():
-            self._redis.set(self._key, str(error)[:_LONGEST_REASON], px=ends_ms)
+            return bool(
+                self._redis.set(self._key, str(error)[:_LONGEST_REASON], px=ends_ms, nx=True)
+            )
 
     def look(self) -> Away | None:
         """Say whether it is away now."""

@@ -35,8 +35,13 @@ local held = 0
 local all = redis.call('HGETALL', KEYS[1])
 for i = 1, #all, 2 do
   local what, till = string.match(all[i + 1], '(%d+):(%d+)')
-  if tonumber(till) < now then redis.call('HDEL', KEYS[1], all[i]) else held = held + what end
+  if till and tonumber(till) < now then
+    redis.call('HDEL', KEYS[1], all[i])
+  elseif till then
+    held = held + what
+  end
 end
+local usual = tonumber(redis.call('HGET', KEYS[1], 'usual') or amount)
 local answer = {'granted', 0}
 for i = 2, #KEYS do
   local period, cap = tonumber(ARGV[2 * i + 1]), tonumber(ARGV[2 * i + 2])
@@ -45,14 +50,18 @@ for i = 2, #KEYS do
   local charged = tonumber(redis.call('HGET', KEYS[i], 'charged'))
   if charged + amount > cap then
     if charged - held + amount > cap then
-      -- One call that is too large alone does not end the period for all the others.
-      if charged - held > cap / 2 then redis.call('HSET', KEYS[i], 'reached', period) end
+      -- One call that is far larger than others does not end the period for them.
+      if amount <= 4 * usual or charged - held > cap / 2 then
+        redis.call('HSET', KEYS[i], 'reached', period)
+      end
       return {'reached', i - 1}
     end
     answer = {'crowded', i - 1}
   end
 end
 if answer[1] == 'granted' then
+  usual = string.format('%d', usual + (amount - usual) / 20)
+  redis.call('HSET', KEYS[1], 'usual', usual)
   for i = 2, #KEYS do redis.call('HINCRBY', KEYS[i], 'charged', amount) end
   redis.call('HSET', KEYS[1], id, string.format('%d:%d', amount, ARGV[4]))
 end

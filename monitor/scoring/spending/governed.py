@@ -8,7 +8,12 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from monitor.errors import JudgeAwayError, JudgeUnavailableError, QueueUnavailableError
+from monitor.errors import (
+    JudgeAwayError,
+    JudgeRateLimitedError,
+    JudgeUnavailableError,
+    QueueUnavailableError,
+)
 from monitor.models import Interaction
 from monitor.scoring.base import Judge, Judgement
 from monitor.scoring.spending.away import Absence
@@ -18,6 +23,7 @@ from monitor.scoring.spending.pace import Pace
 from monitor.scoring.spending.slots import Slots
 
 _LONGEST_WAIT_S = 60.0
+_LONGEST_PAUSE_S = 5.0  # a longer Retry-After: all leave it alone, and samples wait in the queue
 _CHARS_PER_TOKEN = 4
 _PROMPT_TOKENS = 1_000
 
@@ -75,6 +81,13 @@ class GovernedJudge:
         except JudgeAwayError as error:
             self._tell(error)
             raise
+        except JudgeRateLimitedError as error:
+            if error.retry_after_s is None or error.retry_after_s <= _LONGEST_PAUSE_S:
+                raise
+            away = JudgeAwayError(str(error), retry_after_s=error.retry_after_s)
+            away.context |= error.context
+            self._tell(away)
+            raise away from None
         except JudgeUnavailableError:
             self.slots.shrink()
             raise
@@ -104,10 +117,9 @@ class GovernedJudge:
                 self.kept.put(self.version, interaction, judgement)
 
     def _tell(self, error: JudgeAwayError) -> None:
-        log.error("judge.away", message=str(error), retry_after_s=error.retry_after_s)
-        if self.absence is not None:
-            with _not_needed():
-                self.absence.note(error)
+        with _not_needed():
+            if self.absence is None or self.absence.note(error):
+                log.error("judge.away", message=str(error), retry_after_s=error.retry_after_s)
 
 
 @contextmanager

@@ -100,8 +100,8 @@ class Meter:
         try:
             if self._budget is not None and reservation is not None:
                 spent = self._spent(seen)
-                if spent is not None:
-                    self._budget.settle(reservation, spent)
+                # In doubt it is spent.
+                self._budget.settle(reservation, reservation.microusd if spent is None else spent)
             if self._pace is not None and seen.headers is not None:
                 pause_s = seen.retry_after_s if seen.status == _TOO_MANY else None
                 self._pace.learn(seen.headers, pause_s=pause_s)

@@ -14,6 +14,7 @@ from monitor.queue.consumer import translated
 
 _KINDS = ("requests", "tokens")
 _MINUTE_MS = 60_000
+_LONGEST_PAUSE_S = 10.0  # who wants to be left alone for longer is away
 _UNITS_MS = {"ms": 1.0, "s": 1e3, "m": 60e3, "h": 3_600e3, "d": 86_400e3}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 
@@ -95,7 +96,7 @@ class Pace:
             return
         told = [part for kind in _KINDS for part in _bucket(headers, kind)]
         if told or pause_s is not None:
-            pause = "" if pause_s is None else round(pause_s * 1000)
+            pause = "" if pause_s is None else round(min(pause_s, _LONGEST_PAUSE_S) * 1000)
             with translated():
                 self._learn(keys=self._keys, args=[pause, *told])
 
