@@ -54,7 +54,7 @@ def make_scorer(
     """
     _check_metrics(settings.metrics)
     if settings.scorer == "cascade":
-        judged, watch = _judged(settings, _openai, client)
+        judged, watch = _judged(settings, _openai, client, once=once)
         made: ScoresSamples = Cascade(
             local=_scorer(settings, LocalJudge(), 1),
             judge=judged,
@@ -66,7 +66,7 @@ def make_scorer(
             factor=_factor(settings, watch),
         )
     elif settings.scorer == "judge":
-        made, watch = _judged(settings, _openai, client)
+        made, watch = _judged(settings, _openai, client, once=once)
     else:
         judge, concurrency = _JUDGES[settings.scorer](settings)
         return _scorer(settings, judge, concurrency)
@@ -94,7 +94,11 @@ def _capped(settings: Settings, made: ScoresSamples, watch: BudgetWatch) -> Scor
 
 
 def _judged(
-    settings: Settings, make: Callable[[Settings, Meter], Judge], client: redis.Redis | None
+    settings: Settings,
+    make: Callable[[Settings, Meter], Judge],
+    client: redis.Redis | None,
+    *,
+    once: bool,
 ) -> tuple[Scorer, BudgetWatch | None]:
     """Make a judge that costs money, with all that keeps it within bounds."""
     prices = Prices(
@@ -110,6 +114,8 @@ def _judged(
         pace=fleet.pace,
         absence=fleet.absence,
         kept=fleet.kept,
+        # A worker holds samples no longer than the calls of a round take; a run of its own waits.
+        longest_wait_s=None if once else settings.judge_timeout_s,
     )
     return _scorer(settings, judge, settings.judge_concurrency), fleet.watch
 

@@ -224,3 +224,13 @@ def test_one_process_holds_fifty_calls_in_flight(client):
         scorer.close()
     assert server.most_at_once == 50
     assert None not in scores
+
+
+def test_sample_that_waits_too_long_for_a_slot_is_given_back():
+    slots = Slots(1)
+    slots.take()
+    judge = GovernedJudge(inner=FixedJudge(JUDGEMENT), slots=slots, longest_wait_s=0.01)
+    with pytest.raises(JudgeAwayError, match="bears"):
+        judge.judge(make_interaction())
+    slots.give_back()
+    assert judge.judge(make_interaction()) == JUDGEMENT

@@ -22,7 +22,7 @@ from monitor.scoring.spending.kept import KeptVerdicts
 from monitor.scoring.spending.pace import Pace
 from monitor.scoring.spending.slots import Slots
 
-_LONGEST_WAIT_S = 60.0
+_LONGEST_PACE_S, _NO_HURRY_S = 20.0, 3_600.0
 _LONGEST_PAUSE_S = 5.0  # a longer Retry-After: all leave it alone, and samples wait in the queue
 _CHARS_PER_TOKEN = 4
 _PROMPT_TOKENS = 1_000
@@ -45,6 +45,7 @@ class GovernedJudge:
     pace: Pace | None = None
     absence: Absence | None = None
     kept: KeptVerdicts | None = None
+    longest_wait_s: float | None = None  #: for a slot; then the sample had better be elsewhere
     version: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -62,10 +63,14 @@ class GovernedJudge:
         found = self._kept(interaction)
         if found is not None:
             return found
-        with self.slots.taken():
+        if not self.slots.take(longest_s=self.longest_wait_s):
+            raise CrowdedError("the judge is asked as much as it bears", retry_after_s=1.0)
+        try:
             self._wait(interaction)
             judgement = self._asked(interaction)
             self.slots.grow()
+        finally:
+            self.slots.give_back()
         self._keep(interaction, judgement)
         return judgement
 
@@ -104,7 +109,8 @@ class GovernedJudge:
             if away is not None:
                 raise JudgeAwayError(away.reason, retry_after_s=away.for_s)
             in_time = self.pace is None or self.pace.wait(
-                _about(interaction), longest_s=_LONGEST_WAIT_S
+                _about(interaction),
+                longest_s=_LONGEST_PACE_S if self.longest_wait_s is not None else _NO_HURRY_S,
             )
         except QueueUnavailableError:
             return

@@ -76,6 +76,7 @@ def _packed(judgement: Judgement) -> bytes:
 def _unpacked(packed: bytes) -> Judgement | None:
     try:
         values = json.loads(zlib.decompress(packed))
+        values = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
         claims = tuple(
             Claim(**claim | {"verdict": Verdict(claim["verdict"])}) for claim in values["claims"]
         )

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 _FIRST = 8
 _SHRINK_EVERY_S = 1.0  # calls that fail together are one piece of news
@@ -36,19 +34,19 @@ class Slots:
         """How many calls may be in flight now."""
         return int(self._limit)
 
-    @contextmanager
-    def taken(self) -> Iterator[None]:
-        """Hold a slot, waiting for one if need be."""
+    def take(self, *, longest_s: float | None = None) -> bool:
+        """Take a slot, waiting for one if need be; False when none was free in *longest_s*."""
         with self._changed:
-            while self._taken >= self.limit:
-                self._changed.wait()
+            if not self._changed.wait_for(lambda: self._taken < self.limit, longest_s):
+                return False
             self._taken += 1
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._taken -= 1
-                self._changed.notify()
+            return True
+
+    def give_back(self) -> None:
+        """Free a slot that was taken."""
+        with self._changed:
+            self._taken -= 1
+            self._changed.notify()
 
     def grow(self) -> None:
         """Note a call that went well; only while the slots are in use, so that it was a test."""
