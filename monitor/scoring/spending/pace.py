@@ -95,8 +95,10 @@ class Pace:
         if self._redis is None:
             return
         told = [part for kind in _KINDS for part in _bucket(headers, kind)]
+        if pause_s is not None and pause_s > _LONGEST_PAUSE_S:
+            pause_s = None
         if told or pause_s is not None:
-            pause = "" if pause_s is None else round(min(pause_s, _LONGEST_PAUSE_S) * 1000)
+            pause = "" if pause_s is None else round(pause_s * 1000)
             with translated():
                 self._learn(keys=self._keys, args=[pause, *told])
 
