@@ -13,6 +13,7 @@ Every error of groundwatch, in one tree.
     - JudgeRefusedError              it refuses this text: trying again cannot help
     - JudgeAwayError                 it answers nobody: key, model, quota, or a long Retry-After
     - JudgeReplyError                the answer is not what was asked for
+    - BudgetReachedError             the judge's budget is spent; nobody was asked
   + StoreError
     - StoreUnavailableError          transient
     - LeaseLostError                 another scheduler holds the lease now
@@ -123,6 +124,12 @@ class JudgeReplyError(JudgeError):
     """The judge answered, but not with what was asked for."""
 
     code = "judge_reply_invalid"
+
+
+class BudgetReachedError(JudgeError):
+    """The budget of the judge is spent for now; what happens then is a setting."""
+
+    code = "budget_reached"
 
 
 class StoreError(GroundwatchError):

@@ -85,6 +85,7 @@ def _a_home(value: Path) -> Path:
 Names = Annotated[tuple[str, ...], BeforeValidator(_split_commas)]
 Rate = Annotated[float, Field(ge=0, le=1)]
 Seconds = Annotated[float, Field(gt=0)]
+Dollars = Annotated[float, Field(gt=0, le=1e9)]
 
 
 class Settings(BaseModel):
@@ -152,10 +153,13 @@ class Settings(BaseModel):
     metrics: Names = Field(
         ("groundedness", "relevance"), description="Metrics to score, separated by commas."
     )
-    scorer: Literal["local", "judge", "nli"] = Field(
+    scorer: Literal["local", "judge", "cascade", "nli"] = Field(
         "local",
-        description="`local` needs no key; `judge` asks the LLM named below; `nli` runs a "
-        "cross-encoder here.",
+        description="`local` needs no key; `judge` asks the LLM named below; `cascade` scores all "
+        "locally and asks the LLM where it tells most; `nli` runs a cross-encoder here.",
+    )
+    judge_share: float = Field(
+        0.1, gt=0, le=1, description="Share of samples about which a `cascade` asks its judge."
     )
     nli_model: str | None = Field(
         None, description="Folder or hub id of a cross-encoder with an ONNX file, for `nli`."
@@ -170,7 +174,25 @@ class Settings(BaseModel):
         3, ge=1, le=10, description="Tries per sample before it is `failed`."
     )
     judge_concurrency: int = Field(
-        8, ge=1, le=200, description="Judge calls in flight per process."
+        50,
+        ge=1,
+        le=200,
+        description="Most judge calls in flight per process; it begins with 8 and adapts.",
+    )
+    budget_usd_per_hour: Dollars | None = Field(
+        None, description="The judge may cost all workers together this much an hour."
+    )
+    budget_usd_per_day: Dollars | None = Field(
+        None, description="The same a day; a day begins at midnight UTC."
+    )
+    budget_usd_per_month: Dollars | None = Field(None, description="The same a calendar month.")
+    budget_policy: Literal["lower", "local", "stop"] | None = Field(
+        None,
+        description="As a budget runs out: `lower` the judge's share in time, then stop; `local` "
+        "scores alone, then; `stop` skips samples. Unset: `lower` for `cascade`, else `stop`.",
+    )
+    verdict_cache_s: int = Field(
+        86_400, ge=0, description="How long a verdict is kept for the same texts; 0: not at all."
     )
     judge_usd_per_million_input_tokens: float | None = Field(
         None, ge=0, description="Price of the judge's input; unset: the built-in table."
@@ -314,6 +336,11 @@ def variable(field: str) -> str:
 
 def _inconsistencies(settings: Settings) -> Iterator[str]:
     """Say what is wrong with settings that are well each for itself."""
+    if settings.budget_policy == "lower" and settings.scorer == "judge":
+        yield (
+            f"{variable('budget_policy')}=lower needs {variable('scorer')}=cascade; without local"
+            " scores no share can be lowered: set stop or local"
+        )
     if settings.critical_rate > settings.warning_rate:
         yield f"{variable('critical_rate')} must not be above {variable('warning_rate')}"
     if settings.smtp_url is not None and not settings.email_to:

@@ -12,7 +12,7 @@ from monitor.queue import names
 from monitor.queue.consumer import Entry
 from monitor.queue.wire import decode
 from monitor.rolling.tallies import bucket_start, stream_key, tally_of
-from monitor.scoring.scorer import Scorer
+from monitor.scoring.capped import ScoresSamples
 from monitor.store.engine import Store
 from monitor.store.write import Contribution, DeadLetter, Result, record
 
@@ -38,8 +38,17 @@ class Dead:
     sample_id: str | None = None  #: where it can be read at all
 
 
-def score_entry(entry: Entry, scorer: Scorer, rules: Rules, *, now: datetime) -> Result | Dead:
-    """Read and score one entry; whatever is wrong with it becomes a result, not an exception."""
+def score_entry(
+    entry: Entry, scorer: ScoresSamples, rules: Rules, *, now: datetime
+) -> Result | Dead:
+    """
+    Read and score one entry; whatever is wrong with it becomes a result, not an exception.
+
+    Raises
+    ------
+    JudgeAwayError, QueueUnavailableError
+        If it cannot be scored now, which is no fault of the entry.
+    """
     try:
         sample = decode(entry.fields)
     except RecordError as error:
@@ -48,7 +57,7 @@ def score_entry(entry: Entry, scorer: Scorer, rules: Rules, *, now: datetime) ->
         detail = f"handed out {entry.deliveries - 1} times and never finished"
         return Dead(entry, "worker_died", detail, sample.sample_id)
     is_test = sample.interaction.app == names.DOCTOR_APP
-    evaluations = () if is_test else scorer.score(sample.interaction)
+    evaluations = () if is_test else scorer.score(sample.interaction, key=sample.sample_id)
     return result_of(sample, evaluations, rules, now=now)
 
 

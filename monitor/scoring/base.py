@@ -50,6 +50,7 @@ class Judgement:
     details: dict[str, Any] = field(default_factory=dict)  #: how it was judged, for the record
     notes: tuple[str, ...] = ()  #: what a reader of the explanation should know
     model: str | None = None
+    kept: bool = False  #: paid for before, for the same texts
     duration_ms: float = 0.0
     cost_usd: float | None = None
     input_tokens: int | None = None

@@ -8,7 +8,13 @@ from typing import Any
 
 import structlog
 
-from monitor.errors import JudgeError, JudgeReplyError
+from monitor.errors import (
+    BudgetReachedError,
+    GroundwatchError,
+    JudgeAwayError,
+    JudgeError,
+    JudgeReplyError,
+)
 from monitor.models import ErrorInfo, Evaluation, Interaction
 from monitor.queue.wire import has_texts
 from monitor.scoring.base import Finding, Judge, Judgement
@@ -29,7 +35,7 @@ class Scorer:
     ) -> None:
         self._judge = judge
         self._evaluators = {metric: EVALUATORS[metric] for metric in metrics}
-        self._pass_score = pass_score
+        self.pass_score = pass_score
         self.concurrency = concurrency
 
     @property
@@ -37,8 +43,16 @@ class Scorer:
         """The ``evaluator_version`` of everything this scorer makes."""
         return self._judge.version
 
-    def score(self, interaction: Interaction) -> tuple[Evaluation, ...]:
-        """Make one evaluation a metric, in order; never raises and asks the judge at most once."""
+    def score(self, interaction: Interaction, *, key: str = "") -> tuple[Evaluation, ...]:  # noqa: ARG002
+        """
+        Make one evaluation a metric, in order; asks the judge at most once.
+
+        Raises
+        ------
+        JudgeAwayError, BudgetReachedError, QueueUnavailableError
+            If nobody can be asked now, which is no fault of the interaction. Anything
+            else that goes wrong is a failed evaluation.
+        """
         unseen = None if has_texts(interaction) else "not_captured"
         unmet = {n: unseen or each.unmet(interaction) for n, each in self._evaluators.items()}
         wanted = [name for name, reason in unmet.items() if reason is None]
@@ -61,8 +75,12 @@ class Scorer:
     def _ask(self, interaction: Interaction) -> Judgement | Exception:
         try:
             return self._judge.judge(interaction)
+        except (JudgeAwayError, BudgetReachedError):
+            raise
         except JudgeError as error:
             return error
+        except GroundwatchError:
+            raise
         except Exception as error:  # noqa: BLE001 - a broken judge is a failed evaluation
             _log_internal(error, interaction.id)
             return error
@@ -92,7 +110,7 @@ class Scorer:
             score=round(finding.score, 6),
             explanation=finding.explanation,
             confidence=finding.confidence,
-            criteria={"pass_score": self._pass_score},
+            criteria={"pass_score": self.pass_score},
             **fields,
         )
 
@@ -114,6 +132,7 @@ def _spent(judgement: Judgement) -> dict[str, Any]:
         "model": judgement.model,
         "input_tokens": judgement.input_tokens,
         "output_tokens": judgement.output_tokens,
+        "kept_verdict": judgement.kept or None,
     }
     return {name: value for name, value in spent.items() if value is not None}
 

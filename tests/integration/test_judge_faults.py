@@ -79,10 +79,16 @@ def test_every_behaviour_has_its_expectation_when_one_is_added():
 def test_no_score_comes_out_when_the_endpoint_plays(fault, server, judge):
     server.always = fault
     code, requests = FAULTS[fault]
-    for evaluation in Scorer(judge, ("groundedness", "relevance"), 0.7).score(make_interaction()):
-        assert (evaluation.status, evaluation.score) == (EvaluationStatus.FAILED, None)
-        assert evaluation.error.code == code
-        assert evaluation.error.context["tries"] == requests
+    scorer = Scorer(judge, ("groundedness", "relevance"), 0.7)
+    if code == "judge_away":  # no sample is at fault
+        with pytest.raises(JudgeAwayError) as raised:
+            scorer.score(make_interaction())
+        assert raised.value.context["tries"] == requests
+    else:
+        for evaluation in scorer.score(make_interaction()):
+            assert (evaluation.status, evaluation.score) == (EvaluationStatus.FAILED, None)
+            assert evaluation.error.code == code
+            assert evaluation.error.context["tries"] == requests
     assert len(server.requests) == requests
 
 

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from monitor.errors import JudgeAwayError
 from monitor.scoring.judges.openai_judge import OpenAIJudge
 from monitor.scoring.registry import make_scorer
 from monitor.settings import Settings
@@ -172,10 +173,14 @@ def test_key_and_text_stay_secret_when_everything_is_logged(behaviour, server, c
         caplog.set_level(logging.DEBUG, logger=name)
     server.always = behaviour
     scorer = scorer_for(server, judge_attempts=1)
-    evaluations = scorer.score(make_interaction(output="Canary text sings of five refunds."))
+    try:
+        evaluations = scorer.score(make_interaction(output="Canary text sings of five refunds."))
+        said = "".join(e.model_dump_json() for e in evaluations)
+    except JudgeAwayError as error:
+        said = f"{error} {error.context}"
     scorer.close()
     told = caplog.text + "".join(capfd.readouterr())
-    assert KEY not in told + "".join(e.model_dump_json() for e in evaluations)
+    assert KEY not in told + said
     assert "Canary text" not in told
 
 

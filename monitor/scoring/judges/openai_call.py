@@ -17,7 +17,7 @@ from monitor.errors import (
     JudgeUnavailableError,
 )
 from monitor.scoring.judges.openai_client import SharedClient
-from monitor.scoring.judges.openai_errors import error_from, refusal
+from monitor.scoring.judges.openai_errors import error_from, refusal, retry_after_s
 from monitor.scoring.judges.openai_request import Arguments
 from monitor.scoring.judges.question import Question
 from monitor.scoring.judges.reply import (
@@ -27,6 +27,7 @@ from monitor.scoring.judges.reply import (
     read_content,
     read_envelope,
 )
+from monitor.scoring.spending.meter import Attempt, Meter
 
 _LARGEST_BODY = 4_000_000  # bytes; no verdict is that long
 _MOST_REQUESTS = 24  # for one interaction, whatever its questions are split into
@@ -76,7 +77,10 @@ class Spent:
 class ChatCall:
     """Asks one model of one endpoint until it answers."""
 
-    def __init__(self, client: SharedClient, model: str, patience: Patience) -> None:
+    def __init__(
+        self, client: SharedClient, model: str, patience: Patience, meter: Meter | None = None
+    ) -> None:
+        self._meter = meter or Meter()
         self._client = client
         self._arguments = Arguments(model)
         self._patience = patience
@@ -165,8 +169,9 @@ class ChatCall:
             raise JudgeReplyError(f"the judge gave no whole answer in {_MOST_REQUESTS} requests")
         spent.tries += 1
         endpoint = self._client.get()
+        exchange = _exchange(endpoint.client, request, remaining_s, self._meter)
         try:
-            return endpoint.run(_exchange(endpoint.client, request, remaining_s), remaining_s)
+            return endpoint.run(exchange, remaining_s)
         except JudgeReplyError:
             spent.unanswered += 1
             raise
@@ -191,11 +196,29 @@ def _away(error: JudgeError, wait_s: float) -> JudgeAwayError:
     return away
 
 
-async def _exchange(client: openai.AsyncOpenAI, request: dict[str, Any], timeout_s: float) -> bytes:
-    """Send, and read the body in pieces, so that a large one is not read whole."""
+async def _exchange(
+    client: openai.AsyncOpenAI, request: dict[str, Any], timeout_s: float, meter: Meter
+) -> bytes:
+    """Send, and tell the meter what came of it."""
+    async with meter.attempt(request) as attempt:
+        try:
+            body = await _read(client, request, timeout_s, attempt)
+        except Exception as error:
+            if refused := refusal(error):
+                attempt.refused(refused.status, refused.headers, retry_after_s(refused.headers))
+            raise
+        attempt.read(body)
+    return body
+
+
+async def _read(
+    client: openai.AsyncOpenAI, request: dict[str, Any], timeout_s: float, attempt: Attempt
+) -> bytes:
+    """Read the body in pieces, so that a large one is not read whole."""
     completions = client.chat.completions.with_streaming_response
     body = bytearray()
     async with completions.create(**request, timeout=timeout_s) as response:
+        attempt.answered(response.headers)
         async for piece in response.iter_bytes():
             body += piece
             if len(body) > _LARGEST_BODY:

@@ -17,6 +17,7 @@ from monitor.scoring.judges.question import Case
 from monitor.scoring.judges.quotes import Quotable
 from monitor.scoring.judges.reply import JudgeReply, VerdictRow
 from monitor.scoring.prompts import load_prompt
+from monitor.scoring.spending.meter import Meter
 from monitor.scoring.unicode import storable
 from monitor.settings import Settings
 
@@ -46,18 +47,19 @@ class OpenAIJudge:
         patience: Patience | None = None,
         prices: Prices | None = None,
         input_tokens: int = 16_000,
+        meter: Meter | None = None,
     ) -> None:
         patience = patience or Patience()
         self._client = SharedClient(api_key, base_url, patience.timeout_s)
-        self._call = ChatCall(self._client, model, patience)
+        self._call = ChatCall(self._client, model, patience, meter)
         self._prices = prices or Prices()
         self._prompt = load_prompt(PROMPT)
         self._input_tokens = input_tokens
         self.version = f"judge-{_name(model)}{_place(base_url)}-{PROMPT.rpartition('.')[2]}"
 
     @classmethod
-    def from_settings(cls, settings: Settings) -> Self:
-        """Make the judge that the settings describe."""
+    def from_settings(cls, settings: Settings, *, meter: Meter | None = None) -> Self:
+        """Make the judge that the settings describe; *meter* counts its attempts."""
         key = settings.openai_api_key
         return cls(
             settings.judge_model,
@@ -66,6 +68,7 @@ class OpenAIJudge:
             patience=Patience(attempts=settings.judge_attempts, timeout_s=settings.judge_timeout_s),
             prices=Prices.from_settings(settings),
             input_tokens=settings.judge_input_tokens,
+            meter=meter,
         )
 
     def judge(self, interaction: Interaction) -> Judgement:
