@@ -71,9 +71,9 @@ def test_second_call_is_the_last_when_the_quote_stays_invented(server, judge):
 
 
 def test_nothing_is_scored_when_the_second_call_fails(server, judge):
-    server.script(["wrong_quote", "401"])
+    server.script(["wrong_quote", "content_filter"])
     [evaluation] = Scorer(judge, ("groundedness",), 0.7).score(make_interaction())
-    assert (evaluation.score, evaluation.error.code) == (None, "judge_away")
+    assert (evaluation.score, evaluation.error.code) == (None, "judge_refused")
     assert evaluation.cost_usd > 0
     assert evaluation.error.context["tries"] == 2
 

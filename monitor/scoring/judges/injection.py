@@ -48,7 +48,7 @@ def suspected(texts: Mapping[str, str]) -> tuple[str, ...]:
 
 def _speaks_to_a_model(text: str) -> bool:
     text = text[:_CHARS_READ]
-    plain = _INVISIBLE.sub("", compatible(text))
+    plain = _INVISIBLE.sub("", compatible(text)[:_CHARS_READ])  # some letters expand to eighteen
     return bool(_SPEAKS_TO_A_MODEL.search(plain) or _INVISIBLE_TEXT.search(text))
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
+from monitor.scoring.unicode import compatible
 from monitor.scoring.words import words
 
 #: Stands where text was left out of a passage; no word, so that no quote can hold it.
@@ -171,7 +172,8 @@ class _Index:
         self._where: dict[str, list[tuple[int, int]]] = {}
         sizes = []
         for number, piece in enumerate(pieces):
-            stems = Counter(word.stem for word in words(piece) if word.content)
+            read = compatible(piece)[: 2 * _LONGEST_PIECE]  # some letters expand to eighteen
+            stems = Counter(word.stem for word in words(read) if word.content)
             sizes.append(stems.total())
             for stem, times in stems.items():
                 self._where.setdefault(stem, []).append((number, times))

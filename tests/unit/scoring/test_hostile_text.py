@@ -10,8 +10,10 @@ from monitor.errors import JudgeReplyError
 from monitor.scoring.claims import is_checkable, is_refusal
 from monitor.scoring.features.look import look_at, script
 from monitor.scoring.features.passages import flatten
+from monitor.scoring.judges.injection import marked, suspected
 from monitor.scoring.judges.local import LocalJudge
 from monitor.scoring.judges.openai_errors import RefusedCall
+from monitor.scoring.judges.packing import pack
 from monitor.scoring.judges.quotes import Quotable
 from monitor.scoring.judges.reply import read_envelope, read_reply
 from monitor.scoring.sentences import split_sentences
@@ -79,14 +81,20 @@ FUNCTIONS = {
     "script": script,
     "flatten": flatten,
     "storable": lambda text: storable(text, 200),
-    "read_reply": lambda text: unread(read_reply, text, 1),
-    "read_reply in words": lambda text: unread(read_reply, f"Well: {text} {{}} ```", 1),
+    "read_reply": lambda text: unread(read_reply, text, [1], "c"),
+    "read_reply in words": lambda text: unread(read_reply, f"Well: {text} {{}} ```", [1], "c"),
     "read_envelope": lambda text: unread(read_envelope, text.encode()),
     "quote": lambda text: Quotable(["It opens."]).find(f"the shop opens {text} at nine"),
     "quoted": lambda text: Quotable([text]).find("the shop opens at nine ... o'clock"),
     "error": lambda text: RefusedCall(
         400, {}, json.dumps({"error": {"message": text}}).encode()
     ).names("temperature"),
+    "too long": lambda text: (
+        RefusedCall(400, {}, json.dumps({"error": {"message": text}}).encode()).too_long
+    ),
+    "suspected": lambda text: suspected({"output": text}),
+    "marked": marked,
+    "pack": lambda text: pack(text, [text], [text[:500]], 2_000),
     "look": lambda text: look_at("How long is it?", [text], text),
     "judge": lambda text: JUDGE.judge(make_interaction(query=text, contexts=[text], output=text)),
 }
