@@ -43,7 +43,11 @@ class ScoreOutput:
         exists = path.exists() and not overwrite
         made._target = target = path.open("r+b" if exists else "wb")
         if exists:
-            target.truncate(made._read(target))
+            try:
+                target.truncate(made._read(target))
+            except BaseException:
+                made.close()
+                raise
             target.seek(0, 2)
         return made
 

@@ -176,6 +176,32 @@ def test_nobody_is_asked_when_the_budget_cannot_be_read():
         asyncio.run(ask())
 
 
+def test_call_that_is_given_up_before_it_began_costs_nothing(client):
+    budget = SlowBudget(client, [Cap("hour", CAP)])
+
+    async def ask():
+        async with (
+            asyncio.timeout(0.05),
+            Meter(budget=budget, price=price).attempt({"max_tokens": 9}),
+        ):
+            raise AssertionError
+
+    async def ask_and_stay():
+        with pytest.raises(TimeoutError):
+            await ask()
+        await asyncio.sleep(0.3)
+
+    asyncio.run(ask_and_stay())
+    assert (charged(budget), held(client)) == ([0], 0)
+
+
+class SlowBudget(Budget):
+    def reserve(self, microusd):
+        made = super().reserve(microusd)
+        time.sleep(0.15)
+        return made
+
+
 def test_budget_needs_a_price(client):
     settings = Settings(
         scorer="judge", openai_base_url="http://localhost:1/v1", judge_model="ours",

@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import structlog
@@ -83,7 +84,7 @@ class Meter:
         worst = microusd_up(self._price(*most_tokens(request)) or 0.0)
         for tries_left in reversed(range(_CROWDED_TRIES)):
             try:
-                return await asyncio.to_thread(self._budget.reserve, worst)
+                return await self._reserve(self._budget, worst)
             except CrowdedError:
                 if not tries_left:
                     raise
@@ -93,6 +94,15 @@ class Meter:
                     "Redis is away, and with it the budget: nobody is asked", retry_after_s=1.0
                 ) from None
         raise AssertionError
+
+    async def _reserve(self, budget: Budget, microusd: int) -> Reservation:
+        asking = asyncio.ensure_future(asyncio.to_thread(budget.reserve, microusd))
+        try:
+            return await asyncio.shield(asking)
+        except asyncio.CancelledError:
+            # Given up before anybody was asked: what is reserved meanwhile goes back.
+            asking.add_done_callback(partial(_undo, budget))
+            raise
 
     def _settle(self, reservation: Reservation | None, seen: _Seen) -> None:
         if self._slots is not None and seen.status in _OVERLOADED:
@@ -116,6 +126,11 @@ class Meter:
         used = _usage(seen.body)
         cost_usd = self._price(*used) if used is not None and self._price is not None else None
         return None if cost_usd is None else microusd_up(cost_usd)
+
+
+def _undo(budget: Budget, asked: asyncio.Future[Reservation]) -> None:
+    if not asked.cancelled() and asked.exception() is None:
+        asyncio.get_running_loop().run_in_executor(None, budget.settle, asked.result(), 0)
 
 
 @dataclass(slots=True)
