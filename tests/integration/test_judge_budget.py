@@ -28,7 +28,7 @@ from monitor.testing.judge_replies import completion, judge_by_overlap
 from monitor.testing.judge_server import JudgeServer
 
 PRICES = Prices(100.0, 400.0)
-CAP = 6_000_000
+CAP = 60_000_000
 
 
 @pytest.fixture

@@ -65,7 +65,7 @@ def judge(server):
     judge = OpenAIJudge(
         "gpt-4.1-mini",
         base_url=server.url,
-        patience=Patience(attempts=3, timeout_s=0.6, backoff_s=0.001),
+        patience=Patience(attempts=3, timeout_s=1.5, backoff_s=0.001),
     )
     yield judge
     judge.close()
