@@ -16,6 +16,17 @@ from scipy.stats import rankdata
 Row = dict[str, Any]
 GROUNDEDNESS, RELEVANCE = "groundedness_dev.jsonl.gz", "relevance_dev.jsonl.gz"
 FOLDS = 5
+#: Sources that share texts, task or makers; a source that is not named is one of its own.
+FAMILIES = {
+    **dict.fromkeys(("begin_cmu", "begin_tc", "begin_wow", "q2_wow"), "dialogue"),
+    **dict.fromkeys(("lfqa", "lfqa_sent"), "lfqa"),
+    **dict.fromkeys(("qags_cnndm", "qags_xsum"), "qags"),
+    **dict.fromkeys(
+        ("ragtruth_qa", "ragtruth_qa_sent", "ragtruth_summary", "ragtruth_data2txt"), "ragtruth"
+    ),
+    **dict.fromkeys(("halueval_qa", "halueval_qa_full"), "halueval"),
+    **dict.fromkeys(("usr_persona_chat", "usr_topical_chat"), "usr"),
+}
 
 
 def read_rows(folder: Path, name: str) -> list[Row]:
@@ -37,6 +48,11 @@ def fold(row: Row) -> int:
     return int(hashlib.sha256(document(row).encode()).hexdigest(), 16) % FOLDS
 
 
+def family(row: Row) -> str:
+    """Name what a record's source has in common with others: texts, task or makers."""
+    return FAMILIES.get(row["source"], row["source"])
+
+
 def contexts(row: Row) -> list[str]:
     """List the passages of a record as texts."""
     return [c if isinstance(c, str) else str(c["text"]) for c in row["contexts"]]
@@ -51,23 +67,6 @@ def auroc(labels: Sequence[int], scores: Sequence[float]) -> float:
         return float("nan")
     ranks = rankdata(scores)[truth == 1].sum()
     return float((ranks - positive * (positive + 1) / 2) / (positive * negative))
-
-
-def auroc_interval(
-    rows: Sequence[Row], labels: Sequence[int], scores: Sequence[float], draws: int = 300
-) -> tuple[float, float]:
-    """95 % interval of the AUROC by drawing documents again."""
-    random = np.random.default_rng(7)
-    groups: dict[str, list[int]] = {}
-    for index, row in enumerate(rows):
-        groups.setdefault(document(row), []).append(index)
-    members = list(groups.values())
-    values = []
-    for _ in range(draws):
-        drawn = [i for g in random.integers(0, len(members), len(members)) for i in members[g]]
-        values.append(auroc([labels[i] for i in drawn], [scores[i] for i in drawn]))
-    low, high = np.nanquantile(values, [0.025, 0.975])
-    return float(low), float(high)
 
 
 def by_source(rows: Iterable[Row]) -> dict[str, list[int]]:

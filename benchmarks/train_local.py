@@ -1,97 +1,103 @@
 """
 Fit the coefficients of the local judge: python benchmarks/train_local.py FOLDER [-o FILE].
 
-Deterministic. FaithBench is left out, for its licence. Every source has the same weight
-and an intercept of its own while fitting, so that the model learns what tells grounded
-from ungrounded within a source and not which source a text comes from.
+Deterministic. FaithBench is left out, for its licence.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from labelled import GROUNDEDNESS, RELEVANCE, Row, contexts, read_rows
-from numpy.typing import NDArray
-from scipy.optimize import minimize
+from fitting import PRIOR, Array, Fitted, calibrate, fit
+from labelled import GROUNDEDNESS, RELEVANCE, Row, contexts, fold, read_rows
 
+from monitor.scoring.features.kinds import Kind
 from monitor.scoring.features.look import Look, look_at
 from monitor.scoring.features.passages import Passages
 from monitor.scoring.features.relevance import RELEVANCE_FEATURES, relevance_features
 from monitor.scoring.features.response import RESPONSE_FEATURES, response_features
 from monitor.scoring.features.support import CLAIM_FEATURES
-from monitor.scoring.judges.logistic import Logistic
+from monitor.scoring.judges.logistic import ByKind
 
 OUTPUT = Path(__file__).parent.parent / "monitor/scoring/judges/local.v1.json"
 #: Sources whose licence keeps them out of the shipped coefficients.
 NOT_FOR_TRAINING = frozenset({"faithbench"})
-#: Share of good answers in the traffic the probabilities are meant for. With it a score of 0.7,
-#: the pass line, says that the text speaks as much for the answer as against it.
-PRIOR = 0.7
 TEMPLATES_JOIN = ("ragtruth_qa", "halueval_qa")
-RIDGE = {"claim": 20.0, "response": 20.0, "relevance": 4.0}
-
-Array = NDArray[np.float64]
-
-
-def fit(
-    values: Array, good: Array, groups: Sequence[str], names: Sequence[str], ridge: float
-) -> dict[str, Any]:
-    """
-    Fit a logistic model of *good* with an intercept for every group.
-
-    The model that comes out has one intercept, fitted in the end on even classes.
-    """
-    mean, spread = values.mean(0), values.std(0)
-    spread[spread == 0] = 1
-    scaled = (values - mean) / spread
-    sources, member = np.unique(groups, return_inverse=True)
-    sizes = np.bincount(member)
-    weight = len(member) / (len(sources) * sizes[member])
-
-    def loss(parameters: Array) -> tuple[float, Array]:
-        slopes, intercepts = parameters[: scaled.shape[1]], parameters[scaled.shape[1] :]
-        odds = scaled @ slopes + intercepts[member]
-        wrong = 1 / (1 + np.exp(-odds)) - good
-        value = weight @ (np.logaddexp(0, odds) - good * odds) + ridge / 2 * slopes @ slopes
-        steps = np.bincount(member, weights=weight * wrong) + 0.02 * intercepts
-        value += 0.01 * intercepts @ intercepts
-        return float(value), np.concatenate([scaled.T @ (weight * wrong) + ridge * slopes, steps])
-
-    start = np.zeros(scaled.shape[1] + len(sources))
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 2000}).x
-    slopes = found[: scaled.shape[1]] / spread
-    slope, intercept = calibrate(values @ slopes, good, member)
-    return {
-        "intercept": round(intercept, 5),
-        "weights": {n: round(float(w), 5) for n, w in zip(names, slopes * slope, strict=True)},
-    }
+RIDGE = {"claim": 200.0, "response": 200.0, "relevance": 60.0}
+OWN = {"claim": 0.5, "response": 1.0}
+CALIBRATION_FOLDS = 3
+#: What a plain contradiction is expected to weigh, in log odds, before any record is seen. They
+#: are rare in most sources, and a model drawn towards 0 would hardly notice them.
+EXPECTED = {
+    "claim": {
+        "attributes_conflict": -1.5, "hours_conflict": -1.5, "attributes_unknown": -0.7,
+        "unit_has_other_number": -1.5, "bound_flipped": -1.0, "antonym": -1.0,
+        "denies_affirmed": -1.0, "number_conflict": -1.0,
+    },
+    "response": {
+        "sum_attributes_conflict": -1.5, "sum_hours_conflict": -1.5,
+        "sum_attributes_unknown": -0.7, "sum_unit_has_other_number": -1.5,
+        "most_bound_flipped": -1.0, "most_antonym": -0.7, "most_denies_affirmed": -0.7,
+        "most_number_conflict": -0.7,
+    },
+}  # fmt: skip
 
 
-def calibrate(odds: Array, good: Array, member: NDArray[np.int64]) -> tuple[float, float]:
-    """Find the slope and intercept of log odds, with sources and classes weighted evenly."""
-    counts: dict[tuple[int, int], int] = {}
-    keys = [(int(m), round(float(g))) for m, g in zip(member, good, strict=True)]
-    for key in keys:
-        counts[key] = counts.get(key, 0) + 1
-    weight = np.array([1 / counts[key] for key in keys])
+@dataclass(frozen=True)
+class Measured:
+    """Records as the judge looks at them; those without a claim are not among them."""
 
-    def loss(parameters: Array) -> float:
-        line = parameters[0] * odds + parameters[1]
-        return float(weight @ (np.logaddexp(0, line) - good * line))
+    rows: Sequence[Row]
+    looks: Sequence[Look]
 
-    slope, intercept = minimize(loss, np.array([1.0, 0.0]), method="BFGS").x
-    return float(slope), float(intercept)
+    @property
+    def sources(self) -> list[str]:
+        """Where every record comes from."""
+        return [row["source"] for row in self.rows]
+
+    @property
+    def kinds(self) -> list[str]:
+        """The kind of exchange every record is."""
+        return [str(look.kind) for look in self.looks]
+
+    @property
+    def good(self) -> Array:
+        """1 where a record is grounded, else 0."""
+        return np.array([1.0 - row["label"] for row in self.rows])
+
+    def where(self, keep: Callable[[Row], bool]) -> Measured:
+        """Choose records."""
+        chosen = [i for i, row in enumerate(self.rows) if keep(row)]
+        return Measured([self.rows[i] for i in chosen], [self.looks[i] for i in chosen])
 
 
-def shifted(model: dict[str, Any]) -> dict[str, Any]:
-    """Move a model from even classes to the share of good answers in ``PRIOR``."""
-    return model | {"intercept": round(model["intercept"] + math.log(PRIOR / (1 - PRIOR)), 5)}
+@dataclass(frozen=True)
+class Groundedness:
+    """The model of a claim, and the model that pools claims."""
+
+    claim: Fitted
+    response: Fitted
+    claim_lines: dict[str, tuple[float, float]]
+
+    def claim_odds(self, look: Look) -> Array:
+        """Judge every claim of one record."""
+        slope, intercept = self.claim_lines.get(look.kind, self.claim_lines[""])
+        odds = self.claim.odds(look.values, [str(look.kind)] * len(look.checkable))
+        return slope * odds + intercept
+
+    def odds(self, measured: Measured) -> Array:
+        """Judge whole responses, up to slope and intercept."""
+        return self.response.odds(self.pooled(measured.looks), measured.kinds)
+
+    def pooled(self, looks: Sequence[Look]) -> Array:
+        """Pool the claims of every record."""
+        return np.array([response_features(look.values, self.claim_odds(look)) for look in looks])
 
 
 def look(row: Row) -> Look:
@@ -99,66 +105,72 @@ def look(row: Row) -> Look:
     return look_at(row["query"], contexts(row), row["output"])
 
 
-def fit_groundedness(rows: Sequence[Row], looks: Sequence[Look]) -> dict[str, Any]:
+def measure(rows: Sequence[Row]) -> Measured:
+    """Look at all records and keep those that claim something."""
+    looks = [look(row) for row in rows]
+    kept = [i for i, seen in enumerate(looks) if seen.checkable]
+    return Measured([rows[i] for i in kept], [looks[i] for i in kept])
+
+
+def fit_groundedness(measured: Measured) -> Groundedness:
     """Fit the model of a claim, then the model that pools claims."""
-    usable = [i for i, seen in enumerate(looks) if seen.checkable]
-    known = [(i, j, y) for i in usable for j, y in _claim_labels(rows[i], looks[i])]
-    claim = _fit_claims(rows, looks, known)
-    for _ in range(2):  # where nobody said which claim is wrong, take the one that looks worst
-        claim = _fit_claims(rows, looks, known + _guesses(rows, looks, usable, claim))
-    model = Logistic.from_data(claim, CLAIM_FEATURES)
-    values = np.array([pooled(looks[i], model) for i in usable])
-    good = np.array([1.0 - rows[i]["label"] for i in usable])
-    sources = [rows[i]["source"] for i in usable]
-    response = fit(values, good, sources, RESPONSE_FEATURES, RIDGE["response"])
-    return {"claim": claim, "response": shifted(response)}
-
-
-def fit_relevance(rows: Sequence[Row], values: Array) -> dict[str, Any]:
-    """Fit the model of relevance to the figures of ``relevance_values``."""
-    # Refusals and empty phrases have one class only: alone in a group they would teach nothing.
-    member = [
-        (i, group)
-        for i, row in enumerate(rows)
-        for group in (TEMPLATES_JOIN if row["source"] == "template" else (row["source"],))
+    known = [
+        (i, j, y)
+        for i, row in enumerate(measured.rows)
+        for j, y in _claim_labels(row, measured.looks[i])
     ]
-    chosen = [i for i, _ in member]
-    good = np.array([float(rows[i]["label"]) for i in chosen])
-    groups = [group for _, group in member]
-    return shifted(fit(values[chosen], good, groups, RELEVANCE_FEATURES, RIDGE["relevance"]))
-
-
-def relevance_values(rows: Sequence[Row], *, with_passages: bool) -> Array:
-    """Measure records of the relevance data, with their passages or as if they had none."""
-    passages = Passages(())
-    looks = ((row, look(row)) for row in rows)
-    return np.array(
-        [
-            relevance_features(
-                row["query"],
-                row["output"],
-                seen.sentences,
-                seen.passages if with_passages else passages,
-            )
-            for row, seen in looks
-        ]
+    claim, lines = _fit_claims(measured, known)
+    unlabelled = sorted(set(range(len(measured.rows))) - {i for i, _, _ in known})
+    for _ in range(2):  # where nobody said which claim is wrong, take the one that looks worst
+        guesses = [(i, _worst(claim, measured.looks[i]), 0.0) for i in unlabelled]
+        claim, lines = _fit_claims(measured, known + guesses)
+    half = Groundedness(claim, claim, lines)
+    response = fit(
+        half.pooled(measured.looks),
+        measured.good,
+        measured.sources,
+        measured.kinds,
+        RESPONSE_FEATURES,
+        ridge=RIDGE["response"],
+        own=OWN["response"],
+        expected=EXPECTED["response"],
     )
+    return Groundedness(claim, response, lines)
 
 
-def pooled(seen: Look, model: Logistic) -> tuple[float, ...]:
-    """Measure a response whose claims are judged by *model*."""
-    odds = [model.log_odds(claim.values) for claim in seen.checkable]
-    return response_features(seen.checkable, odds)
+def calibrated(measured: Measured) -> dict[str, tuple[float, float]]:
+    """Find slope and intercept by kind on records that the models have not seen."""
+    odds = np.zeros(len(measured.rows))
+    folds = np.array([fold(row) % CALIBRATION_FOLDS for row in measured.rows])
+    for held in sorted(set(folds)):
+        seen = measured.where(lambda row, held=held: fold(row) % CALIBRATION_FOLDS != held)
+        unseen = measured.where(lambda row, held=held: fold(row) % CALIBRATION_FOLDS == held)
+        odds[folds == held] = fit_groundedness(seen).odds(unseen)
+    return calibrate(odds, measured.good, measured.sources, measured.kinds)
 
 
 def _fit_claims(
-    rows: Sequence[Row], looks: Sequence[Look], known: Sequence[tuple[int, int, float]]
-) -> dict[str, Any]:
-    values = np.array([looks[i].checkable[j].values for i, j, _ in known])
+    measured: Measured, known: Sequence[tuple[int, int, float]]
+) -> tuple[Fitted, dict[str, tuple[float, float]]]:
+    values = np.array([measured.looks[i].checkable[j].values for i, j, _ in known])
     good = np.array([y for _, _, y in known])
-    return fit(
-        values, good, [rows[i]["source"] for i, _, _ in known], CLAIM_FEATURES, RIDGE["claim"]
+    sources = [measured.sources[i] for i, _, _ in known]
+    kinds = [measured.kinds[i] for i, _, _ in known]
+    claim = fit(
+        values,
+        good,
+        sources,
+        kinds,
+        CLAIM_FEATURES,
+        ridge=RIDGE["claim"],
+        own=OWN["claim"],
+        expected=EXPECTED["claim"],
     )
+    return claim, calibrate(claim.odds(values, kinds), good, sources, kinds)
+
+
+def _worst(claim: Fitted, seen: Look) -> int:
+    return int(np.argmin(claim.odds(seen.values, [str(seen.kind)] * len(seen.checkable))))
 
 
 def _claim_labels(row: Row, seen: Look) -> list[tuple[int, float]]:
@@ -191,28 +203,58 @@ def _spans(row: Row) -> list[tuple[int, int]]:
     return found
 
 
-def _guesses(
-    rows: Sequence[Row], looks: Sequence[Look], usable: Sequence[int], claim: dict[str, Any]
-) -> list[tuple[int, int, float]]:
-    model = Logistic.from_data(claim, CLAIM_FEATURES)
-    guesses = []
-    for i in usable:
-        if rows[i]["label"] == 1 and not _claim_labels(rows[i], looks[i]):
-            odds = [model.log_odds(c.values) for c in looks[i].checkable]
-            guesses.append((i, int(np.argmin(odds)), 0.0))
-    return guesses
+def fit_relevance(rows: Sequence[Row], values: Array) -> dict[str, Any]:
+    """Fit the model of relevance to the figures of ``relevance_values``."""
+    # Refusals and empty phrases have one class only: alone in a group they would teach nothing.
+    member = [
+        (i, group)
+        for i, row in enumerate(rows)
+        for group in (TEMPLATES_JOIN if row["source"] == "template" else (row["source"],))
+    ]
+    chosen = [i for i, _ in member]
+    good = np.array([float(rows[i]["label"]) for i in chosen])
+    groups = [group for _, group in member]
+    kinds = [""] * len(chosen)
+    model = fit(values[chosen], good, groups, kinds, RELEVANCE_FEATURES, ridge=RIDGE["relevance"])
+    lines = calibrate(model.odds(values[chosen], kinds), good, groups, kinds)
+    return model.data({"": lines[""]})
+
+
+def relevance_model(data: dict[str, Any]) -> ByKind:
+    """Make a model of what ``fit_relevance`` wrote."""
+    return ByKind.from_data(data, RELEVANCE_FEATURES)
+
+
+def relevance_values(rows: Sequence[Row], *, with_passages: bool) -> Array:
+    """Measure records of the relevance data, with their passages or as if they had none."""
+    passages = Passages(())
+    looks = ((row, look(row)) for row in rows)
+    return np.array(
+        [
+            relevance_features(
+                row["query"],
+                row["output"],
+                seen.sentences,
+                seen.passages if with_passages else passages,
+            )
+            for row, seen in looks
+        ]
+    )
 
 
 def train(folder: Path) -> dict[str, Any]:
     """Fit everything on all records that may be used."""
     rows = [r for r in read_rows(folder, GROUNDEDNESS) if r["source"] not in NOT_FOR_TRAINING]
+    measured = measure(rows)
+    model, lines = fit_groundedness(measured), calibrated(measured)
     asked = read_rows(folder, RELEVANCE)
     retrieved = [row for row in asked if row["contexts"]]
     return {
         "made_by": "benchmarks/train_local.py",
         "prior": PRIOR,
         "records": {"groundedness": len(rows), "relevance": len(asked)},
-        **fit_groundedness(rows, [look(row) for row in rows]),
+        "claim": model.claim.data({kind: model.claim_lines[kind] for kind in Kind}),
+        "response": model.response.data({kind: lines[kind] for kind in Kind}),
         "relevance": fit_relevance(retrieved, relevance_values(retrieved, with_passages=True)),
         "relevance_alone": fit_relevance(asked, relevance_values(asked, with_passages=False)),
     }

@@ -39,6 +39,7 @@ class Judgement:
     ``groundedness`` is set by a judge that has a calibrated probability for the
     whole response; without it the claims are averaged. ``relevance`` is None when
     it was not judged. ``readable`` is False when the judge finds no words.
+    ``declined_rightly`` says that the output only declines and the passages hold no answer.
     """
 
     claims: tuple[Claim, ...] = ()
@@ -46,6 +47,7 @@ class Judgement:
     relevance: float | None = None
     relevance_reason: str = ""
     readable: bool = True
+    declined_rightly: bool = False
     claims_not_judged: int = 0  #: sentences beyond the most that are judged
     details: dict[str, Any] = field(default_factory=dict)  #: how it was judged, for the record
     notes: tuple[str, ...] = ()  #: what a reader of the explanation should know

@@ -10,6 +10,7 @@ from monitor.models import Interaction
 from monitor.scoring.base import Claim, Finding, Judgement, Verdict
 
 _ABSENCE_COSTS = 0.5  # of what a contradiction costs: absence may be true, only unproven
+_CONTRADICTED = 2  # weight of a contradicted claim
 _MAX_LISTED = 50
 _MAX_NAMED = 2
 _MAX_CLAIM_CHARS = 120
@@ -41,10 +42,11 @@ class Groundedness:
         if judgement.claims_not_judged:
             details["claims_not_judged"] = judgement.claims_not_judged
         if not claims:
-            return Finding(skipped="no_claim", details=details)
+            skipped = "right_refusal" if judgement.declined_rightly else "no_claim"
+            return Finding(skipped=skipped, details=details)
         details |= _shares(claims)
         calibrated = judgement.groundedness
-        score = sum(c.support for c in claims) / len(claims) if calibrated is None else calibrated
+        score = _mean_support(claims) if calibrated is None else calibrated
         return Finding(
             score=score,
             explanation=" ".join([_explain(claims), *(f"{note}." for note in judgement.notes)]),
@@ -69,6 +71,13 @@ def _shares(claims: Sequence[Claim]) -> dict[str, Any]:
         "hallucination": round((wrong + absent) / len(claims), 6),
         "faithfulness": round(1 - (wrong + absent * _ABSENCE_COSTS) / len(claims), 6),
     }
+
+
+def _mean_support(claims: Sequence[Claim]) -> float:
+    """Average the claims; one that is contradicted weighs twice one that is only not found."""
+    weights = [_CONTRADICTED if c.verdict is Verdict.CONTRADICTED else 1 for c in claims]
+    supported = sum(c.support * weight for c, weight in zip(claims, weights, strict=True))
+    return supported / sum(weights)
 
 
 def _explain(claims: Sequence[Claim]) -> str:

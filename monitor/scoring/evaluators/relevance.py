@@ -17,6 +17,8 @@ class Relevance:
 
     def evaluate(self, judgement: Judgement) -> Finding:
         """Read relevance out of a judgement."""
+        if judgement.declined_rightly:
+            return Finding(skipped="right_refusal")
         if not judgement.readable or judgement.relevance is None:
             return Finding(skipped="unsupported_text")
         return Finding(score=judgement.relevance, explanation=judgement.relevance_reason)

@@ -8,16 +8,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 
+import numpy as np
+from numpy.typing import NDArray
+
 from monitor.scoring.claims import MOST_SENTENCES, is_checkable
+from monitor.scoring.features.attributes import Attributes
+from monitor.scoring.features.kinds import Kind, kind_of
 from monitor.scoring.features.passages import Passages
 from monitor.scoring.features.relevance import MOST_CHARS
-from monitor.scoring.features.support import ClaimFeatures, claim_features
+from monitor.scoring.features.support import CLAIM_FEATURES, ClaimFeatures, claim_features
 from monitor.scoring.sentences import split_sentences
 from monitor.scoring.unicode import compatible
 from monitor.scoring.words import words
 
 _LETTERS_READ = 400
 _EAST_ASIAN = frozenset({"CJK", "HIRAGANA", "KATAKANA", "FULLWIDTH"})
+_LENGTH = CLAIM_FEATURES.index("log_length")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +33,7 @@ class Look:
     passages: Passages
     sentences: tuple[str, ...]
     claims: tuple[ClaimFeatures | None, ...]  #: one a sentence; None where nothing is stated
+    kind: Kind
     not_judged: int = 0  #: sentences after the first ``MOST_SENTENCES``
 
     @property
@@ -34,18 +41,34 @@ class Look:
         """The figures of the sentences that state something."""
         return tuple(claim for claim in self.claims if claim is not None)
 
+    @property
+    def values(self) -> NDArray[np.float64]:
+        """One row a checkable claim, in the order of ``CLAIM_FEATURES``."""
+        rows = [claim.values for claim in self.checkable]
+        return np.array(rows, dtype=float).reshape(len(rows), len(CLAIM_FEATURES))
+
 
 def look_at(query: str | None, contexts: Sequence[str], output: str) -> Look:
     """Split and measure; without passages the claims are not measured."""
     passages = Passages(contexts)
+    attributes = Attributes.read(contexts)
     found = split_sentences(output)
     sentences = found[:MOST_SENTENCES]
     asked = frozenset(word.stem for word in words((query or "")[:MOST_CHARS]) if word.content)
     claims = tuple(
-        claim_features(sentence, passages, asked) if len(passages) and checkable else None
+        claim_features(sentence, passages, asked, attributes)
+        if len(passages) and checkable
+        else None
         for sentence, checkable in ((s, is_checkable(s)) for s in sentences)
     )
-    return Look(passages, sentences, claims, len(found) - len(sentences))
+    stated = [claim for claim in claims if claim is not None]
+    kind = kind_of(
+        query,
+        structured=attributes.structured,
+        claims=len(stated),
+        words=round(sum(np.exp(claim.values[_LENGTH]) for claim in stated)),
+    )
+    return Look(passages, sentences, claims, kind, len(found) - len(sentences))
 
 
 def script(text: str) -> str | None:

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import math
-import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
+from monitor.scoring.features.background import rarity
+from monitor.scoring.features.flatten import flatten
 from monitor.scoring.sentences import split_sentences
 from monitor.scoring.words import Word, words
 
 _PREFIX = 5
-_LONG_VALUE = 120  # characters; longer values are texts with sentences of their own
-_LONGEST_PATH = 120  # characters of the keys around a value; nesting would repeat them for ever
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _NOWHERE: list[int] = []
-_MAX_HOLDERS = 200  # bounds the time: a word in more sentences tells hardly anything
+_MAX_HOLDERS = 100  # bounds the time: a word in more sentences tells hardly anything
+_MAX_PLACES = 30  # of one word, for the distance between two
+_FARTHEST = 200  # words; farther is all the same, and so is another passage
+_BETWEEN_SENTENCES = 6  # places; words of two sentences do not stand together
 _MAX_SENTENCES = 4_000  # far beyond what a model is given; a bound on time, not on quality
 
 
@@ -39,9 +38,16 @@ class Passages:
             for stem in stems:
                 self.where.setdefault(stem, []).append(number)
         self.bigrams: set[tuple[str, str]] = set()
-        for tokens in self.words:
+        self.places: dict[str, list[int]] = {}
+        place, before = 0, 0
+        for (passage, _), tokens in zip(self.sentences, self.words, strict=True):
+            place += _BETWEEN_SENTENCES if passage == before else 2 * _FARTHEST
+            before = passage
             stems_in_order = [word.stem for word in tokens]
             self.bigrams.update(pairwise(stems_in_order))
+            for stem in stems_in_order:
+                self.places.setdefault(stem, []).append(place)
+                place += 1
         self.prefixes = {stem[:_PREFIX] for stem in self.where if len(stem) >= _PREFIX - 1}
 
     def __len__(self) -> int:
@@ -50,6 +56,45 @@ class Passages:
     def information(self, stem: str) -> float:
         """Say how much a word tells: rare ones more than common ones."""
         return math.log(1.0 + (len(self) + 8.0) / (len(self.where.get(stem, ())) + 1.0))
+
+    @property
+    def unknown(self) -> float:
+        """The information of a word that no passage holds."""
+        return math.log(len(self) + 9.0)
+
+    def rarity(self, stem: str) -> float:
+        """Say how rare a word is in general and here together, in [0, 1]."""
+        return rarity(stem) * self.information(stem) / self.unknown
+
+    def distance(self, one: str, other: str) -> int | None:
+        """
+        Count the words from the closest *one* to *other*; negative when *other* comes first.
+
+        None when one of them is nowhere. Of very common words only the first places
+        count, and words of different passages are as far apart as can be.
+        """
+        first = self.places.get(one, _NOWHERE)[:_MAX_PLACES]
+        second = self.places.get(other, _NOWHERE)[:_MAX_PLACES]
+        if not first or not second:
+            return None
+        best = _FARTHEST
+        j = 0
+        for place in first:
+            while j < len(second) and second[j] <= place:
+                j += 1
+            if j < len(second) and second[j] - place <= abs(best):
+                best = second[j] - place  # of two as close, the one in order
+            before = next((at for at in reversed(second[max(j - 2, 0) : j]) if at != place), None)
+            if before is not None and place - before < abs(best):
+                best = before - place
+        return best
+
+    def follows(self, number: int) -> tuple[int, ...]:
+        """Give a sentence and the one after it in the same passage, by number."""
+        after = number + 1
+        if after < len(self) and self.sentences[after][0] == self.sentences[number][0]:
+            return number, after
+        return (number,)
 
     def holders(self, stem: str) -> list[int]:
         """List the sentences that hold a word; of a very common one only the first."""
@@ -91,48 +136,3 @@ class Passages:
             for number in self.holders(stem):
                 held[number] += weight
         return held
-
-
-def flatten(context: str) -> str:
-    """Write a passage that is JSON as a line for every object in it; leave others alone."""
-    text = context.strip()
-    if text[:1] not in {"{", "["} or text[-1:] not in {"}", "]"}:
-        return context
-    try:
-        return "\n".join(_lines(json.loads(text), ""))
-    except (ValueError, RecursionError):
-        return context
-
-
-def _lines(value: Any, path: str) -> Iterator[str]:
-    """Write the plain values of an object beside each other, then what is nested in it."""
-    items = value.items() if isinstance(value, dict) else (("", inner) for inner in _list(value))
-    nested: list[tuple[str, Any]] = []
-    plain: list[str] = []
-    for key, inner in items:
-        name = _spaced(str(key))
-        if isinstance(inner, dict | list):
-            nested.append((f"{path} {name}".strip()[-_LONGEST_PATH:], inner))
-        elif isinstance(inner, str) and len(inner) > _LONG_VALUE:
-            yield f"{path} {name}: {inner}".strip()
-        else:
-            plain.append(f"{name}: {_plain(inner)}" if name else _plain(inner))
-    if plain:
-        yield f"{path}: {'; '.join(plain)}" if path else "; ".join(plain)
-    for name, inner in nested:
-        yield from _lines(inner, name)
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
-
-
-def _plain(value: Any) -> str:
-    if value is None:
-        return "not known"
-    return ("yes" if value else "no") if isinstance(value, bool) else str(value)
-
-
-def _spaced(key: str) -> str:
-    """Take camelCase and snake_case keys apart."""
-    return _HUMP.sub(" ", key).replace("_", " ")

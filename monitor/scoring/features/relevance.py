@@ -9,18 +9,20 @@ from itertools import pairwise
 
 from monitor.scoring.claims import is_checkable, is_refusal
 from monitor.scoring.features.passages import Passages
-from monitor.scoring.words import Word, words
+from monitor.scoring.words import Word, stem, words
 
 RELEVANCE_FEATURES = (
     "query_covered", "query_covered_near", "query_any", "query_bigrams", "echo", "all_echo",
     "novel_share", "log_new_words", "refusal", "nothing_stated", "parroted",
     "passages_on_query", "type_fits", "type_misses", "no_type", "length_short", "name_shared",
+    "repeats", "first_person",
 )  # fmt: skip
 
 #: Characters of a query, and of an output, that are compared: a bound on time.
 MOST_CHARS = 40_000
 _PREFIX = 5
 _SHORT = 4
+_FIRST_PERSON = frozenset(stem(word) for word in ("i", "me", "my", "mine", "we", "our"))
 _VERBATIM = 0.95
 _WHO = re.compile(r"\b(?:who|whom|whose)\b", re.IGNORECASE)
 _WHERE = re.compile(
@@ -62,7 +64,7 @@ def relevance_features(
     near = [word for word in question if word in answered or word[:_PREFIX] in prefixes]
     new = [word for word in answer if word not in question]
     verbatim = _bigrams(asked, said)
-    fits, misses = _type(query, output, said)
+    fits, misses = type_of_answer(query, output, said)
     refusals = sum(is_refusal(sentence) for sentence in sentences)
     share = len(shared) / max(len(answer), 1)
     return (
@@ -83,6 +85,8 @@ def relevance_features(
         float(not (fits or misses)),
         float(len(answer) <= _SHORT),
         _names(asked, answered),
+        1 - len({word.stem for word in said}) / max(len(said), 1),
+        sum(word.stem in _FIRST_PERSON for word in said) / max(len(said), 1),
     )
 
 
@@ -111,7 +115,7 @@ def _on_query(question: set[str], new: Sequence[str], passages: Passages) -> flo
     return close / len(new)
 
 
-def _type(query: str, output: str, said: Sequence[Word]) -> tuple[float, float]:
+def type_of_answer(query: str, output: str, said: Sequence[Word]) -> tuple[float, float]:
     """Say whether the kind of thing asked for (a person, a date, a number) is there or missing."""
     fits: bool | None = None
     if _WHO.search(query) or _WHERE.search(query):

@@ -2,63 +2,80 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+import numpy as np
+from numpy.typing import NDArray
 
-from monitor.scoring.features.support import CLAIM_FEATURES, ClaimFeatures
+from monitor.scoring.features.support import CLAIM_FEATURES
 
+_MEAN = (
+    "overlap", "covered", "covered_two", "bigrams", "runs", "pairs", "first_person",
+    "covered_rare", "covered_rare_near", "pairs_near", "pairs_near_weighted", "pairs_far",
+    "in_sequence", "trigrams", "query_novel", "worst_window", "sweeping", "gaps_wide", "gap",
+    "repeated", "numbers_not_before_unit", "bound_flipped", "names_apart", "partners",
+    "partners_weighted", "novel_describing", "novel_doing", "novel_things",
+)  # fmt: skip
+_LEAST = ("covered_two", "worst_window", "partners", "partners_weighted")
+_MOST = (
+    "antonym", "negation", "rarest_novel", "numbers_far", "names_far", "denies_affirmed",
+    "affirms_denied", "stronger", "novel_run", "number_conflict", "name_conflict", "names_apart",
+    "gap", "numbers_not_before_unit", "repeated", "bound_flipped",
+)  # fmt: skip
+_SUM = (
+    "numbers_absent", "names_absent", "novel_rare", "attributes_conflict", "attributes_unknown",
+    "hours_conflict", "attributes_agree", "hours_agree", "unit_has_other_number",
+    "first_name_absent", "comparative_absent",
+)  # fmt: skip
 RESPONSE_FEATURES = (
     "worst", "second_worst", "mean", "any_unsupported", "log_claims",
-    "overlap", "covered", "covered_two", "bigrams", "runs", "pairs", "covered_two_least",
-    "numbers_absent", "names_absent", "negations", "antonyms", "novel", "first_person",
+    *(f"mean_{name}" for name in _MEAN),
+    *(f"least_{name}" for name in _LEAST),
+    *(f"most_{name}" for name in _MOST),
+    *(f"sum_{name}" for name in _SUM),
 )  # fmt: skip
 
-_OVERLAP = CLAIM_FEATURES.index("overlap")
-_COVERED = CLAIM_FEATURES.index("covered")
-_COVERED_TWO = CLAIM_FEATURES.index("covered_two")
-_BIGRAMS = CLAIM_FEATURES.index("bigrams")
-_RUNS = CLAIM_FEATURES.index("runs")
-_PAIRS = CLAIM_FEATURES.index("pairs")
-_LENGTH = CLAIM_FEATURES.index("log_length")
-_NOVEL = CLAIM_FEATURES.index("novel_information")
-_FIRST_PERSON = CLAIM_FEATURES.index("first_person")
+_PLACES = {name: place for place, name in enumerate(CLAIM_FEATURES)}
+_LENGTH = _PLACES["log_length"]
+_MEAN_AT, _LEAST_AT, _MOST_AT, _SUM_AT = (
+    [_PLACES[name] for name in names] for names in (_MEAN, _LEAST, _MOST, _SUM)
+)
+_STEEPEST = 30.0
+
+Array = NDArray[np.float64]
 
 
-def response_features(
-    claims: Sequence[ClaimFeatures], log_odds: Sequence[float]
-) -> tuple[float, ...]:
+def response_features(claims: Array, log_odds: Array) -> Array:
     """
     Pool claims, each with its log odds of being supported.
 
-    The figures are in the order of ``RESPONSE_FEATURES``; averages weigh claims by
-    their length in words.
+    Parameters
+    ----------
+    claims
+        One row a claim, in the order of ``CLAIM_FEATURES``; at least one.
+    log_odds
+        One a claim.
+
+    Returns
+    -------
+    Array
+        One row in the order of ``RESPONSE_FEATURES``; averages weigh claims by their
+        length in words, sums are given as ``log(1 + sum)``.
     """
-    lengths = [math.exp(claim.values[_LENGTH]) for claim in claims]
-    total = sum(lengths)
-    ordered = sorted(log_odds)
-
-    def average(feature: int) -> float:
-        weighted = zip(claims, lengths, strict=True)
-        return sum(claim.values[feature] * length for claim, length in weighted) / total
-
-    all_supported = sum(math.log1p(math.exp(-max(-30.0, odds))) for odds in log_odds)
-    return (
-        ordered[0],
-        ordered[min(1, len(ordered) - 1)],
-        sum(ordered) / len(ordered),
-        math.log1p(all_supported),
-        math.log(len(ordered)),
-        average(_OVERLAP),
-        average(_COVERED),
-        average(_COVERED_TWO),
-        average(_BIGRAMS),
-        average(_RUNS),
-        average(_PAIRS),
-        min(claim.covered_two for claim in claims),
-        math.log1p(sum(len(claim.numbers_absent) for claim in claims)),
-        math.log1p(sum(len(claim.names_absent) for claim in claims)),
-        math.log1p(sum(claim.negation for claim in claims)),
-        math.log1p(sum(claim.antonym for claim in claims)),
-        math.log1p(sum(math.expm1(claim.values[_NOVEL]) for claim in claims)),
-        average(_FIRST_PERSON),
+    weights = np.exp(claims[:, _LENGTH])
+    weights /= weights.sum()
+    ordered = np.sort(log_odds)
+    all_supported = np.logaddexp(0, -np.clip(log_odds, -_STEEPEST, _STEEPEST)).sum()
+    return np.concatenate(
+        [
+            (
+                ordered[0],
+                ordered[min(1, len(ordered) - 1)],
+                ordered.mean(),
+                np.log1p(all_supported),
+                np.log(len(ordered)),
+            ),
+            weights @ claims[:, _MEAN_AT],
+            claims[:, _LEAST_AT].min(axis=0),
+            claims[:, _MOST_AT].max(axis=0),
+            np.log1p(claims[:, _SUM_AT].sum(axis=0)),
+        ]
     )

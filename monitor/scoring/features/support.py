@@ -3,39 +3,53 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterable, Sequence
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
+from monitor.scoring.features.aligned import Aligned
+from monitor.scoring.features.attributes import (
+    ATTRIBUTE_FEATURES,
+    NO_ATTRIBUTES,
+    Attributes,
+    attribute_features,
+)
+from monitor.scoring.features.order import ORDER_FEATURES, order_features
 from monitor.scoring.features.passages import Passages
-from monitor.scoring.words import NEGATIONS, Word, stem, words
+from monitor.scoring.features.polarity import POLARITY_FEATURES, polarity_features
+from monitor.scoring.features.slots import (
+    NAME_FEATURES,
+    NUMBER_FEATURES,
+    name_features,
+    number_features,
+)
+from monitor.scoring.words import Word, stem
 
+COVERAGE_FEATURES = (
+    "overlap", "covered", "covered_near", "covered_one", "covered_two", "covered_rare",
+    "covered_rare_near", "novel_run", "novel_information", "novel_rare", "rarest_novel",
+    "uncovered_two", "worst_window", "log_length", "first_person", "from_query",
+    "novel_describing", "novel_doing", "novel_things", "number_conflict", "name_conflict",
+    "sweeping", "query_novel",
+)  # fmt: skip
 CLAIM_FEATURES = (
-    "overlap", "covered", "covered_near", "covered_one", "covered_two", "bigrams", "runs", "pairs",
-    "numbers_absent", "any_number_absent", "numbers_elsewhere", "numbers_neighbour",
-    "names_absent", "any_name_absent", "names_elsewhere", "names_mispaired",
-    "negation", "antonym", "novel_run", "novel_information", "log_length", "first_person",
-    "question", "from_query", "uncovered_two", "number_conflict", "name_conflict",
+    *COVERAGE_FEATURES, *ORDER_FEATURES, *NUMBER_FEATURES, *NAME_FEATURES, *POLARITY_FEATURES,
+    *ATTRIBUTE_FEATURES,
 )  # fmt: skip
 
-_MOST_CHARS, _MOST_WORDS = 20_000, 2_000  # bound the time: no sentence has more
-_NEGATIONS = frozenset(stem(word) for word in NEGATIONS)
 _FIRST_PERSON = frozenset(stem(word) for word in ("i", "me", "my", "we", "our", "you", "your"))
-_OPPOSITES = (
-    "increase decrease", "increase reduce", "rise fall", "up down", "before after", "more less",
-    "more fewer", "high low", "higher lower", "highest lowest", "first last", "open close",
-    "win lose", "won lost", "accept reject", "allow forbid", "allow ban", "allow prohibit",
-    "include exclude", "start end", "begin end", "early late", "male female", "man woman",
-    "north south", "east west", "left right", "buy sell", "always never", "all none",
-    "true false", "support oppose", "success failure", "positive negative", "maximum minimum",
-    "free paid", "public private", "good bad", "old new", "large small", "hot cold",
-    "guilty innocent", "enable disable", "add remove", "required optional", "born died",
-)  # fmt: skip
-_OPPOSITE: dict[str, set[str]] = {}
-for _pair in _OPPOSITES:
-    _one, _other = (stem(word) for word in _pair.split())
-    _OPPOSITE.setdefault(_one, set()).add(_other)
-    _OPPOSITE.setdefault(_other, set()).add(_one)
+_WINDOW = 4  # content words
+_ENDINGS = (
+    ("ly", "ful", "ous", "ive", "ic", "able", "al", "ing", "ant", "ent"),
+    ("ed", "ing", "es", "ize", "ise"),
+    ("tion", "ment", "ness", "ity", "ers", "er", "or", "ist", "ship", "s"),
+)
+_SWEEPING = re.compile(
+    r"^(?:overall|in (?:conclusion|summary|general)|ultimately|additionally|furthermore|moreover"
+    r"|it(?:'s| is) (?:important|worth)|however|therefore|thus|this (?:means|suggests|indicates)"
+    r")\b",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,155 +64,92 @@ class ClaimFeatures:
     missing: tuple[str, ...]  #: informative words that no passage holds
     negation: bool
     antonym: bool
+    conflicts: tuple[str, ...]  #: attributes that say otherwise
 
 
-def claim_features(claim: str, passages: Passages, query: frozenset[str]) -> ClaimFeatures:
+def claim_features(
+    claim: str, passages: Passages, query: frozenset[str], attributes: Attributes = NO_ATTRIBUTES
+) -> ClaimFeatures:
     """Compare one claim with the passages; *query* holds the stems of the question."""
-    tokens = words(claim[:_MOST_CHARS])[:_MOST_WORDS]
-    content = list(dict.fromkeys(word.stem for word in tokens if word.content))
-    weights = {word: passages.information(word) for word in content}
-    total = sum(weights.values()) or 1.0
-    absent = [word for word in content if word not in passages.where]
-    surfaces = {word.stem: word.surface for word in reversed(tokens)}
-    missing = tuple(surfaces[word] for word in absent)
-    evidence, (one, two) = passages.best(weights)
-    held = _Held([passages.stems[number] for number in evidence])
-    near = sum(weights[word] for word in absent if passages.near(word))
-    novel = sum(weights[word] for word in absent)
-    numbers, names = _numbers(tokens, passages, held), _names(tokens, passages, held)
-    negation, antonym = _negated(tokens, passages, evidence), _opposite(content, held)
-    count = max(len(tokens), 1)
+    aligned = Aligned.lay(claim, passages)
+    numbers, names = number_features(aligned), name_features(aligned)
+    polarity, negation, antonym = polarity_features(aligned)
+    told = attribute_features(claim, aligned.tokens, attributes, passages.where)
+    two = aligned.shares[1]
     values = (
-        sum(word.stem in passages.where for word in tokens) / count,
+        *_coverage(aligned, query),
+        bool(numbers.absent) * two * two,
+        bool(names.absent) * two * two,
+        float(_SWEEPING.match(claim) is not None),
+        _query_novel(aligned, query),
+        *order_features(aligned),
+        *numbers.values,
+        *names.values,
+        *polarity,
+        *told.values,
+    )
+    surfaces = {word.stem: word.surface for word in reversed(aligned.tokens)}
+    return ClaimFeatures(
+        values=values,
+        evidence=aligned.evidence,
+        covered_two=two,
+        numbers_absent=numbers.absent,
+        names_absent=names.absent,
+        missing=tuple(surfaces[s] for s in aligned.content if s not in passages.where),
+        negation=negation,
+        antonym=antonym,
+        conflicts=told.conflicts,
+    )
+
+
+def _coverage(aligned: Aligned, query: frozenset[str]) -> tuple[float, ...]:
+    passages, weights = aligned.passages, aligned.weights
+    total = aligned.total
+    absent = [word for word in aligned.content if word not in passages.where]
+    novel = sum(weights[word] for word in absent)
+    near = sum(weights[word] for word in absent if passages.near(word))
+    rare = {word: passages.rarity(word) for word in aligned.content}
+    rare_total = sum(rare.values()) or 1.0
+    rare_novel = sum(rare[word] for word in absent)
+    rare_near = sum(rare[word] for word in absent if passages.near(word))
+    one, two = aligned.shares
+    count = max(len(aligned.tokens), 1)
+    return (
+        sum(word.stem in passages.where for word in aligned.tokens) / count,
         1 - novel / total,
         1 - (novel - near) / total,
         one,
         two,
-        _share(pairwise([word.stem for word in tokens]), passages.bigrams),
-        _runs(tokens, passages),
-        _pairs(content, passages),
-        *numbers.values,
-        *names.values,
-        float(negation) * one,
-        float(antonym) * two,
-        math.log1p(_novel_run(tokens, passages)),
+        1 - rare_novel / rare_total,
+        1 - (rare_novel - rare_near) / rare_total,
+        math.log1p(_novel_run(aligned.tokens, passages)),
         math.log1p(novel),
-        math.log(count),
-        sum(word.stem in _FIRST_PERSON for word in tokens) / count,
-        float(claim.endswith("?")),
-        sum(weights[word] for word in content if word in query) / total,
+        math.log1p(rare_novel),
+        max((rare[word] for word in absent), default=0.0),
         math.log1p((1 - two) * total),
-        bool(numbers.absent) * two * two,
-        bool(names.absent) * two * two,
-    )
-    return ClaimFeatures(
-        values, tuple(evidence), two, numbers.absent, names.absent, missing, negation, antonym
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Held:
-    """The words of several sentences; joining their sets for every claim would be slow."""
-
-    sentences: Sequence[frozenset[str]]
-
-    def __contains__(self, word: object) -> bool:
-        return any(word in stems for stems in self.sentences)
-
-
-@dataclass(frozen=True, slots=True)
-class _Slots:
-    """Numbers or names of a claim: the figures, and which are nowhere in the passages."""
-
-    values: tuple[float, ...]
-    absent: tuple[str, ...]
-
-
-def _numbers(tokens: Sequence[Word], passages: Passages, held: Container[str]) -> _Slots:
-    numbers = [(place, word.stem) for place, word in enumerate(tokens) if word.number]
-    absent = tuple(number for _, number in numbers if number not in passages.where)
-    if not numbers:
-        return _Slots((0.0, 0.0, 0.0, 0.0), ())
-    elsewhere = sum(number in passages.where and number not in held for _, number in numbers)
-    alone = sum(
-        number in passages.where and not _has_neighbour(tokens, place, passages)
-        for place, number in numbers
-    )
-    count = len(numbers)
-    values = (len(absent) / count, float(bool(absent)), elsewhere / count, alone / count)
-    return _Slots(values, absent)
-
-
-def _has_neighbour(tokens: Sequence[Word], place: int, passages: Passages) -> bool:
-    """Say whether a number stands beside one of its content words in the passages too."""
-    around = {word.stem for word in tokens[max(place - 3, 0) : place + 4] if word.content}
-    around.discard(tokens[place].stem)
-    where = passages.holders(tokens[place].stem)
-    return not around or any(around & passages.stems[number] for number in where)
-
-
-def _names(tokens: Sequence[Word], passages: Passages, held: Container[str]) -> _Slots:
-    names = [word.stem for word in tokens[1:] if word.capital]
-    if not names:
-        return _Slots((0.0, 0.0, 0.0, 0.0), ())
-    absent = tuple(name for name in names if name not in passages.where)
-    elsewhere = sum(name in passages.where and name not in held for name in names)
-    pairs = [(a.stem, b.stem) for a, b in pairwise(tokens) if a.capital and b.capital]
-    mispaired = sum(
-        a in passages.where and b in passages.where and (a, b) not in passages.bigrams
-        for a, b in pairs
-    )
-    values = (
-        len(absent) / len(names),
-        float(bool(absent)),
-        elsewhere / len(names),
-        mispaired / max(len(pairs), 1),
-    )
-    return _Slots(values, absent)
-
-
-def _negated(tokens: Sequence[Word], passages: Passages, evidence: Sequence[int]) -> bool:
-    """Say whether exactly one of the claim and its best sentence denies something."""
-    if not evidence:
-        return False
-    claim = any(word.stem in _NEGATIONS for word in tokens)
-    return claim != bool(_NEGATIONS & passages.stems[evidence[0]])
-
-
-def _opposite(content: Sequence[str], held: Container[str]) -> bool:
-    return any(
-        word not in held and any(other in held for other in _OPPOSITE[word])
-        for word in content
-        if word in _OPPOSITE
+        _worst_window(aligned, rare),
+        math.log(count),
+        sum(word.stem in _FIRST_PERSON for word in aligned.tokens) / count,
+        sum(weights[word] for word in aligned.content if word in query) / total,
+        *_kinds_of_novel(aligned),
     )
 
 
-def _share(items: Iterable[tuple[str, str]], known: set[tuple[str, str]]) -> float:
-    found = [item in known for item in items]
-    return sum(found) / len(found) if found else 0.0
+def _kinds_of_novel(aligned: Aligned) -> tuple[float, ...]:
+    """Count the new words by their endings: such as describe, such as do, such as name things."""
+    new = [
+        word.surface.lower()
+        for word in aligned.tokens
+        if word.content and word.stem not in aligned.passages.where
+    ]
+    return tuple(math.log1p(sum(word.endswith(ends) for word in new)) for ends in _ENDINGS)
 
 
-def _runs(tokens: Sequence[Word], passages: Passages) -> float:
-    """Measure how much is copied in long pieces: squared lengths of shared runs, in [0, 1]."""
-    length, squares = 1, 0
-    for a, b in pairwise(tokens):
-        if (a.stem, b.stem) in passages.bigrams:
-            length += 1
-        else:
-            squares += length * length if length > 1 else 0
-            length = 1
-    squares += length * length if length > 1 else 0
-    return math.sqrt(squares) / max(len(tokens), 1)
-
-
-def _pairs(content: Sequence[str], passages: Passages) -> float:
-    """Share of neighbouring content words that some sentence of the passages holds together."""
-    pairs = list(pairwise(content))
-    if not pairs:
-        return float(bool(content) and content[0] in passages.where)
-    return sum(
-        not set(passages.holders(a)).isdisjoint(passages.holders(b)) for a, b in pairs
-    ) / len(pairs)
+def _query_novel(aligned: Aligned, query: frozenset[str]) -> float:
+    """Share of the information that neither the passages nor the question hold."""
+    weights = aligned.weights
+    known = (w for s, w in weights.items() if s in aligned.passages.where or s in query)
+    return 1 - sum(known) / aligned.total
 
 
 def _novel_run(tokens: Sequence[Word], passages: Passages) -> int:
@@ -209,3 +160,14 @@ def _novel_run(tokens: Sequence[Word], passages: Passages) -> int:
             length = 0 if word.stem in passages.where else length + 1
             longest = max(longest, length)
     return longest
+
+
+def _worst_window(aligned: Aligned, rare: dict[str, float]) -> float:
+    """Least share of any few neighbouring content words that the nearest sentences hold."""
+    content = aligned.content
+    worst = 1.0
+    for start in range(max(len(content) - _WINDOW + 1, 1)):
+        part = content[start : start + _WINDOW]
+        total = sum(rare[word] for word in part) or 1.0
+        worst = min(worst, sum(rare[w] for w in part if w in aligned.held) / total)
+    return worst

@@ -8,9 +8,12 @@ import time
 from importlib import resources
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from monitor.models import Interaction
-from monitor.scoring.base import Claim, Judgement, Verdict
-from monitor.scoring.claims import is_refusal
+from monitor.scoring.base import Judgement
+from monitor.scoring.features.background import read_background
 from monitor.scoring.features.look import Look, look_at, script
 from monitor.scoring.features.relevance import (
     RELEVANCE_FEATURES,
@@ -18,15 +21,16 @@ from monitor.scoring.features.relevance import (
     relevance_features,
 )
 from monitor.scoring.features.response import RESPONSE_FEATURES, response_features
-from monitor.scoring.features.support import CLAIM_FEATURES, ClaimFeatures
-from monitor.scoring.judges.logistic import Logistic, sigmoid
+from monitor.scoring.features.support import CLAIM_FEATURES
+from monitor.scoring.judges.local_claims import judged_claims, only_declines, wrong_refusal
+from monitor.scoring.judges.logistic import ByKind, sigmoid
 from monitor.scoring.words import has_words
 
 COEFFICIENTS = "local.v1.json"
-_SUPPORTED = 0.5
-_ALIGNED = 0.5  # below this share of the claim in its evidence, nothing can contradict it
-_MAX_QUOTE_CHARS = 300
-_MAX_NAMED = 4
+#: Scripts without spaces whose words, or syllables, the judge cannot tell apart.
+_UNSPLIT = frozenset({"KHMER", "MYANMAR", "TIBETAN"})
+
+Array = NDArray[np.float64]
 
 
 class LocalJudge:
@@ -39,11 +43,12 @@ class LocalJudge:
 
     def __init__(self, coefficients: dict[str, Any] | None = None) -> None:
         data = coefficients if coefficients is not None else load_coefficients()
-        self._claim = Logistic.from_data(data["claim"], CLAIM_FEATURES)
-        self._response = Logistic.from_data(data["response"], RESPONSE_FEATURES)
-        self._relevance = Logistic.from_data(data["relevance"], RELEVANCE_FEATURES)
-        self._relevance_alone = Logistic.from_data(data["relevance_alone"], RELEVANCE_FEATURES)
-        digest = hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
+        self._claim = ByKind.from_data(data["claim"], CLAIM_FEATURES)
+        self._response = ByKind.from_data(data["response"], RESPONSE_FEATURES)
+        self._relevance = ByKind.from_data(data["relevance"], RELEVANCE_FEATURES)
+        self._relevance_alone = ByKind.from_data(data["relevance_alone"], RELEVANCE_FEATURES)
+        shaping = json.dumps(data, sort_keys=True) + read_background()
+        digest = hashlib.sha256(shaping.encode()).hexdigest()
         self.version = f"local-1-{digest[:8]}"
 
     def judge(self, interaction: Interaction) -> Judgement:
@@ -53,11 +58,14 @@ class LocalJudge:
         if not _readable(interaction.output, contexts):
             return Judgement(readable=False, duration_ms=_since(started))
         look = look_at(interaction.query, contexts, interaction.output)
-        odds = [self._claim.log_odds(claim.values) for claim in look.checkable]
+        if len(look.passages) and only_declines(look):
+            return self._judge_refusal(interaction, look, started)
+        values = look.values
+        odds = self._claim.log_odds(look.kind, values)
         relevance, reason = self._judge_relevance(interaction, look)
         return Judgement(
-            claims=_claims(look, odds),
-            groundedness=self._judge_response(look, odds),
+            claims=judged_claims(look, [float(each) for each in odds]),
+            groundedness=self._judge_response(look.kind, values, odds),
             relevance=relevance,
             relevance_reason=reason,
             claims_not_judged=look.not_judged,
@@ -67,10 +75,23 @@ class LocalJudge:
     def close(self) -> None:
         """Give nothing back: nothing is held."""
 
-    def _judge_response(self, look: Look, odds: list[float]) -> float | None:
-        if not odds:
+    def _judge_refusal(self, interaction: Interaction, look: Look, started: float) -> Judgement:
+        """Judge an "I don't know" by whether the passages held the answer."""
+        wrong = wrong_refusal(look, interaction.query)
+        relevance, reason = self._judge_relevance(interaction, look)
+        return Judgement(
+            claims=(wrong,) if wrong else judged_claims(look, ()),
+            groundedness=wrong.support if wrong else None,
+            relevance=relevance,
+            relevance_reason=reason,
+            declined_rightly=wrong is None and relevance is not None,
+            duration_ms=_since(started),
+        )
+
+    def _judge_response(self, kind: str, values: Array, odds: Array) -> float | None:
+        if not len(odds):
             return None
-        return sigmoid(self._response.log_odds(response_features(look.checkable, odds)))
+        return sigmoid(float(self._response.log_odds(kind, response_features(values, odds))))
 
     def _judge_relevance(self, interaction: Interaction, look: Look) -> tuple[float | None, str]:
         query = interaction.query
@@ -80,7 +101,7 @@ class LocalJudge:
             return 0.0, "It adds nothing to the question."
         values = relevance_features(query, interaction.output, look.sentences, look.passages)
         model = self._relevance if len(look.passages) else self._relevance_alone
-        score = sigmoid(model.log_odds(values))
+        score = sigmoid(float(model.log_odds("", np.array(values))))
         return score, _relevance_reason(dict(zip(RELEVANCE_FEATURES, values, strict=True)))
 
 
@@ -96,56 +117,13 @@ def _since(started: float) -> float:
 
 
 def _readable(output: str, contexts: list[str]) -> bool:
-    """Say whether there are words, in the same writing as the passages."""
+    """Say whether there are words that can be split, in the same writing as the passages."""
     if not has_words(output):
         return False
     written = script(" ".join(contexts)), script(output)
+    if not _UNSPLIT.isdisjoint(written):
+        return False
     return None in written or written[0] == written[1]
-
-
-def _claims(look: Look, odds: list[float]) -> tuple[Claim, ...]:
-    remaining = iter(odds)
-    return tuple(
-        _unstated(sentence) if claim is None else _claim(sentence, claim, look, next(remaining))
-        for sentence, claim in zip(look.sentences, look.claims, strict=True)
-    )
-
-
-def _unstated(sentence: str) -> Claim:
-    reason = "declines to answer" if is_refusal(sentence) else "states nothing to check"
-    return Claim(text=sentence, verdict=Verdict.NO_CLAIM, support=0.0, reason=reason)
-
-
-def _claim(sentence: str, claim: ClaimFeatures, look: Look, odds: float) -> Claim:
-    support = sigmoid(odds)
-    verdict, reason = _verdict(claim, support)
-    best = look.passages.sentences[claim.evidence[0]] if claim.evidence else None
-    return Claim(
-        text=sentence,
-        verdict=verdict,
-        support=support,
-        evidence=best[1][:_MAX_QUOTE_CHARS] if best else None,
-        context_index=best[0] if best else None,
-        reason=reason,
-    )
-
-
-def _verdict(claim: ClaimFeatures, support: float) -> tuple[Verdict, str]:
-    share = f"{claim.covered_two:.0%} of its information is in the nearest sentences"
-    if support >= _SUPPORTED:
-        return Verdict.SUPPORTED, share
-    if claim.covered_two >= _ALIGNED:
-        if claim.numbers_absent:
-            return Verdict.CONTRADICTED, f"other numbers: {_named(claim.numbers_absent)}"
-        if claim.antonym or claim.negation:
-            return Verdict.CONTRADICTED, "the nearest sentence says the opposite"
-    missing = claim.missing
-    return Verdict.NOT_FOUND, f"{share}; missing: {_named(missing)}" if missing else share
-
-
-def _named(items: tuple[str, ...]) -> str:
-    more = len(items) - _MAX_NAMED
-    return ", ".join(items[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _relevance_reason(values: dict[str, float]) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from functools import cached_property
 
-from monitor.scoring.features.passages import flatten
+from monitor.scoring.features.flatten import flatten
 from monitor.scoring.sentences import split_sentences
 from monitor.scoring.unicode import MARKS, compatible
 from monitor.scoring.words import spaced, words

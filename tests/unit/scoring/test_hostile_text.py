@@ -8,8 +8,8 @@ import pytest
 
 from monitor.errors import JudgeReplyError
 from monitor.scoring.claims import is_checkable, is_refusal
+from monitor.scoring.features.flatten import flatten
 from monitor.scoring.features.look import look_at, script
-from monitor.scoring.features.passages import flatten
 from monitor.scoring.judges.injection import marked, suspected
 from monitor.scoring.judges.local import LocalJudge
 from monitor.scoring.judges.openai_errors import RefusedCall

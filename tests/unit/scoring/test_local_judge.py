@@ -6,6 +6,7 @@ import pytest
 
 from monitor.scoring.base import Verdict
 from monitor.scoring.evaluators.groundedness import Groundedness
+from monitor.scoring.evaluators.relevance import Relevance
 from monitor.scoring.judges.local import LocalJudge, load_coefficients
 from monitor.testing import make_interaction
 
@@ -76,11 +77,42 @@ def test_claim_names_what_is_missing_when_not_found(judge):
     assert "missing: Penguins, juggle, lemons" in claim.reason
 
 
-def test_refusal_is_no_claim_when_nothing_else_is_said(judge):
+def test_claim_names_both_numbers_when_contradicted(judge):
+    [claim] = look(judge, "Opened items can be returned within 90 days.", REFUND).claims
+    assert claim.verdict is Verdict.CONTRADICTED
+    assert claim.reason == "not in the passages: 90; the nearest sentence has 30"
+
+
+def test_claim_names_the_attribute_when_a_record_says_otherwise(judge):
+    record = '{"name": "Rosa", "OutdoorSeating": false, "WiFi": "free", "city": "Graz"}'
+    right = look(judge, "Rosa in Graz has free WiFi.", record, query="Describe Rosa.")
+    wrong = look(judge, "Rosa in Graz has outdoor seating.", record, query="Describe Rosa.")
+    [claim] = wrong.claims
+    assert claim.reason == "the passage says otherwise: Outdoor Seating: no"
+    assert wrong.groundedness < right.groundedness
+
+
+def test_refusal_is_skipped_when_the_passages_hold_no_answer(judge):
     judgement = look(judge, "I'm sorry, I don't have information about that.", HOURS)
     assert [claim.verdict for claim in judgement.claims] == [Verdict.NO_CLAIM]
-    assert judgement.groundedness is None
+    assert Groundedness().evaluate(judgement).skipped == "right_refusal"
+    assert Relevance().evaluate(judgement).skipped == "right_refusal"
+
+
+def test_refusal_is_contradicted_when_the_passages_hold_the_answer(judge):
+    judgement = look(
+        judge, "I don't know.", REFUND, query="Within how many days are opened items returned?"
+    )
+    [claim] = judgement.claims
+    assert claim.verdict is Verdict.CONTRADICTED
+    assert "30 days" in claim.evidence
+    assert judgement.groundedness < 0.5
     assert judgement.relevance < 0.5
+
+
+def test_refusal_is_no_claim_when_nothing_was_asked(judge):
+    judgement = look(judge, "I don't know.", REFUND, query=None)
+    assert Groundedness().evaluate(judgement).skipped == "no_claim"
 
 
 def test_refusal_does_not_count_when_the_rest_is_grounded(judge):
@@ -116,15 +148,50 @@ def test_text_is_read_when_it_is_chinese(judge):
     assert judgement.groundedness >= 0.7
 
 
+@pytest.mark.parametrize(
+    ("context", "right", "wrong"),
+    [
+        (
+            "يتم رد المبلغ إلى البطاقة الأصلية خلال خمسة أيام عمل.",
+            "يتم رد المبلغ إلى البطاقة خلال خمسة أيام عمل.",
+            "يقع المتحف في وسط المدينة ويغلق يوم الاثنين.",
+        ),
+        (
+            "धनवापसी पाँच कार्य दिवसों में मूल कार्ड पर की जाती है।",
+            "धनवापसी पाँच कार्य दिवसों में कार्ड पर की जाती है।",
+            "संग्रहालय शहर के केंद्र में है और सोमवार को बंद रहता है।",
+        ),
+        (
+            "เงินคืนจะถูกจ่ายกลับไปยังบัตรเดิมภายในห้าวันทำการ",
+            "เงินคืนจะถูกจ่ายกลับไปยังบัตรเดิมภายในห้าวัน",
+            "พิพิธภัณฑ์ตั้งอยู่ใจกลางเมืองและปิดทำการในวันจันทร์",
+        ),
+        (
+            "返金は五営業日以内に元のカードに支払われます。",
+            "返金は五営業日以内にカードに支払われます。",
+            "美術館は市の中心にあり、月曜日は休館です。",
+        ),
+    ],
+    ids=["Arabic", "Hindi", "Thai", "Japanese"],
+)
+def test_score_is_fair_when_text_is_of_another_language(judge, context, right, wrong):
+    assert look(judge, right, context, query="?").groundedness >= 0.7
+    assert look(judge, wrong, context, query="?").groundedness < 0.5
+
+
+def test_text_is_unreadable_when_its_script_is_not_split_into_words(judge):
+    assert not look(judge, "ប្រាក់សងនឹងត្រូវបានបង់", "ប្រាក់សងនឹងត្រូវបានបង់ទៅកាតដើមវិញ").readable
+
+
 def test_version_changes_when_a_coefficient_does(judge):
     data = load_coefficients()
-    data["response"]["intercept"] += 0.001
+    data["response"]["kinds"]["answer"]["intercept"] += 0.001
     assert LocalJudge(data).version != judge.version
 
 
 def test_coefficients_are_rejected_when_made_for_other_features():
     data = load_coefficients()
-    data["claim"]["weights"].popitem()
+    data["claim"]["kinds"]["answer"]["weights"].popitem()
     with pytest.raises(ValueError, match="train_local"):
         LocalJudge(data)
 
@@ -148,4 +215,4 @@ def test_claims_beyond_the_most_are_counted_when_output_is_endless(judge):
 def test_judging_takes_a_moment_when_claims_are_many_and_a_passage_is_one_sentence(judge):
     passage = " ".join(f"word{chr(97 + i % 26)}x{i}" for i in range(15_000))
     output = "\n".join(f"The {word} is here" for word in passage.split()[:10_000])
-    assert look(judge, output, passage).duration_ms < 2_000
+    assert look(judge, output, passage).duration_ms < 10_000

@@ -1,0 +1,53 @@
+"""Slots, order and polarity of a claim are compared with its evidence."""
+
+import pytest
+
+from monitor.scoring.features.passages import Passages
+from monitor.scoring.features.support import CLAIM_FEATURES, claim_features
+
+SHOP = (
+    "The shop of Anna Weber opens at 9 and sells 40 kinds of bread."
+    " Paul Stone, a plumber from Graz, does not eat bread. Just under 270 people live there."
+)
+
+
+def values(claim, *contexts):
+    found = claim_features(claim, Passages(contexts or (SHOP,)), frozenset())
+    return dict(zip(CLAIM_FEATURES, found.values, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("feature", "right", "wrong"),
+    [
+        ("numbers_absent", "It sells 40 kinds of bread.", "It sells 45 kinds of bread."),
+        ("unit_has_other_number", "It sells 40 kinds of bread.", "It sells 45 kinds of bread."),
+        ("numbers_not_before_unit", "It sells 40 kinds of bread.", "It sells 9 kinds of bread."),
+        ("bound_flipped", "It has just under 270 people.", "It has just over 270 people."),
+        ("names_mispaired", "It is Anna Weber there.", "It is Anna Stone there."),
+        ("names_absent", "The shop is of Anna Weber.", "The shop is of Anna Miller."),
+        ("denies_affirmed", "It sells bread.", "The shop does not sell bread."),
+        ("affirms_denied", "Paul does not eat bread.", "Paul Stone does eat bread."),
+        ("repeated", "Paul is a plumber from Graz.", "The plumber Paul is a plumber from Graz."),
+        ("stronger", "It sells bread.", "It always sells bread."),
+        ("novel_run", "The shop sells bread.", "The shop exports frozen pastries."),
+    ],
+)
+def test_feature_grows_when_the_slot_is_wrong(feature, right, wrong):
+    assert values(right)[feature] < values(wrong)[feature]
+
+
+@pytest.mark.parametrize("feature", ["in_sequence", "pairs_near", "covered_rare", "partners"])
+def test_feature_falls_when_words_come_from_elsewhere(feature):
+    right = values("The shop of Anna Weber sells 40 kinds of bread.")
+    wrong = values("Anna Weber the plumber said people eat Graz.")
+    assert right[feature] > wrong[feature]
+
+
+def test_one_word_counts_as_found_when_a_passage_has_it():
+    assert (values("Graz")["bigrams"], values("Vienna")["bigrams"]) == (1, 0)
+
+
+def test_figures_stay_when_passages_change_places():
+    contexts = ("Anna runs a bakery. She bakes bread.", "Paul repairs pipes.", "Graz is a city.")
+    claim = "Anna repairs pipes in Graz and bakes bread."
+    assert values(claim, *contexts) == pytest.approx(values(claim, *contexts[::-1]))
