@@ -14,7 +14,7 @@ from alerts.blindness import blindness, observe, starts_nothing
 from alerts.channels.base import Recipient
 from alerts.escaping import plain
 from alerts.evidence import AlertKey, Timers
-from alerts.rules import Lines
+from alerts.rules import Lines, timers_for
 from alerts.snapshot import Snapshot
 from alerts.state import AlertState, Decision, close, step
 from alerts.stored_states import Stored, load, save
@@ -87,7 +87,8 @@ def _changes(
     for key, verdict in sorted(speaking.items()):
         state, version, _ = known.get(key, Stored(AlertState(key=key), 0, forgotten=False))
         if state is not None and (version or not starts_nothing(verdict)):
-            yield _Change(state, version, verdict, step(state, observe(verdict), now, timers))
+            decision = step(state, observe(verdict), now, timers_for(verdict, timers))
+            yield _Change(state, version, verdict, decision)
     for key, (state, version, forgotten) in sorted(known.items()):
         if state is not None and forgotten and key not in speaking:
             yield _Change(state, version, _last_word(key, now), close(state, now))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pydantic import BaseModel, ConfigDict, Field
 
 from alerts.evidence import Timers
 from monitor.models.alerting import Level
+from monitor.models.status import Verdict
 from monitor.settings import Settings
 
 #: Fewer than this many missed evaluations are no gap.
@@ -36,6 +39,18 @@ def timers_from(settings: Settings) -> Timers:
         repeat_after_s=settings.repeat_after_s,
         max_gap_s=max(_LEAST_GAP_S, _GAP_EVALUATIONS * settings.evaluate_every_s),
     )
+
+
+def timers_for(verdict: Verdict, timers: Timers) -> Timers:
+    """
+    Give the timers of one verdict.
+
+    Where a policy collects evidence, the evidence is the hold: what it says is told at once,
+    and a recovery is believed when the policy believes it.
+    """
+    if verdict.evidence is None:
+        return timers
+    return replace(timers, warning_for_s=0.0, critical_for_s=0.0, resolve_after_s=0.0)
 
 
 def lines_from(settings: Settings) -> Lines:

@@ -220,7 +220,23 @@ class Settings(BaseModel):
     warning_rate: Rate = Field(0.85, description="A pass rate below this is a warning.")
     critical_rate: Rate = Field(0.70, description="A pass rate below this is critical.")
     min_n: int = Field(30, ge=1, description="Scores needed before a status is given.")
-    status_policy: str = Field("point_min_n", description="Rule that turns a window into a status.")
+    status_policy: str = Field(
+        "anytime",
+        min_length=1,
+        description="Rule that makes a status: `anytime`, `anytime_strict`, `wilson`, "
+        "`point_min_n`, `point`, an entry point, or `package.module:function`.",
+    )
+    status_policies: str | None = Field(
+        None,
+        description="Other rules for some apps and metrics, as JSON: "
+        '`[{"app": "shop", "metric": "relevance", "policy": "wilson"}]`; the first that fits.',
+    )
+    false_alarms_per_month: float = Field(
+        1.0,
+        gt=0,
+        description="False alarms of the whole project in 30 days, on average, that `anytime` may "
+        "raise; no stream gets more than a tenth. 10 is sensitive, 0.1 is quiet.",
+    )
     status_window_s: int = Field(3600, gt=0, description="Window of the status that alerts use.")
     windows_s: Annotated[tuple[int, ...], BeforeValidator(_split_commas)] = Field(
         (300, 3600, 86_400), description="Windows that are shown, in seconds, separated by commas."

@@ -12,8 +12,8 @@ from redis import Redis
 from alerts.channels.base import Channel
 from alerts.channels.registry import Recipient, channels_from, recipients_of
 from monitor.queue.consumer import Consumer, connect
+from monitor.rolling.choice import PolicyChoice
 from monitor.rolling.policies import Lines
-from monitor.rolling.verdicts import find_policy
 from monitor.scoring.capped import ScoresSamples
 from monitor.scoring.fleet import endpoint_name
 from monitor.scoring.registry import make_scorer
@@ -30,7 +30,7 @@ class Context:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.name = f"{socket.gethostname()}-{os.getpid()}"
-        find_policy(settings.status_policy)
+        self.policies = PolicyChoice.parse(settings.status_policy, settings.status_policies)
 
     @cached_property
     def store(self) -> Store:

@@ -6,22 +6,30 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+import numpy as np
 from sqlalchemy import Connection
 
 from alerts.channels.registry import Recipient
 from alerts.decide import decide
 from alerts.evidence import AlertKey
 from alerts.rules import lines_from, timers_from
-from monitor.models import Tally, Verdict
+from monitor.models import StreamKey, Tally, Verdict
+from monitor.rolling.budget import Rules, stream_budget
+from monitor.rolling.choice import EvidencePolicy, PolicyChoice, find_policy
 from monitor.rolling.policies import Lines
-from monitor.rolling.verdicts import WindowData, judge_window
+from monitor.rolling.standing import Standing, standing_of
+from monitor.rolling.verdicts import Judged, WindowData, judge_window
+from monitor.rolling.windows import window_stats
 from monitor.settings import Settings
+from monitor.stats.intervals import Interval
+from monitor.stats.sequences import anytime_bounds
 from monitor.store.engine import Store
 from monitor.store.lease import Lease, fence
 from monitor.store.query import Stream, active_streams, window_tallies
 from monitor.store.verdicts import StatusChange, read_verdicts, save_verdicts
 from monitor.store.worst import worst_explanations
 from workers.reference import reference_tallies
+from workers.standings import Standings
 
 
 class WorstReasons(Mapping[AlertKey, tuple[str, ...]]):
@@ -63,8 +71,13 @@ class Evaluator:
     settings: Settings
     lines: Lines
     recipients: Sequence[Recipient]
+    policies: PolicyChoice
+    _standings: Standings = field(init=False)
     _reference: dict[int, Tally] = field(default_factory=dict)
     _reference_at: datetime | None = None
+
+    def __post_init__(self) -> None:
+        self._standings = Standings(self.settings.bucket_s)
 
     def run(
         self,
@@ -80,12 +93,15 @@ class Evaluator:
         *trouble* says why statuses cannot be trusted at all now, which makes all blind;
         *note* is what people must know beside them.
         """
+        standings = self._standings
         with self.store.read() as connection:
             before = read_verdicts(connection)
-            verdicts = self._verdicts(connection, before, now, (trouble, note))
+            standings.begin(connection, lease)
+            verdicts = self._verdicts(connection, standings, before, now, (trouble, note))
         with self.store.write() as connection:
             fence(connection, lease)
             changes = save_verdicts(connection, verdicts, before)
+            standings.save(connection, now=now)
             leading = [v for v in verdicts if v.window_s == self.settings.status_window_s]
             decide(
                 connection,
@@ -97,11 +113,13 @@ class Evaluator:
                 lines=lines_from(self.settings),
                 report_url=self.settings.report_url,
             )
+        standings.committed()
         return changes
 
     def _verdicts(
         self,
         connection: Connection,
+        standings: Standings,
         before: Mapping[tuple[str, str, str, int], Verdict],
         now: datetime,
         remarks: tuple[str | None, str | None],
@@ -113,22 +131,62 @@ class Evaluator:
             current_since_s=self._window_start(now_s, self.settings.status_window_s),
         )
         reference = self._reference_tallies(connection, now)
-        verdicts = []
-        for window_s in sorted({self.settings.status_window_s, *self.settings.windows_s}):
-            tallies = window_tallies(connection, from_s=self._window_start(now_s, window_s))
-            for stream in streams:
-                data = self._data(stream, window_s, tallies, reference, remarks)
-                previous = before.get((*stream.key[:3], window_s))
-                verdicts.append(
-                    judge_window(
-                        data,
-                        policy_name=self.settings.status_policy,
-                        lines=self.lines,
-                        now=now,
-                        previous=previous,
-                    )
-                )
-        return verdicts
+        windows = {
+            window_s: window_tallies(connection, from_s=self._window_start(now_s, window_s))
+            for window_s in sorted({self.settings.status_window_s, *self.settings.windows_s})
+        }
+        leading = windows[self.settings.status_window_s]
+        previous = {stream.key: before.get(self._key(stream)) for stream in streams}
+        found = {
+            stream.key: self._standing(
+                connection, standings, stream, len(streams), leading, now, previous[stream.key]
+            )
+            for stream in streams
+        }
+        bounds = _bounds(streams, windows, found)
+        return [
+            judge_window(
+                self._data(stream, window_s, tallies, reference, remarks),
+                policy_name=self.policies.of(stream.key.app, stream.key.metric),
+                lines=self.lines,
+                now=now,
+                previous=before.get((*stream.key[:3], window_s)),
+                judged=Judged(
+                    standing=found[stream.key], bounds=bounds[stream.stream_id, window_s]
+                ),
+            )
+            for window_s, tallies in windows.items()
+            for stream in streams
+        ]
+
+    def _standing(
+        self,
+        connection: Connection,
+        standings: Standings,
+        stream: Stream,
+        n_streams: int,
+        leading: Mapping[int, Tally],
+        now: datetime,
+        previous: Verdict | None,
+    ) -> Standing | None:
+        policy = find_policy(self.policies.of(stream.key.app, stream.key.metric))
+        if not isinstance(policy, EvidencePolicy):
+            return None
+        settings = self.settings
+        rules = Rules(
+            warning_rate=self.lines.warning_rate,
+            critical_rate=self.lines.critical_rate,
+            min_n=self.lines.min_n,
+            bucket_s=settings.bucket_s,
+            false_alarms_per_month=stream_budget(settings.false_alarms_per_month, roots=n_streams),
+            use_reference=policy.use_reference,
+        )
+        memory = standings.look(connection, stream, rules, now=now, previous=previous)
+        window = window_stats(leading.get(stream.stream_id, Tally()))
+        return standing_of(memory, window, rules)
+
+    def _key(self, stream: Stream) -> tuple[str, str, str, int]:
+        return (*stream.key[:3], self.settings.status_window_s)
 
     def _data(
         self,
@@ -179,3 +237,23 @@ class Evaluator:
         return max(self.settings.status_window_s, *self.settings.windows_s) + (
             self.settings.reference_s
         )
+
+
+def _bounds(
+    streams: Sequence[Stream],
+    windows: Mapping[int, Mapping[int, Tally]],
+    found: Mapping[StreamKey, Standing | None],
+) -> dict[tuple[int, int], Interval]:
+    """Bound every pass rate of every window at all looks, in one go."""
+    keys = [(stream, window_s) for window_s in windows for stream in streams]
+    sizes, rates = np.zeros(len(keys)), np.zeros(len(keys))
+    for place, (stream, window_s) in enumerate(keys):
+        window = window_stats(windows[window_s].get(stream.stream_id, Tally()))
+        standing = found[stream.key]
+        sizes[place] = window.n_effective / (standing.effect if standing else 1.0)
+        rates[place] = window.pass_rate or 0.0
+    low, high = anytime_bounds(rates * sizes, sizes)
+    return {
+        (stream.stream_id, window_s): Interval(float(low[i]), float(high[i]))
+        for i, (stream, window_s) in enumerate(keys)
+    }

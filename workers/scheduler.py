@@ -59,6 +59,7 @@ class Scheduler:
             settings=context.settings,
             lines=context.lines,
             recipients=context.recipients,
+            policies=context.policies,
         )
         collector = Collector(context.impatient_redis, context.store, context.settings.bucket_s)
         self.jobs: tuple[Job, ...] = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
@@ -53,8 +54,23 @@ class Verdict(BaseModel):
     pass_rate: float | None = Field(None, ge=0.0, le=1.0)
     low: float | None = Field(None, ge=0.0, le=1.0)
     high: float | None = Field(None, ge=0.0, le=1.0)
+    low_any: float | None = Field(None, ge=0.0, le=1.0, description="Holds at every look at once.")
+    high_any: float | None = Field(None, ge=0.0, le=1.0)
     average_score: float | None = None
     n: int = Field(ge=0, description="Completed evaluations in the window.")
+    n_effective: float = Field(0.0, ge=0.0, description="What they are worth, unequal as they are.")
+    evidence: Literal["none", "probable", "confirmed"] | None = Field(
+        None, description="How certain a bad status is; absent when the policy collects none."
+    )
+    onset: AwareDatetime | None = Field(None, description="When the fall most likely began.")
+    onset_earliest: AwareDatetime | None = None
+    onset_latest: AwareDatetime | None = None
+    more_n: int | None = Field(
+        None, ge=0, description="About so many more samples decide, if the rate goes on."
+    )
+    resolution: float | None = Field(
+        None, ge=0.0, le=1.0, description="Only a fall below this would be seen within a day."
+    )
     n_failed: int = Field(0, ge=0)
     n_skipped: int = Field(0, ge=0)
     n_total: int = Field(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
+from typing import Any
 
-from monitor.errors import SettingsError
 from monitor.models import Status, StreamKey, Tally, Verdict
-from monitor.rolling.policies import POLICIES, Finding, Lines, Policy, point
+from monitor.rolling.choice import EvidencePolicy, find_policy
+from monitor.rolling.policies import Finding, Lines, point
+from monitor.rolling.standing import Standing
 from monitor.rolling.windows import WindowStats, drift, window_stats
+from monitor.stats.intervals import Interval
 
 #: So many failed evaluations, and more failed than completed ones, make the monitor blind.
 _BLIND_FROM = 5
@@ -27,21 +30,12 @@ class WindowData:
     note: str | None = None  #: what people must know beside the figures, if anything
 
 
-def find_policy(name: str) -> Policy:
-    """
-    Find a policy by its name.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """How the policy judges, where a window alone does not say it."""
 
-    Raises
-    ------
-    SettingsError
-        If there is none of that name; the message lists those that exist.
-    """
-    try:
-        return POLICIES[name]
-    except KeyError:
-        raise SettingsError(
-            f"GROUNDWATCH_STATUS_POLICY: no policy {name!r}; there are {', '.join(POLICIES)}"
-        ) from None
+    standing: Standing | None = None  #: of a policy that collects evidence
+    bounds: Interval | None = None  #: on the pass rate, at all looks at once
 
 
 def judge_window(
@@ -51,6 +45,7 @@ def judge_window(
     lines: Lines,
     now: datetime,
     previous: Verdict | None = None,
+    judged: Judged | None = None,
 ) -> Verdict:
     """
     Judge a window; ``since`` goes on from *previous* when the status is the same.
@@ -58,7 +53,10 @@ def judge_window(
     A monitor that does not see says ``blind`` whatever the policy would say.
     """
     window = window_stats(data.current)
-    finding = _blindness(window, data.trouble) or find_policy(policy_name)(window, lines)
+    judged = judged or Judged()
+    finding = _blindness(window, data.trouble) or _finding(
+        window, policy_name, lines, judged.standing
+    )
     same = previous is not None and previous.status is finding.status
     return Verdict(
         app=data.stream.app,
@@ -73,8 +71,12 @@ def judge_window(
         pass_rate=window.pass_rate,
         low=window.interval.low if window.interval else None,
         high=window.interval.high if window.interval else None,
+        low_any=judged.bounds.low if judged.bounds and window.n else None,
+        high_any=judged.bounds.high if judged.bounds and window.n else None,
         average_score=window.average_score,
         n=window.n,
+        n_effective=window.n_effective,
+        **_evidence(judged.standing),
         n_failed=window.failed,
         n_skipped=window.skipped,
         n_total=data.n_total,
@@ -85,6 +87,32 @@ def judge_window(
         evaluated_at=now,
         since=previous.since if previous is not None and same else now,
     )
+
+
+def _finding(
+    window: WindowStats, policy_name: str, lines: Lines, standing: Standing | None
+) -> Finding:
+    if standing is not None:
+        return standing.finding
+    policy = find_policy(policy_name)
+    if isinstance(policy, EvidencePolicy):
+        raise TypeError(f"the policy {policy_name!r} judges by its evidence, which is missing")
+    return policy(window, lines)
+
+
+def _evidence(standing: Standing | None) -> dict[str, Any]:
+    if standing is None:
+        return {}
+    onset = standing.onset
+    moments = [datetime.fromtimestamp(at_s, UTC) for at_s in onset] if onset else [None] * 3
+    return {
+        "evidence": standing.certainty.value,
+        "onset": moments[0],
+        "onset_earliest": moments[1],
+        "onset_latest": moments[2],
+        "more_n": standing.more_n,
+        "resolution": standing.resolution,
+    }
 
 
 def _blindness(window: WindowStats, trouble: str | None) -> Finding | None:

@@ -13,6 +13,11 @@ from monitor.models import StreamKey, Tally
 from monitor.models.tally import TALLY_SUMS
 from monitor.store.tables import bucket_bins, buckets, streams
 
+#: Sums that a stream keeps of all it ever counted.
+STREAM_SUMS = ("sum_w", "sum_w2", "sum_wy")
+#: Sums of a bucket from which a baseline is learned.
+BASELINE_SUMS = ("n", "sum_w", "sum_w2", "sum_wy", "sum_w2y", "sum_w2yy")
+
 
 @dataclass(frozen=True, slots=True)
 class Stream:
@@ -22,6 +27,9 @@ class Stream:
     key: StreamKey
     n_total: int
     last_bucket_s: int
+    sum_w: float = 0.0
+    sum_w2: float = 0.0
+    sum_wy: float = 0.0
 
 
 def active_streams(
@@ -41,6 +49,7 @@ def active_streams(
             StreamKey(row.app, row.metric, row.segment, row.evaluator_version),
             row.n_total,
             row.last_bucket_s,
+            *(getattr(row, name) for name in STREAM_SUMS),
         )
         for row in rows
     ]
@@ -74,6 +83,23 @@ def window_tallies(
         stream_id: replace(tally, histogram=histograms.get(stream_id, Counter()))
         for stream_id, tally in tallies.items()
     }
+
+
+def bucket_sums(
+    connection: Connection, stream_id: int, *, from_s: int, to_s: int
+) -> list[tuple[float, ...]]:
+    """List the buckets of one stream in [from_s, to_s): start, then `BASELINE_SUMS`, in order."""
+    columns = (buckets.c.start_s, *(buckets.c[name] for name in BASELINE_SUMS))
+    query = (
+        select(*columns)
+        .where(
+            buckets.c.stream_id == stream_id,
+            buckets.c.start_s >= from_s,
+            buckets.c.start_s < to_s,
+        )
+        .order_by(buckets.c.start_s)
+    )
+    return [tuple(float(value) for value in row) for row in connection.execute(query)]
 
 
 def series(

@@ -64,6 +64,10 @@ streams = Table(
     Column("evaluator_version", String(200), nullable=False),
     Column("n_total", BigInt, nullable=False, default=0),
     Column("last_bucket_s", BigInt, nullable=False, default=0),
+    # What was ever added: the difference between two looks is what arrived between them.
+    Column("sum_w", Float, nullable=False, server_default="0"),
+    Column("sum_w2", Float, nullable=False, server_default="0"),
+    Column("sum_wy", Float, nullable=False, server_default="0"),
     UniqueConstraint("app", "metric", "segment", "evaluator_version"),
 )
 
@@ -138,6 +142,15 @@ counts = Table(
     Column("count", BigInt, nullable=False),
     Index("ix_groundwatch_counts_start", "start_s"),
     sqlite_with_rowid=False,
+)
+
+#: What the policy ``anytime`` remembers of a stream between two looks.
+detectors = Table(
+    "groundwatch_detectors",
+    metadata,
+    Column("stream_id", BigInt, primary_key=True, autoincrement=False),
+    Column("updated_at_ms", BigInt, nullable=False),
+    Column("state", Json, nullable=False),
 )
 
 #: The newest verdict of each app, metric and window: what status and pages read.

@@ -21,6 +21,7 @@ from monitor.models import Evaluation, Sample, ScoredSample, StreamKey, Tally
 from monitor.models.tally import TALLY_SUMS
 from monitor.queue.names import DOCTOR_APP
 from monitor.store.ledger import Entry, Kind, book
+from monitor.store.query import STREAM_SUMS
 from monitor.store.tables import (
     bucket_bins,
     buckets,
@@ -190,20 +191,22 @@ def _stream_ids(connection: Connection, keys: Sequence[StreamKey]) -> dict[Strea
 
 def _touch_streams(
     connection: Connection,
-    sums: Mapping[tuple[StreamKey, int], Tally],
+    new: Mapping[tuple[StreamKey, int], Tally],
     stream_ids: Mapping[StreamKey, int],
 ) -> None:
     """Note on each stream how much it has counted, and up to when."""
-    counted: dict[int, int] = defaultdict(int)
+    counted: dict[int, Tally] = defaultdict(Tally)
     latest: dict[int, int] = {}
-    for (stream, start_s), tally in sums.items():
+    for (stream, start_s), tally in new.items():
         stream_id = stream_ids[stream]
-        counted[stream_id] += tally.n
+        counted[stream_id] += tally
         latest[stream_id] = max(start_s, latest.get(stream_id, 0))
     for stream_id in sorted(counted):
         row = streams.c.stream_id == stream_id
+        tally = counted[stream_id]
+        sums = {name: streams.c[name] + getattr(tally, name) for name in STREAM_SUMS}
         connection.execute(
-            streams.update().where(row).values(n_total=streams.c.n_total + counted[stream_id])
+            streams.update().where(row).values(n_total=streams.c.n_total + tally.n, **sums)
         )
         newer = row & (streams.c.last_bucket_s < latest[stream_id])
         connection.execute(streams.update().where(newer).values(last_bucket_s=latest[stream_id]))

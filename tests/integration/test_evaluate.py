@@ -8,6 +8,7 @@ from alerts.channels.registry import Recipient
 from alerts.ledger import deliveries, incidents_since
 from monitor.errors import LeaseLostError
 from monitor.models import ErrorInfo, Evaluation, Status
+from monitor.rolling.choice import PolicyChoice
 from monitor.rolling.policies import Lines
 from monitor.settings import Settings
 from monitor.store.lease import acquire
@@ -19,7 +20,12 @@ from workers.pipeline import Rules, result_of
 
 NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
 SETTINGS = Settings(
-    min_n=10, warning_for_s=0, critical_for_s=0, resolve_after_s=0, status_window_s=3600
+    status_policy="point_min_n",
+    min_n=10,
+    warning_for_s=0,
+    critical_for_s=0,
+    resolve_after_s=0,
+    status_window_s=3600,
 )
 KEY = ("support-bot", "groundedness", "*", 3600)
 ON_CALL = Recipient("slack", "")
@@ -38,7 +44,11 @@ class World:
         self.now = NOW
         self.lease = acquire(store, "scheduler", "test", ttl_s=600)
         self.evaluator = Evaluator(
-            store=store, settings=SETTINGS, lines=Lines(min_n=10), recipients=[ON_CALL]
+            store=store,
+            settings=SETTINGS,
+            lines=Lines(min_n=10),
+            recipients=[ON_CALL],
+            policies=PolicyChoice.parse(SETTINGS.status_policy),
         )
 
     def scored(self, *scores, n=1):

@@ -9,7 +9,7 @@ from pathlib import PurePath
 from monitor.models import Interaction
 from monitor.scoring.base import Claim, Judgement, Verdict
 from monitor.scoring.claims import MOST_SENTENCES, is_checkable
-from monitor.scoring.features.passages import flatten
+from monitor.scoring.features.flatten import flatten
 from monitor.scoring.judges.local import LocalJudge
 from monitor.scoring.judges.nli_model import Inference, NliModel
 from monitor.scoring.sentences import split_sentences

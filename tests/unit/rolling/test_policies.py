@@ -2,10 +2,8 @@
 
 import pytest
 
-from monitor.errors import SettingsError
 from monitor.models import Status, Tally
 from monitor.rolling.policies import Lines, point, point_min_n, wilson
-from monitor.rolling.verdicts import find_policy
 from monitor.rolling.windows import window_stats
 
 
@@ -56,8 +54,3 @@ def test_reason_names_the_rate_and_the_line():
 
 def test_reason_says_when_everything_was_skipped():
     assert "12 were skipped" in point_min_n(window(0, 0, skipped=12), Lines()).reason
-
-
-def test_unknown_policy_lists_the_known_ones():
-    with pytest.raises(SettingsError, match="point, point_min_n, wilson"):
-        find_policy("poin")

@@ -1,0 +1,215 @@
+"""What is normal for a stream, learned from its own past, and what its samples are worth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betaincinv, chdtrc, chdtri
+
+from monitor.rolling.reference import Span
+from monitor.stats.design import USUAL_EFFECT, block_sums, design_effect, effective_size
+from monitor.stats.intervals import wilson_lower
+
+Floats = NDArray[np.float64]
+
+#: In buckets: how long the reference is, and what of the newest past stays out of it.
+REFERENCE_BUCKETS: Final = 7 * 1440
+GAP_BUCKETS: Final = 1440
+#: In buckets: how far back dependence between samples is looked for.
+_EFFECT_BUCKETS: Final = 2 * 1440
+_LEAST_N: Final = 500.0
+_ALPHA: Final = 0.02
+_HOUR_ALPHA: Final = 0.01
+_DAY_S: Final = 86_400
+_HOURS: Final = 24
+# How far a healthy rate may wander: what its own past cannot rule out, within limits.
+_WOBBLE_BUCKETS: Final = 360
+_LEAST_BLOCKS: Final = 8
+_LEAST_SLACK, _USUAL_SLACK, _MOST_SLACK = 0.006, 0.012, 0.04
+_SLACK_PER_SPREAD: Final = 1.5
+# When a course of the day counts as one.
+_SEASON_P: Final = 0.001
+_SEASON_RANGE: Final = 0.03
+_PRIOR_N: Final = 200.0
+_SEASON_BUCKETS: Final = 2 * 1440
+
+
+class History(NamedTuple):
+    """
+    A stream's buckets: their numbers, rising, and their sums, each of shape (t,).
+
+    A bucket's number is its start divided by its width; buckets without samples are left out.
+    """
+
+    bucket: NDArray[np.int64]
+    n: Floats
+    sum_w: Floats
+    sum_w2: Floats
+    sum_wy: Floats
+    sum_w2y: Floats
+    sum_w2yy: Floats
+
+    def at(self, chosen: NDArray[np.bool_] | slice) -> History:
+        """Choose some of the buckets."""
+        return History(self.bucket[chosen], *(column[chosen] for column in self[1:]))
+
+
+class Baseline(NamedTuple):
+    """
+    What a stream is compared with until the next one is learned.
+
+    ``fallen_below`` holds the pass rates, one or one an hour of the day in UTC, below which the
+    stream has certainly fallen; empty when that is unknown or not above the warning line.
+    ``worth`` is what a unit of weight counts for, None when nothing was counted yet; ``effect`` by
+    what counts are divided as samples depend on each other, and ``effect_known`` says whether
+    that is measured.
+    """
+
+    fallen_below: tuple[float, ...] = ()
+    rate: float | None = None
+    n: float = 0.0
+    worth: float | None = None
+    effect: float = USUAL_EFFECT
+    effect_known: bool = False
+
+    @property
+    def is_seasonal(self) -> bool:
+        """Say whether every hour of the day has a rate of its own."""
+        return len(self.fallen_below) > 1
+
+
+def learn(
+    history: History,
+    *,
+    now_bucket: int,
+    begun_bucket: int,
+    bucket_s: int,
+    warning_rate: float,
+    incidents: Sequence[Span] = (),
+) -> Baseline:
+    """
+    Learn what is normal from the seven days that end a day ago, incidents left out.
+
+    Predictable: only buckets before *now_bucket* are used, so that what is learned is fixed
+    before the samples that are compared with it. While a stream is younger than two days, the
+    newest half of its past stays out instead of the newest day.
+
+    Parameters
+    ----------
+    history
+        Buckets of the stream; at least those of the last eight days.
+    now_bucket, begun_bucket
+        Numbers of the present bucket and of the first that ever counted.
+    bucket_s
+        Width of a bucket in seconds.
+    warning_rate
+        A reference that is not above it tells nothing that the line does not.
+    incidents
+        Stretches, in bucket numbers, that are left out.
+
+    Returns
+    -------
+    Baseline
+        With lower limits such that the true rate of the reference is above them in 98 of 100
+        cases (Wilson), less the slack that the course of the rate asks for.
+    """
+    history = _before(history, now_bucket, incidents)
+    if not history.bucket.size:
+        return Baseline()
+    gap = min(GAP_BUCKETS, (now_bucket - begun_bucket) // 2)
+    end = now_bucket - gap
+    reference = history.at(
+        (history.bucket >= end - REFERENCE_BUCKETS + GAP_BUCKETS) & (history.bucket < end)
+    )
+    known = reference if reference.bucket.size else history
+    sums = {name: float(column.sum()) for name, column in known._asdict().items()}
+    del sums["bucket"]
+    if sums["sum_w"] <= 0:
+        return Baseline()
+    worth = effective_size(**sums) / sums["sum_w"]
+    recent = history.at(history.bucket >= now_bucket - _EFFECT_BUCKETS)
+    effect = design_effect(recent.bucket, recent.sum_wy * worth, recent.sum_w * worth)
+    rate = min(1.0, max(0.0, sums["sum_wy"] / sums["sum_w"]))
+    n = sums["sum_w"] * worth / effect.factor if reference.bucket.size else 0.0
+    plain = Baseline((), rate, n, worth, *effect)
+    if n < _LEAST_N:
+        return plain
+    course = _Course(reference, worth / effect.factor, rate, bucket_s)
+    limits = course.limits()
+    if max(limits) <= warning_rate:
+        return plain
+    return plain._replace(fallen_below=tuple(max(limit, warning_rate) for limit in limits))
+
+
+def _before(history: History, now_bucket: int, incidents: Sequence[Span]) -> History:
+    kept = history.bucket < now_bucket
+    for span in incidents:
+        kept &= (history.bucket < span.from_s) | (history.bucket >= span.to_s)
+    return history.at(kept & (history.sum_w > 0))
+
+
+class _Course:
+    """How the rate of a reference goes: over the day, and beyond sampling noise."""
+
+    def __init__(self, reference: History, counted: float, rate: float, bucket_s: int) -> None:
+        self._bucket = reference.bucket
+        self._n = reference.sum_w * counted
+        self._passed = reference.sum_wy * counted
+        self._rate = rate
+        seconds = reference.bucket * bucket_s
+        self._hour = (seconds % _DAY_S * _HOURS // _DAY_S).astype(np.int64)
+
+    def limits(self) -> list[float]:
+        """Give the lower limit, or one for each hour of the day when the day has a course."""
+        hourly = self._hourly()
+        if hourly is not None:
+            n, passed, shrunk = hourly
+            slack = max(_USUAL_SLACK, self._slack(shrunk[self._hour]))
+            low = betaincinv(
+                passed + _PRIOR_N * self._rate,
+                n - passed + _PRIOR_N * (1.0 - self._rate),
+                _HOUR_ALPHA,
+            )
+            return [float(value) - slack for value in low]
+        total = float(self._n.sum())
+        limit = wilson_lower(self._rate * total, total, alpha=_ALPHA)
+        return [limit - self._slack(np.full(self._n.shape, self._rate))]
+
+    def _hourly(self) -> tuple[Floats, Floats, Floats] | None:
+        """Sum by hour of the day; None unless the hours certainly differ, and by enough."""
+        spans_days = self._bucket[-1] - self._bucket[0] >= _SEASON_BUCKETS
+        if not spans_days or not 0.0 < self._rate < 1.0:
+            return None
+        n = np.asarray(np.bincount(self._hour, self._n, _HOURS), dtype=np.float64)
+        passed = np.asarray(np.bincount(self._hour, self._passed, _HOURS), dtype=np.float64)
+        passed = np.minimum(np.maximum(passed, 0.0), n)
+        shrunk = (passed + _PRIOR_N * self._rate) / (n + _PRIOR_N)
+        variance = self._rate * (1.0 - self._rate)
+        chi2 = np.sum((passed - n * self._rate) ** 2 / np.maximum(n, 1e-9)) / variance
+        differs = chdtrc(np.count_nonzero(n) - 1, chi2) < _SEASON_P
+        if not differs or np.ptp(shrunk[n > 0]) <= _SEASON_RANGE:
+            return None
+        return n, passed, np.asarray(shrunk)
+
+    def _slack(self, expected: Floats) -> float:
+        """
+        Tell how far the rate may wander: an upper limit of its spread between quarters of a day.
+
+        A homogeneity test turned round: the largest spread, beyond sampling noise, at which the
+        blocks would differ as little as they do in only 5 of 100 cases.
+        """
+        block = self._bucket // _WOBBLE_BUCKETS
+        n = block_sums(block, self._n)
+        if n.size < _LEAST_BLOCKS:
+            return _USUAL_SLACK
+        variance = max(self._rate * (1.0 - self._rate), 1e-4)
+        apart = (block_sums(block, self._passed) - block_sums(block, self._n * expected)) ** 2 / n
+        distance = float(apart.sum()) / variance
+        ratio = distance / float(chdtri(n.size - 1, 0.95))
+        spread = np.sqrt(max(0.0, ratio - 1.0) * variance / n.mean())
+        certain = distance > float(chdtri(n.size - 1, 0.05))
+        most = _MOST_SLACK if certain else _USUAL_SLACK
+        return float(np.clip(_SLACK_PER_SPREAD * spread, _LEAST_SLACK, most))

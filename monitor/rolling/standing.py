@@ -1,0 +1,113 @@
+"""How a stream stands under the policy ``anytime``: its status in words, and what it would take."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+from monitor.models import Status
+from monitor.rolling.anytime import thresholds
+from monitor.rolling.budget import Rules
+from monitor.rolling.memory import Certainty, Detector, Memory
+from monitor.rolling.policies import Finding
+from monitor.rolling.windows import WindowStats
+from monitor.stats.evidence import log_mean
+from monitor.stats.onset import Onset
+from monitor.stats.power import resolution, samples_to_decide
+
+#: A fall that would be seen within a day only below this rate is as good as not seen.
+_LOW_POWER: Final = 0.3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """A status with what it rests on; rates in [0, 1]."""
+
+    finding: Finding
+    certainty: Certainty
+    effect: float  #: design effect: by how much the samples count less than independent ones
+    onset: Onset | None = None
+    more_n: int | None = None  #: about so many more samples decide, if the rate goes on
+    resolution: float | None = None  #: only a fall below this would be seen within a day
+
+
+def standing_of(memory: Memory, window: WindowStats, rules: Rules) -> Standing:
+    """Say how a stream stands; *window* is the status window, for the rate that goes on."""
+    finest = _resolution(memory, rules)
+    finding = _finding(memory, window, rules, finest)
+    return Standing(
+        finding=finding,
+        certainty=_certainty(memory, rules),
+        effect=memory.baseline.effect,
+        onset=memory.onset if memory.alarmed else None,
+        more_n=_more_n(memory, window, rules),
+        resolution=finest,
+    )
+
+
+def _certainty(memory: Memory, rules: Rules) -> Certainty:
+    """Give the certainty, raised when the evidence below the line itself came to suffice."""
+    below = _log_m(memory, Detector.BELOW_WARNING)
+    enough = below >= thresholds(memory, rules)[Detector.BELOW_WARNING]
+    if memory.alarmed and enough and memory.baseline.effect_known:
+        return Certainty.CONFIRMED
+    return memory.certainty
+
+
+def _finding(memory: Memory, window: WindowStats, rules: Rules, finest: float) -> Finding:
+    if memory.alarmed:
+        return Finding(memory.status, _alarm_reason(memory, window, rules))
+    if memory.status is Status.INSUFFICIENT_DATA:
+        return Finding(memory.status, _too_little(memory, window, rules))
+    if finest < _LOW_POWER:
+        return Finding(
+            Status.INSUFFICIENT_DATA,
+            f"low_power: at this traffic only a fall below {finest:.2f} would be seen in a day",
+        )
+    return Finding(
+        Status.HEALTHY,
+        f"no evidence of a pass rate below {rules.warning_rate:g};"
+        f" a fall below {finest:.2f} would be seen within a day",
+    )
+
+
+def _alarm_reason(memory: Memory, window: WindowStats, rules: Rules) -> str:
+    critical = memory.status is Status.CRITICAL
+    line = rules.critical_rate if critical else rules.warning_rate
+    name = "critical" if critical else "warning"
+    now = "" if window.pass_rate is None else f"pass rate {window.pass_rate:.3f}: "
+    before = memory.baseline.rate
+    if _certainty(memory, rules) is Certainty.CONFIRMED or before is None:
+        return f"{now}the evidence says it is below the {name} line {line:g}"
+    return f"{now}fell from {before:.3f}, and is probably below the {name} line {line:g}"
+
+
+def _too_little(memory: Memory, window: WindowStats, rules: Rules) -> str:
+    if window.n == 0 and window.skipped:
+        return f"nothing to judge: all {window.skipped} were skipped"
+    missing = math.ceil(rules.min_n - memory.n_day)
+    if missing <= 0:
+        return "no new scores for six hours or more"
+    return f"about {memory.n_day:.0f} scores in a day, about {missing} more needed"
+
+
+def _more_n(memory: Memory, window: WindowStats, rules: Rules) -> int | None:
+    if memory.status is Status.INSUFFICIENT_DATA:
+        return max(1, math.ceil(rules.min_n - memory.n_day))
+    if memory.alarmed or window.pass_rate is None:
+        return None
+    limit = thresholds(memory, rules)[Detector.BELOW_WARNING]
+    missing = limit - max(0.0, _log_m(memory, Detector.BELOW_WARNING))
+    decides = samples_to_decide(window.pass_rate, rules.warning_rate, missing)
+    return None if decides is None else math.ceil(decides * memory.baseline.effect)
+
+
+def _resolution(memory: Memory, rules: Rules) -> float:
+    n = memory.n_day / memory.baseline.effect
+    limit = thresholds(memory, rules)[Detector.BELOW_WARNING]
+    return resolution(n, rules.warning_rate, limit)
+
+
+def _log_m(memory: Memory, detector: Detector) -> float:
+    return float(log_mean(memory.log_r[int(detector)][None])[0])

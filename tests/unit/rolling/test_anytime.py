@@ -1,0 +1,183 @@
+"""The machine behind the policy ``anytime``: fires on evidence, clears on evidence, remembers."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from monitor.models import Status
+from monitor.rolling.anytime import advance, idle, relearn
+from monitor.rolling.baseline import Baseline, History, learn
+from monitor.rolling.budget import Rules, stream_budget
+from monitor.rolling.evidence_walk import Looks
+from monitor.rolling.memory import Certainty, Memory, from_json, to_json
+from monitor.rolling.reference import Span
+
+RULES = Rules()
+
+
+def looks(outcomes, every_s=60.0, start_s=0.0):
+    passed = np.array(outcomes, dtype=float)
+    return Looks(start_s + every_s * np.arange(passed.size), np.ones(passed.size), passed)
+
+
+def run(outcomes, memory=None, rules=RULES, start_s=0.0):
+    return advance(memory or Memory.fresh(0.0), looks(outcomes, start_s=start_s), rules)
+
+
+def statuses(changes):
+    return [change.status for change in changes]
+
+
+def test_collapse_from_a_fresh_start_takes_few_samples():
+    _, changes = run([0] * 40)
+    assert statuses(changes) == [Status.WARNING, Status.CRITICAL]
+    assert changes[0].time_s <= 15 * 60
+    assert changes[1].time_s <= 30 * 60
+
+
+def test_good_stream_is_healthy_once_it_is_large_enough():
+    _, changes = run([1] * 40)
+    assert statuses(changes) == [Status.HEALTHY]
+    assert changes[0].time_s == 29 * 60
+
+
+def test_recovery_clears_and_stays_out_of_the_reference():
+    memory, changes = run([0] * 40 + [1] * 200)
+    assert statuses(changes)[-1] is Status.HEALTHY
+    assert memory.incidents[0].from_s <= 60
+    assert memory.certainty is Certainty.NONE
+
+
+def test_recovery_to_between_the_lines_is_a_warning():
+    rng = np.random.default_rng(1)
+    memory, changes = run([0] * 40 + list(rng.random(3000) < 0.78))
+    assert memory.status is Status.WARNING
+    assert Status.CRITICAL in statuses(changes)
+
+
+def test_fall_of_a_young_stream_is_probable_only():
+    memory, _ = run([0] * 12)
+    assert (memory.status, memory.certainty) == (Status.WARNING, Certainty.PROBABLE)
+
+
+def test_fall_from_the_reference_needs_to_be_below_the_line():
+    base = Baseline((0.90,), 0.92, 9000.0, 1.0, 1.0, effect_known=True)
+    rng = np.random.default_rng(2)
+    good = Memory.fresh(0.0).but(baseline=base, status=Status.HEALTHY, n_day=90.0)
+    settled, _ = run(rng.random(4000) < 0.88, good)
+    fallen, changes = run(rng.random(400) < 0.70, good)
+    assert settled.status is Status.HEALTHY
+    assert changes[0].certainty is Certainty.PROBABLE
+    assert fallen.alarmed
+
+
+def test_strict_policy_has_no_use_for_the_reference():
+    base = Baseline((0.95,), 0.97, 9000.0, 1.0, 1.0, effect_known=True)
+    good = Memory.fresh(0.0).but(baseline=base, status=Status.HEALTHY, n_day=90.0)
+    outcomes = np.random.default_rng(3).random(300) < 0.80
+    strict, _ = run(outcomes, good, Rules(use_reference=False))
+    usual, _ = run(outcomes, good)
+    assert (strict.status, usual.status) == (Status.HEALTHY, Status.WARNING)
+
+
+def test_silence_makes_a_good_stream_unknown():
+    memory, _ = run([1] * 40)
+    later, changes = idle(memory, memory.at_s + 7 * 3600, RULES)
+    assert later.status is Status.INSUFFICIENT_DATA
+    assert changes[0].time_s == memory.at_s + 6 * 3600
+
+
+def test_silence_does_not_end_an_alarm():
+    memory, _ = run([0] * 40)
+    assert idle(memory, memory.at_s + 7 * 3600, RULES) == (memory, [])
+
+
+def test_minute_with_thousands_of_samples_is_one_increment():
+    one = Looks(np.array([60.0]), np.array([3000.0]), np.array([1200.0]))
+    memory, changes = advance(Memory.fresh(60.0), one, RULES)
+    assert memory.status is Status.CRITICAL
+    assert len(changes) == 1
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**32), st.lists(st.integers(1, 1500), max_size=4), st.floats(0.1, 0.95))
+def test_cutting_the_looks_anywhere_changes_nothing(seed, cuts, rate):
+    rng = np.random.default_rng(seed)
+    outcomes = np.concatenate([rng.random(700) < 0.93, rng.random(300) < rate, np.ones(500)])
+    whole, expected = run(outcomes)
+    memory, found = Memory.fresh(0.0), []
+    all_looks = looks(outcomes)
+    for start, end in zip([0, *sorted(cuts)], [*sorted(cuts), outcomes.size], strict=True):
+        memory = from_json(json.loads(json.dumps(to_json(memory))))
+        memory, changes = advance(memory, all_looks.part(start, end), RULES)
+        found += changes
+    assert [change[:2] for change in found] == [change[:2] for change in expected]
+    assert memory.log_r == pytest.approx(whole.log_r, abs=1e-6)
+
+
+def test_memory_in_a_form_of_the_future_is_none():
+    assert from_json(to_json(Memory.fresh(0.0)) | {"form": 2}) is None
+
+
+def history(n_minutes, per_minute, rate, rng):
+    n = np.full(n_minutes, float(per_minute))
+    passed = rng.binomial(per_minute, rate, n_minutes).astype(float)
+    return History(np.arange(n_minutes), n, n, n, passed, passed, passed)
+
+
+def learned(past, now, **options):
+    return learn(past, now_bucket=now, begun_bucket=0, bucket_s=60, warning_rate=0.85, **options)
+
+
+def test_reference_is_what_was_certainly_normal():
+    past = history(8 * 1440, 5, 0.92, np.random.default_rng(5))
+    (limit,) = learned(past, 8 * 1440).fallen_below
+    assert 0.89 < limit < 0.915
+
+
+def test_reference_never_looks_ahead():
+    rng = np.random.default_rng(6)
+    past = history(8 * 1440, 5, 0.92, rng)
+    spoiled = past._replace(sum_wy=np.where(past.bucket < 7 * 1440, past.sum_wy, 0.0))
+    assert learned(past, 7 * 1440) == learned(spoiled, 7 * 1440)
+
+
+def test_incident_stays_out_of_the_reference():
+    past = history(8 * 1440, 5, 0.92, np.random.default_rng(7))
+    broken = past._replace(sum_wy=np.where(past.bucket < 2000, 0.0, past.sum_wy))
+    found = learned(broken, 8 * 1440, incidents=[Span(0, 2000)])
+    assert found.rate == pytest.approx(0.92, abs=0.01)
+    assert learned(broken, 8 * 1440).rate < 0.88
+
+
+def test_day_with_a_course_has_a_limit_for_each_hour():
+    minute = np.arange(8 * 1440)
+    rate = 0.92 + 0.05 * np.sin(minute / 1440 * 2 * np.pi)
+    found = learned(history(minute.size, 5, rate, np.random.default_rng(8)), minute.size)
+    assert len(found.fallen_below) == 24
+    assert max(found.fallen_below) - min(found.fallen_below) > 0.04
+
+
+def test_reference_at_the_line_tells_nothing():
+    assert learned(history(8 * 1440, 5, 0.86, np.random.default_rng(9)), 8 * 1440)[0] == ()
+
+
+def test_nothing_is_learned_from_nothing():
+    empty = History(np.arange(0), *np.zeros((6, 0)))
+    memory = relearn(Memory.fresh(0.0), empty, 3600.0, RULES)
+    assert memory.baseline == Baseline()
+
+
+def test_budget_is_shared_and_never_more_than_a_tenth_for_one():
+    assert stream_budget(1.0, roots=2) == 0.1
+    assert stream_budget(1.0, roots=1000) == 0.001
+    assert stream_budget(1.0, roots=50, segments=10) == pytest.approx(0.01)
+    assert stream_budget(1.0, roots=50, segments=100, is_root=False) == pytest.approx(0.005)
+
+
+def test_narrow_buckets_need_the_evidence_of_as_many_minutes():
+    assert Rules(bucket_s=1).log_threshold() - RULES.log_threshold() == pytest.approx(math.log(60))

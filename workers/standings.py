@@ -1,0 +1,215 @@
+"""Keep what the policy ``anytime`` remembers of every stream: read, go on, write back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from sqlalchemy import Connection
+
+from monitor.models import Verdict
+from monitor.rolling.anytime import advance, idle, learn_due_s, relearn
+from monitor.rolling.baseline import History
+from monitor.rolling.budget import Rules
+from monitor.rolling.evidence_walk import Looks
+from monitor.rolling.memory import Memory, from_json, to_json
+from monitor.stats.onset import Onset, find_onset
+from monitor.store.detectors import read_states, save_states
+from monitor.store.lease import Lease
+from monitor.store.query import Stream, bucket_sums
+
+#: In buckets: what a baseline needs, what a first look takes up, and where an onset is sought.
+_HISTORY: Final = 9 * 1440
+_FIRST: Final = 1440
+_ONSET: Final = 2 * 1440
+#: A pause of more than so many buckets is made up for bucket by bucket.
+_PAUSE: Final = 2
+#: So many baselines are learned in one evaluation; the others wait for the next one.
+_LEARN_AT_ONCE: Final = 50
+#: Sums that are whole numbers in fact leave crumbs of rounding.
+_CRUMB: Final = 1e-9
+
+
+class _Seen(NamedTuple):
+    """What a stream had counted at the last look."""
+
+    n: float = 0.0
+    sum_w: float = 0.0
+    sum_w2: float = 0.0
+    sum_wy: float = 0.0
+    carry: float = 0.0  #: passes beyond what the samples so far can be worth
+
+    @classmethod
+    def of(cls, stream: Stream, carry: float = 0.0) -> _Seen:
+        return cls(float(stream.n_total), stream.sum_w, stream.sum_w2, stream.sum_wy, carry)
+
+
+class _Kept(NamedTuple):
+    memory: Memory
+    seen: _Seen
+
+
+@dataclass(slots=True)
+class Standings:
+    """
+    The memories of all streams, kept between evaluations for as long as one lease lasts.
+
+    A look costs one row a stream: what arrived since the last one is the difference of the
+    stream's sums, whichever buckets it fell into. So a late sample counts once, when it arrives.
+    """
+
+    bucket_s: int
+    _kept: dict[int, _Kept] = field(default_factory=dict)
+    _changed: set[int] = field(default_factory=set)
+    _token: int | None = None
+    _may_learn: int = 0
+
+    def begin(self, connection: Connection, lease: Lease) -> None:
+        """Read what is remembered, unless this process wrote it last."""
+        if self._token != lease.token or self._changed:
+            found = {
+                stream_id: _read(state) for stream_id, state in read_states(connection).items()
+            }
+            self._kept = {stream_id: kept for stream_id, kept in found.items() if kept}
+            self._token = lease.token
+        self._changed = set()
+        self._may_learn = _LEARN_AT_ONCE
+
+    def look(
+        self,
+        connection: Connection,
+        stream: Stream,
+        rules: Rules,
+        *,
+        now: datetime,
+        previous: Verdict | None,
+    ) -> Memory:
+        """Take one stream to *now*; *previous* is the verdict that its key has so far."""
+        now_s = now.timestamp()
+        kept = self._kept.get(stream.stream_id)
+        paused = previous is None or (
+            previous.evaluator_version != stream.key.evaluator_version
+            or now_s - previous.evaluated_at.timestamp() > _PAUSE * self.bucket_s
+        )
+        if kept is None:
+            kept = self._first(connection, stream, now_s)
+            paused = True
+        memory, seen = kept
+        memory = self._learned(connection, stream, memory, now_s, rules)
+        if stream.n_total != seen.n:
+            pieces = self._pieces(connection, stream, memory, seen, now_s, paused=paused)
+            looks, carry = _looks(pieces, memory, seen)
+            was_alarmed = memory.alarmed
+            memory, _ = advance(memory, looks, rules)
+            if memory.alarmed and not was_alarmed:
+                memory = memory.but(onset=self._onset(connection, stream, now_s))
+            seen = _Seen.of(stream, carry)
+        memory, _ = idle(memory, now_s, rules)
+        if memory is not kept.memory or seen != kept.seen or self._is_new(stream):
+            self._kept[stream.stream_id] = _Kept(memory, seen)
+            self._changed.add(stream.stream_id)
+        return memory
+
+    def save(self, connection: Connection, *, now: datetime) -> None:
+        """Write what changed, in the transaction that is fenced by the lease."""
+        save_states(connection, {key: _written(self._kept[key]) for key in self._changed}, now=now)
+
+    def committed(self) -> None:
+        """Note that what was saved stays; otherwise it is read again the next time."""
+        self._changed = set()
+
+    def _is_new(self, stream: Stream) -> bool:
+        return stream.stream_id not in self._kept
+
+    def _first(self, connection: Connection, stream: Stream, now_s: float) -> _Kept:
+        """Begin with the last day of the buckets, so that old trouble is not news."""
+        rows = self._rows(connection, stream, now_s, _FIRST)
+        n, w, w2, wy = (sum(row[i] for row in rows) for i in (1, 2, 3, 4))
+        begun_s = min(now_s, rows[0][0]) if rows else now_s
+        total = _Seen.of(stream)
+        before = _Seen(total.n - n, total.sum_w - w, total.sum_w2 - w2, total.sum_wy - wy)
+        return _Kept(Memory.fresh(begun_s), before)
+
+    def _learned(
+        self, connection: Connection, stream: Stream, memory: Memory, now_s: float, rules: Rules
+    ) -> Memory:
+        if now_s < learn_due_s(memory, rules) or not self._may_learn:
+            return memory
+        self._may_learn -= 1
+        history = _history(self._rows(connection, stream, now_s, _HISTORY), self.bucket_s)
+        return relearn(memory, history, now_s, rules)
+
+    def _pieces(
+        self,
+        connection: Connection,
+        stream: Stream,
+        memory: Memory,
+        seen: _Seen,
+        now_s: float,
+        *,
+        paused: bool,
+    ) -> list[tuple[float, ...]]:
+        """List time, n, sum_w, sum_w2 and sum_wy of what is new: at once, or by buckets."""
+        total = _Seen.of(stream)
+        rest = [total[i] - seen[i] for i in range(4)]
+        if not paused:
+            return [(now_s, *rest)]
+        pieces: list[tuple[float, ...]] = []
+        for start_s, *sums in self._rows(connection, stream, now_s, _FIRST):
+            if memory.n > 0 and start_s <= memory.at_s // self.bucket_s * self.bucket_s:
+                continue
+            pieces.append((min(now_s, start_s + self.bucket_s - 0.001), *sums[:4]))
+            rest = [left - used for left, used in zip(rest, sums[:4], strict=True)]
+        if rest[0] > 0:
+            # What is left arrived late, or belongs to the bucket of the last look.
+            pieces.insert(0, (memory.at_s, *rest))
+        return [piece for piece in pieces if piece[1] > 0] or [(now_s, *rest)]
+
+    def _onset(self, connection: Connection, stream: Stream, now_s: float) -> Onset | None:
+        rows = np.array(self._rows(connection, stream, now_s, _ONSET)).reshape(-1, 7)
+        weight = rows[:, 2]
+        worth = np.divide(rows[:, 1], weight, out=np.zeros_like(weight), where=weight > 0)
+        return find_onset(rows[:, 0], np.clip(rows[:, 4], 0, weight) * worth, rows[:, 1])
+
+    def _rows(
+        self, connection: Connection, stream: Stream, now_s: float, n_buckets: int
+    ) -> list[tuple[float, ...]]:
+        from_s = int(now_s) - n_buckets * self.bucket_s
+        return bucket_sums(connection, stream.stream_id, from_s=from_s, to_s=int(now_s) + 1)
+
+
+def _looks(pieces: Sequence[tuple[float, ...]], memory: Memory, seen: _Seen) -> tuple[Looks, float]:
+    """
+    Temper weighted sums to what they are worth.
+
+    No sample counts for more than one. Where passes are estimates outside [0, 1], what a look
+    cannot hold is carried to the next.
+    """
+    time, n, sum_w, sum_w2, sum_wy = np.array(pieces).T
+    kish = np.divide(sum_w, sum_w2, out=np.ones_like(sum_w), where=sum_w2 > 0)
+    worth = kish if memory.baseline.worth is None else np.full(n.shape, memory.baseline.worth)
+    size = np.minimum(np.maximum(sum_w, 0.0) * worth, n)
+    rate = np.divide(sum_wy, sum_w, out=np.zeros_like(sum_w), where=sum_w > 0)
+    passed, carry = np.zeros_like(size), seen.carry
+    for look, wanted in enumerate(rate * size):
+        passed[look] = min(max(wanted + carry, 0.0), size[look])
+        carry += wanted - passed[look]
+    carry = carry if abs(carry) > _CRUMB else 0.0
+    return Looks(np.maximum(time, memory.at_s), size, passed), carry
+
+
+def _history(rows: Sequence[tuple[float, ...]], bucket_s: int) -> History:
+    columns = np.array(rows, dtype=np.float64).reshape(-1, 7).T
+    return History((columns[0] // bucket_s).astype(np.int64), *columns[1:])
+
+
+def _read(state: dict[str, Any]) -> _Kept | None:
+    memory = from_json(state["memory"])
+    return _Kept(memory, _Seen(*state["seen"])) if memory else None
+
+
+def _written(kept: _Kept) -> dict[str, Any]:
+    return {"memory": to_json(kept.memory), "seen": list(kept.seen)}
