@@ -72,7 +72,12 @@ class Context:
     @property
     def rules(self) -> Rules:
         """What makes a pass, and how wide a bucket is."""
-        return Rules(pass_score=self.settings.pass_score, bucket_s=self.settings.bucket_s)
+        return Rules(
+            pass_score=self.settings.pass_score,
+            bucket_s=self.settings.bucket_s,
+            dimensions=self.settings.segments,
+            settle_s=self.settings.settle_s,
+        )
 
     def drain(self, may_go_on: Callable[[], bool]) -> Drain:
         """Make one run of a worker over the queue."""

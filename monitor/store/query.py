@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Column, Connection, Row, Select, func, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, Table, func, select, true
 
-from monitor.models import StreamKey, Tally
+from monitor.models import ROOT, StreamKey, Tally
 from monitor.models.tally import TALLY_SUMS
-from monitor.store.tables import bucket_bins, buckets, streams
+from monitor.store.levels import Piece, pieces, read_marks
+from monitor.store.tables import streams
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,16 +26,25 @@ class Stream:
 
 
 def active_streams(
-    connection: Connection, *, since_s: float, current_since_s: float | None = None
+    connection: Connection,
+    *,
+    since_s: float,
+    current_since_s: float | None = None,
+    segment: str | None = ROOT,
 ) -> list[Stream]:
     """
     List the streams that counted something since *since_s*, one version of each.
+
+    Those of *segment* only, which is the whole app unless told otherwise; None for all.
 
     Of several evaluator versions of a metric the newest one speaks that counted
     since *current_since_s*, or else the one that was used last. So two workers with
     different judges do not take turns.
     """
-    rows = connection.execute(select(streams).where(streams.c.last_bucket_s >= since_s))
+    query = select(streams).where(streams.c.last_bucket_s >= since_s)
+    if segment is not None:
+        query = query.where(streams.c.segment == segment)
+    rows = connection.execute(query)
     found = [
         Stream(
             row.stream_id,
@@ -56,69 +66,78 @@ def _rank(stream: Stream, current_since_s: float) -> tuple[bool, int]:
 
 
 def window_tallies(
-    connection: Connection, *, from_s: int, to_s: int | None = None, app: str | None = None
+    connection: Connection,
+    *,
+    from_s: int,
+    to_s: int | None = None,
+    app: str | None = None,
+    segment: str | None = ROOT,
 ) -> dict[int, Tally]:
     """
-    Sum the buckets that start in [from_s, to_s), by stream id.
+    Sum the buckets that start in [from_s, to_s), by stream id; hours and days where it can be.
 
-    Costs the buckets in the window, however many samples are behind them.
+    Costs the rows in the window, however many samples are behind them. Of the whole app
+    unless another *segment* is named; None for all of them.
     """
-    tallies = {
-        row.stream_id: Tally(**{name: _number(row, name) for name in TALLY_SUMS})
-        for row in connection.execute(_sum_of_buckets(from_s, to_s, app))
-    }
-    histograms: dict[int, Counter[int]] = {}
-    for stream_id, position, count in connection.execute(_sum_of_bins(from_s, to_s, app)):
-        histograms.setdefault(stream_id, Counter())[position] = int(count)
-    return {
-        stream_id: replace(tally, histogram=histograms.get(stream_id, Counter()))
-        for stream_id, tally in tallies.items()
-    }
+    of = _streams_of(app, segment)
+    found: dict[int, Tally] = {}
+    for piece in pieces(from_s, to_s, read_marks(connection)):
+        histograms: dict[int, Counter[int]] = {}
+        for stream_id, position, count in connection.execute(_sum_of_bins(piece, of)):
+            histograms.setdefault(stream_id, Counter())[position] = int(count)
+        for row in connection.execute(_sum_of_buckets(piece, of)):
+            sums = {name: _number(row, name) for name in TALLY_SUMS}
+            tally = Tally(**sums, histogram=histograms.get(row.stream_id, Counter()))
+            before = found.get(row.stream_id)
+            found[row.stream_id] = tally if before is None else before + tally
+    return found
 
 
 def series(
     connection: Connection, stream_ids: Iterable[int], *, from_s: int, step_s: int
 ) -> dict[int, dict[int, Tally]]:
     """Sum buckets to steps of *step_s* seconds since *from_s*, for charts; gaps stay gaps."""
-    step = (buckets.c.start_s - buckets.c.start_s % step_s).label("step_s")
-    query = (
-        select(
-            buckets.c.stream_id,
-            step,
-            *(func.sum(buckets.c[name]).label(name) for name in TALLY_SUMS),
-        )
-        .where(buckets.c.stream_id.in_(list(stream_ids)), buckets.c.start_s >= from_s)
-        .group_by(buckets.c.stream_id, step)
-    )
+    of = streams.c.stream_id.in_(list(stream_ids))
     found: dict[int, dict[int, Tally]] = {}
-    for row in connection.execute(query):
-        tally = Tally(**{name: _number(row, name) for name in TALLY_SUMS})
-        found.setdefault(row.stream_id, {})[int(row.step_s)] = tally
+    for piece in pieces(from_s, None, read_marks(connection), widest_s=step_s):
+        start_s = piece.level.sums.c.start_s
+        step = (start_s - start_s % step_s).label("step_s")
+        for row in connection.execute(_sum_of_buckets(piece, of, step)):
+            tally = Tally(**{name: _number(row, name) for name in TALLY_SUMS})
+            steps = found.setdefault(row.stream_id, {})
+            steps[int(row.step_s)] = steps.get(int(row.step_s), Tally()) + tally
     return found
 
 
-def _sum_of_buckets(from_s: int, to_s: int | None, app: str | None) -> Select[Any]:
-    sums = (func.sum(buckets.c[name]).label(name) for name in TALLY_SUMS)
-    query = select(buckets.c.stream_id, *sums).where(buckets.c.start_s >= from_s)
-    if to_s is not None:
-        query = query.where(buckets.c.start_s < to_s)
-    return _of_app(query, buckets.c.stream_id, app).group_by(buckets.c.stream_id)
+def _streams_of(app: str | None, segment: str | None) -> ColumnElement[bool]:
+    wanted: ColumnElement[bool] = true()
+    if app is not None:
+        wanted = wanted & (streams.c.app == app)
+    if segment is not None:
+        wanted = wanted & (streams.c.segment == segment)
+    return wanted
 
 
-def _sum_of_bins(from_s: int, to_s: int | None, app: str | None) -> Select[Any]:
-    table = bucket_bins
-    query = select(table.c.stream_id, table.c.bin, func.sum(table.c.count)).where(
-        table.c.start_s >= from_s
+def _sum_of_buckets(piece: Piece, of: ColumnElement[bool], *by: ColumnElement[Any]) -> Select[Any]:
+    table = piece.level.sums
+    sums = (func.sum(table.c[name]).label(name) for name in TALLY_SUMS)
+    query = select(table.c.stream_id, *by, *sums)
+    return _within(query, table, piece, of).group_by(table.c.stream_id, *by)
+
+
+def _sum_of_bins(piece: Piece, of: ColumnElement[bool]) -> Select[Any]:
+    table = piece.level.bins
+    query = select(table.c.stream_id, table.c.bin, func.sum(table.c.count))
+    return _within(query, table, piece, of).group_by(table.c.stream_id, table.c.bin)
+
+
+def _within(query: Select[Any], table: Table, piece: Piece, of: ColumnElement[bool]) -> Select[Any]:
+    """Keep the rows of the piece; by way of the streams, so that they are found by their key."""
+    query = query.select_from(streams.join(table, streams.c.stream_id == table.c.stream_id))
+    query = query.where(
+        of, streams.c.last_bucket_s >= piece.from_s, table.c.start_s >= piece.from_s
     )
-    if to_s is not None:
-        query = query.where(table.c.start_s < to_s)
-    return _of_app(query, table.c.stream_id, app).group_by(table.c.stream_id, table.c.bin)
-
-
-def _of_app(query: Select[Any], stream_id: Column[Any], app: str | None) -> Select[Any]:
-    if app is None:
-        return query
-    return query.where(stream_id.in_(select(streams.c.stream_id).where(streams.c.app == app)))
+    return query if piece.to_s is None else query.where(table.c.start_s < piece.to_s)
 
 
 def _number(row: Row[Any], name: str) -> Any:
