@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -32,7 +33,7 @@ class Detector(NamedTuple):
     @property
     def level(self) -> float:
         """Mean over the bets: what the alarm threshold is compared with."""
-        return float(sum(self.wealth) / len(self.wealth))
+        return sum(self.wealth) / len(self.wealth)
 
 
 def null_mean(baseline: Baseline) -> float:
@@ -42,7 +43,7 @@ def null_mean(baseline: Baseline) -> float:
     The lower 98 % bound of the reference's mean, less a tenth of a standard deviation: a
     smaller change is not worth a finding.
     """
-    error = baseline.deviation / max(1.0, baseline.n) ** 0.5
+    error = baseline.deviation / math.sqrt(max(1.0, baseline.n))
     bound = baseline.mean - 2.33 * error - 0.1 * baseline.deviation
     return min(1 - 1e-3, max(1e-3, bound))
 
