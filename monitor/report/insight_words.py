@@ -53,7 +53,7 @@ def drift_rows(insight: Insight) -> list[tuple[str, str, str, str]]:
     if comparison is None or not any(figure.significant for figure in comparison.figures):
         return []
     return [
-        (_TESTS.get(f.test, f.test), f"{f.value:.3f}", f.effect, _significance(f))
+        (_TESTS.get(f.test) or harmless(f.test, 40), f"{f.value:.3f}", f.effect, _significance(f))
         for f in comparison.figures
     ]
 
@@ -61,8 +61,9 @@ def drift_rows(insight: Insight) -> list[tuple[str, str, str, str]]:
 def input_lines(inputs: Sequence[InputDrift]) -> list[str]:
     """Write how the questions moved; nothing when they did not."""
     return [
-        f"{_FEATURES.get(item.feature, item.feature)}: {item.before} before,"
-        f" {item.after} now (n {item.n_after:,}, {_chance(item.p_value)})"
+        f"{_FEATURES.get(item.feature) or harmless(item.feature, 40)}:"
+        f" {harmless(item.before, 80)} before, {harmless(item.after, 80)} now"
+        f" (n {item.n_after:,}, {_chance(item.p_value)})"
         for item in inputs
         if item.moved
     ]

@@ -93,10 +93,8 @@ def _details(item: MetricReport, report: Report) -> Iterator[str]:
         yield from ("", drift_sentence(verdict.drift))
     if item.insight is not None:
         lines = insight_lines(item.insight, report.generated_at)
-        if lines:
-            yield ""
-            yield from (f"- {_safe(line)}" for line in lines)
-        yield from _table(item.insight)
+        yield from ["", *(f"- {_safe(line)}" for line in lines)] if lines else []
+        yield from _distances(item.insight)
     if item.worst:
         yield ""
         yield from (
@@ -104,13 +102,10 @@ def _details(item: MetricReport, report: Report) -> Iterator[str]:
         )
 
 
-def _table(insight: Insight) -> Iterator[str]:
+def _distances(insight: Insight) -> Iterator[str]:
     """Write the distances, when one of them is beyond chance."""
-    rows = drift_rows(insight)
-    if rows:
-        yield from ("", "| distance to the reference | value | effect | significance |")
-        yield "|---|--:|---|---|"
-        yield from (f"| {' | '.join(row)} |" for row in rows)
+    for name, value, effect, significance in drift_rows(insight):
+        yield f"- {_safe(name)} {value}, effect {effect}, {significance}"
 
 
 def _incidents(app: AppReport, now: datetime) -> Iterator[str]:

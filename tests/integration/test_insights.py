@@ -4,16 +4,22 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
+from sqlalchemy import select
 
 from alerts.channels.registry import Recipient
 from monitor.errors import LeaseLostError
+from monitor.report.markdown import render_markdown
+from monitor.report.model import Report
 from monitor.rolling.policies import Lines
 from monitor.settings import Settings
+from monitor.store.inputs import read_inputs
+from monitor.store.insight_tables import input_bins
 from monitor.store.insights import ReleaseMark, add_mark, read_findings, read_insights
 from monitor.store.lease import acquire
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample
 from workers.evaluate import Evaluator
+from workers.facts import read_report
 from workers.insights import Explainer
 from workers.pipeline import Rules, result_of
 
@@ -168,13 +174,28 @@ def test_other_questions_are_told_from_worse_answers(world):
     assert not any(figure.significant for figure in insight.comparison.figures)
 
 
-def test_long_ago_is_summed_and_inputs_are_kept_by_the_hour(world):
-    world.answers(200, 0.95, from_s=-6 * DAY, to_s=-3 * DAY)
+def test_inputs_of_some_hours_ago_are_kept_by_the_hour(world):
+    world.answers(60, 0.95, from_s=-8 * HOUR, to_s=-5 * HOUR)
+    with world.store.read() as connection:
+        before = read_inputs(connection, "bot", from_s=0)
     world.explain()
-    world.explain(after_s=DAY)
-    insight, _ = world.insight()
-    assert insight.figures is None
-    assert insight.trend is None
+    with world.store.read() as connection:
+        starts = set(connection.execute(select(input_bins.c.start_s)).scalars())
+        assert read_inputs(connection, "bot", from_s=0) == before
+    assert len(starts) == 3
+    assert all(start_s % HOUR == 0 for start_s in starts)
+
+
+def test_report_says_who_is_guilty(world):
+    for model in ("a", "b"):
+        world.answers(200, 0.9, from_s=-2 * DAY, to_s=-HOUR, tags={"model": model})
+    world.answers(60, 0.9, from_s=-1800, to_s=0, tags={"model": "a"})
+    world.answers(60, 0.4, from_s=-1800, to_s=0, tags={"model": "b"})
+    world.evaluator.run(world.lease, now=world.now)
+    world.explain()
+    report = read_report(world.store, SETTINGS, now=NOW, window_s=DAY)
+    assert "model=b" in render_markdown(report)
+    assert Report.model_validate_json(report.model_dump_json()) == report
 
 
 def test_explainer_that_lost_the_lease_writes_nothing(world):
