@@ -70,9 +70,7 @@ def make(k: int, at: datetime, rng: np.random.Generator, rules: Rules, kind: str
 def measure(store: Store, n: int, kind: str, now: datetime) -> float:
     """Write n samples of the last hour in batches; give the milliseconds of one sample."""
     rng = np.random.default_rng(1)
-    rules = Rules(
-        pass_score=0.7, bucket_s=60, dimensions=() if kind == "none" else DIMENSIONS
-    )
+    rules = Rules(pass_score=0.7, bucket_s=60, dimensions=() if kind == "none" else DIMENSIONS)
     results = [
         make(k, now - timedelta(seconds=3600 * (1 - k / n)), rng, rules, kind) for k in range(n)
     ]

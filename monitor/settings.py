@@ -338,6 +338,8 @@ def _inconsistencies(settings: Settings) -> Iterator[str]:
         yield f"{variable('critical_rate')} must not be above {variable('warning_rate')}"
     if settings.smtp_url is not None and not settings.email_to:
         yield f"{variable('smtp_url')} needs {variable('email_to')}: who shall get the mail?"
+    if settings.drift_reference.startswith("release:") and "release" not in settings.segments:
+        yield f"{variable('drift_reference')} names a release; {variable('segments')} must too"
     windows = (settings.status_window_s, *settings.windows_s)
     odd = [width for width in windows if width < settings.bucket_s or width % settings.bucket_s]
     if odd:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
-from monitor.models import ROOT, Tally
+from monitor.models import ROOT, StreamKey, Tally
 from monitor.models.insight import DriftFinding
 from monitor.rolling.detector import (
     DOWN,
@@ -28,7 +28,7 @@ from monitor.stats.multiplicity import e_detector_bh, stream_shares
 from monitor.store.insights import bins_by_bucket, read_states
 from monitor.store.query import Stream, window_tallies
 from workers.drift_reference import References
-from workers.onset import Onset, locate_onset
+from workers.onset import Onset, locate_onset, measure_design_effect
 
 #: Of the budget of false findings, the rest is for drift of the inputs.
 SCORES_SHARE = 0.8
@@ -61,6 +61,7 @@ class DriftWatch:
         self._connection = connection
         self._references = references
         self._streams = streams
+        self._effects: dict[StreamKey, float] = {}
         self._bucket_s = settings.bucket_s
         self._chunk_s = _CHUNK_BUCKETS * settings.bucket_s
         self._now = datetime.fromtimestamp(now_s, UTC)
@@ -122,7 +123,29 @@ class DriftWatch:
             return state
         window = Span(state.at_s, state.at_s + self._bucket_s)
         reference = self._references.of(stream, window).tally
-        return replace(state, baseline=baseline(reference), baseline_at_s=self._settled_s)
+        return replace(
+            state,
+            baseline=baseline(reference),
+            baseline_at_s=self._settled_s,
+            design_effect=self._design_effect(stream),
+        )
+
+    def _design_effect(self, stream: Stream) -> float:
+        """Measure it on the whole app: its sessions are those of its segments."""
+        key = stream.key._replace(segment=ROOT)
+        if key not in self._effects:
+            roots = [item for item in self._streams if item.key == key]
+            from_s = self._settled_s - _LOOK_BACK_BUCKETS * self._bucket_s
+            self._effects[key] = max(
+                (
+                    measure_design_effect(
+                        self._connection, root, from_s=from_s, bucket_s=self._bucket_s
+                    )
+                    for root in roots
+                ),
+                default=1.0,
+            )
+        return self._effects[key]
 
     def _buckets(self, states: Mapping[int, StreamState]) -> dict[int, dict[int, Any]]:
         from_s = min((state.at_s for state in states.values()), default=self._settled_s)
@@ -176,10 +199,12 @@ class DriftWatch:
                 continue
             states[stream.stream_id] = replace(state, chunk_from_s=to_s)
             if chunk.n >= _CHUNK_LEAST:
-                findings += self._of_chunk(stream, chunk, Span(from_s, to_s))
+                findings += self._of_chunk(stream, chunk, Span(from_s, to_s), state.design_effect)
         return findings
 
-    def _of_chunk(self, stream: Stream, chunk: Tally, span: Span) -> list[DriftFinding]:
+    def _of_chunk(
+        self, stream: Stream, chunk: Tally, span: Span, effect: float
+    ) -> list[DriftFinding]:
         reference = self._references.of(stream, span).tally
         if reference.n < LEAST_REFERENCE:
             return []
@@ -195,7 +220,7 @@ class DriftWatch:
                 n=chunk.n,
                 p_value=found.p_value,
             )
-            for found in chunk_tests(reference, chunk, alpha=alpha)
+            for found in chunk_tests(reference, chunk, alpha=alpha, design_effect=effect)
             if found.worth_it and found.p_value <= alpha
         ]
 

@@ -37,6 +37,7 @@ class Explanation:
     references: References
     names: Mapping[int, Stream]  #: every stream by its id, segments as well
     now_s: int
+    effects: Mapping[int, float]  #: the design effect of each stream, by its id
 
     def insight(
         self, stream: Stream, verdict: Verdict | None, findings: Sequence[DriftFinding]
@@ -52,6 +53,7 @@ class Explanation:
             current,
             described=reference.described,
             min_n=self.settings.min_n,
+            design_effect=self.effects[stream.stream_id],
         )
         day_s = _DAY_BUCKETS * width_s
         day = self._tallies(stream, self.now_s - day_s)
@@ -107,6 +109,7 @@ class Explanation:
             from_s=self.now_s - 2 * _DAY_BUCKETS * self.settings.bucket_s,
             to_s=self.now_s + 1,
             bucket_s=self.settings.bucket_s,
+            effect=self.effects[stream.stream_id],
         )
         since_s = int(onset.at.timestamp()) if onset is not None else window.from_s
         after = self._tallies(stream, since_s)
@@ -115,6 +118,7 @@ class Explanation:
             self._segments(stream, after),
             root_before=root_before,
             root_after=after.get(stream.stream_id, Tally()),
+            design_effect=self.effects[stream.stream_id],
         )
         if found is None:
             return None
@@ -158,7 +162,8 @@ class Explanation:
             for is_after in (False, True)
         )
         before, after = (sum(side, start=Tally()) for side in sides)
-        return judge_deploy(mark, before, after, around=steps)
+        effect = self.effects[stream.stream_id]
+        return judge_deploy(mark, before, after, around=steps, design_effect=effect)
 
     def _marks(self, app: str, since_s: int) -> list[Mark]:
         """List the deploys that were told, and those that only the samples' tag shows."""

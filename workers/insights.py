@@ -92,6 +92,7 @@ class Explainer:
             references=references,
             names={stream.stream_id: stream for stream in streams},
             now_s=int(now.timestamp()),
+            effects={key: state["design_effect"] for key, state in watched.states.items()},
         )
         verdicts = read_verdicts(connection)
         recent = [*read_findings(connection, since=now - _DAY), *watched.findings]

@@ -8,6 +8,7 @@ from datetime import datetime
 from monitor.models.insight import (
     Attribution,
     Deploy,
+    DriftComparison,
     DriftFigure,
     DriftFinding,
     InputDrift,
@@ -32,6 +33,7 @@ _FEATURES: Mapping[str, str] = {
     "language": "language",
     "topic": "topic",
 }
+_EFFECTS = ("none", "small", "medium", "large")
 _SURE, _VERY_SURE = 0.001, 1e-6
 _MOST_FINDINGS, _MOST_NAMED = 5, 3
 
@@ -42,15 +44,16 @@ def insight_lines(insight: Insight, now: datetime) -> list[str]:
         *_version(insight, now),
         *(_attribution(insight.attribution, now) if insight.attribution else ()),
         *(_finding(item, now) for item in _most_telling(insight.findings)),
+        *_moved(insight),
         *(_trend(insight.trend) if insight.trend else ()),
         *(_deploy(item, now) for item in insight.deploys if item.verdict != "no data"),
     ]
 
 
 def drift_rows(insight: Insight) -> list[tuple[str, str, str, str]]:
-    """Write the distances to the reference as cells; none while all are within chance."""
+    """Write the distances to the reference as cells, where something was found to explain."""
     comparison = insight.comparison
-    if comparison is None or not any(figure.significant for figure in comparison.figures):
+    if comparison is None or not _has_moved(comparison) or not _needs_explaining(insight):
         return []
     return [
         (_TESTS.get(f.test) or harmless(f.test, 40), f"{f.value:.3f}", f.effect, _significance(f))
@@ -67,6 +70,31 @@ def input_lines(inputs: Sequence[InputDrift]) -> list[str]:
         for item in inputs
         if item.moved
     ]
+
+
+def _has_moved(comparison: DriftComparison) -> bool:
+    return any(figure.significant for figure in comparison.figures)
+
+
+def _needs_explaining(insight: Insight) -> bool:
+    return bool(insight.findings) or insight.attribution is not None
+
+
+def _moved(insight: Insight) -> Iterator[str]:
+    """Say in one line that the scores moved, where that is all there is to say."""
+    comparison = insight.comparison
+    if comparison is None or _needs_explaining(insight) or not _has_moved(comparison):
+        return
+    largest = max(
+        (figure for figure in comparison.figures if figure.significant),
+        key=lambda figure: (_EFFECTS.index(figure.effect), -(figure.p_value or 0.0)),
+    )
+    yield (
+        f"scores moved against {harmless(comparison.reference, 60)}: mean"
+        f" {comparison.reference_mean:.2f} to {comparison.mean:.2f} (n {comparison.n:,});"
+        f" {_TESTS.get(largest.test) or harmless(largest.test, 40)} {largest.value:.2f},"
+        f" a {largest.effect} effect, {_significance(largest)}"
+    )
 
 
 def _version(insight: Insight, now: datetime) -> Iterator[str]:

@@ -42,6 +42,7 @@ class StreamState:
     down: Detector = _RESET
     up: Detector = _RESET
     quiet_to_s: tuple[int, int] = (0, 0)
+    design_effect: float = 1.0
 
     def stored(self) -> dict[str, Any]:
         """Give what a JSON column keeps."""
@@ -54,6 +55,7 @@ class StreamState:
             "down": list(self.down.wealth),
             "up": list(self.up.wealth),
             "quiet_to_s": list(self.quiet_to_s),
+            "design_effect": self.design_effect,
         }
 
     @classmethod
@@ -69,6 +71,7 @@ class StreamState:
             down=Detector(tuple(stored["down"])),
             up=Detector(tuple(stored["up"])),
             quiet_to_s=(down_s, up_s),
+            design_effect=stored["design_effect"],
         )
 
 
@@ -100,17 +103,23 @@ def take_in(
     for start_s in range(state.at_s, to_s, bucket_s):
         end_s, bucket = start_s + bucket_s, buckets.get(start_s, {})
         if state.baseline.n >= LEAST_REFERENCE:
-            turned = state.baseline._replace(mean=1 - state.baseline.mean)
-            state = replace(
-                state,
-                down=advance(state.down, [bucket], null=null_mean(state.baseline)),
-                up=advance(state.up, [mirrored(bucket)], null=null_mean(turned)),
-            )
+            state = _advance(state, bucket)
         state = replace(state, at_s=end_s)
         for test in (DOWN, UP):
             state, found = _alarm(state, test, line=line, quiet_s=QUIET_BUCKETS * bucket_s)
             alarms += found
     return state, alarms
+
+
+def _advance(state: StreamState, bucket: Bins) -> StreamState:
+    effect = state.design_effect
+    base = state.baseline._replace(n=state.baseline.n / effect)
+    fallen, risen = null_mean(base), null_mean(base._replace(mean=1 - base.mean))
+    return replace(
+        state,
+        down=advance(state.down, [bucket], null=fallen, design_effect=effect),
+        up=advance(state.up, [mirrored(bucket)], null=risen, design_effect=effect),
+    )
 
 
 def _alarm(

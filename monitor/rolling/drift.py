@@ -41,7 +41,12 @@ class ChunkTest(NamedTuple):
 
 
 def compare(
-    reference: Tally, current: Tally, *, described: str, min_n: int
+    reference: Tally,
+    current: Tally,
+    *,
+    described: str,
+    min_n: int,
+    design_effect: float = 1.0,
 ) -> DriftComparison | None:
     """
     Compare a window with its reference; None when either has under *min_n* scores.
@@ -53,10 +58,14 @@ def compare(
     if reference.n < max(2, min_n) or current.n < max(2, min_n):
         return None
     before, now = histogram(reference), histogram(current)
-    effect = standardized_difference(moments(reference), moments(current))
-    ks, ranks = ks_test(before, now, exact_below=0.05), mann_whitney(before, now)
-    psi, shannon = psi_test(before, now), jensen_shannon(before, now)
-    exact = g_test(*merge_equal_mass(before, now)).p_value
+    worth: dict[str, float] = {"design_effect": design_effect}
+    effect = standardized_difference(
+        _worth(moments(reference), design_effect), _worth(moments(current), design_effect)
+    )
+    ks, ranks = ks_test(before, now, exact_below=0.05, **worth), mann_whitney(before, now, **worth)
+    psi, shannon = psi_test(before, now, **worth), jensen_shannon(before, now, **worth)
+    merged = merge_equal_mass(before, now)
+    exact = g_test(merged[0], merged[1], design_effect=design_effect).p_value
     small = min(reference.n, current.n) < _LEAST_FOR_CHI2
     figures = [
         _figure("ks", ks.distance, None, ks.p_value, ks.distance),
@@ -69,7 +78,7 @@ def compare(
         ),
         _divergence("psi", psi, exact if small else psi.p_value),
         _divergence("jensen_shannon", shannon, exact if small else shannon.p_value),
-        _divergence("wasserstein", wasserstein(before, now), None),
+        _divergence("wasserstein", wasserstein(before, now, **worth), None),
         _figure("cohens_d", effect.d, None, effect.p_value, abs(effect.d)),
     ]
     return DriftComparison(
@@ -82,11 +91,13 @@ def compare(
     )
 
 
-def chunk_tests(reference: Tally, chunk: Tally, *, alpha: float) -> list[ChunkTest]:
+def chunk_tests(
+    reference: Tally, chunk: Tally, *, alpha: float, design_effect: float = 1.0
+) -> list[ChunkTest]:
     """Test the shape of a closed chunk against the reference, each test at level *alpha*."""
     before, now = histogram(reference), histogram(chunk)
-    ks = ks_test(before, now, exact_below=20 * alpha)
-    ranks = mann_whitney(before, now)
+    ks = ks_test(before, now, exact_below=20 * alpha, design_effect=design_effect)
+    ranks = mann_whitney(before, now, design_effect=design_effect)
     return [
         ChunkTest("ks", ks.distance, ks.p_value, ks.distance >= _STEPS["ks"][0]),
         ChunkTest(
@@ -107,6 +118,11 @@ def moments(tally: Tally) -> Moments:
     variance = max(0.0, tally.sum_wxx / tally.sum_w - mean * mean)
     size = window.n_effective
     return Moments(size, mean, variance * size / (size - 1) if size > 1 else variance)
+
+
+def _worth(sample: Moments, design_effect: float) -> Moments:
+    """Make a sample as small as it is worth; never so small that it has no spread."""
+    return sample._replace(n=max(1.5, sample.n / design_effect))
 
 
 def baseline(tally: Tally) -> Baseline:

@@ -31,7 +31,7 @@ class Divergence(NamedTuple):
     p_value: float | None
 
 
-def psi_test(reference: Histogram, current: Histogram) -> Divergence:
+def psi_test(reference: Histogram, current: Histogram, *, design_effect: float = 1.0) -> Divergence:
     """
     Compare two histograms by the population stability index, in ten bins.
 
@@ -43,6 +43,8 @@ def psi_test(reference: Histogram, current: Histogram) -> Divergence:
     ----------
     reference, current
         Counts, float arrays of the same shape (bins,), sums above 0.
+    design_effect
+        At least 1; by how much correlation within sessions inflates the variance.
 
     References
     ----------
@@ -51,11 +53,13 @@ def psi_test(reference: Histogram, current: Histogram) -> Divergence:
     """
     index = max(0.0, population_stability_index(reference, current))
     merged, _ = merge_equal_mass(reference, current)
-    freedom, size = len(merged) - 1, _size(reference, current)
+    freedom, size = len(merged) - 1, _size(reference, current) / design_effect
     return Divergence(index, max(0.0, index - freedom / size), _chi2(freedom, index * size))
 
 
-def jensen_shannon(reference: Histogram, current: Histogram) -> Divergence:
+def jensen_shannon(
+    reference: Histogram, current: Histogram, *, design_effect: float = 1.0
+) -> Divergence:
     """
     Compare two histograms by the Jensen-Shannon distance, natural logarithm, all bins.
 
@@ -67,6 +71,8 @@ def jensen_shannon(reference: Histogram, current: Histogram) -> Divergence:
     ----------
     reference, current
         Counts, float arrays of the same shape (bins,), sums above 0.
+    design_effect
+        At least 1; by how much correlation within sessions inflates the variance.
 
     Returns
     -------
@@ -79,7 +85,7 @@ def jensen_shannon(reference: Histogram, current: Histogram) -> Divergence:
        Theory 37 (1991), 145-151.
     """
     check_pair(reference, current)
-    size = _size(reference, current)
+    size = _size(reference, current) / design_effect
     merged = merge_equal_mass(reference, current)
     freedom, within = len(merged[0]) - 1, _shannon(*merged)
     excess = math.sqrt(max(0.0, within - freedom / (8 * size)))
@@ -87,7 +93,9 @@ def jensen_shannon(reference: Histogram, current: Histogram) -> Divergence:
     return Divergence(distance, excess, _chi2(freedom, 8 * size * within))
 
 
-def wasserstein(reference: Histogram, current: Histogram, *, width: float = 0.01) -> Divergence:
+def wasserstein(
+    reference: Histogram, current: Histogram, *, width: float = 0.01, design_effect: float = 1.0
+) -> Divergence:
     """
     Tell how far the scores moved on average, in standard deviations of the reference.
 
@@ -95,6 +103,8 @@ def wasserstein(reference: Histogram, current: Histogram, *, width: float = 0.01
     ----------
     reference, current
         Counts, float arrays of the same shape (bins,), sums above 0.
+    design_effect
+        At least 1; by how much correlation within sessions inflates the variance.
     width
         Distance between the centres of two bins, in units of the score.
 
@@ -109,11 +119,12 @@ def wasserstein(reference: Histogram, current: Histogram, *, width: float = 0.01
     spread = np.sqrt(np.clip(pooled * (1 - pooled), 0, None)).sum()
     deviation = max(_deviation(reference, width), _LEAST_DEVIATION)
     distance = width * float(np.abs(first - second).sum()) / deviation
-    noise = math.sqrt(2 / math.pi / _size(reference, current)) * width * float(spread) / deviation
+    size = _size(reference, current) / design_effect
+    noise = math.sqrt(2 / math.pi / size) * width * float(spread) / deviation
     return Divergence(distance, max(0.0, distance - noise), None)
 
 
-def g_test(reference: Histogram, current: Histogram) -> Divergence:
+def g_test(reference: Histogram, current: Histogram, *, design_effect: float = 1.0) -> Divergence:
     """
     Test by the likelihood ratio whether two samples of counts share one distribution.
 
@@ -124,13 +135,16 @@ def g_test(reference: Histogram, current: Histogram) -> Divergence:
     ----------
     reference, current
         Counts, float arrays of the same shape (bins,), sums above 0.
+    design_effect
+        At least 1; by how much correlation within sessions inflates the variance.
     """
     check_pair(reference, current)
     table = np.stack([reference, current])[:, (reference + current) > 0]
     expected = table.sum(axis=1, keepdims=True) * table.sum(axis=0) / table.sum()
     statistic = max(0.0, 2 * float(rel_entr(table, expected).sum()))
     freedom = table.shape[1] - 1
-    return Divergence(statistic, max(0.0, statistic - freedom), _chi2(freedom, statistic))
+    excess = max(0.0, statistic - freedom * design_effect)
+    return Divergence(statistic, excess, _chi2(freedom, statistic / design_effect))
 
 
 def _size(reference: Histogram, current: Histogram) -> float:

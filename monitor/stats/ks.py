@@ -24,7 +24,13 @@ class KSResult(NamedTuple):
     exact: bool
 
 
-def ks_test(reference: Histogram, current: Histogram, *, exact_below: float = 1.0) -> KSResult:
+def ks_test(
+    reference: Histogram,
+    current: Histogram,
+    *,
+    exact_below: float = 1.0,
+    design_effect: float = 1.0,
+) -> KSResult:
     """
     Test whether two samples of binned scores come from one distribution.
 
@@ -40,6 +46,9 @@ def ks_test(reference: Histogram, current: Histogram, *, exact_below: float = 1.
         Whole counts, float arrays of the same shape (bins,), sums above 0.
     exact_below
         The asymptotic p-value below which the exact one is worth its time.
+    design_effect
+        At least 1; above 1, by how much correlation within sessions inflates the variance,
+        the p-value is the asymptotic one for samples that are worth as much less.
 
     Returns
     -------
@@ -66,9 +75,9 @@ def ks_test(reference: Histogram, current: Histogram, *, exact_below: float = 1.
     """
     distance = kolmogorov_smirnov(reference, current)
     m, n = float(reference.sum()), float(current.sum())
-    e = math.sqrt(m * n / (m + n))
+    e = math.sqrt(m * n / (m + n) / design_effect)
     screen = float(kolmogorov((e + 0.12 + 0.11 / e) * distance))
-    if screen >= exact_below or min(m, n) > MOST_EXACT:
+    if screen >= exact_below or min(m, n) > MOST_EXACT or design_effect > 1:
         return KSResult(distance, screen, exact=False)
     smaller, larger = (reference, current) if m < n else (current, reference)
     return KSResult(distance, _exact(smaller, larger, distance), exact=True)

@@ -22,7 +22,9 @@ class MannWhitneyResult(NamedTuple):
     p_value: float
 
 
-def mann_whitney(reference: Histogram, current: Histogram) -> MannWhitneyResult:
+def mann_whitney(
+    reference: Histogram, current: Histogram, *, design_effect: float = 1.0
+) -> MannWhitneyResult:
     """
     Test, on both sides, whether scores tend to be higher or lower than they were.
 
@@ -33,6 +35,8 @@ def mann_whitney(reference: Histogram, current: Histogram) -> MannWhitneyResult:
     ----------
     reference, current
         Counts, float arrays of the same shape (bins,), sums above 0.
+    design_effect
+        At least 1; by how much correlation within sessions inflates the variance.
 
     Returns
     -------
@@ -62,7 +66,7 @@ def mann_whitney(reference: Histogram, current: Histogram) -> MannWhitneyResult:
     tied = reference + current
     size = m + n
     ties = float(np.sum(tied**3 - tied))
-    variance = m * n / 12 * (size + 1 - ties / (size * (size - 1)))
+    variance = design_effect * m * n / 12 * (size + 1 - ties / (size * (size - 1)))
     if variance <= 0:
         return MannWhitneyResult(u / (m * n), 1.0)
     z = (abs(u - m * n / 2) - 0.5) / math.sqrt(variance)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, delete, func, select
+from sqlalchemy import ColumnElement, Connection, delete, func, select
 
 from monitor.models.insight import AppInsight, DriftFinding, Insight
 from monitor.models.tally import ROOT
 from monitor.store.insight_tables import drift_findings, drift_states, insights, marks
-from monitor.store.tables import bucket_bins, buckets, streams
+from monitor.store.levels import LEVELS, Level
+from monitor.store.tables import bucket_bins, streams
 from monitor.store.upsert import put
 
 #: Findings older than this are let go.
@@ -61,24 +62,40 @@ def first_seen(connection: Connection, app: str, dimension: str, *, since_s: int
     """
     Tell when each value of a dimension first came, in epoch seconds; only what is new.
 
-    A value that came before *since_s*, as far as buckets are kept, is left out.
+    A value that came before *since_s*, as far back as anything is kept, is left out.
     """
     prefix = f"{dimension}="
-    query = (
-        select(streams.c.segment, func.min(buckets.c.start_s))
-        .select_from(streams.join(buckets, streams.c.stream_id == buckets.c.stream_id))
-        .where(
-            streams.c.app == app,
-            streams.c.segment.startswith(prefix, autoescape=True),
-            streams.c.last_bucket_s >= since_s,
-        )
-        .group_by(streams.c.segment)
+    wanted = (
+        (streams.c.app == app)
+        & streams.c.segment.startswith(prefix, autoescape=True)
+        & (streams.c.last_bucket_s >= since_s)
     )
-    return {
-        segment.removeprefix(prefix): int(first_s)
-        for segment, first_s in connection.execute(query)
-        if first_s >= since_s
-    }
+    first: dict[str, int] = {}
+    for _, segment, first_s in _first_rows(connection, wanted):
+        value = segment.removeprefix(prefix)
+        first[value] = min(first_s, first.get(value, first_s))
+    return {value: first_s for value, first_s in first.items() if first_s >= since_s}
+
+
+def _first_rows(
+    connection: Connection, wanted: ColumnElement[bool]
+) -> Iterator[tuple[int, str, int]]:
+    """Give each stream with the start of its first row at each level."""
+    for level in LEVELS:
+        start_s = level.sums.c.start_s
+        query = (
+            select(streams.c.stream_id, streams.c.segment, func.min(start_s))
+            .select_from(streams.join(level.sums, streams.c.stream_id == level.sums.c.stream_id))
+            .where(wanted)
+            .group_by(streams.c.stream_id, streams.c.segment)
+        )
+        for stream_id, segment, first_s in connection.execute(query):
+            yield stream_id, segment, _finest(int(first_s), level)
+
+
+def _finest(first_s: int, level: Level) -> int:
+    """Let the start of an hour or a day give way to that of a bucket within it."""
+    return first_s if level.name == "bucket" else first_s + level.width_s - 1
 
 
 def read_states(connection: Connection) -> dict[int, Any]:
@@ -198,9 +215,8 @@ def version_since(connection: Connection, stream_id: int) -> int | None:
     )
     if connection.execute(older).first() is None:
         return None
-    query = select(func.min(buckets.c.start_s)).where(buckets.c.stream_id == stream_id)
-    first_s = connection.execute(query).scalar()
-    return None if first_s is None else int(first_s)
+    rows = _first_rows(connection, streams.c.stream_id == stream_id)
+    return min((first_s for _, _, first_s in rows), default=None)
 
 
 def _ms(moment: datetime) -> int:

@@ -206,3 +206,13 @@ def test_explainer_that_lost_the_lease_writes_nothing(world):
         world.explain()
     with world.store.read() as connection:
         assert read_insights(connection, since=NOW - timedelta(days=1)) == ({}, {})
+
+
+def test_release_of_last_week_is_no_new_deploy(world):
+    world.answers(100, 0.95, from_s=-10 * DAY, to_s=0, release="v1")
+    world.answers(100, 0.95, from_s=-9 * DAY, to_s=0, release="v2")
+    for hours in range(3):
+        world.explain(after_s=HOUR * hours)
+    insight, _ = world.insight()
+    assert insight.deploys == []
+    assert insight.version_since is None

@@ -148,3 +148,23 @@ def test_series_without_a_change_gives_no_evidence_of_one():
         found = locate_change(passed, n, reference_passed=1840.0, reference_n=2000.0)
         strong += found.evidence > 3
     assert strong <= 15
+
+
+def test_sessions_raise_no_drift_once_their_effect_is_known():
+    """Three scores of a session that are mostly alike: worth less, and tested as such."""
+    rng = np.random.default_rng(13)
+
+    def sessions(n):
+        shared = rng.beta(8, 2, n // 3).repeat(3)
+        alike = rng.random(n) < 0.8
+        scores = np.where(alike, shared, rng.beta(8, 2, n))
+        return np.bincount(np.floor(scores * 100 + 0.5).astype(int), minlength=101) * 1.0
+
+    # The share of a session that agrees, squared, times two others.
+    effect = 1 + 2 * 0.8**2
+    pairs = [(sessions(1500), sessions(120)) for _ in range(400)]
+    for test in (ks_test, mann_whitney):
+        naive = np.mean([test(*pair).p_value <= 0.05 for pair in pairs])
+        known = np.mean([test(*pair, design_effect=effect).p_value <= 0.05 for pair in pairs])
+        assert naive > 0.1
+        assert known <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 400)

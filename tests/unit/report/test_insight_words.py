@@ -69,13 +69,23 @@ def test_no_guilty_segment_is_said_so():
     assert line.endswith("no segment explains it (12 considered)")
 
 
-def test_table_is_drawn_when_one_distance_is_beyond_chance():
+def moved(insight):
     figures = [
         DriftFigure(test="ks", value=0.3, p_value=1e-4, effect="medium", significant=True),
         DriftFigure(test="wasserstein", value=0.4, effect="medium", significant=False),
     ]
     comparison = CALM.comparison.model_copy(update={"figures": figures})
-    rows = drift_rows(CALM.model_copy(update={"comparison": comparison}))
+    return insight.model_copy(update={"comparison": comparison})
+
+
+def test_scores_that_moved_are_one_line_while_there_is_nothing_to_explain():
+    (line,) = insight_lines(moved(CALM), NOW)
+    assert line.endswith("Kolmogorov-Smirnov 0.30, a medium effect, hardly by chance (p 1e-04)")
+    assert drift_rows(moved(CALM)) == []
+
+
+def test_table_is_drawn_beside_an_explanation():
+    rows = drift_rows(moved(attribution()))
     assert [row[3] for row in rows] == ["hardly by chance (p 1e-04)", "no test"]
 
 
