@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -40,7 +40,7 @@ class References:
 
     connection: Connection
     settings: Settings
-    _sums: dict[tuple[str, Span], dict[int, Tally]] = field(default_factory=dict)
+    _sums: dict[tuple[str, Span, str | None], dict[int, Tally]] = field(default_factory=dict)
     _courses: Mapping[tuple[str, str, str], list[Began]] | None = None
     _pinned: dict[str, dict[StreamKey, Tally]] = field(default_factory=dict)
 
@@ -49,38 +49,41 @@ class References:
         kind = self.settings.drift_reference
         if kind.startswith("release:"):
             return self._of_release(stream, kind.removeprefix("release:"))
-        if kind == "same_hour":
-            slack_s = 60 * self.settings.bucket_s
-            span = Span(window.from_s - _WEEK_S - slack_s, window.to_s - _WEEK_S + slack_s)
-            return Reference("the same time a week before", self._total(stream, [span]))
-        if "/" in kind:
-            return Reference(kind.replace("/", " to "), self._total(stream, [_days(kind)]))
-        return self._trailing(stream, window)
+        described, spans = self._spans(stream, window)
+        return Reference(described, self._total(stream, spans))
 
-    def spans(self, stream: Stream, window: Span) -> list[Span]:
-        """Give the stretches of the reference, where it is made of stretches of time."""
+    def segments(self, stream: Stream, window: Span) -> tuple[str, dict[int, Tally]]:
+        """
+        Sum each stream of the app over the reference, by stream id, without histograms.
+
+        A release has no segments of its own; there the time before serves.
+        """
+        described, spans = self._spans(stream, window)
+        found: dict[int, Tally] = {}
+        for span in spans:
+            sums = window_tallies(
+                self.connection,
+                from_s=span.from_s,
+                to_s=span.to_s,
+                app=stream.key.app,
+                segment=None,
+                histograms=False,
+            )
+            for stream_id, tally in sums.items():
+                found[stream_id] = found.get(stream_id, Tally()) + tally
+        return described, found
+
+    def _spans(self, stream: Stream, window: Span) -> tuple[str, list[Span]]:
         kind = self.settings.drift_reference
         if kind == "same_hour":
             slack_s = 60 * self.settings.bucket_s
-            return [Span(window.from_s - _WEEK_S - slack_s, window.to_s - _WEEK_S + slack_s)]
+            span = Span(window.from_s - _WEEK_S - slack_s, window.to_s - _WEEK_S + slack_s)
+            return "the same time a week before", [span]
         if "/" in kind:
-            return [_days(kind)]
-        return self._well(stream, window)
-
-    def segments(self, stream: Stream, spans: Iterable[Span]) -> dict[int, Tally]:
-        """Sum each stream of the app over some stretches, by stream id."""
-        found: dict[int, Tally] = {}
-        for span in spans:
-            for stream_id, tally in self._read(stream.key.app, span).items():
-                found[stream_id] = found.get(stream_id, Tally()) + tally
-        return found
-
-    def _trailing(self, stream: Stream, window: Span) -> Reference:
+            return kind.replace("/", " to "), [_days(kind)]
         spans = self._well(stream, window)
-        days = max(1, round(sum(span.to_s - span.from_s for span in spans) / _DAY_S))
-        return Reference(
-            f"the {days} d before" if days > 1 else "the time before", self._total(stream, spans)
-        )
+        days = round(sum(span.to_s - span.from_s for span in spans) / _DAY_S)
+        return f"the {days} d before" if days > 1 else "the time before", spans
 
     def _well(self, stream: Stream, window: Span) -> list[Span]:
         if self._courses is None:
@@ -96,14 +99,16 @@ class References:
         return spans
 
     def _total(self, stream: Stream, spans: Sequence[Span]) -> Tally:
-        parts = (self._read(stream.key.app, span).get(stream.stream_id) for span in spans)
+        # Whole apps are asked about every time, their segments a few times a day.
+        segment = ROOT if stream.key.segment == ROOT else None
+        parts = (self._read(stream.key.app, span, segment).get(stream.stream_id) for span in spans)
         return sum((part for part in parts if part is not None), start=Tally())
 
-    def _read(self, app: str, span: Span) -> dict[int, Tally]:
-        key = (app, span)
+    def _read(self, app: str, span: Span, segment: str | None) -> dict[int, Tally]:
+        key = (app, span, segment)
         if key not in self._sums:
             self._sums[key] = window_tallies(
-                self.connection, from_s=span.from_s, to_s=span.to_s, app=app, segment=None
+                self.connection, from_s=span.from_s, to_s=span.to_s, app=app, segment=segment
             )
         return self._sums[key]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from sqlalchemy import Connection
@@ -38,6 +38,7 @@ class Explanation:
     names: Mapping[int, Stream]  #: every stream by its id, segments as well
     now_s: int
     effects: Mapping[int, float]  #: the design effect of each stream, by its id
+    _sums: dict[tuple[str, int, str | None], dict[int, Tally]] = field(default_factory=dict)
 
     def insight(
         self, stream: Stream, verdict: Verdict | None, findings: Sequence[DriftFinding]
@@ -46,7 +47,7 @@ class Explanation:
         width_s = self.settings.bucket_s
         start_s = self.now_s // width_s * width_s - self.settings.status_window_s + width_s
         window = Span(start_s, self.now_s)
-        current = self._tallies(stream, start_s).get(stream.stream_id, Tally())
+        current = self._whole(stream, start_s)
         reference = self.references.of(stream, window)
         comparison = compare(
             reference.tally,
@@ -56,7 +57,8 @@ class Explanation:
             design_effect=self.effects[stream.stream_id],
         )
         day_s = _DAY_BUCKETS * width_s
-        day = self._tallies(stream, self.now_s - day_s)
+        # From a whole hour on: a day is then a few hours rather than a thousand buckets.
+        day_from_s = (self.now_s - day_s) // (60 * width_s) * 60 * width_s
         began_s = version_since(self.connection, stream.stream_id)
         is_off = verdict is not None and verdict.status in _NOT_WELL
         return Insight(
@@ -69,12 +71,27 @@ class Explanation:
             findings=findings,
             attribution=self._attribution(stream, window) if is_off or findings else None,
             trend=self._trend(stream, day_s),
-            figures=figures_of(day.get(stream.stream_id, Tally()), self._categories(stream, day)),
+            figures=figures_of(
+                self._whole(stream, day_from_s), self._categories(stream, day_from_s)
+            ),
             deploys=self._deploys(stream),
         )
 
-    def _tallies(self, stream: Stream, from_s: int) -> dict[int, Tally]:
-        return window_tallies(self.connection, from_s=from_s, app=stream.key.app, segment=None)
+    def _whole(self, stream: Stream, from_s: int) -> Tally:
+        return self._read(stream, from_s, ROOT).get(stream.stream_id, Tally())
+
+    def _read(self, stream: Stream, from_s: int, segment: str | None) -> dict[int, Tally]:
+        """Sum the app's streams since then, once for all its metrics; histograms of the whole."""
+        key = (stream.key.app, from_s, segment)
+        if key not in self._sums:
+            self._sums[key] = window_tallies(
+                self.connection,
+                from_s=from_s,
+                app=stream.key.app,
+                segment=segment,
+                histograms=segment == ROOT,
+            )
+        return self._sums[key]
 
     def _segments(self, stream: Stream, tallies: Mapping[int, Tally]) -> dict[str, Tally]:
         """Keep the segments of this metric and evaluator version, by name."""
@@ -87,8 +104,8 @@ class Explanation:
             and self.names[stream_id].key.segment != ROOT
         }
 
-    def _categories(self, stream: Stream, tallies: Mapping[int, Tally]) -> dict[str, Tally]:
-        found = self._segments(stream, tallies)
+    def _categories(self, stream: Stream, from_s: int) -> dict[str, Tally]:
+        found = self._segments(stream, self._read(stream, from_s, None))
         largest = sorted(found, key=lambda name: (-found[name].n, name))[:_MOST_CATEGORIES]
         return {name: found[name] for name in largest}
 
@@ -99,8 +116,7 @@ class Explanation:
         return trend_of(found.get(stream.stream_id, {}))
 
     def _attribution(self, stream: Stream, window: Span) -> Attribution | None:
-        spans = self.references.spans(stream, window)
-        before = self.references.segments(stream, spans)
+        described, before = self.references.segments(stream, window)
         root_before = before.get(stream.stream_id, Tally())
         onset = locate_onset(
             self.connection,
@@ -112,7 +128,7 @@ class Explanation:
             effect=self.effects[stream.stream_id],
         )
         since_s = int(onset.at.timestamp()) if onset is not None else window.from_s
-        after = self._tallies(stream, since_s)
+        after = self._read(stream, since_s, None)
         found = explain_change(
             self._segments(stream, before),
             self._segments(stream, after),
@@ -128,7 +144,7 @@ class Explanation:
             since=datetime.fromtimestamp(since_s, UTC),
             since_low=onset.low if onset is not None else None,
             since_high=onset.high if onset is not None else None,
-            reference=self.references.of(stream, window).described,
+            reference=described,
             rate_before=found.before.rate,
             rate_after=found.after.rate,
             n_before=found.before.n,

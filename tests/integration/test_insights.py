@@ -216,3 +216,20 @@ def test_release_of_last_week_is_no_new_deploy(world):
     insight, _ = world.insight()
     assert insight.deploys == []
     assert insight.version_since is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "described"),
+    [
+        ("same_hour", "the same time a week before"),
+        ("2026-01-01/2026-01-02", "2026-01-01 to 2026-01-02"),
+    ],
+)
+def test_reference_is_what_the_setting_says(store, kind, described):
+    world = World(store, SETTINGS.model_copy(update={"drift_reference": kind}))
+    world.answers(80, 0.9, from_s=-7 * DAY - HOUR, to_s=-7 * DAY)
+    world.answers(80, 0.2, from_s=-3 * DAY, to_s=-2 * DAY)
+    world.answers(60, 0.9, from_s=-HOUR, to_s=0)
+    world.explain()
+    comparison = world.insight()[0].comparison
+    assert (comparison.reference, comparison.reference_n) == (described, 80)
