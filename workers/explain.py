@@ -39,6 +39,7 @@ class Explanation:
     now_s: int
     effects: Mapping[int, float]  #: the design effect of each stream, by its id
     _sums: dict[tuple[str, int, str | None], dict[int, Tally]] = field(default_factory=dict)
+    _known_marks: dict[str, list[Mark]] = field(default_factory=dict)
 
     def insight(
         self, stream: Stream, verdict: Verdict | None, findings: Sequence[DriftFinding]
@@ -161,7 +162,10 @@ class Explanation:
 
     def _deploys(self, stream: Stream) -> list[Deploy]:
         since_s = self.now_s - 7 * _DAY_BUCKETS * self.settings.bucket_s
-        marks = self._marks(stream.key.app, since_s)[-_MOST_DEPLOYS:]
+        app = stream.key.app
+        if app not in self._known_marks:
+            self._known_marks[app] = self._marks(app, since_s)
+        marks = self._known_marks[app][-_MOST_DEPLOYS:]
         ends = [*(mark.at_s for mark in marks[1:]), float(self.now_s + 1)]
         return [self._deploy(stream, mark, end_s) for mark, end_s in zip(marks, ends, strict=False)]
 

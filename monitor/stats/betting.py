@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -81,11 +82,13 @@ def advance(
     .. [2] I. Waudby-Smith, A. Ramdas, "Estimating means of bounded random variables by
        betting", JRSS B 86 (2024), 1-27.
     """
-    gains = np.log1p(np.outer(_FRACTIONS / (1 - null), null - _upper_ends()))
+    gains = _gains(null)
     wealth: NDArray[np.float64] = np.asarray(detector.wealth)
     for bucket in buckets:
-        log_gain = sum((count * gains[:, bin_] for bin_, count in bucket.items()), np.zeros(5))
-        wealth = np.minimum(_MOST, (wealth + 1) * np.exp(log_gain / design_effect))
+        wealth = wealth + 1
+        if bucket:
+            log_gain = gains[:, list(bucket)] @ np.array(list(bucket.values()), dtype=float)
+            wealth = np.minimum(_MOST, wealth * np.exp(log_gain / design_effect))
     return Detector(tuple(wealth.tolist()))
 
 
@@ -99,5 +102,8 @@ def threshold(bucket_s: float, budget: float) -> float:
     return 30 * 86_400 / bucket_s / budget
 
 
-def _upper_ends() -> NDArray[np.float64]:
-    return np.minimum(1.0, np.arange(BINS) / (BINS - 1) + _HALF_BIN)
+@lru_cache(maxsize=512)
+def _gains(null: float) -> NDArray[np.float64]:
+    """Give the logarithm of what each bet gains by a score in each bin, shape (bets, bins)."""
+    upper_ends = np.minimum(1.0, np.arange(BINS) / (BINS - 1) + _HALF_BIN)
+    return np.asarray(np.log1p(np.outer(_FRACTIONS / (1 - null), null - upper_ends)))

@@ -128,18 +128,22 @@ def _streams_of(app: str | None, segment: str | None) -> ColumnElement[bool]:
 def _sum_of_buckets(piece: Piece, of: ColumnElement[bool], *by: ColumnElement[Any]) -> Select[Any]:
     table = piece.level.sums
     sums = (func.sum(table.c[name]).label(name) for name in TALLY_SUMS)
-    query = select(table.c.stream_id, *by, *sums)
-    return _within(query, table, piece, of).group_by(table.c.stream_id, *by)
+    query = select(streams.c.stream_id, *by, *sums)
+    return _within(query, table, piece, of).group_by(streams.c.stream_id, *by)
 
 
 def _sum_of_bins(piece: Piece, of: ColumnElement[bool]) -> Select[Any]:
     table = piece.level.bins
-    query = select(table.c.stream_id, table.c.bin, func.sum(table.c.count))
-    return _within(query, table, piece, of).group_by(table.c.stream_id, table.c.bin)
+    query = select(streams.c.stream_id, table.c.bin, func.sum(table.c.count))
+    return _within(query, table, piece, of).group_by(streams.c.stream_id, table.c.bin)
 
 
 def _within(query: Select[Any], table: Table, piece: Piece, of: ColumnElement[bool]) -> Select[Any]:
-    """Keep the rows of the piece; by way of the streams, so that they are found by their key."""
+    """
+    Keep the rows of the piece, by way of the streams: so they are found by their key.
+
+    SQLite does that only where it is grouped by the streams' own column.
+    """
     query = query.select_from(streams.join(table, streams.c.stream_id == table.c.stream_id))
     query = query.where(
         of, streams.c.last_bucket_s >= piece.from_s, table.c.start_s >= piece.from_s

@@ -94,15 +94,25 @@ def _end_s(source: Level, settled_s: float, marks: Mapping[str, Mark]) -> int:
 
 
 def _next_start(connection: Connection, source: Level, level: Level, mark_s: int) -> int | None:
-    """Find the first stretch after the mark in which there is anything."""
+    """Find the first stretch after the mark in which there is anything; mostly the next one."""
+    first_s = _first(connection, source, mark_s, mark_s + level.width_s)
+    if first_s is None:
+        first_s = _first(connection, source, mark_s + level.width_s, None)
+    return None if first_s is None else first_s // level.width_s * level.width_s
+
+
+def _first(connection: Connection, source: Level, from_s: int, to_s: int | None) -> int | None:
     starts = source.sums.c
+    # By stream, so that SQLite seeks each one's rows rather than reading them all.
     query = (
         select(func.min(starts.start_s))
         .select_from(streams.join(source.sums, streams.c.stream_id == starts.stream_id))
-        .where(streams.c.last_bucket_s >= mark_s, starts.start_s >= mark_s)
+        .where(streams.c.last_bucket_s >= from_s, starts.start_s >= from_s)
+        .group_by(streams.c.stream_id)
     )
-    first_s = connection.execute(query).scalar()
-    return None if first_s is None else int(first_s) // level.width_s * level.width_s
+    if to_s is not None:
+        query = query.where(starts.start_s < to_s)
+    return min((int(first_s) for first_s in connection.execute(query).scalars()), default=None)
 
 
 def _sum(
@@ -113,7 +123,7 @@ def _sum(
     width_s: int,
     sums: Iterable[str],
 ) -> None:
-    keys = [column for column in source.primary_key if column.name != "start_s"]
+    keys = [streams.c.stream_id, *(c for c in source.primary_key if c.name == "bin")]
     totals = [func.sum(source.c[name]).label(name) for name in sums]
     rows: Select[Any] = (
         select(*keys, literal(start_s).label("start_s"), *totals)
