@@ -6,6 +6,7 @@ import difflib
 import os
 import re
 from collections.abc import Iterator, Mapping
+from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import SplitResult, urlsplit
@@ -76,6 +77,26 @@ def _addresses(value: tuple[str, ...]) -> tuple[str, ...]:
         if not re.fullmatch(r"[^@\s]+@[^@\s]+", address):
             raise ValueError(f"{address!r} is no email address such as oncall@example.org")
     return value
+
+
+def _dimensions(value: tuple[str, ...]) -> tuple[str, ...]:
+    for name in value:
+        if len(name) > 60 or not name.isprintable() or "=" in name:  # noqa: PLR2004
+            raise ValueError(f"{name!r} is no name of a tag: at most 60 characters, without =")
+    return tuple(dict.fromkeys(value))
+
+
+def _a_reference(value: str) -> str:
+    days = re.fullmatch(r"(\d{4}-\d\d-\d\d)/(\d{4}-\d\d-\d\d)", value)
+    try:
+        in_order = days is not None and date.fromisoformat(days[1]) < date.fromisoformat(days[2])
+    except ValueError:
+        in_order = False
+    if value in {"trailing", "same_hour"} or re.fullmatch(r"release:.+", value) or in_order:
+        return value
+    raise ValueError(
+        "should be trailing, same_hour, release:NAME or a span of days 2026-11-01/2026-11-08"
+    )
 
 
 def _a_home(value: Path) -> Path:
@@ -245,6 +266,21 @@ class Settings(BaseModel):
         7 * 86_400, gt=0, description="Length of the reference before the window, for drift."
     )
     bucket_s: int = Field(60, gt=0, description="Width of a bucket; windows are sums of buckets.")
+    settle_s: int = Field(
+        600, ge=0, description="What comes this long after its bucket's end is counted as late."
+    )
+    segments: Annotated[Names, AfterValidator(_dimensions)] = Field(
+        ("release", "environment", "model", "prompt_version", "route", "language"),
+        description="Fields and tags by whose values the traffic is also counted apart.",
+    )
+    drift_reference: Annotated[str, AfterValidator(_a_reference)] = Field(
+        "trailing",
+        description="What drift is measured against: `trailing` (the days before), `same_hour`"
+        " (a week ago), `release:NAME`, or a span as `2026-11-01/2026-11-08`.",
+    )
+    drift_budget: float = Field(
+        1.0, gt=0, description="False findings of drift to expect in 30 days, over everything."
+    )
     evaluate_every_s: Seconds = Field(5.0, description="How often statuses are computed.")
     # alerts
     warning_for_s: float = Field(600, ge=0, description="A warning must hold this long to alert.")
@@ -361,6 +397,8 @@ def _inconsistencies(settings: Settings) -> Iterator[str]:
         yield f"{variable('critical_rate')} must not be above {variable('warning_rate')}"
     if settings.smtp_url is not None and not settings.email_to:
         yield f"{variable('smtp_url')} needs {variable('email_to')}: who shall get the mail?"
+    if settings.drift_reference.startswith("release:") and "release" not in settings.segments:
+        yield f"{variable('drift_reference')} names a release; {variable('segments')} must too"
     windows = (settings.status_window_s, *settings.windows_s)
     odd = [width for width in windows if width < settings.bucket_s or width % settings.bucket_s]
     if odd:

@@ -79,7 +79,12 @@ class Context:
     @property
     def rules(self) -> Rules:
         """What makes a pass, and how wide a bucket is."""
-        return Rules(pass_score=self.settings.pass_score, bucket_s=self.settings.bucket_s)
+        return Rules(
+            pass_score=self.settings.pass_score,
+            bucket_s=self.settings.bucket_s,
+            dimensions=self.settings.segments,
+            settle_s=self.settings.settle_s,
+        )
 
     def judge_is_away(self) -> bool:
         """Say whether samples must wait because the judge that they need answers nobody."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 
 from alerts.ledger import incidents_since, outbox_counts
 from monitor.models import Tally, Verdict
+from monitor.models.insight import InputDrift, Insight
 from monitor.report.build import (
     AppFacts,
     blind_when_stale,
@@ -22,6 +23,7 @@ from monitor.report.model import Change, Report, Worst
 from monitor.settings import Settings
 from monitor.store.engine import Store
 from monitor.store.hooks import last_heartbeat
+from monitor.store.insights import read_findings, read_insights
 from monitor.store.ledger import Booking, Kind, read_since, read_totals
 from monitor.store.query import active_streams, series
 from monitor.store.verdicts import read_changes, read_verdicts
@@ -29,6 +31,8 @@ from monitor.store.worst import worst_samples
 
 _STEPS = 48
 _STALE_AFTER_S = 60.0
+#: An insight that was not renewed for so long explains nothing any more.
+_EXPLAINED_FOR = timedelta(minutes=15)
 
 
 class _Spans(NamedTuple):
@@ -115,8 +119,27 @@ def _facts(
         ],
         incidents=[item for item in incidents_since(connection, since) if item.app == app],
         worst={metric: _worst(connection, app, metric, since) for metric in metrics},
+        insights=_insights(connection, app, now, spans),
+        inputs=_inputs(connection, app, now),
         last_heartbeat=last_heartbeat(connection, app),
     )
+
+
+def _insights(connection: Connection, app: str, now: datetime, spans: _Spans) -> dict[str, Insight]:
+    """Read what explains each metric, with the findings of the whole stretch."""
+    of_metrics, _ = read_insights(connection, since=now - _EXPLAINED_FOR, app=app)
+    found = read_findings(connection, since=now - timedelta(seconds=spans.window_s), app=app)
+    return {
+        metric: insight.model_copy(
+            update={"findings": [item for item in found if item.metric == metric]}
+        )
+        for (_, metric), insight in of_metrics.items()
+    }
+
+
+def _inputs(connection: Connection, app: str, now: datetime) -> Sequence[InputDrift]:
+    _, of_apps = read_insights(connection, since=now - _EXPLAINED_FOR, app=app)
+    return of_apps[app].inputs if app in of_apps else ()
 
 
 def _by_kind(counts: Counter[Booking] | None) -> dict[str, int]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from monitor.errors import RecordError
-from monitor.models import Evaluation, Sample, ScoredSample
+from monitor.models import Evaluation, Sample, ScoredSample, Tally
 from monitor.queue import names
 from monitor.queue.consumer import Entry
 from monitor.queue.wire import decode
+from monitor.rolling.inputs import fingerprint
+from monitor.rolling.segments import places_of
 from monitor.rolling.tallies import bucket_start, stream_key, tally_of
 from monitor.scoring.capped import ScoresSamples
 from monitor.store.engine import Store
@@ -26,6 +28,8 @@ class Rules:
 
     pass_score: float
     bucket_s: int
+    dimensions: tuple[str, ...] = ()
+    settle_s: int = 600
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,24 +69,30 @@ def result_of(
     sample: Sample, evaluations: Sequence[Evaluation], rules: Rules, *, now: datetime
 ) -> Result:
     """Work out what the evaluations of one sample add to which buckets."""
-    occurred = sample.interaction.timestamp or sample.sampled_at
+    interaction = sample.interaction
     # A clock that runs ahead must not fill buckets that are still to come.
-    start_s = bucket_start(min(occurred, now).timestamp(), rules.bucket_s)
+    occurred_s = min(interaction.timestamp or sample.sampled_at, now).timestamp()
+    start_s = bucket_start(occurred_s, rules.bucket_s)
+    late = int(now.timestamp() > start_s + rules.bucket_s + rules.settle_s)
     return Result(
         scored=ScoredSample(sample=sample, evaluations=tuple(evaluations)),
         start_s=start_s,
+        places=places_of(interaction, rules.dimensions) if evaluations else (),
+        inputs=fingerprint(interaction) if evaluations else {},
         contributions=tuple(
             Contribution(
                 evaluation=evaluation,
-                stream=stream_key(sample.interaction.app, evaluation, pass_score=rules.pass_score),
+                stream=stream_key(interaction.app, evaluation, pass_score=rules.pass_score),
                 start_s=start_s,
-                tally=tally_of(
-                    evaluation, sample_rate=sample.sample_rate, pass_score=rules.pass_score
-                ),
+                tally=replace(_tally(sample, evaluation, rules), late=late),
             )
             for evaluation in evaluations
         ),
     )
+
+
+def _tally(sample: Sample, evaluation: Evaluation, rules: Rules) -> Tally:
+    return tally_of(evaluation, sample_rate=sample.sample_rate, pass_score=rules.pass_score)
 
 
 def commit(store: Store, results: Sequence[Result | Dead], rules: Rules, *, now: datetime) -> int:

@@ -25,7 +25,7 @@ def reference_tallies(
     few stretches between incidents.
     """
     tallies = window_tallies(connection, from_s=from_s, to_s=to_s)
-    changes = _changes(connection, from_s, status_window_s)
+    changes = status_courses(connection, from_s, status_window_s)
     by_span: dict[Span, list[Stream]] = defaultdict(list)
     for stream in active_streams(connection, since_s=from_s):
         began = changes.get(stream.key[:3], [])
@@ -41,7 +41,9 @@ def reference_tallies(
     return tallies
 
 
-def _changes(connection: Connection, from_s: int, status_window_s: int) -> dict[_Key, list[Began]]:
+def status_courses(
+    connection: Connection, from_s: int, status_window_s: int
+) -> dict[_Key, list[Began]]:
     """List how the status of each key went, the one that was there at *from_s* first."""
     found: dict[_Key, list[Began]] = {}
     for change in read_changes(connection, since=datetime.fromtimestamp(from_s, UTC)):

@@ -25,6 +25,7 @@ from monitor.store.lease import Lease, acquire, new_owner, release
 from workers.collect import Collector
 from workers.context import Context
 from workers.evaluate import Evaluator
+from workers.insights import Explainer
 from workers.judge_watch import JudgeWatch
 from workers.queue_watch import QueueWatch
 
@@ -62,9 +63,12 @@ class Scheduler:
             policies=context.policies,
         )
         collector = Collector(context.impatient_redis, context.store, context.settings.bucket_s)
+        explainer = Explainer(store=context.store, settings=context.settings)
+        self._explainer = explainer
         self.jobs: tuple[Job, ...] = (
             Job("collect", min(1.0, context.settings.evaluate_every_s), collector.run),
             Job("evaluate", context.settings.evaluate_every_s, self._evaluate),
+            Job("insights", explainer.every_s, self._explain),
         )
 
     def run(self, stop: threading.Event) -> None:
@@ -117,6 +121,19 @@ class Scheduler:
                 after=change.after.value,
                 n=change.verdict.n,
                 pass_rate=change.verdict.pass_rate,
+            )
+
+    def _explain(self, lease: Lease) -> None:
+        for found in self._explainer.run(lease, now=datetime.now(UTC)):
+            log.info(
+                "drift.found",
+                app=found.app,
+                metric=found.metric,
+                segment=found.segment,
+                test=found.test,
+                mean_before=found.mean_before,
+                mean_after=found.mean_after,
+                n=found.n,
             )
 
     def _deliver_until(self, stop: threading.Event) -> None:

@@ -22,6 +22,7 @@ COMMANDS = {
     "up": _Command("up", "up"),
     "status": _Command("status", "status"),
     "report": _Command("report", "report"),
+    "mark": _Command("mark", "mark"),
     "replay": _Command("replay", "replay"),
     "score": _Command("score", "score"),
     "alerts": _Command("alerts", "app"),

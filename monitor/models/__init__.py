@@ -28,9 +28,10 @@ from monitor.models.results import (
     RetryConfig,
 )
 from monitor.models.status import Drift, Status, Verdict
-from monitor.models.tally import StreamKey, Tally
+from monitor.models.tally import ROOT, StreamKey, Tally
 
 __all__ = [
+    "ROOT",
     "AlertEvent",
     "Context",
     "CustomEvaluation",

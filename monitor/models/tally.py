@@ -15,13 +15,25 @@ class StreamKey(NamedTuple):
     Whose scores are summed together.
 
     A new evaluator version is a new stream, so that a change of the judge never
-    looks like a change of quality. ``segment`` is ``*`` for the whole app.
+    looks like a change of quality. ``segment`` is ``*`` for the whole app, or
+    ``dimension=value`` for a part of it.
     """
 
     app: str
     metric: str
     segment: str
     evaluator_version: str
+
+
+#: The segment that holds every evaluation of an app.
+ROOT = "*"
+#: The value of a dimension under which all are counted that have no segment of their own.
+OTHER = "(other)"
+
+
+def segment_name(dimension: str, value: str) -> str:
+    """Name a segment: ``dimension=value``."""
+    return f"{dimension}={value}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 from monitor.models import Status, Tally, Verdict
 from monitor.models.alerting import Incident
+from monitor.models.insight import InputDrift, Insight
 from monitor.report.model import (
     SEVERITY,
     AppReport,
@@ -33,6 +34,8 @@ class AppFacts:
     changes: Sequence[Change] = ()
     incidents: Sequence[Incident] = ()
     worst: Mapping[str, Sequence[Worst]] = field(default_factory=dict)
+    insights: Mapping[str, Insight] = field(default_factory=dict)  #: by metric
+    inputs: Sequence[InputDrift] = ()
     last_heartbeat: datetime | None = None
 
 
@@ -130,6 +133,7 @@ def _app(
             ),
             series=_series(facts.series.get(verdict.metric), now, window_s, step_s),
             worst=facts.worst.get(verdict.metric, ()),
+            insight=facts.insights.get(verdict.metric),
         )
         for verdict in facts.verdicts
         if verdict.window_s == status_window_s and verdict.segment == "*"
@@ -142,6 +146,7 @@ def _app(
         recent=dict(facts.recent),
         changes=facts.changes,
         incidents=facts.incidents,
+        inputs=facts.inputs,
         last_heartbeat=facts.last_heartbeat,
     )
 

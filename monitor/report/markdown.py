@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from monitor.models import Verdict
+from monitor.models.insight import Insight
+from monitor.report.insight_words import drift_rows, input_lines, insight_lines
 from monitor.report.model import AppReport, MetricReport, Report
 from monitor.report.words import (
     ICONS,
@@ -49,6 +51,10 @@ def _app(app: AppReport, report: Report) -> Iterator[str]:
         yield from (_row(verdict) for verdict in item.windows)
     for item in app.metrics:
         yield from _details(item, report)
+    moved = input_lines(app.inputs)
+    if moved:
+        yield from ("", "**The questions changed**", "")
+        yield from (f"- {_safe(line)}" for line in moved)
     if app.changes:
         yield from ("", "**Status changes**", "")
         yield from (
@@ -88,11 +94,21 @@ def _details(item: MetricReport, report: Report) -> Iterator[str]:
         yield from ("", drift_sentence(verdict.drift))
     if said := judge_sentence(verdict):
         yield from ("", said)
+    if item.insight is not None:
+        lines = insight_lines(item.insight, report.generated_at)
+        yield from ["", *(f"- {_safe(line)}" for line in lines)] if lines else []
+        yield from _distances(item.insight)
     if item.worst:
         yield ""
         yield from (
             f"- {w.score:.2f} {_safe(w.interaction_id)}: {_safe(w.explanation)}" for w in item.worst
         )
+
+
+def _distances(insight: Insight) -> Iterator[str]:
+    """Write the distances, when one of them is beyond chance."""
+    for name, value, effect, significance in drift_rows(insight):
+        yield f"- {_safe(name)} {value}, effect {effect}, {significance}"
 
 
 def _incidents(app: AppReport, now: datetime) -> Iterator[str]:

@@ -9,6 +9,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, computed_field
 
 from monitor.models import Status, Verdict
 from monitor.models.alerting import Incident
+from monitor.models.insight import InputDrift, Insight
 
 
 class _Value(BaseModel):
@@ -79,6 +80,7 @@ class MetricReport(_Value):
     windows: Sequence[Verdict]
     series: Sequence[Point] = ()
     worst: Sequence[Worst] = ()
+    insight: Insight | None = Field(None, description="What explains it, when it is known.")
 
 
 class AppReport(_Value):
@@ -92,6 +94,7 @@ class AppReport(_Value):
     )
     changes: Sequence[Change] = ()
     incidents: Sequence[Incident] = ()
+    inputs: Sequence[InputDrift] = Field((), description="How the questions moved.")
     last_heartbeat: AwareDatetime | None = None
 
     @computed_field  # type: ignore[prop-decorator]

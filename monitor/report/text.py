@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from monitor.models import Status, Verdict
+from monitor.report.insight_words import drift_rows, input_lines, insight_lines
 from monitor.report.model import AppReport, MetricReport, Report
 from monitor.report.words import (
     ICONS,
@@ -154,6 +155,9 @@ def _app(app: AppReport, report: Report) -> Iterator[RenderableType]:
     yield Text(f"\n{harmless(app.app, 60)}", style="bold")
     for item in app.metrics:
         yield from (Padding(part, (0, 0, 0, 2)) for part in _metric(item, report))
+    moved = input_lines(app.inputs)
+    if moved:
+        yield _section("The questions changed", Text("\n".join(moved)))
     if app.changes:
         yield _section("Status changes", _changes(app, report.generated_at))
     if app.incidents:
@@ -179,6 +183,11 @@ def _metric(item: MetricReport, report: Report) -> Iterator[RenderableType]:
         yield Text(drift_sentence(verdict.drift), style="dim")
     if said := judge_sentence(verdict):
         yield Text(said, style="dim")
+    if item.insight is not None:
+        yield from (Text(line) for line in insight_lines(item.insight, now))
+        rows = drift_rows(item.insight)
+        if rows:
+            yield _drift_table(rows)
     for sample in item.worst:
         yield Text(
             f"{sample.score:.2f}  {harmless(sample.interaction_id, 60)}"
@@ -201,6 +210,15 @@ def _windows(verdicts: Sequence[Verdict]) -> Table:
             score(verdict.average_score),
             f"${verdict.cost_usd:.4f}" if verdict.cost_usd else "–",
         )
+    return table
+
+
+def _drift_table(rows: Sequence[Sequence[str]]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for name in ("distance to the reference", "value", "effect", "significance"):
+        table.add_column(name, justify="right" if name == "value" else "left")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
     return table
 
 

@@ -46,9 +46,7 @@ def population_stability_index(reference: Histogram, current: Histogram) -> floa
     >>> population_stability_index(np.array([5.0, 5.0]), np.array([5.0, 5.0]))
     0.0
     """
-    _check(reference, current)
-    groups = _equal_mass_groups(reference)
-    p, q = (_shares(_merge(groups, counts)) for counts in (reference, current))
+    p, q = (_shares(counts) for counts in merge_equal_mass(reference, current))
     return float(np.sum((q - p) * np.log(q / p)))
 
 
@@ -84,12 +82,26 @@ def kolmogorov_smirnov(reference: Histogram, current: Histogram) -> float:
     >>> kolmogorov_smirnov(np.array([4.0, 0.0]), np.array([1.0, 3.0]))
     0.75
     """
-    _check(reference, current)
+    check_pair(reference, current)
     gaps = np.cumsum(reference) / reference.sum() - np.cumsum(current) / current.sum()
     return float(np.max(np.abs(gaps)))
 
 
-def _check(reference: Histogram, current: Histogram) -> None:
+def merge_equal_mass(reference: Histogram, current: Histogram) -> tuple[Histogram, Histogram]:
+    """
+    Merge the bins of two histograms alike, to at most ten of about equal reference mass.
+
+    Bins in which neither has a count belong to no group.
+    """
+    check_pair(reference, current)
+    filled = (reference + current) > 0
+    reference, current = reference[filled], current[filled]
+    groups = _equal_mass_groups(reference)
+    return _merge(groups, reference), _merge(groups, current)
+
+
+def check_pair(reference: Histogram, current: Histogram) -> None:
+    """Refuse two histograms that cannot be compared."""
     if reference.shape != current.shape:
         raise ValueError(f"shapes differ: {reference.shape} and {current.shape}")
     if reference.sum() <= 0 or current.sum() <= 0:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Column, Connection, Row, Select, func, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, Table, func, select, true
 
-from monitor.models import StreamKey, Tally
+from monitor.models import ROOT, StreamKey, Tally
 from monitor.models.tally import TALLY_SUMS
-from monitor.store.tables import bucket_bins, buckets, streams
+from monitor.store.levels import BUCKETS, HOURS, Piece, pieces, read_marks
+from monitor.store.tables import streams
 
 #: Sums that a stream keeps of all it ever counted.
 STREAM_SUMS = ("sum_w", "sum_w2", "sum_wy")
@@ -33,16 +34,25 @@ class Stream:
 
 
 def active_streams(
-    connection: Connection, *, since_s: float, current_since_s: float | None = None
+    connection: Connection,
+    *,
+    since_s: float,
+    current_since_s: float | None = None,
+    segment: str | None = ROOT,
 ) -> list[Stream]:
     """
     List the streams that counted something since *since_s*, one version of each.
+
+    Those of *segment* only, which is the whole app unless told otherwise; None for all.
 
     Of several evaluator versions of a metric the newest one speaks that counted
     since *current_since_s*, or else the one that was used last. So two workers with
     different judges do not take turns.
     """
-    rows = connection.execute(select(streams).where(streams.c.last_bucket_s >= since_s))
+    query = select(streams).where(streams.c.last_bucket_s >= since_s)
+    if segment is not None:
+        query = query.where(streams.c.segment == segment)
+    rows = connection.execute(query)
     found = [
         Stream(
             row.stream_id,
@@ -65,40 +75,63 @@ def _rank(stream: Stream, current_since_s: float) -> tuple[bool, int]:
 
 
 def window_tallies(
-    connection: Connection, *, from_s: int, to_s: int | None = None, app: str | None = None
+    connection: Connection,
+    *,
+    from_s: int,
+    to_s: int | None = None,
+    app: str | None = None,
+    segment: str | None = ROOT,
+    histograms: bool = True,
 ) -> dict[int, Tally]:
     """
-    Sum the buckets that start in [from_s, to_s), by stream id.
+    Sum the buckets that start in [from_s, to_s), by stream id; hours and days where it can be.
 
-    Costs the buckets in the window, however many samples are behind them.
+    Costs the rows in the window, however many samples are behind them; without histograms,
+    which have the most rows, far fewer. Of the whole app unless another *segment* is named;
+    None for all of them.
     """
-    tallies = {
-        row.stream_id: Tally(**{name: _number(row, name) for name in TALLY_SUMS})
-        for row in connection.execute(_sum_of_buckets(from_s, to_s, app))
-    }
-    histograms: dict[int, Counter[int]] = {}
-    for stream_id, position, count in connection.execute(_sum_of_bins(from_s, to_s, app)):
-        histograms.setdefault(stream_id, Counter())[position] = int(count)
-    return {
-        stream_id: replace(tally, histogram=histograms.get(stream_id, Counter()))
-        for stream_id, tally in tallies.items()
-    }
+    of = _streams_of(app, segment)
+    found: dict[int, Tally] = {}
+    for piece in pieces(from_s, to_s, read_marks(connection)):
+        bins = _bins(connection, piece, of) if histograms else {}
+        for row in connection.execute(_sum_of_buckets(piece, of)):
+            sums = {name: _number(row, name) for name in TALLY_SUMS}
+            tally = Tally(**sums, histogram=bins.get(row.stream_id, Counter()))
+            before = found.get(row.stream_id)
+            found[row.stream_id] = tally if before is None else before + tally
+    return found
+
+
+def _bins(connection: Connection, piece: Piece, of: ColumnElement[bool]) -> dict[int, Counter[int]]:
+    found: dict[int, Counter[int]] = {}
+    for stream_id, position, count in connection.execute(_sum_of_bins(piece, of)):
+        found.setdefault(stream_id, Counter())[position] = int(count)
+    return found
 
 
 def bucket_sums(
     connection: Connection, stream_id: int, *, from_s: int, to_s: int
 ) -> list[tuple[float, ...]]:
-    """List the buckets of one stream in [from_s, to_s): start, then `BASELINE_SUMS`, in order."""
-    columns = (buckets.c.start_s, *(buckets.c[name] for name in BASELINE_SUMS))
-    query = (
-        select(*columns)
-        .where(
-            buckets.c.stream_id == stream_id,
-            buckets.c.start_s >= from_s,
-            buckets.c.start_s < to_s,
-        )
-        .order_by(buckets.c.start_s)
-    )
+    """
+    List the buckets of one stream in [from_s, to_s): start, then `BASELINE_SUMS`, in order.
+
+    Where the buckets are gone, hours stand for them.
+    """
+    kept_from_s = read_marks(connection)[BUCKETS.name].kept_from_s
+    return [
+        *_rows_of(connection, HOURS.sums, stream_id, from_s, min(to_s, kept_from_s)),
+        *_rows_of(connection, BUCKETS.sums, stream_id, max(from_s, kept_from_s), to_s),
+    ]
+
+
+def _rows_of(
+    connection: Connection, table: Table, stream_id: int, from_s: int, to_s: int
+) -> list[tuple[float, ...]]:
+    if to_s <= from_s:
+        return []
+    within = (table.c.stream_id == stream_id) & table.c.start_s.between(from_s, to_s - 1)
+    columns = (table.c.start_s, *(table.c[name] for name in BASELINE_SUMS))
+    query = select(*columns).where(within).order_by(table.c.start_s)
     return [tuple(float(value) for value in row) for row in connection.execute(query)]
 
 
@@ -106,45 +139,51 @@ def series(
     connection: Connection, stream_ids: Iterable[int], *, from_s: int, step_s: int
 ) -> dict[int, dict[int, Tally]]:
     """Sum buckets to steps of *step_s* seconds since *from_s*, for charts; gaps stay gaps."""
-    step = (buckets.c.start_s - buckets.c.start_s % step_s).label("step_s")
-    query = (
-        select(
-            buckets.c.stream_id,
-            step,
-            *(func.sum(buckets.c[name]).label(name) for name in TALLY_SUMS),
-        )
-        .where(buckets.c.stream_id.in_(list(stream_ids)), buckets.c.start_s >= from_s)
-        .group_by(buckets.c.stream_id, step)
-    )
+    of = streams.c.stream_id.in_(list(stream_ids))
     found: dict[int, dict[int, Tally]] = {}
-    for row in connection.execute(query):
-        tally = Tally(**{name: _number(row, name) for name in TALLY_SUMS})
-        found.setdefault(row.stream_id, {})[int(row.step_s)] = tally
+    for piece in pieces(from_s, None, read_marks(connection), widest_s=step_s):
+        start_s = piece.level.sums.c.start_s
+        step = (start_s - start_s % step_s).label("step_s")
+        for row in connection.execute(_sum_of_buckets(piece, of, step)):
+            tally = Tally(**{name: _number(row, name) for name in TALLY_SUMS})
+            steps = found.setdefault(row.stream_id, {})
+            steps[int(row.step_s)] = steps.get(int(row.step_s), Tally()) + tally
     return found
 
 
-def _sum_of_buckets(from_s: int, to_s: int | None, app: str | None) -> Select[Any]:
-    sums = (func.sum(buckets.c[name]).label(name) for name in TALLY_SUMS)
-    query = select(buckets.c.stream_id, *sums).where(buckets.c.start_s >= from_s)
-    if to_s is not None:
-        query = query.where(buckets.c.start_s < to_s)
-    return _of_app(query, buckets.c.stream_id, app).group_by(buckets.c.stream_id)
+def _streams_of(app: str | None, segment: str | None) -> ColumnElement[bool]:
+    wanted: ColumnElement[bool] = true()
+    if app is not None:
+        wanted = wanted & (streams.c.app == app)
+    if segment is not None:
+        wanted = wanted & (streams.c.segment == segment)
+    return wanted
 
 
-def _sum_of_bins(from_s: int, to_s: int | None, app: str | None) -> Select[Any]:
-    table = bucket_bins
-    query = select(table.c.stream_id, table.c.bin, func.sum(table.c.count)).where(
-        table.c.start_s >= from_s
+def _sum_of_buckets(piece: Piece, of: ColumnElement[bool], *by: ColumnElement[Any]) -> Select[Any]:
+    table = piece.level.sums
+    sums = (func.sum(table.c[name]).label(name) for name in TALLY_SUMS)
+    query = select(streams.c.stream_id, *by, *sums)
+    return _within(query, table, piece, of).group_by(streams.c.stream_id, *by)
+
+
+def _sum_of_bins(piece: Piece, of: ColumnElement[bool]) -> Select[Any]:
+    table = piece.level.bins
+    query = select(streams.c.stream_id, table.c.bin, func.sum(table.c.count))
+    return _within(query, table, piece, of).group_by(streams.c.stream_id, table.c.bin)
+
+
+def _within(query: Select[Any], table: Table, piece: Piece, of: ColumnElement[bool]) -> Select[Any]:
+    """
+    Keep the rows of the piece, by way of the streams: so they are found by their key.
+
+    SQLite does that only where it is grouped by the streams' own column.
+    """
+    query = query.select_from(streams.join(table, streams.c.stream_id == table.c.stream_id))
+    query = query.where(
+        of, streams.c.last_bucket_s >= piece.from_s, table.c.start_s >= piece.from_s
     )
-    if to_s is not None:
-        query = query.where(table.c.start_s < to_s)
-    return _of_app(query, table.c.stream_id, app).group_by(table.c.stream_id, table.c.bin)
-
-
-def _of_app(query: Select[Any], stream_id: Column[Any], app: str | None) -> Select[Any]:
-    if app is None:
-        return query
-    return query.where(stream_id.in_(select(streams.c.stream_id).where(streams.c.app == app)))
+    return query if piece.to_s is None else query.where(table.c.start_s < piece.to_s)
 
 
 def _number(row: Row[Any], name: str) -> Any:

@@ -31,6 +31,8 @@ samples = Table(
     Column("outcome", String(16), nullable=False),
     Column("reason", String(100), nullable=False),
     Column("payload", Json, nullable=False),
+    # The segments it was counted in, decided once, so that nothing has to be decided again.
+    Column("segments", Json, nullable=False, server_default="[]"),
     # The newest samples of an app, for reports.
     Index("ix_groundwatch_samples_app_time", "app", "occurred_at_ms"),
 )

@@ -11,17 +11,20 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, select, tuple_
+from sqlalchemy import Connection, bindparam, case, select, tuple_
 
-from monitor.models import Evaluation, Sample, ScoredSample, StreamKey, Tally
+from monitor.models import ROOT, Evaluation, Sample, ScoredSample, StreamKey, Tally
 from monitor.models.tally import TALLY_SUMS
 from monitor.queue.names import DOCTOR_APP
+from monitor.store.inputs import Inputs, add_inputs
 from monitor.store.ledger import Entry, Kind, book
+from monitor.store.levels import add_late
 from monitor.store.query import STREAM_SUMS
+from monitor.store.segments import Placed, place
 from monitor.store.tables import (
     bucket_bins,
     buckets,
@@ -50,6 +53,8 @@ class Result:
     scored: ScoredSample
     contributions: tuple[Contribution, ...]
     start_s: int
+    places: tuple[tuple[str, str], ...] = ()  #: its value in each dimension where it has one
+    inputs: Mapping[str, Mapping[int, int]] = field(default_factory=dict)  #: bins by feature
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,17 +80,27 @@ def record(
     """Write results and move their buckets; return how many samples were new."""
     by_id = {result.scored.sample.sample_id: result for result in results}
     received_at_ms = _epoch_ms(now)
+    segments = _segments(connection, by_id)
     new_ids = insert_new(
         connection,
         samples,
-        [_sample_row(by_id[key], received_at_ms) for key in sorted(by_id)],
+        [_sample_row(by_id[key], segments[key], received_at_ms) for key in sorted(by_id)],
         returning=samples.c.sample_id,
     )
     fresh = [by_id[key] for key in sorted(new_ids)]
     rows = [_evaluation_row(result, item) for result in fresh for item in result.contributions]
     if rows:
         connection.execute(evaluations.insert(), rows)
-    _add_to_buckets(connection, [item for result in fresh for item in result.contributions])
+    _add_to_buckets(
+        connection,
+        [
+            (item.stream._replace(segment=segment), item)
+            for result in fresh
+            for segment in (ROOT, *segments[result.scored.sample.sample_id])
+            for item in result.contributions
+        ],
+    )
+    add_inputs(connection, [_inputs(result) for result in fresh])
     buried = _bury(connection, dead, received_at_ms)
     start_s = received_at_ms // 1000 // bucket_s * bucket_s
     counted = [result for result in fresh if result.scored.sample.interaction.app != DOCTOR_APP]
@@ -98,6 +113,25 @@ def record(
         ],
     )
     return len(fresh)
+
+
+def _segments(connection: Connection, by_id: Mapping[str, Result]) -> dict[str, tuple[str, ...]]:
+    """Decide in which segments each sample is counted, unless that was decided before."""
+    known = select(samples.c.sample_id).where(samples.c.sample_id.in_(list(by_id)))
+    old = set(connection.execute(known).scalars())
+    new = {key: by_id[key] for key in sorted(by_id) if key not in old}
+    found = place(
+        connection,
+        [
+            Placed(result.scored.sample.interaction.app, result.places, result.start_s)
+            for result in new.values()
+        ],
+    )
+    return dict.fromkeys(old, ()) | dict(zip(new, found, strict=True))
+
+
+def _inputs(result: Result) -> Inputs:
+    return Inputs(result.scored.sample.interaction.app, result.start_s, result.inputs)
 
 
 def _bury(connection: Connection, dead: Sequence[DeadLetter], at_ms: int) -> list[DeadLetter]:
@@ -132,7 +166,7 @@ def _entry(result: Result) -> Entry:
     )
 
 
-def _sample_row(result: Result, received_at_ms: int) -> Row:
+def _sample_row(result: Result, segments: Sequence[str], received_at_ms: int) -> Row:
     sample = result.scored.sample
     return {
         "sample_id": sample.sample_id,
@@ -144,6 +178,7 @@ def _sample_row(result: Result, received_at_ms: int) -> Row:
         "outcome": result.scored.outcome.value,
         "reason": result.scored.reason,
         "payload": _storable(sample.model_dump_json()),
+        "segments": list(segments),
     }
 
 
@@ -164,10 +199,12 @@ def _evaluation_row(result: Result, item: Contribution) -> Row:
     }
 
 
-def _add_to_buckets(connection: Connection, items: Iterable[Contribution]) -> None:
+def _add_to_buckets(
+    connection: Connection, items: Iterable[tuple[StreamKey, Contribution]]
+) -> None:
     sums: dict[tuple[StreamKey, int], Tally] = defaultdict(Tally)
-    for item in items:
-        sums[item.stream, item.start_s] += item.tally
+    for stream, item in items:
+        sums[stream, item.start_s] += item.tally
     if not sums:
         return
     stream_ids = _stream_ids(connection, sorted({stream for stream, _ in sums}))
@@ -178,6 +215,7 @@ def _add_to_buckets(connection: Connection, items: Iterable[Contribution]) -> No
         bin_rows += [key | {"bin": b, "count": count} for b, count in tally.histogram.items()]
     add(connection, buckets, bucket_rows, sums=TALLY_SUMS)
     add(connection, bucket_bins, bin_rows, sums=["count"])
+    add_late(connection, bucket_rows, bin_rows)
     _touch_streams(connection, sums, stream_ids)
 
 
@@ -201,15 +239,27 @@ def _touch_streams(
         stream_id = stream_ids[stream]
         counted[stream_id] += tally
         latest[stream_id] = max(start_s, latest.get(stream_id, 0))
-    for stream_id in sorted(counted):
-        row = streams.c.stream_id == stream_id
-        tally = counted[stream_id]
-        sums = {name: streams.c[name] + getattr(tally, name) for name in STREAM_SUMS}
-        connection.execute(
-            streams.update().where(row).values(n_total=streams.c.n_total + tally.n, **sums)
-        )
-        newer = row & (streams.c.last_bucket_s < latest[stream_id])
-        connection.execute(streams.update().where(newer).values(last_bucket_s=latest[stream_id]))
+    rows = [
+        {
+            "id": stream_id,
+            "add_n": tally.n,
+            "latest_s": latest[stream_id],
+            **{f"add_{name}": getattr(tally, name) for name in STREAM_SUMS},
+        }
+        for stream_id, tally in sorted(counted.items())
+    ]
+    newest = case(
+        (streams.c.last_bucket_s < bindparam("latest_s"), bindparam("latest_s")),
+        else_=streams.c.last_bucket_s,
+    )
+    sums = {name: streams.c[name] + bindparam(f"add_{name}") for name in STREAM_SUMS}
+    touched = streams.update().where(streams.c.stream_id == bindparam("id"))
+    connection.execute(
+        touched.values(
+            n_total=streams.c.n_total + bindparam("add_n"), last_bucket_s=newest, **sums
+        ),
+        rows,
+    )
 
 
 def _occurred_at_ms(sample: Sample) -> int:

@@ -5,12 +5,60 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from monitor.models import Drift, Incident, Level, Status, Tally
+from monitor.models.insight import (
+    Attribution,
+    Deploy,
+    DriftComparison,
+    DriftFigure,
+    DriftFinding,
+    InputDrift,
+    Insight,
+    SegmentEffect,
+    Trend,
+)
 from monitor.report.build import AppFacts, build_report
 from monitor.report.model import Change, Ledger, Worst
 from monitor.testing.verdicts import make_verdict
 
 NOW = datetime(2026, 3, 1, 12, 0, 30, tzinfo=UTC)
 HOSTILE = "[/red]\x1b[31m<!channel>|\n# `x` [bold]\u202e*y* <b>&amp; " + "w" * 30
+
+
+def make_insight(app):
+    effect = SegmentEffect(
+        segment=f"model={HOSTILE}", n_before=900, n_after=90, share_before=0.1, share_after=0.1,
+        rate_before=0.9, rate_after=0.4, rate_effect=-0.05, mix_effect=0.0, low=-0.06, high=-0.04,
+        explains=1.0, p_value=1e-9, named=True,
+    )  # fmt: skip
+    attribution = Attribution(
+        since=NOW, since_low=NOW, since_high=NOW, reference="the 7 d before", rate_before=0.9,
+        rate_after=0.85, n_before=9000, n_after=900, change=-0.05, low=-0.06, high=-0.04,
+        mix={"model": 0.0}, named=[effect], considered=9, mix_shift=[HOSTILE], simpson=[HOSTILE],
+    )  # fmt: skip
+    finding = DriftFinding(
+        app=app, metric="groundedness", segment=HOSTILE, test="ks", from_s=0, found_at=NOW,
+        mean_before=0.9, mean_after=0.8, n=90, p_value=1e-9, onset=NOW, onset_low=NOW,
+        onset_high=NOW,
+    )  # fmt: skip
+    figure = DriftFigure(test="psi", value=0.3, p_value=1e-4, effect="large", significant=True)
+    return Insight(
+        app=app, metric="groundedness", made_at=NOW, evaluator_version=HOSTILE, version_since=NOW,
+        comparison=DriftComparison(
+            reference=HOSTILE, reference_n=9, reference_mean=0.9, n=9, mean=0.8, figures=[figure]
+        ),
+        findings=[finding], attribution=attribution,
+        trend=Trend(
+            direction="declining", change_per_day=-0.1, low=-0.2, high=-0.05, stability=0.9,
+            points=24, n=900,
+        ),
+        deploys=[
+            Deploy(
+                release=HOSTILE, at=NOW, source="mark", note=HOSTILE, rate_before=0.9,
+                rate_after=0.8, n_before=9, n_after=9, difference=-0.1, low=-0.2, high=0.0,
+                verdict="worse", change_at=NOW, change_low=NOW, change_high=NOW,
+            )
+        ],
+    )  # fmt: skip
 
 
 def facts(app, status):
@@ -41,6 +89,13 @@ def facts(app, status):
             )
         ],
         incidents=[incident, resolved],
+        insights={"groundedness": make_insight(app)},
+        inputs=[
+            InputDrift(
+                feature=HOSTILE, before=HOSTILE, after=HOSTILE, n_before=90, n_after=90,
+                distance=0.5, p_value=1e-9, moved=True,
+            )
+        ],
         worst={
             "groundedness": [
                 Worst(interaction_id=HOSTILE, at=NOW, score=0.1, explanation=HOSTILE * 3)

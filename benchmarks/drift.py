@@ -1,0 +1,157 @@
+"""
+Measure the drift detectors: python benchmarks/drift.py [--runs 4] [--seed 1].
+
+Streams of scores without a change tell the false findings in 30 days, at the budget of one
+stream; with a change they tell the hours until it is found. In each row the sequential
+detector of the mean and the two tests of closed hours look at the same buckets.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monitor.models import Tally
+from monitor.rolling.detector import StreamState, take_in
+from monitor.rolling.drift import baseline, chunk_tests
+from monitor.stats.betting import threshold
+from monitor.stats.design import design_effect
+
+MINUTE, HOUR, DAY = 60, 3600, 86_400
+#: Of one stream in 30 days, over four tests.
+BUDGET = 0.1
+LEAST = 50
+MOST_HOURS = 24
+PASS_SCORE = 0.7
+
+Scores = Callable[[np.random.Generator, int, float], NDArray[np.float64]]
+
+
+class Found(NamedTuple):
+    """How many findings there were, and after how many hours the first one came."""
+
+    findings: int
+    first_h: float
+
+
+def plain(rng: np.random.Generator, n: int, _hour: float) -> NDArray[np.float64]:
+    """Draw independent scores of one distribution."""
+    return rng.beta(8, 2, n)
+
+
+def sessions(rng: np.random.Generator, n: int, _hour: float) -> NDArray[np.float64]:
+    """Draw scores in sessions of three that are mostly alike."""
+    shared = rng.beta(8, 2, n // 3 + 1).repeat(3)[:n]
+    return np.where(rng.random(n) < 0.8, shared, rng.beta(8, 2, n))  # noqa: PLR2004
+
+
+def daily(rng: np.random.Generator, n: int, hour: float) -> NDArray[np.float64]:
+    """Draw scores whose mean goes up and down by 0.02 with the hour."""
+    return np.clip(rng.beta(8, 2, n) + 0.02 * np.sin(2 * np.pi * hour / 24), 0, 1)
+
+
+def lower(rng: np.random.Generator, n: int, _hour: float) -> NDArray[np.float64]:
+    """Draw scores that are 0.05 lower."""
+    return np.clip(rng.beta(8, 2, n) - 0.05, 0, 1)
+
+
+def wider(rng: np.random.Generator, n: int, _hour: float) -> NDArray[np.float64]:
+    """Draw scores of the same mean and twice the spread."""
+    return rng.beta(1.6, 0.4, n)
+
+
+def run(rng: np.random.Generator, scores: Scores, *, per_minute: float, hours: int) -> Found:
+    """Run the detectors of one stream, after a week of plain reference; sessions have their own."""
+    before = sessions if scores is sessions else plain
+    reference, effect = _reference(rng, before, per_minute)
+    state = StreamState(
+        at_s=0,
+        began_s=0,
+        baseline=baseline(reference),
+        baseline_at_s=0,
+        chunk_from_s=0,
+        design_effect=effect,
+    )
+    line, findings, first_h = threshold(MINUTE, BUDGET / 4), 0, float("inf")
+    chunk, chunk_hours = Tally(), 0
+    for hour in range(hours):
+        buckets = {
+            hour * HOUR + minute * MINUTE: _bins(scores(rng, int(rng.poisson(per_minute)), hour))
+            for minute in range(60)
+        }
+        state, alarms = take_in(state, buckets, to_s=(hour + 1) * HOUR, bucket_s=MINUTE, line=line)
+        chunk += _tally(buckets)
+        chunk_hours += 1
+        found = [(alarm.at_s / HOUR) for alarm in alarms]
+        if chunk.n >= LEAST or chunk_hours == MOST_HOURS:
+            alpha = BUDGET / 4 * chunk_hours / 720
+            if chunk.n >= LEAST:
+                tests = chunk_tests(reference, chunk, alpha=alpha, design_effect=effect)
+                found += [hour + 1.0 for t in tests if t.worth_it and t.p_value <= alpha]
+            chunk, chunk_hours = Tally(), 0
+        findings += len(found)
+        first_h = min([first_h, *found])
+    return Found(findings, first_h)
+
+
+def _reference(rng: np.random.Generator, scores: Scores, per_minute: float) -> tuple[Tally, float]:
+    """Sum a week, and measure on it by how much its scores hang together."""
+    minutes = [scores(rng, int(n), 0.0) for n in rng.poisson(per_minute, 7 * 1440)]
+    total = _tally({k: _bins(values) for k, values in enumerate(minutes)})
+    full = [(k, values) for k, values in enumerate(minutes) if len(values)]
+    effect = design_effect(
+        np.array([k for k, _ in full]),
+        np.array([float((values >= PASS_SCORE).sum()) for _, values in full]),
+        np.array([float(len(values)) for _, values in full]),
+    )
+    return total, effect.factor
+
+
+def _bins(values: NDArray[np.float64]) -> dict[int, int]:
+    bins, counts = np.unique(np.floor(values * 100 + 0.5).astype(int), return_counts=True)
+    return dict(zip(bins.tolist(), counts.tolist(), strict=True))
+
+
+def _tally(buckets: dict[int, dict[int, int]]) -> Tally:
+    counts: Counter[int] = Counter()
+    for bucket in buckets.values():
+        counts.update(bucket)
+    n = counts.total()
+    x, xx = (sum(c * (b / 100) ** power for b, c in counts.items()) for power in (1, 2))
+    return Tally(n=n, sum_w=n, sum_w2=n, sum_x=x, sum_x2=xx, sum_wx=x, sum_wxx=xx, histogram=counts)
+
+
+def main() -> None:
+    """Run all of it and print two tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=4)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    rng = np.random.default_rng(options.seed)
+    print("| healthy scores | a minute | false findings in 30 days |")
+    print("|---|--:|--:|")
+    for scores in (plain, sessions, daily):
+        for per_minute in (1.0, 10.0):
+            found = [
+                run(rng, scores, per_minute=per_minute, hours=720) for _ in range(options.runs)
+            ]
+            false = np.mean([item.findings for item in found])
+            print(f"| {scores.__name__} | {per_minute:g} | {false:.2f} |", flush=True)
+    print("\n| change | a minute | hours to a finding, median |")
+    print("|---|--:|--:|")
+    for scores in (lower, wider):
+        for per_minute in (1.0, 10.0):
+            found = [
+                run(rng, scores, per_minute=per_minute, hours=48) for _ in range(4 * options.runs)
+            ]
+            median_h = np.median([item.first_h for item in found])
+            print(f"| {scores.__name__} | {per_minute:g} | {median_h:.1f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,197 @@
+"""What explains a status, in sentences: nothing is said where nothing was found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+
+from monitor.models.insight import (
+    Attribution,
+    Deploy,
+    DriftComparison,
+    DriftFigure,
+    DriftFinding,
+    InputDrift,
+    Insight,
+    SegmentEffect,
+    Trend,
+)
+from monitor.report.words import harmless, moment, percent
+
+_TESTS: Mapping[str, str] = {
+    "ks": "Kolmogorov-Smirnov",
+    "mann_whitney": "Mann-Whitney, P(higher)",
+    "psi": "population stability index",
+    "jensen_shannon": "Jensen-Shannon",
+    "wasserstein": "Wasserstein, in s.d.",
+    "cohens_d": "Cohen's d",
+}
+_FEATURES: Mapping[str, str] = {
+    "query_chars": "length of the questions",
+    "output_chars": "length of the answers",
+    "contexts": "number of passages",
+    "language": "language",
+    "topic": "topic",
+}
+_EFFECTS = ("none", "small", "medium", "large")
+_SURE, _VERY_SURE = 0.001, 1e-6
+_MOST_FINDINGS, _MOST_NAMED = 5, 3
+
+
+def insight_lines(insight: Insight, now: datetime) -> list[str]:
+    """Write what explains a metric, a sentence a line; few or none while all is well."""
+    return [
+        *_version(insight, now),
+        *(_attribution(insight.attribution, now) if insight.attribution else ()),
+        *(_finding(item, now) for item in _most_telling(insight.findings)),
+        *_moved(insight),
+        *(_trend(insight.trend) if insight.trend else ()),
+        *(_deploy(item, now) for item in insight.deploys if item.verdict != "no data"),
+    ]
+
+
+def drift_rows(insight: Insight) -> list[tuple[str, str, str, str]]:
+    """Write the distances to the reference as cells, where something was found to explain."""
+    comparison = insight.comparison
+    if comparison is None or not _has_moved(comparison) or not _needs_explaining(insight):
+        return []
+    return [
+        (_TESTS.get(f.test) or harmless(f.test, 40), f"{f.value:.3f}", f.effect, _significance(f))
+        for f in comparison.figures
+    ]
+
+
+def input_lines(inputs: Sequence[InputDrift]) -> list[str]:
+    """Write how the questions moved; nothing when they did not."""
+    return [
+        f"{_FEATURES.get(item.feature) or harmless(item.feature, 40)}:"
+        f" {harmless(item.before, 80)} before, {harmless(item.after, 80)} now"
+        f" (n {item.n_after:,}, {_chance(item.p_value)})"
+        for item in inputs
+        if item.moved
+    ]
+
+
+def _has_moved(comparison: DriftComparison) -> bool:
+    return any(figure.significant for figure in comparison.figures)
+
+
+def _needs_explaining(insight: Insight) -> bool:
+    return bool(insight.findings) or insight.attribution is not None
+
+
+def _moved(insight: Insight) -> Iterator[str]:
+    """Say in one line that the scores moved, where that is all there is to say."""
+    comparison = insight.comparison
+    if comparison is None or _needs_explaining(insight) or not _has_moved(comparison):
+        return
+    largest = max(
+        (figure for figure in comparison.figures if figure.significant),
+        key=lambda figure: (_EFFECTS.index(figure.effect), -(figure.p_value or 0.0)),
+    )
+    yield (
+        f"scores moved against {harmless(comparison.reference, 60)}: mean"
+        f" {comparison.reference_mean:.2f} to {comparison.mean:.2f} (n {comparison.n:,});"
+        f" {_TESTS.get(largest.test) or harmless(largest.test, 40)} {largest.value:.2f},"
+        f" a {largest.effect} effect, {_significance(largest)}"
+    )
+
+
+def _version(insight: Insight, now: datetime) -> Iterator[str]:
+    if insight.version_since is not None and (now - insight.version_since).days < 1:
+        version = harmless(insight.evaluator_version, 80)
+        since = moment(insight.version_since, now)
+        yield f"evaluator {version} since {since}: a new series, not compared with the one before"
+
+
+def _attribution(found: Attribution, now: datetime) -> Iterator[str]:
+    since = moment(found.since, now)
+    if found.since_low is not None and found.since_high is not None:
+        since += f" ({moment(found.since_low, now)} to {moment(found.since_high, now)})"
+    change = (
+        f"pass rate {percent(found.rate_before)} to {percent(found.rate_after)} since {since},"
+        f" change {_points(found.change)} ({_points(found.low)} to {_points(found.high)})"
+    )
+    if found.named:
+        first, *others = found.named[:_MOST_NAMED]
+        yield f"{change}: {_segment(first)}"
+        yield from (f"also {_segment(item)}" for item in others)
+    elif found.considered:
+        yield f"{change}: no segment explains it ({found.considered} considered)"
+    else:
+        yield f"{change}: no segment has enough scores to say more"
+    for segment in found.mix_shift:
+        yield f"much of the change is another mix of traffic, most of all {harmless(segment, 80)}"
+    for dimension in found.simpson:
+        yield f"within {harmless(dimension, 60)} the segments went the other way than the whole"
+
+
+def _segment(item: SegmentEffect) -> str:
+    before = "new" if item.rate_before is None else percent(item.rate_before)
+    return (
+        f"{harmless(item.segment, 80)}: {before} to {percent(item.rate_after)}"
+        f" (n {item.n_after:,.0f}, {100 * item.share_after:.0f} % of the traffic),"
+        f" {_chance(item.p_value)}"
+    )
+
+
+def _most_telling(findings: Sequence[DriftFinding]) -> list[DriftFinding]:
+    """Keep the newest of each kind, the whole app first."""
+    newest = {(item.segment, item.test): item for item in findings}
+    return sorted(newest.values(), key=lambda item: (item.segment != "*", item.segment, item.test))[
+        :_MOST_FINDINGS
+    ]
+
+
+def _finding(item: DriftFinding, now: datetime) -> str:
+    where = "" if item.segment == "*" else f" in {harmless(item.segment, 80)}"
+    means = f"mean score {item.mean_before:.2f} to {item.mean_after:.2f} (n {item.n:,})"
+    when = ""
+    if item.onset is not None:
+        when = f", since {moment(item.onset, now)}"
+        if item.onset_low is not None and item.onset_high is not None:
+            when += f" ({moment(item.onset_low, now)} to {moment(item.onset_high, now)})"
+    how = "the mean moved" if item.p_value is None else f"the shape moved, {_chance(item.p_value)}"
+    return f"drift{where}: {means}{when}; {how}, found {moment(item.found_at, now)}"
+
+
+def _trend(trend: Trend) -> Iterator[str]:
+    if trend.direction in {"improving", "declining"}:
+        yield (
+            f"trend of the day: {trend.direction}, {_points(trend.change_per_day)} a day"
+            f" ({_points(trend.low)} to {_points(trend.high)}), stability {trend.stability:.2f}"
+        )
+
+
+def _deploy(item: Deploy, now: datetime) -> str:
+    text = f"deploy {harmless(item.release, 60)} at {moment(item.at, now)}"
+    if item.difference is not None and item.low is not None and item.high is not None:
+        text += (
+            f": {percent(item.rate_before)} (n {item.n_before:,.0f}) to"
+            f" {percent(item.rate_after)} (n {item.n_after:,.0f}),"
+            f" {_points(item.difference)} ({_points(item.low)} to {_points(item.high)})"
+        )
+    text += f": {item.verdict}"
+    if item.change_at is not None and item.change_low is not None and item.change_high is not None:
+        low, high = moment(item.change_low, now), moment(item.change_high, now)
+        text += f"; the change itself lies between {low} and {high}"
+    return text
+
+
+def _significance(figure: DriftFigure) -> str:
+    if figure.p_value is None:
+        return "no test"
+    return _chance(figure.p_value)
+
+
+def _chance(p_value: float) -> str:
+    """Say in words how probable so much is by chance alone, in one look."""
+    if p_value < _VERY_SURE:
+        return "not by chance"
+    if p_value < _SURE:
+        return f"hardly by chance (p {p_value:.0e})"
+    return f"p {p_value:.3f}"
+
+
+def _points(change: float) -> str:
+    return f"{100 * change:+.1f} pts"

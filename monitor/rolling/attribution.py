@@ -1,0 +1,301 @@
+"""Which segments explain that a pass rate changed, or that none does."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from monitor.models import Tally
+from monitor.models.insight import SegmentEffect
+from monitor.stats.decomposition import Group, Part, kitagawa
+from monitor.stats.differences import predictive_tail
+from monitor.stats.intervals import kish_size
+from monitor.stats.multiplicity import benjamini_hochberg
+
+#: Share of wrong names among those given; when no segment differs, the chance to name any.
+_Q: Final = 0.02
+#: A segment is considered with so many scores before and after, and this share of the traffic.
+_LEAST_BEFORE, _LEAST_AFTER, _LEAST_SHARE = 30.0, 10.0, 0.005
+#: What is named explains this part of the change, and moves the whole by this much.
+_LEAST_EXPLAINED, _LEAST_EFFECT = 0.15, 0.002
+_MOST_NAMED = 5
+#: The segment of what has no value in a dimension.
+NONE = "(none)"
+
+
+class Rate(NamedTuple):
+    """A weighted pass rate: effective size, traffic, rate, and the variance of the rate."""
+
+    n: float
+    traffic: float
+    rate: float
+    variance: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """A change and what explains it; ``named`` is in order, the surest first."""
+
+    before: Rate
+    after: Rate
+    named: Sequence[SegmentEffect]
+    considered: int
+    mix: Mapping[str, float]
+    mix_shift: Sequence[str]
+    simpson: Sequence[str]
+
+
+class _Candidate(NamedTuple):
+    segment: str
+    group: Group
+    part: Part
+    before: Rate
+    after: Rate
+    log_p: float
+    excess: float
+
+
+def explain_change(
+    before: Mapping[str, Tally],
+    after: Mapping[str, Tally],
+    *,
+    root_before: Tally,
+    root_after: Tally,
+    design_effect: float = 1.0,
+) -> Explanation | None:
+    """
+    Find the segments that explain why the pass rate of the whole changed.
+
+    Each segment is compared with what would be expected had it changed as the rest of its
+    dimension did, by difference, by ratio of passes and by ratio of failures, whichever
+    makes it look least guilty: what happens everywhere is no segment's fault. Of those
+    that changed more than that, in the direction of the whole, the error rate is controlled
+    over all segments of all dimensions together.
+
+    Parameters
+    ----------
+    before, after
+        Tallies by segment, ``dimension=value``; the values of a dimension are parts of the
+        whole, and what is missing to the whole is its part without a value.
+    root_before, root_after
+        The whole.
+    design_effect
+        At least 1; by how much correlation within sessions inflates the variance.
+
+    Returns
+    -------
+    Explanation or None
+        None when one of the two has no score.
+    """
+    whole = _rate(root_before, design_effect), _rate(root_after, design_effect)
+    if whole[0].n <= 0 or whole[1].n <= 0:
+        return None
+    change = whole[1].rate - whole[0].rate
+    # A rise that may be chance can hide the fall of a small segment.
+    falls = change <= 2 * _error(whole)
+    candidates: list[_Candidate] = []
+    mix: dict[str, float] = {}
+    shifted, reversed_ = [], []
+    for dimension, names in sorted(_by_dimension([*before, *after]).items()):
+        rates = _rates(dimension, names, (before, after), (root_before, root_after), design_effect)
+        groups = {name: _group(pair, whole) for name, pair in rates.items()}
+        parts = dict(zip(groups, kitagawa(list(groups.values())), strict=True))
+        mix[dimension] = sum(part.mix for part in parts.values())
+        shifted += _mix_shift(change, whole, parts)
+        reversed_ += [dimension] if _is_simpson(change, whole, parts) else []
+        candidates += _candidates(rates, groups, parts, falls=falls)
+    return Explanation(
+        before=whole[0],
+        after=whole[1],
+        named=[_effect(item, change) for item in _guilty(candidates, change)][:_MOST_NAMED],
+        considered=len(candidates),
+        mix=mix,
+        mix_shift=shifted,
+        simpson=reversed_,
+    )
+
+
+def _guilty(candidates: Sequence[_Candidate], change: float) -> list[_Candidate]:
+    if not candidates:
+        return []
+    beyond_chance = benjamini_hochberg([math.exp(item.log_p) for item in candidates], _Q)
+    least = max(_LEAST_EFFECT, _LEAST_EXPLAINED * abs(change))
+    guilty = [
+        item
+        for item, is_named in zip(candidates, beyond_chance, strict=True)
+        if is_named and abs(item.excess) >= least
+    ]
+    return sorted(guilty, key=lambda item: (item.log_p, item.segment))
+
+
+def _candidates(
+    rates: Mapping[str, tuple[Rate, Rate]],
+    groups: Mapping[str, Group],
+    parts: Mapping[str, Part],
+    *,
+    falls: bool,
+) -> Iterator[_Candidate]:
+    for segment, (before, after) in rates.items():
+        share = max(groups[segment].share_before, groups[segment].share_after)
+        if after.n < _LEAST_AFTER or share < _LEAST_SHARE:
+            continue
+        rest = tuple(_sum(r[k] for name, r in rates.items() if name != segment) for k in (0, 1))
+        if rest[1].n <= 0:
+            continue
+        old = before if before.n >= _LEAST_BEFORE else None
+        log_p, expected = _surprise(old, after, (rest[0], rest[1]), falls=falls)
+        excess = groups[segment].share_after * (after.rate - expected)
+        if (excess < 0) == falls:
+            yield _Candidate(segment, groups[segment], parts[segment], before, after, log_p, excess)
+
+
+def _surprise(
+    before: Rate | None, after: Rate, rest: tuple[Rate, Rate], *, falls: bool
+) -> tuple[float, float]:
+    """
+    Tell how unlikely the rate is, as a logarithm, and which one was expected.
+
+    A segment without a past is expected to be as the others are now.
+    """
+    if not falls:
+        turned = None if before is None else _turn(before)
+        log_p, expected = _surprise(
+            turned, _turn(after), (_turn(rest[0]), _turn(rest[1])), falls=True
+        )
+        return log_p, 1 - expected
+    if before is None or rest[0].n <= 0:
+        expected, variance = rest[1].rate, rest[1].variance
+    else:
+        expected = _expected(before.rate, rest[0].rate, rest[1].rate)
+        variance = before.variance + rest[0].variance + rest[1].variance
+    expected = min(1 - 1e-4, max(1e-4, expected))
+    size = max(2.0, expected * (1 - expected) / max(variance, 1e-9) - 1)
+    return predictive_tail(after.rate * after.n, after.n, mean=expected, size=size), expected
+
+
+def _expected(rate: float, rest_before: float, rest_after: float) -> float:
+    """Say what the rate would be had it changed as the rest did; the least of three ways."""
+    change = rest_after - rest_before
+    passes = rate * rest_after / rest_before if rest_before > 0 else rate
+    failures = 1 - (1 - rate) * (1 - rest_after) / (1 - rest_before) if rest_before < 1 else rate
+    return min(rate + change, passes, failures) if change < 0 else rate
+
+
+def _mix_shift(change: float, whole: tuple[Rate, Rate], parts: Mapping[str, Part]) -> list[str]:
+    """Name the segment whose share did most, where shares explain most of a certain change."""
+    total = sum(part.mix for part in parts.values())
+    if abs(change) < 2 * _error(whole) or abs(total) <= abs(change) / 2 or total * change < 0:
+        return []
+    sign = math.copysign(1.0, change)
+    return [max(parts, key=lambda name: sign * parts[name].mix)]
+
+
+def _is_simpson(change: float, whole: tuple[Rate, Rate], parts: Mapping[str, Part]) -> bool:
+    """Tell whether the segments went one way and the whole the other, both beyond chance."""
+    rate = sum(part.rate for part in parts.values())
+    error = math.sqrt(sum(part.rate_error**2 for part in parts.values()))
+    return rate * change < 0 and abs(rate) > 2 * error and abs(change) > 2 * _error(whole)
+
+
+def _error(whole: tuple[Rate, Rate]) -> float:
+    return math.sqrt(whole[0].variance + whole[1].variance)
+
+
+def _rates(
+    dimension: str,
+    names: Sequence[str],
+    periods: tuple[Mapping[str, Tally], Mapping[str, Tally]],
+    roots: tuple[Tally, Tally],
+    design_effect: float,
+) -> dict[str, tuple[Rate, Rate]]:
+    """Give each segment's rates, and those of what has no value in this dimension."""
+    tallies = {name: tuple(p.get(name, Tally()) for p in periods) for name in names}
+    rest = tuple(
+        _minus(root, [pair[k] for pair in tallies.values()]) for k, root in enumerate(roots)
+    )
+    if rest[0].n > 0 or rest[1].n > 0:
+        tallies[f"{dimension}={NONE}"] = rest
+    return {
+        name: (_rate(pair[0], design_effect), _rate(pair[1], design_effect))
+        for name, pair in tallies.items()
+    }
+
+
+def _group(pair: tuple[Rate, Rate], whole: tuple[Rate, Rate]) -> Group:
+    before, after = pair
+    return Group(
+        before.traffic / whole[0].traffic,
+        after.traffic / whole[1].traffic,
+        before.rate if before.n > 0 else None,
+        after.rate if after.n > 0 else None,
+        before.variance,
+        after.variance,
+    )
+
+
+def _rate(tally: Tally, design_effect: float) -> Rate:
+    if tally.n <= 0 or tally.sum_w <= 0:
+        return Rate(0.0, 0.0, 0.0, 0.0)
+    n = min(float(tally.n), kish_size(tally.sum_w, tally.sum_w2)) / design_effect
+    rate = min(1.0, max(0.0, tally.sum_wy / tally.sum_w))
+    shrunk = (rate * n + 0.5) / (n + 1)
+    return Rate(n, tally.sum_w, rate, shrunk * (1 - shrunk) / n)
+
+
+def _sum(rates: Iterator[Rate]) -> Rate:
+    """Join segments to one rate, each with its share of the traffic."""
+    found = [rate for rate in rates if rate.n > 0]
+    traffic = sum(rate.traffic for rate in found)
+    if traffic <= 0:
+        return Rate(0.0, 0.0, 0.0, 0.0)
+    return Rate(
+        sum(rate.n for rate in found),
+        traffic,
+        sum(rate.traffic * rate.rate for rate in found) / traffic,
+        sum((rate.traffic / traffic) ** 2 * rate.variance for rate in found),
+    )
+
+
+def _turn(rate: Rate) -> Rate:
+    return rate._replace(rate=1 - rate.rate)
+
+
+def _minus(root: Tally, parts: Sequence[Tally]) -> Tally:
+    return Tally(
+        n=max(0, root.n - sum(part.n for part in parts)),
+        sum_w=max(0.0, root.sum_w - sum(part.sum_w for part in parts)),
+        sum_w2=max(0.0, root.sum_w2 - sum(part.sum_w2 for part in parts)),
+        sum_wy=root.sum_wy - sum(part.sum_wy for part in parts),
+    )
+
+
+def _by_dimension(segments: Sequence[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = defaultdict(list)
+    for segment in dict.fromkeys(segments):
+        dimension, _, value = segment.partition("=")
+        if value:
+            found[dimension].append(segment)
+    return found
+
+
+def _effect(item: _Candidate, change: float) -> SegmentEffect:
+    half = 1.96 * item.part.rate_error
+    return SegmentEffect(
+        segment=item.segment,
+        n_before=item.before.n,
+        n_after=item.after.n,
+        share_before=item.group.share_before,
+        share_after=item.group.share_after,
+        rate_before=item.group.rate_before,
+        rate_after=item.group.rate_after,
+        rate_effect=item.part.rate,
+        mix_effect=item.part.mix,
+        low=item.part.rate - half,
+        high=item.part.rate + half,
+        explains=item.excess / change if change else 0.0,
+        p_value=math.exp(item.log_p),
+        named=True,
+    )

@@ -1,0 +1,229 @@
+"""Reading and writing what explains a status: marks, detector states, findings, insights."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from sqlalchemy import ColumnElement, Connection, delete, func, select
+
+from monitor.models.insight import AppInsight, DriftFinding, Insight
+from monitor.models.tally import ROOT
+from monitor.store.insight_tables import drift_findings, drift_states, insights, marks
+from monitor.store.levels import LEVELS, Level
+from monitor.store.tables import bucket_bins, streams
+from monitor.store.upsert import put
+
+#: Findings older than this are let go.
+_KEEP_FINDINGS_S = 400 * 86_400
+
+
+class ReleaseMark(NamedTuple):
+    """A deploy that was told: whose, which release, when it went out, and a note."""
+
+    app: str
+    release: str
+    at: datetime
+    note: str
+    made_at: datetime
+
+
+def add_mark(connection: Connection, mark: ReleaseMark) -> None:
+    """Write a deploy down."""
+    connection.execute(
+        marks.insert().values(
+            app=mark.app,
+            release=mark.release,
+            at_ms=_ms(mark.at),
+            made_at_ms=_ms(mark.made_at),
+            note=mark.note,
+        )
+    )
+
+
+def read_marks(
+    connection: Connection, *, app: str | None = None, since: datetime | None = None
+) -> list[ReleaseMark]:
+    """List deploys that were told, oldest first."""
+    query = select(marks).order_by(marks.c.at_ms, marks.c.mark_id)
+    if app is not None:
+        query = query.where(marks.c.app == app)
+    if since is not None:
+        query = query.where(marks.c.at_ms >= _ms(since))
+    return [
+        ReleaseMark(row.app, row.release, _time(row.at_ms), row.note, _time(row.made_at_ms))
+        for row in connection.execute(query)
+    ]
+
+
+def first_seen(connection: Connection, app: str, dimension: str, *, since_s: int) -> dict[str, int]:
+    """
+    Tell when each value of a dimension first came, in epoch seconds; only what is new.
+
+    A value that came before *since_s*, as far back as anything is kept, is left out.
+    """
+    prefix = f"{dimension}="
+    wanted = (
+        (streams.c.app == app)
+        & streams.c.segment.startswith(prefix, autoescape=True)
+        & (streams.c.last_bucket_s >= since_s)
+    )
+    first: dict[str, int] = {}
+    for _, segment, first_s in _first_rows(connection, wanted):
+        value = segment.removeprefix(prefix)
+        first[value] = min(first_s, first.get(value, first_s))
+    return {value: first_s for value, first_s in first.items() if first_s >= since_s}
+
+
+def _first_rows(
+    connection: Connection, wanted: ColumnElement[bool]
+) -> Iterator[tuple[int, str, int]]:
+    """Give each stream with the start of its first row at each level."""
+    for level in LEVELS:
+        start_s = level.sums.c.start_s
+        query = (
+            select(streams.c.stream_id, streams.c.segment, func.min(start_s))
+            .select_from(streams.join(level.sums, streams.c.stream_id == level.sums.c.stream_id))
+            .where(wanted)
+            .group_by(streams.c.stream_id, streams.c.segment)
+        )
+        for stream_id, segment, first_s in connection.execute(query):
+            yield stream_id, segment, _finest(int(first_s), level)
+
+
+def _finest(first_s: int, level: Level) -> int:
+    """Let the start of an hour or a day give way to that of a bucket within it."""
+    return first_s if level.name == "bucket" else first_s + level.width_s - 1
+
+
+def read_states(connection: Connection) -> dict[int, Any]:
+    """Read where the detectors stand, by stream id."""
+    query = select(drift_states.c.stream_id, drift_states.c.state)
+    return {row.stream_id: row.state for row in connection.execute(query)}
+
+
+def save_states(connection: Connection, states: Mapping[int, Any]) -> None:
+    """Replace the states of these streams."""
+    rows = [{"stream_id": stream_id, "state": state} for stream_id, state in states.items()]
+    put(connection, drift_states, rows)
+
+
+def bins_by_bucket(
+    connection: Connection, *, from_s: int, to_s: int
+) -> dict[int, dict[int, Counter[int]]]:
+    """Read the histograms of the buckets in [from_s, to_s), by stream and by start."""
+    columns = bucket_bins.c
+    query = (
+        select(columns.stream_id, columns.start_s, columns.bin, columns.count)
+        .select_from(streams.join(bucket_bins, streams.c.stream_id == columns.stream_id))
+        .where(streams.c.last_bucket_s >= from_s, columns.start_s >= from_s, columns.start_s < to_s)
+        # So that SQLite seeks each stream's rows rather than reading them all.
+        .order_by(streams.c.stream_id)
+    )
+    found: dict[int, dict[int, Counter[int]]] = {}
+    for stream_id, start_s, position, count in connection.execute(query):
+        found.setdefault(stream_id, {}).setdefault(start_s, Counter())[position] = int(count)
+    return found
+
+
+def save_findings(connection: Connection, found: Sequence[DriftFinding]) -> None:
+    """Write findings down; one that was written before is replaced."""
+    rows = [
+        {
+            "app": item.app,
+            "metric": item.metric,
+            "segment": item.segment,
+            "test": item.test,
+            "from_s": item.from_s,
+            "found_at_ms": _ms(item.found_at),
+            "finding": item.model_dump(mode="json"),
+        }
+        for item in found
+    ]
+    put(connection, drift_findings, rows)
+
+
+def read_findings(
+    connection: Connection, *, since: datetime, app: str | None = None
+) -> list[DriftFinding]:
+    """List what was found since then, oldest first."""
+    columns = drift_findings.c
+    query = select(columns.finding).where(columns.found_at_ms >= _ms(since))
+    if app is not None:
+        query = query.where(columns.app == app)
+    query = query.order_by(columns.found_at_ms, columns.segment, columns.test)
+    return [DriftFinding.model_validate(value) for value in connection.execute(query).scalars()]
+
+
+def forget_findings(connection: Connection, now: datetime) -> None:
+    """Delete findings of more than a year ago."""
+    oldest = drift_findings.c.found_at_ms < _ms(now) - _KEEP_FINDINGS_S * 1000
+    connection.execute(delete(drift_findings).where(oldest))
+
+
+def save_insights(
+    connection: Connection, found: Iterable[Insight], of_apps: Iterable[AppInsight]
+) -> None:
+    """Replace the newest insights."""
+    rows = [(item.app, item.metric, item) for item in found]
+    rows += [(item.app, "", item) for item in of_apps]  # type: ignore[misc]
+    put(
+        connection,
+        insights,
+        [
+            {
+                "app": app,
+                "metric": metric,
+                "made_at_ms": _ms(item.made_at),
+                "insight": item.model_dump(mode="json"),
+            }
+            for app, metric, item in rows
+        ],
+    )
+
+
+def read_insights(
+    connection: Connection, *, since: datetime, app: str | None = None
+) -> tuple[dict[tuple[str, str], Insight], dict[str, AppInsight]]:
+    """Read the newest insights that were made since then: by app and metric, and by app."""
+    query = select(insights).where(insights.c.made_at_ms >= _ms(since))
+    if app is not None:
+        query = query.where(insights.c.app == app)
+    of_metrics: dict[tuple[str, str], Insight] = {}
+    of_apps: dict[str, AppInsight] = {}
+    for row in connection.execute(query):
+        if row.metric:
+            of_metrics[row.app, row.metric] = Insight.model_validate(row.insight)
+        else:
+            of_apps[row.app] = AppInsight.model_validate(row.insight)
+    return of_metrics, of_apps
+
+
+def version_since(connection: Connection, stream_id: int) -> int | None:
+    """Tell when a stream that followed another evaluator version began, in epoch seconds."""
+    mine = select(streams).where(streams.c.stream_id == stream_id).subquery()
+    older = (
+        select(streams.c.stream_id)
+        .where(
+            streams.c.app == mine.c.app,
+            streams.c.metric == mine.c.metric,
+            streams.c.segment == ROOT,
+            streams.c.stream_id < stream_id,
+            streams.c.evaluator_version != mine.c.evaluator_version,
+        )
+        .limit(1)
+    )
+    if connection.execute(older).first() is None:
+        return None
+    rows = _first_rows(connection, streams.c.stream_id == stream_id)
+    return min((first_s for _, _, first_s in rows), default=None)
+
+
+def _ms(moment: datetime) -> int:
+    return round(moment.timestamp() * 1000)
+
+
+def _time(ms: int) -> datetime:
+    return datetime.fromtimestamp(ms / 1000, UTC)

@@ -1,0 +1,235 @@
+"""What explains a status: from stored samples to segments, drift, deploys, trend and inputs."""
+
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+from sqlalchemy import select
+
+from alerts.channels.registry import Recipient
+from monitor.errors import LeaseLostError
+from monitor.report.markdown import render_markdown
+from monitor.report.model import Report
+from monitor.rolling.policies import Lines
+from monitor.settings import Settings
+from monitor.store.inputs import read_inputs
+from monitor.store.insight_tables import input_bins
+from monitor.store.insights import ReleaseMark, add_mark, read_findings, read_insights
+from monitor.store.lease import acquire
+from monitor.store.write import record
+from monitor.testing import make_evaluation, make_interaction, make_sample
+from workers.evaluate import Evaluator
+from workers.facts import read_report
+from workers.insights import Explainer
+from workers.pipeline import Rules, result_of
+
+NOW = datetime(2026, 1, 8, 12, 0, tzinfo=UTC)
+SETTINGS = Settings(min_n=20, status_window_s=3600, segments=("model", "release"))
+RULES = Rules(pass_score=0.7, bucket_s=60, dimensions=SETTINGS.segments)
+
+
+class World:
+    """A store, a clock, and an app whose quality the test decides."""
+
+    def __init__(self, store, settings=SETTINGS):
+        self.store, self.settings, self.now = store, settings, NOW
+        self.rng = np.random.default_rng(1)
+        self.lease = acquire(store, "scheduler", "test", ttl_s=86_400)
+        self.explainer = Explainer(store=store, settings=settings)
+        self.evaluator = Evaluator(
+            store=store,
+            settings=settings,
+            lines=Lines(min_n=20),
+            recipients=[Recipient("slack", "")],
+        )
+
+    def answers(self, n, mean, *, from_s, to_s, version="local-1", **interaction):
+        """Write n answers, spread over [now + from_s, now + to_s)."""
+        results = []
+        for k in range(n):
+            at = self.now + timedelta(seconds=from_s + (to_s - from_s) * k / n)
+            sample = make_sample(make_interaction(app="bot", **interaction), sampled_at=at)
+            score = float(np.clip(self.rng.normal(mean, 0.1), 0, 1))
+            evaluation = make_evaluation(score=score, evaluator_version=version)
+            results.append(result_of(sample, [evaluation], RULES, now=at))
+        with self.store.write() as connection:
+            record(connection, results, now=self.now, bucket_s=60)
+
+    def explain(self, after_s=0):
+        self.now += timedelta(seconds=after_s)
+        return self.explainer.run(self.lease, now=self.now)
+
+    def insight(self):
+        with self.store.read() as connection:
+            of_metrics, of_apps = read_insights(connection, since=NOW - timedelta(days=1))
+        return of_metrics["bot", "groundedness"], of_apps["bot"]
+
+
+@pytest.fixture
+def world(store):
+    return World(store)
+
+
+HOUR, DAY = 3600, 86_400
+
+
+def test_guilty_segment_is_named_and_the_onset_located(world):
+    for model in ("a", "b"):
+        world.answers(300, 0.9, from_s=-2 * DAY, to_s=-HOUR, tags={"model": model})
+    world.answers(60, 0.9, from_s=-1800, to_s=0, tags={"model": "a"})
+    world.answers(60, 0.4, from_s=-1800, to_s=0, tags={"model": "b"})
+    world.evaluator.run(world.lease, now=world.now)
+    world.explain()
+    insight, _ = world.insight()
+    assert [item.segment for item in insight.attribution.named] == ["model=b"]
+    assert insight.attribution.since_low <= NOW - timedelta(seconds=1800) + timedelta(minutes=2)
+    assert insight.attribution.since_high >= NOW - timedelta(seconds=1800) - timedelta(minutes=2)
+    assert any(figure.significant for figure in insight.comparison.figures)
+    assert set(insight.figures.per_category) == {"model=a", "model=b"}
+
+
+def test_healthy_app_has_no_attribution_and_no_findings(world):
+    world.answers(400, 0.9, from_s=-2 * DAY, to_s=-HOUR, tags={"model": "a"})
+    world.answers(60, 0.9, from_s=-HOUR, to_s=0, tags={"model": "a"})
+    world.evaluator.run(world.lease, now=world.now)
+    assert world.explain() == []
+    insight, app = world.insight()
+    assert insight.attribution is None
+    assert not any(figure.significant for figure in insight.comparison.figures)
+    assert not any(item.moved for item in app.inputs)
+
+
+def test_fall_of_the_mean_is_found_once_with_its_onset(world):
+    world.answers(400, 0.95, from_s=-2 * DAY, to_s=-60)
+    world.explain()
+    world.answers(120, 0.5, from_s=0, to_s=1800)
+    found = world.explain(after_s=1800 + 300)
+    (fall,) = [item for item in found if item.test == "score_down" and item.segment == "*"]
+    assert fall.onset_low <= NOW + timedelta(minutes=3)
+    assert fall.mean_after < 0.6 < fall.mean_before
+    world.answers(120, 0.5, from_s=0, to_s=1800)
+    again = world.explain(after_s=1800 + 300)
+    assert [item for item in again if item.test == "score_down" and item.segment == "*"] == []
+
+
+def test_closed_chunk_of_another_shape_is_found_once(world):
+    world.answers(300, 0.95, from_s=-2 * DAY, to_s=-60)
+    world.explain()
+    world.answers(60, 0.8, from_s=0, to_s=HOUR)
+    tests = [{item.test for item in world.explain(after_s=HOUR + 300)} for _ in range(2)]
+    assert {"ks", "mann_whitney"} <= tests[0]
+    assert tests[1] == set()
+    with world.store.read() as connection:
+        kept = {item.test for item in read_findings(connection, since=NOW)}
+    assert {"ks", "mann_whitney"} <= kept
+
+
+def test_new_judge_begins_a_new_series_and_is_no_drift(world):
+    world.answers(400, 0.95, from_s=-2 * DAY, to_s=-60)
+    world.explain()
+    world.answers(120, 0.5, from_s=0, to_s=HOUR, version="local-2")
+    assert world.explain(after_s=HOUR + 300) == []
+    insight, _ = world.insight()
+    assert insight.evaluator_version.startswith("local-2")
+    assert insight.version_since == NOW
+    assert insight.comparison is None
+
+
+def test_deploy_that_was_marked_is_compared_before_and_after(world):
+    world.answers(300, 0.95, from_s=-6 * HOUR, to_s=-1800)
+    world.answers(120, 0.5, from_s=-1800, to_s=0)
+    mark = ReleaseMark("bot", "v12", NOW - timedelta(seconds=1800), "bigger model", NOW)
+    with world.store.write() as connection:
+        add_mark(connection, mark)
+    world.explain()
+    (deploy,) = world.insight()[0].deploys
+    assert (deploy.release, deploy.source, deploy.verdict) == ("v12", "mark", "worse")
+    assert deploy.change_low <= deploy.at <= deploy.change_high + timedelta(minutes=3)
+
+
+def test_release_on_the_samples_is_a_deploy_by_itself(world):
+    world.answers(300, 0.95, from_s=-6 * HOUR, to_s=-1800, release="v1")
+    world.answers(120, 0.94, from_s=-1800, to_s=0, release="v2")
+    world.explain()
+    (deploy,) = world.insight()[0].deploys
+    assert (deploy.release, deploy.source, deploy.verdict) == ("v2", "tag", "not decided")
+
+
+def test_pinned_release_is_the_reference(store):
+    world = World(store, SETTINGS.model_copy(update={"drift_reference": "release:v1"}))
+    world.answers(100, 0.95, from_s=-6 * DAY, to_s=-5 * DAY, release="v1")
+    world.answers(100, 0.5, from_s=-4 * DAY, to_s=-3 * DAY, release="v2")
+    world.answers(60, 0.94, from_s=-HOUR, to_s=0, release="v3")
+    world.explain()
+    comparison = world.insight()[0].comparison
+    assert (comparison.reference, comparison.reference_n) == ("release v1", 100)
+
+
+def test_other_questions_are_told_from_worse_answers(world):
+    world.answers(200, 0.95, from_s=-2 * DAY, to_s=-HOUR - 60, query="Where is my order now?")
+    world.answers(80, 0.95, from_s=-HOUR, to_s=0, query="Which tax is on this invoice?")
+    world.explain()
+    insight, app = world.insight()
+    assert "topic" in {item.feature for item in app.inputs if item.moved}
+    assert not any(figure.significant for figure in insight.comparison.figures)
+
+
+def test_inputs_of_some_hours_ago_are_kept_by_the_hour(world):
+    world.answers(60, 0.95, from_s=-8 * HOUR, to_s=-5 * HOUR)
+    with world.store.read() as connection:
+        before = read_inputs(connection, "bot", from_s=0)
+    world.explain()
+    with world.store.read() as connection:
+        starts = set(connection.execute(select(input_bins.c.start_s)).scalars())
+        assert read_inputs(connection, "bot", from_s=0) == before
+    assert len(starts) == 3
+    assert all(start_s % HOUR == 0 for start_s in starts)
+
+
+def test_report_says_who_is_guilty(world):
+    for model in ("a", "b"):
+        world.answers(200, 0.9, from_s=-2 * DAY, to_s=-HOUR, tags={"model": model})
+    world.answers(60, 0.9, from_s=-1800, to_s=0, tags={"model": "a"})
+    world.answers(60, 0.4, from_s=-1800, to_s=0, tags={"model": "b"})
+    world.evaluator.run(world.lease, now=world.now)
+    world.explain()
+    report = read_report(world.store, SETTINGS, now=NOW, window_s=DAY)
+    assert "model=b" in render_markdown(report)
+    assert Report.model_validate_json(report.model_dump_json()) == report
+
+
+def test_explainer_that_lost_the_lease_writes_nothing(world):
+    world.answers(100, 0.95, from_s=-HOUR, to_s=0)
+    acquire(world.store, "scheduler", "test", ttl_s=-1)
+    acquire(world.store, "scheduler", "another", ttl_s=60)
+    with pytest.raises(LeaseLostError):
+        world.explain()
+    with world.store.read() as connection:
+        assert read_insights(connection, since=NOW - timedelta(days=1)) == ({}, {})
+
+
+def test_release_of_last_week_is_no_new_deploy(world):
+    world.answers(100, 0.95, from_s=-10 * DAY, to_s=0, release="v1")
+    world.answers(100, 0.95, from_s=-9 * DAY, to_s=0, release="v2")
+    for hours in range(3):
+        world.explain(after_s=HOUR * hours)
+    insight, _ = world.insight()
+    assert insight.deploys == []
+    assert insight.version_since is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "described"),
+    [
+        ("same_hour", "the same time a week before"),
+        ("2026-01-01/2026-01-02", "2026-01-01 to 2026-01-02"),
+    ],
+)
+def test_reference_is_what_the_setting_says(store, kind, described):
+    world = World(store, SETTINGS.model_copy(update={"drift_reference": kind}))
+    world.answers(80, 0.9, from_s=-7 * DAY - HOUR, to_s=-7 * DAY)
+    world.answers(80, 0.2, from_s=-3 * DAY, to_s=-2 * DAY)
+    world.answers(60, 0.9, from_s=-HOUR, to_s=0)
+    world.explain()
+    comparison = world.insight()[0].comparison
+    assert (comparison.reference, comparison.reference_n) == (described, 80)

@@ -1,0 +1,170 @@
+"""When nothing changed: p-values keep their level, and detectors their run length."""
+
+import numpy as np
+import pytest
+
+from monitor.rolling.drift import baseline, compare
+from monitor.rolling.tallies import tally_of, total
+from monitor.stats.betting import Detector, advance, mirrored, null_mean, threshold
+from monitor.stats.changepoint import locate_change
+from monitor.stats.distance import merge_equal_mass
+from monitor.stats.divergence import g_test, jensen_shannon, psi_test
+from monitor.stats.effect import Moments, standardized_difference
+from monitor.stats.ks import ks_test
+from monitor.stats.ranks import mann_whitney
+from monitor.testing import make_evaluation
+
+RUNS = 600
+
+
+def graded(rng, n):
+    """Scores of a judge that gives only five grades."""
+    return np.bincount(rng.choice(5, n, p=[0.03, 0.05, 0.12, 0.3, 0.5]) * 25, minlength=101) * 1.0
+
+
+def fine(rng, n):
+    """Scores as a continuous scorer gives them, in their bins."""
+    return np.bincount(np.floor(rng.beta(8, 2, n) * 100 + 0.5).astype(int), minlength=101) * 1.0
+
+
+def welch(first, second):
+    x = np.arange(101) / 100
+    return standardized_difference(*(_moments(x, h) for h in (first, second)))
+
+
+def merged_g_test(first, second):
+    return g_test(*merge_equal_mass(first, second))
+
+
+def _moments(x, counts):
+    n = counts.sum()
+    mean = (counts * x).sum() / n
+    return Moments(n, mean, (counts * (x - mean) ** 2).sum() / (n - 1))
+
+
+@pytest.mark.parametrize("scores", [graded, fine])
+@pytest.mark.parametrize(
+    ("test", "n", "most"),
+    [
+        (ks_test, 60, 0.05),
+        (mann_whitney, 60, 0.05),
+        (welch, 60, 0.055),
+        (psi_test, 400, 0.065),
+        (jensen_shannon, 400, 0.065),
+        (merged_g_test, 60, 0.065),
+    ],
+)
+def test_p_values_keep_their_level_with_ties_and_bins(scores, test, n, most):
+    rng = np.random.default_rng(11)
+    found = np.array([test(scores(rng, 1000), scores(rng, n)).p_value for _ in range(RUNS)])
+    for level in (0.05, 0.2):
+        noise = 3 * np.sqrt(level * (1 - level) / RUNS)
+        allowed = level * most / 0.05
+        assert np.mean(found <= level) <= allowed + noise
+        # And they do not sleep: a test that never says anything would pass the line above.
+        assert np.mean(found <= level) >= 0.4 * level
+
+
+def test_one_look_at_the_table_finds_little_when_nothing_changed():
+    rng = np.random.default_rng(3)
+
+    def tally(n):
+        return total(
+            tally_of(make_evaluation(score=score), sample_rate=1.0, pass_score=0.7)
+            for score in rng.beta(8, 2, n)
+        )
+
+    reference = tally(2000)
+    comparisons = [compare(reference, tally(80), described="", min_n=30) for _ in range(40)]
+    assert sum(any(f.significant for f in c.figures) for c in comparisons) <= 3
+
+
+def test_detector_of_the_mean_keeps_its_run_length():
+    rng = np.random.default_rng(5)
+    days, budget = 30, 1.0
+    base = baseline(
+        total(
+            tally_of(make_evaluation(score=s), sample_rate=1.0, pass_score=0.7)
+            for s in rng.beta(8, 2, 3000)
+        )
+    )
+    line, alarms = threshold(600, budget), 0
+    for turn in (dict, mirrored):
+        null = null_mean(base if turn is dict else base._replace(mean=1 - base.mean))
+        for _ in range(2):
+            detector = Detector()
+            for _ in range(days * 144):
+                scores = np.floor(rng.beta(8, 2, rng.poisson(10)) * 100 + 0.5).astype(int)
+                bins, counts = np.unique(scores, return_counts=True)
+                bucket = turn(dict(zip(bins.tolist(), counts.tolist(), strict=True)))
+                detector = advance(detector, [bucket], null=null)
+                if detector.level >= line:
+                    alarms, detector = alarms + 1, Detector()
+    assert alarms <= 1
+
+
+def test_detector_of_the_mean_sees_a_fall_soon():
+    rng = np.random.default_rng(6)
+    base = baseline(
+        total(
+            tally_of(make_evaluation(score=s), sample_rate=1.0, pass_score=0.7)
+            for s in rng.beta(8, 2, 3000)
+        )
+    )
+    detector, seen = Detector(), 0
+    while detector.level < threshold(60, 0.1):
+        scores = np.floor(rng.beta(5, 3, 10) * 100 + 0.5).astype(int)
+        bins, counts = np.unique(scores, return_counts=True)
+        bucket = dict(zip(bins.tolist(), counts.tolist(), strict=True))
+        detector, seen = advance(detector, [bucket], null=null_mean(base)), seen + 10
+    assert seen <= 150
+
+
+def test_range_of_the_onset_holds_it():
+    rng = np.random.default_rng(8)
+    hits, widths = 0, []
+    for _ in range(300):
+        onset = int(rng.integers(20, 100))
+        rate = np.where(np.arange(120) < onset, 0.92, 0.7)
+        n = rng.poisson(6, 120).astype(float)
+        found = locate_change(
+            rng.binomial(n.astype(int), rate).astype(float),
+            n,
+            reference_passed=1840.0,
+            reference_n=2000.0,
+        )
+        hits += found.low <= onset <= found.high
+        widths.append(found.high - found.low)
+    assert hits >= 0.92 * 300
+    assert np.median(widths) <= 15
+
+
+def test_series_without_a_change_gives_no_evidence_of_one():
+    rng = np.random.default_rng(9)
+    strong = 0
+    for _ in range(300):
+        n = rng.poisson(6, 120).astype(float)
+        passed = rng.binomial(n.astype(int), 0.92).astype(float)
+        found = locate_change(passed, n, reference_passed=1840.0, reference_n=2000.0)
+        strong += found.evidence > 3
+    assert strong <= 15
+
+
+def test_sessions_raise_no_drift_once_their_effect_is_known():
+    """Three scores of a session that are mostly alike: worth less, and tested as such."""
+    rng = np.random.default_rng(13)
+
+    def sessions(n):
+        shared = rng.beta(8, 2, n // 3).repeat(3)
+        alike = rng.random(n) < 0.8
+        scores = np.where(alike, shared, rng.beta(8, 2, n))
+        return np.bincount(np.floor(scores * 100 + 0.5).astype(int), minlength=101) * 1.0
+
+    # The share of a session that agrees, squared, times two others.
+    effect = 1 + 2 * 0.8**2
+    pairs = [(sessions(1500), sessions(120)) for _ in range(400)]
+    for test in (ks_test, mann_whitney):
+        naive = np.mean([test(*pair).p_value <= 0.05 for pair in pairs])
+        known = np.mean([test(*pair, design_effect=effect).p_value <= 0.05 for pair in pairs])
+        assert naive > 0.1
+        assert known <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 400)

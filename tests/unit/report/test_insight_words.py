@@ -1,0 +1,107 @@
+"""What explains a status, in sentences; silence while all is well."""
+
+from datetime import UTC, datetime, timedelta
+
+from monitor.models.insight import (
+    Attribution,
+    Deploy,
+    DriftComparison,
+    DriftFigure,
+    Insight,
+    SegmentEffect,
+    Trend,
+)
+from monitor.report.insight_words import drift_rows, insight_lines
+
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+CALM = Insight(
+    app="bot",
+    metric="groundedness",
+    made_at=NOW,
+    comparison=DriftComparison(
+        reference="the 7 d before",
+        reference_n=900,
+        reference_mean=0.9,
+        n=90,
+        mean=0.9,
+        figures=[DriftFigure(test="ks", value=0.05, p_value=0.6, effect="none", significant=False)],
+    ),
+    trend=Trend(
+        direction="stable",
+        change_per_day=0.0,
+        low=-0.01,
+        high=0.01,
+        stability=1.0,
+        points=24,
+        n=900,
+    ),
+)
+EFFECT = SegmentEffect(
+    segment="model=b", n_before=900, n_after=90, share_before=0.5, share_after=0.5,
+    rate_before=0.93, rate_after=0.41, rate_effect=-0.26, mix_effect=0.0, low=-0.31, high=-0.21,
+    explains=1.0, p_value=1e-12, named=True,
+)  # fmt: skip
+
+
+def attribution(**changes):
+    fields = {
+        "since": NOW - timedelta(minutes=30), "reference": "the 7 d before", "rate_before": 0.93,
+        "rate_after": 0.67, "n_before": 1800, "n_after": 180, "change": -0.26, "low": -0.33,
+        "high": -0.19, "mix": {}, "named": [EFFECT], "considered": 12,
+    }  # fmt: skip
+    return CALM.model_copy(update={"attribution": Attribution(**(fields | changes))})
+
+
+def test_calm_report_says_nothing():
+    assert insight_lines(CALM, NOW) == []
+    assert drift_rows(CALM) == []
+
+
+def test_guilty_segment_comes_with_its_figures():
+    (line,) = insight_lines(attribution(), NOW)
+    assert "93.0 % to 67.0 %" in line
+    assert "-26.0 pts (-33.0 pts to -19.0 pts)" in line
+    assert "model=b: 93.0 % to 41.0 % (n 90, 50 % of the traffic), not by chance" in line
+
+
+def test_no_guilty_segment_is_said_so():
+    (line,) = insight_lines(attribution(named=[]), NOW)
+    assert line.endswith("no segment explains it (12 considered)")
+
+
+def moved(insight):
+    figures = [
+        DriftFigure(test="ks", value=0.3, p_value=1e-4, effect="medium", significant=True),
+        DriftFigure(test="wasserstein", value=0.4, effect="medium", significant=False),
+    ]
+    comparison = CALM.comparison.model_copy(update={"figures": figures})
+    return insight.model_copy(update={"comparison": comparison})
+
+
+def test_scores_that_moved_are_one_line_while_there_is_nothing_to_explain():
+    (line,) = insight_lines(moved(CALM), NOW)
+    assert line.endswith("Kolmogorov-Smirnov 0.30, a medium effect, hardly by chance (p 1e-04)")
+    assert drift_rows(moved(CALM)) == []
+
+
+def test_table_is_drawn_beside_an_explanation():
+    rows = drift_rows(moved(attribution()))
+    assert [row[3] for row in rows] == ["hardly by chance (p 1e-04)", "no test"]
+
+
+def test_deploy_tells_before_and_after_and_what_is_decided():
+    deploy = Deploy(
+        release="v12", at=NOW, source="mark", rate_before=0.92, rate_after=0.70, n_before=500,
+        n_after=200, difference=-0.22, low=-0.29, high=-0.15, verdict="worse",
+    )  # fmt: skip
+    (line,) = insight_lines(CALM.model_copy(update={"deploys": [deploy]}), NOW)
+    assert line.startswith(
+        "deploy v12 at 12:00:00 UTC: 92.0 % (n 500) to 70.0 % (n 200), -22.0 pts"
+    )
+    assert line.endswith("worse")
+
+
+def test_new_judge_is_told_for_a_day():
+    young = CALM.model_copy(update={"version_since": NOW, "evaluator_version": "judge-2"})
+    assert "a new series" in insight_lines(young, NOW)[0]
+    assert insight_lines(young, NOW + timedelta(days=2)) == []

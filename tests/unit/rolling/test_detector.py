@@ -1,0 +1,61 @@
+"""The detectors of a stream: replayable, restartable, quiet after a finding."""
+
+import numpy as np
+
+from monitor.rolling.detector import DOWN, UP, StreamState, take_in
+from monitor.stats.betting import Baseline
+
+START = StreamState(
+    at_s=0,
+    began_s=0,
+    baseline=Baseline(0.85, 0.1, 3000),
+    baseline_at_s=0,
+    chunk_from_s=0,
+)
+
+
+def course(seed, means, n=10):
+    rng = np.random.default_rng(seed)
+    found = {}
+    for k, mean in enumerate(means):
+        scores = np.clip(rng.normal(mean, 0.1, n), 0, 1)
+        bins, counts = np.unique(np.floor(scores * 100 + 0.5).astype(int), return_counts=True)
+        found[60 * k] = dict(zip(bins.tolist(), counts.tolist(), strict=True))
+    return found
+
+
+def run(buckets, to_s, state=START, line=4e6):
+    return take_in(state, buckets, to_s=to_s, bucket_s=60, line=line)
+
+
+def test_fall_is_found_once_and_the_level_says_so():
+    buckets = course(1, [0.85] * 60 + [0.7] * 60)
+    _, (alarm,) = run(buckets, 7200)
+    assert (alarm.test, alarm.level >= 4e6) == (DOWN, True)
+    assert 3600 < alarm.at_s <= 4200
+
+
+def test_rise_is_found_as_well():
+    _, (alarm,) = run(course(2, [0.85] * 30 + [0.97] * 60), 5400)
+    assert alarm.test == UP
+
+
+def test_taking_in_at_once_or_bit_by_bit_is_the_same():
+    buckets = course(3, [0.85] * 50 + [0.7] * 50)
+    whole, alarms = run(buckets, 6000)
+    state, found = START, []
+    for to_s in (60, 300, 2940, 4500, 6000):
+        state, more = run(buckets, to_s, StreamState.read(state.stored()))
+        found += more
+    assert (state, found) == (whole, alarms)
+
+
+def test_small_reference_calls_nothing_a_change():
+    young = START.__class__.read(START.stored() | {"baseline": [0.85, 0.1, 50]})
+    assert run(course(4, [0.2] * 60), 3600, young)[1] == []
+
+
+def test_looking_again_at_what_was_taken_in_changes_nothing():
+    buckets = course(5, [0.85] * 60)
+    state, _ = run(buckets, 3600)
+    assert run(buckets, 3600, state) == (state, [])

@@ -1,0 +1,168 @@
+"""The tests behind drift equal scipy's, and stay exact where scipy is not."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.spatial.distance import jensenshannon
+
+from monitor.stats.divergence import g_test, jensen_shannon, psi_test, wasserstein
+from monitor.stats.effect import Moments, standardized_difference
+from monitor.stats.ks import ks_test
+from monitor.stats.multiplicity import (
+    benjamini_hochberg,
+    e_benjamini_hochberg,
+    e_detector_bh,
+    stream_shares,
+)
+from monitor.stats.ranks import mann_whitney
+
+SEEDS = range(8)
+
+
+def counts(values, bins=101):
+    return np.bincount(values, minlength=bins).astype(float)
+
+
+def two_samples(seed, m=300, n=80, levels=101):
+    rng = np.random.default_rng(seed)
+    return rng.integers(0, levels, m), np.minimum(rng.integers(0, levels + 4, n), levels - 1)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_exact_ks_equals_scipy_without_ties(seed):
+    rng = np.random.default_rng(seed)
+    pooled = rng.permutation(101)
+    first, second = pooled[:60], pooled[60:100]
+    found = ks_test(counts(first), counts(second))
+    expected = stats.ks_2samp(first, second, method="exact")
+    assert found.exact
+    assert found.distance == pytest.approx(expected.statistic, abs=1e-12)
+    assert found.p_value == pytest.approx(expected.pvalue, abs=1e-10)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_exact_ks_with_ties_equals_all_ways_to_split(seed):
+    rng = np.random.default_rng(seed)
+    pooled = rng.integers(0, 4, 11)
+    first, second = counts(pooled[:6], 4), counts(pooled[6:], 4)
+    observed = ks_test(first, second)
+    hits = total = 0
+    for chosen in itertools.combinations(range(11), 6):
+        mask = np.isin(np.arange(11), chosen)
+        gap = ks_test(counts(pooled[mask], 4), counts(pooled[~mask], 4), exact_below=0).distance
+        hits += gap >= observed.distance - 1e-9
+        total += 1
+    assert observed.p_value == pytest.approx(hits / total, abs=1e-12)
+
+
+def test_ks_of_large_samples_takes_the_asymptotic_value():
+    found = ks_test(np.full(101, 20.0), np.full(101, 20.0))
+    assert (found.exact, found.p_value) == (False, pytest.approx(1.0))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("levels", [5, 101])
+def test_mann_whitney_equals_scipy(seed, levels):
+    first, second = two_samples(seed, levels=levels)
+    found = mann_whitney(counts(first), counts(second))
+    expected = stats.mannwhitneyu(second, first, method="asymptotic")
+    assert found.superiority == pytest.approx(expected.statistic / (len(first) * len(second)))
+    assert found.p_value == pytest.approx(expected.pvalue, rel=1e-9)
+
+
+def test_mann_whitney_sees_a_fall_as_well_as_a_rise():
+    low, high = counts([20] * 50), counts([80] * 50)
+    assert mann_whitney(high, low).p_value == mann_whitney(low, high).p_value < 1e-10
+
+
+def test_all_scores_equal_is_no_evidence():
+    same = counts([50] * 40)
+    assert mann_whitney(same, same).p_value == 1.0
+    assert ks_test(same, same).p_value == 1.0
+    assert psi_test(same, same).p_value == 1.0
+    assert g_test(same, same).p_value == 1.0
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_jensen_shannon_equals_scipy(seed):
+    first, second = (counts(v) for v in two_samples(seed))
+    expected = jensenshannon(first, second)
+    assert jensen_shannon(first, second).value == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_wasserstein_equals_scipy_in_deviations(seed):
+    first, second = two_samples(seed)
+    expected = stats.wasserstein_distance(first / 100, second / 100) / np.std(first / 100)
+    assert wasserstein(counts(first), counts(second)).value == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_g_test_equals_scipy(seed):
+    first, second = two_samples(seed, levels=6)
+    table = np.stack([counts(first, 6), counts(second, 6)])
+    expected = stats.chi2_contingency(table, correction=False, lambda_="log-likelihood")
+    found = g_test(*table)
+    assert found.value == pytest.approx(expected.statistic, rel=1e-9)
+    assert found.p_value == pytest.approx(expected.pvalue, rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_welch_equals_scipy_and_d_the_formula(seed):
+    rng = np.random.default_rng(seed)
+    first, second = rng.beta(8, 2, 90), rng.beta(6, 2, 40)
+    found = standardized_difference(
+        *(Moments(len(x), x.mean(), x.var(ddof=1)) for x in (first, second))
+    )
+    expected = stats.ttest_ind(second, first, equal_var=False)
+    assert found.p_value == pytest.approx(expected.pvalue, rel=1e-9)
+    pooled = math.sqrt((89 * first.var(ddof=1) + 39 * second.var(ddof=1)) / 128)
+    d = (second.mean() - first.mean()) / pooled * (1 - 3 / (4 * 128 - 1))
+    assert found.d == pytest.approx(d)
+
+
+def test_means_without_spread():
+    flat = Moments(10, 0.5, 0.0)
+    assert standardized_difference(flat, flat)[:2] == (0.0, 1.0)
+    assert standardized_difference(flat, Moments(10, 0.4, 0.0))[:2] == (-math.inf, 0.0)
+    with pytest.raises(ValueError, match="more than one"):
+        standardized_difference(flat, Moments(1, 0.4, 0.0))
+
+
+def test_noise_of_small_samples_is_taken_away():
+    rng = np.random.default_rng(1)
+    reference = counts(rng.integers(0, 101, 5000))
+    raw = excess = 0
+    for _ in range(200):
+        found = psi_test(reference, counts(rng.integers(0, 101, 60)))
+        raw += found.value >= 0.1
+        excess += found.excess >= 0.1
+    assert raw > 80
+    assert excess < 20
+
+
+def test_bh_equals_scipy():
+    p = np.random.default_rng(2).uniform(size=40) ** 4
+    expected = stats.false_discovery_control(p) <= 0.1
+    assert benjamini_hochberg(p.tolist(), 0.1) == expected.tolist()
+
+
+def test_e_values_by_hand():
+    assert e_benjamini_hochberg([50, 50, 1, 1], 0.1) == [True, True, False, False]
+    assert e_benjamini_hochberg([19, 1, 1, 1], 0.1) == [False] * 4
+
+
+def test_detectors_that_fire_together_need_less_each():
+    alone = e_detector_bh([43_200 * 9, 0, 0, 0, 0, 0, 0, 0, 0, 0], looks=43_200, budget=1)
+    together = e_detector_bh([43_200 * 9] * 2 + [0] * 8, looks=43_200, budget=1)
+    assert not any(alone)
+    assert together == [True, True] + [False] * 8
+
+
+def test_shares_use_up_the_budget_once():
+    root, segment = stream_shares(4, 50)
+    assert 4 * root + 50 * segment == pytest.approx(1)
+    assert stream_shares(4, 0)[0] * 4 == 1

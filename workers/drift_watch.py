@@ -1,0 +1,263 @@
+"""Look for drift in every stream: sequentially in the mean, and chunk by chunk in the shape."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection
+
+from monitor.models import ROOT, StreamKey, Tally
+from monitor.models.insight import DriftFinding
+from monitor.rolling.detector import (
+    DOWN,
+    LEAST_REFERENCE,
+    REFRESH_BUCKETS,
+    Alarm,
+    StreamState,
+    take_in,
+)
+from monitor.rolling.drift import baseline, chunk_tests, moments
+from monitor.rolling.reference import Span
+from monitor.settings import Settings
+from monitor.stats.betting import Baseline, Detector, threshold
+from monitor.stats.multiplicity import e_detector_bh, stream_shares
+from monitor.store.insights import bins_by_bucket, read_states
+from monitor.store.query import Stream, window_tallies
+from workers.drift_reference import References
+from workers.onset import Onset, locate_onset, measure_design_effect
+
+#: Of the budget of false findings, the rest is for drift of the inputs.
+SCORES_SHARE = 0.8
+#: Two directions of the mean, two tests of the shape.
+_TESTS = 4
+_MONTH_S = 30 * 86_400
+_SETTLE_BUCKETS = 2
+_CHUNK_BUCKETS, _CHUNK_LEAST, _CHUNK_MOST = 60, 50, 24
+_LOOK_BACK_BUCKETS = 48 * 60
+
+
+class Watched(NamedTuple):
+    """What a look at all streams gave: where they stand now, and what was found."""
+
+    states: dict[int, dict[str, Any]]
+    findings: list[DriftFinding]
+
+
+class DriftWatch:
+    """One look at all streams, within the transaction that reads them."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        settings: Settings,
+        references: References,
+        streams: Sequence[Stream],
+        now_s: float,
+    ) -> None:
+        self._connection = connection
+        self._references = references
+        self._streams = streams
+        self._effects: dict[StreamKey, float] = {}
+        self._bucket_s = settings.bucket_s
+        self._chunk_s = _CHUNK_BUCKETS * settings.bucket_s
+        self._now = datetime.fromtimestamp(now_s, UTC)
+        self._settled_s = (int(now_s) // self._bucket_s - _SETTLE_BUCKETS) * self._bucket_s
+        roots = sum(stream.key.segment == ROOT for stream in streams)
+        self._segments = len(streams) - roots
+        shares = stream_shares(roots, self._segments)
+        budget = settings.drift_budget * SCORES_SHARE / _TESTS
+        self._root_budget, self._segment_budget = (share * budget for share in shares)
+
+    def look(self) -> Watched:
+        """Take in what is new, and tell what was found in it."""
+        stored = read_states(self._connection)
+        states = {
+            stream.stream_id: self._state(stream, stored.get(stream.stream_id))
+            for stream in self._streams
+        }
+        findings: list[DriftFinding] = []
+        buckets = self._buckets(states)
+        for stream in self._streams:
+            state, alarms = take_in(
+                states[stream.stream_id],
+                buckets.get(stream.stream_id, {}),
+                to_s=self._settled_s,
+                bucket_s=self._bucket_s,
+                line=threshold(self._bucket_s, self._budget(stream)),
+            )
+            states[stream.stream_id] = state
+            findings += [self._of_alarm(stream, alarm) for alarm in alarms]
+        findings += self._together(states)
+        findings += self._chunks(states)
+        return Watched({key: state.stored() for key, state in states.items()}, findings)
+
+    def _budget(self, stream: Stream) -> float:
+        return self._root_budget if stream.key.segment == ROOT else self._segment_budget
+
+    def _state(self, stream: Stream, stored: Mapping[str, Any] | None) -> StreamState:
+        """Read the state, begin one, or take its reference anew."""
+        if stored is None:
+            chunk_s = self._settled_s // self._chunk_s * self._chunk_s
+            state = StreamState(
+                at_s=self._settled_s,
+                began_s=self._settled_s,
+                baseline=Baseline(0.0, 0.0, 0),
+                baseline_at_s=0,
+                chunk_from_s=chunk_s,
+            )
+        else:
+            oldest_s = self._settled_s - _LOOK_BACK_BUCKETS * self._bucket_s
+            state = StreamState.read(stored)
+            state = replace(
+                state,
+                at_s=max(state.at_s, oldest_s),
+                chunk_from_s=max(state.chunk_from_s, oldest_s // self._chunk_s * self._chunk_s),
+            )
+        is_young = state.baseline.n < LEAST_REFERENCE
+        every_s = self._bucket_s * (REFRESH_BUCKETS // 12 if is_young else REFRESH_BUCKETS)
+        if self._settled_s - state.baseline_at_s < every_s:
+            return state
+        window = Span(state.at_s, state.at_s + self._bucket_s)
+        reference = self._references.of(stream, window).tally
+        return replace(
+            state,
+            baseline=baseline(reference),
+            baseline_at_s=self._settled_s,
+            design_effect=self._design_effect(stream),
+        )
+
+    def _design_effect(self, stream: Stream) -> float:
+        """Measure it on the whole app: its sessions are those of its segments."""
+        key = stream.key._replace(segment=ROOT)
+        if key not in self._effects:
+            roots = [item for item in self._streams if item.key == key]
+            from_s = self._settled_s - _LOOK_BACK_BUCKETS * self._bucket_s
+            self._effects[key] = max(
+                (
+                    measure_design_effect(
+                        self._connection, root, from_s=from_s, bucket_s=self._bucket_s
+                    )
+                    for root in roots
+                ),
+                default=1.0,
+            )
+        return self._effects[key]
+
+    def _buckets(self, states: Mapping[int, StreamState]) -> dict[int, dict[int, Any]]:
+        from_s = min((state.at_s for state in states.values()), default=self._settled_s)
+        if from_s >= self._settled_s:
+            return {}
+        found = bins_by_bucket(self._connection, from_s=from_s, to_s=self._settled_s)
+        return {stream_id: dict(buckets) for stream_id, buckets in found.items()}
+
+    def _together(self, states: dict[int, StreamState]) -> list[DriftFinding]:
+        """Find segments that fall together: each needs less evidence than one alone."""
+        segments = [stream for stream in self._streams if stream.key.segment != ROOT]
+        if not segments:
+            return []
+        levels = [states[stream.stream_id].down.level for stream in segments]
+        budget = self._segment_budget * len(segments)
+        looks = _MONTH_S / self._bucket_s
+        findings = []
+        for stream, is_listed in zip(
+            segments, e_detector_bh(levels, looks=looks, budget=budget), strict=True
+        ):
+            state = states[stream.stream_id]
+            if not is_listed or state.at_s < state.quiet_to_s[0]:
+                continue
+            alarm = Alarm(DOWN, state.at_s, state.began_s, state.down.level, state.baseline)
+            quiet_s = state.at_s + 24 * self._chunk_s
+            states[stream.stream_id] = replace(
+                state, down=Detector(), quiet_to_s=(quiet_s, state.quiet_to_s[1])
+            )
+            findings.append(self._of_alarm(stream, alarm))
+        return findings
+
+    def _chunks(self, states: dict[int, StreamState]) -> list[DriftFinding]:
+        to_s = self._settled_s // self._chunk_s * self._chunk_s
+        begins = {
+            state.chunk_from_s
+            for state in states.values()
+            if state.chunk_from_s + self._chunk_s <= to_s
+        }
+        sums = {
+            from_s: window_tallies(self._connection, from_s=from_s, to_s=to_s, segment=None)
+            for from_s in begins
+        }
+        findings: list[DriftFinding] = []
+        for stream in self._streams:
+            state = states[stream.stream_id]
+            from_s = state.chunk_from_s
+            if from_s not in sums:
+                continue
+            chunk = sums[from_s].get(stream.stream_id, Tally())
+            if chunk.n < _CHUNK_LEAST and to_s - from_s < _CHUNK_MOST * self._chunk_s:
+                continue
+            states[stream.stream_id] = replace(state, chunk_from_s=to_s)
+            if chunk.n >= _CHUNK_LEAST:
+                findings += self._of_chunk(stream, chunk, Span(from_s, to_s), state.design_effect)
+        return findings
+
+    def _of_chunk(
+        self, stream: Stream, chunk: Tally, span: Span, effect: float
+    ) -> list[DriftFinding]:
+        reference = self._references.of(stream, span).tally
+        if reference.n < LEAST_REFERENCE:
+            return []
+        alpha = self._budget(stream) * (span.to_s - span.from_s) / _MONTH_S
+        return [
+            DriftFinding(
+                **_whose(stream),
+                test=found.test,
+                from_s=span.from_s,
+                found_at=self._now,
+                mean_before=moments(reference).mean,
+                mean_after=moments(chunk).mean,
+                n=chunk.n,
+                p_value=found.p_value,
+            )
+            for found in chunk_tests(reference, chunk, alpha=alpha, design_effect=effect)
+            if found.worth_it and found.p_value <= alpha
+        ]
+
+    def _of_alarm(self, stream: Stream, alarm: Alarm) -> DriftFinding:
+        onset = locate_onset(
+            self._connection,
+            stream,
+            reference=self._references.of(stream, Span(alarm.at_s, alarm.at_s)).tally,
+            from_s=max(alarm.from_s, alarm.at_s - 24 * self._chunk_s),
+            to_s=alarm.at_s,
+            bucket_s=self._bucket_s,
+        )
+        since = onset.since if onset is not None else Tally()
+        mean = since.sum_x / since.n if since.n else math.nan
+        return DriftFinding(
+            **_whose(stream),
+            test=alarm.test,
+            from_s=alarm.at_s,
+            found_at=self._now,
+            mean_before=alarm.baseline.mean,
+            mean_after=alarm.baseline.mean if math.isnan(mean) else mean,
+            n=since.n,
+            level=alarm.level,
+            threshold=threshold(self._bucket_s, self._budget(stream)),
+            **_times(onset),
+        )
+
+
+def _whose(stream: Stream) -> dict[str, str]:
+    return {
+        "app": stream.key.app,
+        "metric": stream.key.metric,
+        "segment": stream.key.segment,
+    }
+
+
+def _times(onset: Onset | None) -> dict[str, datetime]:
+    if onset is None:
+        return {}
+    return {"onset": onset.at, "onset_low": onset.low, "onset_high": onset.high}
