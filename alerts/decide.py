@@ -90,7 +90,7 @@ def _changes(
             yield _Change(state, version, verdict, step(state, observe(verdict), now, timers))
     for key, (state, version, forgotten) in sorted(known.items()):
         if state is not None and forgotten and key not in speaking:
-            yield _Change(state, version, _last_word(key, now), close(state, now))
+            yield _Change(state, version, _last_word(key, now), close(state, now, timers))
 
 
 def _last_word(key: AlertKey, now: datetime) -> Verdict:

@@ -48,7 +48,10 @@ class Timers:
     warning_for_s: float
     critical_for_s: float
     resolve_after_s: float
-    repeat_after_s: float
+    repeat_after_s: float  #: between reminders of what is critical
+    warning_repeat_after_s: float = 86_400.0
+    abandon_after_s: float = 86_400.0  #: firing without any data for so long ends an incident
+    settle_after_s: float = 28_800.0  #: healthy for so long ends flapping
     min_new_evaluations: int = 2
     max_gap_s: float = 300.0
 

@@ -199,6 +199,9 @@ class Settings(BaseModel):
     repeat_after_s: float = Field(
         14_400, gt=0, description="A critical alert that goes on is repeated this often."
     )
+    warning_repeat_after_s: float = Field(
+        86_400, gt=0, description="A warning that goes on is repeated this often."
+    )
     slack_webhook_url: Annotated[SecretStr, AfterValidator(_an_http_url)] | None = Field(
         None, description="Slack incoming webhook; unset: no Slack."
     )

@@ -22,6 +22,9 @@ class AlertEvent(StrEnum):
     DEESCALATED = "deescalated"  #: noted, but nobody is told
     REPEATED = "repeated"  #: a reminder that it still goes on
     RESOLVED = "resolved"
+    SETTLED = "settled"  #: it was flapping, and is stable again
+    JOINED = "joined"  #: another metric of the same incident fires
+    UNSILENCED = "unsilenced"  #: its silence ended, and it still fires
 
 
 class DeliveryStatus(StrEnum):

@@ -1,6 +1,6 @@
 """What holds for every history of evidence; the oracle looks at whole histories, not at states."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
@@ -54,6 +54,8 @@ timers_of_any_length = st.builds(
     critical_for_s=st.sampled_from([0, 60, 300, 900]),
     resolve_after_s=st.sampled_from([0, 120, 900]),
     repeat_after_s=st.sampled_from([240, 1800]),
+    warning_repeat_after_s=st.sampled_from([300, 3600]),
+    abandon_after_s=st.sampled_from([600, 86_400]),
     min_new_evaluations=st.sampled_from([1, 2, 3]),
     max_gap_s=st.just(float(GAP_S)),
 )
@@ -90,18 +92,34 @@ def has_held(past, letters, for_s, timers):
             if seen.letter not in letters:
                 break
             since_s = seen.at_s
-            before = [other for other in past[:place] if other.letter != "u"]
+            before = [other for other in past[:place] if other.letter not in "ux"]
             informed += seen.n_total != (before[-1].n_total if before else 0)
         if place and seen.at_s - past[place - 1].at_s > GAP_S:
             break
     return past[-1].at_s - since_s >= for_s and informed >= timers.min_new_evaluations
 
 
+def has_had_no_data(past, timers):
+    """Look back over uncertain evaluations, as far as no pause interrupts them."""
+    since_s = past[-1].at_s
+    for before, seen in zip(reversed(past[:-1]), reversed(past), strict=False):
+        if before.letter != "u" or seen.at_s - before.at_s > GAP_S:
+            break
+        since_s = before.at_s
+    return past[-1].at_s - since_s >= timers.abandon_after_s
+
+
 def expected_events(history, timers):
     """What people should have been told, from the rules as they are written down."""
     events, level, told_s = [], None, 0
+    history = list(history)
     for place, seen in enumerate(history):
         if seen.letter == "u":
+            if level and has_had_no_data(history[: place + 1], timers):
+                events.append((seen.at_s, "resolved"))
+                level = None
+                # All timers start again, as after a pause.
+                history[place] = replace(seen, letter="x")
             continue
         past = history[: place + 1]
         if level is None:
@@ -110,7 +128,8 @@ def expected_events(history, timers):
             event = "resolved" if has_held(past, "h", timers.resolve_after_s, timers) else None
             level = None if event else level
         else:
-            may_repeat = seen.at_s - told_s >= timers.repeat_after_s
+            every_s = timers.repeat_after_s if level == "c" else timers.warning_repeat_after_s
+            may_repeat = seen.at_s - told_s >= every_s
             event, level = in_trouble(past, level, may_repeat, timers)
         if event:
             events.append((seen.at_s, event))
@@ -132,7 +151,7 @@ def in_trouble(past, level, may_repeat, timers):
     """Say what one more bad evaluation means when something fires."""
     if level == "w":
         worse = has_held(past, "c", timers.critical_for_s, timers)
-        return ("escalated", "c") if worse else (None, "w")
+        return ("escalated", "c") if worse else ("repeated" if may_repeat else None, "w")
     if has_held(past, "hw", timers.resolve_after_s, timers):
         return "deescalated", "w"
     return ("repeated" if may_repeat and past[-1].letter == "c" else None), "c"
@@ -170,7 +189,8 @@ def test_no_message_repeats_the_level_before_its_time(history, timers):
     told_s = None
     for at_s, event in run(history, timers)[1]:
         if event == "repeated":
-            assert at_s - told_s >= timers.repeat_after_s
+            every_s = min(timers.repeat_after_s, timers.warning_repeat_after_s)
+            assert at_s - told_s >= every_s
         if event != "deescalated":
             told_s = at_s
 
@@ -191,6 +211,7 @@ def test_a_replay_of_everything_is_a_no_op(history, timers):
 @settings(deadline=None)
 @given(histories(), timers_of_any_length)
 def test_uncertain_evidence_never_says_anything(history, timers):
+    timers = replace(timers, abandon_after_s=10**6)
     states, events = run(history, timers)
     told = {at_s for at_s, _ in events}
     for before, after, seen in zip(states, states[1:], history[1:], strict=False):
