@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
 import structlog
-from sqlalchemy import Connection, insert, update
+from sqlalchemy import Connection, bindparam, insert, update
 
+from alerts.announce import Announcer
 from alerts.blindness import blindness, observe, starts_nothing
 from alerts.channels.base import Recipient
 from alerts.escaping import plain
 from alerts.evidence import AlertKey, Timers
+from alerts.grouping import Group
+from alerts.hushing import hush
+from alerts.routing.plan import Plan
 from alerts.rules import Lines
 from alerts.snapshot import Snapshot
 from alerts.state import AlertState, Decision, close, step
 from alerts.stored_states import Stored, load, save
-from monitor.models.alerting import AlertEvent, DeliveryStatus, TimelineEvent
+from monitor.models.alerting import AlertEvent, TimelineEvent
 from monitor.models.status import Status, Verdict
-from monitor.store.alert_tables import alert_events, incidents, outbox
-from monitor.store.lease import database_now
+from monitor.store.alert_tables import alert_events, incidents
 
 _log = structlog.get_logger("groundwatch.alerts")
-_SILENT = {AlertEvent.DEESCALATED}
 _MOST_SAMPLES = 3
 _SAMPLE_CHARS = 300
 
@@ -42,7 +43,7 @@ def decide(
     *,
     now: datetime,
     timers: Timers,
-    channels: Sequence[Recipient],
+    channels: Sequence[Recipient] | Plan,
     worst: Mapping[AlertKey, tuple[str, ...]] | None = None,
     lines: Lines | None = None,
     report_url: str | None = None,
@@ -51,7 +52,8 @@ def decide(
     Step every alert that *verdicts* speak of, and enqueue what people must know.
 
     Give a writing transaction, and only the verdicts of the status window. Nothing is
-    sent here. *worst* (a sentence on each of the worst samples, redacted already) is
+    sent here. *channels* are the plan of who hears of what, or a list of places that all
+    hear of everything. *worst* (a sentence on each of the worst samples, redacted already) is
     asked only for keys with news, so it may be a lazy mapping. An incident whose key
     no verdict speaks of for a day is closed.
     """
@@ -67,14 +69,23 @@ def decide(
         if decision.event is not None:
             excerpts = (worst or {}).get(before.key, ())
             events.append(_snapshot(before, decision, verdict, excerpts, lines, report_url))
-    _write(connection, events, channels, now)
+    plan = channels if isinstance(channels, Plan) else Plan.everyone(channels)
+    _tell(connection, events, speaking, plan, timers, now)
     return [snapshot.timeline_event() for snapshot in events]
 
 
-def delivery_id(incident_id: str, sequence: int, recipient: Recipient) -> str:
-    """Name one message to one recipient; the same on every attempt."""
-    text = "\0".join((incident_id, str(sequence), recipient.channel, recipient.address))
-    return hashlib.sha256(text.encode()).hexdigest()[:24]
+def _tell(
+    connection: Connection,
+    events: Sequence[Snapshot],
+    speaking: Mapping[AlertKey, Verdict],
+    plan: Plan,
+    timers: Timers,
+    now: datetime,
+) -> None:
+    announcer = Announcer(connection, plan, timers, now)
+    placed = announcer.place(events)
+    _write(connection, events, placed)
+    announcer.tell(events, placed, hush(connection, plan, events, speaking, now))
 
 
 def _changes(
@@ -122,7 +133,7 @@ def _snapshot(
             "sequence": state.sequence,
             "event": decision.event,
             "reason": decision.reason.value,
-            "level": state.level,
+            "level": state.level or state.peak,
             "peak": state.peak,
             "previous_level": None if decision.event is AlertEvent.FIRED else before.level,
             "status_before": state.status_before,
@@ -133,6 +144,10 @@ def _snapshot(
             "lines": lines,
             "samples": _clean(excerpts),
             "report_url": report_url,
+            "stale_since": before.stale_since,
+            "quiet": decision.quiet,
+            "flapping": state.quiet_since is not None,
+            "onsets": state.quiet_onsets,
         }
     )
 
@@ -142,33 +157,24 @@ def _clean(excerpts: Iterable[str]) -> tuple[str, ...]:
     return tuple(text for text in clean if text)[:_MOST_SAMPLES]
 
 
-def _write(
-    connection: Connection,
-    events: Sequence[Snapshot],
-    channels: Sequence[Recipient],
-    now: datetime,
-) -> None:
-    opened = [_incident(event) for event in events if event.event is AlertEvent.FIRED]
+def _write(connection: Connection, events: Sequence[Snapshot], placed: Mapping[str, Group]) -> None:
+    opened = [
+        _incident(event, placed[event.incident_id])
+        for event in events
+        if event.event is AlertEvent.FIRED
+    ]
     if opened:
         connection.execute(insert(incidents), opened)
-    for event in events:
-        if event.event is not AlertEvent.FIRED:
-            _update_incident(connection, event)
+    changed = [_changed(event) for event in events if event.event is not AlertEvent.FIRED]
+    if changed:
+        which = incidents.c.incident_id == bindparam("id")
+        connection.execute(update(incidents).where(which), changed)
     lines = [_timeline_row(event) for event in events]
     if lines:
         connection.execute(insert(alert_events), lines)
-    news = [event for event in events if event.event not in _SILENT]
-    if not news:
-        return
-    # Dispatchers go by the database's clock: one of ours that is fast must not delay a message.
-    due_at = min(now, database_now(connection))
-    to_whom = dict.fromkeys(channels)
-    messages = [_outbox_row(event, to, now, due_at) for event in news for to in to_whom]
-    if messages:
-        connection.execute(insert(outbox), messages)
 
 
-def _incident(event: Snapshot) -> dict[str, Any]:
+def _incident(event: Snapshot, group: Group) -> dict[str, Any]:
     return {
         **event.key._asdict(),
         "incident_id": event.incident_id,
@@ -178,21 +184,20 @@ def _incident(event: Snapshot) -> dict[str, Any]:
         "opened_at": event.opened_at,
         "updated_at": event.at,
         "sequence": event.sequence,
+        "group_id": group.group_id,
     }
 
 
-def _update_incident(connection: Connection, event: Snapshot) -> None:
-    connection.execute(
-        update(incidents)
-        .where(incidents.c.incident_id == event.incident_id)
-        .values(
-            level=event.level.value,
-            peak_level=event.peak.value,
-            updated_at=event.at,
-            resolved_at=event.at if event.event is AlertEvent.RESOLVED else None,
-            sequence=event.sequence,
-        )
-    )
+def _changed(event: Snapshot) -> dict[str, Any]:
+    over = event.event in {AlertEvent.RESOLVED, AlertEvent.SETTLED}
+    return {
+        "id": event.incident_id,
+        "level": event.level.value,
+        "peak_level": event.peak.value,
+        "updated_at": event.at,
+        "resolved_at": event.at if over else None,
+        "sequence": event.sequence,
+    }
 
 
 def _timeline_row(event: Snapshot) -> dict[str, Any]:
@@ -202,24 +207,4 @@ def _timeline_row(event: Snapshot) -> dict[str, Any]:
         "event": event.event.value,
         "at": event.at,
         "snapshot": event.model_dump(mode="json"),
-    }
-
-
-def _outbox_row(event: Snapshot, to: Recipient, now: datetime, due_at: datetime) -> dict[str, Any]:
-    return {
-        "delivery_id": delivery_id(event.incident_id, event.sequence, to),
-        "incident_id": event.incident_id,
-        "sequence": event.sequence,
-        "channel": to.channel,
-        "recipient": to.address,
-        "event": event.event.value,
-        "tells": event.event.value,
-        "level": event.level.value,
-        "snapshot": event.model_dump(mode="json"),
-        "status": DeliveryStatus.WAITING.value,
-        "attempts": 0,
-        "token": 0,
-        "created_at": now,
-        "due_at": due_at,
-        "possible_duplicate": False,
     }

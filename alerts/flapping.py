@@ -54,7 +54,7 @@ def in_peace(before: AlertState, decision: Decision, timers: Timers) -> Decision
 def _loud(before: AlertState, decision: Decision, at: datetime) -> Decision:
     state = _noted(before, decision, at)
     flaps = len(state.onsets) >= FLAPPING_ONSETS or len(state.told) >= _FLAPPING_MESSAGES
-    if flaps:
+    if flaps and decision.event is not AlertEvent.RESOLVED:
         known = {told.level for told in state.told}
         state = state.but(
             quiet_since=at,

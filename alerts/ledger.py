@@ -9,7 +9,13 @@ from sqlalchemy import Connection, Select, func, or_, select
 
 from alerts.snapshot import Snapshot
 from monitor.models.alerting import ChannelHealth, Delivery, DeliveryStatus, Incident, TimelineEvent
-from monitor.store.alert_tables import alert_channels, alert_events, incidents, outbox
+from monitor.store.alert_tables import (
+    alert_channels,
+    alert_events,
+    alert_groups,
+    incidents,
+    outbox,
+)
 
 _CRITICAL_FIRST = (incidents.c.level == "critical").desc()
 _DELIVERY_COLUMNS = [outbox.c[name] for name in Delivery.model_fields]
@@ -46,6 +52,17 @@ def snapshots(connection: Connection, incident_id: str) -> list[Snapshot]:
     return [Snapshot.model_validate(found) for found in connection.execute(query).scalars()]
 
 
+def last_snapshot(connection: Connection, incident_id: str) -> Snapshot:
+    """Give the frozen evidence of the last event of an incident."""
+    query = (
+        select(alert_events.c.snapshot)
+        .where(alert_events.c.incident_id == incident_id)
+        .order_by(alert_events.c.sequence.desc())
+        .limit(1)
+    )
+    return Snapshot.model_validate(connection.execute(query).scalar_one())
+
+
 def deliveries(
     connection: Connection,
     *,
@@ -63,6 +80,24 @@ def deliveries(
         query = query.where(outbox.c.status == status)
     rows = connection.execute(query.limit(limit)).mappings()
     return [Delivery.model_validate(dict(row)) for row in rows]
+
+
+def messages(connection: Connection, limit: int = 1000) -> list[Snapshot]:
+    """Give the evidence of each message, once however many recipients it has; newest first."""
+    seen = select(func.min(outbox.c.delivery_id)).group_by(outbox.c.incident_id, outbox.c.sequence)
+    query = (
+        select(outbox.c.snapshot)
+        .where(outbox.c.delivery_id.in_(seen))
+        .order_by(outbox.c.created_at.desc(), outbox.c.sequence.desc())
+        .limit(limit)
+    )
+    return [Snapshot.model_validate(found) for found in connection.execute(query).scalars()]
+
+
+def open_groups_count(connection: Connection) -> int:
+    """Count what people may still be waiting to hear the end of."""
+    query = select(func.count()).select_from(alert_groups)
+    return connection.execute(query.where(alert_groups.c.resolved_at.is_(None))).scalar_one()
 
 
 def outbox_counts(connection: Connection) -> dict[DeliveryStatus, int]:

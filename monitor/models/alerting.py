@@ -56,6 +56,8 @@ class Incident(_View):
     updated_at: AwareDatetime
     resolved_at: AwareDatetime | None = None
     sequence: int = Field(ge=1, description="Number of events so far.")
+    group_id: str | None = Field(None, description="The incidents told with it share this.")
+    hushed_by: str | None = Field(None, description="The silence that holds it back now.")
 
     @property
     def is_open(self) -> bool:
@@ -102,6 +104,7 @@ class Delivery(_View):
         False, description="An earlier attempt may have arrived; it had the same delivery id."
     )
     merged_into: str | None = Field(None, description="The delivery that was sent in its place.")
+    fallback: str | None = Field(None, description="The channel that is told if this one fails.")
 
 
 class ChannelHealth(_View):
