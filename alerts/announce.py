@@ -25,7 +25,7 @@ from alerts.grouping import (
     share,
 )
 from alerts.hushing import Hushed
-from alerts.routing.plan import Plan
+from alerts.plan import Plan
 from alerts.snapshot import Other, Snapshot
 from alerts.stored_groups import (
     Lane,

@@ -16,7 +16,7 @@ from alerts.escaping import plain
 from alerts.evidence import AlertKey, Timers
 from alerts.grouping import Group
 from alerts.hushing import hush
-from alerts.routing.plan import Plan
+from alerts.plan import Plan
 from alerts.rules import Lines
 from alerts.snapshot import Snapshot
 from alerts.state import AlertState, Decision, close, step

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Row, bindparam, select, update
 
 from alerts.evidence import AlertKey
 from alerts.ledger import last_snapshot
-from alerts.routing.plan import Plan
+from alerts.plan import Plan
 from alerts.routing.silences import Hush, hush_for
 from alerts.snapshot import Snapshot
 from alerts.stored_silences import silence_named, silences_after

@@ -109,7 +109,8 @@ def outbox_counts(connection: Connection) -> dict[DeliveryStatus, int]:
 
 def channel_health(connection: Connection) -> list[ChannelHealth]:
     """Tell how every channel that was ever used does."""
-    rows = connection.execute(select(alert_channels).order_by(alert_channels.c.channel))
+    columns = [alert_channels.c[name] for name in ChannelHealth.model_fields]
+    rows = connection.execute(select(*columns).order_by(alert_channels.c.channel))
     return [ChannelHealth.model_validate(dict(row)) for row in rows.mappings()]
 
 

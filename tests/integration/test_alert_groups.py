@@ -8,7 +8,7 @@ from alerts import ledger
 from alerts.channels.base import Recipient
 from alerts.decide import decide
 from alerts.evidence import Timers
-from alerts.routing.plan import Plan
+from alerts.plan import Plan
 from alerts.stored_groups import acknowledge
 from monitor.models.alerting import DeliveryStatus
 from monitor.models.status import Status
