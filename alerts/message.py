@@ -21,6 +21,7 @@ from monitor.models.alerting import AlertEvent
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _SUBJECT_CHARS = 200
+_MOST_DIGEST_LINES = 14
 _COLOURS = {
     "RESOLVED": "#1a7f37",
     "WARNING": "#9a6700",
@@ -105,6 +106,18 @@ def render(
         thread=thread,
     )
     return replace(message, text=_fill("txt", message), html=_fill("html", message))
+
+
+def digest_lines(snapshots: Sequence[Snapshot]) -> list[str]:
+    """Write a line for each of several incidents, for a message that tells of all of them."""
+    lines = []
+    for snapshot in snapshots[:_MOST_DIGEST_LINES]:
+        news = frozenset({snapshot.event})
+        lines.append(
+            f"{state_word(snapshot, news)} {subject_of(snapshot)}: {headline(snapshot, news)}"
+        )
+    more = len(snapshots) - len(lines)
+    return [*lines, f"{more} more incidents; groundwatch alerts ls"] if more > 0 else lines
 
 
 def _data(snapshot: Snapshot) -> dict[str, object]:

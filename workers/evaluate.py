@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 from alerts.channels.registry import Recipient
 from alerts.decide import decide
 from alerts.evidence import AlertKey
+from alerts.plan import Plan
 from alerts.rules import lines_from, timers_from
 from monitor.models import Tally, Verdict
 from monitor.rolling.policies import Lines
@@ -62,7 +63,7 @@ class Evaluator:
     store: Store
     settings: Settings
     lines: Lines
-    recipients: Sequence[Recipient]
+    recipients: Sequence[Recipient] | Plan
     _reference: dict[int, Tally] = field(default_factory=dict)
     _reference_at: datetime | None = None
 

@@ -35,6 +35,7 @@ class DeliveryStatus(StrEnum):
     ACCEPTED = "accepted"  #: taken, but the other side cannot confirm delivery
     MERGED = "merged"  #: a newer message, sent in its place, tells this one's news too
     DEAD = "dead"  #: given up; ``error_code`` says why
+    DROPPED = "dropped"  #: given up, and somebody who looked at it let it go
 
 
 class _View(BaseModel):

@@ -164,6 +164,7 @@ outbox = Table(
     Column("remote_ref", String(300)),
     UniqueConstraint("incident_id", "channel", "recipient", "sequence"),
     Index(None, "status", "channel", "due_at"),
+    Index(None, "finished_at"),
 )
 
 #: How each channel does; a row appears when something is known of it.

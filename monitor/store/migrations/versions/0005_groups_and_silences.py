@@ -35,6 +35,7 @@ def upgrade() -> None:
         for name, kind in columns:
             op.add_column(table, sa.Column(name, kind))
     op.create_index("ix_groundwatch_incidents_group_id", "groundwatch_incidents", ["group_id"])
+    op.create_index("ix_groundwatch_outbox_finished_at", "groundwatch_outbox", ["finished_at"])
     op.execute("UPDATE groundwatch_incidents SET group_id = incident_id")
     op.execute(
         "INSERT INTO groundwatch_alert_groups"
@@ -47,6 +48,7 @@ def upgrade() -> None:
 def downgrade() -> None:
     """Take them away again."""
     op.drop_index("ix_groundwatch_incidents_group_id", "groundwatch_incidents")
+    op.drop_index("ix_groundwatch_outbox_finished_at", "groundwatch_outbox")
     for table, columns in _COLUMNS.items():
         for name, _ in columns:
             op.drop_column(table, name)
