@@ -17,6 +17,7 @@ from alerts.evidence import AlertKey, Timers
 from alerts.grouping import Group
 from alerts.hushing import hush
 from alerts.plan import Plan
+from alerts.routing.matchers import MONITOR_PREFIX
 from alerts.rules import Lines
 from alerts.snapshot import Snapshot
 from alerts.state import AlertState, Decision, close, step
@@ -98,7 +99,9 @@ def _changes(
     for key, verdict in sorted(speaking.items()):
         state, version, _ = known.get(key, Stored(AlertState(key=key), 0, forgotten=False))
         if state is not None and (version or not starts_nothing(verdict)):
-            yield _Change(state, version, verdict, step(state, observe(verdict), now, timers))
+            about_monitor = key.metric.startswith(MONITOR_PREFIX)
+            mine = timers.of_monitor() if about_monitor else timers
+            yield _Change(state, version, verdict, step(state, observe(verdict), now, mine))
     for key, (state, version, forgotten) in sorted(known.items()):
         if state is not None and forgotten and key not in speaking:
             yield _Change(state, version, _last_word(key, now), close(state, now, timers))

@@ -107,6 +107,22 @@ def outbox_counts(connection: Connection) -> dict[DeliveryStatus, int]:
     return {status: counted.get(status, 0) for status in DeliveryStatus}
 
 
+def oldest_waiting(connection: Connection) -> dict[str, datetime]:
+    """Tell since when the oldest message of each channel waits, of those that should be out."""
+    first = func.min(outbox.c.created_at)
+    waiting = outbox.c.status == DeliveryStatus.WAITING
+    rows = connection.execute(
+        select(outbox.c.channel, first).where(waiting).group_by(outbox.c.channel)
+    )
+    return {channel: at for channel, at in rows if at is not None}
+
+
+def dead_letters_since(connection: Connection, since: datetime) -> int:
+    """Count the messages that were given up since then and that nobody has looked after."""
+    dead = (outbox.c.status == DeliveryStatus.DEAD) & (outbox.c.finished_at >= since)
+    return connection.execute(select(func.count()).where(dead)).scalar_one()
+
+
 def channel_health(connection: Connection) -> list[ChannelHealth]:
     """Tell how every channel that was ever used does."""
     columns = [alert_channels.c[name] for name in ChannelHealth.model_fields]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -23,6 +23,11 @@ from monitor.store.query import Stream, active_streams, window_tallies
 from monitor.store.verdicts import StatusChange, read_verdicts, save_verdicts
 from monitor.store.worst import worst_explanations
 from workers.reference import reference_tallies
+
+
+def no_conditions(_now: datetime) -> Sequence[Verdict]:
+    """Say nothing about the monitor itself."""
+    return ()
 
 
 class WorstReasons(Mapping[AlertKey, tuple[str, ...]]):
@@ -64,6 +69,7 @@ class Evaluator:
     settings: Settings
     lines: Lines
     recipients: Sequence[Recipient] | Plan
+    conditions: Callable[[datetime], Sequence[Verdict]] = no_conditions
     _reference: dict[int, Tally] = field(default_factory=dict)
     _reference_at: datetime | None = None
 
@@ -76,10 +82,12 @@ class Evaluator:
         with self.store.read() as connection:
             before = read_verdicts(connection)
             verdicts = self._verdicts(connection, before, now, trouble)
+        of_monitor = self.conditions(now)
         with self.store.write() as connection:
             fence(connection, lease)
             changes = save_verdicts(connection, verdicts, before)
             leading = [v for v in verdicts if v.window_s == self.settings.status_window_s]
+            leading += of_monitor
             decide(
                 connection,
                 leading,

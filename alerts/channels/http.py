@@ -71,9 +71,11 @@ class HttpClient:
         """Post a JSON document."""
         return self.send(url, json.dumps(body).encode(), headers or {})
 
-    def send(self, url: SecretStr, body: bytes, headers: Mapping[str, SecretStr]) -> Answer:
+    def send(
+        self, url: SecretStr, body: bytes, headers: Mapping[str, SecretStr], method: str = "POST"
+    ) -> Answer:
         """
-        Post once.
+        Ask once.
 
         Raises
         ------
@@ -85,7 +87,7 @@ class HttpClient:
         error: DeliveryError
         try:
             with quiet_http():
-                return asyncio.run(self._exchange(url, body, headers))
+                return asyncio.run(self._exchange(method, url, body, headers))
         except _NEVER_SENT as problem:
             error = self._failure(problem, ambiguous=False)
         except (httpx.UnsupportedProtocol, httpx.InvalidURL, UnicodeError):
@@ -96,7 +98,7 @@ class HttpClient:
         raise error
 
     async def _exchange(
-        self, url: SecretStr, body: bytes, headers: Mapping[str, SecretStr]
+        self, method: str, url: SecretStr, body: bytes, headers: Mapping[str, SecretStr]
     ) -> Answer:
         self._tls = self._tls or httpx.create_ssl_context()
         usual = {"Content-Type": "application/json; charset=utf-8", "Accept-Encoding": "identity"}
@@ -106,7 +108,7 @@ class HttpClient:
             asyncio.timeout(self.timeout_s),
             httpx.AsyncClient(verify=self._tls, timeout=self.timeout_s) as client,
             client.stream(
-                "POST", url.get_secret_value(), content=body, headers=usual | secret
+                method, url.get_secret_value(), content=body, headers=usual | secret
             ) as response,
         ):
             answer = b""
