@@ -37,6 +37,12 @@ def incidents_since(
     return _incidents(connection, query.order_by(incidents.c.opened_at.desc()), app=app)
 
 
+def incidents_named(connection: Connection, name: str) -> list[Incident]:
+    """List the incidents whose id begins so, two at most."""
+    begins = incidents.c.incident_id.startswith(name, autoescape=True)
+    return _incidents(connection, select(incidents).where(begins).limit(2), app=None)
+
+
 def timeline(connection: Connection, incident_id: str) -> list[TimelineEvent]:
     """List what happened to an incident, in order."""
     return [snapshot.timeline_event() for snapshot in snapshots(connection, incident_id)]

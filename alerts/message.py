@@ -93,7 +93,7 @@ def render(
         command=f"groundwatch report --app {shlex.quote(plain(snapshot.key.app, 200))}",
         link=_link(snapshot.report_url),
         footer=_footer(snapshot, may_repeat=may_repeat),
-        app=snapshot.key.app,
+        app=plain(snapshot.key.app, 200),
         incident_id=snapshot.incident_id,
         first=AlertEvent.FIRED in news,
         at=snapshot.at,
@@ -124,14 +124,17 @@ def _data(snapshot: Snapshot) -> dict[str, object]:
     """Give what a program wants to know, each under a name of its own."""
     verdict, key = snapshot.verdict, snapshot.key
     return {
-        **key._asdict(),
+        "app": plain(key.app, 200),
+        "metric": plain(key.metric, 200),
+        "segment": plain(key.segment, 200),
+        "window_s": key.window_s,
         "incident_id": snapshot.incident_id,
         "sequence": snapshot.sequence,
         "event": snapshot.event.value,
         "level": snapshot.level.value,
         "peak_level": snapshot.peak.value,
-        "cause": snapshot.cause,
-        "reason": verdict.reason,
+        "cause": snapshot.cause and plain(snapshot.cause, 300),
+        "reason": plain(verdict.reason, 300),
         "pass_rate": verdict.pass_rate,
         "low": verdict.low,
         "high": verdict.high,
@@ -139,7 +142,10 @@ def _data(snapshot: Snapshot) -> dict[str, object]:
         "since": snapshot.since.isoformat(),
         "opened_at": snapshot.opened_at.isoformat(),
         "at": snapshot.at.isoformat(),
-        "others": [other.model_dump(mode="json") for other in snapshot.others],
+        "others": [
+            {name: plain(str(text), 200) for name, text in other.model_dump(mode="json").items()}
+            for other in snapshot.others
+        ],
         "more": snapshot.more,
         "flapping": snapshot.flapping,
         "test": snapshot.test,

@@ -112,6 +112,24 @@ def acknowledge(
     return done.rowcount == 1
 
 
+class Ack(NamedTuple):
+    """Somebody looks after a group."""
+
+    by: str
+    note: str
+    until: datetime
+
+
+def acknowledgement(connection: Connection, group_id: str) -> Ack | None:
+    """Say who looks after a group; None when nobody said so, or it got worse since."""
+    row = connection.execute(
+        select(alert_groups).where(alert_groups.c.group_id == group_id)
+    ).first()
+    if row is None or row.acked_until is None or row.acked_by is None:
+        return None
+    return Ack(row.acked_by, row.ack_note or "", row.acked_until)
+
+
 def _group(row: Row[Any]) -> Group:
     return Group(
         group_id=row.group_id,
