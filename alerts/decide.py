@@ -61,13 +61,16 @@ def decide(
     events: list[Snapshot] = []
     speaking = {AlertKey.of(verdict): verdict for verdict in (*verdicts, *blindness(verdicts))}
     known = load(connection, {key.app for key in speaking}, now)
-    for before, version, verdict, decision in _changes(known, speaking, now, timers):
-        if decision.state == before:
-            continue
-        if not save(connection, decision.state, version, now):
+    changes = [
+        change
+        for change in _changes(known, speaking, now, timers)
+        if change.decision.state != change.before
+    ]
+    written = save(connection, [(c.decision.state, c.version) for c in changes], now)
+    for (before, _, verdict, decision), is_written in zip(changes, written, strict=True):
+        if not is_written:
             _log.warning("alert_decided_elsewhere", app=before.key.app, metric=before.key.metric)
-            continue
-        if decision.event is not None:
+        elif decision.event is not None:
             excerpts = (worst or {}).get(before.key, ())
             events.append(_snapshot(before, decision, verdict, excerpts, lines, report_url))
     plan = channels if isinstance(channels, Plan) else Plan.everyone(channels)

@@ -125,10 +125,8 @@ class Teams:
     def take(self, path: str, headers: Mapping[str, str], body: bytes) -> Response:
         """Take a card."""
         del path, headers
-        message, bad = (
-            json.loads(body),
-            (400, {}, b"Bad payload received by generic incoming webhook."),
-        )
+        message = json.loads(body)
+        bad: Response = (400, {}, b"Bad payload received by generic incoming webhook.")
         _need(len(body) <= 28_000, (413, {}, b""))
         _need(
             message.get("type") == "message" and isinstance(message.get("attachments"), list), bad
