@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from random import Random
 from signal import SIGKILL
@@ -37,7 +40,7 @@ POINTS = (
 )
 #: Loads everything once; each line is a dispatcher in a fork of its own, which kills itself.
 ZYGOTE = """
-import gc, json, os, random, signal, sys, threading
+import gc, json, os, random, signal, sys, time
 from datetime import datetime
 from alerts import outbox
 from alerts.channels.registry import channels_from
@@ -63,10 +66,10 @@ class Deadly:
     def send(self, *message):
         if self.point == "before_connect":
             die()
-        if self.point == "after_bytes":
-            threading.Timer(0.15, die).start()
         receipt = self.channel.send(*message)
-        if self.point in ("after_answer", "after_bytes"):
+        if self.point == "after_bytes":
+            time.sleep(60)  # whoever sees the bytes arrive kills us
+        if self.point == "after_answer":
             die()
         return receipt
 
@@ -76,6 +79,7 @@ for line in sys.stdin:
     child = os.fork()
     if child == 0:
         break
+    print(child, flush=True)
     print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 else:
     sys.exit()
@@ -127,12 +131,20 @@ class Zygote:
         self._process.stdin.close()
         self._process.wait()
 
-    def run(self, **job: object) -> int:
-        """Run one dispatcher; return how it ended."""
+    def run(self, arrived: Callable[[], object] | None, **job: object) -> int:
+        """Run one dispatcher, kill it once something *arrived*; return how it ended."""
         assert self._process.stdin is not None
-        assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(job) + "\n")
         self._process.stdin.flush()
+        child = self._number()
+        if arrived is not None:
+            arrived()
+            os.kill(child, SIGKILL)
+        return self._number()
+
+    def _number(self) -> int:
+        """Read the next number; the dispatcher logs in between."""
+        assert self._process.stdout is not None
         while True:
             line = self._process.stdout.readline().strip()
             if line.lstrip("-").isdecimal():
@@ -164,7 +176,9 @@ def _kill_at(
             if point == "after_bytes" and channel == "slack":
                 slack.script(SlackAnswer.HANG)
             job = {"point": point, "database": database, "now": now.isoformat()}
-            found["killed"] += zygote.run(**job, settings=wanted) == -SIGKILL
+            seen = slack.wait_for if channel == "slack" else mail.wait_for
+            arrived = partial(seen, 1) if point == "after_bytes" else None
+            found["killed"] += zygote.run(arrived, **job, settings=wanted) == -SIGKILL
             for seconds in (61, 300):
                 later = now + timedelta(seconds=seconds)
                 _dispatch(store, settings, later)

@@ -1,12 +1,18 @@
 """What holds for every history of evidence; the oracle looks at whole histories, not at states."""
 
+import random
+import sys
+import types
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import alerts.state as state_module
 from alerts.state import AlertKey, AlertState, Evidence, Observation, Phase, Timers, step
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
@@ -62,7 +68,7 @@ timers_of_any_length = st.builds(
 LETTERS = dict(zip("hwcu", ("healthy", "warning", "critical", "uncertain"), strict=True))
 
 
-def run(history, timers, *, through_json=False):
+def run(history, timers, *, through_json=False, step=step):
     """Feed the machine; return the states and the events as (seconds, name)."""
     state, states, events = AlertState(key=KEY), [], []
     for seen in history:
@@ -226,3 +232,79 @@ def test_a_firing_alert_always_resolves_in_the_end(history, timers):
     last = history[-1]
     calm = [Seen("h", last.at_s + 60 * i, last.n_total + i) for i in range(1, 40)]
     assert run(history + calm, timers)[0][-1].phase is Phase.OK
+
+
+#: Mistakes that somebody could make in the machine: a piece of its source, and what to put there.
+PLANTED = {
+    "uncertain evidence resolves": ("if _abandoned(state, at, timers):", "if True:"),
+    "nothing ever expires": ("if _abandoned(state, at, timers):", "if False:"),
+    "a pause does not start the timers again": ("if interrupted:\n", "if False:\n"),
+    "replays count": ("at <= state.seen_at and not interrupted", "at < state.seen_at"),
+    "ticks count as evidence": ("before.informed + new", "before.informed + 1"),
+    "uncertain evidence ends a run": ("evidence is not Evidence.HEALTHY)", "evidence is None)"),
+    "critical needs no time": ("timers.critical_for_s, at, timers):", "0, at, timers):"),
+    "a warning waits for critical": ("Level.WARNING if _held", "None if _held"),
+    "reminders never stop": (">= timedelta(seconds=every_s)", ">= timedelta(0)"),
+    "reminders never come": (">= timedelta(seconds=every_s)", "> timedelta(days=999)"),
+    "a level is lost for good": ("better = state.but(level=Level.WARNING,", "better = state.but("),
+    "resolves without holding": ("timers.resolve_after_s, at, timers):", "0, at, timers):"),
+}
+
+
+def mutant(old, new):
+    """Load the machine with one mistake in it."""
+    source = Path(state_module.__file__).read_text(encoding="utf-8")
+    assert old in source, old
+    module = types.ModuleType("alerts.mutant")
+    sys.modules[module.__name__] = module
+    exec(compile(source.replace(old, new), "mutant", "exec"), vars(module))
+    return module.step
+
+
+def some_history(rng):
+    """Draw evidence in runs, as `histories` does, without hypothesis."""
+    history, at_s, n_total = [], 0, 0
+    for _ in range(rng.randint(2, 14)):
+        letter, every_s = rng.choice("hhwwccu"), rng.choice([20, 60, 60, 60, 299, 301, 2000])
+        new = rng.choice([0, 1, 5])
+        for place in range(rng.randint(1, 15)):
+            at_s += every_s if place == 0 else min(every_s, 60)
+            n_total += new
+            history.append(Seen(letter, at_s, n_total))
+    return history
+
+
+def some_timers(rng):
+    return Timers(
+        warning_for_s=rng.choice([0, 120, 600]),
+        critical_for_s=rng.choice([0, 60, 300, 900]),
+        resolve_after_s=rng.choice([0, 120, 900]),
+        repeat_after_s=rng.choice([240, 1800]),
+        warning_repeat_after_s=rng.choice([300, 3600]),
+        abandon_after_s=rng.choice([600, 86_400]),
+        min_new_evaluations=rng.choice([1, 2, 3]),
+        max_gap_s=float(GAP_S),
+    )
+
+
+@pytest.mark.parametrize("mistake", PLANTED)
+def test_the_oracle_finds_a_mistake_that_is_planted(mistake):
+    step, rng = mutant(*PLANTED[mistake]), random.Random(7)
+    for _ in range(400):
+        history, timers = some_history(rng), some_timers(rng)
+        twice = [seen for seen in history for _ in range(2)]
+        expected = expected_events(history, timers)
+        try:
+            told = [run(which, timers, step=step)[1] for which in (history, twice)]
+        except (AssertionError, ValueError):
+            return
+        if told != [expected, expected]:
+            return
+    pytest.fail("nobody noticed")
+
+
+def test_without_a_mistake_the_oracle_is_content():
+    rng = random.Random(7)
+    for _ in range(100):
+        history, timers = some_history(rng), some_timers(rng)
+        assert run(history, timers)[1] == expected_events(history, timers)
