@@ -37,11 +37,13 @@ from alerts.stored_groups import (
     open_groups,
     write_groups,
 )
+from alerts.trend import read_trend
 from monitor.models.alerting import AlertEvent, DeliveryStatus, Level
 from monitor.store.alert_tables import outbox
 from monitor.store.lease import database_now
 
 _MOST_OTHERS = 10
+_MOST_TRENDS = 50
 _TO_WHO_WAS_TOLD = {AlertEvent.RESOLVED, AlertEvent.SETTLED}
 _ALSO_WHO_WAS_TOLD = {AlertEvent.ESCALATED, AlertEvent.JOINED}
 
@@ -161,9 +163,14 @@ class Announcer:
         # Dispatchers go by the database's clock: a fast one of ours must not delay a message.
         due_at = min(self.now, database_now(self.connection)) if news else self.now
         rows: list[dict[str, Any]] = []
-        for each in news:
+        for number, each in enumerate(news):
             lanes = self._lanes(each, loud[each.group.group_id], told)
-            rows += self._rows(each, lanes, due_at)
+            snapshot = message_snapshot(each)
+            # In a storm nobody looks at courses, and reading them would take long.
+            if lanes and number < _MOST_TRENDS:
+                trend = read_trend(self.connection, snapshot.verdict)
+                snapshot = snapshot.model_copy(update={"trend": trend})
+            rows += self._rows(snapshot, lanes, due_at)
         self._hurry([each for each in news if each.event is AlertEvent.ESCALATED], due_at)
         if rows:
             self.connection.execute(insert(outbox), rows)
@@ -189,11 +196,10 @@ class Announcer:
         return lanes
 
     def _rows(
-        self, news: News, lanes: Mapping[Recipient, str | None], due_at: datetime
+        self, snapshot: Snapshot, lanes: Mapping[Recipient, str | None], due_at: datetime
     ) -> list[dict[str, Any]]:
-        snapshot = message_snapshot(news)
         stored = snapshot.model_dump(mode="json")
-        waits = news.event is AlertEvent.FIRED and snapshot.level is Level.WARNING
+        waits = snapshot.event is AlertEvent.FIRED and snapshot.level is Level.WARNING
         due_at += timedelta(seconds=self.plan.group_wait_s if waits else 0)
         return [
             outbox_row(snapshot, stored, to, fallback, now=self.now, due_at=due_at)
