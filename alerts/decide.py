@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ from alerts.rules import Lines
 from alerts.snapshot import Snapshot
 from alerts.state import AlertState, Decision, close, step
 from alerts.stored_states import Stored, load, save
+from alerts.threshold_rules import RULE_PREFIX, ThresholdRule, hold_s, judge_all
 from monitor.models.alerting import AlertEvent, TimelineEvent
 from monitor.models.status import Status, Verdict
 from monitor.store.alert_tables import alert_events, incidents
@@ -59,11 +61,13 @@ def decide(
     no verdict speaks of for a day is closed.
     """
     events: list[Snapshot] = []
-    speaking = {AlertKey.of(verdict): verdict for verdict in (*verdicts, *blindness(verdicts))}
+    plan = channels if isinstance(channels, Plan) else Plan.everyone(channels)
+    all_verdicts = (*verdicts, *blindness(verdicts), *judge_all(verdicts, plan.rules))
+    speaking = {AlertKey.of(verdict): verdict for verdict in all_verdicts}
     known = load(connection, {key.app for key in speaking}, now)
     changes = [
         change
-        for change in _changes(known, speaking, now, timers)
+        for change in _changes(known, speaking, now, timers, plan.rules)
         if change.decision.state != change.before
     ]
     written = save(connection, [(c.decision.state, c.version) for c in changes], now)
@@ -73,7 +77,6 @@ def decide(
         elif decision.event is not None:
             excerpts = (worst or {}).get(before.key, ())
             events.append(_snapshot(before, decision, verdict, excerpts, lines, report_url))
-    plan = channels if isinstance(channels, Plan) else Plan.everyone(channels)
     _tell(connection, events, speaking, plan, timers, now)
     return [snapshot.timeline_event() for snapshot in events]
 
@@ -97,17 +100,24 @@ def _changes(
     speaking: Mapping[AlertKey, Verdict],
     now: datetime,
     timers: Timers,
+    rules: Sequence[ThresholdRule],
 ) -> Iterator[_Change]:
     """Step what is evaluated, and close what nobody evaluates any more."""
     for key, verdict in sorted(speaking.items()):
         state, version, _ = known.get(key, Stored(AlertState(key=key), 0, forgotten=False))
         if state is not None and (version or not starts_nothing(verdict)):
-            about_monitor = key.metric.startswith(MONITOR_PREFIX)
-            mine = timers.of_monitor() if about_monitor else timers
+            mine = _timers_of(key, timers, rules)
             yield _Change(state, version, verdict, step(state, observe(verdict), now, mine))
     for key, (state, version, forgotten) in sorted(known.items()):
         if state is not None and forgotten and key not in speaking:
             yield _Change(state, version, _last_word(key, now), close(state, now, timers))
+
+
+def _timers_of(key: AlertKey, timers: Timers, rules: Sequence[ThresholdRule]) -> Timers:
+    if key.metric.startswith(MONITOR_PREFIX):
+        return timers.of_monitor()
+    for_s = hold_s(key.metric, rules)
+    return timers if for_s is None else replace(timers, warning_for_s=for_s, critical_for_s=for_s)
 
 
 def _last_word(key: AlertKey, now: datetime) -> Verdict:
@@ -147,7 +157,7 @@ def _snapshot(
             "opened_at": state.opened_at,
             "at": state.seen_at,
             "verdict": verdict,
-            "lines": lines,
+            "lines": None if verdict.metric.startswith(RULE_PREFIX) else lines,
             "samples": _clean(excerpts),
             "report_url": report_url,
             "stale_since": before.stale_since,

@@ -11,6 +11,7 @@ from alerts.channels.base import Recipient
 from alerts.routing.matchers import AppLabels, Labels, labels_of
 from alerts.routing.routes import Router, to_everyone
 from alerts.routing.silences import Maintenance
+from alerts.threshold_rules import ThresholdRule
 from monitor.models.alerting import Level
 from monitor.models.status import Verdict
 
@@ -24,6 +25,7 @@ class Plan:
     maintenance: Sequence[Maintenance] = ()
     app_labels: AppLabels = field(default_factory=AppLabels)
     group_wait_s: float = 0.0  #: a warning waits so long for others of its app
+    rules: Sequence[ThresholdRule] = ()
 
     @classmethod
     def everyone(cls, recipients: Sequence[Recipient]) -> Self:

@@ -8,9 +8,16 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 
 from alerts.channels.base import Channel
 from alerts.channels.declared import DeclaredChannel
@@ -18,6 +25,7 @@ from alerts.routing.hours import Hours
 from alerts.routing.matchers import BUILT_IN, AppLabels, Matcher, parse_all
 from alerts.routing.routes import Route
 from alerts.routing.silences import Maintenance
+from alerts.threshold_rules import RULE_SETS, Figure, ThresholdRule
 from monitor.errors import GroundwatchError, SettingsError
 from monitor.models.alerting import Level
 
@@ -70,6 +78,27 @@ class _Maintenance(_Hours):
     match: Annotated[list[str], BeforeValidator(_list), Field(min_length=1)]
 
 
+class _Rule(_Table):
+    use: str | None = None
+    name: str = Field("", pattern=r"^[\w.-]{0,60}$")
+    metric: str = "*"
+    of: Figure = "average_score"
+    below: Annotated[float, Field(ge=0, le=1)] | None = None
+    above: Annotated[float, Field(ge=0, le=1)] | None = None
+    hold: Annotated[float, BeforeValidator(_seconds), Field(ge=0)] = Field(0.0, alias="for")
+    level: Level = Level.CRITICAL
+    min_n: int = Field(30, ge=1)
+
+    @model_validator(mode="after")
+    def _one_line(self) -> Self:
+        if self.use is not None:
+            if self.use not in RULE_SETS:
+                raise ValueError(f"no set of rules {self.use!r}; there is: {', '.join(RULE_SETS)}")
+        elif not self.name or (self.below is None) == (self.above is None):
+            raise ValueError("a rule needs a name, and either below or above; or use = a set")
+        return self
+
+
 class _Defaults(_Table):
     timezone: str = "UTC"
     group_wait: Annotated[float, BeforeValidator(_seconds), Field(ge=0, le=3600)] = 0.0
@@ -81,6 +110,7 @@ class _Document(_Table):
     routes: list[_Route] = Field(min_length=1)
     maintenance: list[_Maintenance] = Field(default_factory=list)
     labels: dict[str, dict[str, str]] = Field(default_factory=dict)
+    rules: list[_Rule] = Field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +122,7 @@ class RoutesFile:
     maintenance: tuple[Maintenance, ...]
     app_labels: AppLabels
     group_wait_s: float
+    rules: tuple[ThresholdRule, ...]
 
 
 def read_routes_file(path: Path, others: Mapping[str, Channel], timeout_s: float) -> RoutesFile:
@@ -146,7 +177,18 @@ class _Reading:
             maintenance=tuple(self._maintenance()),
             app_labels=AppLabels(self.document.labels),
             group_wait_s=self.document.defaults.group_wait,
+            rules=tuple(self._rules()),
         )
+
+    def _rules(self) -> Iterator[ThresholdRule]:
+        names: set[str] = set()
+        for place, spec in enumerate(self.document.rules):
+            for rule in RULE_SETS[spec.use] if spec.use else [_threshold_rule(spec)]:
+                if rule.name in names:
+                    mistake = f"there is a rule {rule.name!r} already"
+                    self.mistakes.append((("rules", place, "name"), mistake))
+                names.add(rule.name)
+                yield rule
 
     def _channels(self) -> Iterator[tuple[str, Channel]]:
         for name, spec in self.document.channels.items():
@@ -206,6 +248,19 @@ class _Reading:
         except SettingsError as error:
             self.mistakes.append((at, str(error)))
             return None
+
+
+def _threshold_rule(spec: _Rule) -> ThresholdRule:
+    return ThresholdRule(
+        name=spec.name,
+        metric=spec.metric,
+        of=spec.of,
+        below=spec.below,
+        above=spec.above,
+        for_s=spec.hold,
+        level=spec.level,
+        min_n=spec.min_n,
+    )
 
 
 def _no_channel(name: str, names: set[str]) -> str:

@@ -38,5 +38,6 @@ def wiring_from(settings: Settings) -> Wiring:
         maintenance=file.maintenance,
         app_labels=file.app_labels,
         group_wait_s=file.group_wait_s,
+        rules=file.rules,
     )
     return Wiring(dict(file.channels), plan)
