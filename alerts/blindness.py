@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from alerts.evidence import Observation
+from alerts.routing.matchers import MONITOR_PREFIX
 from monitor.models.status import Status, Verdict
 
 #: Reserved: no evaluator may be named so.
@@ -18,6 +19,8 @@ def blindness(verdicts: Iterable[Verdict]) -> list[Verdict]:
     """Say of each app and window whether the monitor sees: a warning when any metric is blind."""
     groups: dict[tuple[str, int], list[Verdict]] = defaultdict(list)
     for verdict in verdicts:
+        if verdict.metric.startswith(MONITOR_PREFIX):
+            continue
         groups[verdict.app, verdict.window_s].append(verdict)
     return [_judge(group) for group in groups.values()]
 
@@ -25,14 +28,14 @@ def blindness(verdicts: Iterable[Verdict]) -> list[Verdict]:
 def observe(verdict: Verdict) -> Observation:
     """Read a verdict as evidence; a blind monitor sees no new samples, yet each look is news."""
     seen = Observation.of(verdict)
-    if verdict.metric != BLIND_METRIC:
+    if not verdict.metric.startswith(MONITOR_PREFIX):
         return seen
     return replace(seen, n_total=round(verdict.evaluated_at.timestamp() * 1000))
 
 
 def starts_nothing(verdict: Verdict) -> bool:
     """Say whether nothing needs to be remembered of a monitor that always saw."""
-    return verdict.metric == BLIND_METRIC and verdict.status is Status.HEALTHY
+    return verdict.metric.startswith(MONITOR_PREFIX) and verdict.status is Status.HEALTHY
 
 
 def _judge(group: Sequence[Verdict]) -> Verdict:

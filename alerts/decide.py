@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
 import structlog
-from sqlalchemy import Connection, insert, update
+from sqlalchemy import Connection, bindparam, insert, update
 
+from alerts.announce import Announcer
 from alerts.blindness import blindness, observe, starts_nothing
 from alerts.channels.base import Recipient
 from alerts.escaping import plain
 from alerts.evidence import AlertKey, Timers
+from alerts.grouping import Group
+from alerts.hushing import hush
+from alerts.plan import Plan
+from alerts.routing.matchers import MONITOR_PREFIX
 from alerts.rules import Lines, timers_for
 from alerts.snapshot import Snapshot
 from alerts.state import AlertState, Decision, close, step
 from alerts.stored_states import Stored, load, save
-from monitor.models.alerting import AlertEvent, DeliveryStatus, TimelineEvent
+from alerts.threshold_rules import RULE_PREFIX, ThresholdRule, hold_s, judge_all
+from monitor.models.alerting import AlertEvent, TimelineEvent
 from monitor.models.status import Status, Verdict
-from monitor.store.alert_tables import alert_events, incidents, outbox
-from monitor.store.lease import database_now
+from monitor.store.alert_tables import alert_events, incidents
 
 _log = structlog.get_logger("groundwatch.alerts")
-_SILENT = {AlertEvent.DEESCALATED}
 _MOST_SAMPLES = 3
 _SAMPLE_CHARS = 300
 
@@ -42,7 +46,7 @@ def decide(
     *,
     now: datetime,
     timers: Timers,
-    channels: Sequence[Recipient],
+    channels: Sequence[Recipient] | Plan,
     worst: Mapping[AlertKey, tuple[str, ...]] | None = None,
     lines: Lines | None = None,
     report_url: str | None = None,
@@ -51,30 +55,44 @@ def decide(
     Step every alert that *verdicts* speak of, and enqueue what people must know.
 
     Give a writing transaction, and only the verdicts of the status window. Nothing is
-    sent here. *worst* (a sentence on each of the worst samples, redacted already) is
+    sent here. *channels* are the plan of who hears of what, or a list of places that all
+    hear of everything. *worst* (a sentence on each of the worst samples, redacted already) is
     asked only for keys with news, so it may be a lazy mapping. An incident whose key
     no verdict speaks of for a day is closed.
     """
     events: list[Snapshot] = []
-    speaking = {AlertKey.of(verdict): verdict for verdict in (*verdicts, *blindness(verdicts))}
+    plan = channels if isinstance(channels, Plan) else Plan.everyone(channels)
+    all_verdicts = (*verdicts, *blindness(verdicts), *judge_all(verdicts, plan.rules))
+    speaking = {AlertKey.of(verdict): verdict for verdict in all_verdicts}
     known = load(connection, {key.app for key in speaking}, now)
-    for before, version, verdict, decision in _changes(known, speaking, now, timers):
-        if decision.state == before:
-            continue
-        if not save(connection, decision.state, version, now):
+    changes = [
+        change
+        for change in _changes(known, speaking, now, timers, plan.rules)
+        if change.decision.state != change.before
+    ]
+    written = save(connection, [(c.decision.state, c.version) for c in changes], now)
+    for (before, _, verdict, decision), is_written in zip(changes, written, strict=True):
+        if not is_written:
             _log.warning("alert_decided_elsewhere", app=before.key.app, metric=before.key.metric)
-            continue
-        if decision.event is not None:
+        elif decision.event is not None:
             excerpts = (worst or {}).get(before.key, ())
             events.append(_snapshot(before, decision, verdict, excerpts, lines, report_url))
-    _write(connection, events, channels, now)
+    _tell(connection, events, speaking, plan, timers, now)
     return [snapshot.timeline_event() for snapshot in events]
 
 
-def delivery_id(incident_id: str, sequence: int, recipient: Recipient) -> str:
-    """Name one message to one recipient; the same on every attempt."""
-    text = "\0".join((incident_id, str(sequence), recipient.channel, recipient.address))
-    return hashlib.sha256(text.encode()).hexdigest()[:24]
+def _tell(
+    connection: Connection,
+    events: Sequence[Snapshot],
+    speaking: Mapping[AlertKey, Verdict],
+    plan: Plan,
+    timers: Timers,
+    now: datetime,
+) -> None:
+    announcer = Announcer(connection, plan, timers, now)
+    placed = announcer.place(events)
+    _write(connection, events, placed)
+    announcer.tell(events, placed, hush(connection, plan, events, speaking, now))
 
 
 def _changes(
@@ -82,16 +100,24 @@ def _changes(
     speaking: Mapping[AlertKey, Verdict],
     now: datetime,
     timers: Timers,
+    rules: Sequence[ThresholdRule],
 ) -> Iterator[_Change]:
     """Step what is evaluated, and close what nobody evaluates any more."""
     for key, verdict in sorted(speaking.items()):
         state, version, _ = known.get(key, Stored(AlertState(key=key), 0, forgotten=False))
         if state is not None and (version or not starts_nothing(verdict)):
-            decision = step(state, observe(verdict), now, timers_for(verdict, timers))
-            yield _Change(state, version, verdict, decision)
+            mine = timers_for(verdict, _timers_of(key, timers, rules))
+            yield _Change(state, version, verdict, step(state, observe(verdict), now, mine))
     for key, (state, version, forgotten) in sorted(known.items()):
         if state is not None and forgotten and key not in speaking:
-            yield _Change(state, version, _last_word(key, now), close(state, now))
+            yield _Change(state, version, _last_word(key, now), close(state, now, timers))
+
+
+def _timers_of(key: AlertKey, timers: Timers, rules: Sequence[ThresholdRule]) -> Timers:
+    if key.metric.startswith(MONITOR_PREFIX):
+        return timers.of_monitor()
+    for_s = hold_s(key.metric, rules)
+    return timers if for_s is None else replace(timers, warning_for_s=for_s, critical_for_s=for_s)
 
 
 def _last_word(key: AlertKey, now: datetime) -> Verdict:
@@ -123,7 +149,7 @@ def _snapshot(
             "sequence": state.sequence,
             "event": decision.event,
             "reason": decision.reason.value,
-            "level": state.level,
+            "level": state.level or state.peak,
             "peak": state.peak,
             "previous_level": None if decision.event is AlertEvent.FIRED else before.level,
             "status_before": state.status_before,
@@ -131,9 +157,13 @@ def _snapshot(
             "opened_at": state.opened_at,
             "at": state.seen_at,
             "verdict": verdict,
-            "lines": lines,
+            "lines": None if verdict.metric.startswith(RULE_PREFIX) else lines,
             "samples": _clean(excerpts),
             "report_url": report_url,
+            "stale_since": before.stale_since,
+            "quiet": decision.quiet,
+            "flapping": state.quiet_since is not None,
+            "onsets": state.quiet_onsets,
         }
     )
 
@@ -143,33 +173,24 @@ def _clean(excerpts: Iterable[str]) -> tuple[str, ...]:
     return tuple(text for text in clean if text)[:_MOST_SAMPLES]
 
 
-def _write(
-    connection: Connection,
-    events: Sequence[Snapshot],
-    channels: Sequence[Recipient],
-    now: datetime,
-) -> None:
-    opened = [_incident(event) for event in events if event.event is AlertEvent.FIRED]
+def _write(connection: Connection, events: Sequence[Snapshot], placed: Mapping[str, Group]) -> None:
+    opened = [
+        _incident(event, placed[event.incident_id])
+        for event in events
+        if event.event is AlertEvent.FIRED
+    ]
     if opened:
         connection.execute(insert(incidents), opened)
-    for event in events:
-        if event.event is not AlertEvent.FIRED:
-            _update_incident(connection, event)
+    changed = [_changed(event) for event in events if event.event is not AlertEvent.FIRED]
+    if changed:
+        which = incidents.c.incident_id == bindparam("id")
+        connection.execute(update(incidents).where(which), changed)
     lines = [_timeline_row(event) for event in events]
     if lines:
         connection.execute(insert(alert_events), lines)
-    news = [event for event in events if event.event not in _SILENT]
-    if not news:
-        return
-    # Dispatchers go by the database's clock: one of ours that is fast must not delay a message.
-    due_at = min(now, database_now(connection))
-    to_whom = dict.fromkeys(channels)
-    messages = [_outbox_row(event, to, now, due_at) for event in news for to in to_whom]
-    if messages:
-        connection.execute(insert(outbox), messages)
 
 
-def _incident(event: Snapshot) -> dict[str, Any]:
+def _incident(event: Snapshot, group: Group) -> dict[str, Any]:
     return {
         **event.key._asdict(),
         "incident_id": event.incident_id,
@@ -179,21 +200,20 @@ def _incident(event: Snapshot) -> dict[str, Any]:
         "opened_at": event.opened_at,
         "updated_at": event.at,
         "sequence": event.sequence,
+        "group_id": group.group_id,
     }
 
 
-def _update_incident(connection: Connection, event: Snapshot) -> None:
-    connection.execute(
-        update(incidents)
-        .where(incidents.c.incident_id == event.incident_id)
-        .values(
-            level=event.level.value,
-            peak_level=event.peak.value,
-            updated_at=event.at,
-            resolved_at=event.at if event.event is AlertEvent.RESOLVED else None,
-            sequence=event.sequence,
-        )
-    )
+def _changed(event: Snapshot) -> dict[str, Any]:
+    over = event.event in {AlertEvent.RESOLVED, AlertEvent.SETTLED}
+    return {
+        "id": event.incident_id,
+        "level": event.level.value,
+        "peak_level": event.peak.value,
+        "updated_at": event.at,
+        "resolved_at": event.at if over else None,
+        "sequence": event.sequence,
+    }
 
 
 def _timeline_row(event: Snapshot) -> dict[str, Any]:
@@ -203,24 +223,4 @@ def _timeline_row(event: Snapshot) -> dict[str, Any]:
         "event": event.event.value,
         "at": event.at,
         "snapshot": event.model_dump(mode="json"),
-    }
-
-
-def _outbox_row(event: Snapshot, to: Recipient, now: datetime, due_at: datetime) -> dict[str, Any]:
-    return {
-        "delivery_id": delivery_id(event.incident_id, event.sequence, to),
-        "incident_id": event.incident_id,
-        "sequence": event.sequence,
-        "channel": to.channel,
-        "recipient": to.address,
-        "event": event.event.value,
-        "tells": event.event.value,
-        "level": event.level.value,
-        "snapshot": event.model_dump(mode="json"),
-        "status": DeliveryStatus.WAITING.value,
-        "attempts": 0,
-        "token": 0,
-        "created_at": now,
-        "due_at": due_at,
-        "possible_duplicate": False,
     }

@@ -5,17 +5,20 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
+from typing import Any
 
 import structlog
 
 from alerts import outbox
 from alerts.backoff import delay_s
-from alerts.channels.base import Channel, Receipt
-from alerts.message import Message, render
+from alerts.channels.base import Channel, Receipt, rate_of
+from alerts.dead_letters import fall_back
+from alerts.message import Message, digest_lines, render
 from alerts.snapshot import Snapshot
 from monitor.errors import DeliveryError
 from monitor.models.alerting import AlertEvent, DeliveryStatus
@@ -77,6 +80,10 @@ class Dispatcher:
         if buried:
             counts["dead"] = buried
             _log.error("alert_deliveries_given_up", count=buried)
+        addresses = {name: channel.addresses for name, channel in self._channels.items()}
+        fell_back = fall_back(self._store, self._clock(), addresses)
+        if fell_back:
+            _log.warning("alert_fell_back", count=fell_back)
         if self._channels:
             drain = partial(self._drain, may_go_on=may_go_on)
             with ThreadPoolExecutor(len(self._channels), "groundwatch-send") as pool:
@@ -90,7 +97,14 @@ class Dispatcher:
         for _ in range(self._limit):
             if not may_go_on():
                 break
-            due = outbox.claim(self._store, self._clock(), self._lease_s, 1, [channel.name])
+            due = outbox.claim(
+                self._store,
+                self._clock(),
+                self._lease_s,
+                1,
+                [channel.name],
+                rate=rate_of(channel),
+            )
             if not due:
                 break
             outcome = self._deliver(channel, due[0])
@@ -110,7 +124,9 @@ class Dispatcher:
         return self._sent(item, receipt)
 
     def _sent(self, item: outbox.Claimed, receipt: Receipt) -> str:
-        if not outbox.finish_sent(self._store, item, self._clock(), confirmed=receipt.confirmed):
+        if not outbox.finish_sent(
+            self._store, item, self._clock(), confirmed=receipt.confirmed, ref=receipt.ref
+        ):
             return self._lost(item)
         outcome = "sent" if receipt.confirmed else "accepted"
         _log.info(f"alert_{outcome}", delivery_id=item.delivery_id, attempt=item.attempt,
@@ -143,9 +159,25 @@ def _write(item: outbox.Claimed) -> Message:
             "the stored message cannot be read", code="unreadable_snapshot", transient=False
         ) from None
     try:
-        return render(snapshot, tells, recipient=item.recipient, may_repeat=item.possible_duplicate)
+        return render(
+            snapshot,
+            tells,
+            recipient=item.recipient,
+            may_repeat=item.possible_duplicate,
+            thread=item.thread,
+            digest=digest_lines(_readable(item.digest)),
+        )
     except Exception as error:  # noqa: BLE001 - as above
         raise _unexpected(error, "rendering", ambiguous=False) from None
+
+
+def _readable(stored: Iterable[Mapping[str, Any]]) -> list[Snapshot]:
+    """Read what can be read: one that cannot must not hold up the others in its digest."""
+    found = []
+    for each in stored:
+        with suppress(ValueError):
+            found.append(Snapshot.model_validate(each))
+    return found
 
 
 def _send(channel: Channel, item: outbox.Claimed, message: Message) -> Receipt:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple, Self
@@ -48,9 +48,24 @@ class Timers:
     warning_for_s: float
     critical_for_s: float
     resolve_after_s: float
-    repeat_after_s: float
+    repeat_after_s: float  #: between reminders of what is critical
+    warning_repeat_after_s: float = 86_400.0
+    abandon_after_s: float = 86_400.0  #: firing without any data for so long ends an incident
+    settle_after_s: float = 28_800.0  #: healthy for so long ends flapping
     min_new_evaluations: int = 2
     max_gap_s: float = 300.0
+    #: The same two for alerts about the monitor itself, where they differ.
+    monitor_for_s: float | None = None
+    monitor_resolve_after_s: float | None = None
+
+    def of_monitor(self) -> Self:
+        """Give the timers of alerts about the monitor itself."""
+        for_s, after_s = self.monitor_for_s, self.monitor_resolve_after_s
+        return replace(
+            self,
+            warning_for_s=self.warning_for_s if for_s is None else for_s,
+            resolve_after_s=self.resolve_after_s if after_s is None else after_s,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

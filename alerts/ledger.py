@@ -9,7 +9,13 @@ from sqlalchemy import Connection, Select, func, or_, select
 
 from alerts.snapshot import Snapshot
 from monitor.models.alerting import ChannelHealth, Delivery, DeliveryStatus, Incident, TimelineEvent
-from monitor.store.alert_tables import alert_channels, alert_events, incidents, outbox
+from monitor.store.alert_tables import (
+    alert_channels,
+    alert_events,
+    alert_groups,
+    incidents,
+    outbox,
+)
 
 _CRITICAL_FIRST = (incidents.c.level == "critical").desc()
 _DELIVERY_COLUMNS = [outbox.c[name] for name in Delivery.model_fields]
@@ -31,6 +37,12 @@ def incidents_since(
     return _incidents(connection, query.order_by(incidents.c.opened_at.desc()), app=app)
 
 
+def incidents_named(connection: Connection, name: str) -> list[Incident]:
+    """List the incidents whose id begins so, two at most."""
+    begins = incidents.c.incident_id.startswith(name, autoescape=True)
+    return _incidents(connection, select(incidents).where(begins).limit(2), app=None)
+
+
 def timeline(connection: Connection, incident_id: str) -> list[TimelineEvent]:
     """List what happened to an incident, in order."""
     return [snapshot.timeline_event() for snapshot in snapshots(connection, incident_id)]
@@ -44,6 +56,17 @@ def snapshots(connection: Connection, incident_id: str) -> list[Snapshot]:
         .order_by(alert_events.c.sequence)
     )
     return [Snapshot.model_validate(found) for found in connection.execute(query).scalars()]
+
+
+def last_snapshot(connection: Connection, incident_id: str) -> Snapshot:
+    """Give the frozen evidence of the last event of an incident."""
+    query = (
+        select(alert_events.c.snapshot)
+        .where(alert_events.c.incident_id == incident_id)
+        .order_by(alert_events.c.sequence.desc())
+        .limit(1)
+    )
+    return Snapshot.model_validate(connection.execute(query).scalar_one())
 
 
 def deliveries(
@@ -65,6 +88,24 @@ def deliveries(
     return [Delivery.model_validate(dict(row)) for row in rows]
 
 
+def messages(connection: Connection, limit: int = 1000) -> list[Snapshot]:
+    """Give the evidence of each message, once however many recipients it has; newest first."""
+    seen = select(func.min(outbox.c.delivery_id)).group_by(outbox.c.incident_id, outbox.c.sequence)
+    query = (
+        select(outbox.c.snapshot)
+        .where(outbox.c.delivery_id.in_(seen))
+        .order_by(outbox.c.created_at.desc(), outbox.c.sequence.desc())
+        .limit(limit)
+    )
+    return [Snapshot.model_validate(found) for found in connection.execute(query).scalars()]
+
+
+def open_groups_count(connection: Connection) -> int:
+    """Count what people may still be waiting to hear the end of."""
+    query = select(func.count()).select_from(alert_groups)
+    return connection.execute(query.where(alert_groups.c.resolved_at.is_(None))).scalar_one()
+
+
 def outbox_counts(connection: Connection) -> dict[DeliveryStatus, int]:
     """Count all messages by status; a status without any is 0."""
     query = select(outbox.c.status, func.count()).group_by(outbox.c.status)
@@ -72,9 +113,26 @@ def outbox_counts(connection: Connection) -> dict[DeliveryStatus, int]:
     return {status: counted.get(status, 0) for status in DeliveryStatus}
 
 
+def oldest_waiting(connection: Connection) -> dict[str, datetime]:
+    """Tell since when the oldest message of each channel waits, of those that should be out."""
+    first = func.min(outbox.c.created_at)
+    waiting = outbox.c.status == DeliveryStatus.WAITING
+    rows = connection.execute(
+        select(outbox.c.channel, first).where(waiting).group_by(outbox.c.channel)
+    )
+    return {channel: at for channel, at in rows if at is not None}
+
+
+def dead_letters_since(connection: Connection, since: datetime) -> int:
+    """Count the messages that were given up since then and that nobody has looked after."""
+    dead = (outbox.c.status == DeliveryStatus.DEAD) & (outbox.c.finished_at >= since)
+    return connection.execute(select(func.count()).where(dead)).scalar_one()
+
+
 def channel_health(connection: Connection) -> list[ChannelHealth]:
     """Tell how every channel that was ever used does."""
-    rows = connection.execute(select(alert_channels).order_by(alert_channels.c.channel))
+    columns = [alert_channels.c[name] for name in ChannelHealth.model_fields]
+    rows = connection.execute(select(*columns).order_by(alert_channels.c.channel))
     return [ChannelHealth.model_validate(dict(row)) for row in rows.mappings()]
 
 

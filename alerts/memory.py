@@ -38,13 +38,24 @@ class Reason(StrEnum):
     HEALTHY_HELD = "healthy_held"
     NO_NEWS_STILL_FIRING = "no_news_still_firing"
     NO_LONGER_EVALUATED = "no_longer_evaluated"
+    EXPIRED_NO_DATA = "expired_no_data"
+    STABLE_AGAIN = "stable_again"
+
+
+class Told(BaseModel):
+    """A message that people got: when, and about which level."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    at: AwareDatetime
+    level: Level
 
 
 class AlertState(BaseModel):
     """
     All that is remembered of a key between two evaluations; survives JSON unchanged.
 
-    After an incident was resolved its fields stay until the next breach begins.
+    After an incident was resolved its fields stay until the next one fires.
     """
 
     # A newer release may have added fields to what is stored.
@@ -53,6 +64,7 @@ class AlertState(BaseModel):
     key: AlertKey
     phase: Phase = Phase.OK
     phase_since: AwareDatetime | None = None
+    reason: Reason | None = None  #: why the phase or the level changed last
     level: Level | None = None
     peak: Level | None = None
     # what the last evaluations said
@@ -63,6 +75,8 @@ class AlertState(BaseModel):
     critical: Run | None = None
     not_critical: Run | None = None
     healthy: Run | None = None
+    stale_since: AwareDatetime | None = None  #: firing, and nothing is known since
+    no_data_since: AwareDatetime | None = None  #: the same, though the monitor sees
     # the incident
     incident_id: str | None = None
     status_before: Evidence | None = None
@@ -70,6 +84,12 @@ class AlertState(BaseModel):
     opened_at: AwareDatetime | None = None
     sequence: int = 0
     last_notified_at: AwareDatetime | None = None
+    # flapping
+    told: tuple[Told, ...] = ()  #: what people were told in the last day
+    onsets: tuple[AwareDatetime, ...] = ()  #: when it began in the last day
+    quiet_since: AwareDatetime | None = None  #: flapping, and people are left in peace
+    quiet_peak: Level | None = None  #: the worst level they know of
+    quiet_onsets: int = 0  #: how often it began, all in all, when they hear of it next
 
     def but(self, **changes: Any) -> Self:
         """Copy the state with some fields changed."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
@@ -21,7 +21,15 @@ from monitor.models.alerting import AlertEvent
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _SUBJECT_CHARS = 200
-_COLOURS = {"RESOLVED": "#1a7f37", "WARNING": "#9a6700", "CRITICAL": "#b42318", "CLOSED": "#57606a"}
+_MOST_DIGEST_LINES = 14
+_COLOURS = {
+    "RESOLVED": "#1a7f37",
+    "WARNING": "#9a6700",
+    "CRITICAL": "#b42318",
+    "CLOSED": "#57606a",
+    "EXPIRED": "#57606a",
+    "STABLE": "#1a7f37",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +49,13 @@ class Message:
     incident_id: str
     first: bool  #: nothing was sent about this incident before
     at: datetime
+    began: datetime
     recipient: str
+    event: str
+    level: str
+    over: bool  #: nothing of the incident fires any more
+    data: Mapping[str, object]  #: the same for programs
+    thread: str = ""  #: what the channel calls the first message about the incident
     text: str = ""
     html: str = ""
 
@@ -62,28 +76,80 @@ def render(
     *,
     recipient: str = "",
     may_repeat: bool = False,
+    thread: str = "",
+    digest: Sequence[str] = (),
 ) -> Message:
     """Write the message that tells the news *tells*, from the evidence in *snapshot*."""
     news = frozenset(tells)
-    over = AlertEvent.RESOLVED in news
+    over = bool(news & {AlertEvent.RESOLVED, AlertEvent.SETTLED}) and not snapshot.others
     word = state_word(snapshot, news)
     message = Message(
         word=f"TEST {word}" if snapshot.test else word,
         title=subject_of(snapshot),
         headline=headline(snapshot, news),
-        facts=facts(snapshot, news),
+        facts=facts(snapshot, news, digest),
         samples=() if over else tuple(plain(text, 300) for text in snapshot.samples),
         advice="To look back" if over else "What to do",
         command=f"groundwatch report --app {shlex.quote(plain(snapshot.key.app, 200))}",
         link=_link(snapshot.report_url),
         footer=_footer(snapshot, may_repeat=may_repeat),
-        app=snapshot.key.app,
+        app=plain(snapshot.key.app, 200),
         incident_id=snapshot.incident_id,
         first=AlertEvent.FIRED in news,
         at=snapshot.at,
+        began=snapshot.opened_at,
         recipient=recipient,
+        event=snapshot.event.value,
+        level=(snapshot.peak if over else snapshot.level).value,
+        over=over,
+        data=_data(snapshot),
+        thread=thread,
     )
     return replace(message, text=_fill("txt", message), html=_fill("html", message))
+
+
+def digest_lines(snapshots: Sequence[Snapshot]) -> list[str]:
+    """Write a line for each of several incidents, for a message that tells of all of them."""
+    lines = []
+    for snapshot in snapshots[:_MOST_DIGEST_LINES]:
+        news = frozenset({snapshot.event})
+        lines.append(
+            f"{state_word(snapshot, news)} {subject_of(snapshot)}: {headline(snapshot, news)}"
+        )
+    more = len(snapshots) - len(lines)
+    return [*lines, f"{more} more incidents; groundwatch alerts ls"] if more > 0 else lines
+
+
+def _data(snapshot: Snapshot) -> dict[str, object]:
+    """Give what a program wants to know, each under a name of its own."""
+    verdict, key = snapshot.verdict, snapshot.key
+    return {
+        "app": plain(key.app, 200),
+        "metric": plain(key.metric, 200),
+        "segment": plain(key.segment, 200),
+        "window_s": key.window_s,
+        "incident_id": snapshot.incident_id,
+        "sequence": snapshot.sequence,
+        "event": snapshot.event.value,
+        "level": snapshot.level.value,
+        "peak_level": snapshot.peak.value,
+        "cause": snapshot.cause and plain(snapshot.cause, 300),
+        "reason": plain(verdict.reason, 300),
+        "pass_rate": verdict.pass_rate,
+        "low": verdict.low,
+        "high": verdict.high,
+        "n": verdict.n,
+        "since": snapshot.since.isoformat(),
+        "opened_at": snapshot.opened_at.isoformat(),
+        "at": snapshot.at.isoformat(),
+        "others": [
+            {name: plain(str(text), 200) for name, text in other.model_dump(mode="json").items()}
+            for other in snapshot.others
+        ],
+        "more": snapshot.more,
+        "flapping": snapshot.flapping,
+        "test": snapshot.test,
+    }
 
 
 def _fill(kind: Literal["txt", "html"], message: Message) -> str:

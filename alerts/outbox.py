@@ -7,9 +7,22 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, and_, case, exists, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    and_,
+    case,
+    exists,
+    or_,
+    select,
+    update,
+)
 
-from alerts.channel_health import note_failure, note_success, paused
+from alerts.channel_health import note_failure, note_success, paused, spend, tokens
+from alerts.channels.base import Rate
+from alerts.crowds import Crowd, find_crowds
 from monitor.errors import DeliveryError
 from monitor.models.alerting import AlertEvent, DeliveryStatus, Level
 from monitor.store.alert_tables import outbox
@@ -21,6 +34,7 @@ GIVE_UP_AFTER = timedelta(hours=24)
 #: An item whose dispatchers keep dying is given up after as many attempts and the time above.
 _MOST_CRASHES = 5
 _WAITING = outbox.c.status == DeliveryStatus.WAITING
+_MOST_IN_DIGEST = 1000
 _DELIVERED = (DeliveryStatus.SENT, DeliveryStatus.ACCEPTED)
 
 
@@ -43,6 +57,8 @@ class Claimed:
     possible_duplicate: bool
     created_at: datetime
     lease_until: datetime
+    thread: str = ""  #: what the channel calls the first message of the lane
+    digest: tuple[Mapping[str, Any], ...] = ()  #: snapshots of other lanes, told in a line each
 
 
 def claim(
@@ -51,6 +67,8 @@ def claim(
     lease_s: float,
     limit: int,
     channels: Collection[str] | None = None,
+    *,
+    rate: Rate | None = None,
 ) -> list[Claimed]:
     """
     Take up to *limit* due messages, critical ones first, at most one a lane.
@@ -58,25 +76,47 @@ def claim(
     A lane is one incident, channel and recipient; only its oldest waiting message can
     be taken, so nothing overtakes. What waits behind it is merged: the newest message
     is sent in place of all, under its own id, so that an id always has one content.
+    With a *rate* no more than it allows are taken of the one channel. Who has had many
+    messages in an hour gets the rest as one digest every now and then.
 
     Here and below *now* is None for the database's clock, the only one that all
     dispatchers share.
     """
     with store.write() as connection:
         now = now or database_now(connection)
-        heads = connection.execute(_due(now, limit, channels)).all()
-        return [_take(connection, head, now, lease_s) for head in heads]
+        level, channel = 0.0, ""
+        if rate is not None:
+            assert channels is not None
+            (channel,) = channels
+            level = tokens(connection, channel, rate, now)
+            limit = min(limit, int(level))
+        if limit <= 0:
+            return []
+        crowds = find_crowds(connection, channels, now)
+        due = _due(now, limit, channels).where(*(crowd.not_held_back() for crowd in crowds))
+        taken = [_take(connection, head, now, lease_s) for head in connection.execute(due).all()]
+        for crowd in crowds:
+            if len(taken) < limit and crowd.may_digest(now):
+                taken += _digest(connection, crowd, now, lease_s)
+        if rate is not None and taken:
+            spend(connection, channel, level - len(taken), now)
+        return taken
 
 
 def finish_sent(
-    store: Store, claimed: Claimed, now: datetime | None, *, confirmed: bool = True
+    store: Store,
+    claimed: Claimed,
+    now: datetime | None,
+    *,
+    confirmed: bool = True,
+    ref: str | None = None,
 ) -> bool:
     """Note that the message was taken; False if another process holds it by now."""
     status = DeliveryStatus.SENT if confirmed else DeliveryStatus.ACCEPTED
     with store.write() as connection:
         now = now or database_now(connection)
         note_success(connection, claimed.channel, now)
-        changes = {"status": status, "finished_at": now, "error_code": None}
+        changes = {"status": status, "finished_at": now, "error_code": None, "remote_ref": ref}
         return _finish(connection, claimed, changes)
 
 
@@ -149,9 +189,20 @@ def _due(now: datetime, limit: int, channels: Collection[str] | None) -> Select[
         older.c.sequence < outbox.c.sequence,
         older.c.status == DeliveryStatus.WAITING,
     )
+    # What was put into a digest has not been told before the digest has.
+    absorbed, carrier = outbox.alias("absorbed"), outbox.alias("carrier")
+    digested = exists().where(
+        absorbed.c.incident_id == outbox.c.incident_id,
+        absorbed.c.channel == outbox.c.channel,
+        absorbed.c.recipient == outbox.c.recipient,
+        absorbed.c.status == DeliveryStatus.MERGED,
+        carrier.c.delivery_id == absorbed.c.merged_into,
+        carrier.c.incident_id != absorbed.c.incident_id,
+        carrier.c.status == DeliveryStatus.WAITING,
+    )
     query = (
         select(outbox)
-        .where(_WAITING, outbox.c.due_at <= now, _free(now), ~overtakes)
+        .where(_WAITING, outbox.c.due_at <= now, _free(now), ~overtakes, ~digested)
         .where(outbox.c.channel.not_in(paused(now)))
         .order_by((outbox.c.level == Level.CRITICAL).desc(), outbox.c.due_at, outbox.c.sequence)
         .limit(limit)
@@ -161,17 +212,19 @@ def _due(now: datetime, limit: int, channels: Collection[str] | None) -> Select[
 
 
 def _take(connection: Connection, head: Row[Any], now: datetime, lease_s: float) -> Claimed:
-    lane = and_(
-        outbox.c.incident_id == head.incident_id,
-        outbox.c.channel == head.channel,
-        outbox.c.recipient == head.recipient,
-    )
+    lane = _lane(head)
     waiting = connection.execute(
         select(outbox).where(lane, _WAITING).order_by(outbox.c.sequence)
     ).all()
     newest = waiting[-1]
     _merge(connection, waiting[:-1], newest.delivery_id, now)
-    announced = connection.execute(select(exists().where(lane, outbox.c.status.in_(_DELIVERED))))
+    announced = connection.execute(select(exists().where(lane, _was_delivered())))
+    thread = connection.execute(
+        select(outbox.c.remote_ref)
+        .where(lane, outbox.c.remote_ref.is_not(None))
+        .order_by(outbox.c.sequence)
+        .limit(1)
+    )
     tells = _tells(waiting, announced=bool(announced.scalar()))
     values = {
         "token": newest.token + 1,
@@ -195,6 +248,61 @@ def _take(connection: Connection, head: Row[Any], now: datetime, lease_s: float)
         possible_duplicate=values["possible_duplicate"],
         created_at=newest.created_at,
         lease_until=values["lease_until"],
+        thread=thread.scalar() or "",
+        digest=_absorbed(connection, newest),
+    )
+
+
+def _digest(connection: Connection, crowd: Crowd, now: datetime, lease_s: float) -> list[Claimed]:
+    """Take one message of a crowd, and let it carry the news of all the others."""
+    heads = connection.execute(
+        _due(now, _MOST_IN_DIGEST, [crowd.channel]).where(crowd.is_for)
+    ).all()
+    if not heads:
+        return []
+    first, *others = heads
+    # What is being retried has its content already.
+    if first.attempts == 0:
+        for other in others:
+            waiting = connection.execute(select(outbox).where(_lane(other), _WAITING)).all()
+            _merge(connection, waiting, _newest(connection, first), now)
+    return [_take(connection, first, now, lease_s)]
+
+
+def _lane(row: Row[Any]) -> ColumnElement[bool]:
+    return and_(
+        outbox.c.incident_id == row.incident_id,
+        outbox.c.channel == row.channel,
+        outbox.c.recipient == row.recipient,
+    )
+
+
+def _newest(connection: Connection, head: Row[Any]) -> str:
+    query = select(outbox.c.delivery_id).where(_lane(head), _WAITING)
+    return str(connection.execute(query.order_by(outbox.c.sequence.desc()).limit(1)).scalar_one())
+
+
+def _absorbed(connection: Connection, carrier: Row[Any]) -> tuple[Mapping[str, Any], ...]:
+    """Read the newest of each other lane that this message carries, the first to begin first."""
+    mine = (outbox.c.merged_into == carrier.delivery_id) & (
+        outbox.c.incident_id != carrier.incident_id
+    )
+    rows = connection.execute(
+        select(outbox.c.incident_id, outbox.c.snapshot)
+        .where(outbox.c.status == DeliveryStatus.MERGED, mine)
+        .order_by(outbox.c.created_at, outbox.c.incident_id, outbox.c.sequence)
+    )
+    return tuple({row.incident_id: row.snapshot for row in rows}.values())
+
+
+def _was_delivered() -> ColumnElement[bool]:
+    """Say whether a message has reached its recipient, by itself or within another."""
+    carrier = outbox.alias("delivered")
+    carried = exists().where(
+        carrier.c.delivery_id == outbox.c.merged_into, carrier.c.status.in_(_DELIVERED)
+    )
+    return or_(
+        outbox.c.status.in_(_DELIVERED), and_(outbox.c.status == DeliveryStatus.MERGED, carried)
     )
 
 
@@ -204,6 +312,10 @@ def _merge(connection: Connection, older: Sequence[Row[Any]], into: str, now: da
         merged = {"status": DeliveryStatus.MERGED, "finished_at": now, "merged_into": into}
         connection.execute(
             update(outbox).where(outbox.c.delivery_id.in_(ids)).values(**merged, lease_until=None)
+        )
+        # What one of them carried is carried by the newer one now.
+        connection.execute(
+            update(outbox).where(outbox.c.merged_into.in_(ids)).values(merged_into=into)
         )
 
 

@@ -37,6 +37,10 @@ def timers_from(settings: Settings) -> Timers:
         critical_for_s=settings.critical_for_s,
         resolve_after_s=settings.resolve_after_s,
         repeat_after_s=settings.repeat_after_s,
+        warning_repeat_after_s=settings.warning_repeat_after_s,
+        # No statistics stand behind these, whatever the policy: only time makes them sure.
+        monitor_for_s=settings.warning_for_s,
+        monitor_resolve_after_s=settings.resolve_after_s,
         max_gap_s=max(_LEAST_GAP_S, _GAP_EVALUATIONS * settings.evaluate_every_s),
     )
 

@@ -13,6 +13,17 @@ from monitor.models.alerting import AlertEvent, Level, TimelineEvent
 from monitor.models.status import Verdict
 
 
+class Other(BaseModel):
+    """Another alert that fires at the same time and is told in the same message."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    app: str
+    metric: str
+    segment: str
+    level: Level
+
+
 class Snapshot(BaseModel):
     """What was known when an event was decided; holds no secret and no address of a channel."""
 
@@ -34,6 +45,15 @@ class Snapshot(BaseModel):
     lines: Lines | None = None
     samples: tuple[str, ...] = ()
     report_url: str | None = None
+    trend: tuple[float | None, ...] = ()  #: pass rates of equal stretches of time, oldest first
+    stale_since: AwareDatetime | None = None  #: nothing is known since
+    quiet: bool = False  #: noted, but nobody is told
+    flapping: bool = False  #: people are left in peace until it is stable
+    onsets: int = 0  #: how often it began while it was flapping
+    cause: str | None = None  #: what several apps of this incident share
+    others: tuple[Other, ...] = ()  #: what else fires, the worst first
+    more: int = 0  #: how many besides those
+    note: str = ""
     test: bool = False
 
     @field_validator("verdict", mode="before")

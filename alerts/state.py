@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from alerts.evidence import AlertKey, Evidence, Observation, Run, Timers
+from alerts.flapping import Decision, in_peace
 from alerts.memory import AlertState, Phase, Reason
 from monitor.models.alerting import AlertEvent, Level
 
@@ -25,23 +25,23 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """The next state, what happened if anything did, and why."""
-
-    state: AlertState
-    event: AlertEvent | None
-    reason: Reason
-
-
 def step(state: AlertState, observation: Observation, now: datetime, timers: Timers) -> Decision:
     """
     Decide what one more evaluation changes.
 
     An observation that is not newer than the last one changes nothing, so that a
     replay is harmless. Uncertain evidence only lets time pass, though a monitor that
-    does not see goes on reminding of what is critical.
+    does not see goes on reminding of what is critical, and what fires without any data
+    for a day is closed as expired.
     """
+    decision = in_peace(state, _step(state, observation, now, timers), timers)
+    after = decision.state
+    if (after.phase, after.level) == (state.phase, state.level):
+        return decision
+    return decision.with_state(after.but(reason=decision.reason))
+
+
+def _step(state: AlertState, observation: Observation, now: datetime, timers: Timers) -> Decision:
     # A clock ahead of ours must not make every later observation look old.
     at = min(observation.at, now)
     interrupted = _interrupted(state, at, now, timers)
@@ -87,6 +87,8 @@ def _note(state: AlertState, observation: Observation, at: datetime) -> AlertSta
         critical=run(state.critical, evidence is Evidence.CRITICAL),
         not_critical=run(state.not_critical, evidence is not Evidence.CRITICAL),
         healthy=run(state.healthy, evidence is Evidence.HEALTHY),
+        stale_since=None,
+        no_data_since=None,
     )
 
 
@@ -100,11 +102,30 @@ def _held(run: Run | None, for_s: float, at: datetime, timers: Timers) -> bool:
 def _on_uncertain(
     state: AlertState, observation: Observation, at: datetime, timers: Timers
 ) -> Decision:
-    state = state.but(seen_at=at)
-    critical = state.phase is Phase.FIRING and state.level is Level.CRITICAL
-    if observation.blind and critical and _repeat_due(state, at, timers):
+    if state.phase not in {Phase.FIRING, Phase.RECOVERING}:
+        return Decision(state.but(seen_at=at), None, Reason.UNCERTAIN)
+    state = state.but(
+        seen_at=at,
+        stale_since=state.stale_since or at,
+        # While the monitor does not see, nobody knows whether there are data.
+        no_data_since=None if observation.blind else state.no_data_since or at,
+    )
+    if observation.blind and _is_critical(state) and _repeat_due(state, at, timers):
         return Decision(_told(state, at), AlertEvent.REPEATED, Reason.NO_NEWS_STILL_FIRING)
+    if _abandoned(state, at, timers):
+        expired = _without_runs(_told(state, at)).but(phase=Phase.OK, phase_since=at)
+        return Decision(expired, AlertEvent.RESOLVED, Reason.EXPIRED_NO_DATA)
     return Decision(state, None, Reason.UNCERTAIN)
+
+
+def _is_critical(state: AlertState) -> bool:
+    return state.phase is Phase.FIRING and state.level is Level.CRITICAL
+
+
+def _abandoned(state: AlertState, at: datetime, timers: Timers) -> bool:
+    if state.no_data_since is None:
+        return False
+    return at - state.no_data_since >= timedelta(seconds=timers.abandon_after_s)
 
 
 def _on_healthy(state: AlertState, at: datetime, timers: Timers) -> Decision:
@@ -125,14 +146,12 @@ def _toward_firing(
     state: AlertState, before: Evidence | None, at: datetime, timers: Timers
 ) -> Decision:
     if state.phase is Phase.OK:
-        state = _without_incident(state).but(
-            phase=Phase.PENDING, phase_since=at, status_before=before
-        )
+        state = state.but(phase=Phase.PENDING, phase_since=at, status_before=before)
     level = _held_level(state, at, timers)
     if level is None:
         return Decision(state.but(level=_seen_level(state)), None, Reason.PENDING)
     assert state.bad is not None
-    opened = state.but(
+    opened = _without_incident(state).but(
         phase=Phase.FIRING,
         phase_since=at,
         level=level,
@@ -168,6 +187,8 @@ def _while_firing(state: AlertState, at: datetime, timers: Timers) -> Decision:
         if _held(state.critical, timers.critical_for_s, at, timers):
             worse = _told(state, at).but(level=Level.CRITICAL, peak=Level.CRITICAL)
             return Decision(worse, AlertEvent.ESCALATED, Reason.CRITICAL_HELD)
+        if _repeat_due(state, at, timers):
+            return Decision(_told(state, at), AlertEvent.REPEATED, Reason.REPEAT_DUE)
     elif _held(state.not_critical, timers.resolve_after_s, at, timers):
         better = state.but(level=Level.WARNING, sequence=state.sequence + 1)
         return Decision(better, AlertEvent.DEESCALATED, Reason.CRITICAL_CLEARED)
@@ -177,27 +198,37 @@ def _while_firing(state: AlertState, at: datetime, timers: Timers) -> Decision:
 
 
 def _repeat_due(state: AlertState, at: datetime, timers: Timers) -> bool:
-    """Say whether to remind people; only of what is critical."""
+    """Say whether to remind people; of a critical only while the evidence says critical."""
     assert state.last_notified_at is not None
-    if state.seen is not Evidence.CRITICAL:
+    critical = state.level is Level.CRITICAL
+    if critical and state.seen is not Evidence.CRITICAL:
         return False
-    return at - state.last_notified_at >= timedelta(seconds=timers.repeat_after_s)
+    every_s = timers.repeat_after_s if critical else timers.warning_repeat_after_s
+    return at - state.last_notified_at >= timedelta(seconds=every_s)
 
 
 def _told(state: AlertState, at: datetime) -> AlertState:
     return state.but(sequence=state.sequence + 1, last_notified_at=at)
 
 
-def close(state: AlertState, now: datetime) -> Decision:
+def close(state: AlertState, now: datetime, timers: Timers) -> Decision:
     """End an incident that nobody evaluates any more; that is not a recovery."""
+    reason = Reason.NO_LONGER_EVALUATED
     closed = _without_runs(_told(state, now)).but(
-        phase=Phase.OK, phase_since=now, seen=None, seen_at=now
+        phase=Phase.OK, phase_since=now, reason=reason, seen=None, seen_at=now
     )
-    return Decision(closed, AlertEvent.RESOLVED, Reason.NO_LONGER_EVALUATED)
+    return in_peace(state, Decision(closed, AlertEvent.RESOLVED, reason), timers)
 
 
 def _without_runs(state: AlertState) -> AlertState:
-    return state.but(bad=None, critical=None, not_critical=None, healthy=None)
+    return state.but(
+        bad=None,
+        critical=None,
+        not_critical=None,
+        healthy=None,
+        stale_since=None,
+        no_data_since=None,
+    )
 
 
 def _without_incident(state: AlertState) -> AlertState:

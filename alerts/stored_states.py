@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 import structlog
 from pydantic import ValidationError
-from sqlalchemy import Connection, Row, or_, select, update
+from sqlalchemy import Connection, Row, bindparam, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from alerts.evidence import AlertKey
 from alerts.memory import AlertState, Phase
+from monitor.errors import StoreError
 from monitor.store.alert_tables import alert_states
 
 _log = structlog.get_logger("groundwatch.alerts")
@@ -50,26 +51,66 @@ def load(connection: Connection, apps: Collection[str], now: datetime) -> dict[A
     return {key: _stored(key, row) for key, row in found.items()}
 
 
-def save(connection: Connection, state: AlertState, version: int, now: datetime) -> bool:
+def save(
+    connection: Connection, changes: Sequence[tuple[AlertState, int]], now: datetime
+) -> list[bool]:
     """
-    Write the state unless another decider was faster; say whether it was written.
+    Write states unless another decider was faster; say of each whether it was written.
 
-    *version* is the one that was found, or 0 when there was none.
+    With each state comes the version that was found, or 0 when there was none.
+
+    Raises
+    ------
+    StoreError
+        If states that were read and locked have changed; the transaction must not commit.
     """
-    values = {
+    inserted = _insert(connection, [state for state, version in changes if version == 0], now)
+    known = [(state, version) for state, version in changes if version > 0]
+    updated = _update(connection, known, now)
+    return [tuple(state.key) in inserted if version == 0 else updated for state, version in changes]
+
+
+def _insert(
+    connection: Connection, states: Sequence[AlertState], now: datetime
+) -> set[tuple[Any, ...]]:
+    if not states:
+        return set()
+    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
+    fresh = dialect.insert(alert_states).on_conflict_do_nothing().returning(*_KEY)
+    rows = [state.key._asdict() | _values(state, 1, now) for state in states]
+    return {tuple(row) for row in connection.execute(fresh, rows)}
+
+
+def _update(
+    connection: Connection, changes: Sequence[tuple[AlertState, int]], now: datetime
+) -> bool:
+    if not changes:
+        return True
+    same = [column == bindparam(f"its_{column.name}") for column in _KEY]
+    statement = (
+        update(alert_states)
+        .where(*same, alert_states.c.version == bindparam("found"))
+        .values({name: bindparam(name) for name in _values(changes[0][0], 0, now)})
+    )
+    rows = [
+        {f"its_{name}": part for name, part in state.key._asdict().items()}
+        | {"found": version}
+        | _values(state, version + 1, now)
+        for state, version in changes
+    ]
+    count = connection.execute(statement, rows).rowcount
+    if count != len(rows) and len(rows) > 1:
+        raise StoreError("alert states changed while they were locked; it is tried again")
+    return count == len(rows)
+
+
+def _values(state: AlertState, version: int, now: datetime) -> dict[str, Any]:
+    return {
         "phase": state.phase.value,
         "state": state.model_dump(mode="json"),
         "updated_at": now,
-        "version": version + 1,
+        "version": version,
     }
-    if version == 0:
-        dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
-        fresh = dialect.insert(alert_states).values(**state.key._asdict(), **values)
-        written = fresh.on_conflict_do_nothing().returning(alert_states.c.version)
-        return connection.execute(written).first() is not None
-    same = [column == part for column, part in zip(_KEY, state.key, strict=True)]
-    changed = update(alert_states).where(*same, alert_states.c.version == version)
-    return connection.execute(changed.values(**values)).rowcount == 1
 
 
 def _stored(key: AlertKey, row: Row[Any]) -> Stored:

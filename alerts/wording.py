@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from alerts.blindness import BLIND_METRIC
+from alerts.conditions import CONDITIONS
 from alerts.escaping import plain
 from alerts.memory import Reason
+from alerts.routing.matchers import MONITOR_PREFIX
 from alerts.rules import Lines
-from alerts.snapshot import Snapshot
+from alerts.snapshot import Other, Snapshot
 from monitor.models.alerting import AlertEvent, Level
 from monitor.models.status import Status, Verdict
 
 Fact = tuple[str, str]
+_BLOCKS = "▁▂▃▄▅▆▇█"
 _UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 
 
@@ -44,18 +47,25 @@ def percent(rate: float) -> str:
 def state_word(snapshot: Snapshot, tells: frozenset[AlertEvent]) -> str:
     """Name the state in a word: the first thing that is read."""
     if _is_closed(snapshot):
-        return "CLOSED"
+        return "EXPIRED" if snapshot.reason == Reason.EXPIRED_NO_DATA else "CLOSED"
+    if AlertEvent.SETTLED in tells:
+        return "STABLE"
     if AlertEvent.RESOLVED in tells:
         return "RESOLVED"
     word = snapshot.level.value.upper()
     if AlertEvent.FIRED in tells:
         return word
-    return f"STILL {word}" if AlertEvent.ESCALATED not in tells else f"NOW {word}"
+    if AlertEvent.ESCALATED in tells:
+        return f"NOW {word}"
+    return f"ALSO {word}" if AlertEvent.JOINED in tells else f"STILL {word}"
 
 
 def subject_of(snapshot: Snapshot) -> str:
     """Name the app and metric, and the segment when it is not the whole app."""
     key = snapshot.key
+    if snapshot.cause is not None:
+        apps = {key.app} | {other.app for other in snapshot.others}
+        return plain(f"{len(apps) + snapshot.more} apps · {snapshot.cause}", 200)
     names = [key.app, key.metric] + ([key.segment] if key.segment != "*" else [])
     return " · ".join(plain(name, 80) for name in names)
 
@@ -63,16 +73,19 @@ def subject_of(snapshot: Snapshot) -> str:
 def headline(snapshot: Snapshot, tells: frozenset[AlertEvent]) -> str:
     """Say in a line what is the matter."""
     length = duration(snapshot.at - snapshot.opened_at)
+    over = AlertEvent.RESOLVED in tells
     if _is_closed(snapshot):
-        return (
-            "closed because nobody evaluates it any more, not because it recovered;"
-            f" was {snapshot.peak.value}, fired {length} ago"
-        )
+        return f"{_closed_because(snapshot)}; was {snapshot.peak.value}, fired {length} ago"
+    if AlertEvent.SETTLED in tells:
+        return f"stable again: it began {snapshot.onsets} times, and is healthy since 8 h"
     if _is_about_monitor(snapshot):
-        over = AlertEvent.RESOLVED in tells
-        return f"the monitor sees again, after {length}" if over else "the monitor does not see"
-    if AlertEvent.RESOLVED in tells:
+        return _of_monitor(snapshot, over=over, length=length)
+    if over:
         return f"healthy again; was {snapshot.peak.value} for {length}"
+    return _of_rate(snapshot, tells, length)
+
+
+def _of_rate(snapshot: Snapshot, tells: frozenset[AlertEvent], length: str) -> str:
     if snapshot.verdict.status is Status.BLIND:
         return f"no news, still firing after {length}: the monitor does not see"
     rate = f"{_short_rate(snapshot.verdict)} of answers pass {_basis(snapshot.verdict)}"
@@ -81,24 +94,94 @@ def headline(snapshot: Snapshot, tells: frozenset[AlertEvent]) -> str:
     return f"got worse: {rate}" if AlertEvent.ESCALATED in tells else f"for {length} now: {rate}"
 
 
-def facts(snapshot: Snapshot, tells: frozenset[AlertEvent]) -> tuple[Fact, ...]:
+def facts(
+    snapshot: Snapshot, tells: frozenset[AlertEvent], digest: Sequence[str] = ()
+) -> tuple[Fact, ...]:
     """List what is known, each with a short label, in the order in which people ask."""
     verdict = snapshot.verdict
     listed = [
         *_of_answers(snapshot, tells),
         ("Since", _since(snapshot, tells)),
         ("Why", plain(verdict.reason, 300)),
+        ("Do", _advice(snapshot, tells)),
+        ("Also firing", _others(snapshot)),
+        ("Flapping", _flapping(snapshot)),
+        ("Stale", "" if snapshot.stale_since is None else _stale(snapshot)),
+        ("Note", plain(snapshot.note, 300)),
         ("Not counted", _not_counted(verdict)),
+        *(("And", plain(line, 200)) for line in digest),
     ]
     return tuple((label, text) for label, text in listed if text)
 
 
+def sparkline(rates: Sequence[float | None]) -> str:
+    """Draw rates in [0, 1] as blocks, from the lowest to the highest of them; gaps stay gaps."""
+    known = [rate for rate in rates if rate is not None]
+    if not known:
+        return ""
+    low, high = min(known), max(known)
+    top = len(_BLOCKS) - 1
+
+    def block(rate: float) -> str:
+        return _BLOCKS[top if high == low else round((rate - low) / (high - low) * top)]
+
+    drawn = "".join(" " if rate is None else block(rate) for rate in rates)
+    return f"{drawn} ({percent(low)} to {percent(high)})"
+
+
+def _closed_because(snapshot: Snapshot) -> str:
+    if snapshot.reason == Reason.EXPIRED_NO_DATA:
+        return "closed because data stopped, not because it recovered"
+    return "closed because nobody evaluates it any more, not because it recovered"
+
+
 def _is_closed(snapshot: Snapshot) -> bool:
-    return snapshot.reason == Reason.NO_LONGER_EVALUATED
+    return snapshot.reason in {Reason.NO_LONGER_EVALUATED, Reason.EXPIRED_NO_DATA}
 
 
 def _is_about_monitor(snapshot: Snapshot) -> bool:
-    return snapshot.key.metric == BLIND_METRIC
+    return snapshot.key.metric.startswith(MONITOR_PREFIX)
+
+
+def _of_monitor(snapshot: Snapshot, *, over: bool, length: str) -> str:
+    condition = CONDITIONS.get(snapshot.key.metric)
+    if condition is None:
+        return f"the monitor sees again, after {length}" if over else "the monitor does not see"
+    return f"{condition.well}, after {length}" if over else condition.ill
+
+
+def _advice(snapshot: Snapshot, tells: frozenset[AlertEvent]) -> str:
+    condition = CONDITIONS.get(snapshot.key.metric)
+    over = tells & {AlertEvent.RESOLVED, AlertEvent.SETTLED}
+    return "" if condition is None or over else condition.advice
+
+
+def _others(snapshot: Snapshot) -> str:
+    if not snapshot.others:
+        return ""
+    listed = ", ".join(_other(other, snapshot) for other in snapshot.others)
+    return plain(f"{listed} and {snapshot.more} more" if snapshot.more else listed, 500)
+
+
+def _other(other: Other, snapshot: Snapshot) -> str:
+    names = [other.metric] if other.app == snapshot.key.app else [other.app, other.metric]
+    if other.segment != "*":
+        names.append(other.segment)
+    return f"{' · '.join(names)} ({other.level.value})"
+
+
+def _flapping(snapshot: Snapshot) -> str:
+    if not snapshot.flapping or snapshot.event is AlertEvent.SETTLED:
+        return ""
+    return (
+        f"it began {snapshot.onsets} times in a day; you will not hear of it again until it is"
+        " stable, is worse than you know, or has gone on for a day"
+    )
+
+
+def _stale(snapshot: Snapshot) -> str:
+    assert snapshot.stale_since is not None
+    return f"nothing is known since {clock_time(snapshot.stale_since)}"
 
 
 def _of_answers(snapshot: Snapshot, tells: frozenset[AlertEvent]) -> list[Fact]:
@@ -106,6 +189,7 @@ def _of_answers(snapshot: Snapshot, tells: frozenset[AlertEvent]) -> list[Fact]:
         return []
     return [
         ("Now", figure(snapshot.verdict)),
+        ("Course", sparkline(snapshot.trend)),
         ("Before", _before(snapshot)),
         ("Line", _line(snapshot.lines, snapshot, tells)),
     ]
@@ -151,7 +235,7 @@ def _line(lines: Lines | None, snapshot: Snapshot, tells: frozenset[AlertEvent])
 
 def _since(snapshot: Snapshot, tells: frozenset[AlertEvent]) -> str:
     began = clock_time(snapshot.since)
-    if AlertEvent.RESOLVED in tells:
+    if tells & {AlertEvent.RESOLVED, AlertEvent.SETTLED}:
         fired, resolved = clock_time(snapshot.opened_at), clock_time(snapshot.at)
         ended = "closed" if _is_closed(snapshot) else "resolved"
         text = f"began {began}, fired {fired}, {ended} {resolved}; worst: {snapshot.peak.value}"

@@ -289,6 +289,9 @@ class Settings(BaseModel):
     repeat_after_s: float = Field(
         14_400, gt=0, description="A critical alert that goes on is repeated this often."
     )
+    warning_repeat_after_s: float = Field(
+        86_400, gt=0, description="A warning that goes on is repeated this often."
+    )
     slack_webhook_url: Annotated[SecretStr, AfterValidator(_an_http_url)] | None = Field(
         None, description="Slack incoming webhook; unset: no Slack."
     )
@@ -299,6 +302,14 @@ class Settings(BaseModel):
     email_to: Annotated[Names, AfterValidator(_addresses)] = Field(
         (), description="Receivers of alert emails, separated by commas."
     )
+    alerts_file: Annotated[Path, AfterValidator(_a_home)] | None = Field(
+        None,
+        description="Channels, routes and maintenance windows as a TOML file; see docs/alerts.md.",
+    )
+    dead_mans_switch_url: Annotated[SecretStr, AfterValidator(_an_http_url)] | None = Field(
+        None, description="Called regularly, and only while the whole chain works; unset: no call."
+    )
+    dead_mans_switch_every_s: Seconds = Field(60.0, description="How often it is called.")
     delivery_timeout_s: Seconds = Field(20.0, description="Longest time one delivery may take.")
     report_url: str | None = Field(None, description="Address put into alerts for people to open.")
     # logs
@@ -373,6 +384,11 @@ def resolve_redis_url(redis_url: str | None, home: Path) -> str:
 def redis_url_file(home: Path) -> Path:
     """Name the file in which `groundwatch up` leaves the address of its Redis."""
     return home / "redis.url"
+
+
+def environment_value(name: str) -> str | None:
+    """Read a variable that a file of ours names, such as the secret of a channel."""
+    return os.environ.get(name) or None
 
 
 def masked_url(url: str) -> str:

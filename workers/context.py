@@ -10,7 +10,8 @@ from functools import cached_property
 from redis import Redis
 
 from alerts.channels.base import Channel
-from alerts.channels.registry import Recipient, channels_from, recipients_of
+from alerts.plan import Plan
+from alerts.wiring import Wiring, wiring_from
 from monitor.queue.consumer import Consumer, connect
 from monitor.rolling.choice import PolicyChoice
 from monitor.rolling.policies import Lines
@@ -58,14 +59,19 @@ class Context:
         return Absence(self.redis, endpoint_name(self.settings))
 
     @cached_property
+    def wiring(self) -> Wiring:
+        """The ways to reach people, and who is told of what."""
+        return wiring_from(self.settings)
+
+    @property
     def channels(self) -> dict[str, Channel]:
         """The ways to reach people."""
-        return channels_from(self.settings)
+        return self.wiring.channels
 
-    @cached_property
-    def recipients(self) -> list[Recipient]:
-        """Who is told."""
-        return recipients_of(self.channels)
+    @property
+    def recipients(self) -> Plan:
+        """Who is told of what."""
+        return self.wiring.plan
 
     @property
     def lines(self) -> Lines:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 from alerts.channels.registry import Recipient
 from alerts.decide import decide
 from alerts.evidence import AlertKey
+from alerts.plan import Plan
 from alerts.rules import lines_from, timers_from
 from monitor.models import StreamKey, Tally, Verdict
 from monitor.rolling.budget import Rules, stream_budget
@@ -30,6 +31,11 @@ from monitor.store.verdicts import StatusChange, read_verdicts, save_verdicts
 from monitor.store.worst import worst_explanations
 from workers.reference import reference_tallies
 from workers.standings import Standings
+
+
+def no_conditions(_now: datetime) -> Sequence[Verdict]:
+    """Say nothing about the monitor itself."""
+    return ()
 
 
 class WorstReasons(Mapping[AlertKey, tuple[str, ...]]):
@@ -70,8 +76,9 @@ class Evaluator:
     store: Store
     settings: Settings
     lines: Lines
-    recipients: Sequence[Recipient]
+    recipients: Sequence[Recipient] | Plan
     policies: PolicyChoice
+    conditions: Callable[[datetime], Sequence[Verdict]] = no_conditions
     _standings: Standings = field(init=False)
     _reference: dict[int, Tally] = field(default_factory=dict)
     _reference_at: datetime | None = None
@@ -98,11 +105,13 @@ class Evaluator:
             before = read_verdicts(connection)
             standings.begin(connection, lease)
             verdicts = self._verdicts(connection, standings, before, now, (trouble, note))
+        of_monitor = self.conditions(now)
         with self.store.write() as connection:
             fence(connection, lease)
             changes = save_verdicts(connection, verdicts, before)
             standings.save(connection, now=now)
             leading = [v for v in verdicts if v.window_s == self.settings.status_window_s]
+            leading += of_monitor
             decide(
                 connection,
                 leading,

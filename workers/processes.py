@@ -51,5 +51,5 @@ def check() -> None:
         With one clear line for what is wrong.
     """
     here = context()
-    _ = here.scorer, here.channels
+    _ = here.scorer, here.channels, here.recipients
     check_schema(here.store)

@@ -8,7 +8,7 @@ from datetime import datetime
 import redis
 
 from monitor.errors import QueueUnavailableError
-from monitor.queue.consumer import backlog
+from monitor.queue.consumer import Backlog, backlog
 from monitor.report.words import duration
 
 #: A sample that has waited this long, or a Redis away for this long, makes the monitor blind.
@@ -20,6 +20,7 @@ class QueueWatch:
     """Looks at the queue, and remembers when it last could."""
 
     client: redis.Redis
+    last: Backlog | None = None  #: what was found; None while Redis is away
     _answered_at: datetime | None = None
 
     def trouble(self, now: datetime) -> str | None:
@@ -29,9 +30,10 @@ class QueueWatch:
         try:
             found = backlog(self.client, now_s=now.timestamp())
         except QueueUnavailableError:
+            self.last = None
             away_s = (now - self._answered_at).total_seconds()
             return f"Redis is away for {duration(away_s)}" if away_s >= BLIND_AFTER_S else None
-        self._answered_at = now
+        self._answered_at, self.last = now, found
         if found.oldest_age_s is None or found.oldest_age_s < BLIND_AFTER_S:
             return None
         return f"{found.waiting:,} samples wait, the oldest for {duration(found.oldest_age_s)}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -19,7 +19,9 @@ from typing import NamedTuple
 
 import structlog
 
+from alerts.dead_mans_switch import Chain, DeadMansSwitch, broken_link
 from alerts.dispatch import Dispatcher
+from alerts.ledger import oldest_waiting
 from monitor.errors import GroundwatchError
 from monitor.store.lease import Lease, acquire, new_owner, release
 from workers.collect import Collector
@@ -27,12 +29,15 @@ from workers.context import Context
 from workers.evaluate import Evaluator
 from workers.insights import Explainer
 from workers.judge_watch import JudgeWatch
-from workers.queue_watch import QueueWatch
+from workers.queue_watch import BLIND_AFTER_S, QueueWatch
+from workers.vitals import VitalsReader
 
 _TICK_S = 0.25
 _LEASE_TTL_S = 15.0
 _LEASE_EVERY_S = 1.0
 _DELIVER_EVERY_S = 0.5
+#: A link of the chain that did nothing for so long is not fresh; a send may take a while.
+_FRESH_S = 120.0
 
 log = structlog.get_logger("groundwatch.scheduler")
 
@@ -61,7 +66,12 @@ class Scheduler:
             lines=context.lines,
             recipients=context.recipients,
             policies=context.policies,
+            conditions=VitalsReader(
+                store=context.store, settings=context.settings, queue=self._queue
+            ),
         )
+        self._evaluated_at: datetime | None = None
+        self._dispatched_at: datetime | None = None
         collector = Collector(context.impatient_redis, context.store, context.settings.bucket_s)
         explainer = Explainer(store=context.store, settings=context.settings)
         self._explainer = explainer
@@ -69,6 +79,7 @@ class Scheduler:
             Job("collect", min(1.0, context.settings.evaluate_every_s), collector.run),
             Job("evaluate", context.settings.evaluate_every_s, self._evaluate),
             Job("insights", explainer.every_s, self._explain),
+            *self._dead_mans_switch(),
         )
 
     def run(self, stop: threading.Event) -> None:
@@ -106,11 +117,33 @@ class Scheduler:
         if self._lease is not None and before is None:
             log.info("lease.taken", owner=self._owner, token=self._lease.token)
 
+    def _dead_mans_switch(self) -> Iterator[Job]:
+        url = self._context.settings.dead_mans_switch_url
+        if url is not None:
+            switch = DeadMansSwitch(url)
+            every_s = self._context.settings.dead_mans_switch_every_s
+            yield Job("dead_mans_switch", every_s, lambda _: switch.call(self._broken_link()))
+
+    def _broken_link(self) -> str | None:
+        with self._context.store.read() as connection:
+            waiting = oldest_waiting(connection)
+        found = self._queue.last
+        chain = Chain(
+            evaluated_at=self._evaluated_at,
+            queue_read_at=self._evaluated_at if found is not None else None,
+            oldest_sample_s=None if found is None else found.oldest_age_s,
+            dispatched_at=self._dispatched_at,
+            oldest_message_at=min(waiting.values(), default=None),
+        )
+        fresh_s = max(_FRESH_S, 3 * self._context.settings.evaluate_every_s)
+        return broken_link(chain, datetime.now(UTC), fresh_s=fresh_s, patience_s=BLIND_AFTER_S)
+
     def _evaluate(self, lease: Lease) -> None:
         now = datetime.now(UTC)
         judge = self._judge.look()
         trouble = judge.trouble or self._queue.trouble(now)
         changes = self._evaluator.run(lease, now=now, trouble=trouble, note=judge.note)
+        self._evaluated_at = now
         for change in changes:
             log.info(
                 "status.changed",
@@ -142,8 +175,13 @@ class Scheduler:
             self._context.channels,
             rng=Random(),  # noqa: S311
         )
+
+        def deliver() -> None:
+            dispatcher.run_once(lambda: not stop.is_set())
+            self._dispatched_at = datetime.now(UTC)
+
         while not stop.wait(_DELIVER_EVERY_S):
-            self._guarded("deliver", partial(dispatcher.run_once, lambda: not stop.is_set()))
+            self._guarded("deliver", deliver)
 
     def _guarded(self, name: str, work: Callable[[], object]) -> None:
         """Run *work*; what fails is logged once, and tried again the next time."""

@@ -1,4 +1,4 @@
-"""What a channel is: a name, places to send to, and one honest attempt."""
+"""What a channel is: a name, places to send to, a rate, and one honest attempt."""
 
 from __future__ import annotations
 
@@ -22,6 +22,15 @@ class Receipt:
 
     answer: str
     confirmed: bool = True
+    ref: str | None = None  #: what the other side calls it, to answer or change it later
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rate:
+    """So many messages a minute, and so many at once after a while of quiet."""
+
+    per_minute: float = 60.0
+    burst: float = 30.0
 
 
 class Channel(Protocol):
@@ -53,3 +62,9 @@ class Channel(Protocol):
             and no address, password or URL.
         """
         ...
+
+
+def rate_of(channel: Channel) -> Rate:
+    """Give the rate of a channel; one that names none has the usual."""
+    rate = getattr(channel, "rate", None)
+    return rate if isinstance(rate, Rate) else Rate()

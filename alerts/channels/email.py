@@ -9,14 +9,15 @@ import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from email.errors import MessageError
 from email.utils import parseaddr
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from pydantic import SecretStr
 
-from alerts.channels.base import Receipt
-from alerts.channels.email_message import compose, domain_of
+from alerts.channels.base import Rate, Receipt
+from alerts.channels.email_message import ascii_address, compose, domain_of
 from alerts.message import Message
 from monitor.errors import DeliveryError
 
@@ -34,7 +35,7 @@ class EmailChannel:
     ``smtp+plain://`` goes unencrypted.
     """
 
-    name = "email"
+    rate = Rate(per_minute=30, burst=30)
 
     def __init__(
         self,
@@ -43,7 +44,9 @@ class EmailChannel:
         sender: str,
         recipients: tuple[str, ...],
         timeout_s: float = 20.0,
+        name: str = "email",
     ) -> None:
+        self.name = name
         self.addresses = recipients
         self._url = smtp_url
         self._sender = sender
@@ -71,15 +74,16 @@ class EmailChannel:
 
     def _compose(self, message: Message, delivery_id: str) -> bytes:
         with contextlib.suppress(ValueError, MessageError):
-            return compose(message, delivery_id, sender=self._sender).as_bytes()
+            to = replace(message, recipient=ascii_address(message.recipient))
+            return compose(to, delivery_id, sender=ascii_address(self._sender)).as_bytes()
         raise _unwritable("compose")
 
     def _hand_over(self, smtp: smtplib.SMTP, recipient: str, body: bytes, stage: _Stage) -> None:
         self._greet(smtp, stage)
         stage.name = "sender"
-        _expect(smtp.mail(parseaddr(self._sender)[1]))
+        _expect(smtp.mail(parseaddr(ascii_address(self._sender))[1]))
         stage.name = "recipient"
-        _expect(smtp.rcpt(parseaddr(recipient)[1]))
+        _expect(smtp.rcpt(parseaddr(ascii_address(recipient))[1]))
         stage.name = "data"
         _expect(smtp.data(body))
 

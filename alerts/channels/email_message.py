@@ -46,6 +46,22 @@ def domain_of(address: str) -> str:
     return parseaddr(address)[1].rpartition("@")[2] or "localhost"
 
 
+def ascii_address(address: str) -> str:
+    """
+    Write the domain of an address in ASCII, as the name server knows it.
+
+    Raises
+    ------
+    ValueError
+        If the domain cannot be written so.
+    """
+    head, at, domain = address.rpartition("@")
+    if domain.isascii():
+        return address
+    bare = domain.rstrip("> ")
+    return head + at + bare.encode("idna").decode("ascii") + domain[len(bare) :]
+
+
 def _label(app: str) -> str:
     """Make a name that may stand in a List-Id."""
     return re.sub(r"[^a-z0-9-]+", "-", plain(app, 60).lower()).strip("-") or "app"

@@ -1,4 +1,4 @@
-"""Which channels there are: those whose settings are given."""
+"""The channels that the settings alone describe; `alerts.wiring` adds those of the routes file."""
 
 from __future__ import annotations
 

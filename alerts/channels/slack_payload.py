@@ -14,6 +14,8 @@ _MARKS = {
     "RESOLVED": ":large_green_circle:",
     "WARNING": ":large_yellow_circle:",
     "CLOSED": ":white_circle:",
+    "EXPIRED": ":white_circle:",
+    "STABLE": ":large_green_circle:",
 }
 
 

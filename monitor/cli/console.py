@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
+import sys
 
+import structlog
 import typer
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from monitor.report.words import harmless
@@ -49,6 +53,22 @@ def parse_duration_s(text: str) -> int:
     if seconds > _LONGEST_S:
         raise typer.BadParameter(f"{text!r} is longer than ten years")
     return seconds
+
+
+def quiet_logs() -> None:
+    """Keep what our own parts log out of the answer of a command; errors go to stderr."""
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+
+
+def table(*names: str) -> Table:
+    """Make a table without lines, which also reads well in a pipe."""
+    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for name in names:
+        made.add_column(name)
+    return made
 
 
 def warn(text: str) -> None:

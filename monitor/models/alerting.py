@@ -22,6 +22,9 @@ class AlertEvent(StrEnum):
     DEESCALATED = "deescalated"  #: noted, but nobody is told
     REPEATED = "repeated"  #: a reminder that it still goes on
     RESOLVED = "resolved"
+    SETTLED = "settled"  #: it was flapping, and is stable again
+    JOINED = "joined"  #: another metric of the same incident fires
+    UNSILENCED = "unsilenced"  #: its silence ended, and it still fires
 
 
 class DeliveryStatus(StrEnum):
@@ -32,6 +35,7 @@ class DeliveryStatus(StrEnum):
     ACCEPTED = "accepted"  #: taken, but the other side cannot confirm delivery
     MERGED = "merged"  #: a newer message, sent in its place, tells this one's news too
     DEAD = "dead"  #: given up; ``error_code`` says why
+    DROPPED = "dropped"  #: given up, and somebody who looked at it let it go
 
 
 class _View(BaseModel):
@@ -53,6 +57,8 @@ class Incident(_View):
     updated_at: AwareDatetime
     resolved_at: AwareDatetime | None = None
     sequence: int = Field(ge=1, description="Number of events so far.")
+    group_id: str | None = Field(None, description="The incidents told with it share this.")
+    hushed_by: str | None = Field(None, description="The silence that holds it back now.")
 
     @property
     def is_open(self) -> bool:
@@ -99,6 +105,7 @@ class Delivery(_View):
         False, description="An earlier attempt may have arrived; it had the same delivery id."
     )
     merged_into: str | None = Field(None, description="The delivery that was sent in its place.")
+    fallback: str | None = Field(None, description="The channel that is told if this one fails.")
 
 
 class ChannelHealth(_View):

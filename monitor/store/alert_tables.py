@@ -10,6 +10,7 @@ from sqlalchemy import (
     Column,
     DateTime,
     Dialect,
+    Float,
     ForeignKey,
     Index,
     Integer,
@@ -77,8 +78,47 @@ incidents = Table(
     Column("updated_at", UtcTime, nullable=False),
     Column("resolved_at", UtcTime),
     Column("sequence", Integer, nullable=False),
+    #: The group it is told with, and the silence that holds it back now.
+    Column("group_id", String(32)),
+    Column("hushed_by", String(64)),
     Index(None, "resolved_at"),
     Index(None, "opened_at"),
+    Index(None, "group_id"),
+)
+
+#: Alerts that are told together: of one app, or with a common cause. Named after their first
+#: incident; ``level`` and ``told_at`` are what people know.
+alert_groups = Table(
+    "groundwatch_alert_groups",
+    metadata,
+    Column("group_id", String(32), primary_key=True),
+    Column("app", String(200), nullable=False),
+    Column("cause", String(300)),
+    Column("opened_at", UtcTime, nullable=False),
+    Column("resolved_at", UtcTime),
+    Column("level", String(20)),
+    Column("told_at", UtcTime),
+    Column("sequence", Integer, nullable=False),
+    Column("flapping", Json, nullable=False),
+    Column("acked_until", UtcTime),
+    Column("acked_at", UtcTime),
+    Column("acked_by", String(200)),
+    Column("ack_note", String(500)),
+    Index(None, "resolved_at"),
+)
+
+#: What people want to be left in peace about, and until when.
+silences = Table(
+    "groundwatch_silences",
+    metadata,
+    Column("silence_id", String(32), primary_key=True),
+    Column("matchers", Json, nullable=False),
+    Column("starts_at", UtcTime, nullable=False),
+    Column("ends_at", UtcTime, nullable=False),
+    Column("author", String(200), nullable=False),
+    Column("comment", String(1000), nullable=False),
+    Column("created_at", UtcTime, nullable=False),
+    Index(None, "ends_at"),
 )
 
 #: The timeline: one row an event, with the evidence as it was when the event was decided.
@@ -118,8 +158,13 @@ outbox = Table(
     Column("error_code", String(100)),
     Column("possible_duplicate", Boolean, nullable=False),
     Column("merged_into", String(32)),
+    #: The channel that is told as well when this one cannot be reached; then it is emptied.
+    Column("fallback", String(100)),
+    #: What the other side calls the message, to answer or change it later.
+    Column("remote_ref", String(300)),
     UniqueConstraint("incident_id", "channel", "recipient", "sequence"),
     Index(None, "status", "channel", "due_at"),
+    Index(None, "finished_at"),
 )
 
 #: How each channel does; a row appears when something is known of it.
@@ -131,4 +176,7 @@ alert_channels = Table(
     Column("last_success_at", UtcTime),
     Column("last_failure_at", UtcTime),
     Column("last_error_code", String(100)),
+    #: The bucket of its rate: how many messages may go at once, as of when.
+    Column("tokens", Float),
+    Column("tokens_at", UtcTime),
 )

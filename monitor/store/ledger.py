@@ -75,6 +75,18 @@ def read_since(
     return _by_app(connection.execute(query))
 
 
+def read_between(
+    connection: Connection, since_s: float, until_s: float
+) -> dict[str, Counter[Booking]]:
+    """Read what was counted in [since_s, until_s) (epoch seconds), by app."""
+    query = (
+        select(counts.c.app, counts.c.kind, counts.c.reason, func.sum(counts.c.count))
+        .where(counts.c.start_s >= since_s, counts.c.start_s < until_s)
+        .group_by(counts.c.app, counts.c.kind, counts.c.reason)
+    )
+    return _by_app(connection.execute(query))
+
+
 def _rows(
     counter: Mapping[tuple[str | int, ...], int], names: Sequence[str]
 ) -> list[dict[str, str | int]]:

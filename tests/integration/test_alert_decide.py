@@ -128,8 +128,8 @@ def test_the_worst_samples_are_not_asked_for_without_news(store, incident):
 def test_a_decider_that_was_overtaken_writes_nothing(store, incident):
     with store.write() as connection:
         ((state, version, _),) = load(connection, {KEY.app}, NOW).values()
-        assert save(connection, state, version, NOW)
-        assert not save(connection, state, version, NOW)
+        assert save(connection, [(state, version)], NOW) == [True]
+        assert save(connection, [(state, version)], NOW) == [False]
 
 
 def test_one_of_several_deciders_fires_when_all_decide_at_once(store):

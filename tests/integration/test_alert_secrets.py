@@ -7,19 +7,28 @@ import traceback
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from pydantic import SecretStr
 from sqlalchemy import select
 
+from alerts.channels.alertmanager import AlertmanagerChannel
+from alerts.channels.discord import DiscordChannel
 from alerts.channels.email import EmailChannel
+from alerts.channels.pagerduty import PagerDutyChannel
 from alerts.channels.registry import channels_from, recipients_from
+from alerts.channels.slack_bot import SlackBotChannel
+from alerts.channels.teams import TeamsChannel
+from alerts.channels.webhook import WebhookChannel
 from alerts.decide import decide
 from alerts.dispatch import Dispatcher
 from alerts.evidence import Timers
 from alerts.try_channel import send_test
-from monitor.errors import DeliveryError
+from alerts.wiring import wiring_from
+from monitor.errors import DeliveryError, SettingsError
 from monitor.models.status import Status
 from monitor.settings import Settings
 from monitor.store.base import metadata
 from monitor.testing.receivers import MailReceiver, SlackAnswer, SlackReceiver
+from monitor.testing.vendor_receiver import Reaction, VendorReceiver
 from monitor.testing.verdicts import make_verdict
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -126,3 +135,58 @@ def told_by(error):
     """All that a careless handler could print of an error."""
     assert error.__context__ is None
     return "".join(traceback.format_exception(error)) + repr(vars(error))
+
+
+CHANNELS = {
+    "slack-bot": lambda url: SlackBotChannel(
+        SecretStr(CANARY), channel="C0123", api_url=url, timeout_s=0.6
+    ),
+    "pagerduty": lambda url: PagerDutyChannel(SecretStr(CANARY), api_url=url, timeout_s=0.3),
+    "teams": lambda url: TeamsChannel(SecretStr(f"{url}/{CANARY}"), timeout_s=0.3),
+    "discord": lambda url: DiscordChannel(SecretStr(f"{url}/{CANARY}"), timeout_s=0.3),
+    "alertmanager": lambda url: AlertmanagerChannel(
+        SecretStr(f"{url}/{CANARY}"), authorization=SecretStr(f"Bearer {CANARY}"), timeout_s=0.3
+    ),
+    "webhook": lambda url: WebhookChannel(
+        SecretStr(f"{url}/{CANARY}"), timeout_s=0.3, allow_private=True
+    ),
+}
+
+
+@pytest.mark.parametrize("vendor", CHANNELS)
+def test_no_secret_of_any_channel_in_logs_or_errors_however_it_fails(
+    vendor, everything_logged, capfd
+):
+    with VendorReceiver(vendor) as receiver:
+        channel, told = CHANNELS[vendor](receiver.url), ""
+        for reaction in Reaction:
+            receiver.script(reaction, reaction)
+            told += told_of(channel)
+    told += told_of(channel)
+    assert "DeliveryError" in told
+    assert CANARY not in told
+    assert CANARY not in everything_logged.getvalue()
+    assert CANARY not in "".join(capfd.readouterr())
+    assert CANARY not in repr(vars(channel))
+
+
+def test_no_secret_of_the_routes_file_in_its_mistakes(tmp_path, monkeypatch):
+    monkeypatch.setenv("A_SECRET", f"not an address {CANARY}")
+    path = tmp_path / "alerts.toml"
+    path.write_text(
+        '[channels.a]\ntype = "webhook"\nurl = "env:A_SECRET"\nsecret = "env:A_SECRET"\n'
+        f'[channels.b]\ntype = "slack"\nurl = "https://hooks.example.org/{CANARY}"\n'
+        f'[channels.c]\ntype = "apprise"\nurl = {{ env = "{CANARY}", more = 1 }}\n'
+        '[[routes]]\nchannels = "nobody"\n'
+    )
+    with pytest.raises(SettingsError) as caught:
+        wiring_from(Settings(alerts_file=path))
+    assert CANARY not in "".join(traceback.format_exception(caught.value))
+
+
+def told_of(channel):
+    try:
+        send_test(channel, NOW)
+    except DeliveryError as error:
+        return told_by(error)
+    return ""

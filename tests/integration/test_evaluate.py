@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from alerts.channels.registry import Recipient
-from alerts.ledger import deliveries, incidents_since
+from alerts.ledger import deliveries, incidents_since, messages
 from monitor.errors import LeaseLostError
 from monitor.models import ErrorInfo, Evaluation, Status
 from monitor.rolling.choice import PolicyChoice
@@ -202,3 +202,14 @@ def test_evaluator_that_lost_the_lease_writes_nothing(world):
     with world.store.read() as connection:
         assert read_verdicts(connection) == {}
     assert world.incidents() == []
+
+
+def test_a_message_draws_the_course_of_the_pass_rate(world):
+    world.scored(0.9, n=20)
+    world.now += timedelta(minutes=30)
+    world.scored(0.2, n=40)
+    world.evaluate()
+    with world.store.read() as connection:
+        (message,) = messages(connection)
+    assert [rate for rate in message.trend if rate is not None] == [1.0, 0.0]
+    assert None in message.trend

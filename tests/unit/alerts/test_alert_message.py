@@ -9,9 +9,9 @@ import pytest
 from alerts.channels.email_message import compose
 from alerts.channels.slack_payload import payload, text_only
 from alerts.message import render
-from alerts.snapshot import Snapshot
+from alerts.snapshot import Other, Snapshot
 from alerts.try_channel import sample_snapshot
-from alerts.wording import duration
+from alerts.wording import duration, sparkline
 from monitor.models.alerting import AlertEvent
 from monitor.models.status import Status
 
@@ -169,3 +169,35 @@ def test_a_snapshot_of_a_newer_release_is_read():
     for part in (stored, stored["lines"], stored["verdict"], stored["verdict"]["drift"]):
         part["colour"] = "new"
     assert Snapshot.model_validate(stored) == snapshot()
+
+
+def test_a_course_is_drawn_from_its_lowest_to_its_highest_and_gaps_stay_gaps():
+    assert sparkline([0.5, None, 1.0, 0.75]) == "▁ █▅ (50.0 % to 100.0 %)"
+    assert sparkline([0.9, 0.9]) == "██ (90.0 % to 90.0 %)"
+    assert sparkline([None]) == sparkline([]) == ""
+
+
+@pytest.mark.parametrize(
+    ("changes", "tells", "parts"),
+    [
+        ({"event": AlertEvent.SETTLED, "onsets": 9}, {AlertEvent.SETTLED},
+         ("STABLE", "it began 9 times")),
+        ({"event": AlertEvent.JOINED}, {AlertEvent.JOINED}, ("ALSO CRITICAL",)),
+        ({"reason": "expired_no_data"}, {RESOLVED},
+         ("EXPIRED", "closed because data stopped, not because it recovered")),
+        ({"flapping": True, "onsets": 4}, {FIRED}, ("it began 4 times in a day",)),
+        ({"stale_since": NOW}, {REPEATED}, ("nothing is known since 2026-03-01 14:10 UTC",)),
+        ({"others": (Other(app="test-app", metric="relevance", segment="*", level="warning"),),
+          "more": 3}, {FIRED}, ("Also firing", "relevance (warning) and 3 more")),
+        ({"cause": "the judge j7",
+          "others": (Other(app="b", metric="relevance", segment="*", level="warning"),)},
+         {FIRED}, ("2 apps · the judge j7", "b · relevance (warning)")),
+        ({"note": "it was silenced by ann: deploy"}, {AlertEvent.UNSILENCED},
+         ("STILL CRITICAL", "it was silenced by ann: deploy")),
+        ({"trend": (0.9, 0.5)}, {FIRED}, ("Course", "█▁")),
+    ],
+)  # fmt: skip
+def test_each_sort_of_news_says_what_it_is(changes, tells, parts):
+    text = render(snapshot(**changes), tells).text
+    for part in parts:
+        assert part in text

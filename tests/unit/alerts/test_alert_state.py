@@ -104,15 +104,38 @@ def test_nothing_starts_when_evidence_is_not_bad(alert, letter):
     assert alert.state.phase is Phase.OK
 
 
-def test_it_keeps_firing_when_evidence_is_uncertain(firing):
-    assert firing.feed("u" * 2000) == []
-    assert firing.state.phase is Phase.FIRING
+def test_it_keeps_firing_and_says_stale_when_evidence_is_uncertain(firing):
+    began = firing.now + timedelta(minutes=1)
+    assert firing.feed("u" * 1440) == []
+    assert (firing.state.phase, firing.state.stale_since) == (Phase.FIRING, began)
+
+
+def test_it_is_stale_no_more_when_something_is_known_again(firing):
+    firing.feed("uuuc")
+    assert firing.state.stale_since is None
+
+
+@pytest.mark.parametrize("before", ["", "hhh"])
+def test_it_expires_when_no_data_came_for_a_day(firing, before):
+    firing.feed(before)
+    assert firing.feed("u" * 1441) == [AlertEvent.RESOLVED]
+    assert firing.last.reason is Reason.EXPIRED_NO_DATA
+    assert firing.state.phase is Phase.OK
+
+
+def test_a_blind_monitor_expires_nothing():
+    alert = Alert()
+    alert.feed("w" * 11)
+    assert alert.feed("b" * 3000) == []
+    assert alert.feed("u" * 1440) == []
+    assert alert.feed("u") == [AlertEvent.RESOLVED]
 
 
 def test_uncertain_evidence_changes_only_the_time(firing):
     before = firing.state
     firing.feed("u")
-    assert firing.state == before.but(seen_at=firing.now)
+    now = firing.now
+    assert firing.state == before.but(seen_at=now, stale_since=now, no_data_since=now)
 
 
 def test_it_resolves_when_healthy_has_held(firing):
@@ -149,8 +172,20 @@ def test_a_critical_is_repeated_when_the_time_has_passed(firing):
     assert firing.feed("c") == [AlertEvent.REPEATED]
 
 
-def test_a_warning_is_never_repeated(alert):
-    assert alert.feed("w" * 3000) == [AlertEvent.FIRED]
+def test_a_warning_is_repeated_once_a_day(alert):
+    assert alert.feed("w" * (11 + 1439)) == [AlertEvent.FIRED]
+    assert alert.feed("w") == [AlertEvent.REPEATED]
+
+
+def test_every_change_of_phase_keeps_its_reason(alert):
+    story = []
+    for letters in ("h", "c", "c" * 5, "h", "c", "h" * 17):
+        alert.feed(letters)
+        story.append(alert.state.reason)
+    assert story == [
+        None, Reason.PENDING, Reason.BREACH_HELD, Reason.RECOVERING, Reason.RELAPSED,
+        Reason.HEALTHY_HELD,
+    ]  # fmt: skip
 
 
 def test_an_observation_that_is_not_newer_changes_nothing(firing):
@@ -206,7 +241,7 @@ def test_it_fires_when_two_versions_of_an_evaluator_take_turns(alert):
 
 
 def test_an_incident_that_is_closed_is_over(firing):
-    decision = close(firing.state, firing.now + timedelta(days=2))
+    decision = close(firing.state, firing.now + timedelta(days=2), TIMERS)
     assert (decision.event, decision.reason) == (AlertEvent.RESOLVED, Reason.NO_LONGER_EVALUATED)
     assert decision.state.phase is Phase.OK
     assert decision.state.sequence == 2

@@ -1,0 +1,93 @@
+"""What people would have been told: the state machine over a history of statuses; pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import NamedTuple
+
+from alerts.evidence import AlertKey, Evidence, Observation, Timers
+from alerts.memory import AlertState
+from alerts.state import step
+from monitor.models.alerting import AlertEvent
+from monitor.models.status import Status
+
+_EVIDENCE = {
+    Status.HEALTHY: Evidence.HEALTHY,
+    Status.WARNING: Evidence.WARNING,
+    Status.CRITICAL: Evidence.CRITICAL,
+}
+_MONTH_S = 30 * 86_400.0
+
+
+class Point(NamedTuple):
+    """The status of one key at one evaluation."""
+
+    at: datetime
+    status: Status
+    n_total: int  #: evaluations so far, to tell new evidence from old
+
+
+@dataclass(slots=True)
+class Told:
+    """What people would have been told of one key."""
+
+    key: AlertKey
+    events: list[tuple[datetime, AlertEvent]] = field(default_factory=list)
+    span_s: float = 0.0
+
+    @property
+    def counts(self) -> Counter[AlertEvent]:
+        """How many messages of each kind."""
+        return Counter(event for _, event in self.events)
+
+    @property
+    def per_month(self) -> float:
+        """Messages in 30 days, at the pace of this history."""
+        return len(self.events) * _MONTH_S / self.span_s if self.span_s > 0 else 0.0
+
+
+def replay(key: AlertKey, history: Iterable[Point], timers: Timers) -> Told:
+    """
+    Run the state machine over a history, oldest first, and collect what is not quiet.
+
+    Groups, silences and routes come later and only make it fewer, so this is an upper
+    bound of the messages to each recipient.
+    """
+    told, state = Told(key), AlertState(key=key)
+    first: datetime | None = None
+    for point in history:
+        first = first or point.at
+        told.span_s = (point.at - first).total_seconds()
+        observation = Observation(
+            evidence=_EVIDENCE.get(point.status, Evidence.UNCERTAIN),
+            at=point.at,
+            n_total=point.n_total,
+            blind=point.status is Status.BLIND,
+        )
+        decision = step(state, observation, point.at, timers)
+        state = decision.state
+        silent = {None, AlertEvent.DEESCALATED}
+        if decision.event not in silent and not decision.quiet:
+            assert decision.event is not None
+            told.events.append((point.at, decision.event))
+    return told
+
+
+def missed(
+    before: Sequence[Told], after: Sequence[Told], within_s: float
+) -> list[tuple[AlertKey, datetime]]:
+    """List what fired *before* and has nothing firing within *within_s* seconds of it *after*."""
+    fired = {AlertEvent.FIRED, AlertEvent.ESCALATED}
+    later = {told.key: [at for at, event in told.events if event in fired] for told in after}
+    return [
+        (told.key, at)
+        for told in before
+        for at, event in told.events
+        if event is AlertEvent.FIRED
+        and not any(
+            abs((at - other).total_seconds()) <= within_s for other in later.get(told.key, ())
+        )
+    ]

@@ -1,0 +1,78 @@
+"""Prometheus Alertmanager, API v2: for whom it routes, silences and pages already."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Any
+
+from pydantic import SecretStr
+
+from alerts.channels.base import Rate, Receipt
+from alerts.channels.http import Answer, HttpClient, refusal
+from alerts.message import Message
+
+_OK, _BAD_REQUEST = 200, 400
+#: Longer than the time between two reminders; what nobody renews ends by itself.
+_LASTS = timedelta(hours=26)
+_NOT_A_LABEL = re.compile(r"[^a-zA-Z0-9_]")
+
+
+class AlertmanagerChannel:
+    """
+    Hands alerts to an Alertmanager.
+
+    The labels name the incident and never change while it lasts, so what arrives
+    twice is the same alert.
+    """
+
+    addresses = ("",)
+    rate = Rate(per_minute=600, burst=100)
+
+    def __init__(
+        self,
+        url: SecretStr,
+        *,
+        timeout_s: float = 20.0,
+        name: str = "alertmanager",
+        authorization: SecretStr | None = None,
+    ) -> None:
+        self.name = name
+        self.timeout_s = timeout_s
+        self._url = SecretStr(f"{url.get_secret_value().rstrip('/')}/api/v2/alerts")
+        self._headers = {} if authorization is None else {"Authorization": authorization}
+        self._http = HttpClient("Alertmanager", timeout_s=timeout_s)
+
+    def send(self, message: Message, delivery_id: str, attempt: int) -> Receipt:
+        """Post once; Alertmanager answers 200 with nothing."""
+        del attempt
+        alerts = [alert(message, delivery_id)]
+        answer = self._http.send_json(self._url, alerts, self._headers)
+        if answer.status == _OK and not _is_a_page(answer):
+            return Receipt(answer="200")
+        raise refusal("Alertmanager", answer, check="its address")
+
+
+def alert(message: Message, delivery_id: str) -> dict[str, Any]:
+    """Write the message as an alert of Alertmanager."""
+    labels = {
+        "alertname": "groundwatch",
+        "app": message.app,
+        "incident": message.incident_id,
+        "severity": message.level,
+    }
+    begins = message.began.isoformat()
+    ends = message.at if message.over else message.at + _LASTS
+    annotations = {"summary": message.subject, "description": message.text}
+    annotations |= {_NOT_A_LABEL.sub("_", label.lower()): text for label, text in message.facts}
+    return {
+        "labels": labels,
+        "annotations": annotations | {"delivery_id": delivery_id},
+        "startsAt": begins,
+        "endsAt": ends.isoformat(),
+        **({"generatorURL": message.link} if message.link else {}),
+    }
+
+
+def _is_a_page(answer: Answer) -> bool:
+    return answer.text.lstrip().lower().startswith(("<!doctype", "<html"))

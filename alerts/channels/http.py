@@ -1,0 +1,190 @@
+"""One exchange over HTTP with whoever takes messages: one deadline, no redirect, no secret told."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import json
+import math
+import socket
+import ssl
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+from pydantic import SecretStr
+
+from alerts.channels.quiet import quiet_http
+from monitor.errors import DeliveryError
+
+#: More than any vendor answers; the rest of a longer answer is not read.
+_MOST_BODY_BYTES = 65_536
+_LEAST_PAUSE_S, _USUAL_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0, 3600.0
+_NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the other side answered."""
+
+    status: int
+    body: bytes
+    retry_after: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The answer as text, whatever it is."""
+        return self.body.decode("utf-8", "replace").strip()
+
+    @property
+    def json(self) -> dict[str, Any]:
+        """The answer as a JSON object; an empty one when it is none."""
+        with suppress(ValueError, RecursionError):
+            found = json.loads(self.body)
+            if isinstance(found, dict):
+                return found
+        return {}
+
+
+class HttpClient:
+    """
+    Exchanges one request for one answer with *vendor*.
+
+    With *only_public* it refuses addresses of this machine and of private networks,
+    as an address that somebody else may choose must not reach what is inside.
+    """
+
+    def __init__(self, vendor: str, *, timeout_s: float, only_public: bool = False) -> None:
+        self.vendor = vendor
+        self.timeout_s = timeout_s
+        self._only_public = only_public
+        self._tls: ssl.SSLContext | None = None
+
+    def send_json(
+        self, url: SecretStr, body: Any, headers: Mapping[str, SecretStr] | None = None
+    ) -> Answer:
+        """Post a JSON document."""
+        return self.send(url, json.dumps(body).encode(), headers or {})
+
+    def send(
+        self, url: SecretStr, body: bytes, headers: Mapping[str, SecretStr], method: str = "POST"
+    ) -> Answer:
+        """
+        Ask once.
+
+        Raises
+        ------
+        DeliveryError
+            If there was no answer; ambiguous when the request may have arrived.
+        """
+        if self._only_public:
+            self._refuse_private(url)
+        error: DeliveryError
+        try:
+            with quiet_http():
+                return asyncio.run(self._exchange(method, url, body, headers))
+        except _NEVER_SENT as problem:
+            error = self._failure(problem, ambiguous=False)
+        except (httpx.UnsupportedProtocol, httpx.InvalidURL, UnicodeError):
+            error = self._wrong("wrong address", "wrong_url")
+        except (httpx.TransportError, TimeoutError) as problem:
+            error = self._failure(problem, ambiguous=True)
+        # Outside of `except`: what was caught holds the request and with it the URL.
+        raise error
+
+    async def _exchange(
+        self, method: str, url: SecretStr, body: bytes, headers: Mapping[str, SecretStr]
+    ) -> Answer:
+        self._tls = self._tls or httpx.create_ssl_context()
+        usual = {"Content-Type": "application/json; charset=utf-8", "Accept-Encoding": "identity"}
+        secret = {name: value.get_secret_value() for name, value in headers.items()}
+        # httpx counts its time-outs anew with every byte that drips in; this one does not.
+        async with (
+            asyncio.timeout(self.timeout_s),
+            httpx.AsyncClient(verify=self._tls, timeout=self.timeout_s) as client,
+            client.stream(
+                method, url.get_secret_value(), content=body, headers=usual | secret
+            ) as response,
+        ):
+            answer = b""
+            async for chunk in response.aiter_raw():
+                answer += chunk
+                if len(answer) >= _MOST_BODY_BYTES:
+                    break
+            retry_after = response.headers.get("Retry-After")
+            return Answer(response.status_code, answer[:_MOST_BODY_BYTES], retry_after)
+
+    def _refuse_private(self, url: SecretStr) -> None:
+        parts = urlsplit(url.get_secret_value())
+        try:
+            found = socket.getaddrinfo(parts.hostname, parts.port or 443, type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError):
+            found = []
+        if not found:
+            raise DeliveryError(f"{self.vendor}: no such host", code="http:NoSuchHost")
+        if not all(ipaddress.ip_address(str(at[4][0]).split("%")[0]).is_global for at in found):
+            raise self._wrong(
+                "the address is private; set allow_private = true if it is meant to be",
+                "private_address",
+            )
+
+    def _failure(self, problem: Exception, *, ambiguous: bool) -> DeliveryError:
+        kind = type(problem).__name__
+        return DeliveryError(f"{self.vendor}: {kind}", code=f"http:{kind}", ambiguous=ambiguous)
+
+    def _wrong(self, what: str, code: str) -> DeliveryError:
+        return DeliveryError(f"{self.vendor}: {what}", code=code, transient=False)
+
+
+def refusal(vendor: str, answer: Answer, code: str = "", *, check: str) -> DeliveryError:
+    """
+    Make the error of an answer that is a no; *check* names what to look at.
+
+    *code* is the vendor's own word for it, if there is one.
+    """
+    status = answer.status
+    name = code or f"http_{status}"
+    if status == httpx.codes.TOO_MANY_REQUESTS:
+        return slow_down(vendor, answer)
+    if httpx.codes.is_server_error(status) or status == httpx.codes.REQUEST_TIMEOUT:
+        pause_s = pause_of(answer) if answer.retry_after else None
+        return DeliveryError(f"{vendor}: {name}", code=name, retry_after_s=pause_s)
+    if httpx.codes.is_success(status):
+        return DeliveryError(
+            f"{vendor}: the answer is not theirs; does a proxy or login page stand between?",
+            code=f"not_{vendor.lower().replace(' ', '_')}",
+        )
+    return DeliveryError(f"{vendor} refused: {name}; check {check}", code=name, transient=False)
+
+
+def slow_down(vendor: str, answer: Answer) -> DeliveryError:
+    """Make the error of a vendor that asks for a pause."""
+    return DeliveryError(
+        f"{vendor}: slow down", code="rate_limited", retry_after_s=pause_of(answer)
+    )
+
+
+def pause_of(answer: Answer) -> float:
+    """
+    Read how long to wait, in seconds within sensible bounds.
+
+    From Retry-After, in seconds or as a date, or from ``retry_after`` in the answer.
+    """
+    pause_s = _USUAL_PAUSE_S
+    in_body = answer.json.get("retry_after")
+    header = (answer.retry_after or "").strip()
+    if header.replace(".", "", 1).isdecimal():
+        pause_s = float(header[:12])
+    elif header:
+        with suppress(TypeError, ValueError):
+            pause_s = (parsedate_to_datetime(header) - datetime.now(UTC)).total_seconds()
+    elif isinstance(in_body, int | float) and not isinstance(in_body, bool):
+        pause_s = float(in_body)
+    if math.isnan(pause_s):
+        pause_s = _USUAL_PAUSE_S
+    return min(max(pause_s, _LEAST_PAUSE_S), _LONGEST_PAUSE_S)

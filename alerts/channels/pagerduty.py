@@ -1,0 +1,79 @@
+"""PagerDuty, Events API v2: one alert an incident, whatever is sent twice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import SecretStr
+
+from alerts.channels.base import Rate, Receipt
+from alerts.channels.http import HttpClient, refusal
+from alerts.escaping import shorten
+from alerts.message import Message
+
+_API = "https://events.pagerduty.com"
+_SUMMARY_CHARS = 1024
+_TAKEN = 202
+
+
+class PagerDutyChannel:
+    """
+    Triggers and resolves an alert of PagerDuty.
+
+    The incident is the ``dedup_key``: a message that arrives twice changes the same
+    alert, and what follows updates it.
+    """
+
+    addresses = ("",)
+    rate = Rate(per_minute=60, burst=30)
+
+    def __init__(
+        self,
+        routing_key: SecretStr,
+        *,
+        timeout_s: float = 20.0,
+        name: str = "pagerduty",
+        api_url: str = _API,
+    ) -> None:
+        self.name = name
+        self.timeout_s = timeout_s
+        self._key = routing_key
+        self._url = SecretStr(f"{api_url.rstrip('/')}/v2/enqueue")
+        self._http = HttpClient("PagerDuty", timeout_s=timeout_s)
+
+    def send(self, message: Message, delivery_id: str, attempt: int) -> Receipt:
+        """Post one event; PagerDuty queues it, and cannot say yet that a phone rang."""
+        del attempt
+        answer = self._http.send_json(self._url, self._event(message, delivery_id))
+        if answer.status == _TAKEN and answer.json.get("status") == "success":
+            return Receipt(answer="202 success")
+        word = str(answer.json.get("status") or "")
+        code = word.replace(" ", "_") if word.replace(" ", "").isalpha() else ""
+        raise refusal("PagerDuty", answer, code[:60], check="the routing key")
+
+    def _event(self, message: Message, delivery_id: str) -> dict[str, Any]:
+        event: dict[str, Any] = {
+            "routing_key": self._key.get_secret_value(),
+            "event_action": "resolve" if message.over else "trigger",
+            "dedup_key": f"groundwatch-{message.incident_id}",
+        }
+        if message.over:
+            return event
+        details = dict(message.facts) | {
+            "delivery_id": delivery_id,
+            message.advice: message.command,
+        }
+        event["payload"] = {
+            "summary": shorten(message.subject, _SUMMARY_CHARS),
+            "source": message.app,
+            "severity": message.level,
+            "timestamp": message.at.isoformat(),
+            "component": message.title,
+            "class": str(message.data.get("metric", "")),
+            "custom_details": details | {"samples": list(message.samples)},
+        }
+        event["client"] = "groundwatch"
+        if message.link:
+            event["client_url"] = message.link
+            event["links"] = [{"href": message.link, "text": "Open the report"}]
+        return event

@@ -1,0 +1,108 @@
+"""Microsoft Teams, through a workflow's webhook and an Adaptive Card."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from pydantic import SecretStr
+
+from alerts.channels.base import Rate, Receipt
+from alerts.channels.http import HttpClient, refusal, slow_down
+from alerts.escaping import shorten
+from alerts.message import Message
+
+_COLOURS = {"critical": "attention", "warning": "warning"}
+_MOST_BYTES = 26_000  # Teams takes 28 kB, with all that the flow adds
+_TEXT_CHARS = 2000
+_OK, _BAD_REQUEST, _TOO_LARGE = 200, 400, 413
+_MARKDOWN = re.compile(r"([\\`*_\[\]()#~|>!])")
+
+
+class TeamsChannel:
+    """
+    Posts a card to a Teams workflow ("when a Teams webhook request is received").
+
+    A workflow answers 202 before it posts, so that nobody can tell whether a message
+    was shown. Old connectors say no in the body of a 200.
+    """
+
+    addresses = ("",)
+    rate = Rate(per_minute=100 / 60, burst=20)
+
+    def __init__(self, url: SecretStr, *, timeout_s: float = 20.0, name: str = "teams") -> None:
+        self.name = name
+        self.timeout_s = timeout_s
+        self._url = url
+        self._http = HttpClient("Teams", timeout_s=timeout_s)
+
+    def send(self, message: Message, delivery_id: str, attempt: int) -> Receipt:
+        """Post once; a card that is refused for its form is posted again as plain text."""
+        del attempt
+        answer = self._http.send_json(self._url, card(message, delivery_id))
+        if answer.status in {_BAD_REQUEST, _TOO_LARGE}:
+            answer = self._http.send_json(self._url, _wrapped(_plain_body(message), message))
+        if answer.status == _OK and "HTTP error 429" in answer.text:
+            raise slow_down("Teams", answer)
+        if answer.status == _OK and answer.text == "1":
+            return Receipt(answer="200 1")
+        if answer.status in {201, 202}:
+            return Receipt(answer=str(answer.status), confirmed=False)
+        raise refusal("Teams", answer, check="the workflow's address, and who owns the workflow")
+
+
+def card(message: Message, delivery_id: str) -> dict[str, Any]:
+    """Write the message as an Adaptive Card, within Teams' size."""
+    colour = "good" if message.over else _COLOURS.get(message.level, "default")
+    body: list[dict[str, Any]] = [
+        _block(f"{message.word}: {message.title}", size="large", weight="bolder", color=colour),
+        _block(message.headline),
+        {
+            "type": "FactSet",
+            "facts": [{"title": label, "value": escape(text)} for label, text in message.facts],
+        },
+    ]
+    if message.samples:
+        body.append(_block("Worst samples, as the scorer explains them", weight="bolder"))
+        body += [_block(f"{place}. {text}") for place, text in enumerate(message.samples, start=1)]
+    body.append(_block(f"{message.advice}: {message.command}"))
+    body.append(_block(f"{message.footer}, delivery {delivery_id}", isSubtle=True, size="small"))
+    found = _wrapped(body, message)
+    if len(json.dumps(found)) <= _MOST_BYTES:
+        return found
+    return _wrapped(_plain_body(message), message)
+
+
+def escape(text: str) -> str:
+    """Escape what Teams would read as Markdown; a mention cannot come from text alone."""
+    return _MARKDOWN.sub(r"\\\1", text)
+
+
+def _plain_body(message: Message) -> list[dict[str, Any]]:
+    return [_block(f"{message.subject}"), _block(f"{message.advice}: {message.command}")]
+
+
+def _wrapped(body: list[dict[str, Any]], message: Message) -> dict[str, Any]:
+    content: dict[str, Any] = {
+        "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
+        "type": "AdaptiveCard",
+        "version": "1.4",
+        "body": body,
+        "msteams": {"width": "Full"},
+    }
+    if message.link:
+        content["actions"] = [
+            {"type": "Action.OpenUrl", "title": "Open the report", "url": message.link}
+        ]
+    # An array, or the flow fails.
+    attachment = {
+        "contentType": "application/vnd.microsoft.card.adaptive",
+        "contentUrl": None,
+        "content": content,
+    }
+    return {"type": "message", "attachments": [attachment]}
+
+
+def _block(text: str, **options: Any) -> dict[str, Any]:
+    return {"type": "TextBlock", "text": escape(shorten(text, _TEXT_CHARS)), "wrap": True} | options

@@ -1,0 +1,314 @@
+"""The routes file: channels, routes, labels and maintenance windows, checked all at once."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Self
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
+
+from alerts.channels.base import Channel
+from alerts.channels.declared import DeclaredChannel
+from alerts.routing.hours import Hours
+from alerts.routing.matchers import BUILT_IN, AppLabels, Matcher, parse_all
+from alerts.routing.routes import Route
+from alerts.routing.silences import Maintenance
+from alerts.threshold_rules import RULE_SETS, Figure, ThresholdRule
+from monitor.errors import GroundwatchError, SettingsError
+from monitor.models.alerting import Level
+
+Loc = tuple[int | str, ...]
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h)")
+_UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
+_NO_DEFAULT = (
+    "the last route must take everything, so that nothing goes nowhere:"
+    " no match, no active_hours, no min_severity"
+)
+_HEADER = re.compile(r"\s*\[")
+
+
+def _list(value: object) -> object:
+    return [value] if isinstance(value, str) else value
+
+
+def _seconds(value: object) -> object:
+    if isinstance(value, str):
+        found = _DURATION.fullmatch(value.strip())
+        if found is None:
+            raise ValueError(f"{value!r} is no duration; write it as 30s, 5m or 1h")
+        return float(found[1]) * _UNITS_S[found[2]]
+    return value
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class _Hours(_Table):
+    begin: str = Field(alias="from")
+    end: str = Field(alias="to")
+    timezone: str | None = None
+    days: str | list[str] = ""
+
+
+class _Route(_Table):
+    name: str = ""
+    match: Annotated[list[str], BeforeValidator(_list)] = Field(default_factory=list)
+    channels: Annotated[list[str], BeforeValidator(_list), Field(min_length=1)]
+    min_severity: Level = Level.WARNING
+    active_hours: _Hours | None = None
+    fallback: str | None = None
+    goes_on: bool = Field(False, alias="continue")
+
+
+class _Maintenance(_Hours):
+    name: str = Field(min_length=1, max_length=50)
+    match: Annotated[list[str], BeforeValidator(_list), Field(min_length=1)]
+
+
+class _Rule(_Table):
+    use: str | None = None
+    name: str = Field("", pattern=r"^[\w.-]{0,60}$")
+    metric: str = "*"
+    of: Figure = "average_score"
+    below: Annotated[float, Field(ge=0, le=1)] | None = None
+    above: Annotated[float, Field(ge=0, le=1)] | None = None
+    hold: Annotated[float, BeforeValidator(_seconds), Field(ge=0)] = Field(0.0, alias="for")
+    level: Level = Level.CRITICAL
+    min_n: int = Field(30, ge=1)
+
+    @model_validator(mode="after")
+    def _one_line(self) -> Self:
+        if self.use is not None:
+            if self.use not in RULE_SETS:
+                raise ValueError(f"no set of rules {self.use!r}; there is: {', '.join(RULE_SETS)}")
+        elif not self.name or (self.below is None) == (self.above is None):
+            raise ValueError("a rule needs a name, and either below or above; or use = a set")
+        return self
+
+
+class _Defaults(_Table):
+    timezone: str = "UTC"
+    group_wait: Annotated[float, BeforeValidator(_seconds), Field(ge=0, le=3600)] = 0.0
+
+
+class _Document(_Table):
+    defaults: _Defaults = Field(default_factory=_Defaults)
+    channels: dict[str, DeclaredChannel] = Field(default_factory=dict)
+    routes: list[_Route] = Field(min_length=1)
+    maintenance: list[_Maintenance] = Field(default_factory=list)
+    labels: dict[str, dict[str, str]] = Field(default_factory=dict)
+    rules: list[_Rule] = Field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoutesFile:
+    """What the file says, ready for use."""
+
+    channels: Mapping[str, Channel]
+    routes: tuple[Route, ...]
+    maintenance: tuple[Maintenance, ...]
+    app_labels: AppLabels
+    group_wait_s: float
+    rules: tuple[ThresholdRule, ...]
+
+
+def read_routes_file(path: Path, others: Mapping[str, Channel], timeout_s: float) -> RoutesFile:
+    """
+    Read the file; *others* are the channels that the settings make.
+
+    Raises
+    ------
+    SettingsError
+        With one line for each mistake: the file's name, the line, and what to do.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeError):
+        raise SettingsError(f"GROUNDWATCH_ALERTS_FILE: cannot read {path}") from None
+    try:
+        raw = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"{path}: this is no TOML: {error}") from None
+    try:
+        document = _Document.model_validate(raw)
+    except ValidationError as error:
+        found = [(tuple(e["loc"]), e["msg"].removeprefix("Value error, ")) for e in error.errors()]
+        raise _mistakes(path, text, found) from None
+    reading = _Reading(document, others, timeout_s)
+    result = reading.result()
+    if reading.mistakes:
+        raise _mistakes(path, text, reading.mistakes)
+    return result
+
+
+class _Reading:
+    """Turns the document into what it means, and collects all that is wrong with it."""
+
+    def __init__(
+        self, document: _Document, others: Mapping[str, Channel], timeout_s: float
+    ) -> None:
+        self.document = document
+        self.mistakes: list[tuple[Loc, str]] = []
+        self._others = others
+        self._timeout_s = timeout_s
+
+    def result(self) -> RoutesFile:
+        channels = dict(self._others) | dict(self._channels())
+        names = set(self._others) | set(self.document.channels)
+        routes = tuple(self._route(i, spec, names) for i, spec in enumerate(self.document.routes))
+        if not routes[-1].is_default:
+            self.mistakes.append((("routes", len(routes) - 1), _NO_DEFAULT))
+        return RoutesFile(
+            channels=channels,
+            routes=routes,
+            maintenance=tuple(self._maintenance()),
+            app_labels=AppLabels(self.document.labels),
+            group_wait_s=self.document.defaults.group_wait,
+            rules=tuple(self._rules()),
+        )
+
+    def _rules(self) -> Iterator[ThresholdRule]:
+        names: set[str] = set()
+        for place, spec in enumerate(self.document.rules):
+            for rule in RULE_SETS[spec.use] if spec.use else [_threshold_rule(spec)]:
+                if rule.name in names:
+                    mistake = f"there is a rule {rule.name!r} already"
+                    self.mistakes.append((("rules", place, "name"), mistake))
+                names.add(rule.name)
+                yield rule
+
+    def _channels(self) -> Iterator[tuple[str, Channel]]:
+        for name, spec in self.document.channels.items():
+            if name in self._others:
+                self.mistakes.append(
+                    (("channels", name), f"the settings make a channel {name!r} already")
+                )
+            try:
+                yield name, spec.make(name, self._timeout_s)
+            except GroundwatchError as error:
+                self.mistakes.append((("channels", name), str(error)))
+
+    def _route(self, place: int, spec: _Route, names: set[str]) -> Route:
+        at: Loc = ("routes", place)
+        for key, given in (("channels", spec.channels), ("fallback", [spec.fallback])):
+            for name in given:
+                if name is not None and name not in names:
+                    self.mistakes.append(((*at, key), _no_channel(name, names)))
+        return Route(
+            name=spec.name or f"route {place + 1}",
+            channels=tuple(spec.channels),
+            matchers=self._matchers((*at, "match"), spec.match),
+            min_severity=spec.min_severity,
+            active_hours=self._hours((*at, "active_hours"), spec.active_hours),
+            fallback=spec.fallback,
+            goes_on=spec.goes_on,
+        )
+
+    def _maintenance(self) -> Iterator[Maintenance]:
+        for place, spec in enumerate(self.document.maintenance):
+            at: Loc = ("maintenance", place)
+            hours = self._hours(at, spec)
+            matchers = self._matchers((*at, "match"), spec.match)
+            if hours is not None:
+                yield Maintenance(name=spec.name, matchers=matchers, hours=hours)
+
+    def _matchers(self, at: Loc, texts: list[str]) -> tuple[Matcher, ...]:
+        try:
+            matchers = parse_all(texts)
+        except SettingsError as error:
+            self.mistakes.append((at, str(error)))
+            return ()
+        known = {*BUILT_IN, *(name for labels in self.document.labels.values() for name in labels)}
+        for matcher in matchers:
+            if matcher.name not in known:
+                there = ", ".join(sorted(known))
+                mistake = f"no alert has a label {matcher.name!r}; there is: {there}"
+                self.mistakes.append((at, mistake))
+        return matchers
+
+    def _hours(self, at: Loc, spec: _Hours | None) -> Hours | None:
+        if spec is None:
+            return None
+        zone = spec.timezone or self.document.defaults.timezone
+        try:
+            return Hours.parse(spec.begin, spec.end, zone, spec.days)
+        except SettingsError as error:
+            self.mistakes.append((at, str(error)))
+            return None
+
+
+def _threshold_rule(spec: _Rule) -> ThresholdRule:
+    return ThresholdRule(
+        name=spec.name,
+        metric=spec.metric,
+        of=spec.of,
+        below=spec.below,
+        above=spec.above,
+        for_s=spec.hold,
+        level=spec.level,
+        min_n=spec.min_n,
+    )
+
+
+def _no_channel(name: str, names: set[str]) -> str:
+    close = difflib.get_close_matches(name, names, n=1)
+    if close:
+        return f"there is no channel {name!r}; did you mean {close[0]!r}?"
+    return f"there is no channel {name!r}; there is: {', '.join(sorted(names)) or 'none'}"
+
+
+def _mistakes(path: Path, text: str, found: list[tuple[Loc, str]]) -> SettingsError:
+    placed = sorted((line_of(text, loc), _name(loc), message) for loc, message in found)
+    return SettingsError(
+        "\n".join(f"{path.name}:{line}: {name}: {message}" for line, name, message in placed)
+    )
+
+
+def _name(loc: Loc) -> str:
+    """Write a place as people say it; the first route is routes[1]."""
+    parts = [f"[{part + 1}]" if isinstance(part, int) else f".{part}" for part in loc]
+    return "".join(parts).removeprefix(".")
+
+
+def line_of(text: str, loc: Loc) -> int:
+    """Find the line of a place in a TOML document: its key, else its table, else the first."""
+    lines = text.splitlines()
+    begin = _table_line(lines, loc)
+    if begin is None:
+        return 1
+    keys = [str(part) for part in loc[1:] if isinstance(part, str)]
+    found = begin
+    for number in range(begin + 1, len(lines)):
+        if _HEADER.match(lines[number]):
+            break
+        if any(re.match(rf'\s*"?{re.escape(key)}"?\s*=', lines[number]) for key in keys):
+            found = number
+    return found + 1
+
+
+def _table_line(lines: list[str], loc: Loc) -> int | None:
+    table, second = str(loc[0]), loc[1] if len(loc) > 1 else None
+    if isinstance(second, int):
+        header = re.compile(rf"\s*\[\[\s*{re.escape(table)}\s*\]\]")
+        places = [n for n, line in enumerate(lines) if header.match(line)]
+        return places[second] if second < len(places) else None
+    if second is not None:
+        header = re.compile(rf'\s*\[\s*{re.escape(table)}\s*\.\s*"?{re.escape(second)}"?\s*\]')
+        exact = next((n for n, line in enumerate(lines) if header.match(line)), None)
+        if exact is not None:
+            return exact
+    header = re.compile(rf"\s*\[\s*{re.escape(table)}\s*\]")
+    return next((n for n, line in enumerate(lines) if header.match(line)), None)

@@ -1,0 +1,226 @@
+"""
+What alerts cost the people who get them, and what they survive; figures as a table.
+
+    python -m benchmarks.alerts simulate | ceiling | storm | kill [--runs 50]
+
+`simulate`: false alerts a month, and delays, of the rule "value below the threshold" and
+of ours. `ceiling`: the most messages in any day, over periodic patterns of evidence.
+`storm`: 5,000 alerts that change at once. `kill`: dispatchers killed at seven points.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from random import Random
+from statistics import median
+
+import numpy as np
+
+from alerts.backtest import Point, replay
+from alerts.channels.base import Rate, Receipt, Recipient
+from alerts.decide import decide
+from alerts.dispatch import Dispatcher
+from alerts.evidence import AlertKey, Timers
+from alerts.message import Message
+from alerts.plan import Plan
+from benchmarks.alerts_kill import kill_everywhere
+from monitor.cli.console import quiet_logs
+from monitor.models.alerting import AlertEvent
+from monitor.models.status import Status
+from monitor.stats.intervals import wilson_interval
+from monitor.store.engine import Store
+from monitor.store.migrate import migrate
+from monitor.testing.verdicts import make_verdict
+
+START = datetime(2026, 3, 1, tzinfo=UTC)
+KEY = AlertKey("app", "metric", "*", 3600)
+OURS = Timers(warning_for_s=600, critical_for_s=300, resolve_after_s=900, repeat_after_s=14_400)
+AT_ONCE = Timers(warning_for_s=0, critical_for_s=0, resolve_after_s=0, repeat_after_s=14_400)
+STEP_S = 600
+WINDOW, LINE, PER_STEP = 200, 0.88, 40 / 6
+
+
+def main() -> None:
+    """Run what was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=["simulate", "ceiling", "storm", "kill"])
+    parser.add_argument("--runs", type=int, default=50)
+    options = parser.parse_args()
+    quiet_logs()
+    if options.what == "simulate":
+        simulate(options.runs)
+    elif options.what == "ceiling":
+        ceiling()
+    elif options.what == "storm":
+        storm()
+    else:
+        kill_everywhere(options.runs)
+
+
+def simulate(runs: int) -> None:
+    """Count false alerts in 30 healthy days, and time a drop from 0.92 to 0.75 for 12 hours."""
+    print("| rule | messages a month at 0.92 | alerts | detect h | resolve h | missed |")
+    print("|---|---:|---:|---:|---:|---:|")
+    for name, interval, timers in (
+        ("value below the threshold, at once", False, AT_ONCE),
+        ("value below, held for 10 min", False, OURS),
+        ("interval below, at once", True, AT_ONCE),
+        ("interval below, held (ours)", True, OURS),
+    ):
+        healthy = [_month(seed, interval=interval, timers=timers) for seed in range(runs)]
+        messages = np.mean([len(events) for events in healthy])
+        fired = np.mean([_count(events, AlertEvent.FIRED) for events in healthy])
+        drops = [_drop(seed, interval=interval, timers=timers) for seed in range(runs)]
+        found = [drop for drop in drops if drop is not None]
+        detect, resolve = (median(each[i] for each in found) for i in (0, 1))
+        missed = len(drops) - len(found)
+        print(
+            f"| {name} | {messages:.2f} | {fired:.2f} | {detect:.2f} | {resolve:.2f} | {missed} |"
+        )
+
+
+def _month(seed: int, *, interval: bool, timers: Timers) -> list[tuple[datetime, AlertEvent]]:
+    return replay(KEY, _history(seed, 30 * 144, None, interval=interval), timers).events
+
+
+def _drop(seed: int, *, interval: bool, timers: Timers) -> tuple[float, float] | None:
+    begin, end = 5 * 144, 5 * 144 + 72
+    history = _history(10_000 + seed, end + 144, (begin, end), interval=interval)
+    events = replay(KEY, history, timers).events
+    began, ended = (START + timedelta(seconds=STEP_S * step) for step in (begin, end))
+    fired = [at for at, event in events if event is AlertEvent.FIRED and began < at <= ended]
+    over = [at for at, event in events if event is AlertEvent.RESOLVED and at > ended]
+    if not fired or not over:
+        return None
+    return (fired[0] - began).total_seconds() / 3600, (over[0] - ended).total_seconds() / 3600
+
+
+def _history(
+    seed: int, steps: int, drop: tuple[int, int] | None, *, interval: bool
+) -> Iterator[Point]:
+    """Draw scored samples, 40 an hour, and judge the last 200 of them every ten minutes."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.poisson(PER_STEP, steps)
+    total = np.concatenate([[0], np.cumsum(sizes)])
+    rates = np.full(steps, 0.92)
+    if drop is not None:
+        rates[slice(*drop)] = 0.75
+    passed = np.concatenate([[0], np.cumsum(rng.random(total[-1]) < np.repeat(rates, sizes))])
+    for step in range(steps):
+        n = min(WINDOW, int(total[step + 1]))
+        k = int(passed[total[step + 1]] - passed[total[step + 1] - n])
+        value = wilson_interval(k, n).high if interval and n else k / max(n, 1)
+        status = Status.WARNING if n and value < LINE else Status.HEALTHY
+        at = START + timedelta(seconds=STEP_S * (step + 1))
+        yield Point(at, status if n >= WINDOW else Status.INSUFFICIENT_DATA, int(total[step + 1]))
+
+
+def _count(events: list[tuple[datetime, AlertEvent]], event: AlertEvent) -> int:
+    return sum(each is event for _, each in events)
+
+
+def ceiling() -> None:
+    """Look for the pattern of evidence that gets the most messages through in a day."""
+    lengths = [1, 2, 3, 6, 12, 25, 36, 60, 144]
+    worst: Counter[str] = Counter()
+    tried = 0
+    for first, second, third in itertools.product(lengths, lengths, [0, 1, 6, 24]):
+        for letters in ("wh ", "ch ", "wch", "cwh", "hwc", "ch?"):
+            for timers in (AT_ONCE, OURS):
+                pattern = [
+                    letter
+                    for letter, n in zip(letters, (first, second, third), strict=True)
+                    for _ in range(n)
+                    if letter != " "
+                ]
+                tried += 1
+                name = f"{letters.strip()} {first}/{second}/{third}"
+                worst[name] = max(worst[name], _most_in_a_day(pattern, timers))
+    print(f"{tried:,} patterns; the most messages in any 24 hours: {worst.most_common(1)[0][1]}")
+    print("worst:", ", ".join(f"{name}: {n}" for name, n in worst.most_common(5)))
+
+
+def _most_in_a_day(pattern: list[str], timers: Timers) -> int:
+    statuses = {"w": Status.WARNING, "c": Status.CRITICAL, "h": Status.HEALTHY}
+    statuses["?"] = Status.INSUFFICIENT_DATA
+    history = (
+        Point(START + timedelta(seconds=STEP_S * i), statuses[pattern[i % len(pattern)]], i)
+        for i in range(3 * 144)
+    )
+    times = [at for at, _ in replay(KEY, history, _patient(timers)).events]
+    day = timedelta(days=1)
+    return max((sum(at <= other < at + day for other in times) for at in times), default=0)
+
+
+def _patient(timers: Timers) -> Timers:
+    return Timers(
+        warning_for_s=timers.warning_for_s,
+        critical_for_s=timers.critical_for_s,
+        resolve_after_s=timers.resolve_after_s,
+        repeat_after_s=timers.repeat_after_s,
+        max_gap_s=3 * STEP_S,
+    )
+
+
+class Sink:
+    """Takes everything at once, and remembers in which order."""
+
+    name, addresses, timeout_s = "sink", ("",), 5.0
+    rate = Rate(per_minute=1e9, burst=1e9)
+
+    def __init__(self) -> None:
+        self.words: list[str] = []
+
+    def send(self, message: Message, delivery_id: str, attempt: int) -> Receipt:
+        """Take one."""
+        del delivery_id, attempt
+        self.words.append(message.word)
+        return Receipt(answer="taken")
+
+
+def storm(keys: int = 5_000) -> None:
+    """Let many keys change at once, over many apps, then over few."""
+    print("| keys | apps | judge | evaluation s | CPU s | messages in an hour | criticals first |")
+    print("|---:|---:|---|---:|---:|---:|---|")
+    for apps, judge in ((keys, ""), (1_000, ""), (50, ""), (1_000, "judge-7")):
+        with tempfile.TemporaryDirectory() as folder:
+            store = Store(f"sqlite:///{Path(folder) / 'storm.db'}")
+            migrate(store)
+            verdicts = [
+                make_verdict(
+                    Status.CRITICAL if i % 10 == 0 else Status.WARNING,
+                    START,
+                    app=f"app-{i % apps}",
+                    metric=f"metric-{i // apps}",
+                    evaluator_version=judge,
+                )
+                for i in range(keys)
+            ]
+            began, began_cpu = time.perf_counter(), time.process_time()
+            with store.write() as connection:
+                plan = Plan.everyone([Recipient("sink")])
+                decide(connection, verdicts, now=START, timers=AT_ONCE, channels=plan)
+            took_s, cpu_s = time.perf_counter() - began, time.process_time() - began_cpu
+            sink = Sink()
+            for minute in range(60):
+                _dispatch(store, sink, START + timedelta(minutes=minute))
+            ordered = sink.words == sorted(sink.words)
+            store.close()
+        told = len(sink.words)
+        size = f"{keys:,} | {apps:,} | {judge or '-'}"
+        print(f"| {size} | {took_s:.2f} | {cpu_s:.2f} | {told} | {ordered} |")
+
+
+def _dispatch(store: Store, sink: Sink, now: datetime) -> None:
+    Dispatcher(store, {"sink": sink}, Random(1), clock=lambda: now).run_once()  # noqa: S311
+
+
+if __name__ == "__main__":
+    main()

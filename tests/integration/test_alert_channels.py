@@ -1,0 +1,374 @@
+"""All HTTP channels against servers that answer as the vendors document: one contract for all."""
+
+import base64
+import io
+import json
+import re
+import time
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+
+import pytest
+from pydantic import SecretStr
+
+from alerts.channels.alertmanager import AlertmanagerChannel
+from alerts.channels.console import ConsoleChannel
+from alerts.channels.discord import DiscordChannel
+from alerts.channels.pagerduty import PagerDutyChannel
+from alerts.channels.slack_bot import SlackBotChannel
+from alerts.channels.teams import TeamsChannel
+from alerts.channels.webhook import WebhookChannel
+from alerts.message import render
+from alerts.try_channel import sample_snapshot, send_test
+from monitor.errors import DeliveryError, SettingsError
+from monitor.models.alerting import AlertEvent, Level
+from monitor.testing.vendor_receiver import Reaction, VendorReceiver
+
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+KEY = "whsec_" + base64.b64encode(b"k" * 32).decode()
+MAKERS = {
+    "slack-bot": lambda url, s: SlackBotChannel(
+        SecretStr("xoxb-good"), channel="C0123", api_url=f"{url}/api", timeout_s=s * 2
+    ),
+    "pagerduty": lambda url, s: PagerDutyChannel(SecretStr("k" * 32), api_url=url, timeout_s=s),
+    "teams": lambda url, s: TeamsChannel(SecretStr(f"{url}/workflows/secret"), timeout_s=s),
+    "discord": lambda url, s: DiscordChannel(SecretStr(f"{url}/api/webhooks/1/s"), timeout_s=s),
+    "alertmanager": lambda url, s: AlertmanagerChannel(SecretStr(url), timeout_s=s),
+    "webhook": lambda url, s: WebhookChannel(
+        SecretStr(f"{url}/hook"), secrets=[SecretStr(KEY)], timeout_s=s, allow_private=True
+    ),
+}
+#: Channels that try a plainer form when theirs is refused.
+DEGRADE = {"slack-bot", "teams", "discord"}
+HOSTILE = (
+    "<!channel> <!here> @everyone @here <@U123> <@&42> <https://evil|x> [x](https://evil) "
+    "**b** `c` ```d``` _i_ ~s~ # h <script>alert(1)</script> \x1b[2J\u202e\u200b {{7*7}} \\ \r\nX:"
+)
+
+
+@pytest.fixture(params=MAKERS)
+def vendor(request):
+    return request.param
+
+
+@pytest.fixture
+def receiver(vendor):
+    with VendorReceiver(vendor) as found:
+        yield found
+
+
+@pytest.fixture
+def channel(vendor, receiver):
+    return MAKERS[vendor](receiver.url, 5.0)
+
+
+def message(event=AlertEvent.FIRED, level=Level.CRITICAL, thread="", **changes):
+    changes = {"event": event, "level": level, "test": False} | changes
+    snapshot = sample_snapshot(NOW).model_copy(update=changes)
+    return render(snapshot, {event}, thread=thread)
+
+
+def refused(channel, receiver, *reactions):
+    receiver.script(*reactions)
+    with pytest.raises(DeliveryError) as caught:
+        send_test(channel, NOW)
+    assert caught.value.__context__ is None
+    return caught.value
+
+
+@pytest.mark.parametrize("event", list(AlertEvent))
+def test_every_event_is_taken_by_the_vendors_rules(channel, receiver, event):
+    channel.send(message(event), "delivery-1", 1)
+    assert len(receiver.requests) == len(receiver.taken) == 1
+
+
+def test_a_hostile_and_endless_message_is_taken_in_its_full_form(channel, receiver):
+    verdict = sample_snapshot(NOW).verdict.model_copy(
+        update={"app": HOSTILE * 40, "metric": HOSTILE * 40, "reason": HOSTILE * 400}
+    )
+    channel.send(message(verdict=verdict, samples=(HOSTILE * 100,) * 3, note=HOSTILE * 99), "d", 1)
+    assert len(receiver.requests) == len(receiver.taken) == 1
+
+
+@pytest.mark.parametrize(
+    "reaction",
+    [Reaction.SERVER_ERROR, Reaction.UNAVAILABLE, Reaction.RATE_LIMITED],
+)
+def test_trouble_that_passes_is_transient(channel, receiver, reaction):
+    error = refused(channel, receiver, reaction)
+    assert (error.transient, error.ambiguous) == (True, False)
+    assert len(receiver.requests) == 1
+
+
+@pytest.mark.parametrize("reaction", [Reaction.GONE, Reaction.FORBIDDEN, Reaction.REDIRECT])
+def test_a_no_for_good_is_final_and_no_redirect_is_followed(channel, receiver, reaction):
+    error = refused(channel, receiver, reaction)
+    assert (error.transient, error.ambiguous) == (False, False)
+    assert len(receiver.requests) == 1
+
+
+def test_a_yes_that_means_no_is_no_yes(channel, receiver):
+    refused(channel, receiver, Reaction.OK_BUT_NO)
+
+
+@pytest.mark.parametrize("reaction", [Reaction.HTML, Reaction.BOMB])
+def test_an_answer_of_somebody_else_is_no_yes(vendor, channel, receiver, reaction):
+    if vendor == "webhook" or (vendor, reaction) == ("alertmanager", Reaction.BOMB):
+        pytest.skip("only the status tells there")
+    assert refused(channel, receiver, reaction).transient
+
+
+@pytest.mark.parametrize("header", ["40", "Sun, 01 Jan 2040 00:00:00 GMT", "inf", "-5", "soon"])
+def test_how_long_to_wait_is_read_within_bounds(vendor, channel, receiver, header):
+    if vendor in {"teams", "discord"}:
+        pytest.skip("says it in the body")
+    receiver.retry_after = header
+    pause_s = refused(channel, receiver, Reaction.RATE_LIMITED).retry_after_s
+    assert pause_s == {"40": 40, "Sun, 01 Jan 2040 00:00:00 GMT": 3600}.get(header, 30)
+
+
+def test_how_long_to_wait_may_stand_in_the_body():
+    with VendorReceiver("discord") as receiver:
+        receiver.retry_after = "64.57"
+        channel = MAKERS["discord"](receiver.url, 5.0)
+        assert refused(channel, receiver, Reaction.RATE_LIMITED).retry_after_s == 64.57
+
+
+def test_a_form_that_is_refused_is_sent_plainer_or_given_up(vendor, channel, receiver):
+    receiver.script(Reaction.BAD_PAYLOAD)
+    if vendor in DEGRADE:
+        channel.send(message(), "d", 1)
+        assert "groundedness" in receiver.taken[0].body.decode()
+    else:
+        with pytest.raises(DeliveryError) as caught:
+            channel.send(message(), "d", 1)
+        assert not caught.value.transient
+
+
+@pytest.mark.parametrize("reaction", [Reaction.HANG, Reaction.DRIP, Reaction.DROP])
+def test_what_may_have_arrived_is_ambiguous_and_soon_over(vendor, receiver, reaction):
+    started = time.monotonic()
+    error = refused(MAKERS[vendor](receiver.url, 0.3), receiver, reaction)
+    assert (error.transient, error.ambiguous) == (True, True)
+    assert time.monotonic() - started < 3
+
+
+def test_a_closed_port_is_not_ambiguous(vendor):
+    with VendorReceiver(vendor) as gone:
+        channel = MAKERS[vendor](gone.url, 1.0)
+    with pytest.raises(DeliveryError) as caught:
+        send_test(channel, NOW)
+    assert (caught.value.transient, caught.value.ambiguous) == (True, False)
+
+
+def strings(value):
+    """All texts of a document."""
+    if isinstance(value, dict):
+        return [text for each in value.values() for text in strings(each)]
+    if isinstance(value, list):
+        return [text for each in value for text in strings(each)]
+    return [value] if isinstance(value, str) else []
+
+
+def test_no_text_carries_control_characters(channel, receiver):
+    verdict = sample_snapshot(NOW).verdict.model_copy(update={"reason": HOSTILE})
+    channel.send(message(verdict=verdict, samples=(HOSTILE,)), "d", 1)
+    told = "".join(strings(receiver.taken[0].json)).replace("\n", "")
+    assert not {"\x1b", "\u202e", "\u200b", "\r"} & set(told)
+
+
+def hostile_texts(vendor, receiver):
+    verdict = sample_snapshot(NOW).verdict.model_copy(
+        update={"app": HOSTILE, "metric": HOSTILE, "reason": HOSTILE}
+    )
+    MAKERS[vendor](receiver.url, 5.0).send(message(verdict=verdict, samples=(HOSTILE,)), "d", 1)
+    return receiver.taken[0].json
+
+
+def test_nobody_is_mentioned_on_slack():
+    with VendorReceiver("slack-bot") as receiver:
+        body = hostile_texts("slack-bot", receiver)
+    texts = [*strings(body["blocks"]), body["text"]]
+    assert not any("<!" in text or "<@" in text or "<https://evil" in text for text in texts)
+
+
+def test_nothing_is_formatted_or_mentioned_on_discord():
+    with VendorReceiver("discord") as receiver:
+        body = hostile_texts("discord", receiver)
+    assert body["allowed_mentions"] == {"parse": []}
+    (embed,) = body["embeds"]
+    texts = [embed["title"], embed["description"], *(f["value"] for f in embed["fields"])]
+    for text in texts:
+        live = re.sub(r"\\.", "", text)  # what a backslash stands before is itself and no mark
+        assert not set("*`<@[_~|") & set(live)
+
+
+def test_no_link_or_format_comes_out_of_text_on_teams():
+    with VendorReceiver("teams") as receiver:
+        body = hostile_texts("teams", receiver)
+    card = body["attachments"][0]["content"]
+    for text in strings(card["body"]):
+        assert "[x](" not in text
+        assert "**b**" not in text
+
+
+def test_slack_answers_in_the_thread_and_keeps_the_first_message_up():
+    with VendorReceiver("slack-bot") as receiver:
+        channel = MAKERS["slack-bot"](receiver.url, 5.0)
+        first = channel.send(message(), "d1", 1)
+        again = channel.send(message(AlertEvent.RESOLVED, thread=first.ref), "d2", 1)
+    posted, answered, changed = receiver.taken
+    assert (posted.path, answered.path, changed.path) == (
+        "/api/chat.postMessage", "/api/chat.postMessage", "/api/chat.update"
+    )  # fmt: skip
+    channel_id, ts = first.ref.split(":")
+    assert again.ref == first.ref
+    assert (answered.json["thread_ts"], answered.json["reply_broadcast"]) == (ts, True)
+    assert (changed.json["channel"], changed.json["ts"]) == (channel_id, ts)
+    assert changed.json["text"].startswith("[RESOLVED]")
+    assert answered.json["metadata"]["event_payload"] == {"delivery_id": "d2"}
+
+
+def test_a_root_that_cannot_be_changed_is_no_failure():
+    with VendorReceiver("slack-bot") as receiver:
+        channel = MAKERS["slack-bot"](receiver.url, 5.0)
+        channel.send(message(AlertEvent.RESOLVED, thread="C0123:9.9"), "d", 1)
+    assert [request.path for request in receiver.taken] == ["/api/chat.postMessage"] * 1 + [
+        "/api/chat.update"
+    ]
+
+
+def test_an_incident_is_one_alert_of_pagerduty():
+    with VendorReceiver("pagerduty") as receiver:
+        channel = MAKERS["pagerduty"](receiver.url, 5.0)
+        channel.send(message(level=Level.WARNING), "d1", 1)
+        channel.send(message(AlertEvent.ESCALATED), "d2", 1)
+        channel.send(message(AlertEvent.RESOLVED), "d3", 1)
+    events = [request.json for request in receiver.taken]
+    assert [event["event_action"] for event in events] == ["trigger", "trigger", "resolve"]
+    assert len({event["dedup_key"] for event in events}) == 1
+    assert [event["payload"]["severity"] for event in events[:2]] == ["warning", "critical"]
+
+
+def test_an_alert_of_alertmanager_keeps_its_labels_and_ends():
+    with VendorReceiver("alertmanager") as receiver:
+        channel = MAKERS["alertmanager"](receiver.url, 5.0)
+        channel.send(message(), "d1", 1)
+        later = NOW + timedelta(minutes=9)
+        channel.send(message(AlertEvent.RESOLVED, at=later), "d2", 1)
+    (fired,), (resolved,) = (request.json for request in receiver.taken)
+    assert fired["labels"] == resolved["labels"]
+    assert fired["startsAt"] == resolved["startsAt"]
+    assert datetime.fromisoformat(resolved["endsAt"]) == later
+    assert datetime.fromisoformat(fired["endsAt"]) > NOW + timedelta(hours=24)
+
+
+def test_a_webhook_can_be_verified_by_anybodys_library():
+    standardwebhooks = pytest.importorskip("standardwebhooks")
+    with VendorReceiver("webhook") as receiver:
+        MAKERS["webhook"](receiver.url, 5.0).send(message(), "delivery-1", 1)
+    (request,) = receiver.taken
+    headers = {name.lower(): value for name, value in request.headers.items()}
+    found = standardwebhooks.Webhook(KEY).verify(request.body, headers)
+    assert found["data"]["headline"].startswith("only 62.0 %")
+    other = standardwebhooks.Webhook("whsec_" + base64.b64encode(b"x" * 32).decode())
+    with pytest.raises(standardwebhooks.WebhookVerificationError):
+        other.verify(request.body, headers)
+
+
+def test_a_webhooks_id_is_the_same_on_every_attempt_and_the_time_is_not_old():
+    with VendorReceiver("webhook") as receiver:
+        channel = MAKERS["webhook"](receiver.url, 5.0)
+        for attempt in (1, 2):
+            channel.send(message(), "delivery-1", attempt)
+    first, second = receiver.taken
+    assert first.headers["webhook-id"] == second.headers["webhook-id"] == "delivery-1"
+    assert first.body == second.body
+    assert abs(time.time() - int(first.headers["webhook-timestamp"])) < 60
+
+
+def test_a_webhook_says_all_that_a_program_wants_to_know():
+    with VendorReceiver("webhook") as receiver:
+        MAKERS["webhook"](receiver.url, 5.0).send(message(), "d", 1)
+    document = receiver.taken[0].json
+    assert document["type"] == "groundwatch.alert.fired"
+    data = document["data"]
+    figures = {name: data[name] for name in ("app", "metric", "pass_rate", "low", "high", "n")}
+    assert figures == {
+        "app": "test-app", "metric": "groundedness", "pass_rate": 0.62, "low": 0.55,
+        "high": 0.69, "n": 200,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("address", ["http://127.0.0.1:9/x", "http://[::1]/x", "http://10.0.0.8/"])
+def test_a_webhook_to_a_private_address_is_refused_unless_allowed(address):
+    with pytest.raises(DeliveryError) as caught:
+        send_test(WebhookChannel(SecretStr(address), timeout_s=1), NOW)
+    assert (caught.value.code, caught.value.transient) == ("private_address", False)
+
+
+@pytest.mark.parametrize("secret", ["whsec_", "hunter2", "whsec_aGk="])
+def test_a_secret_that_is_none_is_refused_without_being_told(secret):
+    with pytest.raises(SettingsError) as caught:
+        WebhookChannel(SecretStr("https://example.org"), secrets=[SecretStr(secret)])
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_retry_after_as_a_date_is_counted_from_now():
+    with VendorReceiver("webhook") as receiver:
+        receiver.retry_after = format_datetime(datetime.now(UTC) + timedelta(seconds=100))
+        channel = MAKERS["webhook"](receiver.url, 5.0)
+        assert 90 < refused(channel, receiver, Reaction.RATE_LIMITED).retry_after_s <= 100
+
+
+def test_a_server_with_another_name_on_its_certificate_is_not_spoken_to():
+    import ssl
+    import threading
+    from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+    import trustme
+
+    authority = trustme.CA()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("elsewhere.example").configure_cert(context)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = f"https://127.0.0.1:{server.server_address[1]}"
+    with pytest.raises(DeliveryError) as caught:
+        send_test(MAKERS["pagerduty"](url, 2.0), NOW)
+    server.shutdown()
+    assert (caught.value.code, caught.value.ambiguous) == ("http:ConnectError", False)
+
+
+def test_the_console_writes_the_whole_message():
+    stream = io.StringIO()
+    ConsoleChannel(stream=stream).send(message(samples=(HOSTILE,)), "d", 1)
+    assert stream.getvalue().startswith("CRITICAL  test-app · groundedness")
+    assert "\x1b" not in stream.getvalue()
+
+
+def test_a_console_that_is_closed_is_a_failure():
+    stream = io.StringIO()
+    stream.close()
+    with pytest.raises(DeliveryError):
+        ConsoleChannel(stream=stream).send(message(), "d", 1)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_apprise_sends_plain_text_and_says_that_it_cannot_confirm():
+    pytest.importorskip("apprise")
+    from alerts.channels.apprise import AppriseChannel
+
+    with VendorReceiver("webhook") as receiver:
+        receiver._rules = type("Anything", (), {
+            "take": lambda *_: (200, {}, b""), "says": lambda *_: None
+        })()  # fmt: skip
+        url = SecretStr(receiver.url.replace("http://", "json://"))
+        receipt = AppriseChannel(url).send(message(), "d", 1)
+        assert not receipt.confirmed
+        assert "test-app" in json.loads(receiver.taken[0].body)["message"]
+        receiver.script(Reaction.SERVER_ERROR)
+        with pytest.raises(DeliveryError) as caught:
+            AppriseChannel(url).send(message(), "d", 1)
+    assert caught.value.ambiguous

@@ -1,0 +1,181 @@
+"""What people are told of several alerts at once: one incident an app, or one a common cause."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from alerts import ledger
+from alerts.channels.base import Recipient
+from alerts.decide import decide
+from alerts.evidence import Timers
+from alerts.plan import Plan
+from alerts.stored_groups import acknowledge
+from monitor.models.alerting import DeliveryStatus
+from monitor.models.status import Status
+from monitor.testing.verdicts import make_verdict
+
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+AT_ONCE = Timers(warning_for_s=0, critical_for_s=0, resolve_after_s=0, repeat_after_s=3600)
+H, W, C = Status.HEALTHY, Status.WARNING, Status.CRITICAL
+
+
+class World:
+    """A store in which verdicts are decided upon, minute by minute."""
+
+    def __init__(self, store):
+        self.store, self.plan = store, Plan.everyone([Recipient("slack")])
+
+    def tell(self, minute, **statuses):
+        """Decide on the statuses of metrics, named metric or app__metric."""
+        now = NOW + timedelta(minutes=minute)
+        verdicts = []
+        for name, status in statuses.items():
+            app, _, metric = name.rpartition("__")
+            verdicts.append(make_verdict(status, now, app=app or "bot", metric=metric))
+        with self.store.write() as connection:
+            decide(connection, verdicts, now=now, timers=AT_ONCE, channels=self.plan)
+
+    def messages(self):
+        """List the messages in order, as (event, level, what else fires)."""
+        with self.store.read() as connection:
+            found = reversed(ledger.messages(connection))
+        return [(s.event.value, s.level.value, [other.metric for other in s.others]) for s in found]
+
+    def events(self):
+        return [event for event, _, _ in self.messages()]
+
+
+@pytest.fixture
+def world(store):
+    return World(store)
+
+
+def test_metrics_that_fire_together_are_one_message(world):
+    world.tell(0, a=W, b=C, c=W)
+    assert world.messages() == [("fired", "critical", ["a", "c"])]
+
+
+def test_a_metric_that_joins_soon_is_no_message_and_one_that_joins_late_is(world):
+    world.tell(0, a=W)
+    world.tell(1, a=W, b=W)
+    world.tell(6, a=W, b=W, c=W)
+    assert world.messages() == [("fired", "warning", []), ("joined", "warning", ["a", "b"])]
+
+
+def test_a_metric_that_joins_as_critical_is_told_at_once(world):
+    world.tell(0, a=W)
+    world.tell(1, a=W, b=C)
+    assert world.messages()[1] == ("escalated", "critical", ["a"])
+
+
+def test_it_is_over_when_the_last_of_them_is(world):
+    world.tell(0, a=W, b=C)
+    world.tell(1, a=W, b=H)
+    assert world.events() == ["fired"]
+    world.tell(2, a=H, b=H)
+    assert world.messages()[1:] == [("resolved", "warning", [])]
+    world.tell(3, a=W)
+    assert world.events() == ["fired", "resolved", "fired"]
+
+
+def test_getting_worse_again_after_the_worst_was_over_is_told(world):
+    world.tell(0, a=W, b=C)
+    world.tell(1, a=W, b=H)
+    world.tell(2, a=C, b=H)
+    assert world.events() == ["fired", "escalated"]
+
+
+def test_a_reminder_is_one_for_all(world):
+    world.tell(0, a=C)
+    world.tell(30, a=C, b=C)
+    for minute in range(31, 125):
+        world.tell(minute, a=C, b=C)
+    assert world.events() == ["fired", "joined", "repeated"]
+
+
+def test_apps_that_share_a_judge_and_begin_together_are_one_incident(world):
+    def verdicts(now, status, *apps):
+        return [make_verdict(status, now, app=app, evaluator_version="judge-7") for app in apps]
+
+    def decide_on(minute, status, *apps):
+        now = NOW + timedelta(minutes=minute)
+        with world.store.write() as connection:
+            decide(
+                connection, verdicts(now, status, *apps), now=now, timers=AT_ONCE,
+                channels=world.plan,
+            )  # fmt: skip
+
+    decide_on(0, C, "a", "b", "c", "d")
+    decide_on(1, C, "a", "b", "c", "d", "e")
+    decide_on(2, H, "a", "b", "c", "d", "e")
+    with world.store.read() as connection:
+        resolved, fired = ledger.messages(connection)
+    assert (fired.event, fired.cause) == ("fired", "the judge judge-7")
+    assert [other.app for other in fired.others] == ["b", "c", "d"]
+    assert resolved.event == "resolved"
+
+
+def test_two_apps_are_two_incidents(world):
+    world.tell(0, x__a=C, y__a=C)
+    assert world.events() == ["fired", "fired"]
+
+
+def test_apps_that_begin_at_different_times_are_not_held_to_have_a_common_cause(world):
+    for minute, app in enumerate("xyz"):
+        world.tell(minute * 11, **{f"{app}__a": C})
+    assert world.events() == ["fired"] * 3
+
+
+def test_acknowledging_stops_reminders_and_no_escalation(world):
+    world.tell(0, a=W, b=H)
+    with world.store.write() as connection:
+        (incident,) = ledger.open_incidents(connection)
+        done = acknowledge(
+            connection, incident.group_id, by="ann", note="mine", now=NOW,
+            until=NOW + timedelta(hours=8),
+        )  # fmt: skip
+    assert done
+    world.tell(1, a=W, b=C)
+    world.tell(62, a=W, b=C)
+    assert world.events() == ["fired", "escalated", "repeated"]
+
+
+def test_nobody_is_reminded_of_what_is_acknowledged_until_that_runs_out(world):
+    world.tell(0, a=C)
+    with world.store.write() as connection:
+        (incident,) = ledger.open_incidents(connection)
+        until = NOW + timedelta(hours=8)
+        acknowledge(connection, incident.group_id, by="ann", note="", now=NOW, until=until)
+    for hour in range(1, 9):
+        world.tell(60 * hour - 1, a=C)
+        world.tell(60 * hour, a=C)
+    assert world.events() == ["fired", "repeated"]
+
+
+def test_an_alert_that_flaps_is_heard_of_four_times_and_then_when_it_is_stable(world):
+    minutes = iter(range(10_000))
+    for _ in range(12):
+        world.tell(next(minutes), a=W)
+        world.tell(next(minutes), a=H)
+    assert world.events() == ["fired", "resolved"] * 3 + ["fired"]
+    for minute in range(30, 30 + 490, 4):
+        world.tell(minute, a=H)
+    assert world.events()[7:] == ["settled"]
+    world.tell(600, a=H)
+    with world.store.read() as connection:
+        assert ledger.open_groups_count(connection) == 0
+
+
+def test_a_warning_waits_for_others_and_a_critical_does_not(world):
+    world.plan = Plan(router=world.plan.router, addresses=world.plan.addresses, group_wait_s=60)
+    world.tell(0, x__a=W, y__a=C)
+    with world.store.read() as connection:
+        waits = {
+            d.incident_id: (d.due_at - d.created_at).total_seconds()
+            for d in ledger.deliveries(connection, status=DeliveryStatus.WAITING)
+        }
+    assert sorted(waits.values()) == [0, 60]
+    world.tell(0.5, x__a=W, x__b=C, y__a=C)
+    with world.store.read() as connection:
+        found = ledger.deliveries(connection)
+    assert all(d.due_at <= NOW + timedelta(seconds=30) for d in found)

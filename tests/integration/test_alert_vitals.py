@@ -1,0 +1,158 @@
+"""The vitals are read from real tables and a real Redis, and become alerts of the app."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from pydantic import SecretStr
+
+from alerts.dead_mans_switch import DeadMansSwitch
+from monitor.models.status import Status
+from monitor.queue.consumer import connect
+from monitor.settings import Settings
+from monitor.store.hooks import HookCounters, absorb
+from monitor.store.ledger import Entry, Kind, book
+from monitor.store.write import record
+from monitor.testing import make_evaluation, make_interaction, make_sample
+from monitor.testing.vendor_receiver import Reaction, VendorReceiver
+from workers.context import Context
+from workers.pipeline import Rules, result_of
+from workers.queue_watch import QueueWatch
+from workers.scheduler import Scheduler
+from workers.vitals import VitalsReader
+
+NOW = datetime.now(UTC).replace(microsecond=0)
+
+
+@pytest.fixture
+def reader(store, redis_url):
+    client = connect(redis_url)
+    yield VitalsReader(store=store, settings=Settings(), queue=QueueWatch(client))
+    client.close()
+
+
+def ill(reader, now=NOW):
+    return {(v.app, v.metric): v.reason for v in reader(now) if v.status is Status.WARNING}
+
+
+def booked(store, app, at, **counts):
+    start_s = int(at.timestamp()) // 60 * 60
+    with store.write() as connection:
+        book(connection, [Entry(app, start_s, Kind(k), "", n) for k, n in counts.items()])
+
+
+def heartbeat(store, app, at):
+    counters = HookCounters(
+        hook_id=app, app=app, host="h", pid=1, heartbeat_at=at, counters={"seen": 1}
+    )
+    with store.write() as connection:
+        absorb(connection, [counters], bucket_s=60)
+
+
+def test_an_app_that_is_well_has_no_condition(store, reader):
+    heartbeat(store, "shop", NOW)
+    booked(store, "shop", NOW, seen=100, sampled=30, sent=30, scored=30)
+    assert {key for key in ill(reader) if key[0] == "shop"} == set()
+
+
+def test_a_hook_that_is_missed_is_an_alert_of_its_app(store, reader):
+    heartbeat(store, "shop", NOW - timedelta(minutes=20))
+    for hour in range(1, 14):
+        booked(store, "shop", NOW - timedelta(hours=hour), seen=5)
+    assert "20 min old" in ill(reader)["shop", "monitor:hook_silent"]
+
+
+def test_the_hook_of_a_job_that_runs_now_and_then_is_not_missed(store, reader):
+    heartbeat(store, "job", NOW - timedelta(minutes=20))
+    assert ("job", "monitor:hook_silent") not in ill(reader)
+
+
+def test_traffic_that_stopped_is_compared_with_a_week_ago(store, reader):
+    heartbeat(store, "shop", NOW)
+    booked(store, "shop", NOW - timedelta(days=7, minutes=5), seen=70)
+    with store.write() as connection:
+        connection.exec_driver_sql("UPDATE groundwatch_counts SET count = 0 WHERE count = 1")
+    assert "70 at this time" in ill(reader)["shop", "monitor:traffic_stopped"]
+
+
+def test_answers_without_passages_are_told(store, reader):
+    from monitor.models import Evaluation
+
+    skipped = [
+        Evaluation.skipped(
+            reason="no_context",
+            **make_evaluation().model_dump(
+                include={"evaluator_name", "evaluator_version", "target_event_id"}
+            ),
+        )
+        for _ in range(25)
+    ]
+    rules = Rules(pass_score=0.7, bucket_s=60)
+    results = [
+        result_of(make_sample(make_interaction(), sampled_at=NOW), [e], rules, now=NOW)
+        for e in skipped
+    ]
+    with store.write() as connection:
+        record(connection, results, now=NOW, bucket_s=60)
+    found = {metric for _, metric in ill(reader)}
+    assert "monitor:contexts_missing" in found
+
+
+def test_a_redis_that_may_lose_samples_is_told(store, reader):
+    assert "no append-only file" in ill(reader)["groundwatch", "monitor:store_unsafe"]
+
+
+def test_a_pause_between_evaluations_is_told_for_a_while(reader):
+    ill(reader)
+    late = NOW + timedelta(minutes=5)
+    assert "300 s nothing" in ill(reader, late)["groundwatch", "monitor:evaluator_stale"]
+    for minute in range(1, 40):
+        found = ill(reader, late + timedelta(seconds=50 * minute))
+    assert ("groundwatch", "monitor:evaluator_stale") not in found
+
+
+def test_what_was_found_is_repeated_as_news_between_two_looks(store, reader):
+    first = reader(NOW)
+    again = reader(NOW + timedelta(seconds=5))
+    assert [v.metric for v in first] == [v.metric for v in again]
+    assert {v.evaluated_at for v in again} == {NOW + timedelta(seconds=5)}
+
+
+def test_the_switch_is_called_only_while_the_chain_is_whole(redis_url, sqlite_url):
+    with VendorReceiver("webhook", "/ping/secret") as receiver:
+        receiver._rules = type("Ping", (), {
+            "take": lambda *_: (200, {}, b"OK"), "says": lambda *_: None
+        })()  # fmt: skip
+        switch = DeadMansSwitch(SecretStr(receiver.url))
+        assert switch.call(None)
+        assert not switch.call("the evaluator is late")
+        receiver.script(Reaction.SERVER_ERROR)
+        assert not switch.call(None)
+        assert len(receiver.taken) == 1
+        settings = Settings(
+            database_url=sqlite_url, redis_url=redis_url, dead_mans_switch_url=receiver.url
+        )
+        context = Context(settings)
+        scheduler = Scheduler(context)
+        assert "dead_mans_switch" in [job.name for job in scheduler.jobs]
+        assert scheduler._broken_link() == "the evaluator is late"
+        context.close()
+
+
+def test_the_scheduler_calls_it_once_everything_works(redis_url, sqlite_url):
+    import threading
+
+    with VendorReceiver("webhook") as receiver:
+        receiver._rules = type("Ping", (), {
+            "take": lambda *_: (200, {}, b"OK"), "says": lambda *_: None
+        })()  # fmt: skip
+        settings = Settings(
+            database_url=sqlite_url, redis_url=redis_url, evaluate_every_s=0.1,
+            dead_mans_switch_url=receiver.url, dead_mans_switch_every_s=0.2,
+        )  # fmt: skip
+        context, stop = Context(settings), threading.Event()
+        thread = threading.Thread(target=Scheduler(context).run, args=(stop,))
+        thread.start()
+        receiver.wait_for(1, timeout_s=20)
+        stop.set()
+        thread.join()
+        context.close()

@@ -1,0 +1,334 @@
+"""What an engineer on call types: lists, acknowledgement, silences, routes, drills, messages."""
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import structlog
+from typer.testing import CliRunner
+
+from alerts import ledger
+from alerts.decide import decide
+from alerts.dispatch import Dispatcher
+from alerts.evidence import Timers
+from alerts.wiring import wiring_from
+from monitor.cli.alerts import app
+from monitor.errors import GroundwatchError
+from monitor.models.status import Status
+from monitor.settings import Settings
+from monitor.store.engine import Store
+from monitor.store.verdicts import save_verdicts
+from monitor.testing.receivers import SlackAnswer, SlackReceiver
+from monitor.testing.verdicts import make_verdict
+
+AT_ONCE = Timers(warning_for_s=0, critical_for_s=0, resolve_after_s=0, repeat_after_s=3600)
+
+
+@pytest.fixture
+def slack():
+    with SlackReceiver() as receiver:
+        yield receiver
+
+
+class World:
+    """A store on this machine, a Slack, and the command line."""
+
+    def __init__(self, url, slack):
+        self.store, self.slack, self.now = Store(url), slack, datetime.now(UTC)
+
+    def run(self, line):
+        done = CliRunner().invoke(app, line.split())
+        if done.exception is not None and not isinstance(done.exception, SystemExit):
+            raise done.exception
+        return done
+
+    def says(self, line):
+        done = self.run(line)
+        assert done.exit_code == 0, done.output
+        return done.output
+
+    def tell(self, status, *, after_s=0.0, app="shop"):
+        self.now += timedelta(seconds=after_s)
+        verdict = make_verdict(status, self.now, app=app)
+        with self.store.write() as connection:
+            save_verdicts(connection, [verdict], {})
+            plan = wiring_from(Settings.from_env()).plan
+            decide(connection, [verdict], now=self.now, timers=AT_ONCE, channels=plan)
+
+    def dispatch(self):
+        import random
+
+        channels = wiring_from(Settings.from_env()).channels
+        clock = max(self.now, datetime.now(UTC))
+        return Dispatcher(self.store, channels, random.Random(1), clock=lambda: clock).run_once()
+
+    def messages(self):
+        with self.store.read() as connection:
+            return [s.event.value for s in reversed(ledger.messages(connection))]
+
+    def incident(self):
+        with self.store.read() as connection:
+            return ledger.incidents_since(connection, self.now - timedelta(days=1))[0]
+
+
+@pytest.fixture
+def world(sqlite_url, slack, monkeypatch):
+    monkeypatch.setenv("GROUNDWATCH_DATABASE_URL", sqlite_url)
+    monkeypatch.setenv("GROUNDWATCH_SLACK_WEBHOOK_URL", slack.url)
+    monkeypatch.setenv("COLUMNS", "200")
+    world = World(sqlite_url, slack)
+    yield world
+    world.store.close()
+    structlog.reset_defaults()
+
+
+def test_an_incident_is_listed_shown_and_acknowledged(world):
+    world.tell(Status.CRITICAL)
+    name = world.incident().incident_id[:8]
+    listed = world.says("ls")
+    assert name in listed
+    assert "open for" in listed
+    assert "no reminders until" in world.says(f"ack {name} --by ann --note looking")
+    assert "acknowledged by ann" in world.says("ls")
+    shown = world.says(f"show {name}")
+    for part in ("acknowledged by ann: looking", "fired", "breach_held", "62.0 %", "slack"):
+        assert part in shown
+
+
+def test_who_is_not_there_cannot_be_shown_or_acknowledged(world):
+    for line in ("show nobody", "ack nobody"):
+        with pytest.raises(GroundwatchError, match="no incident is named 'nobody'"):
+            world.run(line)
+
+
+def test_what_is_over_cannot_be_acknowledged(world):
+    world.tell(Status.CRITICAL)
+    world.tell(Status.HEALTHY, after_s=1)
+    with pytest.raises(GroundwatchError, match="over already"):
+        world.run(f"ack {world.incident().incident_id}")
+
+
+def test_a_silence_holds_messages_back_and_nothing_else(world):
+    world.tell(Status.HEALTHY)
+    said = world.says("silence add app=shop severity=warning --for 2h --by ann --comment deploy")
+    assert "holds back 0 of 0" in said
+    world.tell(Status.WARNING, after_s=60)
+    assert world.messages() == []
+    assert "silenced by" in world.says("ls")
+    world.tell(Status.CRITICAL, after_s=60)
+    assert world.messages() == ["fired"]
+    world.tell(Status.HEALTHY, after_s=60)
+    assert world.messages() == ["fired", "resolved"]
+
+
+def test_the_end_of_what_nobody_heard_of_is_not_told(world):
+    world.says("silence add app=shop --for 2h --by ann --comment deploy")
+    world.tell(Status.CRITICAL, after_s=60)
+    world.tell(Status.HEALTHY, after_s=3 * 3600)
+    assert world.messages() == []
+
+
+def test_what_still_fires_when_its_silence_ends_is_told(world):
+    world.says("silence add app=shop --for 2h --by ann --comment deploy")
+    world.tell(Status.CRITICAL, after_s=60)
+    world.tell(Status.CRITICAL, after_s=3600)
+    assert world.messages() == []
+    world.tell(Status.CRITICAL, after_s=3600)
+    assert world.messages() == ["unsilenced"]
+    world.dispatch()
+    assert "it was silenced by ann: deploy" in str(world.slack.messages)
+    world.tell(Status.HEALTHY, after_s=60)
+    assert world.messages() == ["unsilenced", "resolved"]
+
+
+def test_a_silence_over_something_that_fires_says_so_and_can_be_ended(world):
+    world.tell(Status.CRITICAL)
+    said = world.says("silence preview app=shop")
+    assert "holds back 1 of 1" in said
+    made = world.says("silence add app=shop --for 2h --by ann --comment deploy")
+    name = made.split("silence ")[1].split()[0]
+    assert "ann" in world.says("silence ls")
+    world.tell(Status.CRITICAL, after_s=3600)
+    world.says(f"silence expire {name}")
+    assert "no silences" in world.says("silence ls")
+    world.tell(Status.CRITICAL, after_s=60)
+    assert world.messages() == ["fired", "unsilenced"]
+    with pytest.raises(GroundwatchError, match="no silence"):
+        world.run(f"silence expire {name}")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("silence add app=shop --for 90d --by a --comment b", "30 days at most"),
+        ("silence add app --for 1h --by a --comment b", "is no matcher"),
+    ],
+)
+def test_a_silence_that_cannot_be_is_refused(world, line, message):
+    with pytest.raises(GroundwatchError, match=message):
+        world.run(line)
+
+
+def test_a_silence_that_matches_nothing_or_everything_warns(world, capsys):
+    world.tell(Status.HEALTHY)
+    for matcher, warning in (("app=shoop", "matches nothing"), ("app=~.*", "matches everything")):
+        done = world.run(f"silence preview {matcher}")
+        assert warning in done.output
+
+
+ROUTES = """
+[labels.shop]
+team = "web"
+
+[[routes]]
+name = "web"
+match = ["team=web", "severity=critical"]
+channels = ["slack"]
+[[routes]]
+channels = ["slack"]
+active_hours = { from = "08:00", to = "18:00" }
+[[routes]]
+channels = ["quiet"]
+fallback = "slack"
+
+[channels.quiet]
+type = "console"
+
+[[maintenance]]
+name = "reindex"
+match = "app=shop"
+from = "02:00"
+to = "04:00"
+timezone = "Europe/Stockholm"
+"""
+
+
+@pytest.fixture
+def routes(tmp_path, monkeypatch):
+    path = tmp_path / "alerts.toml"
+    path.write_text(ROUTES)
+    monkeypatch.setenv("GROUNDWATCH_ALERTS_FILE", str(path))
+
+
+def test_route_says_where_an_alert_would_go_and_why(world, routes):
+    at_night = "--at 2026-06-01T22:00+00:00"
+    assert world.says(f"route --app shop --severity critical {at_night}").splitlines() == [
+        "web: matches",
+        "-> slack",
+    ]
+    assert world.says(f"route --app shop --severity warning {at_night}").splitlines() == [
+        "web: no: severity=critical does not hold: severity is 'warning'",
+        "route 2: no: it is outside of every day 08:00-18:00 UTC",
+        "route 3: matches",
+        "-> quiet, else slack",
+    ]
+
+
+def test_route_says_what_maintenance_holds_back(world, routes):
+    said = world.says("route --app shop --at 2026-06-01T03:00+02:00")
+    assert "but it is silenced now: maintenance:reindex" in said
+    assert "reindex (" in world.says("silence ls")
+
+
+def test_maintenance_holds_messages_back(world, routes):
+    world.now = datetime(2026, 6, 1, 1, 0, tzinfo=UTC)
+    world.tell(Status.CRITICAL)
+    assert world.messages() == []
+    world.tell(Status.CRITICAL, after_s=2 * 3600)
+    assert world.messages() == ["unsilenced"]
+
+
+def test_a_drill_goes_the_whole_way_and_says_so(world):
+    said = world.says("drill shop")
+    assert [line.split()[0] for line in said.splitlines()[1:]] == ["fired", "escalated", "resolved"]
+    texts = [message["text"] for message in world.slack.messages]
+    assert len(texts) == 3
+    assert all("TEST" in text and "shop" in text for text in texts)
+    with world.store.read() as connection:
+        assert ledger.open_incidents(connection) == []
+
+
+def test_a_drill_that_does_not_get_through_fails(world):
+    world.slack.script(SlackAnswer.NO_SERVICE)
+    done = world.run("drill shop")
+    assert done.exit_code == 1
+    assert "no_service" in done.output
+
+
+@pytest.mark.parametrize(
+    ("form", "part"),
+    [
+        ("text", "CRITICAL  test-app"),
+        ("html", "<html"),
+        ("email", "Message-ID: <"),
+        ("slack", '"blocks"'),
+        ("teams", '"AdaptiveCard"'),
+        ("discord", '"embeds"'),
+        ("alertmanager", '"startsAt"'),
+        ("webhook", '"groundwatch.alert.fired"'),
+    ],
+)
+def test_render_shows_a_message_without_sending_it(world, form, part):
+    assert part in world.says(f"render --form {form}")
+    assert world.slack.requests == []
+
+
+def test_a_dead_letter_is_listed_retried_and_let_go(world):
+    world.tell(Status.CRITICAL)
+    world.slack.script(SlackAnswer.NO_SERVICE)
+    world.dispatch()
+    listed = world.says("outbox ls --dead")
+    assert "no_service" in listed
+    name = listed.splitlines()[1].split()[0]
+    assert "waits to be sent again" in world.says(f"outbox retry {name}")
+    assert world.dispatch() == {"sent": 1}
+    assert "no messages were given up" in world.says("outbox ls --dead")
+    with pytest.raises(GroundwatchError, match="was not given up"):
+        world.run(f"outbox retry {name}")
+    with pytest.raises(GroundwatchError, match="cannot be dropped"):
+        world.run(f"outbox drop {name}")
+
+
+def test_an_old_message_does_not_follow_newer_news(world):
+    world.tell(Status.CRITICAL)
+    world.slack.script(SlackAnswer.NO_SERVICE)
+    world.dispatch()
+    world.tell(Status.HEALTHY, after_s=1)
+    world.dispatch()
+    name = world.says("outbox ls --dead").splitlines()[1].split()[0]
+    with pytest.raises(GroundwatchError, match="newer news"):
+        world.run(f"outbox retry {name}")
+    world.says(f"outbox drop {name}")
+    assert "dropped" in world.says("outbox")
+
+
+def test_backtest_counts_what_rules_would_have_sent(world, tmp_path):
+    begin = datetime(2026, 3, 1, tzinfo=UTC)
+    path, rules = tmp_path / "scores.jsonl", tmp_path / "rules.toml"
+    lines = []
+    for minute in range(2 * 24 * 60):
+        bad = 600 <= minute < 900 and minute % 2 == 0
+        at = (begin + timedelta(minutes=minute)).isoformat()
+        record = {"timestamp": at, "app": "shop", "metric": "groundedness"}
+        lines.append(json.dumps(record | {"score": 0.1 if bad else 0.9}))
+    path.write_text("\n".join(lines))
+    rules.write_text("warning_rate = 0.4\ncritical_rate = 0.2\n")
+    said = world.says(f"backtest --scores {path} --rules {rules}")
+    row = next(line for line in said.splitlines() if line.startswith("shop")).split()
+    assert (row[2], row[4]) == ("4", "0")
+    assert "would miss: 1" in said
+
+
+@pytest.mark.parametrize(
+    ("rules", "message"),
+    [("colour = 1", "is no rule"), ("warning_rate = 7", "less than or equal to 1"), ("=", "TOML")],
+)
+def test_rules_that_are_wrong_are_told(world, tmp_path, rules, message):
+    path = tmp_path / "rules.toml"
+    path.write_text(rules)
+    with pytest.raises(GroundwatchError, match=message):
+        world.run(f"backtest --rules {path}")
+
+
+def test_backtest_of_an_empty_store_says_so(world):
+    assert "no history" in world.says("backtest --since 7d")

@@ -1,0 +1,133 @@
+"""Every way to be blind, as a condition of its own with words that say what to do."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from alerts.conditions import (
+    APP_KINDS,
+    CONDITIONS,
+    SYSTEM_KINDS,
+    AppVitals,
+    SystemVitals,
+    app_conditions,
+    system_conditions,
+    verdicts_on,
+)
+from alerts.dead_mans_switch import Chain, broken_link
+from alerts.message import render
+from alerts.try_channel import sample_snapshot
+from monitor.models.alerting import AlertEvent, Level
+from monitor.models.status import Status
+
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+WELL = AppVitals(
+    app="shop", heartbeat_age_s=4.0, seen=1000, seen_a_week_ago=900, sampled=50, sent=50,
+    scored=48, failed={"timeout": 1}, skipped={"no_claim": 1},
+    judges_before={"g": "j1"}, judges_now={"g": "j1"},
+)  # fmt: skip
+SYSTEM = SystemVitals(oldest_waiting_s=3.0, waiting=2, undelivered_s={"slack": 1.0})
+
+
+def test_nothing_is_wrong_when_nothing_is():
+    assert app_conditions(WELL) == system_conditions(SYSTEM) == {}
+    assert app_conditions(AppVitals(app="new")) == system_conditions(SystemVitals()) == {}
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "reason"),
+    [
+        ("hook_silent", {"heartbeat_age_s": 600.0, "seen": 0}, "10 min old"),
+        ("traffic_stopped", {"seen": 0}, "0 requests; 900 at this time a week ago"),
+        ("samples_dropped", {"dropped": {"queue_full": 9}}, "9 of 50 samples: queue_full 9"),
+        ("coverage_low", {"scored": 2, "failed": {}, "skipped": {}}, "2 of 50"),
+        ("judge_errors", {"failed": {"judge_rate_limited": 12}}, "judge_rate_limited 12"),
+        ("budget_reached", {"skipped": {"over_budget": 30}}, "30 of"),
+        ("contexts_missing", {"skipped": {"no_context": 60}}, "60 of"),
+        ("judge_changed", {"judges_now": {"g": "j2"}}, "g: j1 before, j2 now"),
+    ],
+)
+def test_each_condition_of_an_app_comes_alone_with_its_reason(kind, changes, reason):
+    found = app_conditions(replace(WELL, **changes))
+    assert list(found) == [f"monitor:{kind}"]
+    assert reason in found[f"monitor:{kind}"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"seen": 0, "seen_a_week_ago": 3},  # it never had much traffic
+        {"failed": {"timeout": 2}, "scored": 3, "sent": 5},  # too few tries to say
+        {"sent": 10, "scored": 0, "failed": {}, "skipped": {}},
+        {"judges_now": {}},
+    ],
+)
+def test_too_little_to_say_so_is_no_condition(changes):
+    assert app_conditions(replace(WELL, **changes)) == {}
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "reason"),
+    [
+        (
+            "queue_lag",
+            {"oldest_waiting_s": 900.0, "waiting": 4000},
+            "4,000 wait, the oldest for 15",
+        ),
+        ("evaluator_stale", {"since_evaluation_s": 300.0}, "for 300 s nothing was evaluated"),
+        ("channel_failing", {"undelivered_s": {"slack": 400.0, "mail": 2.0}}, "slack for 7 min"),
+        ("dead_letters", {"dead_letters": 3}, "3 in the last week"),
+        ("store_unsafe", {"unsafe": ("Redis evicts",)}, "Redis evicts"),
+        ("store_unsafe", {"clock_skew_s": -9.0}, "differ by -9 s"),
+    ],
+)
+def test_each_condition_of_the_system_comes_alone_with_its_reason(kind, changes, reason):
+    found = system_conditions(replace(SYSTEM, **changes))
+    assert list(found) == [f"monitor:{kind}"]
+    assert reason in found[f"monitor:{kind}"]
+
+
+def test_every_condition_has_words():
+    assert sorted(CONDITIONS) == sorted((*APP_KINDS, *SYSTEM_KINDS))
+
+
+@pytest.mark.parametrize("kind", CONDITIONS)
+def test_the_message_about_a_condition_says_what_is_wrong_and_what_to_do(kind):
+    (verdict,) = verdicts_on("shop", {kind: "the reason"}, [kind], window_s=3600, now=NOW)
+    assert verdict.status is Status.WARNING
+    changes = {"verdict": verdict, "level": Level.WARNING, "samples": ()}
+    snapshot = sample_snapshot(NOW).model_copy(update=changes)
+    text = render(snapshot, {AlertEvent.FIRED}).text
+    for part in (CONDITIONS[kind].ill, CONDITIONS[kind].advice, "the reason"):
+        assert part in text
+    over = render(snapshot, {AlertEvent.RESOLVED}).text
+    assert CONDITIONS[kind].well in over
+    assert CONDITIONS[kind].advice not in over
+
+
+WHOLE = Chain(
+    evaluated_at=NOW, queue_read_at=NOW, oldest_sample_s=2.0, dispatched_at=NOW,
+    oldest_message_at=None,
+)  # fmt: skip
+LONG_AGO = NOW - timedelta(minutes=10)
+
+
+def test_a_whole_chain_has_no_broken_link():
+    assert broken_link(WHOLE, NOW, fresh_s=120, patience_s=300) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "broken"),
+    [
+        ({"evaluated_at": LONG_AGO}, "the evaluator is late"),
+        ({"evaluated_at": None}, "the evaluator is late"),
+        ({"queue_read_at": LONG_AGO}, "the queue is late"),
+        ({"dispatched_at": LONG_AGO}, "the dispatcher is late"),
+        ({"oldest_sample_s": 301.0}, "samples wait"),
+        ({"oldest_message_at": LONG_AGO}, "messages wait"),
+        ({"evaluated_at": NOW + timedelta(hours=1)}, "the evaluator is late"),
+    ],
+)
+def test_a_link_that_is_broken_is_named(changes, broken):
+    assert broken_link(replace(WHOLE, **changes), NOW, fresh_s=120, patience_s=300) == broken

@@ -1,0 +1,166 @@
+"""Matchers, hours and routes: who hears of what, and why."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from alerts.routing.hours import Hours
+from alerts.routing.matchers import AppLabels, Matcher, all_match, labels_of, parse_all
+from alerts.routing.routes import Route, Router
+from monitor.errors import SettingsError
+from monitor.models.alerting import Level
+from monitor.models.status import Status
+from monitor.testing.verdicts import make_verdict
+
+NOW = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)  # a Monday
+LABELS = {"app": "support-bot", "severity": "critical", "team": "search"}
+
+
+@pytest.mark.parametrize(
+    ("text", "holds"),
+    [
+        ("app=support-bot", True),
+        ('app="support-bot"', True),
+        ("app = support", False),
+        ("app!=shop", True),
+        ("app=~support-.*", True),
+        ("app=~support", False),
+        ("app!~shop|support-bot", False),
+        ("team=~s.*", True),
+        ("env=", True),
+        ("env!=prod", True),
+        ("app=~.*[^a-z-]", False),
+    ],
+)
+def test_a_matcher_says_whether_it_holds(text, holds):
+    assert Matcher.parse(text).matches(LABELS) is holds
+
+
+@pytest.mark.parametrize("text", ["", "app", "=x", "app==", "app=~(", "app<3", "a b=c"])
+def test_what_is_no_matcher_is_refused_with_an_example(text):
+    if text == "app==":
+        assert not Matcher.parse(text).matches(LABELS)
+        return
+    with pytest.raises(SettingsError, match=r"matcher|pattern"):
+        Matcher.parse(text)
+
+
+def test_a_matcher_is_written_as_it_is_read():
+    for text in ("app=x", "app!=x", "app=~x.*", "app!~x"):
+        assert str(Matcher.parse(text)) == text
+
+
+def test_all_matchers_must_hold():
+    assert all_match(parse_all(["app=support-bot", "team=search"]), LABELS)
+    assert not all_match(parse_all(["app=support-bot", "team=ads"]), LABELS)
+
+
+def test_an_alert_has_its_labels_and_those_of_its_app():
+    of_apps = AppLabels({"support-*": {"team": "search", "app": "liar"}, "shop": {"team": "ads"}})
+    verdict = make_verdict(Status.CRITICAL, NOW, evaluator_version="judge-7")
+    labels = labels_of(verdict, Level.CRITICAL, of_apps.of("support-bot"))
+    assert labels == {
+        "app": "support-bot", "metric": "groundedness", "segment": "*", "window_s": "3600",
+        "severity": "critical", "judge": "judge-7", "kind": "quality", "team": "search",
+    }  # fmt: skip
+
+
+def at(text, zone="Europe/Stockholm"):
+    from zoneinfo import ZoneInfo
+
+    return datetime.fromisoformat(text).replace(tzinfo=ZoneInfo(zone))
+
+
+@pytest.mark.parametrize(
+    ("hours", "moment", "inside"),
+    [
+        (("08:00", "18:00", "Europe/Stockholm", "mon-fri"), "2026-03-02T08:00", True),
+        (("08:00", "18:00", "Europe/Stockholm", "mon-fri"), "2026-03-02T18:00", False),
+        (("08:00", "18:00", "Europe/Stockholm", "mon-fri"), "2026-03-01T12:00", False),
+        # over midnight, and the day is the one on which it begins
+        (("22:00", "06:00", "Europe/Stockholm", "sat"), "2026-03-01T05:59", True),
+        (("22:00", "06:00", "Europe/Stockholm", "sat"), "2026-03-02T05:59", False),
+        (("00:00", "24:00", "Europe/Stockholm", "sun"), "2026-03-01T23:59", True),
+        (("00:00", "24:00", "Europe/Stockholm", "sun"), "2026-03-02T00:00", False),
+        # over the end of a week
+        (("08:00", "18:00", "Europe/Stockholm", "sat-mon"), "2026-03-02T09:00", True),
+    ],
+)
+def test_hours_are_those_of_the_clock_on_the_wall(hours, moment, inside):
+    assert Hours.parse(*hours).cover(at(moment)) is inside
+
+
+@pytest.mark.parametrize(
+    ("day", "hours"), [("2026-03-28", 2), ("2026-03-29", 1), ("2026-10-25", 3), ("2026-10-26", 2)]
+)
+def test_hours_follow_summer_time(day, hours):
+    """In Stockholm the clock leaps from 02:00 to 03:00, and back from 03:00 to 02:00."""
+    window = Hours.parse("02:00", "04:00", "Europe/Stockholm")
+    begin = datetime.fromisoformat(f"{day}T00:00").replace(tzinfo=UTC)
+    minutes = [begin.timestamp() + 60 * i - 6 * 3600 for i in range(18 * 60)]
+    inside = sum(window.cover(datetime.fromtimestamp(m, UTC)) for m in minutes)
+    assert inside == hours * 60
+
+
+@pytest.mark.parametrize(
+    "hours",
+    [
+        ("8", "18:00", "UTC", ""),
+        ("08:00", "25:00", "UTC", ""),
+        ("08:00", "18:00", "Mars/Olympus", ""),
+        ("08:00", "18:00", "UTC", "mon-foo"),
+    ],
+)
+def test_hours_that_cannot_be_read_are_refused(hours):
+    with pytest.raises(SettingsError, match="write"):
+        Hours.parse(*hours)
+
+
+def route(name, *matchers, **options):
+    return Route(name=name, channels=(name,), matchers=parse_all(matchers), **options)
+
+
+def told(routes, labels=LABELS, now=NOW):
+    return [target.channel for target in Router(routes).targets(labels, now)]
+
+
+def test_the_first_route_that_matches_decides():
+    routes = [route("ads", "team=ads"), route("search", "team=search"), route("default")]
+    assert told(routes) == ["search"]
+    assert told(routes, {"severity": "warning"}) == ["default"]
+
+
+def test_a_route_that_goes_on_lets_others_match_too():
+    routes = [route("log", goes_on=True), route("search", "team=search"), route("default")]
+    assert told(routes) == ["log", "search"]
+
+
+def test_a_route_may_take_only_what_is_critical():
+    routes = [route("pager", min_severity=Level.CRITICAL), route("default")]
+    assert told(routes) == ["pager"]
+    assert told(routes, LABELS | {"severity": "warning"}) == ["default"]
+
+
+def test_a_route_out_of_hours_leaves_it_to_the_next():
+    hours = Hours.parse("08:00", "18:00", "UTC", "mon-fri")
+    routes = [route("office", active_hours=hours), route("pager")]
+    assert told(routes) == ["office"]
+    assert told(routes, now=datetime(2026, 3, 2, 19, 0, tzinfo=UTC)) == ["pager"]
+
+
+def test_each_route_says_why_it_does_not_match():
+    hours = Hours.parse("08:00", "18:00", "UTC", "sat sun")
+    routes = [
+        route("ads", "team=ads"), route("weekend", active_hours=hours), route("default")
+    ]  # fmt: skip
+    steps = [(step.route.name, step.refusal) for step in Router(routes).explain(LABELS, NOW)]
+    assert steps == [
+        ("ads", "team=ads does not hold: team is 'search'"),
+        ("weekend", "it is outside of sat sun 08:00-18:00 UTC"),
+        ("default", None),
+    ]
+
+
+def test_a_channel_is_no_fallback_of_itself():
+    (target,) = Router([route("mail", fallback="mail")]).targets(LABELS, NOW)
+    assert target.fallback is None

@@ -1,0 +1,120 @@
+"""Rules of one's own: a figure, a threshold, and for how long."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from alerts import ledger
+from alerts.channels.base import Recipient
+from alerts.decide import decide
+from alerts.evidence import Timers
+from alerts.plan import Plan
+from alerts.routing.routes import to_everyone
+from alerts.threshold_rules import RULE_SETS, ThresholdRule, hold_s, judge_all
+from alerts.wiring import wiring_from
+from monitor.errors import SettingsError
+from monitor.models.alerting import Level
+from monitor.models.status import Status
+from monitor.settings import Settings
+from monitor.store.engine import Store
+from monitor.testing.verdicts import make_verdict
+
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+AT_ONCE = Timers(warning_for_s=0, critical_for_s=0, resolve_after_s=0, repeat_after_s=3600)
+ROUTE = '[[routes]]\nchannels = "out"\n[channels.out]\ntype = "console"\n'
+
+
+def verdict(**changes):
+    return make_verdict(Status.HEALTHY, NOW, **changes)
+
+
+def statuses(rules, *verdicts):
+    return {v.metric: v.status for v in judge_all(verdicts, rules)}
+
+
+@pytest.mark.parametrize(
+    ("changes", "broken"),
+    [
+        ({"metric": "faithfulness", "average_score": 0.84}, "faithfulness"),
+        ({"metric": "groundedness", "average_score": 0.79}, "groundedness"),
+        ({"metric": "retrieval_precision", "average_score": 0.49}, "retrieval_precision"),
+        ({"metric": "relevance", "average_score": 0.9, "n_failed": 12}, "errors"),
+    ],
+)
+def test_the_named_set_says_what_its_thresholds_say(changes, broken):
+    found = statuses(RULE_SETS["rag"], verdict(**changes))
+    critical = [name for name, status in found.items() if status is Status.CRITICAL]
+    assert critical == [f"rule:{broken}"]
+
+
+def test_what_is_on_the_line_breaks_no_rule():
+    on_the_line = verdict(metric="groundedness", average_score=0.80, n=95, n_failed=5)
+    assert Status.CRITICAL not in statuses(RULE_SETS["rag"], on_the_line).values()
+
+
+def test_too_little_and_blind_say_nothing():
+    rule = [ThresholdRule(name="x", metric="groundedness", below=0.9)]
+    assert statuses(rule, verdict(n=29, average_score=0.1)) == {"rule:x": "insufficient_data"}
+    blind = make_verdict(Status.BLIND, NOW)
+    assert statuses(rule, blind) == {"rule:x": Status.BLIND}
+
+
+def test_a_rule_for_every_metric_tells_of_the_one_that_breaks_it():
+    rule = [ThresholdRule(name="x", metric="*", below=0.5, level=Level.WARNING)]
+    (found,) = judge_all(
+        [verdict(metric="a"), verdict(metric="b", average_score=0.4), verdict(metric="c")], rule
+    )
+    assert (found.status, found.reason) == (
+        Status.WARNING, "b: average score 0.400; the rule: below 0.5"
+    )  # fmt: skip
+
+
+def test_a_rule_holds_for_as_long_as_it_says():
+    assert hold_s("rule:groundedness", RULE_SETS["rag"]) == 3600
+    assert hold_s("groundedness", RULE_SETS["rag"]) is None
+
+
+def test_a_rule_fires_after_its_own_time_beside_the_status(sqlite_url):
+    plan = Plan(router=to_everyone(["out"]), addresses={"out": ("",)}, rules=RULE_SETS["rag"])
+    store, fired = Store(sqlite_url), []
+    for minute in range(62):
+        now = NOW + timedelta(minutes=minute)
+        low = make_verdict(Status.HEALTHY, now, average_score=0.7)
+        with store.write() as connection:
+            events = decide(connection, [low], now=now, timers=AT_ONCE, channels=plan)
+        fired += [(minute, event.metric) for event in events]
+    with store.read() as connection:
+        (message,) = ledger.messages(connection)
+    store.close()
+    assert fired == [(60, "rule:groundedness")]
+    assert message.lines is None
+    assert Recipient("out") in plan.places({}, NOW)
+
+
+def test_rules_stand_in_the_routes_file(tmp_path):
+    path = tmp_path / "alerts.toml"
+    path.write_text(
+        ROUTE + '[[rules]]\nuse = "rag"\n[[rules]]\nname = "mine"\nmetric = "relevance"\n'
+        'of = "pass_rate"\nbelow = 0.6\nfor = "30m"\nlevel = "warning"\n'
+    )
+    rules = wiring_from(Settings(alerts_file=path)).plan.rules
+    assert [rule.name for rule in rules][-1] == "mine"
+    assert (rules[-1].for_s, rules[-1].below, rules[-1].level) == (1800, 0.6, "warning")
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        ('use = "rug"', "no set of rules 'rug'; there is: rag"),
+        ('name = "x"', "either below or above"),
+        ('name = "x"\nbelow = 0.1\nabove = 0.2', "either below or above"),
+        ('name = "x"\nbelow = 80', "less than or equal to 1"),
+        ('use = "rag"\n[[rules]]\nname = "errors"\nabove = 0.1', "already"),
+    ],
+)
+def test_a_rule_that_is_wrong_is_told_with_its_line(tmp_path, rule, message):
+    path = tmp_path / "alerts.toml"
+    path.write_text(f"{ROUTE}[[rules]]\n{rule}\n")
+    with pytest.raises(SettingsError, match=message) as caught:
+        wiring_from(Settings(alerts_file=path))
+    assert str(caught.value).startswith("alerts.toml:")

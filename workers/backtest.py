@@ -1,0 +1,259 @@
+"""Statuses as rules would have given them on history, and the messages that follow from them."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime, timedelta
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import ValidationError
+from sqlalchemy import Connection
+
+from alerts.backtest import Point, Told, replay
+from alerts.evidence import AlertKey, Timers
+from alerts.rules import timers_from
+from monitor.errors import RecordError, SettingsError
+from monitor.models import Status, StreamKey, Tally
+from monitor.models.tally import TALLY_SUMS
+from monitor.rolling.policies import POLICIES, Lines
+from monitor.rolling.verdicts import WindowData, judge_window
+from monitor.settings import Settings
+from monitor.store.query import active_streams, series
+
+#: The settings that a file of rules may change.
+CHANGEABLE = (
+    "pass_score",
+    "warning_rate",
+    "critical_rate",
+    "min_n",
+    "status_policy",
+    "status_window_s",
+    "warning_for_s",
+    "critical_for_s",
+    "resolve_after_s",
+    "repeat_after_s",
+    "warning_repeat_after_s",
+)
+_STEPS_A_WINDOW = 12
+_INTEGERS = {field.name for field in fields(Tally) if field.type == "int"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """All that decides what people are told."""
+
+    policy: str
+    lines: Lines
+    timers: Timers
+    window_s: int
+    pass_score: float
+
+    @property
+    def step_s(self) -> int:
+        """How often statuses are looked at; each step brings a twelfth of the window."""
+        return max(1, self.window_s // _STEPS_A_WINDOW)
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """The scores of one app and metric, in [0, 1], with their times in epoch seconds."""
+
+    times_s: NDArray[np.float64]
+    scores: NDArray[np.float64]
+
+
+def rules_from(settings: Settings, path: Path | None = None) -> Rules:
+    """
+    Read the rules from the settings, with what the file at *path* changes.
+
+    Raises
+    ------
+    SettingsError
+        If the file cannot be read, or has a setting that is wrong or is no rule.
+    """
+    if path is not None:
+        settings = _changed(settings, path)
+    timers = timers_from(settings)
+    window_s = settings.status_window_s
+    # A step is longer than the evaluations of a running monitor are apart, and no gap.
+    gap_s = max(timers.max_gap_s, 3.0 * window_s / _STEPS_A_WINDOW)
+    return Rules(
+        policy=settings.status_policy,
+        lines=Lines(
+            warning_rate=settings.warning_rate,
+            critical_rate=settings.critical_rate,
+            min_n=settings.min_n,
+        ),
+        timers=Timers(**{**_as_dict(timers), "max_gap_s": gap_s}),
+        window_s=window_s,
+        pass_score=settings.pass_score,
+    )
+
+
+def of_store(connection: Connection, rules: Rules, *, begin: datetime, end: datetime) -> list[Told]:
+    """Replay what the store has of [begin, end), stream by stream."""
+    from_s, end_s = int(begin.timestamp()), int(end.timestamp())
+    streams = active_streams(connection, since_s=from_s)
+    found = []
+    for stream in streams:
+        tallies = series(connection, [stream.stream_id], from_s=from_s, step_s=rules.step_s).get(
+            stream.stream_id, {}
+        )
+        if tallies:
+            times = np.array(sorted(tallies), dtype=np.float64)
+            sums = np.array([[getattr(tallies[int(t)], n) for n in TALLY_SUMS] for t in times])
+            last_s = min(end_s, int(times[-1]) + rules.window_s)
+            history = _judged(times, sums, stream.key, rules, last_s)
+            found.append(replay(_key(stream.key, rules), history, rules.timers))
+    return found
+
+
+def of_scores(history: Mapping[tuple[str, str], Scores], rules: Rules) -> list[Told]:
+    """Replay scores, by app and metric."""
+    found = []
+    for (app, metric), scores in sorted(history.items()):
+        key = StreamKey(app, metric, "*", "")
+        statuses = _by_rolling(scores, rules)
+        if statuses is None:
+            sums = _sums(scores, rules.pass_score)
+            last_s = int(scores.times_s[-1]) + rules.window_s
+            statuses = _judged(scores.times_s, sums, key, rules, last_s)
+        found.append(replay(_key(key, rules), statuses, rules.timers))
+    return found
+
+
+def scores_of(path: Path) -> dict[tuple[str, str], Scores]:
+    """
+    Read scores from JSON lines: ``{"timestamp", "app", "metric", "score"}`` each, or what
+    ``groundwatch score -o`` writes.
+
+    Raises
+    ------
+    RecordError
+        If a line cannot be read; the message says which and what it should be.
+    """
+    found: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeError):
+        raise RecordError(f"cannot read {path}") from None
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            for key, at_s, score in _read_line(line, path, number):
+                found.setdefault(key, []).append((at_s, score))
+    return {
+        key: Scores(*np.array(sorted(pairs), dtype=np.float64).T) for key, pairs in found.items()
+    }
+
+
+def _read_line(
+    line: str, path: Path, number: int
+) -> Iterator[tuple[tuple[str, str], float, float]]:
+    try:
+        record = json.loads(line)
+        app = str(record.get("app", "default"))
+        for each in record.get("evaluations", [record]):
+            score = each.get("score")
+            if not isinstance(score, int | float):
+                continue
+            metric = str(each.get("metric") or each.get("evaluator_name"))
+            at = datetime.fromisoformat(record.get("timestamp") or each["timestamp"])
+            at = at if at.tzinfo else at.replace(tzinfo=UTC)
+            yield (app, metric), at.timestamp(), float(score)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise RecordError(
+            f'{path}, line {number}: should be {{"timestamp": "2026-03-01T12:00:00Z",'
+            ' "app": "shop", "metric": "groundedness", "score": 0.93}'
+        ) from None
+
+
+def _by_rolling(scores: Scores, rules: Rules) -> Iterator[Point] | None:
+    """Let a policy that is no function of a window judge for itself, where there is one."""
+    if rules.policy in POLICIES:
+        return None
+    judge: Any = getattr(import_module("monitor.rolling"), "backtest", None)
+    judge = getattr(judge, "backtest", judge)
+    if not callable(judge):
+        raise SettingsError(f"the policy {rules.policy!r} cannot be tried on history")
+    passed = scores.scores >= rules.pass_score
+    judged: Sequence[tuple[float, Status]] = judge(
+        scores.times_s, scores.scores, passed, policy=rules.policy
+    )
+    return (Point(_moment(at_s), status, n) for n, (at_s, status) in enumerate(judged, start=1))
+
+
+def _judged(
+    times_s: NDArray[np.float64],
+    sums: NDArray[np.float64],
+    key: StreamKey,
+    rules: Rules,
+    last_s: int,
+) -> Iterator[Point]:
+    """Judge the window at every step; *sums* has a row a time, a column a sum of tallies."""
+    total = np.vstack([np.zeros(sums.shape[1]), np.cumsum(sums, axis=0)])
+    counted = [TALLY_SUMS.index(name) for name in ("n", "failed", "skipped")]
+    for at_s in range(int(times_s[0]) + rules.step_s, last_s + 1, rules.step_s):
+        begin, end = np.searchsorted(times_s, [at_s - rules.window_s, at_s], side="left")
+        row = total[end] - total[begin]
+        now = _moment(at_s)
+        verdict = judge_window(
+            WindowData(stream=key, window_s=rules.window_s, current=_tally(row), reference=Tally()),
+            policy_name=rules.policy,
+            lines=rules.lines,
+            now=now,
+        )
+        yield Point(now, verdict.status, int(total[end][counted].sum()))
+
+
+def _tally(row: NDArray[np.float64]) -> Tally:
+    values = dict(zip(TALLY_SUMS, row.tolist(), strict=True))
+    return Tally(**{k: round(v) if k in _INTEGERS else max(v, 0.0) for k, v in values.items()})
+
+
+def _sums(scores: Scores, pass_score: float) -> NDArray[np.float64]:
+    x = scores.scores
+    y = (x >= pass_score).astype(np.float64)
+    one, none = np.ones_like(x), np.zeros_like(x)
+    columns = {"n": one, "sum_w": one, "sum_w2": one, "passed": y, "sum_wy": y}
+    columns |= {"sum_w2y": y, "sum_w2yy": y, "sum_x": x, "sum_wx": x}
+    columns |= {"sum_x2": x * x, "sum_wxx": x * x}
+    return np.column_stack([columns.get(name, none) for name in TALLY_SUMS])
+
+
+def _changed(settings: Settings, path: Path) -> Settings:
+    try:
+        raw = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeError):
+        raise SettingsError(f"cannot read {path}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"{path}: this is no TOML: {error}") from None
+    unknown = [name for name in raw if name not in CHANGEABLE]
+    if unknown:
+        raise SettingsError(f"{path}: {unknown[0]} is no rule; there is {', '.join(CHANGEABLE)}")
+    try:
+        return Settings.model_validate(dict(settings) | raw)
+    except ValidationError as error:
+        lines = [
+            f"{path}: {'.'.join(map(str, e['loc']))}: {e['msg'].removeprefix('Value error, ')}"
+            for e in error.errors()
+        ]
+        raise SettingsError("\n".join(lines)) from None
+
+
+def _as_dict(timers: Timers) -> dict[str, Any]:
+    return {field.name: getattr(timers, field.name) for field in fields(timers)}
+
+
+def _key(key: StreamKey, rules: Rules) -> AlertKey:
+    return AlertKey(key.app, key.metric, key.segment, rules.window_s)
+
+
+def _moment(at_s: float) -> datetime:
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=at_s)

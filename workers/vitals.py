@@ -1,0 +1,236 @@
+"""Read how the monitor itself does, and say it as verdicts that alerts are made from."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection, func, select
+
+from alerts.conditions import (
+    APP_KINDS,
+    SELF,
+    SYSTEM_KINDS,
+    AppVitals,
+    SystemVitals,
+    app_conditions,
+    system_conditions,
+    verdicts_on,
+)
+from alerts.ledger import dead_letters_since, oldest_waiting
+from monitor.errors import QueueUnavailableError
+from monitor.models import Verdict
+from monitor.queue.consumer import translated
+from monitor.settings import Settings
+from monitor.store.engine import Store
+from monitor.store.lease import database_time
+from monitor.store.ledger import Booking, Kind, read_between
+from monitor.store.tables import counts, evaluations, hooks, streams
+from workers.queue_watch import QueueWatch
+
+#: Conditions look at this much of the past.
+SPAN_S = 900
+_READ_EVERY_S = 30.0
+_ASK_REDIS_EVERY_S = 300.0
+_WEEK_S = 7 * 86_400
+_DAY_S = 86_400
+#: The hook of an app that is up less than this share of the day's hours is not missed.
+_USUAL_HOURS = 12
+#: A pause between evaluations is told for so long after it.
+_PAUSE_TOLD_S = 900.0
+_LOOKED_AT = 50
+_MOSTLY = 0.5
+
+
+@dataclass(slots=True, kw_only=True)
+class VitalsReader:
+    """Reads the vitals every half minute, and in between repeats what it found."""
+
+    store: Store
+    settings: Settings
+    queue: QueueWatch
+    _found: list[Verdict] = field(default_factory=list)
+    _read_at: datetime | None = None
+    _evaluated_at: datetime | None = None
+    _paused_s: float = 0.0
+    _paused_at: datetime | None = None
+    _unsafe: tuple[str, ...] = ()
+    _asked_redis_at: datetime | None = None
+
+    def __call__(self, now: datetime) -> list[Verdict]:
+        """Say of each condition whether it holds now."""
+        self._note_pause(now)
+        # A clock that was set back must not keep what was found in the future.
+        age_s = _READ_EVERY_S if self._read_at is None else (now - self._read_at).total_seconds()
+        if not 0 <= age_s < _READ_EVERY_S:
+            with self.store.read() as connection:
+                self._found = self._read(connection, now)
+            self._read_at = now
+        return [v.model_copy(update={"evaluated_at": now}) for v in self._found]
+
+    def _read(self, connection: Connection, now: datetime) -> list[Verdict]:
+        window_s = self.settings.status_window_s
+        found = []
+        for vitals in read_apps(connection, now, status_window_s=window_s):
+            ill = app_conditions(vitals)
+            found += verdicts_on(vitals.app, ill, APP_KINDS, window_s=window_s, now=now)
+        ill = system_conditions(self._system(connection, now))
+        return found + verdicts_on(SELF, ill, SYSTEM_KINDS, window_s=window_s, now=now)
+
+    def _system(self, connection: Connection, now: datetime) -> SystemVitals:
+        backlog = self.queue.last
+        skew_s = datetime.now(UTC).timestamp() - database_time(connection)
+        waiting = oldest_waiting(connection)
+        return SystemVitals(
+            oldest_waiting_s=None if backlog is None else backlog.oldest_age_s,
+            waiting=0 if backlog is None else backlog.waiting,
+            since_evaluation_s=self._paused_s or None,
+            evaluate_every_s=self.settings.evaluate_every_s,
+            undelivered_s={c: (now - at).total_seconds() for c, at in waiting.items()},
+            dead_letters=dead_letters_since(connection, now - timedelta(seconds=_WEEK_S)),
+            unsafe=self._what_is_unsafe(now),
+            clock_skew_s=skew_s,
+        )
+
+    def _note_pause(self, now: datetime) -> None:
+        """Remember the longest pause between two evaluations of this process for a while."""
+        before, self._evaluated_at = self._evaluated_at, now
+        if self._paused_at and (now - self._paused_at).total_seconds() > _PAUSE_TOLD_S:
+            self._paused_s, self._paused_at = 0.0, None
+        pause_s = 0.0 if before is None else (now - before).total_seconds()
+        if pause_s > max(self._paused_s, 60.0, 3 * self.settings.evaluate_every_s):
+            self._paused_s, self._paused_at = pause_s, now
+
+    def _what_is_unsafe(self, now: datetime) -> tuple[str, ...]:
+        asked_s = (
+            _ASK_REDIS_EVERY_S
+            if self._asked_redis_at is None
+            else (now - self._asked_redis_at).total_seconds()
+        )
+        if not 0 <= asked_s < _ASK_REDIS_EVERY_S:
+            self._asked_redis_at = now
+            with suppress(QueueUnavailableError):
+                self._unsafe = _unsafe_redis(self.queue.client)
+        return self._unsafe
+
+
+def read_apps(connection: Connection, now: datetime, *, status_window_s: int) -> list[AppVitals]:
+    """Read the vitals of every app that was heard of within a day."""
+    now_s = now.timestamp()
+    heartbeats = _heartbeats(connection, now_s)
+    recent = read_between(connection, now_s - SPAN_S, now_s + 60)
+    week_ago = read_between(connection, now_s - _WEEK_S - SPAN_S, now_s - _WEEK_S)
+    judges = _judges(connection, now_s - status_window_s)
+    found = []
+    for app in sorted(heartbeats.keys() | recent.keys()):
+        if app == SELF:
+            continue
+        vitals = _vitals(app, recent.get(app, Counter()), week_ago.get(app, Counter()))
+        before, after = judges.get(app, ({}, {}))
+        vitals = replace(vitals, judges_before=before, judges_now=after)
+        vitals = replace(vitals, skipped=_skipped(connection, app, vitals, now_s))
+        age_s = heartbeats.get(app)
+        if age_s is not None and _is_usually_up(connection, app, age_s, now_s):
+            vitals = replace(vitals, heartbeat_age_s=age_s)
+        found.append(vitals)
+    return found
+
+
+def _vitals(app: str, recent: Counter[Booking], week_ago: Counter[Booking]) -> AppVitals:
+    totals = _by_kind(recent)
+    return AppVitals(
+        app=app,
+        seen=sum(totals[Kind.SEEN].values()),
+        seen_a_week_ago=sum(_by_kind(week_ago)[Kind.SEEN].values()),
+        sampled=sum(totals[Kind.SAMPLED].values()),
+        sent=sum(totals[Kind.SENT].values()),
+        dropped=totals[Kind.DROPPED],
+        scored=sum(totals[Kind.SCORED].values()),
+        failed=totals[Kind.FAILED],
+        skipped=totals[Kind.SKIPPED],
+    )
+
+
+def _by_kind(bookings: Mapping[Booking, int]) -> dict[Kind, dict[str, int]]:
+    found: dict[Kind, dict[str, int]] = {kind: {} for kind in Kind}
+    for (kind, reason), n in bookings.items():
+        found[kind][reason] = found[kind].get(reason, 0) + n
+    return found
+
+
+def _heartbeats(connection: Connection, now_s: float) -> dict[str, float]:
+    """Give the age in seconds of the newest sign of life of each app's hooks, within a day."""
+    newest = func.max(hooks.c.heartbeat_at_ms)
+    query = select(hooks.c.app, newest).group_by(hooks.c.app)
+    ages = {app: now_s - at_ms / 1000 for app, at_ms in connection.execute(query)}
+    return {app: age_s for app, age_s in ages.items() if age_s < _DAY_S}
+
+
+def _is_usually_up(connection: Connection, app: str, age_s: float, now_s: float) -> bool:
+    """Say whether a hook that is silent is missed: a job that runs now and then is not."""
+    if age_s < 60:  # noqa: PLR2004 - it is not silent
+        return True
+    hour = counts.c.start_s - counts.c.start_s % 3600
+    query = select(func.count(hour.distinct())).where(
+        counts.c.app == app, counts.c.kind == Kind.SEEN.value, counts.c.start_s >= now_s - _DAY_S
+    )
+    return int(connection.execute(query).scalar_one()) >= _USUAL_HOURS
+
+
+def _judges(
+    connection: Connection, since_s: float
+) -> dict[str, tuple[dict[str, str], dict[str, str]]]:
+    """Name the judge of each app and metric that scored first since then, and the newest one."""
+    rows = connection.execute(
+        select(streams.c.app, streams.c.metric, streams.c.evaluator_version)
+        .where(streams.c.last_bucket_s >= since_s, streams.c.segment == "*")
+        .order_by(streams.c.stream_id)
+    )
+    found: dict[str, tuple[dict[str, str], dict[str, str]]] = {}
+    for app, metric, version in rows:
+        before, after = found.setdefault(app, ({}, {}))
+        before.setdefault(metric, version)
+        after[metric] = version
+    return found
+
+
+def _skipped(connection: Connection, app: str, vitals: AppVitals, now_s: float) -> dict[str, int]:
+    """Count what came without passages, judged by the newest evaluations of groundedness."""
+    query = (
+        select(evaluations.c.status, evaluations.c.record)
+        .where(
+            evaluations.c.app == app,
+            evaluations.c.metric == "groundedness",
+            evaluations.c.occurred_at_ms >= (now_s - SPAN_S) * 1000,
+        )
+        .order_by(evaluations.c.occurred_at_ms.desc())
+        .limit(_LOOKED_AT)
+    )
+    looked_at = list(connection.execute(query))
+    without = sum(
+        status == "skipped" and _reason(record) == "no_context" for status, record in looked_at
+    )
+    known = dict(vitals.skipped)
+    if looked_at and without > _MOSTLY * len(looked_at):
+        known["no_context"] = max(known.get("no_context", 0), without)
+    return known
+
+
+def _reason(record: Mapping[str, Any]) -> str:
+    return str((record.get("metadata") or {}).get("reason") or record.get("explanation") or "")
+
+
+def _unsafe_redis(client: Any) -> tuple[str, ...]:
+    with translated():
+        info = client.info()
+    found = []
+    if not info.get("aof_enabled"):
+        found.append("Redis keeps no append-only file, so samples that wait die with it")
+    policy = info.get("maxmemory_policy", "noeviction")
+    if policy != "noeviction":
+        found.append(f"Redis evicts ({policy}), so samples that wait may vanish")
+    return tuple(found)
