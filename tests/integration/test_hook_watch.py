@@ -9,6 +9,7 @@ import pytest
 import redis
 
 import monitor
+from monitor.hook import interaction
 from monitor.queue import names, wire
 
 
@@ -261,6 +262,10 @@ def test_interaction_is_recorded_piece_by_piece(hook, recorded):
         "name": "search", "arguments": {"k": 1}, "result": "r", "duration_ms": 2.5,
     }  # fmt: skip
     assert (interaction.tags, interaction.metadata) == ({"lang": "en"}, {"cache_hit": True})
+
+
+def test_every_documented_field_is_an_attribute_that_type_checkers_know():
+    assert interaction.OpenInteraction.__annotations__.keys() >= interaction.FIELDS
 
 
 def test_interaction_works_in_async_code(hook, recorded):
