@@ -28,8 +28,7 @@ from typing import Any, Self
 
 import redis
 from hook_arms import IMPORTS
-from hook_probe import CALLS_PER_S
-from hook_table import FLOOR, OURS, Figures, Results, show
+from hook_table import DELIVERING, FLOOR, HANGING, OURS, Figures, Results, show
 from rich.console import Console
 
 from workers.redis_server import RedisServer
@@ -163,7 +162,8 @@ def measure_tail(names: Sequence[str], urls: Figures, effort: Effort, results: R
     for name, rounds in found.items():
         for share in ("p50", "p99.9"):
             values = [figures[share] for figures in rounds]
-            results.add(f"{share} at {CALLS_PER_S} calls/s, delivering, µs", name, values)
+            results.add(DELIVERING.replace("p99.9", share), name, values)
+    results.subtract_floor(DELIVERING)
 
 
 def measure_hang(names: Sequence[str], _: Figures, effort: Effort, results: Results) -> None:
@@ -177,10 +177,11 @@ def measure_hang(names: Sequence[str], _: Figures, effort: Effort, results: Resu
                 usual = running[name].do("tail", effort.tail_s, 1_000)
                 long = running[name].do("tail", effort.tail_s, LONG_PASSAGE)
                 memory_mb = sum(part["memory_mb"] for part in (start, usual, long))
-                results.add("p99.9, server hangs, µs", name, [usual["p99.9"]])
+                results.add(HANGING, name, [usual["p99.9"]])
                 results.add("the same, texts of 100,000, µs", name, [long["p99.9"]])
                 results.add("memory, server hangs, MB", name, [memory_mb])
                 results.add("exit, server hangs, s", name, [running[name].leave_s()])
+    results.subtract_floor(HANGING)
 
 
 def measure_drain(_: Sequence[str], urls: Figures, effort: Effort, results: Results) -> None:

@@ -11,6 +11,7 @@ from sqlalchemy import select
 from monitor.cli.findings import Finding
 from monitor.cli.stores import open_store
 from monitor.hook import Hook
+from monitor.hook.rules import resolve_sampling
 from monitor.queue import names
 from monitor.queue.consumer import backlog, connect, live_workers
 from monitor.report.words import reasons
@@ -29,6 +30,12 @@ def trial(settings: Settings) -> Iterator[Finding]:
 
     It bears an app of its own, which workers store without scoring and no statistic counts.
     """
+    try:
+        resolve_sampling({}, settings.app)
+    except ValueError as error:
+        advice = "correct it: it switches the hook of your app off"
+        yield Finding("sampling", ok=False, found=str(error), advice=advice)
+        return
     mark = f"doctor-{uuid.uuid4()}"
     started_s = time.perf_counter()
     sent = _sent(settings, mark)
@@ -50,7 +57,11 @@ def trial(settings: Settings) -> Iterator[Finding]:
 
 def _sent(settings: Settings, mark: str) -> Finding:
     """Sample one interaction in this very process and wait until Redis has it."""
-    hook = Hook(app=names.DOCTOR_APP, sample_rate=1.0, redis_url=settings.broker_url, enabled=True)
+    # Whatever the app's own rules and limits say, this one is sampled.
+    hook = Hook(
+        app=names.DOCTOR_APP, sample_rate=1.0, redis_url=settings.broker_url, enabled=True,
+        rules=[], min_rate=0.0, max_rate=1.0,
+    )  # fmt: skip
     started_s = time.perf_counter()
     hook.sample(id=mark, query="Is anybody there?", contexts=["The doctor asks."], output="Yes.")
     called_s = time.perf_counter() - started_s
@@ -64,8 +75,12 @@ def _sent(settings: Settings, mark: str) -> Finding:
             f" the call itself took {called_s * 1e6:,.0f} µs"
         )
         return Finding("hook → Redis", ok=True, found=found)
-    why = stats["last_error"] or f"dropped {reasons(stats['dropped'])}"
-    advice = "set GROUNDWATCH_REDIS_URL, start everything with: groundwatch up"
+    if stats["last_error"] or not stats["dropped"]:
+        why = stats["last_error"] or f"no answer within {_FLUSH_S:g} s"
+        advice = "set GROUNDWATCH_REDIS_URL, start everything with: groundwatch up"
+    else:
+        why = f"dropped {reasons(stats['dropped'])}"
+        advice = "docs/hook.md says what each reason means"
     return Finding("hook → Redis", ok=False, found=f"not delivered: {why}", advice=advice)
 
 

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from typing import Protocol
 from weakref import WeakSet
 
-#: A fork waits this long for our thread's imports; a child forked amid them could never import.
-_IMPORTS_WAIT_S = 2.0
+#: A fork waits this long for our thread's imports, which take a third of a second of CPU; a child
+#: forked amid them could never import. Long enough for a machine that is very busy.
+_IMPORTS_WAIT_S = 15.0
 
 
 class Forked(Protocol):

@@ -76,6 +76,7 @@ class Recorder:
         self._chars_in = 0
         self.unstarted = [True]  #: holds the right to be the one sender
         # written by the sender
+        self.loaded = False
         self.chars_out = 0
         self.sent = 0
         self.completed = 0
@@ -237,6 +238,11 @@ class Recorder:
     def idle(self) -> bool:
         """Say whether no sender runs yet."""
         return bool(self.unstarted)
+
+    @property
+    def loading(self) -> bool:
+        """Say whether the sender is there and does not run yet."""
+        return not self.idle and not self.loaded
 
     def progress(self) -> Progress:
         """Say how far the counters have come, buffered samples not included."""

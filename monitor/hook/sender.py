@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from monitor.hook.delivery import Delivery
 
 EXIT_S = 2.0
+#: A machine may be so slow that the sender is still loading the Redis client when the process
+#: ends: it gets this long to load, and then so much at least to deliver.
+_LOADED_WITHIN_S, _ONCE_LOADED_S = 4.0, 1.0
 #: Redis is known to be away: it gets this long to come back.
 _EXIT_WHEN_DOWN_S = 0.5
 _POLL_S = 0.002
@@ -63,6 +66,7 @@ def serve(recorder: Recorder) -> None:
     delivery = None
     try:
         delivery = _delivery(recorder)
+        recorder.loaded = True
         while (pause_s := delivery.step(time.monotonic())) is not None:
             recorder.wake.acquire(timeout=pause_s)
         recorder.ended = True
@@ -100,14 +104,26 @@ def finish(recorder: Recorder, timeout_s: float) -> bool:
 
 
 def finish_all(timeout_s: float = EXIT_S) -> None:
-    """Finish every recorder of this process, all within one time-out."""
-    pid, deadline = os.getpid(), time.monotonic() + timeout_s
+    """Finish every recorder of this process, all within one time-out, which loading may extend."""
+    pid, started = os.getpid(), time.monotonic()
     # Not those of a parent whose fork told nobody: their threads are not here.
     recorders = [recorder for recorder in list(_running) if recorder.pid == pid]
+    for recorder in recorders:
+        recorder.gate.close()
+    loaded = _await_loaded(recorders, started + _LOADED_WITHIN_S)
+    deadline = max(started + timeout_s, time.monotonic() + (_ONCE_LOADED_S if loaded else 0.0))
     for recorder in recorders:
         recorder.finish(deadline)
     for recorder in recorders:
         _await_end(recorder, deadline, hopeless_s=_EXIT_WHEN_DOWN_S)
+
+
+def _await_loaded(recorders: list[Recorder], deadline: float) -> bool:
+    while any(recorder.loading for recorder in recorders):
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(_POLL_S)
+    return True
 
 
 def _await_end(recorder: Recorder, deadline: float, *, hopeless_s: float | None = None) -> None:

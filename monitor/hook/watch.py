@@ -17,6 +17,11 @@ from monitor.hook.streams import Collected, relay, shallow
 
 QUERY_NAMES = ("query", "question", "prompt", "input", "message")
 
+_VARIADIC = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
+#: What ``functools.lru_cache`` makes of a function, and the methods of that.
+_Cached = type(functools.lru_cache(len))
+_OF_CACHES = ("cache_info", "cache_clear")
+
 #: On a watched function: the hook that watches it.
 _MARK = "__groundwatch_hook__"
 
@@ -104,7 +109,7 @@ class Reader:
 
     def asked(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """Find the question and the passages in the arguments, as they are now."""
-        contexts = None if self._contexts is None else _argument(self._contexts, args, kwargs)
+        contexts = self.contexts(args, kwargs, None)
         return {"query": self.query(args, kwargs), "contexts": shallow(contexts)}
 
     def part(self, result: object) -> object:
@@ -116,7 +121,9 @@ class Reader:
     def query(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
         """Find the question among the arguments."""
         if self._query is not None:
-            return _argument(self._query, args, kwargs)
+            found = _argument(self._query, args, kwargs)
+            if found is not inspect.Parameter.empty:
+                return found
         texts = (value for value in (*args, *kwargs.values()) if isinstance(value, str))
         return next(texts, None)
 
@@ -124,7 +131,7 @@ class Reader:
         """Find the passages among the arguments, else in the result."""
         if self._contexts is not None:
             found = _argument(self._contexts, args, kwargs)
-            if found is not None:
+            if found is not None and found is not inspect.Parameter.empty:
                 return found
         return None if isinstance(result, str) else self.passages(result)
 
@@ -145,6 +152,8 @@ def watched(function: Function, taker: Taker, names: Names, fields: Mapping[str,
     wrapped = _wrapped(function, Reader(function, taker, names, fields))
     with contextlib.suppress(AttributeError):
         setattr(wrapped, _MARK, taker)
+        for name in _OF_CACHES if isinstance(function, _Cached) else ():
+            setattr(wrapped, name, getattr(function, name))
     return wrapped
 
 
@@ -245,16 +254,24 @@ def _async_generator(function: Function, reader: Reader) -> Function:
 
 
 def _parameters(function: Function) -> dict[str, inspect.Parameter]:
+    """Give the parameters by which it is called; what it wraps may take more, or others."""
     try:
-        return dict(inspect.signature(function).parameters)
+        own = dict(inspect.signature(function, follow_wrapped=False).parameters)
+        if any(parameter.kind in _VARIADIC for parameter in own.values()):
+            return dict(inspect.signature(function).parameters)
     except (TypeError, ValueError):
         return {}
+    return own
 
 
 def _wanted(
     name: str | None, usual: tuple[str, ...], parameters: Mapping[str, inspect.Parameter]
 ) -> tuple[str, int, Any] | None:
-    """Say where the wanted argument is: its name, its position (-1: by name only), its default."""
+    """
+    Say where the wanted argument is: its name, its position (-1: by name only), its default.
+
+    Where it is missing though it has no default, a decorator below hands it over: it is empty.
+    """
     for candidate in (name,) if name else usual:
         if candidate in parameters:
             parameter = parameters[candidate]
@@ -263,8 +280,7 @@ def _wanted(
                 parameter.POSITIONAL_OR_KEYWORD,
             }
             position = list(parameters).index(candidate) if positional else -1
-            default = None if parameter.default is parameter.empty else parameter.default
-            return candidate, position, default
+            return candidate, position, parameter.default
     return None
 
 

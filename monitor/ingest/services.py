@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from monitor.hook import Hook
+from monitor.queue import names
 
 #: Services with a hook of their own; what further ones send counts as `OTHER`'s.
 MOST_SERVICES = 100
@@ -47,6 +48,8 @@ class Services:
 
 def _name(service: object) -> str:
     """Make an app's name; without one it is the environment's."""
+    if service == names.DOCTOR_APP:
+        return OTHER  # that one counts nowhere, and nobody may choose that
     if not isinstance(service, str):
         return ""
     printable = "".join(character for character in service if character.isprintable())

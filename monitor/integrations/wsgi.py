@@ -47,7 +47,7 @@ class InteractionMiddleware:
         if _is_whole(body, environ):
             visit.end()
             return body
-        return _Body(body, visit)
+        return (_SizedBody if hasattr(body, "__len__") else _Body)(body, visit)
 
 
 class _Body:
@@ -79,6 +79,13 @@ class _Body:
                 close()
         finally:
             self._visit.end()
+
+
+class _SizedBody(_Body):
+    """One that knows its number of parts: of a single part servers tell the length."""
+
+    def __len__(self) -> int:
+        return len(self._body)  # type: ignore[arg-type]  # it has one
 
 
 def _is_whole(body: object, environ: dict[str, Any]) -> bool:

@@ -67,7 +67,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.server.fails:
             self._json(400, {"error": {"message": "no", "code": "bad"}})
         elif asked.get("stream"):
-            self._stream(chat_events() if chat else response_events())
+            self._stream(chat_events(asked.get("n") or 1) if chat else response_events())
         else:
             whole = completion if chat else response
             self._json(200, whole(calls_tool=self.server.calls_tool))
@@ -104,8 +104,12 @@ def completion(*, calls_tool: bool = False) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def chat_events() -> list[dict[str, Any]]:
-    """Make the chunks of a completion: a role, the words, a tool's call in two pieces."""
+def chat_events(choices: int = 1) -> list[dict[str, Any]]:
+    """
+    Make the chunks of a completion: a role, the words, a tool's call in two pieces.
+
+    Of several choices the first says so, each of the others "other"; their chunks alternate.
+    """
     function = CALL["function"]
     first = {"index": 0, "id": "call_1", "function": {"name": function["name"], "arguments": ""}}
     second = {"index": 0, "function": {"arguments": function["arguments"]}}
@@ -118,9 +122,11 @@ def chat_events() -> list[dict[str, Any]]:
     return [
         {
             "id": "c", "object": "chat.completion.chunk", "created": 0, "model": "m-1",
-            "choices": [{"index": 0, "delta": delta, "finish_reason": None}],
+            "choices": [{"index": index, "finish_reason": None, "delta": said}],
         }
         for delta in deltas
+        for index in reversed(range(choices))
+        for said in [{"content": "other"} if index else delta]
     ]  # fmt: skip
 
 

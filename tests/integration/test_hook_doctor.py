@@ -79,3 +79,22 @@ def test_command_exits_with_one_when_the_way_is_blocked(monkeypatch):
     result = CliRunner().invoke(app, ["doctor", "hook"])
     assert result.exit_code == 1
     assert "✗ hook → Redis: not delivered" in result.stdout
+
+
+@pytest.mark.parametrize("rules", ['[{"sample_rate": 0.0}]', "[]"])
+def test_rules_of_the_app_do_not_keep_the_test_interaction_away(settings, monkeypatch, rules):
+    monkeypatch.setenv("GROUNDWATCH_SAMPLE_RULES", rules)
+    monkeypatch.setenv("GROUNDWATCH_MAX_RATE", "0.01")
+    assert next(trial(settings)).ok
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [("GROUNDWATCH_SAMPLE_RULES", '[{"rate": 1}]'), ("GROUNDWATCH_MIN_RATE", "2")],
+)
+def test_setting_that_switches_the_hook_off_is_named(settings, monkeypatch, variable, value):
+    monkeypatch.setenv(variable, value)
+    [found] = trial(settings)
+    assert not found.ok
+    assert variable in found.found
+    assert "redis" not in (found.found + found.advice).lower()

@@ -1,5 +1,6 @@
 """Code of the host's that the hook meets: masks, predicates, properties, streams under way."""
 
+import asyncio
 import copy
 import gc
 import os
@@ -183,6 +184,43 @@ def test_error_thrown_into_a_stream_is_not_kept_alive(hook):
         assert left_by_an_error()() is None
     finally:
         gc.enable()
+
+
+def test_error_thrown_into_an_async_stream_is_not_kept_alive(hook):
+    @hook.watch
+    async def answer(query):
+        yield "a"
+
+    class Held:
+        pass
+
+    async def left_by_an_error():
+        held = Held()
+        stream = answer("q")
+        await anext(stream)
+        with pytest.raises(KeyError):
+            await stream.athrow(KeyError("left"))
+        return weakref.ref(held)
+
+    async def use():
+        return (await left_by_an_error())() is None
+
+    gc.disable()
+    try:
+        assert asyncio.run(use())
+    finally:
+        gc.enable()
+
+
+def test_watched_function_can_be_sent_to_another_process_after_its_first_call(hook, arrived):
+    cloudpickle = pytest.importorskip("cloudpickle")
+    watched = [hook.watch(lambda query: query), hook.watch(lambda *args: args[0])]
+    for function in watched:
+        assert function("here") == "here"
+        there = pickle.loads(cloudpickle.dumps(function))
+        assert there("there") == "there"
+    assert hook.flush(5)
+    assert [item.output for item in arrived()] == ["here", "here"]
 
 
 def test_function_watched_twice_is_recorded_once(hook, arrived):

@@ -29,10 +29,14 @@ KINDS = [*PRELOADED, ("sync", ""), ("gevent", "")]
 
 
 #: A worker that is asked to end before it listens to signals is killed after a while, and what
-#: it had sampled goes with it: the server counts as ready when both do.
+#: it had sampled goes with it. How long the client takes to load on a busy machine, and what an
+#: exit before then does, is the matter of other tests. So a server is ready when both workers are.
 READY = """
 import pathlib
+import monitor
 def post_worker_init(worker):
+    monitor.sample(output="started")
+    assert monitor.flush(60)
     pathlib.Path(f"ready-{worker.pid}").touch()
 """
 WORKERS = 2
@@ -58,7 +62,7 @@ class Server:
         return answered
 
     def wait(self):
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 80
         while time.monotonic() < deadline:
             with contextlib.suppress(OSError, http.client.HTTPException):
                 if len([*self._folder.glob("ready-*")]) == WORKERS and self.get():
@@ -75,7 +79,7 @@ class Server:
         """Ask it to end, and say how long that took."""
         started = time.monotonic()
         self.process.send_signal(signal.SIGTERM)
-        self.process.wait(timeout=20)
+        self.process.wait(timeout=30)
         return time.monotonic() - started
 
     def close(self):
@@ -93,21 +97,24 @@ def server(request, redis_url, tmp_path):
     port = free_port()
     command = [
         sys.executable, "-m", "gunicorn", *filter(None, [preload]), "-w", str(WORKERS), "-k", kind,
-        *(["--threads", "4"] if kind == "gthread" else []), "--graceful-timeout", "5",
-        "-b", f"127.0.0.1:{port}", "served:app",
+        *(["--threads", "4"] if kind == "gthread" else []), "--timeout", "90",
+        "--graceful-timeout", "20", "-b", f"127.0.0.1:{port}", "served:app",
     ]  # fmt: skip
     server = Server(command, port, tmp_path)
-    server.wait()
-    yield server
-    server.close()
+    try:
+        server.wait()
+        yield server
+    finally:
+        server.close()
 
 
 def test_every_request_is_delivered_once_when_the_server_ends(server, told):
     for _ in range(40):
         assert server.get()
-    assert server.terminate() < 8
+    assert server.terminate() < 15
     assert told().balanced
     assert told().outputs["served"] == server.answered == 41
+    assert told().outputs["started"] == WORKERS
     assert told().outputs["imported"] == (1 if server.preloaded else 2)
     assert not told().dropped
 
@@ -128,7 +135,7 @@ def test_counts_are_exact_when_the_server_is_stopped_amid_requests(server, told)
     stop.set()
     for thread in threads:
         thread.join()
-    assert took_s < 8
+    assert took_s < 15
     assert told().balanced
     # An answer may have been lost on its way to the client, but no sample on its way to Redis.
     assert told().outputs["served"] + told().dropped.total() >= server.answered > 0

@@ -7,7 +7,6 @@ import pytest
 MULTIPROCESSING = """
 import multiprocessing, sys
 import monitor
-import monitor.hook.delivery  # on a busy machine its import alone may take the 2 s of the exit
 
 def work(n):
     monitor.init(app="bot", sample_rate=1.0, redis_url=REDIS_URL)
@@ -17,7 +16,7 @@ def work(n):
 if __name__ == "__main__":
     monitor.init(app="bot", sample_rate=1.0, redis_url=REDIS_URL)
     monitor.sample(output="parent")
-    assert monitor.flush(5)
+    assert monitor.flush(20)
     context = multiprocessing.get_context({how!r})
     children = [context.Process(target=work, args=(10,)) for _ in range(3)]
     for child in children:
@@ -30,7 +29,6 @@ if __name__ == "__main__":
 POOL = """
 import concurrent.futures, multiprocessing
 import monitor
-import monitor.hook.delivery  # as above
 
 def work(n):
     monitor.sample(output="child")
@@ -39,7 +37,7 @@ def work(n):
 if __name__ == "__main__":
     monitor.init(app="bot", sample_rate=1.0, redis_url=REDIS_URL)
     monitor.sample(output="parent")
-    assert monitor.flush(5)
+    assert monitor.flush(20)
     context = multiprocessing.get_context("fork")
     with concurrent.futures.ProcessPoolExecutor(2, mp_context=context) as pool:
         assert sum(pool.map(work, range(20))) == 190
@@ -56,8 +54,8 @@ def work():
         monitor.sample(output="greenlet")
         gevent.sleep(0.001)
 
-gevent.joinall([gevent.spawn(work) for _ in range(20)], timeout=10)
-assert monitor.flush(5), monitor.stats()
+gevent.joinall([gevent.spawn(work) for _ in range(20)], timeout=20)
+assert monitor.flush(20), monitor.stats()
 monitor.sample(output="after the flush")
 """
 PATCH = "from gevent import monkey; monkey.patch_all()"
@@ -71,22 +69,25 @@ async def sample(end):
         monitor.sample(query="q", contexts=["c" * 1_000] * 4, output="a" * 800)
         await asyncio.sleep(0.001)
 
-async def lags(end):
-    found = []
+async def lags(end, found):
     while time.monotonic() < end:
         due = time.perf_counter() + 0.005
         await asyncio.sleep(0.005)
         found.append(time.perf_counter() - due)
-    return sorted(found)
 
 async def main():
-    end = time.monotonic() + 1.5
-    found, _ = await asyncio.gather(lags(end), sample(end))
-    print(found[len(found) // 2], found[int(len(found) * 0.95)])
+    usual, sampling = [], []
+    for _ in range(5):  # in turn, so that whoever shares the machine is in both
+        await lags(time.monotonic() + 0.3, usual)
+        end = time.monotonic() + 0.3
+        await asyncio.gather(lags(end, sampling), sample(end))
+    for found in (usual, sampling):
+        found.sort()
+        print(found[len(found) // 2], found[int(len(found) * 0.95)])
 
 asyncio.run(main())
-assert monitor.flush(5)
-assert monitor.stats()["seen"] > 300, monitor.stats()
+assert monitor.flush(20)
+assert monitor.stats()["seen"] > 100, monitor.stats()
 """
 
 needs_fork = pytest.mark.skipif(sys.platform == "win32", reason="needs fork")
@@ -119,7 +120,7 @@ def test_greenlets_sample_whether_patched_before_or_after_the_import(run, told, 
 
 @needs_fork
 def test_greenlets_sample_when_patched_after_the_first_use(run, told):
-    used = "monitor.sample(output='first'); assert monitor.flush(5)"
+    used = "monitor.sample(output='first'); assert monitor.flush(20)"
     run(GEVENT.format(before="", between=f"{used}\n{PATCH}"))
     assert told().balanced
     assert told().outputs == {"first": 1, "greenlet": 400, "after the flush": 1}
@@ -133,15 +134,14 @@ from monitor.hook import delivery
 known = set(sys.modules)
 monitor.init(sample_rate=1.0, redis_url=REDIS_URL)
 monitor.sample(output="a")
-assert monitor.flush(5)
+assert monitor.flush(20)
 assert set(sys.modules) == known, set(sys.modules) - known
 """)
 
 
 def test_event_loop_is_not_held_up(run, told):
-    median_s, high_s = map(float, run(LOOP).stdout.split())
+    usual_median_s, usual_high_s, median_s, high_s = map(float, run(LOOP).stdout.split())
     assert told().balanced
     assert not told().dropped
-    # Whoever shares this machine is measured as well: the bounds are wide.
-    assert median_s < 0.005
-    assert high_s < 0.05
+    assert median_s < usual_median_s + 0.005
+    assert high_s < usual_high_s + 0.05

@@ -52,7 +52,7 @@ def ask(request, redis_url, tmp_path):
             return connection.getresponse().read() == b"ok"
 
     def ask_(n):
-        deadline, answered = time.monotonic() + 20, 0
+        deadline, answered = time.monotonic() + 40, 0
         while answered < n and time.monotonic() < deadline:
             try:
                 answered += once()
@@ -67,13 +67,13 @@ def ask(request, redis_url, tmp_path):
         server.wait(timeout=20)
     finally:
         server.kill()
-    assert time.monotonic() - started < 8
+    assert time.monotonic() - started < 15
 
 
 def test_every_request_is_delivered_once_and_the_server_ends_in_time(ask, told):
     assert ask(40) == 40
     # Before the end: uWSGI gives its processes no time to import what a first delivery needs.
-    deadline = time.monotonic() + 15
+    deadline = time.monotonic() + 40
     while told().outputs["served"] < 40 and time.monotonic() < deadline:
         time.sleep(0.05)
     assert told().outputs["served"] == 40

@@ -9,6 +9,7 @@ import pytest
 import redis
 
 import monitor
+from monitor.hook import interaction
 from monitor.queue import names, wire
 
 
@@ -203,6 +204,45 @@ def test_what_is_no_function_stays_what_it_is(hook, caplog):
     assert "not a function" in caplog.text
 
 
+def injecting(function):
+    """A decorator that hands over an argument of its own, as those for sessions do."""
+
+    @functools.wraps(function)
+    def with_client(*args, **kwargs):
+        return function("a client", *args, **kwargs)
+
+    return with_client
+
+
+def injecting_by_name(function):
+    @functools.wraps(function)
+    def with_client(k, query, **kwargs):
+        return function("a client", query, k, **kwargs)
+
+    return with_client
+
+
+def test_question_is_found_behind_a_decorator_that_hands_over_arguments(hook, recorded):
+    def answer(client, query, k=3, contexts=()):
+        return f"{client}: {query}"
+
+    assert hook.watch(injecting(answer))("q") == "a client: q"
+    assert hook.watch(injecting_by_name(answer))(5, "q", contexts=["c"]) == "a client: q"
+    assert recorded() == [("q", [], "a client: q"), ("q", ["c"], "a client: q")]
+
+
+def test_cached_function_keeps_its_cache(hook):
+    @hook.watch
+    @functools.lru_cache
+    def answer(query):
+        return object()
+
+    assert answer("q") is answer("q")
+    assert answer.cache_info().hits == 1
+    answer.cache_clear()
+    assert answer.cache_info().currsize == 0
+
+
 def test_wrong_name_is_told_and_nothing_breaks(hook, recorded, caplog):
     assert hook.watch(query="nosuch")(lambda text: "a")("q") == "a"
     assert "no parameter named nosuch" in caplog.text
@@ -222,6 +262,10 @@ def test_interaction_is_recorded_piece_by_piece(hook, recorded):
         "name": "search", "arguments": {"k": 1}, "result": "r", "duration_ms": 2.5,
     }  # fmt: skip
     assert (interaction.tags, interaction.metadata) == ({"lang": "en"}, {"cache_hit": True})
+
+
+def test_every_documented_field_is_an_attribute_that_type_checkers_know():
+    assert interaction.OpenInteraction.__annotations__.keys() >= interaction.FIELDS
 
 
 def test_interaction_works_in_async_code(hook, recorded):

@@ -92,6 +92,24 @@ def test_streamed_chat_passes_undelayed_and_is_recorded(client, server, hook, re
     assert [(call.name, call.arguments) for call in it.tool_calls] == [("find", {"k": 1})]
 
 
+def test_first_of_several_choices_is_recorded_unmixed(client, recorded):
+    chunks = list(chat(client, stream=True, n=2))
+    assert len(chunks) == 2 * len(chat_events())
+    [it] = recorded()
+    assert parts(it) == ("How long?", [], "Five days.")
+    assert [(call.name, call.arguments) for call in it.tool_calls] == [("find", {"k": 1})]
+
+
+def test_passages_of_a_streamed_answer_are_those_it_was_asked_with(client, server, recorded):
+    passages = ["c"]
+    with retrieved(passages):
+        stream = chat(client, stream=True)
+        next(stream)
+        passages[:] = ["later"]
+        list(stream)
+    assert [context.text for context in recorded()[0].contexts] == ["c"]
+
+
 def test_streamed_response_is_recorded(client, recorded):
     kinds = [event.type for event in client.responses.create(model="m", input="q", stream=True)]
     assert kinds == [event["type"] for event in response_events()]

@@ -107,6 +107,24 @@ def test_what_the_exporter_sends_is_joined_across_services_and_recorded(receiver
     assert it.trace_id == format(root.get_span_context().trace_id, "032x")
 
 
+def test_answer_of_a_slow_model_keeps_its_documents_and_comes_once(receiver, redis_url):
+    bot = exporting(receiver, "support-bot")
+    with bot.start_as_current_span("POST /ask"):
+        with bot.start_as_current_span("retrieve", attributes=RETRIEVER):
+            pass
+        time.sleep(1.5)  # longer than a trace that has its answer is waited for
+        with bot.start_as_current_span("llm", attributes=MODEL):
+            pass
+        [it] = arrived(redis_url, 1)
+        assert [context.text for context in it.contexts] == ["Refunds take five days."]
+        late = {**MODEL, "llm.output_messages.0.message.content": "A title"}
+        with bot.start_as_current_span("llm", attributes=late):
+            pass
+    with bot.start_as_current_span("another trace", attributes=MODEL):
+        pass
+    assert [it.output for it in arrived(redis_url, 2)] == ["Five days.", "Five days."]
+
+
 def test_what_is_open_is_delivered_when_the_process_is_told_to_end(redis_url):
     process, url = started(redis_url, "--app", "fixed")
     with exporting(url, "bot").start_as_current_span("llm", attributes=MODEL):

@@ -153,3 +153,15 @@ def test_unsampled_request_is_asked_about_once(unsampled, flask):
     flask.wsgi_app = InteractionMiddleware(flask.wsgi_app, hook=unsampled)
     assert flask.test_client().post("/", data="q").text == "a"
     assert (unsampled.asked, unsampled.taken) == (1, [])
+
+
+def test_body_that_knows_its_length_goes_on_knowing_it(hook):
+    class Sized(list):
+        pass
+
+    for answer, sized in ((Sized([b"a"]), True), (iter([b"a"]), False)):
+        wrapped = InteractionMiddleware(lambda environ, start, made=answer: made, hook=hook)
+        joined, body = called(wrapped)
+        assert joined == b"a"
+        assert hasattr(body, "__len__") is sized
+        assert not sized or len(body) == 1

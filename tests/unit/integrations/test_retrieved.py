@@ -37,3 +37,10 @@ def test_block_that_is_left_in_another_context_raises_nothing():
     assert contextvars.copy_context().run(next, stream) == ["c"]
     stream.close()
     assert current_passages() is None
+
+
+def test_passages_stay_what_they_were_whatever_becomes_of_the_list():
+    passages = ["c"]
+    with retrieved(passages):
+        passages[:] = ["later"]
+        assert current_passages() == ["c"]

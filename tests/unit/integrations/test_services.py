@@ -21,6 +21,7 @@ class Made:
         ("bot", "bot"),
         ("b\n\x00ot", "bot"),
         ("x" * 300, "x" * 200),
+        ("groundwatch-doctor", OTHER),
         ("", None),
         (7, None),
         (None, None),
