@@ -104,7 +104,7 @@ FUNCTIONS = {
 def test_reading_takes_a_moment_when_text_is_hostile(kind):
     taken = {}
     for name, function in FUNCTIONS.items():
-        started = time.perf_counter()
+        started = time.process_time()
         function(TEXTS[kind])
-        taken[name] = time.perf_counter() - started
+        taken[name] = time.process_time() - started
     assert max(taken.values()) < GENEROUS_S, taken

@@ -7,7 +7,9 @@ import pytest
 from monitor.scoring.base import Verdict
 from monitor.scoring.evaluators.groundedness import Groundedness
 from monitor.scoring.evaluators.relevance import Relevance
+from monitor.scoring.features.look import look_at
 from monitor.scoring.judges.local import LocalJudge, load_coefficients
+from monitor.scoring.judges.local_claims import judged_claims
 from monitor.testing import make_interaction
 
 REFUND = (
@@ -77,18 +79,24 @@ def test_claim_names_what_is_missing_when_not_found(judge):
     assert "missing: Penguins, juggle, lemons" in claim.reason
 
 
-def test_claim_names_both_numbers_when_contradicted(judge):
-    [claim] = look(judge, "Opened items can be returned within 90 days.", REFUND).claims
+def test_claim_names_both_numbers_when_contradicted():
+    seen = look_at("How long?", [REFUND], "Opened items can be returned within 90 days.")
+    [claim] = judged_claims(seen, [-1.0])
     assert claim.verdict is Verdict.CONTRADICTED
     assert claim.reason == "not in the passages: 90; the nearest sentence has 30"
 
 
-def test_claim_names_the_attribute_when_a_record_says_otherwise(judge):
+def test_claim_names_the_attribute_when_a_record_says_otherwise():
+    record = '{"name": "Rosa", "OutdoorSeating": false, "WiFi": "free", "city": "Graz"}'
+    [claim] = judged_claims(look_at("", [record], "Rosa has outdoor seating."), [-1.0])
+    assert claim.verdict is Verdict.CONTRADICTED
+    assert claim.reason == "the passage says otherwise: Outdoor Seating: no"
+
+
+def test_score_falls_when_a_record_says_otherwise(judge):
     record = '{"name": "Rosa", "OutdoorSeating": false, "WiFi": "free", "city": "Graz"}'
     right = look(judge, "Rosa in Graz has free WiFi.", record, query="Describe Rosa.")
     wrong = look(judge, "Rosa in Graz has outdoor seating.", record, query="Describe Rosa.")
-    [claim] = wrong.claims
-    assert claim.reason == "the passage says otherwise: Outdoor Seating: no"
     assert wrong.groundedness < right.groundedness
 
 
