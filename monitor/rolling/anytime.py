@@ -15,6 +15,8 @@ the reference" for probable ones. Everything is a function of the looks since th
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -149,9 +151,14 @@ def _first_change(walk: Walk, rules: Rules) -> int | None:
     return first if turned[first] else None
 
 
-def thresholds(memory: Memory, rules: Rules) -> dict[Detector, float]:
+def thresholds(memory: Memory, rules: Rules) -> Mapping[Detector, float]:
     """Give the log evidence at which each detector speaks."""
-    has_reference = rules.use_reference and bool(memory.baseline.fallen_below)
+    return _thresholds(rules, bool(memory.baseline.fallen_below))
+
+
+@lru_cache(maxsize=1024)
+def _thresholds(rules: Rules, has_reference: bool) -> Mapping[Detector, float]:
+    has_reference = has_reference and rules.use_reference
     below = 1.0 - FALL_SHARE if has_reference else 1.0
     return {
         Detector.BELOW_WARNING: rules.log_threshold(below),

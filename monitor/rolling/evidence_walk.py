@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -169,43 +170,51 @@ class Walk:
         return np.asarray((self.memory.n_day + np.cumsum(self.looks.n * grown)) / grown)
 
     def _bets(self) -> Bets:
-        parts = [self._bet(detector) for detector in self.detectors]
-        looks = max(part.on_pass.shape[0] for part in parts)
-        wide = [
-            Bets(*(np.broadcast_to(side, (looks, len(FALLS))) for side in part)) for part in parts
-        ]
-        return Bets(
-            np.concatenate([part.on_pass for part in wide], axis=1),
-            np.concatenate([part.on_fail for part in wide], axis=1),
+        table = _table(self.detectors, self._rules, self.memory.baseline.fallen_below)
+        hours = len(table.on_pass)
+        if hours == 1:
+            return table
+        hour = (self.looks.time_s // _HOUR_S).astype(np.int64) % hours
+        return Bets(table.on_pass[hour], table.on_fail[hour])
+
+
+@lru_cache(maxsize=16_384)
+def _table(detectors: tuple[Detector, ...], rules: Rules, fallen_below: tuple[float, ...]) -> Bets:
+    """Make the bets of some detectors, one row or one for each hour of the day."""
+    limits = np.array(fallen_below)
+    parts = [_bet(detector, rules, limits) for detector in detectors]
+    rows = max(1, limits.size)
+    return Bets(
+        *(
+            np.concatenate(
+                [np.broadcast_to(part[side], (rows, len(FALLS))) for part in parts], axis=1
+            )
+            for side in (0, 1)
         )
+    )
 
-    def _bet(self, detector: Detector) -> Bets:
-        rules = self._rules
-        match detector:
-            case Detector.FALLEN | Detector.SETTLED:
-                return self._reference_bet(detector)
-            case Detector.BELOW_WARNING | Detector.BELOW_CRITICAL:
-                line = _line(detector, rules)
-                bet = bets(line, falls_below(line))
-            case _:
-                line = _line(detector, rules) - CLEAR_SLACK
-                bet = bets(line, 1.0 - (1.0 - line) * (1.0 - RISES))
-        return Bets(bet.on_pass[None], bet.on_fail[None])
 
-    def _reference_bet(self, detector: Detector) -> Bets:
-        limits = np.array(self.memory.baseline.fallen_below)
-        if not limits.size:
-            none = np.zeros((1, len(FALLS)))
-            return Bets(none, none)
-        line = self._rules.warning_rate
-        if detector is Detector.FALLEN:
-            bet = bets(limits, np.broadcast_to(line * (1.0 - FALLS_BELOW_LINE), (limits.size, 5)))
-        else:
-            bet = bets(limits, line + (limits[:, None] - line) * SETTLES_AT)
-        if limits.size == 1:
-            return bet
-        hour = (self.looks.time_s // _HOUR_S).astype(np.int64) % limits.size
-        return Bets(bet.on_pass[hour], bet.on_fail[hour])
+def _bet(detector: Detector, rules: Rules, limits: Floats) -> Bets:
+    match detector:
+        case Detector.FALLEN | Detector.SETTLED:
+            return _reference_bet(detector, rules, limits)
+        case Detector.BELOW_WARNING | Detector.BELOW_CRITICAL:
+            line = _line(detector, rules)
+            return bets(line, falls_below(line))
+        case _:
+            line = _line(detector, rules) - CLEAR_SLACK
+            return bets(line, 1.0 - (1.0 - line) * (1.0 - RISES))
+
+
+def _reference_bet(detector: Detector, rules: Rules, limits: Floats) -> Bets:
+    if not limits.size:
+        nothing = np.zeros((1, len(FALLS)))
+        return Bets(nothing, nothing)
+    line = rules.warning_rate
+    if detector is Detector.FALLEN:
+        below = np.broadcast_to(line * (1.0 - FALLS_BELOW_LINE), (limits.size, len(FALLS)))
+        return bets(limits, below)
+    return bets(limits, line + (limits[:, None] - line) * SETTLES_AT)
 
 
 def _line(detector: Detector, rules: Rules) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from monitor.models import Status
@@ -12,7 +13,6 @@ from monitor.rolling.budget import Rules
 from monitor.rolling.memory import Certainty, Detector, Memory
 from monitor.rolling.policies import Finding
 from monitor.rolling.windows import WindowStats
-from monitor.stats.evidence import log_mean
 from monitor.stats.onset import Onset
 from monitor.stats.power import resolution, samples_to_decide
 
@@ -104,10 +104,18 @@ def _more_n(memory: Memory, window: WindowStats, rules: Rules) -> int | None:
 
 
 def _resolution(memory: Memory, rules: Rules) -> float:
-    n = memory.n_day / memory.baseline.effect
     limit = thresholds(memory, rules)[Detector.BELOW_WARNING]
-    return resolution(n, rules.warning_rate, limit)
+    # Two digits are enough to be told, and seldom change.
+    n = float(f"{memory.n_day / memory.baseline.effect:.2g}")
+    return _resolution_of(n, rules.warning_rate, limit)
+
+
+@lru_cache(maxsize=16_384)
+def _resolution_of(n: float, line: float, limit: float) -> float:
+    return resolution(n, line, limit)
 
 
 def _log_m(memory: Memory, detector: Detector) -> float:
-    return float(log_mean(memory.log_r[int(detector)][None])[0])
+    row = memory.log_r[int(detector)].tolist()
+    top = max(row)
+    return float(top + math.log(sum(math.exp(value - top) for value in row) / len(row)))

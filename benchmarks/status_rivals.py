@@ -1,0 +1,86 @@
+"""Rules of other tools, as their defaults have them; each gives the moments its alarm turned."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import ks_2samp
+from status_streams import BEGIN_S, DAY_S, Floats, Stream
+
+_HOUR_S = 3600.0
+_EVERY_S = 300.0
+_KS_P = 0.05
+_LEAST_N = 10
+_FAST, _SLOW = 0.30, 0.15
+
+
+def burn_rate(stream: Stream) -> list[tuple[float, bool]]:
+    """
+    Alarm when two windows burn the error budget: fast over 1 h and 5 min, slow over 6 h and 30 min.
+
+    After the multi-window rule of the SRE workbook, for an objective of 0.85.
+    """
+    times = np.maximum.accumulate(stream.times_s)
+    failed = np.concatenate([[0.0], np.cumsum(1.0 - stream.passed)])
+    share = {s: _share(times, failed, s) for s in (300.0, 1800.0, _HOUR_S, 6 * _HOUR_S)}
+    fast = (share[_HOUR_S] > _FAST) & (share[300.0] > _FAST)
+    slow = (share[6 * _HOUR_S] > _SLOW) & (share[1800.0] > _SLOW)
+    return _turns(times, fast | slow)
+
+
+def ks_of_the_last_hour(stream: Stream) -> list[tuple[float, bool]]:
+    """Alarm when the last hour's scores differ at 5 %; looked at every five minutes."""
+    times = np.maximum.accumulate(stream.times_s)
+    reference = stream.scores[times < BEGIN_S + DAY_S][:1000]
+    looks = np.arange(BEGIN_S + DAY_S, times[-1], _EVERY_S)
+    first, last = np.searchsorted(times, [looks - _HOUR_S, looks])
+    differs = [
+        b - a >= _LEAST_N
+        and ks_2samp(reference, stream.scores[a:b], method="asymp").pvalue <= _KS_P
+        for a, b in zip(first, last, strict=True)
+    ]
+    return _turns(looks, np.array(differs, dtype=bool))
+
+
+def adwin(stream: Stream) -> list[tuple[float, bool]]:
+    """Run river's ADWIN on passes; only falls count."""
+    from river.drift import ADWIN  # noqa: PLC0415
+
+    return _falls(stream, ADWIN())
+
+
+def page_hinkley(stream: Stream) -> list[tuple[float, bool]]:
+    """Run river's PageHinkley on failures, which it watches for a rise."""
+    from river.drift import PageHinkley  # noqa: PLC0415
+
+    found = []
+    detector = PageHinkley(mode="up")
+    for time_s, passed in zip(stream.times_s, stream.passed, strict=True):
+        detector.update(1.0 - passed)
+        if detector.drift_detected:
+            found += [(float(time_s), True), (float(time_s), False)]
+    return found
+
+
+def _falls(stream: Stream, detector: Any) -> list[tuple[float, bool]]:
+    found: list[tuple[float, bool]] = []
+    before = 0.0
+    for time_s, passed in zip(stream.times_s, stream.passed, strict=True):
+        detector.update(passed)
+        if detector.drift_detected and detector.estimation < before:
+            found += [(float(time_s), True), (float(time_s), False)]
+        before = detector.estimation
+    return found
+
+
+def _share(times: Floats, failed: Floats, window_s: float) -> Floats:
+    first = np.searchsorted(times, times - window_s)
+    here = np.arange(1, times.size + 1)
+    return np.asarray((failed[here] - failed[first]) / (here - first))
+
+
+def _turns(times: Floats, bad: NDArray[np.bool_]) -> list[tuple[float, bool]]:
+    turned = np.flatnonzero(np.diff(bad, prepend=False))
+    return [(float(times[look]), bool(bad[look])) for look in turned]
