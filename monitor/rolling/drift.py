@@ -27,6 +27,8 @@ _STEPS: dict[str, tuple[float, float, float]] = {
     "cohens_d": (0.20, 0.50, 0.80),
 }
 _LEAST_FOR_CHI2 = 200
+#: Over the root of mn/(m+n): the mean of the KS distance, 1.64 standard errors of the ranks.
+_KS_NOISE, _RANK_NOISE = 0.87, 0.473
 
 Size = Literal["none", "small", "medium", "large"]
 
@@ -94,17 +96,26 @@ def compare(
 def chunk_tests(
     reference: Tally, chunk: Tally, *, alpha: float, design_effect: float = 1.0
 ) -> list[ChunkTest]:
-    """Test the shape of a closed chunk against the reference, each test at level *alpha*."""
+    """
+    Test the shape of a closed chunk against the reference, each test at level *alpha*.
+
+    An effect is worth a finding when it is one without the noise of samples of these sizes:
+    less the mean distance of two samples that agree, and at the lower end of the interval of
+    the ranks.
+    """
     before, now = histogram(reference), histogram(chunk)
     ks = ks_test(before, now, exact_below=20 * alpha, design_effect=design_effect)
     ranks = mann_whitney(before, now, design_effect=design_effect)
+    size = reference.n * chunk.n / (reference.n + chunk.n) / design_effect
+    gap = ks.distance - _KS_NOISE / math.sqrt(size)
+    lead = abs(ranks.superiority - 0.5) - _RANK_NOISE / math.sqrt(size)
     return [
-        ChunkTest("ks", ks.distance, ks.p_value, ks.distance >= _STEPS["ks"][0]),
+        ChunkTest("ks", ks.distance, ks.p_value, gap >= _STEPS["ks"][0]),
         ChunkTest(
             "mann_whitney",
             ranks.superiority,
             ranks.p_value,
-            abs(ranks.superiority - 0.5) >= _STEPS["mann_whitney"][0],
+            lead >= _STEPS["mann_whitney"][0],
         ),
     ]
 

@@ -14,6 +14,8 @@ from monitor.models.tally import BINS
 
 #: Bets as shares of the largest that cannot ruin: small ones for small changes.
 _FRACTIONS: Final = np.array([0.03, 0.08, 0.2, 0.45, 0.9])
+#: In standard deviations; the same effect that is asked of Cohen's d.
+_TOLERATED: Final = 0.2
 _HALF_BIN: Final = 0.005
 _MOST: Final = 1e250
 
@@ -41,11 +43,11 @@ def null_mean(baseline: Baseline) -> float:
     """
     Give the mean that scores may fall to before it is called a change, in (0, 1).
 
-    The lower 98 % bound of the reference's mean, less a tenth of a standard deviation: a
-    smaller change is not worth a finding.
+    The lower 98 % bound of the reference's mean, less a fifth of a standard deviation: by
+    convention a smaller effect is not even a small one, and the hours of a day differ as much.
     """
     error = baseline.deviation / math.sqrt(max(1.0, baseline.n))
-    bound = baseline.mean - 2.33 * error - 0.1 * baseline.deviation
+    bound = baseline.mean - 2.33 * error - _TOLERATED * baseline.deviation
     return min(1 - 1e-3, max(1e-3, bound))
 
 

@@ -209,8 +209,8 @@ def test_explainer_that_lost_the_lease_writes_nothing(world):
 
 
 def test_release_of_last_week_is_no_new_deploy(world):
-    world.answers(100, 0.95, from_s=-10 * DAY, to_s=0, release="v1")
-    world.answers(100, 0.95, from_s=-9 * DAY, to_s=0, release="v2")
+    world.answers(12, 0.95, from_s=-10 * DAY, to_s=0, release="v1")
+    world.answers(12, 0.95, from_s=-9 * DAY, to_s=0, release="v2")
     for hours in range(3):
         world.explain(after_s=HOUR * hours)
     insight, _ = world.insight()
