@@ -24,8 +24,9 @@ Groups = Sequence[str]
 #: Share of good answers in the traffic the probabilities are meant for. With it a score of 0.7,
 #: the pass line, says that the text speaks as much for the answer as against it.
 PRIOR = 0.7
-#: Features are cut to this many standard deviations around their mean.
-WIDEST = 4.0
+#: Features are cut to this many standard deviations around their mean, or to what all but the
+#: rarest records have: a sign that is seldom seen must not be cut off.
+WIDEST, RARE = 4.0, 0.001
 _OWN_SLOPE, _OWN_INTERCEPT = 30.0, 2.0  # how strongly kinds are drawn to the common calibration
 
 
@@ -81,7 +82,9 @@ def fit(
     """
     mean, spread = values.mean(0), values.std(0)
     spread[spread == 0] = 1
-    low, high = mean - WIDEST * spread, mean + WIDEST * spread
+    rarest = np.quantile(values, [RARE, 1 - RARE], axis=0)
+    low = np.minimum(mean - WIDEST * spread, rarest[0])
+    high = np.maximum(mean + WIDEST * spread, rarest[1])
     scaled = (np.clip(values, low, high) - mean) / spread
     known = sorted(set(kinds)) if own else []
     inside = [np.array([kind == each for each in kinds], dtype=float) for kind in known]

@@ -94,9 +94,10 @@ def test_claim_names_the_attribute_when_a_record_says_otherwise():
 
 
 def test_score_falls_when_a_record_says_otherwise(judge):
-    record = '{"name": "Rosa", "OutdoorSeating": false, "WiFi": "free", "city": "Graz"}'
-    right = look(judge, "Rosa in Graz has free WiFi.", record, query="Describe Rosa.")
-    wrong = look(judge, "Rosa in Graz has outdoor seating.", record, query="Describe Rosa.")
+    record = '{"name": "Rosa", "OutdoorSeating": true, "WiFi": "free", "city": "Graz"}'
+    other = record.replace("true", "false")
+    claim = "Rosa in Graz has outdoor seating."
+    right, wrong = (look(judge, claim, each, query="Describe Rosa.") for each in (record, other))
     assert wrong.groundedness < right.groundedness
 
 
