@@ -28,6 +28,8 @@ ID_BITS = 74
 BATCH_CHARS = 1_000_000
 #: And at this much work, because masks may be slow and the host's threads wait meanwhile.
 BATCH_WORK_S = 0.001
+#: The last batch of a process, which goes with the counters, may take more.
+_LAST_WORK_S = 0.05
 BATCH_KEPT_S = 60.0
 HEARTBEAT_S = 10.0
 #: A heartbeat follows a change of the counters within this time.
@@ -82,12 +84,12 @@ class Delivery:
             return None
         return self._pause_s(now, hurry=hurry)
 
-    def _fill(self, now: float) -> None:
+    def _fill(self, now: float, work_s: float = BATCH_WORK_S) -> None:
         """Take the next batch; a full queue keeps what is buffered waiting here."""
         recorder = self._recorder
         if self._batch or recorder.full:
             return
-        chars, until = 0, time.perf_counter() + BATCH_WORK_S
+        chars, until = 0, time.perf_counter() + work_s
         while len(self._batch) < BATCH and chars < BATCH_CHARS and recorder.buffer:
             if self._batch and time.perf_counter() > until:
                 break
@@ -216,14 +218,18 @@ class Delivery:
         return reported is not None and reported.covers(self._recorder.goal())
 
     def _end(self, now: float) -> None:
-        """Count what did not make it, and say so if Redis is there."""
+        """Count what did not make it, and say so, with one last batch, if Redis is there."""
         recorder = self._recorder
         if not self._all_done():
-            self._give_up("shutdown")
+            if recorder.connected:
+                self._fill(now, _LAST_WORK_S)
+            else:
+                self._give_up("shutdown")
             while recorder.buffer:
                 self._settle(Draft._make(recorder.buffer.popleft()).chars, "shutdown")
             if recorder.connected:
                 self._send(now)
+            self._give_up("shutdown")
         if self._producer is not None:
             self._producer.close()
 

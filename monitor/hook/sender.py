@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 EXIT_S = 2.0
 #: A machine may be so slow that the sender is still loading the Redis client when the process
-#: ends: it gets this long to load, and then so much at least to deliver.
-_LOADED_WITHIN_S, _ONCE_LOADED_S = 4.0, 1.0
+#: ends: it gets this long to load, and then as long again to deliver, up to the second figure.
+_LOADED_WITHIN_S, _ONCE_LOADED_S = 4.0, 2.0
 #: Redis is known to be away: it gets this long to come back.
 _EXIT_WHEN_DOWN_S = 0.5
 _POLL_S = 0.002
@@ -111,7 +111,9 @@ def finish_all(timeout_s: float = EXIT_S) -> None:
     for recorder in recorders:
         recorder.gate.close()
     loaded = _await_loaded(recorders, started + _LOADED_WITHIN_S)
-    deadline = max(started + timeout_s, time.monotonic() + (_ONCE_LOADED_S if loaded else 0.0))
+    now = time.monotonic()
+    more_s = min(now - started, _ONCE_LOADED_S) if loaded else 0.0
+    deadline = max(started + timeout_s, now + more_s)
     for recorder in recorders:
         recorder.finish(deadline)
     for recorder in recorders:
