@@ -1,9 +1,12 @@
 """Whatever sequence of faults an endpoint plays: the true score or none, and every call counted."""
 
+from contextlib import closing
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from monitor.errors import JudgeAwayError
 from monitor.scoring.judges.openai_call import Patience
 from monitor.scoring.judges.openai_judge import OpenAIJudge
 from monitor.scoring.scorer import Scorer
@@ -32,17 +35,18 @@ def test_score_is_true_or_missing_and_calls_are_counted(server, script):
     judge = OpenAIJudge(
         "gpt-4.1-mini", base_url=server.url, patience=Patience(timeout_s=5, backoff_s=0.0001)
     )
-    scorer = Scorer(judge, ("groundedness", "relevance"), 0.7)
+    query = "Which parcel leaves from which harbour?"
+    asked = make_interaction(query=query, contexts=FACTS, output=" ".join([*FACTS[:2], LIE]))
+    server.clear()
     server.script(script)
     before = len(server.requests)
-    query = "Which parcel leaves from which harbour?"
-    evaluations = scorer.score(
-        make_interaction(query=query, contexts=FACTS, output=" ".join([*FACTS[:2], LIE]))
-    )
-    scorer.close()
-    requests = server.requests[before:]
-    server.clear()
-    for evaluation, truth in zip(evaluations, (round(2 / 3, 6), 1.0), strict=True):
-        told = evaluation.metadata if evaluation.error is None else evaluation.error.context
+    with closing(Scorer(judge, ("groundedness", "relevance"), 0.7)) as scorer:
+        try:
+            told = scorer.score(asked)
+        except JudgeAwayError as away:  # no score, and no sample at fault
+            assert away.context["tries"] == len(server.requests) - before
+            return
+    for evaluation, truth in zip(told, (round(2 / 3, 6), 1.0), strict=True):
+        facts = evaluation.metadata if evaluation.error is None else evaluation.error.context
         assert evaluation.score == (truth if evaluation.error is None else None)
-        assert told["tries"] == len(requests)
+        assert facts["tries"] == len(server.requests) - before
