@@ -87,8 +87,13 @@ class Walk:
         """Give the log evidence of one detector after each look."""
         return np.asarray(self._log_m[:, self.detectors.index(detector)])
 
-    def rate_since(self, detector: Detector) -> Floats:
-        """Give the pass rate since the best moment of the bet that leads, after each look."""
+    def since_best(self, detector: Detector) -> tuple[Floats, Floats]:
+        """
+        Look at the bet that leads since its best moment, after each look.
+
+        Gives the pass rate since then, 0 while there was no sample, and the log likelihood
+        ratio that it gained.
+        """
         path = self._path(detector)
         lowest = np.minimum.accumulate(np.vstack([np.zeros_like(path[:1]), path]), axis=0)
         points = np.vstack([np.zeros_like(path[:1]), path])
@@ -102,7 +107,8 @@ class Walk:
         before = np.maximum(first - 1, 0)
         n = self.n + np.where(first > 0, -self.n[before], old.n[row][leader])
         passed = self.passed + np.where(first > 0, -self.passed[before], old.passed[row][leader])
-        return np.asarray(np.divide(passed, n, out=np.ones_like(n), where=n > 0))
+        rate = np.divide(passed, n, out=np.zeros_like(n), where=n > 0)
+        return rate, path[look, leader] - lowest[look + 1, leader]
 
     def at(self, look: int) -> Memory:
         """Tell what is remembered after one of the looks, the status unchanged."""
