@@ -21,7 +21,7 @@ FALLS_BELOW_LINE: Final = np.array([0.05, 0.10, 0.25, 0.50, 0.85])
 #: Where between line and reference a rate may settle and still be well.
 SETTLES_AT: Final = np.array([0.1, 0.3, 0.5, 0.7, 0.9])
 #: A recovery is one to above the line less this.
-CLEAR_SLACK: Final = 0.02
+CLEAR_SLACK: Final = 0.025
 #: Part of the stakes placed when a bucket begins; the rest is placed as time goes by.
 _STAKE_AT_BUCKET: Final = 0.5
 _DAY_BUCKETS: Final = 1440
