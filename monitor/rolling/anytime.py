@@ -38,6 +38,8 @@ _BEYOND: Final = 3.0
 _BEYOND_SETTLED: Final = 10.0
 #: Log odds, beside a certain fall from the reference, of "below the line" to "between the two".
 LOG_ODDS: Final = 1.0
+#: Log likelihood ratio that samples alone must bring to a recovery: time brings stakes as well.
+_CLEAR_GAIN: Final = 3.0
 _ESCALATE_ALPHA: Final = 0.05
 _ESCALATE_N: Final = 10.0
 #: A status of too little data needs this part of the usual number to go on.
@@ -203,7 +205,8 @@ def _cleared(walk: Walk, detector: Detector, rules: Rules) -> Bools:
     risen = walk.log_m(detector) >= thresholds(walk.memory, rules)[detector]
     if not risen.any():
         return np.asarray(risen)
-    return np.asarray(risen & (walk.rate_since(detector) >= _line(detector, rules)))
+    rate, gain = walk.since_best(detector)
+    return np.asarray(risen & (rate >= _line(detector, rules)) & (gain >= _CLEAR_GAIN))
 
 
 def _line(detector: Detector, rules: Rules) -> float:

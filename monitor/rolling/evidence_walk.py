@@ -21,7 +21,7 @@ FALLS_BELOW_LINE: Final = np.array([0.05, 0.10, 0.25, 0.50, 0.85])
 #: Where between line and reference a rate may settle and still be well.
 SETTLES_AT: Final = np.array([0.1, 0.3, 0.5, 0.7, 0.9])
 #: A recovery is one to above the line less this.
-CLEAR_SLACK: Final = 0.02
+CLEAR_SLACK: Final = 0.025
 #: Part of the stakes placed when a bucket begins; the rest is placed as time goes by.
 _STAKE_AT_BUCKET: Final = 0.5
 _DAY_BUCKETS: Final = 1440
@@ -87,8 +87,13 @@ class Walk:
         """Give the log evidence of one detector after each look."""
         return np.asarray(self._log_m[:, self.detectors.index(detector)])
 
-    def rate_since(self, detector: Detector) -> Floats:
-        """Give the pass rate since the best moment of the bet that leads, after each look."""
+    def since_best(self, detector: Detector) -> tuple[Floats, Floats]:
+        """
+        Look at the bet that leads since its best moment, after each look.
+
+        Gives the pass rate since then, 0 while there was no sample, and the log likelihood
+        ratio that it gained.
+        """
         path = self._path(detector)
         lowest = np.minimum.accumulate(np.vstack([np.zeros_like(path[:1]), path]), axis=0)
         points = np.vstack([np.zeros_like(path[:1]), path])
@@ -102,7 +107,8 @@ class Walk:
         before = np.maximum(first - 1, 0)
         n = self.n + np.where(first > 0, -self.n[before], old.n[row][leader])
         passed = self.passed + np.where(first > 0, -self.passed[before], old.passed[row][leader])
-        return np.asarray(np.divide(passed, n, out=np.ones_like(n), where=n > 0))
+        rate = np.divide(passed, n, out=np.zeros_like(n), where=n > 0)
+        return rate, path[look, leader] - lowest[look + 1, leader]
 
     def at(self, look: int) -> Memory:
         """Tell what is remembered after one of the looks, the status unchanged."""

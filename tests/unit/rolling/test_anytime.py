@@ -96,6 +96,13 @@ def test_silence_does_not_end_an_alarm():
     assert idle(memory, memory.at_s + 7 * 3600, RULES) == (memory, [])
 
 
+def test_time_alone_is_no_recovery():
+    daily = np.arange(40) * 86_400.0
+    memory, changes = advance(Memory.fresh(0.0), Looks(daily, np.ones(40), np.zeros(40)), RULES)
+    assert memory.alarmed
+    assert statuses(changes)[0] is Status.WARNING
+
+
 def test_minute_with_thousands_of_samples_is_one_increment():
     one = Looks(np.array([60.0]), np.array([3000.0]), np.array([1200.0]))
     memory, changes = advance(Memory.fresh(60.0), one, RULES)
