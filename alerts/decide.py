@@ -30,6 +30,8 @@ from monitor.store.alert_tables import alert_events, incidents
 
 _log = structlog.get_logger("groundwatch.alerts")
 _MOST_SAMPLES = 3
+#: One begins an incident, and what has settled was over before.
+_ENDS_NOTHING = {AlertEvent.FIRED, AlertEvent.SETTLED}
 _SAMPLE_CHARS = 300
 
 
@@ -181,10 +183,17 @@ def _write(connection: Connection, events: Sequence[Snapshot], placed: Mapping[s
     ]
     if opened:
         connection.execute(insert(incidents), opened)
-    changed = [_changed(event) for event in events if event.event is not AlertEvent.FIRED]
+    which = update(incidents).where(incidents.c.incident_id == bindparam("id"))
+    changed = [_changed(event) for event in events if event.event not in _ENDS_NOTHING]
     if changed:
-        which = incidents.c.incident_id == bindparam("id")
-        connection.execute(update(incidents).where(which), changed)
+        connection.execute(which, changed)
+    settled = [
+        {"id": event.incident_id, "updated_at": event.at, "sequence": event.sequence}
+        for event in events
+        if event.event is AlertEvent.SETTLED
+    ]
+    if settled:
+        connection.execute(which, settled)
     lines = [_timeline_row(event) for event in events]
     if lines:
         connection.execute(insert(alert_events), lines)
@@ -205,7 +214,7 @@ def _incident(event: Snapshot, group: Group) -> dict[str, Any]:
 
 
 def _changed(event: Snapshot) -> dict[str, Any]:
-    over = event.event in {AlertEvent.RESOLVED, AlertEvent.SETTLED}
+    over = event.event is AlertEvent.RESOLVED
     return {
         "id": event.incident_id,
         "level": event.level.value,

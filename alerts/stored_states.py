@@ -48,7 +48,7 @@ def load(connection: Connection, apps: Collection[str], now: datetime) -> dict[A
         .with_for_update()
     )
     found = {AlertKey(row.app, row.metric, row.segment, row.window_s): row for row in rows}
-    return {key: _stored(key, row) for key, row in found.items()}
+    return {key: _stored(key, row, now) for key, row in found.items()}
 
 
 def save(
@@ -113,10 +113,13 @@ def _values(state: AlertState, version: int, now: datetime) -> dict[str, Any]:
     }
 
 
-def _stored(key: AlertKey, row: Row[Any]) -> Stored:
+def _stored(key: AlertKey, row: Row[Any], now: datetime) -> Stored:
     state = None
     try:
         state = AlertState.model_validate(row.state)
     except ValidationError as error:
         _log.error("alert_state_unreadable", **key._asdict(), errors=error.error_count())
-    return Stored(state, row.version, bool(row.forgotten))
+    # People still wait to hear how it ends with what was flapping.
+    waits = state is not None and state.quiet_since is not None
+    forgotten = row.forgotten or (waits and row.updated_at <= now - FORGOTTEN_AFTER)
+    return Stored(state, row.version, bool(forgotten))

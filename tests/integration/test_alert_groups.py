@@ -164,6 +164,19 @@ def test_an_alert_that_flaps_is_heard_of_four_times_and_then_when_it_is_stable(w
     world.tell(600, a=H)
     with world.store.read() as connection:
         assert ledger.open_groups_count(connection) == 0
+        last = ledger.incidents_since(connection, NOW)[0]
+    assert last.resolved_at == NOW + timedelta(minutes=23)
+
+
+def test_what_flapped_and_is_evaluated_no_more_is_closed_and_told(world):
+    for minute in range(0, 8, 2):
+        world.tell(minute, a=W, b=H)
+        world.tell(minute + 1, a=H, b=H)
+    for hour in range(1, 26):
+        world.tell(60 * hour, b=H)
+    assert world.events()[6:] == ["fired", "resolved"]
+    with world.store.read() as connection:
+        assert ledger.open_groups_count(connection) == 0
 
 
 def test_a_warning_waits_for_others_and_a_critical_does_not(world):
