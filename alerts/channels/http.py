@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import cache
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -63,7 +64,6 @@ class HttpClient:
         self.vendor = vendor
         self.timeout_s = timeout_s
         self._only_public = only_public
-        self._tls: ssl.SSLContext | None = None
 
     def send_json(
         self, url: SecretStr, body: Any, headers: Mapping[str, SecretStr] | None = None
@@ -100,13 +100,12 @@ class HttpClient:
     async def _exchange(
         self, method: str, url: SecretStr, body: bytes, headers: Mapping[str, SecretStr]
     ) -> Answer:
-        self._tls = self._tls or httpx.create_ssl_context()
         usual = {"Content-Type": "application/json; charset=utf-8", "Accept-Encoding": "identity"}
         secret = {name: value.get_secret_value() for name, value in headers.items()}
         # httpx counts its time-outs anew with every byte that drips in; this one does not.
         async with (
             asyncio.timeout(self.timeout_s),
-            httpx.AsyncClient(verify=self._tls, timeout=self.timeout_s) as client,
+            httpx.AsyncClient(verify=_trusted(), timeout=self.timeout_s) as client,
             client.stream(
                 method, url.get_secret_value(), content=body, headers=usual | secret
             ) as response,
@@ -139,6 +138,12 @@ class HttpClient:
 
     def _wrong(self, what: str, code: str) -> DeliveryError:
         return DeliveryError(f"{self.vendor}: {what}", code=code, transient=False)
+
+
+@cache
+def _trusted() -> ssl.SSLContext:
+    """Load the certificates that are trusted; that takes longer than a message."""
+    return httpx.create_ssl_context()
 
 
 def refusal(vendor: str, answer: Answer, code: str = "", *, check: str) -> DeliveryError:
