@@ -10,6 +10,7 @@ from alerts.channels.registry import Recipient
 from monitor.errors import LeaseLostError
 from monitor.report.markdown import render_markdown
 from monitor.report.model import Report
+from monitor.rolling.choice import PolicyChoice
 from monitor.rolling.policies import Lines
 from monitor.settings import Settings
 from monitor.store.inputs import read_inputs
@@ -41,6 +42,7 @@ class World:
             settings=settings,
             lines=Lines(min_n=20),
             recipients=[Recipient("slack", "")],
+            policies=PolicyChoice.parse(settings.status_policy, settings.status_policies),
         )
 
     def answers(self, n, mean, *, from_s, to_s, version="local-1", **interaction):
