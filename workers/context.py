@@ -14,8 +14,8 @@ from alerts.channels.registry import Recipient, channels_from, recipients_of
 from monitor.queue.consumer import Consumer, connect
 from monitor.rolling.policies import Lines
 from monitor.rolling.verdicts import find_policy
+from monitor.scoring.base import ScoresSamples
 from monitor.scoring.registry import make_scorer
-from monitor.scoring.scorer import Scorer
 from monitor.settings import Settings
 from monitor.store.engine import Store
 from workers.drain import Drain
@@ -46,7 +46,7 @@ class Context:
         return connect(self.settings.broker_url, timeout_s=2.0)
 
     @cached_property
-    def scorer(self) -> Scorer:
+    def scorer(self) -> ScoresSamples:
         """The judge with the metrics that are asked of it."""
         return make_scorer(self.settings)
 

@@ -20,7 +20,7 @@ import structlog
 
 from monitor.errors import GroundwatchError
 from monitor.queue.consumer import Consumer, Entry
-from monitor.scoring.scorer import Scorer
+from monitor.scoring.base import ScoresSamples
 from monitor.store.engine import Store
 from monitor.store.write import Result
 from workers.pipeline import Dead, Rules, commit, score_entry
@@ -45,7 +45,7 @@ class Drain:
 
     consumer: Consumer
     store: Store
-    scorer: Scorer
+    scorer: ScoresSamples
     rules: Rules
     may_go_on: Callable[[], bool]
     abandoned_after_s: float

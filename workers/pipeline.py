@@ -12,7 +12,7 @@ from monitor.queue import names
 from monitor.queue.consumer import Entry
 from monitor.queue.wire import decode
 from monitor.rolling.tallies import bucket_start, stream_key, tally_of
-from monitor.scoring.scorer import Scorer
+from monitor.scoring.base import ScoresSamples
 from monitor.store.engine import Store
 from monitor.store.write import Contribution, DeadLetter, Result, record
 
@@ -38,7 +38,9 @@ class Dead:
     sample_id: str | None = None  #: where it can be read at all
 
 
-def score_entry(entry: Entry, scorer: Scorer, rules: Rules, *, now: datetime) -> Result | Dead:
+def score_entry(
+    entry: Entry, scorer: ScoresSamples, rules: Rules, *, now: datetime
+) -> Result | Dead:
     """Read and score one entry; whatever is wrong with it becomes a result, not an exception."""
     try:
         sample = decode(entry.fields)

@@ -17,8 +17,8 @@ from monitor.cli.console import err, warn
 from monitor.cli.records import Record, RecordFile
 from monitor.models import Evaluation
 from monitor.report.words import reasons
+from monitor.scoring.base import ScoresSamples
 from monitor.scoring.registry import make_scorer
-from monitor.scoring.scorer import Scorer
 from monitor.settings import Settings
 
 
@@ -63,7 +63,7 @@ def _opened(output: Path | None, *, not_over: Path) -> AbstractContextManager[IO
 
 
 def _evaluate(
-    records: RecordFile, scorer: Scorer
+    records: RecordFile, scorer: ScoresSamples
 ) -> Iterator[tuple[Record, tuple[Evaluation, ...]]]:
     """Keep a window of records in work, and give them back in order."""
     window: list[tuple[Record, Future[tuple[Evaluation, ...]]]] = []

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from monitor.models import Evaluation, EvaluationStatus, StreamKey, Tally
+from monitor.models.passing import PassRule
 from monitor.models.tally import BINS
 
 _MICRO = 1_000_000
@@ -37,7 +38,8 @@ def tally_of(evaluation: Evaluation, *, sample_rate: float, pass_score: float) -
     sample_rate
         Probability, in (0, 1], with which the interaction was sampled.
     pass_score
-        In [0, 1]; a score at or above it passes.
+        In [0, 1]; a score at or above it passes, unless the evaluation's criteria name a
+        line and a direction of their own.
 
     Returns
     -------
@@ -51,7 +53,7 @@ def tally_of(evaluation: Evaluation, *, sample_rate: float, pass_score: float) -
     if score is None:
         return Tally(failed=1, cost_microusd=cost)
     weight = 1.0 / sample_rate
-    passed = int(score >= pass_score)
+    passed = int(PassRule.of(evaluation, pass_score).passes(score))
     return Tally(
         n=1,
         passed=passed,
@@ -83,7 +85,8 @@ def stream_key(
     What passes is a part of the version: a new pass score must not look like a new
     quality either.
     """
-    version = f"{evaluation.evaluator_version or 'unversioned'} pass {pass_score:g}"
+    rule = PassRule.of(evaluation, pass_score)
+    version = f"{evaluation.evaluator_version or 'unversioned'} {rule}"
     return StreamKey(app, evaluation.evaluator_name, segment, version)
 
 

@@ -20,6 +20,7 @@ from monitor.scoring.judges.openai_client import SharedClient
 from monitor.scoring.judges.openai_errors import error_from, refusal
 from monitor.scoring.judges.openai_request import Arguments
 from monitor.scoring.judges.reply import (
+    SCHEMA,
     Envelope,
     TruncatedReplyError,
     read_content,
@@ -59,9 +60,15 @@ class Spent:
 class ChatCall:
     """Asks one model of one endpoint until it answers."""
 
-    def __init__(self, client: SharedClient, model: str, patience: Patience) -> None:
+    def __init__(
+        self,
+        client: SharedClient,
+        model: str,
+        patience: Patience,
+        schema: dict[str, Any] = SCHEMA,
+    ) -> None:
         self._client = client
-        self._arguments = Arguments(model)
+        self._arguments = Arguments(model, schema)
         self._patience = patience
 
     def ask(

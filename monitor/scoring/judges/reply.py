@@ -128,7 +128,7 @@ class TruncatedReplyError(JudgeReplyError):
 def read_reply(content: str, sentences: int) -> JudgeReply:
     """Read the verdicts on *sentences* sentences, each exactly once, in the order of numbers."""
     try:
-        reply = JudgeReply.model_validate(_find_object(content))
+        reply = JudgeReply.model_validate(find_object(content))
     except ValidationError as error:
         # Only places and kinds: the values are text that was judged.
         item = error.errors(include_input=False, include_url=False)[0]
@@ -143,7 +143,7 @@ def read_reply(content: str, sentences: int) -> JudgeReply:
     return reply.model_copy(update={"verdicts": rows})
 
 
-def _find_object(content: str) -> dict[str, Any]:
+def find_object(content: str) -> dict[str, Any]:
     """Read the JSON object in *content*, bare, fenced or with words around it."""
     fenced = _FENCE.search(content)
     inner = content[content.find("{") : content.rfind("}") + 1]
