@@ -24,6 +24,7 @@ COMMANDS = {
     "report": _Command("report", "report"),
     "replay": _Command("replay", "replay"),
     "score": _Command("score", "score"),
+    "metrics": _Command("metrics", "metrics"),
     "alerts": _Command("alerts", "app"),
     "doctor": _Command("doctor", "doctor"),
     "config": _Command("config", "config"),

@@ -50,7 +50,12 @@ def known_metrics(
     return known
 
 
-def chosen(settings: Settings, plugins: Iterable[tuple[str, Metric]] | None = None) -> list[Bound]:
+def chosen(
+    settings: Settings,
+    plugins: Iterable[tuple[str, Metric]] | None = None,
+    *,
+    parameters: Mapping[str, Mapping[str, Any]] | None = None,
+) -> list[Bound]:
     """
     Bind every metric that has to be scored, the parts of combined ones before them.
 
@@ -59,19 +64,14 @@ def chosen(settings: Settings, plugins: Iterable[tuple[str, Metric]] | None = No
     SettingsError
         If a metric is unknown or named twice, or a parameter is wrong.
     """
-    file = read_metrics_file(settings.metrics_file)
+    file = read_metrics_file(settings.metrics_file).with_tables(parameters or {})
     known = known_metrics(file, plugins)
     check_names(settings.metrics, known)
-    made = {name for name, table in file.tables.items() if any(key in table for key in MAKES)}
     for name in file.tables:
         if name not in known:
             raise SettingsError(f"{file.where}: no metric is called {name!r}; {_hint(name, known)}")
-    return [
-        _bound(known[name], {} if name in made else file.tables.get(name, {}), file, settings)
-        if name not in made
-        else _made(known[name], file.tables[name], file, settings)
-        for name in _with_parts(settings.metrics, known)
-    ]
+    bound = {name: _bound(known[name], file, settings) for name in (*file.tables, *known)}
+    return [bound[name] for name in _with_parts(settings.metrics, known)]
 
 
 def check_names(metrics: Sequence[str], known: Mapping[str, Metric]) -> None:
@@ -110,18 +110,15 @@ def _with_parts(metrics: Sequence[str], known: Mapping[str, Metric]) -> list[str
     return list(found)
 
 
-def _made(metric: Metric, table: dict[str, Any], file: MetricsFile, settings: Settings) -> Bound:
-    line = {"pass_score": table["pass_score"]} if "pass_score" in table else {}
-    return _bound(metric, line, file, settings)
-
-
-def _bound(metric: Metric, table: dict[str, Any], file: MetricsFile, settings: Settings) -> Bound:
+def _bound(metric: Metric, file: MetricsFile, settings: Settings) -> Bound:
     declaration = metric.declaration
     where = f"{file.where}: [{declaration.name}]"
-    values = dict(table)
+    values = dict(file.tables.get(declaration.name, {}))
     rule = PassRule.mirrored(settings.pass_score, declaration.direction)
     if "pass_score" in values:
         rule = PassRule(_line(values.pop("pass_score"), where), declaration.direction)
+    if any(key in values for key in MAKES):
+        values = {}  # they made the metric
     return Bound(metric, _parameters(declaration.parameters, values, where), rule)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from monitor.models import Interaction
+from monitor.models import Evaluation, Interaction
 from monitor.models.passing import Direction
 from monitor.scoring.base import Finding, Judgement
 
@@ -57,6 +57,10 @@ class Declaration:
         What computes it.
     skips
         Further reasons for being skipped.
+    parameters
+        What the metrics file may set.
+    record
+        The evaluation with fields of its own that it makes; details of these names go there.
     """
 
     name: str
@@ -72,6 +76,7 @@ class Declaration:
     cost: Cost = Cost.FREE
     skips: tuple[str, ...] = ()
     parameters: type[BaseModel] = NoParameters
+    record: type[Evaluation] = Evaluation
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):

@@ -22,16 +22,16 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from monitor.errors import SettingsError
 
 _PRESETS = "monitor.scoring.presets"
 #: Keys of a table that make a metric, rather than set a parameter of one.
-MAKES = ("function", "criteria", "file")
+MAKES = ("function", "criteria", "file", "deepeval", "ragas")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,13 @@ class MetricsFile:
     tables: Mapping[str, dict[str, Any]] = field(default_factory=dict)
     where: str = "the metrics file"
     folder: Path = Path()
+
+    def with_tables(self, more: Mapping[str, Mapping[str, Any]]) -> Self:
+        """Give the same with further tables, whose keys come first."""
+        tables = dict(self.tables)
+        for name, table in more.items():
+            tables[name] = tables.get(name, {}) | dict(table)
+        return replace(self, tables=tables)
 
 
 def read_metrics_file(path: Path | None) -> MetricsFile:

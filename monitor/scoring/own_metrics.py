@@ -15,6 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from monitor.errors import SettingsError
 from monitor.models import Interaction
 from monitor.models.passing import Direction
+from monitor.scoring.adapters.deepeval import deepeval_metric
+from monitor.scoring.adapters.ragas import ragas_metric
 from monitor.scoring.base import Finding
 from monitor.scoring.declaration import (
     Answers,
@@ -29,7 +31,7 @@ from monitor.scoring.declaration import (
     NoParameters,
     Read,
 )
-from monitor.scoring.metrics_file import read_toml
+from monitor.scoring.metrics_file import MAKES, read_toml
 
 GROUP = "groundwatch.evaluators"
 
@@ -41,6 +43,9 @@ class _Own(BaseModel):
 
     function: str | None = None
     criteria: str | None = None
+    deepeval: str | None = None
+    ragas: str | None = None
+    arguments: dict[str, Any] = Field(default_factory=dict)
     scale: Literal["0-1", "1-5"] = "0-1"
     what: str = ""
     requires: tuple[str, ...] = ("output",)
@@ -89,9 +94,12 @@ def own_metric(name: str, table: dict[str, Any], *, where: str, folder: Path) ->
             )
         if own.criteria is not None:
             return _question(name, own, own.criteria)
+        foreign = _foreign(name, own)
+        if foreign is not None:
+            return foreign
     except ValueError as error:
         raise SettingsError(f"{where}: [{name}] {error}") from None
-    raise SettingsError(f"{where}: [{name}] should have `function` or `criteria`")
+    raise SettingsError(f"{where}: [{name}] should have one of {', '.join(MAKES)}")
 
 
 def function_metric(
@@ -212,6 +220,14 @@ def _question(name: str, own: _Own, criteria: str) -> Asked:
         skips=("needs_judge",),
     )
     return Asked(declaration, lambda _: (asked,), read)
+
+
+def _foreign(name: str, own: _Own) -> Metric | None:
+    """Make a metric of another library, which is imported only here."""
+    for make, kind in ((deepeval_metric, own.deepeval), (ragas_metric, own.ragas)):
+        if kind is not None:
+            return make(name, kind, own.arguments, direction=own.direction, requires=own.requires)
+    return None
 
 
 def _source_of(function: Callable[..., Any]) -> str:

@@ -188,11 +188,13 @@ class Panel:
                 fields["metadata"] = finding.details
                 return Evaluation.skipped(reason=finding.skipped, **fields)
             score = _checked(finding.score)
-            return Evaluation(
+            own, details = _parted(finding.details, each.declaration.record)
+            return each.declaration.record(
                 score=score,
                 explanation=finding.explanation or None,
                 confidence=finding.confidence,
-                metadata=finding.details | _advice(each, score),
+                metadata=details | _advice(each, score),
+                **own,
                 **fields,
             )
         except Exception as error:  # noqa: BLE001 - see above
@@ -238,6 +240,17 @@ def _checked(score: float | None) -> float:
     if score is None or not 0 <= score <= 1:
         raise JudgeReplyError("the score is not in [0, 1]")
     return round(float(score), 6)
+
+
+def _parted(
+    details: Mapping[str, Any], record: type[Evaluation]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Part what the record has fields of its own for from what goes into the metadata."""
+    own = record.model_fields.keys() - Evaluation.model_fields.keys()
+    return (
+        {key: value for key, value in details.items() if key in own},
+        {key: value for key, value in details.items() if key not in own},
+    )
 
 
 def _is_higher(each: Bound) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 from urllib.parse import urlsplit
 
 from monitor.errors import SettingsError
@@ -21,16 +22,20 @@ from monitor.settings import Settings, variable
 __all__ = ["EVALUATORS", "make_scorer"]
 
 
-def make_scorer(settings: Settings) -> ScoresSamples:
+def make_scorer(
+    settings: Settings, *, parameters: Mapping[str, Mapping[str, Any]] | None = None
+) -> ScoresSamples:
     """
     Make the scorer that the settings describe; nothing is contacted yet.
+
+    *parameters* of metrics, by name, come before those of the metrics file.
 
     Raises
     ------
     SettingsError
         If a metric is unknown or named twice, a parameter is wrong, or the judge has no key.
     """
-    bound = chosen(settings)
+    bound = chosen(settings, parameters=parameters)
     shared = [each for each in bound if isinstance(each.metric, Read)]
     if len(shared) == len(bound) and all(each.is_plain for each in bound):
         return _shared(settings, shared)

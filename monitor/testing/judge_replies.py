@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from monitor.testing.criteria_replies import answer_criteria, asks_criteria
+
 _WORD = re.compile(r"\w+")
 _ENOUGH, _SOME = 0.6, 0.2
 _QUOTE_WORDS = 25
@@ -39,6 +41,8 @@ def completion(content: str | None, request: dict[str, Any], model: str) -> dict
 
 def judge_by_overlap(request: dict[str, Any]) -> dict[str, Any]:
     """Judge the data in the last message: a sentence is supported by a passage with its words."""
+    if asks_criteria(request):
+        return answer_criteria(request)
     data = json.loads(request["messages"][-1]["content"])
     passages = [str(context["text"]) for context in data["contexts"]]
     output = " ".join(str(sentence["text"]) for sentence in data["sentences"])

@@ -6,7 +6,13 @@ from collections.abc import Mapping
 
 from pydantic import Field
 
-from monitor.models import Interaction
+from monitor.models import (
+    Evaluation,
+    FactualAccuracyEvaluation,
+    Interaction,
+    QualityEvaluation,
+    RelevanceEvaluation,
+)
 from monitor.scoring.base import Finding
 from monitor.scoring.declaration import (
     Answer,
@@ -45,6 +51,7 @@ def _declaration(
     requires: tuple[str, ...],
     source: str,
     parameters: type[NoParameters] = NoParameters,
+    record: type[Evaluation] = Evaluation,
 ) -> Declaration:
     return Declaration(
         name=name,
@@ -56,6 +63,7 @@ def _declaration(
         cost=Cost.JUDGE,
         skips=("needs_judge",),
         parameters=parameters,
+        record=record,
     )
 
 
@@ -141,6 +149,7 @@ METRICS: tuple[Metric, ...] = (
             ("output", "expected.answer"),
             "seed 000, Factual Accuracy; seed 004, Factual Accuracy Evaluator",
             Importance,
+            FactualAccuracyEvaluation,
         ),
         lambda _: (WRONG_SENTENCES, MAJOR_SENTENCES),
         _factual,
@@ -182,9 +191,14 @@ METRICS: tuple[Metric, ...] = (
         "Usefulness of recommendations.",
         "How useful and concrete are the answer's recommendations?",
     ),
-    _dimension(
-        "data_utilization_score",
-        "Use of the data at hand.",
+    single(
+        _declaration(
+            "data_utilization_score",
+            "Use of the data at hand.",
+            "the judge's score",
+            ("query", "output", "contexts"),
+            "seed 001, LLM Judge Metrics",
+        ),
         "How well does the answer use the data in the passages?",
     ),
     several(
@@ -194,6 +208,7 @@ METRICS: tuple[Metric, ...] = (
             "mean of relevance, coherence, clarity, completeness, accuracy",
             ("query", "output"),
             "seed 004, Quality Evaluator",
+            record=QualityEvaluation,
         ),
         {
             "relevance": "How relevant is the answer to the query?",
@@ -211,6 +226,7 @@ METRICS: tuple[Metric, ...] = (
             "mean of query_intent_match, topic_alignment, information_completeness",
             ("query", "output"),
             "seed 004, Relevance Evaluator",
+            record=RelevanceEvaluation,
         ),
         {
             "query_intent_match": "How well does the answer meet the intent of the query?",

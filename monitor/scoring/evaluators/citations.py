@@ -11,7 +11,7 @@ from pydantic import Field
 from monitor.models import Interaction
 from monitor.scoring.base import Finding
 from monitor.scoring.declaration import Computed, Metric, NoParameters, computed
-from monitor.scoring.entailment import MOST_PASSAGES, local_entailment
+from monitor.scoring.entailment import MOST_PASSAGES, supports
 from monitor.scoring.evaluators.retrieval import passage_ids
 from monitor.scoring.metrics import citations as formulas
 
@@ -47,11 +47,18 @@ class _Cited:
         claims = formulas.cited_claims(interaction.output)
         return cls([claim for claim in claims if claim.cited], by_place | by_id)
 
+    def support(self, key: str, claim: int) -> float | None:
+        """Give the support of a claim, by its place, by a passage; None where there is none."""
+        if key not in self.passages:
+            return None
+        # All claims at once: whoever asks about the next one finds it already known.
+        return supports(self.passages[key], tuple(each.text for each in self.claims))[claim]
+
     def entailments(self) -> list[float | None]:
         """For each citation its passage's entailment of the claim; None where there is none."""
         return [
-            local_entailment(self.passages[each], claim.text) if each in self.passages else None
-            for claim in self.claims
+            self.support(each, place)
+            for place, claim in enumerate(self.claims)
             for each in claim.cited
         ]
 
@@ -120,18 +127,17 @@ def citation_quality(interaction: Interaction, _: NoParameters) -> Finding:
     truth = [str(each) for each in (interaction.expected or {}).get("citations") or ()]
     scores = []
     for place, claim in enumerate(cited.claims):
-        right = {truth[place]} if place < len(truth) else _best(cited.passages, claim.text)
+        right = {truth[place]} if place < len(truth) else _best(cited, place)
         for each in claim.cited:
-            text = cited.passages.get(each)
-            entailed = 0.0 if text is None else local_entailment(text, claim.text)
-            scores.append(
-                formulas.citation_quality(float(text is not None), float(each in right), entailed)
-            )
+            entailed = cited.support(each, place)
+            exists, accurate = float(entailed is not None), float(each in right)
+            scores.append(formulas.citation_quality(exists, accurate, entailed or 0.0))
     return Finding(score=sum(scores) / len(scores), details={"citations": len(scores)})
 
 
-def _best(passages: dict[str, str], claim: str) -> set[str]:
-    found = {k: local_entailment(t, claim) for k, t in list(passages.items())[:MOST_PASSAGES]}
+def _best(cited: _Cited, claim: int) -> set[str]:
+    keys = list(cited.passages)[: 2 * MOST_PASSAGES]  # each by its place, and by its id
+    found = {key: cited.support(key, claim) or 0.0 for key in keys}
     best = max(found.values(), default=0.0)
     return {key for key, value in found.items() if value == best > 0}
 
@@ -173,8 +179,8 @@ def _named_and_supporting(
     supporting = {
         each
         for each in ids[:MOST_PASSAGES]
-        for claim in cited.claims
-        if local_entailment(cited.passages[each], claim.text) >= threshold
+        for place in range(len(cited.claims))
+        if (cited.support(each, place) or 0.0) >= threshold
     }
     return named, supporting
 
@@ -199,10 +205,11 @@ def multi_source_coverage(interaction: Interaction, p: Sources) -> Finding:
     claims = formulas.cited_claims(interaction.output)
     told = (interaction.expected or {}).get("sources_needed") or []
     texts = [context.text for context in interaction.contexts][:MOST_PASSAGES]
+    found = [supports(text, tuple(claim.text for claim in claims)) for text in texts]
     pairs = []
     for place, claim in enumerate(claims):
-        supports = (local_entailment(text, claim.text) >= p.threshold for text in texts)
-        needed = int(told[place]) if place < len(told) else min(p.least, sum(supports))
+        supporting = sum(row[place] >= p.threshold for row in found)
+        needed = int(told[place]) if place < len(told) else min(p.least, supporting)
         pairs.append((needed, len(claim.cited)))
     if not any(needed >= p.least for needed, _ in pairs):
         return Finding(skipped="no_claim_needs_several")

@@ -101,9 +101,8 @@ def passage_contradictions(interaction: Interaction, _: NoParameters) -> Finding
 
 def _contradict(one: str, other: str) -> bool:
     return any(
-        local_contradiction(premise, sentence)
+        local_contradiction(premise, "\n".join(split_sentences(hypothesis)[:_MOST_SENTENCES]))
         for premise, hypothesis in ((one, other), (other, one))
-        for sentence in checkable(split_sentences(hypothesis))[:_MOST_SENTENCES]
     )
 
 

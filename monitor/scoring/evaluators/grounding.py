@@ -7,8 +7,8 @@ from typing import Literal
 from monitor.models import Interaction
 from monitor.models.passing import Direction
 from monitor.scoring.base import Claim, Finding, Judgement, Verdict
-from monitor.scoring.declaration import Metric, NoParameters, computed, read
-from monitor.scoring.entailment import MOST_PASSAGES, checkable, local_entailment, local_matrix
+from monitor.scoring.declaration import Cost, Metric, NoParameters, computed, read
+from monitor.scoring.entailment import MOST_PASSAGES, checkable, local_matrix, supports
 from monitor.scoring.metrics import faithfulness as formulas
 from monitor.scoring.metrics import grounding
 from monitor.scoring.sentences import split_sentences
@@ -40,7 +40,7 @@ def _nothing(judgement: Judgement) -> Finding:
     requires=_NEEDS,
     source="seed 002, Faithfulness and Weighted Faithfulness; seed 001, DeepEval Metrics",
     backend=_BACKEND,
-    cost="judge",
+    cost=Cost.JUDGE,
     skips=_SKIPS,
     parameters=Weighing,
 )
@@ -76,7 +76,7 @@ def faithfulness(judgement: Judgement, interaction: Interaction, p: Weighing) ->
     requires=_NEEDS,
     source="seed 001, DeepEval Metrics",
     backend=_BACKEND,
-    cost="judge",
+    cost=Cost.JUDGE,
     direction=Direction.LOWER,
     skips=_SKIPS,
 )
@@ -102,7 +102,7 @@ def hallucination(judgement: Judgement, _: Interaction, __: NoParameters) -> Fin
     requires=_NEEDS,
     source="seed 002, Hallucination Detection",
     backend=_BACKEND,
-    cost="judge",
+    cost=Cost.JUDGE,
     direction=Direction.LOWER,
     skips=_SKIPS,
 )
@@ -127,7 +127,7 @@ def contradicted_contexts(judgement: Judgement, interaction: Interaction, _: obj
     requires=_NEEDS,
     source="seed 002, Grounding Score",
     backend=_BACKEND,
-    cost="judge",
+    cost=Cost.JUDGE,
     skips=_SKIPS,
 )
 def grounding_score(judgement: Judgement, _: Interaction, __: NoParameters) -> Finding:
@@ -158,7 +158,7 @@ def multi_document_grounding(interaction: Interaction, _: NoParameters) -> Findi
     def pair(claim: int, one: int, other: int) -> float:
         if other >= _MOST_IN_PAIRS:
             return 0.0
-        return local_entailment(f"{passages[one]}\n\n{passages[other]}", claims[claim])
+        return supports(f"{passages[one]}\n\n{passages[other]}", tuple(claims))[claim]
 
     score = grounding.multi_document_grounding(local_matrix(claims, passages), pair)
     return Finding(score=score, details={"statements": len(claims), "passages": len(passages)})

@@ -6,7 +6,7 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from monitor.models import Interaction
+from monitor.models import Interaction, LengthEvaluation
 from monitor.scoring.base import Finding
 from monitor.scoring.declaration import Metric, NoParameters, computed
 from monitor.scoring.metrics import length as formulas
@@ -33,6 +33,7 @@ class Range(NoParameters):
     source="seed 004, Length Evaluator",
     backend="computed",
     parameters=Range,
+    record=LengthEvaluation,
 )
 def length(interaction: Interaction, p: Range) -> Finding:
     """Count; the document's fields are in the metadata."""

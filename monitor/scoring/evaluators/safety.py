@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from monitor.models import Interaction
+from monitor.models import Evaluation, Interaction, ToxicityEvaluation
 from monitor.models.passing import Direction
 from monitor.scoring.base import Finding
 from monitor.scoring.declaration import (
@@ -111,7 +111,9 @@ def _toxic(scores: dict[str, float], explanation: str, **more: bool) -> Finding:
     )
 
 
-def _declaration(name: str, what: str, formula: str, source: str) -> Declaration:
+def _declaration(
+    name: str, what: str, formula: str, source: str, record: type[Evaluation] = Evaluation
+) -> Declaration:
     return Declaration(
         name=name,
         what=what,
@@ -121,6 +123,7 @@ def _declaration(name: str, what: str, formula: str, source: str) -> Declaration
         backend=_BACKEND,
         cost=Cost.JUDGE,
         direction=Direction.LOWER,
+        record=record,
     )
 
 
@@ -142,6 +145,7 @@ METRICS: tuple[Metric, ...] = (
             "How toxic the answer is, by category.",
             "largest of the categories",
             "seed 001, DeepEval Metrics; seed 004, Toxicity Evaluator",
+            ToxicityEvaluation,
         ),
         lambda _: TOXIC,
         _read_toxicity,

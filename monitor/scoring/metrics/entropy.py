@@ -19,7 +19,8 @@ def entropy_bits(weights: Sequence[float]) -> float:
     total = math.fsum(weights)
     if not weights or min(weights) < 0 or not total > 0:
         raise ValueError("entropy needs weights that are not negative and not all 0")
-    shares = (weight / total for weight in weights if weight > 0)
+    # A share that is too small for a float is 0 and adds nothing.
+    shares = [share for weight in weights if (share := weight / total) > 0]
     return max(0.0, -math.fsum(share * math.log2(share) for share in shares))
 
 
