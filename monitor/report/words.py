@@ -65,7 +65,8 @@ def score_sentence(verdict: Verdict) -> str:
         if lower
         else (f"higher is better, passes at {rule.line:g} or above")
     )
-    said = f"average score {score(verdict.average_score)}, {band.quality} ({line})"
+    meaning = f"{band.quality}, {band.action.lower()}"
+    said = f"average score {score(verdict.average_score)}, {meaning} ({line})"
     found = advice_for(verdict.metric, verdict.average_score, rule.direction)
     return f"{said}; often {found.cause}: {found.fix}" if found else said
 

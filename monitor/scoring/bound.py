@@ -35,11 +35,10 @@ class Bound:
         """Version and parameters, as far as they are not as shipped."""
         return version_of(self.declaration, self.parameters)
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether nothing about it differs from a metric that is better when higher, as shipped."""
+    def is_plain(self, pass_score: float) -> bool:
+        """Say whether it is as shipped, better when higher, and passes at *pass_score*."""
         as_shipped = self.parameters == self.declaration.parameters()
-        return as_shipped and self.declaration.direction is Direction.HIGHER
+        return as_shipped and self.rule == PassRule(pass_score, Direction.HIGHER)
 
     def evaluator(self) -> Read:
         """Give the evaluator of a metric that is read out of the shared judgement."""

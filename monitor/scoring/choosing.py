@@ -17,6 +17,8 @@ from monitor.scoring.metrics_file import MAKES, MetricsFile, read_metrics_file
 from monitor.scoring.own_metrics import own_metric, plugin_metrics
 from monitor.settings import Settings, variable
 
+_MOST_NAMED = 8
+
 
 def known_metrics(
     file: MetricsFile, plugins: Iterable[tuple[str, Metric]] | None = None
@@ -78,7 +80,7 @@ def check_names(metrics: Sequence[str], known: Mapping[str, Metric]) -> None:
     """Refuse metrics that are unknown or named twice, and no metric at all."""
     name = variable("metrics")
     if not metrics:
-        raise SettingsError(f"{name}: name at least one of {', '.join(known)}")
+        raise SettingsError(f"{name}: name at least one; {_hint('', known)}")
     for metric in metrics:
         if metric not in known:
             hint = _hint(metric, known)
@@ -91,7 +93,12 @@ def _hint(name: str, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(name, list(known), n=1)
     if close:
         return f"did you mean {close[0]}?"
-    return f"there are {', '.join(known)}"
+    listed = list(known)
+    more = len(listed) - _MOST_NAMED
+    if more <= 0:
+        return f"there are {', '.join(listed)}"
+    first = ", ".join(listed[:_MOST_NAMED])
+    return f"there are {first} and {more} more; `groundwatch metrics` lists them all"
 
 
 def _with_parts(metrics: Sequence[str], known: Mapping[str, Metric]) -> list[str]:

@@ -10,7 +10,8 @@ import numpy as np
 from monitor.models import Interaction
 from monitor.scoring.base import Claim, Verdict
 from monitor.scoring.claims import is_checkable
-from monitor.scoring.features.look import look_at
+from monitor.scoring.features.passages import Passages
+from monitor.scoring.features.support import ClaimFeatures, claim_features
 from monitor.scoring.judges.local import LocalJudge
 from monitor.scoring.metrics.grounding import Matrix
 
@@ -59,26 +60,32 @@ def local_matrix(claims: Sequence[str], passages: Sequence[str]) -> Matrix:
     return np.asarray(columns, dtype=np.float64).reshape(len(passages), len(claims)).T
 
 
-def local_contradiction(premise: str, hypothesis: str) -> bool:
+def contradictions(premise: str, statements: Sequence[str]) -> list[bool]:
     """
-    Say whether a statement of *hypothesis* says otherwise than *premise* does.
+    Say which of *statements*, one sentence each, say otherwise than *premise* does.
 
     Otherwise means that the two share half of the statement's information, and differ in a
     number, an opposite word or a negation. Two true statements about the same thing may
     differ so ("opened in 1889", "restored in 1986"): look before you believe it.
     """
-    if not premise.strip() or not hypothesis.strip():
-        return False
-    return any(
-        claim.covered_two >= _ALIGNED
-        and bool(claim.numbers_absent or claim.antonym or claim.negation)
-        for claim in look_at(None, [premise], hypothesis).checkable
+    passages = Passages([premise])
+    found = (
+        claim_features(each, passages, frozenset())
+        if len(passages) and is_checkable(each)
+        else None
+        for each in statements
     )
+    return [claim is not None and _differs(claim) for claim in found]
 
 
 def checkable(sentences: Sequence[str]) -> list[str]:
     """Keep the sentences that state something."""
     return [sentence for sentence in sentences if is_checkable(sentence)]
+
+
+def _differs(claim: ClaimFeatures) -> bool:
+    odd = bool(claim.numbers_absent) or claim.antonym or claim.negation
+    return claim.covered_two >= _ALIGNED and odd
 
 
 def _support(claims: Sequence[Claim]) -> float:

@@ -37,7 +37,7 @@ def make_scorer(
     """
     bound = chosen(settings, parameters=parameters)
     shared = [each for each in bound if isinstance(each.metric, Read)]
-    if len(shared) == len(bound) and all(each.is_plain for each in bound):
+    if len(shared) == len(bound) and all(each.is_plain(settings.pass_score) for each in bound):
         return _shared(settings, shared)
     asks = any(isinstance(each.metric, Asked) for each in bound)
     return Panel(

@@ -80,6 +80,14 @@ def test_settings_page_is_what_the_program_says():
     assert page == manual(), "run: groundwatch config --format md > docs/settings.md"
 
 
+def test_code_in_the_metrics_page_runs():
+    page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
+    [program] = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    values = {}
+    exec(program, values)
+    assert (len(values["batch"].evaluations), values["stream"].faithfulness) == (2, 0.5)
+
+
 def test_metrics_page_is_what_the_program_says():
     page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
     assert page == metrics_manual(), "run: groundwatch metrics --format md > docs/metrics.md"

@@ -3,7 +3,8 @@ Metrics of DeepEval, installed beside: ``deepeval = "HallucinationMetric"`` in t
 
 A metric of the library keeps its own model, calls and bill: none of it goes through the
 judge's budget. Each scoring makes a metric of its own, because measuring stores its result
-in the metric. Tested with deepeval 4.3.
+in the metric. DeepEval reports its use to its makers unless ``DEEPEVAL_TELEMETRY_OPT_OUT=1``
+is set. Tested with deepeval 4.3.
 """
 
 from __future__ import annotations

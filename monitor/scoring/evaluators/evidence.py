@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import combinations
 from typing import Any, Literal
@@ -15,7 +16,7 @@ from monitor.scoring.declaration import Metric, NoParameters, computed
 from monitor.scoring.entailment import (
     MOST_PASSAGES,
     checkable,
-    local_contradiction,
+    contradictions,
     local_matrix,
 )
 from monitor.scoring.metrics import entropy, evidence
@@ -90,7 +91,8 @@ def passage_contradictions(interaction: Interaction, _: NoParameters) -> Finding
     if len(texts) == 1:
         return Finding(skipped="one_passage")
     pairs = list(combinations(range(len(texts)), 2))
-    found = [(i + 1, j + 1) for i, j in pairs if _contradict(texts[i], texts[j])]
+    hit = {tuple(sorted((i, j))) for i, others in enumerate(_contradicted(texts)) for j in others}
+    found = [(i + 1, j + 1) for i, j in pairs if (i, j) in hit]
     named = ", ".join(f"{i} and {j}" for i, j in found[:10])
     return Finding(
         score=len(found) / len(pairs),
@@ -99,11 +101,14 @@ def passage_contradictions(interaction: Interaction, _: NoParameters) -> Finding
     )
 
 
-def _contradict(one: str, other: str) -> bool:
-    return any(
-        local_contradiction(premise, "\n".join(split_sentences(hypothesis)[:_MOST_SENTENCES]))
-        for premise, hypothesis in ((one, other), (other, one))
-    )
+def _contradicted(texts: list[str]) -> Iterator[set[int]]:
+    """For each passage, find those of the others that say otherwise."""
+    lines = [split_sentences(text)[:_MOST_SENTENCES] for text in texts]
+    for i, premise in enumerate(texts):
+        owners = [j for j, each in enumerate(lines) if j != i for _ in each]
+        others = [line for j, each in enumerate(lines) if j != i for line in each]
+        flags = contradictions(premise, others)
+        yield {owner for owner, flag in zip(owners, flags, strict=True) if flag}
 
 
 @computed(

@@ -37,8 +37,8 @@ def cited_claims(answer: str) -> list[CitedClaim]:
 def _claim(sentence: str) -> CitedClaim:
     marks = _MARK.findall(sentence)[:_MOST_MARKS]
     cited = dict.fromkeys(part for mark in marks for part in re.split(r"\s*[,;]\s*", mark))
-    text = re.sub(r"\s+([.,;!?])", r"\1", _MARK.sub("", sentence))
-    return CitedClaim(" ".join(text.split()), tuple(cited))
+    text = " ".join(_MARK.sub("", sentence).split())
+    return CitedClaim(re.sub(r" ([.,;!?])", r"\1", text), tuple(cited))
 
 
 def citation_verdict(entailment: float | None) -> float:

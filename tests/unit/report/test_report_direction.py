@@ -19,12 +19,14 @@ def sentence(metric, average_score, version):
 
 def test_low_score_is_told_with_advice():
     assert sentence("faithfulness", 0.4, "local-1 pass 0.7") == (
-        "average score 0.40, poor (higher is better, passes at 0.7 or above);"
+        "average score 0.40, poor, significant issues (higher is better, passes at 0.7 or above);"
         " often the answer contains unsupported claims: improve context retrieval"
     )
 
 
-@pytest.mark.parametrize(("score", "word"), [(0.05, "excellent"), (0.6, "poor")])
+@pytest.mark.parametrize(
+    ("score", "word"), [(0.05, "excellent, no action needed"), (0.6, "poor, significant issues")]
+)
 def test_direction_is_told_when_lower_is_better(score, word):
     said = sentence("toxicity", score, "screen-1 pass <= 0.3")
     assert said == (f"average score {score:.2f}, {word} (lower is better, passes at 0.3 or below)")

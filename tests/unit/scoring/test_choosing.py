@@ -52,6 +52,13 @@ def test_line_of_a_metric_that_is_better_when_lower_is_its_own(choose):
     assert not bound.rule.passes(0.2)
 
 
+def test_line_of_a_shared_metric_is_its_own_too(choose, tmp_path):
+    choose("[groundedness]\npass_score = 0.9", "groundedness")
+    settings = Settings(metrics=("groundedness",), metrics_file=tmp_path / "metrics.toml")
+    [found] = make_scorer(settings).score(make_interaction())
+    assert found.criteria == {"pass_score": 0.9, "direction": "higher"}
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -125,6 +132,20 @@ def entry(value, name="own"):
 def test_entry_point_may_name_a_function():
     [metric] = _from_entry(entry("polite", "thanks"), "package")
     assert metric.declaration.name == "thanks"
+
+
+def test_metric_of_an_installed_package_is_found(tmp_path, monkeypatch):
+    (tmp_path / "shop_metrics.py").write_text("def short(i): return len(i.output) < 9\n")
+    info = tmp_path / "shop_metrics-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: shop-metrics\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[groundwatch.evaluators]\nshort = shop_metrics:short\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    [evaluation] = make_scorer(Settings(metrics=("short",))).score(make_interaction(output="Yes."))
+    assert evaluation.score == 1.0
+    (info / "entry_points.txt").write_text("[groundwatch.evaluators]\nmrr = shop_metrics:short\n")
+    with pytest.raises(SettingsError, match=r"two metrics are called mrr: .*shop-metrics"):
+        make_scorer(Settings())
 
 
 LISTED = [function_metric(polite, name="one"), function_metric(detailed, name="two")]
