@@ -173,9 +173,10 @@ def measure_hang(names: Sequence[str], _: Figures, effort: Effort, results: Resu
         urls = {OURS: f"redis://127.0.0.1:{port}/0", "others": f"http://127.0.0.1:{port}"}
         for name in [FLOOR, *names]:
             with probes([name], 1.0, urls) as running:
+                start = running[name].do("tail", 0.5, 1_000)  # the slow first calls, as above
                 usual = running[name].do("tail", effort.tail_s, 1_000)
                 long = running[name].do("tail", effort.tail_s, LONG_PASSAGE)
-                memory_mb = usual["memory_mb"] + long["memory_mb"]
+                memory_mb = sum(part["memory_mb"] for part in (start, usual, long))
                 results.add("p99.9, server hangs, µs", name, [usual["p99.9"]])
                 results.add("the same, texts of 100,000, µs", name, [long["p99.9"]])
                 results.add("memory, server hangs, MB", name, [memory_mb])
@@ -192,6 +193,7 @@ def measure_drain(_: Sequence[str], urls: Figures, effort: Effort, results: Resu
             found.append(probe.do("drain", effort.drained))
     results.add("draining, samples/s", OURS, [figures["per_s"] for figures in found])
     results.add("draining, CPU µs a sample", OURS, [figures["cpu_us"] for figures in found])
+    results.add("start of the sender, CPU ms", OURS, [figures["start_ms"] for figures in found])
 
 
 def measure_import(names: Sequence[str], _: Figures, effort: Effort, results: Results) -> None:

@@ -10,8 +10,10 @@ Every error of groundwatch, in one tree.
   + JudgeError                       becomes an evaluation with status "failed", never a score
     - JudgeUnavailableError          transient
     - JudgeRateLimitedError          transient, carries ``retry_after_s``
-    - JudgeRefusedError              key, model or quota is wrong: trying again cannot help
+    - JudgeRefusedError              it refuses this text: trying again cannot help
+    - JudgeAwayError                 it answers nobody: key, model, quota, or a long Retry-After
     - JudgeReplyError                the answer is not what was asked for
+    - BudgetReachedError             the judge's budget is spent; nobody was asked
   + StoreError
     - StoreUnavailableError          transient
     - LeaseLostError                 another scheduler holds the lease now
@@ -80,6 +82,10 @@ class JudgeUnavailableError(JudgeError):
     transient = True
     code = "judge_unavailable"
 
+    def __init__(self, message: str, *, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
 
 class JudgeRateLimitedError(JudgeError):
     """The judge asks us to slow down."""
@@ -93,15 +99,37 @@ class JudgeRateLimitedError(JudgeError):
 
 
 class JudgeRefusedError(JudgeError):
-    """The judge's endpoint refuses us: key, model, quota or content."""
+    """The judge's endpoint refuses this text, or the call as such."""
 
     code = "judge_refused"
+
+
+class JudgeAwayError(JudgeError):
+    """
+    The judge answers nobody now: wrong key, unknown model, no money, a long Retry-After.
+
+    No fault of the sample: whoever holds it should give it back and ask again after
+    ``retry_after_s`` (None: nobody knows when), not count it as failed. ``transient``
+    is False, because the same call at once cannot help.
+    """
+
+    code = "judge_away"
+
+    def __init__(self, message: str, *, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
 
 
 class JudgeReplyError(JudgeError):
     """The judge answered, but not with what was asked for."""
 
     code = "judge_reply_invalid"
+
+
+class BudgetReachedError(JudgeError):
+    """The budget of the judge is spent for now; what happens then is a setting."""
+
+    code = "budget_reached"
 
 
 class StoreError(GroundwatchError):

@@ -85,6 +85,7 @@ def _a_home(value: Path) -> Path:
 Names = Annotated[tuple[str, ...], BeforeValidator(_split_commas)]
 Rate = Annotated[float, Field(ge=0, le=1)]
 Seconds = Annotated[float, Field(gt=0)]
+Dollars = Annotated[float, Field(gt=0, le=1e9)]
 
 
 class Settings(BaseModel):
@@ -155,24 +156,61 @@ class Settings(BaseModel):
     metrics_file: Path | None = Field(
         None, description="TOML with parameters of metrics and metrics of your own; see the manual."
     )
-    scorer: Literal["local", "judge"] = Field(
-        "local", description="`local` needs no key; `judge` asks the LLM named below."
+    scorer: Literal["local", "judge", "cascade", "nli"] = Field(
+        "local",
+        description="`local` needs no key; `judge` asks the LLM named below; `cascade` scores all "
+        "locally and asks the LLM where it tells most; `nli` runs a cross-encoder here.",
+    )
+    judge_share: float = Field(
+        0.1, gt=0, le=1, description="Share of samples about which a `cascade` asks its judge."
+    )
+    nli_model: str | None = Field(
+        None, description="Folder or hub id of a cross-encoder with an ONNX file, for `nli`."
     )
     openai_api_key: SecretStr | None = Field(None, description="Key of the judge's endpoint.")
     openai_base_url: str | None = Field(None, description="Any OpenAI-compatible endpoint.")
     judge_model: str = Field("gpt-4.1-mini", min_length=1, description="Model that judges.")
-    judge_timeout_s: Seconds = Field(30.0, description="Longest wait for one answer of the judge.")
+    judge_timeout_s: Seconds = Field(
+        30.0, description="Longest time for all of the judge's answers about one sample."
+    )
     judge_attempts: int = Field(
         3, ge=1, le=10, description="Tries per sample before it is `failed`."
     )
     judge_concurrency: int = Field(
-        8, ge=1, le=200, description="Judge calls in flight per process."
+        50,
+        ge=1,
+        le=200,
+        description="Most judge calls in flight per process; it begins with 8 and adapts.",
+    )
+    budget_usd_per_hour: Dollars | None = Field(
+        None, description="The judge may cost all workers together this much an hour."
+    )
+    budget_usd_per_day: Dollars | None = Field(
+        None, description="The same a day; a day begins at midnight UTC."
+    )
+    budget_usd_per_month: Dollars | None = Field(None, description="The same a calendar month.")
+    budget_policy: Literal["lower", "local", "stop"] | None = Field(
+        None,
+        description="As a budget runs out: `lower` the judge's share in time, then stop; `local` "
+        "scores alone, then; `stop` skips samples. Unset: `lower` for `cascade`, else `stop`.",
+    )
+    verdict_cache_s: int = Field(
+        86_400, ge=0, description="How long a verdict is kept for the same texts; 0: not at all."
     )
     judge_usd_per_million_input_tokens: float | None = Field(
         None, ge=0, description="Price of the judge's input; unset: the built-in table."
     )
     judge_usd_per_million_output_tokens: float | None = Field(
         None, ge=0, description="Price of the judge's output; unset: the built-in table."
+    )
+    judge_input_tokens: int = Field(
+        16_000,
+        ge=1_000,
+        description="Most tokens of query, passages and output in one judge call; longer passages "
+        "are cut to what bears on query and output.",
+    )
+    prices: Path | None = Field(
+        None, description="JSON file with prices of models, beside the built-in table."
     )
     worker_processes: int = Field(
         2, ge=1, le=256, description="Processes of the worker that `up` and `worker` start."
@@ -301,6 +339,11 @@ def variable(field: str) -> str:
 
 def _inconsistencies(settings: Settings) -> Iterator[str]:
     """Say what is wrong with settings that are well each for itself."""
+    if settings.budget_policy == "lower" and settings.scorer == "judge":
+        yield (
+            f"{variable('budget_policy')}=lower needs {variable('scorer')}=cascade; without local"
+            " scores no share can be lowered: set stop or local"
+        )
     if settings.critical_rate > settings.warning_rate:
         yield f"{variable('critical_rate')} must not be above {variable('warning_rate')}"
     if settings.smtp_url is not None and not settings.email_to:

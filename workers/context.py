@@ -15,7 +15,9 @@ from monitor.queue.consumer import Consumer, connect
 from monitor.rolling.policies import Lines
 from monitor.rolling.verdicts import find_policy
 from monitor.scoring.base import ScoresSamples
+from monitor.scoring.fleet import endpoint_name
 from monitor.scoring.registry import make_scorer
+from monitor.scoring.spending.away import Absence
 from monitor.settings import Settings
 from monitor.store.engine import Store
 from workers.drain import Drain
@@ -48,7 +50,12 @@ class Context:
     @cached_property
     def scorer(self) -> ScoresSamples:
         """The judge with the metrics that are asked of it."""
-        return make_scorer(self.settings)
+        return make_scorer(self.settings, client=self.redis)
+
+    @cached_property
+    def absence(self) -> Absence:
+        """Whether the judge answers nobody; looked at before a drain begins."""
+        return Absence(self.redis, endpoint_name(self.settings))
 
     @cached_property
     def channels(self) -> dict[str, Channel]:
@@ -73,6 +80,10 @@ class Context:
     def rules(self) -> Rules:
         """What makes a pass, and how wide a bucket is."""
         return Rules(pass_score=self.settings.pass_score, bucket_s=self.settings.bucket_s)
+
+    def judge_is_away(self) -> bool:
+        """Say whether samples must wait because the judge that they need answers nobody."""
+        return self.settings.scorer in ("judge", "cascade") and self.absence.look() is not None
 
     def drain(self, may_go_on: Callable[[], bool]) -> Drain:
         """Make one run of a worker over the queue."""

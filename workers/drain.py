@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 
 import structlog
 
-from monitor.errors import GroundwatchError
+from monitor.errors import GroundwatchError, JudgeAwayError
 from monitor.queue.consumer import Consumer, Entry
 from monitor.scoring.base import ScoresSamples
 from monitor.store.engine import Store
@@ -55,6 +55,7 @@ class Drain:
     _done: list[Done] = field(default_factory=list)
     _last_s: dict[str, float] = field(default_factory=dict)
     _mean_s: float = 0.0  #: how long scoring one sample takes
+    _away: bool = False  #: the judge answers nobody; what needs it waits in the queue
     _alone: bool = False  #: what is in work may kill us; nothing else is taken meanwhile
 
     def run(self, *, budget_s: float) -> int:
@@ -89,6 +90,9 @@ class Drain:
             now_s = time.monotonic()
             busy_s = now_s if worked else busy_s
             taking = taking and now_s < end_s and now_s - busy_s < self.idle_after_s
+            if taking and self._away:
+                taking = False
+                self._hand_back_unbegun()
             if taking and self._is_due("ask", _ASK_EVERY_S) and not self.may_go_on():
                 taking = False
                 self._hand_back_unbegun()
@@ -135,7 +139,10 @@ class Drain:
         if self._in_work:
             finished, _ = wait(self._in_work, timeout=_COMMIT_AFTER_S, return_when=FIRST_COMPLETED)
             for future in finished:
-                self._done.append((self._in_work[future], future.result()))
+                try:
+                    self._done.append((self._in_work[future], future.result()))
+                except JudgeAwayError as error:
+                    self._leave(self._in_work[future], error)
                 del self._in_work[future]
         if self._is_due("keep", _KEEP_EVERY_S):
             self.consumer.keep([entry.entry_id for entry in self._held()])
@@ -143,6 +150,13 @@ class Drain:
         if self._done and (enough or self._is_due("commit", _COMMIT_AFTER_S)):
             self._commit(self._done)
             self._done = []
+
+    def _leave(self, entry: Entry, error: JudgeAwayError) -> None:
+        """Give a sample back unharmed: nobody can judge it now."""
+        if not self._away:
+            log.warning("judge.away", message=str(error))
+        self._away = True
+        self.consumer.give_back([entry])
 
     def _commit(self, done: list[Done]) -> None:
         self.scored += self._write(done)

@@ -66,15 +66,23 @@ class Evaluator:
     _reference: dict[int, Tally] = field(default_factory=dict)
     _reference_at: datetime | None = None
 
-    def run(self, lease: Lease, *, now: datetime, trouble: str | None = None) -> list[StatusChange]:
+    def run(
+        self,
+        lease: Lease,
+        *,
+        now: datetime,
+        trouble: str | None = None,
+        note: str | None = None,
+    ) -> list[StatusChange]:
         """
         Judge every key as of *now*; return the statuses that changed.
 
-        *trouble* says why statuses cannot be trusted at all now, which makes all blind.
+        *trouble* says why statuses cannot be trusted at all now, which makes all blind;
+        *note* is what people must know beside them.
         """
         with self.store.read() as connection:
             before = read_verdicts(connection)
-            verdicts = self._verdicts(connection, before, now, trouble)
+            verdicts = self._verdicts(connection, before, now, (trouble, note))
         with self.store.write() as connection:
             fence(connection, lease)
             changes = save_verdicts(connection, verdicts, before)
@@ -96,7 +104,7 @@ class Evaluator:
         connection: Connection,
         before: Mapping[tuple[str, str, str, int], Verdict],
         now: datetime,
-        trouble: str | None,
+        remarks: tuple[str | None, str | None],
     ) -> list[Verdict]:
         now_s = int(now.timestamp())
         streams = active_streams(
@@ -109,7 +117,7 @@ class Evaluator:
         for window_s in sorted({self.settings.status_window_s, *self.settings.windows_s}):
             tallies = window_tallies(connection, from_s=self._window_start(now_s, window_s))
             for stream in streams:
-                data = self._data(stream, window_s, tallies, reference, trouble)
+                data = self._data(stream, window_s, tallies, reference, remarks)
                 previous = before.get((*stream.key[:3], window_s))
                 verdicts.append(
                     judge_window(
@@ -128,7 +136,7 @@ class Evaluator:
         window_s: int,
         tallies: Mapping[int, Tally],
         reference: Mapping[int, Tally],
-        trouble: str | None,
+        remarks: tuple[str | None, str | None],
     ) -> WindowData:
         return WindowData(
             stream=stream.key,
@@ -139,7 +147,8 @@ class Evaluator:
             if window_s == self.settings.status_window_s
             else Tally(),
             n_total=stream.n_total,
-            trouble=trouble,
+            trouble=remarks[0],
+            note=remarks[1],
         )
 
     def _window_start(self, now_s: int, window_s: int) -> int:

@@ -41,7 +41,14 @@ class Dead:
 def score_entry(
     entry: Entry, scorer: ScoresSamples, rules: Rules, *, now: datetime
 ) -> Result | Dead:
-    """Read and score one entry; whatever is wrong with it becomes a result, not an exception."""
+    """
+    Read and score one entry; whatever is wrong with it becomes a result, not an exception.
+
+    Raises
+    ------
+    JudgeAwayError, QueueUnavailableError
+        If it cannot be scored now, which is no fault of the entry.
+    """
     try:
         sample = decode(entry.fields)
     except RecordError as error:
@@ -50,7 +57,7 @@ def score_entry(
         detail = f"handed out {entry.deliveries - 1} times and never finished"
         return Dead(entry, "worker_died", detail, sample.sample_id)
     is_test = sample.interaction.app == names.DOCTOR_APP
-    evaluations = () if is_test else scorer.score(sample.interaction)
+    evaluations = () if is_test else scorer.score(sample.interaction, key=sample.sample_id)
     return result_of(sample, evaluations, rules, now=now)
 
 

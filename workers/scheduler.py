@@ -25,6 +25,7 @@ from monitor.store.lease import Lease, acquire, new_owner, release
 from workers.collect import Collector
 from workers.context import Context
 from workers.evaluate import Evaluator
+from workers.judge_watch import JudgeWatch
 from workers.queue_watch import QueueWatch
 
 _TICK_S = 0.25
@@ -51,6 +52,7 @@ class Scheduler:
         self._owner = new_owner()
         self._lease: Lease | None = None
         self._queue = QueueWatch(context.impatient_redis)
+        self._judge = JudgeWatch.make(context.settings, context.impatient_redis)
         self._failing: set[str] = set()
         self._evaluator = Evaluator(
             store=context.store,
@@ -101,8 +103,9 @@ class Scheduler:
 
     def _evaluate(self, lease: Lease) -> None:
         now = datetime.now(UTC)
-        trouble = self._queue.trouble(now)
-        changes = self._evaluator.run(lease, now=now, trouble=trouble)
+        judge = self._judge.look()
+        trouble = judge.trouble or self._queue.trouble(now)
+        changes = self._evaluator.run(lease, now=now, trouble=trouble, note=judge.note)
         for change in changes:
             log.info(
                 "status.changed",

@@ -23,6 +23,8 @@ def score(worker: str, number: int) -> None:
     context = processes.context()
     slot = Slot(context.redis, worker, number)
     try:
+        if context.judge_is_away():
+            return
         scored = context.drain(slot.keep).run(budget_s=_BUDGET_S)
     except GroundwatchError as error:
         # Nothing was acknowledged, so nothing is lost; the pump wakes us again.

@@ -27,7 +27,7 @@ def otlp(
     ] = None,
     wait: Annotated[
         float, typer.Option(min=0.1, help="Seconds without news after which a trace is whole.")
-    ] = 10.0,
+    ] = 60.0,
     max_mb: Annotated[int, typer.Option(min=1, help="Largest request, unpacked.")] = 16,
 ) -> None:
     """Receive OTLP/HTTP traces and sample the interactions in them."""

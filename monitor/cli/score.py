@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import closing
+from enum import StrEnum
 from pathlib import Path
-from typing import IO, Annotated
+from typing import Annotated
 
 import typer
-from rich.progress import Progress
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from monitor.cli.console import err, warn
-from monitor.cli.records import Record, RecordFile
-from monitor.models import Evaluation
+from monitor.cli.records import RecordFile
+from monitor.cli.score_output import ScoreOutput
+from monitor.cli.score_pool import Scored, score_here, score_on_all_cores
+from monitor.errors import BudgetReachedError, JudgeAwayError
+from monitor.models import Interaction
+from monitor.queue.consumer import connect
 from monitor.report.words import reasons
 from monitor.scoring.base import ScoresSamples
 from monitor.scoring.registry import make_scorer
+from monitor.scoring.spending.budget import caps_from
 from monitor.settings import Settings
+
+
+class Judged(StrEnum):
+    """Who judges."""
+
+    LOCAL = "local"
+    JUDGE = "judge"
+    CASCADE = "cascade"
 
 
 def score(
@@ -29,23 +41,39 @@ def score(
     metrics: Annotated[
         str, typer.Option(help="Metrics, separated by commas.")
     ] = "groundedness,relevance",
+    judge: Annotated[
+        Judged | None, typer.Option(help="Who judges; unset: GROUNDWATCH_SCORER.")
+    ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="JSONL; unset: stdout.")
     ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Begin anew, whatever the output holds.")
+    ] = False,
 ) -> None:
-    """Evaluate each record; write one line of evaluations a record, in the same order."""
-    names = tuple(name.strip() for name in metrics.split(",") if name.strip())
-    scorer = make_scorer(Settings.from_env().model_copy(update={"metrics": names}))
+    """
+    Evaluate each record; write one line of evaluations a record, in the same order.
+
+    Run again with the same output, it goes on after the last whole line.
+    """
+    settings = _settings(metrics, judge)
+    scorer = _scorer(settings)
     records = RecordFile(file, tell=lambda text: warn(f"{file.name} {text}"))
     total = records.count_lines()
     found: Counter[str] = Counter()
-    with closing(scorer), _opened(output, not_over=file) as target, Progress(console=err) as bar:
-        task = bar.add_task("scoring", total=total)
-        for record, evaluations in _evaluate(records, scorer):
-            found.update(evaluation.status.value for evaluation in evaluations)
-            _write(target, record, evaluations)
-            bar.advance(task)
-        bar.update(task, total=total - records.unreadable.total())
+    with closing(scorer), closing(_opened(output, file, overwrite, scorer, settings)) as target:
+        if target.done:
+            err.print(f"{len(target.done):,} records are scored already; going on", soft_wrap=True)
+        with _progress() as bar:
+            task = bar.add_task("scoring", total=total, completed=len(target.done))
+            try:
+                for scored in _score(_rest(records, target), scorer, settings):
+                    found.update(scored.statuses)
+                    target.write(scored.line)
+                    bar.advance(task)
+            except (JudgeAwayError, BudgetReachedError) as error:
+                raise type(error)(f"{error}; run it again to go on where it stopped") from None
+            bar.update(task, total=total - records.unreadable.total())
     err.print(
         f"evaluations {reasons(found)}; bad lines {reasons(records.unreadable)}", soft_wrap=True
     )
@@ -53,41 +81,50 @@ def score(
         raise typer.Exit(1)
 
 
-def _opened(output: Path | None, *, not_over: Path) -> AbstractContextManager[IO[str] | None]:
-    """Open the file to write to; never the one that is read."""
-    if output is None:
-        return nullcontext()
-    if output.exists() and output.samefile(not_over):
-        raise typer.BadParameter(f"{output} is the file that is read; write to another one")
-    return output.open("w", encoding="utf-8")
+def _settings(metrics: str, judge: Judged | None) -> Settings:
+    settings = Settings.from_env()
+    names = tuple(name.strip() for name in metrics.split(",") if name.strip())
+    chosen = settings.scorer if judge is None else judge.value
+    return settings.model_copy(update={"metrics": names, "scorer": chosen})
 
 
-def _evaluate(
-    records: RecordFile, scorer: ScoresSamples
-) -> Iterator[tuple[Record, tuple[Evaluation, ...]]]:
-    """Keep a window of records in work, and give them back in order."""
-    window: list[tuple[Record, Future[tuple[Evaluation, ...]]]] = []
-    with ThreadPoolExecutor(scorer.concurrency) as pool:
-        for record in records:
-            window.append((record, pool.submit(scorer.score, record.interaction)))
-            if len(window) > scorer.concurrency * 2:
-                first, future = window.pop(0)
-                yield first, future.result()
-        for rest, future in window:
-            yield rest, future.result()
+def _scorer(settings: Settings) -> ScoresSamples:
+    """Make a scorer that shares with workers only what it must: the budget."""
+    asks = settings.scorer in {"judge", "cascade"}
+    client = connect(settings.broker_url) if asks and caps_from(settings) else None
+    return make_scorer(settings, client=client, once=True)
 
 
-def _write(target: IO[str] | None, record: Record, evaluations: tuple[Evaluation, ...]) -> None:
-    line = json.dumps(
-        {
-            "id": record.interaction.id,
-            "evaluations": [item.model_dump(mode="json") for item in evaluations],
-        },
-        ensure_ascii=False,
+def _opened(
+    output: Path | None, file: Path, overwrite: bool, scorer: ScoresSamples, settings: Settings
+) -> ScoreOutput:
+    target = ScoreOutput.open(output, not_over=file, overwrite=overwrite)
+    target.check(settings.metrics, scorer.version)
+    return target
+
+
+def _rest(records: RecordFile, target: ScoreOutput) -> Iterator[Interaction]:
+    """Pass over the records that are done."""
+    for position, record in enumerate(records):
+        if position < len(target.done):
+            target.check_record(position, record.interaction.id)
+        else:
+            yield record.interaction
+
+
+def _score(
+    interactions: Iterator[Interaction], scorer: ScoresSamples, settings: Settings
+) -> Iterator[Scored]:
+    if settings.scorer == "local":
+        return score_on_all_cores(interactions, settings, scorer)
+    return score_here(interactions, scorer)
+
+
+def _progress() -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=err,
     )
-    # Half of a surrogate pair, which UTF-8 cannot hold, is written as JSON writes it: escaped.
-    line = line.encode("utf-8", "backslashreplace").decode()
-    if target is None:
-        typer.echo(line)
-    else:
-        target.write(line + "\n")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from os import getpid
 from typing import Any, TypeVar, Unpack, overload
 
 from monitor.hook import sender
@@ -97,18 +99,21 @@ class Hook(Intake):
             rate = recorder.choose(trace_id)
             if not rate:
                 return
-            given: dict[str, object] = {"query": query, "contexts": contexts, "output": output}
-            if not (
+            if (
                 tool_calls is expected  # type: ignore[comparison-overlap]  # all may be None
                 is trace_id is session_id is user_id is release is environment is tags
                 is metadata is mask is id is label is None
+                and not recorder.unstarted and not recorder.thins and recorder.pid == getpid()
             ):  # fmt: skip
-                given |= {
-                    "tool_calls": tool_calls, "expected": expected, "trace_id": trace_id,
-                    "session_id": session_id, "user_id": user_id, "release": release,
-                    "environment": environment, "tags": tags, "metadata": metadata,
-                    "mask": mask, "id": id, "label": label,
-                }  # fmt: skip
+                recorder.record_texts(query, contexts, output, rate)
+                return
+            given = {
+                "query": query, "contexts": contexts, "output": output,
+                "tool_calls": tool_calls, "expected": expected, "trace_id": trace_id,
+                "session_id": session_id, "user_id": user_id, "release": release,
+                "environment": environment, "tags": tags, "metadata": metadata,
+                "mask": mask, "id": id, "label": label,
+            }  # fmt: skip
             self._record(recorder, given, rate)
         except Exception as error:  # noqa: BLE001  # a mistake of ours must not reach the host
             self._mistake = f"{type(error).__name__} in sample()"
@@ -192,6 +197,16 @@ class Hook(Intake):
             return True
         return sender.finish(recorder, timeout)
 
+    def __copy__(self) -> Hook:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Hook:
+        return self
+
+    def __reduce__(self) -> tuple[Callable[..., Hook], tuple[object, ...]]:
+        """Go to another process as what it was told: a watched function may be sent to a worker."""
+        return _remade, (self is _own_of_app(), self._given | self._sampling_given)
+
     def __del__(self) -> None:
         try:
             recorder = self._recorder
@@ -199,3 +214,12 @@ class Hook(Intake):
                 recorder.retire()
         except Exception:  # noqa: BLE001, S110  # half made, or the interpreter is going down
             pass
+
+
+def _own_of_app() -> object:
+    return getattr(sys.modules.get("monitor"), "_hook", None)
+
+
+def _remade(own: bool, arguments: HookArguments) -> Hook:
+    here = _own_of_app() if own else None
+    return here if isinstance(here, Hook) else Hook(**arguments)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from monitor.hook.attributes import attribute
 from monitor.hook.options import Mask
 from monitor.hook.plain import Plain, Room, members, placeholder, plain
 
@@ -26,11 +26,9 @@ _COLLECTIONS = (list, tuple, set, frozenset, deque)
 _TEXTS = (str, bytes, bytearray)
 #: Fields with a treatment of their own; every other one is copied as it is.
 _OWN = frozenset({"query", "contexts", "output", "mask"})
-#: Query, contexts and output.
-_USUAL_FIELDS = 3
-#: Shared by all samples that have nothing else; nobody changes it.
-_NO_REST: dict[str, Plain] = {}
-_NOTHING_CUT: frozenset[str] = frozenset()
+#: Shared by all samples that are texts and nothing else; nobody changes them.
+NO_REST: dict[str, Plain] = {}
+NOTHING_CUT: frozenset[str] = frozenset()
 
 
 class Passage(NamedTuple):
@@ -55,6 +53,11 @@ class Draft(NamedTuple):
     cut: frozenset[str]
     chars: int
 
+    @property
+    def texts_only(self) -> bool:
+        """Say whether it is texts that fit, and nothing else."""
+        return self.rest is NO_REST
+
 
 def capture(
     given: Mapping[str, object], limit: int, at_ns: int, sequence: int, rate: float = 1.0
@@ -66,15 +69,6 @@ def capture(
     ``metadata["unreadable"]`` says that there was one.
     """
     query, contexts, output = given.get("query"), given.get("contexts"), given.get("output")
-    # The usual case, texts that fit, at a third of the price.
-    if type(contexts) is list and len(contexts) <= PASSAGES and len(given) == _USUAL_FIELDS:
-        texts = tuple(contexts)
-        chars = _chars((query, output, *texts))
-        if chars <= limit:
-            fields = (
-                at_ns, sequence, rate, query, texts, output, _NO_REST, None, _NOTHING_CUT, chars
-            )  # fmt: skip
-            return tuple.__new__(Draft, fields)  # as Draft(...) would, in half the time
     names_room = Room(_NAMES_CHARS)
     names = {name: _named(name, given[name], names_room) for name in _NAMES if _has(given, name)}
     room = Room(limit + MARGIN)
@@ -95,16 +89,6 @@ def capture(
         frozenset(room.cut | names_room.cut),
         limit + MARGIN - room.chars + _NAMES_CHARS - names_room.chars,
     )  # fmt: skip
-
-
-def _chars(texts: tuple[object, ...]) -> float:
-    """Count the characters of a few texts; without end if one is anything else."""
-    chars = 0
-    for text in texts:
-        if type(text) is not str:
-            return math.inf
-        chars += len(text)
-    return chars
 
 
 def _has(given: Mapping[str, object], name: str) -> bool:
@@ -131,16 +115,20 @@ def _rest(
     return rest
 
 
-def lookup(holder: object, names: tuple[str, ...]) -> object:
+def lookup(holder: object, names: tuple[str, ...], *, named: bool = False) -> object:
     """
     Find the first key or attribute of *holder* that is there and not None; never raises.
 
-    Attributes are those it has: ``__getattr__``, which may ask a database, does not run.
+    Attributes are those it has: no code of the host's runs, unless the user has *named* it.
     """
-    find: Any = dict.get if issubclass(type(holder), dict) else object.__getattribute__
+    is_dict = issubclass(type(holder), dict)
     for name in names:
         try:
-            found = find(holder, name)
+            found: Any = (
+                dict.get(holder, name)  # type: ignore[call-overload]  # as the line above says
+                if is_dict
+                else attribute(holder, name, named=named)
+            )
         except Exception:  # noqa: BLE001, S112  # a property of the host's may raise anything
             continue
         if found is not None and not callable(found):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import encodings.idna  # noqa: F401  # the resolver's; it cannot be loaded any more at exit
 import importlib.metadata
@@ -13,6 +14,7 @@ from pathlib import Path
 from random import Random
 
 from monitor.errors import QueueError
+from monitor.hook.capture import Draft
 from monitor.hook.encoding import Encoded, MaskFailed, encode
 from monitor.hook.patience import Backoff, Complaints
 from monitor.hook.queue_room import QueueRoom
@@ -89,7 +91,9 @@ class Delivery:
         while len(self._batch) < BATCH and chars < BATCH_CHARS and recorder.buffer:
             if self._batch and time.perf_counter() > until:
                 break
-            draft = recorder.buffer.popleft()
+            draft = Draft._make(recorder.buffer.popleft())
+            if draft.mask or self._options.mask:
+                recorder.masking = _thread.get_ident()
             try:
                 encoded = encode(
                     draft,
@@ -100,11 +104,13 @@ class Delivery:
                 )
             except MaskFailed:
                 self._settle(draft.chars, "mask_failed")
-            except Exception:  # noqa: BLE001  # one odd sample must not stop the others
+            except BaseException:  # noqa: BLE001  # one odd sample must not stop the others
                 self._settle(draft.chars, "encode_failed")
             else:
                 chars += draft.chars
                 self._batch.append(encoded)
+            finally:
+                recorder.masking = None
         self._batch_since = now
 
     def _settle(self, chars: int, reason: str) -> None:
@@ -196,6 +202,10 @@ class Delivery:
             self._settle(encoded.chars, reason)
         self._batch = []
 
+    def abandon(self) -> None:
+        """Count what this sender, which broke, had taken and leaves to nobody."""
+        self._give_up("sender_failed")
+
     def _complain(self, now: float) -> None:
         line = self._complaints.due(now, self._recorder.dropped, self._recorder.last_error)
         if line:
@@ -211,7 +221,7 @@ class Delivery:
         if not self._all_done():
             self._give_up("shutdown")
             while recorder.buffer:
-                self._settle(recorder.buffer.popleft().chars, "shutdown")
+                self._settle(Draft._make(recorder.buffer.popleft()).chars, "shutdown")
             if recorder.connected:
                 self._send(now)
         if self._producer is not None:

@@ -27,6 +27,8 @@ _NAMES, _PERSONAL = ("trace_id", "release", "environment"), ("session_id", "user
 _FIELDS = {"output": 0, "query": 0, "contexts": 2, "tool_calls": 2, "expected": 0, "metadata": 0}
 #: Half a secret at the place of a cut is no longer recognised; nothing this close to it leaves.
 _BORDER = 100
+#: Numbers from here on may be a card's or a phone's.
+_LONG_NUMBER = 10_000_000
 
 
 class MaskFailed(Exception):
@@ -42,7 +44,7 @@ class Encoded(NamedTuple):
     @property
     def size_bytes(self) -> int:
         """The size of the entry in Redis, without its frame."""
-        return sum(len(value) for value in self.entry.values())
+        return sum(map(len, self.entry.values()))
 
 
 def encode(
@@ -59,7 +61,11 @@ def encode(
         If the mask failed on any of its texts.
     """
     sample_id = wire.sample_id(draft.at_ns // 1_000_000, randomness)
-    interaction, cut = _interaction(draft, options)
+    if _is_usual(draft, options):
+        interaction, cut = _usual(draft, options.app), draft.cut
+    else:
+        interaction, cut_here = _interaction(draft, options)
+        cut = draft.cut | cut_here
     interaction.setdefault("id", sample_id)
     entry = wire.encode(
         {
@@ -69,11 +75,28 @@ def encode(
             "sample_rate": sample_rate,
             "hook_id": hook_id,
             "sequence": draft.sequence,
-            "truncated": sorted(draft.cut | cut),
+            "truncated": sorted(cut),
             "interaction": interaction,
         }
     )
     return Encoded(entry, draft.chars)
+
+
+def _is_usual(draft: Draft, options: Options) -> bool:
+    """Say whether there is nothing to do but to write the texts down."""
+    return (
+        draft.texts_only
+        and draft.chars <= options.max_text_chars
+        and options.capture == "full"
+        and options.mask is None
+        and options.release is options.environment is None
+    )
+
+
+def _usual(draft: Draft, app: str) -> dict[str, object]:
+    """Make the same interaction as `_interaction` would, at a fifth of the price."""
+    contexts = [{"text": text} for text in draft.contexts]
+    return {"app": app, "output": draft.output, "query": draft.query, "contexts": contexts}
 
 
 def _interaction(draft: Draft, options: Options) -> tuple[dict[str, object], frozenset[str]]:
@@ -164,6 +187,10 @@ def _hidden(value: Plain, texts: Texts, levels: int) -> Plain:
             key if levels > 0 else texts(key): _hidden(item, texts, levels - 1)
             for key, item in value.items()
         }
+    if type(value) in {int, float} and abs(value) >= _LONG_NUMBER:  # type: ignore[arg-type]
+        shown = str(value)
+        hidden = texts(shown)
+        return value if hidden == shown else hidden
     return value
 
 
@@ -199,7 +226,7 @@ def _masked(mask: Mask | None) -> Texts | None:
     def masked(text: str) -> str:
         try:
             result = mask(text)
-        except Exception:  # noqa: BLE001  # its message may quote the text
+        except BaseException:  # noqa: BLE001  # a panic of Rust code is one; it may quote the text
             raise MaskFailed from None
         if not isinstance(result, str):
             raise MaskFailed

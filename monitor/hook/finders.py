@@ -24,7 +24,7 @@ _KEY = re.compile(
     r"|A[KS]IA(?<!\w....)[A-Z0-9]{16}(?!\w)"
     r"|gh[pousr]_[A-Za-z0-9]{20,}+|github_pat_\w{20,}+|glpat-[\w-]{20,}+|hf_[A-Za-z0-9]{20,}+"
     r"|xox[a-z]-[\w-]{10,}+|AIza[\w-]{30,}+|ya29\.[\w-]{20,}+"
-    r"|eyJ[\w-]{8,}+\.[\w-]++(?:\.[\w-]++)?"
+    r"|eyJ(?<![\w-]...)[\w-]{8,}+\.[\w-]++(?:\.[\w-]++)?"
     r"|-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----(?:[^-]|-(?!----))*+(?:-----END[^-]*+-----)?"
 )
 #: What announces a secret stays; the secret behind it goes.
@@ -97,7 +97,7 @@ _COLONS = 3
 
 def emails(text: str) -> str:
     """Hide email addresses; a version such as ``name@1.2.3`` is none."""
-    return _hide(text, _EMAIL, _email, "[EMAIL]") if "@" in text else text
+    return _hide(text, _EMAIL, _email, "[EMAIL]", bounded=False) if "@" in text else text
 
 
 def keys(text: str) -> str:
@@ -144,18 +144,27 @@ FINDERS: dict[str, Finder] = {
 }
 
 
-def _hide(text: str, pattern: re.Pattern[str], check: Check, shown: str, *, before: int = 0) -> str:
+def _hide(
+    text: str,
+    pattern: re.Pattern[str],
+    check: Check,
+    shown: str,
+    *,
+    before: int = 0,
+    bounded: bool = True,
+) -> str:
     """
     Replace what passes the check, together with the *before* characters in front of it.
 
-    What does not pass is looked at again from its next character.
+    What does not pass is looked at again from its next character; if the pattern is not
+    *bounded*, from its end, for there would be too much to look at again and again.
     """
     kept: list[str] = []
     done = at = 0
     while (found := pattern.search(text, at)) is not None:
         start = found.start()
         length = check(found)
-        at = start + (length or 1)
+        at = start + (length or (1 if bounded else len(found[0])))
         if length:
             kept += (text[done : start - before], shown)
             done = at

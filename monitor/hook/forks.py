@@ -24,7 +24,8 @@ class _State:
 
     def __init__(self) -> None:
         self.importing = _thread.allocate_lock()
-        self.held = False
+        #: Threads that took the lock for a fork of theirs; several may fork at once.
+        self.held: set[int] = set()
 
 
 _state = _State()
@@ -49,12 +50,14 @@ def importing() -> _thread.LockType:
 
 
 def _before() -> None:
-    _state.held = _state.importing.acquire(timeout=_IMPORTS_WAIT_S)
+    if _state.importing.acquire(timeout=_IMPORTS_WAIT_S):
+        _state.held.add(_thread.get_ident())
 
 
 def _after_in_parent() -> None:
-    if _state.held:
-        _state.held = False
+    thread = _thread.get_ident()
+    if thread in _state.held:
+        _state.held.discard(thread)
         _state.importing.release()
 
 

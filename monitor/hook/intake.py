@@ -16,6 +16,7 @@ logger = logging.getLogger("groundwatch.hook")
 
 #: Stands in for the gate of a recorder that is still to be made: it has no misses to hand out.
 _NO_GATE = Gate(1.0)
+_TEXTS = frozenset({"query", "contexts", "output"})
 
 
 class Intake:
@@ -102,7 +103,10 @@ class Intake:
             rate = recorder.thinned(given, rate)
             if not rate:
                 return
-        recorder.record(given, rate)
+        if given.keys() == _TEXTS:
+            recorder.record_texts(given["query"], given["contexts"], given["output"], rate)
+        else:
+            recorder.record(given, rate)
         if recorder.unstarted:
             sender.start(recorder)
 

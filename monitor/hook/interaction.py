@@ -50,6 +50,18 @@ class OpenInteraction:
     contexts: Any
     output: Any
     metadata: Any
+    # Not there until they are set.
+    tool_calls: Any
+    expected: Any
+    trace_id: Any
+    session_id: Any
+    user_id: Any
+    release: Any
+    environment: Any
+    tags: Any
+    mask: Any
+    id: Any
+    label: Any
 
     def __init__(self, taker: Taker, fields: Mapping[str, object]) -> None:
         self._taker = taker

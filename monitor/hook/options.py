@@ -96,14 +96,14 @@ def resolve(given: Mapping[str, object], environ: Mapping[str, str] | None = Non
         variable = _PREFIX + option.name.upper()
         if option.name in values:
             continue
-        raw = _raw(variable, environ)
+        raw = from_environment(variable, environ)
         if raw:
             parsed = _PARSERS.get(str(option.type), str)
             values[option.name] = _checked(option.name, variable, _parsed(parsed, raw))
     return Options(**values)  # type: ignore[arg-type]  # each value has passed its check
 
 
-def _raw(variable: str, environ: Mapping[str, str]) -> str:
+def from_environment(variable: str, environ: Mapping[str, str]) -> str:
     """Read a variable, or the file that the variable of the same name with ``_FILE`` names."""
     raw, path = environ.get(variable, ""), environ.get(f"{variable}_FILE", "")
     if raw or not path:

@@ -6,6 +6,7 @@ import itertools
 import math
 from collections import deque
 from collections.abc import Iterable
+from types import MappingProxyType
 from typing import Any
 
 DEPTH = 6
@@ -69,6 +70,8 @@ def plain(value: object, room: Room, depth: int = DEPTH) -> Plain:
         return room.text(room.start(value, str))
     if value is None or kind is bool:
         return value  # type: ignore[return-value]
+    if kind is MappingProxyType:
+        value, kind = dict(value), dict  # type: ignore[call-overload]
     if issubclass(kind, (list, tuple, set, frozenset, deque)):
         return _array(value, room, depth)  # type: ignore[arg-type]
     if issubclass(kind, dict):
@@ -87,9 +90,16 @@ def scalar(value: object, room: Room) -> int | float | str:
     if issubclass(kind, (bytes, bytearray)):
         raw = room.start(value, bytes if issubclass(kind, bytes) else bytearray)
         return room.text(raw.decode("utf-8", "replace"))
-    if kind.__module__ in _STANDARD:
+    try:
+        return _of_library(value, kind.__module__, room)
+    except Exception:  # noqa: BLE001  # a time zone or a metaclass of the host's may raise
+        return placeholder(value)
+
+
+def _of_library(value: Any, module: str, room: Room) -> int | float | str:
+    if module in _STANDARD:
         return room.text(str(value))
-    if kind.__module__ == "numpy" and not hasattr(value, "__len__") and hasattr(value, "item"):
+    if module == "numpy" and not hasattr(value, "__len__") and hasattr(value, "item"):
         number = value.item()
         if type(number) in {bool, int, float}:
             return scalar(number, room)

@@ -6,9 +6,10 @@ import math
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
+from types import MappingProxyType
 from typing import Any, TypedDict
 
-from monitor.hook.options import Arguments, _raw
+from monitor.hook.options import Arguments, from_environment
 
 #: Looks at the fields of an interaction, as they were handed over.
 Predicate = Callable[[Mapping[str, Any]], object]
@@ -49,6 +50,8 @@ class Rule:
         tags = given.get("tags")
         if not self.tags:
             return True
+        if type(tags) is MappingProxyType:
+            tags = dict(tags)
         return isinstance(tags, dict) and all(
             _text(dict.get(tags, name)) == value for name, value in self.tags.items()
         )
@@ -79,6 +82,7 @@ class Sampling:
         self, given: Mapping[str, object], rate: float, failed: Callable[[], object]
     ) -> float:
         """Give one interaction's probability; *failed* is told of each predicate that raises."""
+        given = MappingProxyType(given)  # predicates look, no more
         if self.never is not None and _opinion(self.never, given, failed):
             return 0.0
         if self.always is not None and _opinion(self.always, given, failed):
@@ -139,7 +143,7 @@ def resolve_sampling(
     environ = os.environ if environ is None else environ  # noqa: TID251  # as options.resolve
     values = dict(given)
     for name, variable in _VARIABLES.items():
-        raw = _raw(variable, environ)
+        raw = from_environment(variable, environ)
         if raw and name not in values:
             values[name] = _checked(name, variable, _parsed(raw))
     sampling = Sampling(**values)  # type: ignore[arg-type]  # each value has passed its check

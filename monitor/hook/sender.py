@@ -60,15 +60,18 @@ def start(recorder: Recorder, *, again: bool = False) -> None:
 
 def serve(recorder: Recorder) -> None:
     """Deliver until the recorder is finished; the body of the thread."""
+    delivery = None
     try:
         delivery = _delivery(recorder)
         while (pause_s := delivery.step(time.monotonic())) is not None:
             recorder.wake.acquire(timeout=pause_s)
         recorder.ended = True
         _running.discard(recorder)
-    except Exception as error:  # noqa: BLE001  # the host's console is not ours
+    except BaseException as error:  # noqa: BLE001  # the host's console is not ours
         recorder.last_error = f"{type(error).__name__} in the sender"
         recorder.connected = False
+        if delivery is not None:
+            delivery.abandon()
         with contextlib.suppress(Exception):
             logger.warning("the sender ended: %s", type(error).__name__)
         _not_before[recorder.hook_id] = time.monotonic() + _RESTART_AFTER_S

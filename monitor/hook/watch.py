@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import logging
@@ -9,11 +10,15 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from monitor.hook.capture import CONTEXTS_NAMES, answer_in, lookup
+from monitor.hook.forward import forwarding
 from monitor.hook.gate import Gate
 from monitor.hook.interaction import FIELDS
-from monitor.hook.streams import Collected, relay
+from monitor.hook.streams import Collected, relay, shallow
 
 QUERY_NAMES = ("query", "question", "prompt", "input", "message")
+
+#: On a watched function: the hook that watches it.
+_MARK = "__groundwatch_hook__"
 
 logger = logging.getLogger("groundwatch.hook")
 
@@ -54,15 +59,21 @@ class Reader:
         trace_id = self._fields.get("trace_id")
         self.gated: Gated = _ByTrace() if trace_id else taker
         self.chance = functools.partial(taker.chance, trace_id) if trace_id else taker.chance
-        parameters = _parameters(function)
-        self._query = _wanted(names["query"], QUERY_NAMES, parameters)
-        self._contexts = _wanted(names["contexts"], CONTEXTS_NAMES, parameters)
+        self.parameters = _parameters(function)
+        self._query = _wanted(names["query"], QUERY_NAMES, self.parameters)
+        self._contexts = _wanted(names["contexts"], CONTEXTS_NAMES, self.parameters)
+        self._contexts_named = bool(names["contexts"])
         self._contexts_names = (names["contexts"],) if names["contexts"] else CONTEXTS_NAMES
         self._output = names["output"]
         if names["query"] and self._query is None:
             logger.warning("watch: no parameter named %s", names["query"])
         for unknown in sorted(self._fields.keys() - FIELDS):
             logger.warning("watch: no field named %s", unknown)
+
+    @property
+    def knows_query(self) -> bool:
+        """Say whether the question is a parameter of a known name."""
+        return self._query is not None
 
     def take(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], result: object, rate: float
@@ -75,15 +86,14 @@ class Reader:
             given = dict(self._fields)
         self.taker.take(given, rate)
 
-    def take_stream(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], collected: Collected
-    ) -> None:
+    def take_stream(self, collected: Collected) -> None:
         """Record a stream that has ended or was left; never raises."""
-        if not collected.rate:
+        if not collected.ours:
             return
         try:
-            given = {**self._fields, "query": self.query(args, kwargs), "output": collected.text()}
-            given["contexts"] = self.contexts(args, kwargs, {"contexts": collected.contexts})
+            given = {**self._fields, **collected.asked, "output": collected.text()}
+            if given.get("contexts") is None:
+                given["contexts"] = collected.contexts
             if not collected.complete:
                 metadata = given.get("metadata")
                 known = metadata if isinstance(metadata, dict) else {}
@@ -92,9 +102,16 @@ class Reader:
             given = dict(self._fields)
         self.taker.take(given, collected.rate)
 
+    def asked(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """Find the question and the passages in the arguments, as they are now."""
+        contexts = None if self._contexts is None else _argument(self._contexts, args, kwargs)
+        return {"query": self.query(args, kwargs), "contexts": shallow(contexts)}
+
     def part(self, result: object) -> object:
         """Find the answer, or the piece of it, in a result or a chunk."""
-        return lookup(result, (self._output,)) if self._output else answer_in(result)
+        if self._output:
+            return lookup(result, (self._output,), named=True)
+        return answer_in(result)
 
     def query(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
         """Find the question among the arguments."""
@@ -113,7 +130,7 @@ class Reader:
 
     def passages(self, result: object) -> object:
         """Find the passages in a result or a chunk."""
-        return lookup(result, self._contexts_names)
+        return lookup(result, self._contexts_names, named=self._contexts_named)
 
 
 def watched(function: Function, taker: Taker, names: Names, fields: Mapping[str, Any]) -> Function:
@@ -123,7 +140,15 @@ def watched(function: Function, taker: Taker, names: Names, fields: Mapping[str,
     if not callable(function):
         logger.warning("watch: a %s is not a function", type(function).__name__)
         return function
-    reader = Reader(function, taker, names, fields)
+    if getattr(function, _MARK, None) is taker:
+        return function  # twice would count twice
+    wrapped = _wrapped(function, Reader(function, taker, names, fields))
+    with contextlib.suppress(AttributeError):
+        setattr(wrapped, _MARK, taker)
+    return wrapped
+
+
+def _wrapped(function: Function, reader: Reader) -> Function:
     if inspect.isasyncgenfunction(function):
         return _async_generator(function, reader)
     if inspect.isgeneratorfunction(function):
@@ -138,15 +163,24 @@ def watched(function: Function, taker: Taker, names: Names, fields: Mapping[str,
 def _plain(function: Function, reader: Reader) -> Function:
     chance, gated = reader.chance, reader.gated
 
+    def sampled(args: tuple[Any, ...], kwargs: dict[str, Any], result: object) -> None:
+        rate = chance()
+        if rate:
+            reader.take(args, kwargs, result, rate)
+
+    # Where the question is looked for by name: a default is no argument that was given.
+    if reader.knows_query:
+        forwarded = forwarding(function, reader.parameters, gated, sampled)
+        if forwarded is not None:
+            return functools.update_wrapper(forwarded, function)
+
     @functools.wraps(function)
     def watched_function(*args: Any, **kwargs: Any) -> Any:
         # Without an empty dict to unpack the call is faster.
         result = function(*args, **kwargs) if kwargs else function(*args)
         for _ in gated.gate.misses:  # what `chance` does first, without the price of its call
             return result
-        rate = chance()
-        if rate:
-            reader.take(args, kwargs, result, rate)
+        sampled(args, kwargs, result)
         return result
 
     return watched_function
@@ -169,13 +203,13 @@ def _coroutine(function: Function, reader: Reader) -> Function:
 def _generator(function: Function, reader: Reader) -> Function:
     @functools.wraps(function)
     def watched_generator(*args: Any, **kwargs: Any) -> Any:
-        collected = Collected(reader)
+        collected = Collected(reader, args, kwargs)
         try:
             result = yield from relay(function(*args, **kwargs), collected)
             collected.end()
             return result
         finally:
-            reader.take_stream(args, kwargs, collected)
+            reader.take_stream(collected)
 
     return watched_generator
 
@@ -183,7 +217,7 @@ def _generator(function: Function, reader: Reader) -> Function:
 def _async_generator(function: Function, reader: Reader) -> Function:
     @functools.wraps(function)
     async def watched_async_generator(*args: Any, **kwargs: Any) -> Any:
-        collected = Collected(reader)
+        collected = Collected(reader, args, kwargs)
         inner = function(*args, **kwargs)
         step = inner.asend(None)
         try:
@@ -204,7 +238,8 @@ def _async_generator(function: Function, reader: Reader) -> Function:
                 else:
                     step = inner.asend(sent)
         finally:
-            reader.take_stream(args, kwargs, collected)
+            del step  # it may hold an error whose frames hold it
+            reader.take_stream(collected)
 
     return watched_async_generator
 

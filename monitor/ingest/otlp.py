@@ -69,15 +69,18 @@ def unzip(body: bytes, encoding: str, limit: int) -> bytes:
         return body
     if encoding != "gzip":
         raise RecordError("unknown content encoding: send gzip, or none")
-    unpacker = zlib.decompressobj(zlib.MAX_WBITS | 16)
-    try:
-        plain = unpacker.decompress(body, limit + 1)
-    except zlib.error:
-        raise RecordError("the body is no gzip") from None
-    if len(plain) > limit:
-        raise TooLargeError(f"the body is larger than {limit} bytes when unpacked")
-    if not unpacker.eof:
-        raise RecordError("the gzip data ends too early")
+    plain = b""
+    while body:  # a member of the file each time; there may be several
+        unpacker = zlib.decompressobj(zlib.MAX_WBITS | 16)
+        try:
+            plain += unpacker.decompress(body, limit + 1 - len(plain))
+        except zlib.error:
+            raise RecordError("the body is no gzip") from None
+        if len(plain) > limit:
+            raise TooLargeError(f"the body is larger than {limit} bytes when unpacked")
+        if not unpacker.eof:
+            raise RecordError("the gzip data ends too early")
+        body = unpacker.unused_data
     return plain
 
 
@@ -93,9 +96,10 @@ def decode(body: bytes, media_type: str) -> Decoded:
     request = ExportTraceServiceRequest()
     try:
         if media_type == JSON:
-            json_format.ParseDict(
-                _with_bytes(json.loads(body)), request, ignore_unknown_fields=True
-            )
+            document = json.loads(body)
+            if not isinstance(document, dict):
+                raise RecordError("the body is no ExportTraceServiceRequest")
+            json_format.ParseDict(_with_bytes(document), request, ignore_unknown_fields=True)
         else:
             request.ParseFromString(body)
     except (

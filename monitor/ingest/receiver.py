@@ -27,19 +27,27 @@ from monitor.integrations.traces import Traces
 
 try:
     from starlette.applications import Starlette
-    from starlette.requests import Request
+    from starlette.requests import ClientDisconnect, Request
     from starlette.responses import JSONResponse, Response
     from starlette.routing import Route
 except ModuleNotFoundError:
     raise MissingExtraError("the OTLP receiver", "otlp") from None
 
 MOST_BYTES = 16 * 1024 * 1024
+#: Bodies that are being read, taken together; beyond it a client is asked to come again.
+_MOST_BYTES_OPEN = 4
+_BODY_WITHIN_S = 30.0
+_COME_AGAIN = {"Retry-After": "1"}
 #: Traces that are open at once, in a process that has nothing else to do.
 _MOST_TRACES = 20_000
 _MOST_CHARS = 128_000_000
 _SWEEP_EVERY_S = 1.0
 
 logger = logging.getLogger("groundwatch.otlp")
+
+
+class _BusyError(Exception):
+    """More is being received than fits."""
 
 
 class Receiver:
@@ -51,12 +59,13 @@ class Receiver:
     """
 
     def __init__(
-        self, services: Services, *, wait_s: float = 10.0, most_bytes: int = MOST_BYTES
+        self, services: Services, *, wait_s: float = 60.0, most_bytes: int = MOST_BYTES
     ) -> None:
         self._services = services
         self._most_bytes = most_bytes
         self._traces = Traces(wait_s=wait_s, most=_MOST_TRACES, most_chars=_MOST_CHARS)
-        self.requests = self.spans = self.rejected = 0
+        self.requests = self.spans = self.rejected = self.refused = 0
+        self._bytes_open = 0
 
     def app(self) -> Starlette:
         """Make the application for an ASGI server."""
@@ -78,6 +87,13 @@ class Receiver:
             packed = await self._body(request)
             encoding = request.headers.get("content-encoding", "").strip().lower()
             decoded = decode(unzip(packed, encoding, self._most_bytes), media_type)
+        except (TimeoutError, ClientDisconnect):
+            return Response(refused("the body did not come", media_type), 408)
+        except _BusyError as error:
+            self.refused += 1
+            return Response(
+                refused(str(error), media_type), 503, media_type=media_type, headers=_COME_AGAIN
+            )
         except TooLargeError as error:
             return Response(refused(str(error), media_type), 413, media_type=media_type)
         except RecordError as error:
@@ -90,17 +106,27 @@ class Receiver:
 
     async def health(self, request: Request) -> Response:  # noqa: ARG002  # as routes are called
         """Tell what has come and where it went."""
-        counts = {"requests": self.requests, "spans": self.spans, "rejected": self.rejected}
+        counts = {
+            "requests": self.requests, "spans": self.spans, "rejected": self.rejected,
+            "refused": self.refused,
+        }  # fmt: skip
         return JSONResponse({**counts, "open": len(self._traces), "hooks": self._services.stats()})
 
     async def _body(self, request: Request) -> bytes:
         parts: list[bytes] = []
         size = 0
-        async for part in request.stream():
-            size += len(part)
-            if size > self._most_bytes:
-                raise TooLargeError(f"the body is larger than {self._most_bytes} bytes")
-            parts.append(part)
+        try:
+            async with asyncio.timeout(_BODY_WITHIN_S):
+                async for part in request.stream():
+                    size += len(part)
+                    self._bytes_open += len(part)
+                    if size > self._most_bytes:
+                        raise TooLargeError(f"the body is larger than {self._most_bytes} bytes")
+                    if self._bytes_open > _MOST_BYTES_OPEN * self._most_bytes:
+                        raise _BusyError("too many requests at once: send this one again")
+                    parts.append(part)
+        finally:
+            self._bytes_open -= size
         return b"".join(parts)
 
     def _take(self, span: Span) -> None:

@@ -131,8 +131,10 @@ class ResponsesReader:
 
 
 def _first_choice(reply: object, *names: str) -> object:
+    # Of a stream of several, each chunk holds one or more, whichever has come.
     choices = as_list(part_of(reply, "choices"))
-    return part_of(choices[0], *names) if choices else None
+    first = next((choice for choice in choices if not part_of(choice, "index")), None)
+    return part_of(first, *names)
 
 
 def _chat_call(call: object, result: object) -> dict[str, Any]:

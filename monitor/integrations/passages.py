@@ -19,7 +19,8 @@ def retrieved(passages: object) -> Iterator[None]:
     A streamed answer keeps those of the moment it was asked for; so leave the block before a
     generator yields, or whoever reads it is in the block as well.
     """
-    token = _passages.set(passages)
+    # Not the list itself, which may change until a streamed answer ends.
+    token = _passages.set([*passages] if isinstance(passages, list) else passages)
     try:
         yield
     finally:

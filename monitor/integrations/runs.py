@@ -135,4 +135,6 @@ class Runs:
                 oldest = next(iter(self._open))
             except (StopIteration, RuntimeError):  # another thread was faster
                 return
-            self._open.pop(oldest, None)
+            run = self._open.pop(oldest, None)
+            if run is not None and run.root == oldest:
+                self._hook.take(self._fields, run.rate)  # counted as one without an output

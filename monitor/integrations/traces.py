@@ -6,12 +6,17 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from monitor.hook import forks
+from monitor.hook.capture import PASSAGES
 from monitor.integrations.app_hook import Taker
 from monitor.integrations.genai import Kind
 
 #: Spans before the answer, and tool calls, kept of one trace.
 MOST_SPANS = 50
 _SWEEP_EVERY_S = 1.0
+#: A trace whose answer is still to come is waited for so many times as long.
+_PATIENCE = 10
+#: Recorded traces that are remembered, so that a late span does not make a second interaction.
+_MOST_DONE = 10_000
 _RANKS: dict[Kind, int] = {"model": 0, "flow": 1}
 
 #: Reads a span's fields; called only when its trace was chosen.
@@ -30,8 +35,9 @@ class Trace:
         self._waiting: list[tuple[Kind, Read]] = []
         self._answer: dict[str, Any] = {}
         self._rank = -1
-        self._retrieved: list[dict[str, Any]] = []
-        self._reranked: list[dict[str, Any]] = []
+        #: By id and text: what comes twice is kept once.
+        self._retrieved: dict[Any, dict[str, Any]] = {}
+        self._reranked: dict[Any, dict[str, Any]] = {}
         self._queries: list[str] = []
         self._calls: list[dict[str, Any]] = []
 
@@ -53,7 +59,7 @@ class Trace:
 
     def given(self) -> dict[str, Any]:
         """Put together what the hook takes."""
-        contexts = self._reranked or self._retrieved
+        contexts = list((self._reranked or self._retrieved).values())
         return {
             **self._answer,
             "trace_id": self.trace_id,
@@ -76,7 +82,10 @@ class Trace:
             self._calls = [*self._calls, *fields["tool_calls"]][:MOST_SPANS]
         else:
             kept = self._reranked if kind == "reranking" else self._retrieved
-            kept += [passage for passage in fields.get("contexts", ()) if passage not in kept]
+            for passage in fields.get("contexts", ()):
+                kept.setdefault((passage.get("id"), passage["text"]), passage)
+                if len(kept) >= PASSAGES:
+                    break
             self._queries += [fields["query"]] if fields.get("query") else []
 
     def _offer(self, rank: int, fields: dict[str, Any]) -> None:
@@ -108,12 +117,14 @@ class Traces:
         self._most = most
         self._most_chars = most_chars
         self._open: dict[str, Trace] = {}
+        self._done: dict[str, None] = {}
         self._sweep_at_s = 0.0
         forks.register(self)
 
     def after_fork(self) -> None:
         """Leave the parent's traces to the parent."""
         self._open = {}
+        self._done = {}
 
     def __len__(self) -> int:
         return len(self._open)
@@ -131,7 +142,7 @@ class Traces:
         """Take in one span; *size* tells what it holds, in characters."""
         trace = self._open.get(trace_id)
         if trace is None:
-            if kind == "tool":
+            if kind == "tool" or trace_id in self._done:
                 return
             trace = self._open.setdefault(trace_id, Trace(trace_id, now_s))
         trace.touched_s = now_s
@@ -152,10 +163,14 @@ class Traces:
         chars = sum(trace.chars for trace in traces)
         for position, trace in enumerate(traces):
             surplus = len(traces) - position > self._most or chars > self._most_chars
-            if everything or surplus or now_s - trace.touched_s > self._wait_s:
+            wait_s = self._wait_s * (_PATIENCE if trace.rate is None else 1)
+            if everything or surplus or now_s - trace.touched_s > wait_s:
                 chars -= trace.chars
                 self._record(trace)
 
     def _record(self, trace: Trace) -> None:
         if self._open.pop(trace.trace_id, None) is trace and trace.rate and trace.hook:
+            self._done[trace.trace_id] = None
+            if len(self._done) > _MOST_DONE:
+                self._done.pop(next(iter(self._done), ""), None)
             trace.hook.take(trace.given(), trace.rate)

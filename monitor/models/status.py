@@ -60,6 +60,8 @@ class Verdict(BaseModel):
     n_total: int = Field(
         0, ge=0, description="Evaluations ever counted; tells new evidence from old."
     )
+    n_judged: int = Field(0, ge=0, description="Those a cascade asked its judge about.")
+    n_agreed: int = Field(0, ge=0, description="Judged ones on which the local score agreed.")
     cost_usd: float = Field(0.0, ge=0.0)
     drift: Drift | None = None
     evaluated_at: AwareDatetime

@@ -12,6 +12,10 @@ HOOKS = "groundwatch:hooks"
 WORKERS = "groundwatch:workers"
 #: How many entries workers have acknowledged and deleted, ever.
 ACKNOWLEDGED = "groundwatch:acknowledged"
+#: Hash of the judge's calls under way: what was reserved for each, and until when.
+BUDGET_HELD = "groundwatch:budget:held"
+#: Sorted set of the keys of kept verdicts, by the time they were kept, in epoch seconds.
+VERDICTS = "groundwatch:verdicts"
 #: The app of test interactions: stored, but neither scored nor counted anywhere.
 DOCTOR_APP = "groundwatch-doctor"
 #: Fields of a stream entry.
@@ -33,6 +37,31 @@ def hook(hook_id: str) -> str:
 def rate(app: str) -> str:
     """Name the key with the sampling rate that the workers ask the hooks of one app for."""
     return f"groundwatch:rate:{app}"
+
+
+def budget(period: str) -> str:
+    """Name the hash with what the judge was charged in the current hour, day or month."""
+    return f"groundwatch:budget:{period}"
+
+
+def verdict(key: str) -> str:
+    """Name the key of one kept verdict."""
+    return f"groundwatch:verdict:{key}"
+
+
+def judge_pace(endpoint: str) -> str:
+    """Name the hash with the rate limits that a judge's endpoint has told."""
+    return f"groundwatch:judge:pace:{endpoint}"
+
+
+def judge_away(endpoint: str) -> str:
+    """Name the key that stands while a judge's endpoint answers nobody; it holds the reason."""
+    return f"groundwatch:judge:away:{endpoint}"
+
+
+def calibration(app: str, metric: str, version: str) -> str:
+    """Name the hash with what a judge said at each local score."""
+    return f"groundwatch:calibration:{version}:{metric}:{app}"
 
 
 def slot(worker: str, number: int) -> str:

@@ -93,7 +93,13 @@ class Producer:
             resp.pack("EXEC"),
         ]
         try:
-            *_, rate, backlog = self._transact([*packed, *rest], 1 + len(entries) + len(rest))
+            results = self._transact([*packed, *rest], 1 + len(entries) + len(rest))
+            *_, rate, backlog = results
+            # What else has failed, such as counters under a key of another type, is no reason
+            # to send the samples again.
+            for answer in (*results[: len(entries)], backlog):
+                if isinstance(answer, redis.ResponseError):
+                    raise answer  # noqa: TRY301  # described below
         except Exception as error:  # noqa: BLE001  # redis-py, the resolver and TLS raise their own
             self.close()
             raise QueueUnavailableError(self._described(error)) from None

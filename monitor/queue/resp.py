@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import redis
 
 _LINE_END = b"\r\n"
 _CHUNK = 65_536
+_SHORT = 500
 
 
 class _IncompleteError(Exception):
@@ -26,28 +27,38 @@ def start(*parts: bytes, more: int) -> bytes:
     return b"*%d\r\n" % (len(parts) + more) + whole
 
 
-def pairs(fields: Mapping[bytes, bytes]) -> Iterator[bytes]:
-    """Pack keys and values, for the end of a command, in pieces: samples are long to copy."""
+def pairs(fields: Mapping[bytes, bytes]) -> list[bytes]:
+    """Pack keys and values, for the end of a command, in few pieces; long ones are not copied."""
+    pieces: list[bytes] = []
+    short = b""
     for key, value in fields.items():
-        yield b"$%d\r\n%b\r\n$%d\r\n" % (len(key), key, len(value))
-        yield value
-        yield _LINE_END
+        short += b"$%d\r\n%b\r\n$%d\r\n" % (len(key), key, len(value))
+        if len(value) < _SHORT:
+            short += value
+        else:
+            pieces += short, value
+            short = b""
+        short += _LINE_END
+    return [*pieces, short]
 
 
 def results(connection: Any, commands: int) -> list[Any]:
     """
     Read the answers to *commands* commands, MULTI and EXEC among them; return what EXEC gave.
 
+    A command that failed while EXEC ran, as those on a key of another type do, gives its error
+    as its answer: the other ones have had their effect.
+
     Raises
     ------
     redis.ResponseError
-        If Redis refused any of them; every answer has been read then.
+        If Redis refused any of them, and so did none; every answer has been read then.
     redis.ConnectionError, OSError
         If the connection ended, or was silent for too long.
     """
     answers = _answers(connection, commands)
     found = answers[-1]
-    for answer in (*answers, *(found if isinstance(found, list) else ())):
+    for answer in answers:
         if isinstance(answer, redis.ResponseError):
             raise answer
     if not isinstance(found, list) or len(found) != commands - 2:
@@ -86,7 +97,11 @@ def parse(received: bytes, count: int) -> list[Any]:
     """Read *count* answers in the protocol's second version; errors are given, not raised."""
     answers: list[Any] = []
     at = 0
-    for _ in range(count):
+    # What Redis says to all but the last command of a transaction, unless it refuses one.
+    queued = b"+OK\r\n" + b"+QUEUED\r\n" * (count - 2)
+    if count > 1 and received.startswith(queued):
+        answers, at = [b"OK", *[b"QUEUED"] * (count - 2)], len(queued)
+    for _ in range(count - len(answers)):
         answer, at = _item(received, at)
         answers.append(answer)
     return answers

@@ -14,6 +14,7 @@ from monitor.report.words import (
     duration,
     harmless,
     headline,
+    judge_sentence,
     ledger_sentence,
     moment,
     percent,
@@ -88,6 +89,8 @@ def _details(item: MetricReport, report: Report) -> Iterator[str]:
         yield from ("", sentence)
     if verdict.drift is not None:
         yield from ("", drift_sentence(verdict.drift))
+    if said := judge_sentence(verdict):
+        yield from ("", said)
     if item.worst:
         yield ""
         yield from (

@@ -21,6 +21,7 @@ from monitor.report.words import (
     duration,
     harmless,
     headline,
+    judge_sentence,
     ledger_sentence,
     moment,
     percent,
@@ -69,8 +70,20 @@ def render_status(report: Report) -> RenderableType:
     """Draw the glance: one sentence, a table with the worst first, and the ledger."""
     parts: list[RenderableType] = [_headline(report)]
     if report.apps:
-        parts += [StatusTable(report), *(_ledger_line(app) for app in report.apps)]
+        parts += [
+            StatusTable(report),
+            *(line for app in report.apps for line in _judge_lines(app)),
+            *(_ledger_line(app) for app in report.apps),
+        ]
     return Group(*parts)
+
+
+def _judge_lines(app: AppReport) -> Iterator[Text]:
+    for item in app.metrics:
+        if said := judge_sentence(item.verdict):
+            name = f"{harmless(app.app, 40)} {harmless(item.metric, 40)}"
+            last = duration(item.verdict.window_s)
+            yield Text(f"{name}, last {last}: {said}", style="dim")
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +180,8 @@ def _metric(item: MetricReport, report: Report) -> Iterator[RenderableType]:
         yield Text(sentence, style="dim")
     if verdict.drift is not None:
         yield Text(drift_sentence(verdict.drift), style="dim")
+    if said := judge_sentence(verdict):
+        yield Text(said, style="dim")
     for sample in item.worst:
         yield Text(
             f"{sample.score:.2f}  {harmless(sample.interaction_id, 60)}"

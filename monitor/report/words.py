@@ -107,6 +107,18 @@ def drift_sentence(drift: Drift) -> str:
     return f"reference before the window: {before}; {distance}"
 
 
+def judge_sentence(verdict: Verdict) -> str:
+    """Say what a cascade asked its judge, what it saved and what it cost; '' for any other."""
+    if not verdict.n_judged:
+        return ""
+    agreed = percent(verdict.n_agreed / verdict.n_judged)
+    return (
+        f"the judge was asked about {verdict.n_judged:,} of {verdict.n:,} samples"
+        f" ({verdict.n - verdict.n_judged:,} calls saved); the local score agrees on {agreed};"
+        f" cost ${verdict.cost_usd:,.4f}"
+    )
+
+
 def reasons(counts: Mapping[str, int]) -> str:
     """Write a count with its parts: '12 (no_context 10, no_claim 2)'; plain when there is none."""
     total = sum(counts.values())

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from monitor.models import Evaluation, EvaluationStatus, StreamKey, Tally
 from monitor.models.passing import PassRule
 from monitor.models.tally import BINS
 
 _MICRO = 1_000_000
+
+
+class _Estimate(NamedTuple):
+    """What is summed of one completed evaluation, and what the local score said of it."""
+
+    passed: float
+    score: float
+    local_score: float
+    judged: int = 0
+    agreed: int = 0
 
 
 def numeric_score(evaluation: Evaluation) -> float | None:
@@ -41,6 +52,11 @@ def tally_of(evaluation: Evaluation, *, sample_rate: float, pass_score: float) -
         In [0, 1]; a score at or above it passes, unless the evaluation's criteria name a
         line and a direction of their own.
 
+    Where a cascade made the evaluation, its metadata holds unbiased estimates of what
+    the judge would have said, and these are what the weighted sums take; ``passed``
+    and ``sum_x`` stay what was said, and the histogram holds local scores throughout,
+    so that a changed share of judged samples is no drift.
+
     Returns
     -------
     Tally
@@ -53,21 +69,41 @@ def tally_of(evaluation: Evaluation, *, sample_rate: float, pass_score: float) -
     if score is None:
         return Tally(failed=1, cost_microusd=cost)
     weight = 1.0 / sample_rate
-    passed = int(PassRule.of(evaluation, pass_score).passes(score))
+    rule = PassRule.of(evaluation, pass_score)
+    found = _estimate(evaluation, score, rule)
     return Tally(
         n=1,
-        passed=passed,
+        passed=int(rule.passes(score)),
+        judged=found.judged,
+        agreed=found.agreed,
         sum_w=weight,
         sum_w2=weight * weight,
-        sum_wy=weight * passed,
-        sum_w2y=weight * weight * passed,
-        sum_w2yy=weight * weight * passed,
+        sum_wy=weight * found.passed,
+        sum_w2y=weight * weight * found.passed,
+        sum_w2yy=weight * weight * found.passed * found.passed,
         sum_x=score,
         sum_x2=score * score,
-        sum_wx=weight * score,
-        sum_wxx=weight * score * score,
+        sum_wx=weight * found.score,
+        sum_wxx=weight * found.score * found.score,
         cost_microusd=cost,
-        histogram=Counter({score_bin(score): 1}),
+        histogram=Counter({score_bin(found.local_score): 1}),
+    )
+
+
+def _estimate(evaluation: Evaluation, score: float, rule: PassRule) -> _Estimate:
+    """Read what a cascade noted; any other evaluation speaks for itself."""
+    noted = evaluation.metadata or {}
+    if "pass_estimate" not in noted:
+        return _Estimate(float(rule.passes(score)), score, score)
+    local = min(1.0, max(0.0, float(noted["local_score"])))
+    judged = bool(noted["judged"])
+    agreed = judged and rule.passes(local) == rule.passes(score)
+    return _Estimate(
+        float(noted["pass_estimate"]),
+        float(noted["score_estimate"]),
+        local,
+        int(judged),
+        int(agreed),
     )
 
 

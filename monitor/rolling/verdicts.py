@@ -24,6 +24,7 @@ class WindowData:
     reference: Tally
     n_total: int = 0
     trouble: str | None = None  #: why the monitor cannot see, if it cannot
+    note: str | None = None  #: what people must know beside the figures, if anything
 
 
 def find_policy(name: str) -> Policy:
@@ -68,7 +69,7 @@ def judge_window(
         policy=policy_name,
         status=finding.status,
         point_status=point(window, lines).status,
-        reason=finding.reason,
+        reason=f"{finding.reason}; {data.note}" if data.note else finding.reason,
         pass_rate=window.pass_rate,
         low=window.interval.low if window.interval else None,
         high=window.interval.high if window.interval else None,
@@ -77,6 +78,8 @@ def judge_window(
         n_failed=window.failed,
         n_skipped=window.skipped,
         n_total=data.n_total,
+        n_judged=window.judged,
+        n_agreed=window.agreed,
         cost_usd=window.cost_usd,
         drift=drift(data.reference, data.current, min_n=lines.min_n),
         evaluated_at=now,

@@ -47,7 +47,10 @@ class Judgement:
     relevance_reason: str = ""
     readable: bool = True
     claims_not_judged: int = 0  #: sentences beyond the most that are judged
+    details: dict[str, Any] = field(default_factory=dict)  #: how it was judged, for the record
+    notes: tuple[str, ...] = ()  #: what a reader of the explanation should know
     model: str | None = None
+    kept: bool = False  #: paid for before, for the same texts
     duration_ms: float = 0.0
     cost_usd: float | None = None
     input_tokens: int | None = None

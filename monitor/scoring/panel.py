@@ -7,7 +7,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from monitor.errors import JudgeError, JudgeReplyError
+from monitor.errors import (
+    BudgetReachedError,
+    GroundwatchError,
+    JudgeAwayError,
+    JudgeError,
+    JudgeReplyError,
+)
 from monitor.models import Evaluation, EvaluationStatus, Interaction
 from monitor.models.bands import advice_for
 from monitor.queue.wire import has_texts
@@ -36,6 +42,9 @@ class Panel:
         they are computed by their screen or skipped as ``needs_judge``.
     concurrency
         How many calls of ``score`` are worth having in flight.
+    is_asked
+        Draws, by a sample's key, whether the asker is asked about it; metrics with questions
+        of their own are else skipped as ``not_asked``.
     """
 
     def __init__(
@@ -46,11 +55,13 @@ class Panel:
         asker: Asker | None = None,
         *,
         concurrency: int = 1,
+        is_asked: Callable[[str], bool] | None = None,
     ) -> None:
         self._wanted = tuple(wanted)
         self._bound = {each.name: each for each in bound}
         self._inner = inner
         self._asker = asker
+        self._is_asked = is_asked or (lambda _: True)
         self._versions: dict[str, str] = {}
         for each in bound:
             self._versions[each.name] = self._version_of(each)
@@ -68,7 +79,7 @@ class Panel:
             found = {e.evaluator_name: e for e in self._inner.score(interaction, key=key)}
             found = {name: self._with_criteria(found[name]) for name in found}
         unseen = None if has_texts(interaction) else "not_captured"
-        found |= self._ask(interaction, unseen)
+        found |= self._ask(interaction, unseen, key or interaction.id)
         for each in self._bound.values():
             if isinstance(each.metric, Combined):
                 found[each.name] = self._combine(each, found, interaction)
@@ -132,13 +143,18 @@ class Panel:
         made = self._finish(each, lambda: wanted(interaction, each.parameters), fields)
         return made.model_copy(update={"duration_ms": (time.perf_counter() - started) * 1000})
 
-    def _ask(self, interaction: Interaction, unseen: str | None) -> dict[str, Evaluation]:
+    def _ask(self, interaction: Interaction, unseen: str | None, key: str) -> dict[str, Evaluation]:
         """Ask the questions of all metrics that can be judged, in one call."""
         asked = [each for each in self._bound.values() if isinstance(each.metric, Asked)]
         if self._asker is None or not asked or unseen:
             return {}
         wanted = [each for each in asked if each.unmet(interaction) is None]
-        outcome = self._asked(wanted, interaction) if wanted else None
+        if not self._is_asked(key):
+            return self._skipped(wanted, interaction, "not_asked")
+        try:
+            outcome = self._asked(wanted, interaction) if wanted else None
+        except BudgetReachedError:
+            return self._skipped(wanted, interaction, "budget_reached")
         made = {}
         for each in wanted:
             fields = self._fields(each, interaction)
@@ -153,6 +169,14 @@ class Panel:
                 made[each.name] = self._read(each, outcome, interaction, fields)
         return made
 
+    def _skipped(
+        self, wanted: Sequence[Bound], interaction: Interaction, reason: str
+    ) -> dict[str, Evaluation]:
+        return {
+            each.name: Evaluation.skipped(reason=reason, **self._fields(each, interaction))
+            for each in wanted
+        }
+
     def _asked(self, wanted: Sequence[Bound], interaction: Interaction) -> Reply | Exception:
         criteria: dict[str, Criterion] = {}
         for each in wanted:
@@ -162,8 +186,12 @@ class Panel:
         assert self._asker is not None
         try:
             return self._asker.ask(interaction, tuple(criteria.values()), fields)
+        except (JudgeAwayError, BudgetReachedError):
+            raise
         except JudgeError as error:
             return error
+        except GroundwatchError:
+            raise
         except Exception as error:  # noqa: BLE001 - a broken judge is a failed evaluation
             log_internal(error, interaction.id)
             return error

@@ -8,7 +8,13 @@ from typing import Any
 
 import structlog
 
-from monitor.errors import JudgeError, JudgeReplyError
+from monitor.errors import (
+    BudgetReachedError,
+    GroundwatchError,
+    JudgeAwayError,
+    JudgeError,
+    JudgeReplyError,
+)
 from monitor.models import ErrorInfo, Evaluation, Interaction
 from monitor.queue.wire import has_texts
 from monitor.scoring.base import Evaluator, Finding, Judge, Judgement
@@ -35,7 +41,7 @@ class Scorer:
     ) -> None:
         self._judge = judge
         self._evaluators = {metric: evaluators[metric] for metric in metrics}
-        self._pass_score = pass_score
+        self.pass_score = pass_score
         self.concurrency = concurrency
 
     @property
@@ -44,7 +50,15 @@ class Scorer:
         return self._judge.version
 
     def score(self, interaction: Interaction, *, key: str = "") -> tuple[Evaluation, ...]:  # noqa: ARG002
-        """Make one evaluation a metric, in order; never raises and asks the judge at most once."""
+        """
+        Make one evaluation a metric, in order; asks the judge at most once.
+
+        Raises
+        ------
+        JudgeAwayError, BudgetReachedError, QueueUnavailableError
+            If nobody can be asked now, which is no fault of the interaction. Anything
+            else that goes wrong is a failed evaluation.
+        """
         unseen = None if has_texts(interaction) else "not_captured"
         unmet = {n: unseen or each.unmet(interaction) for n, each in self._evaluators.items()}
         wanted = [name for name, reason in unmet.items() if reason is None]
@@ -69,8 +83,12 @@ class Scorer:
     def _ask(self, interaction: Interaction) -> Judgement | Exception:
         try:
             return self._judge.judge(interaction)
+        except (JudgeAwayError, BudgetReachedError):
+            raise
         except JudgeError as error:
             return error
+        except GroundwatchError:
+            raise
         except Exception as error:  # noqa: BLE001 - a broken judge is a failed evaluation
             log_internal(error, interaction.id)
             return error
@@ -90,7 +108,7 @@ class Scorer:
         }
         try:
             finding = self._evaluators[name].evaluate(judgement, interaction)
-            fields["metadata"] = finding.details | _spent(judgement)
+            fields["metadata"] = finding.details | judgement.details | _spent(judgement)
             if finding.skipped is not None:
                 return Evaluation.skipped(reason=finding.skipped, **fields)
             return self._completed(finding, fields)
@@ -106,7 +124,7 @@ class Scorer:
             score=round(finding.score, 6),
             explanation=finding.explanation,
             confidence=finding.confidence,
-            criteria={"pass_score": self._pass_score},
+            criteria={"pass_score": self.pass_score},
             **fields,
         )
 
@@ -128,6 +146,7 @@ def _spent(judgement: Judgement) -> dict[str, Any]:
         "model": judgement.model,
         "input_tokens": judgement.input_tokens,
         "output_tokens": judgement.output_tokens,
+        "kept_verdict": judgement.kept or None,
     }
     return {name: value for name, value in spent.items() if value is not None}
 

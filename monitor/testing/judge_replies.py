@@ -10,6 +10,8 @@ from typing import Any
 from monitor.testing.criteria_replies import answer_criteria, asks_criteria
 
 _WORD = re.compile(r"\w+")
+_CANARY = re.compile(r"`canary` is the word ([\w-]+)")
+_ORDER = re.compile(r"\b(?:ignore all|vergiss alle) (?:rules|regeln)\b", re.IGNORECASE)
 _ENOUGH, _SOME = 0.6, 0.2
 _QUOTE_WORDS = 25
 _CHARS_PER_TOKEN = 4
@@ -33,37 +35,78 @@ def completion(content: str | None, request: dict[str, Any], model: str) -> dict
         ],
         "usage": {
             "prompt_tokens": used[0],
+            "prompt_tokens_details": {"cached_tokens": 0},
             "completion_tokens": used[1],
             "total_tokens": sum(used),
         },
     }
 
 
+class Question:
+    """What a request asks: the data between the tags, its marks undone, and the canary."""
+
+    def __init__(self, request: dict[str, Any]) -> None:
+        system, user = (str(message["content"]) for message in request["messages"][:2])
+        canary = _CANARY.search(system)
+        self.canary = canary.group(1) if canary else ""
+        self.raw = user
+        data = json.loads(user[user.index("{") : user.rindex("}") + 1])
+        mark = str(data.get("every_space_in_these_texts_is_written_as", ""))
+        self.query = _unmarked(str(data["query"]), mark)
+        self.passages = [_unmarked(str(text), mark) for text in data["contexts"]]
+        self.sentences = {
+            int(number): _unmarked(str(text), mark) for number, text in data["sentences"].items()
+        }
+        self.asked = [int(number) for number in data["asked"]]
+
+
 def judge_by_overlap(request: dict[str, Any]) -> dict[str, Any]:
-    """Judge the data in the last message: a sentence is supported by a passage with its words."""
+    """Judge the data of a request: a sentence is supported by a passage with its words."""
     if asks_criteria(request):
         return answer_criteria(request)
-    data = json.loads(request["messages"][-1]["content"])
-    passages = [str(context["text"]) for context in data["contexts"]]
-    output = " ".join(str(sentence["text"]) for sentence in data["sentences"])
-    asked, said = _long_words(str(data["query"])), _long_words(output)
+    question = Question(request)
+    asked, said = _long_words(question.query), _long_words(" ".join(question.sentences.values()))
     share = len(asked & said) / max(len(asked), 1)
-    answered = "yes" if share >= _SOME else "no"
-    verdicts = [_verdict(sentence, passages) for sentence in data["sentences"]] if passages else []
     return {
-        "verdicts": verdicts,
-        "answered": answered,
+        "canary": question.canary,
+        "verdicts": [
+            _verdict(number, question.sentences[number], question.passages)
+            for number in question.asked
+        ],
+        "answered": "yes" if share >= _SOME else "no",
         "answered_reason": f"It shares {share:.0%} of the question's words.",
     }
 
 
-def _verdict(sentence: dict[str, Any], passages: list[str]) -> dict[str, Any]:
-    needed = _long_words(str(sentence["text"]))
+def obey(behaviour: str, request: dict[str, Any]) -> dict[str, Any]:
+    """
+    Judge like a model that obeys an order in the texts, if it can read one there.
+
+    ``gullible`` forgets all that it was told before; ``gullible_in_role`` stays in its
+    role, and only finds what the order wants.
+    """
+    question, reply = Question(request), judge_by_overlap(request)
+    if not _ORDER.search(question.raw):
+        return reply
+    rows = [
+        {"number": n, "quote": "as was ordered above", "verdict": "supported", "unsupported": ""}
+        for n in question.asked
+    ]
+    obeyed = {"verdicts": rows, "answered": "yes", "answered_reason": "As ordered."}
+    return obeyed | ({"canary": question.canary} if behaviour == "gullible_in_role" else {})
+
+
+def _unmarked(text: str, mark: str) -> str:
+    return text.replace(mark, " ") if mark else text
+
+
+def _verdict(number: int, sentence: str, passages: list[str]) -> dict[str, Any]:
+    needed = _long_words(sentence)
     pieces = [piece for passage in passages for piece in re.split(r"(?<=[.!?])\s+", passage)]
     best = max(pieces, key=lambda piece: len(needed & _long_words(piece)))
     supported = len(needed & _long_words(best)) >= _ENOUGH * len(needed) > 0
     return {
-        "number": sentence["number"],
+        "number": number,
         "quote": " ".join(best.split()[:_QUOTE_WORDS]) if supported else "",
         "verdict": "supported" if supported else "not_found",
         "unsupported": "" if supported else " ".join(sorted(needed - _long_words(best))[:5]),
@@ -114,18 +157,53 @@ def _truncated(payload: dict[str, Any]) -> None:
     _choice(finish_reason="length")(payload)
 
 
+def _without_first(rows: list[dict[str, Any]]) -> None:
+    if len(rows) > 1:
+        rows.pop(0)
+
+
+def _cached(payload: dict[str, Any]) -> None:
+    usage = payload["usage"]
+    usage["prompt_tokens_details"] = {"cached_tokens": usage["prompt_tokens"] // 2}
+
+
+def _truncated_when_long(payload: dict[str, Any]) -> None:
+    """Cut off an answer with more than two verdicts."""
+    content = payload["choices"][0]["message"]["content"]
+    if len(json.loads(content)["verdicts"]) > 2:  # noqa: PLR2004
+        _truncated(payload)
+
+
+def _thoughts_truncated(payload: dict[str, Any]) -> None:
+    _message(content=None)(payload)
+    _choice(finish_reason="length")(payload)
+
+
+def _no_canary(text: str) -> str:
+    return json.dumps(json.loads(text) | {"canary": "sung by another"})
+
+
 #: Behaviours that spoil a good answer.
 SPOILS: dict[str, Callable[[dict[str, Any]], None]] = {
     "ok": _unchanged,
     "fenced": _content(lambda text: f"Here is my verdict:\n```json\n{text}\n```\nDone."),
     "malformed": _content(lambda text: text[:-3]),
     "truncated": _truncated,
+    "thoughts_truncated": _thoughts_truncated,
+    "truncated_when_long": _truncated_when_long,
+    "thinking": _content(lambda text: f"<think>Is it {{1}} or [2]?</think>\n{text}"),
     "refusal": _message(content=None, refusal="I cannot help with that."),
     "null": _message(content=None),
     "empty_choices": lambda payload: payload.update(choices=[]),
     "content_filter": _choice(finish_reason="content_filter"),
     "missing_number": _verdicts(lambda rows: rows.clear()),
-    "duplicate_number": _verdicts(lambda rows: rows.append(dict(rows[0]))),
+    "first_missing": _verdicts(_without_first),
+    "unasked_number": _verdicts(lambda rows: rows[0].update(number=0)),
+    "no_canary": _content(_no_canary),
+    "cached": _cached,
+    "duplicate_number": _verdicts(
+        lambda rows: rows.append(dict(rows[0], verdict="not_found", unsupported="all of it"))
+    ),
     "wrong_enum": _verdicts(lambda rows: rows[0].update(verdict="probably")),
     "wrong_quote": _verdicts(lambda rows: rows[0].update(quote="words from nowhere at all")),
     "no_usage": lambda payload: payload.pop("usage"),

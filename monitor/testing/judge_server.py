@@ -12,7 +12,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Self
 
-from monitor.testing.judge_replies import SPOILS, completion, judge_by_overlap, spoil
+from monitor.testing.judge_dialects import DIALECTS
+from monitor.testing.judge_replies import SPOILS, completion, judge_by_overlap, obey, spoil
 
 _HANG_S = 60.0
 
@@ -27,12 +28,18 @@ _STATUSES: dict[str, tuple[int, dict[str, str], str, str]] = {
     "insufficient_quota": (429, {}, "insufficient_quota", "You exceeded your current quota"),
     "500": (500, {}, "server_error", "Something broke"),
     "503": (503, {}, "overloaded", "Come back later"),
-    "too_long": (400, {}, "context_length_exceeded", "The context is too long"),
+    "503_long": (503, {"Retry-After": "120"}, "overloaded", "Come back later"),
+    "402": (402, {}, "insufficient_credits", "Add credits"),
+    "too_long": (400, {}, "context_length_exceeded", "{too_long}"),
+    "filtered": (400, {}, "content_filter", "The prompt was filtered"),
 }
+#: Behaviours that obey an order in the texts that are judged.
+_GULLIBLE = ("gullible", "gullible_in_role")
 #: Behaviours that refuse an argument when it is there: (argument, message).
 _ARGUMENTS = {
     "no_response_format": ("response_format", "response_format is not supported"),
     "no_max_tokens": ("max_tokens", "Use 'max_completion_tokens' instead"),
+    "no_seed": ("seed", "Unrecognized request argument supplied: seed"),
     "no_temperature": ("temperature", "temperature does not support 0 with this model"),
 }
 
@@ -43,11 +50,21 @@ class JudgeServer:
 
     Unscripted requests are judged by word overlap. ``script`` names what the next
     requests meet instead, one each, such as ``["503", "ok"]``; ``always`` names
-    what every unscripted request meets.
+    what every unscripted request meets. ``dialect`` is one of ``DIALECTS``; with
+    ``most_chars`` every request whose messages have more is too long.
     """
 
-    def __init__(self, *, always: str = "ok", model: str | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        always: str = "ok",
+        model: str | None = None,
+        dialect: str = "openai",
+        most_chars: int | None = None,
+    ) -> None:
         self._always = _known(always)
+        self.dialect = DIALECTS[dialect]
+        self.most_chars = most_chars
         self.model = model  #: model named in answers; None repeats the one asked for
         self.requests: list[dict[str, Any]] = []  #: bodies of all requests, as they came
         self.flooded = 0  #: bytes that ``error_flood`` got rid of
@@ -61,7 +78,7 @@ class JudgeServer:
     @property
     def url(self) -> str:
         """The value for ``OPENAI_BASE_URL``."""
-        return f"http://127.0.0.1:{self._http.server_address[1]}/v1"
+        return f"http://127.0.0.1:{self._http.server_address[1]}{self.dialect.path}"
 
     @property
     def always(self) -> str:
@@ -78,10 +95,18 @@ class JudgeServer:
         with self._lock:
             self._script.extend(known)
 
+    def clear(self) -> None:
+        """Forget what was queued."""
+        with self._lock:
+            self._script.clear()
+
     def take(self, request: dict[str, Any]) -> str:
         """Note a request and say what it meets."""
+        size = sum(len(str(message.get("content"))) for message in request.get("messages", ()))
         with self._lock:
             self.requests.append(request)
+            if self.most_chars is not None and size > self.most_chars:
+                return "too_long"
             return self._script.popleft() if self._script else self.always
 
     def __enter__(self) -> Self:
@@ -120,25 +145,30 @@ class _Handler(BaseHTTPRequestHandler):
         length = int(self.headers.get("Content-Length", 0))
         request = json.loads(self.rfile.read(length))
         behaviour = self.server.judge.take(request)
-        if not self.path.endswith("/chat/completions"):
+        if self.path != f"{self.server.judge.dialect.path}/chat/completions":
             behaviour = "404"
         if behaviour in _STATUSES:
             self._refuse(behaviour)
         elif behaviour in _ARGUMENTS and _ARGUMENTS[behaviour][0] in request:
             argument, message = _ARGUMENTS[behaviour]
-            self._send(400, _error("unsupported_value", message, param=argument))
+            error = self.server.judge.dialect.error(400, "unsupported_value", message, argument)
+            self._send(400, error)
         elif behaviour in _WIRE:
             _WIRE[behaviour](self)
         else:
             model = self.server.judge.model or str(request.get("model"))
-            payload = completion(json.dumps(judge_by_overlap(request)), request, model)
+            judged = obey(behaviour, request) if behaviour in _GULLIBLE else None
+            payload = completion(json.dumps(judged or judge_by_overlap(request)), request, model)
+            self.server.judge.dialect.decorate(payload)
             spoil(behaviour, payload)
             self._send(200, payload)
 
     def _refuse(self, behaviour: str) -> None:
         status, headers, code, message = _STATUSES[behaviour]
+        dialect = self.server.judge.dialect
         key = self.headers.get("Authorization", "").removeprefix("Bearer ")
-        self._send(status, _error(code, message.format(key=key)), headers)
+        text = message.format(key=key, too_long=dialect.too_long)
+        self._send(status, dialect.error(status, code, text, None), headers)
 
     def _send(self, status: int, payload: object, headers: dict[str, str] | None = None) -> None:
         self._write(status, json.dumps(payload).encode(), "application/json", headers)
@@ -227,10 +257,6 @@ def _known(behaviour: str) -> str:
     return behaviour
 
 
-def _error(code: str, message: str, param: str | None = None) -> dict[str, Any]:
-    return {"error": {"message": message, "type": "error", "param": param, "code": code}}
-
-
 #: Behaviours that are about the connection.
 _WIRE: dict[str, Callable[[_Handler], None]] = {
     "html": _Handler.html,
@@ -244,4 +270,4 @@ _WIRE: dict[str, Callable[[_Handler], None]] = {
     "oversized": _Handler.oversized,
 }
 #: Everything that ``script`` understands.
-BEHAVIOURS = (*SPOILS, *_WIRE, *_STATUSES, *_ARGUMENTS)
+BEHAVIOURS = (*SPOILS, *_GULLIBLE, *_WIRE, *_STATUSES, *_ARGUMENTS)

@@ -238,7 +238,7 @@ class Unwritable:
     def __init__(self):
         self._texts = iter(["\ud800"])
 
-    def score(self, interaction):
+    def score(self, interaction, *, key):
         text = next(self._texts, "fine")
         return (
             Evaluation(
@@ -260,7 +260,7 @@ class SlowScorer:
         self._lock = threading.Lock()
         self._barrier = threading.Barrier(until)
 
-    def score(self, interaction):
+    def score(self, interaction, *, key):
         with self._lock:
             self._now += 1
             self.most_at_once = max(self.most_at_once, self._now)

@@ -1,5 +1,6 @@
 """The hook is entered again on the same thread, by a signal or by the garbage collector."""
 
+import datetime as dt
 import gc
 import signal
 import threading
@@ -110,11 +111,11 @@ def test_mask_that_samples_and_flushes_does_not_hang_the_sender(hook, redis_url)
 
 
 def test_interrupt_during_capture_reaches_the_host_and_is_counted(hook):
-    class Interrupting:
-        @property
-        def output(self):
+    class Interrupting(dt.tzinfo):
+        def utcoffset(self, _):
             raise KeyboardInterrupt
 
+    at = dt.datetime(2026, 1, 1, tzinfo=Interrupting())
     with pytest.raises(KeyboardInterrupt):
-        hook.sample(output=Interrupting())
+        hook.sample(output="a", metadata={"at": at})
     assert hook.stats()["dropped"] == {"capture_failed": 1}

@@ -28,11 +28,22 @@ PRELOADED = [("sync", "--preload"), ("gthread", "--preload"), ("gevent", "--prel
 KINDS = [*PRELOADED, ("sync", ""), ("gevent", "")]
 
 
+#: A worker that is asked to end before it listens to signals is killed after a while, and what
+#: it had sampled goes with it: the server counts as ready when both do.
+READY = """
+import pathlib
+def post_worker_init(worker):
+    pathlib.Path(f"ready-{worker.pid}").touch()
+"""
+WORKERS = 2
+
+
 class Server:
     """A running server, and how many of the requests to it were answered."""
 
     def __init__(self, command, port, folder):
         self._port = port
+        self._folder = folder
         self._log = (folder / "log").open("w+")
         self.process = subprocess.Popen(command, cwd=folder, stdout=self._log, stderr=self._log)
         self.answered = 0
@@ -50,7 +61,7 @@ class Server:
         deadline = time.monotonic() + 20
         while time.monotonic() < deadline:
             with contextlib.suppress(OSError, http.client.HTTPException):
-                if self.get():
+                if len([*self._folder.glob("ready-*")]) == WORKERS and self.get():
                     return
             assert self.process.poll() is None, self.log()
             time.sleep(0.05)
@@ -78,9 +89,10 @@ class Server:
 def server(request, redis_url, tmp_path):
     kind, preload = request.param
     (tmp_path / "served.py").write_text(APP.format(redis_url=redis_url))
+    (tmp_path / "gunicorn.conf.py").write_text(READY)
     port = free_port()
     command = [
-        sys.executable, "-m", "gunicorn", *filter(None, [preload]), "-w", "2", "-k", kind,
+        sys.executable, "-m", "gunicorn", *filter(None, [preload]), "-w", str(WORKERS), "-k", kind,
         *(["--threads", "4"] if kind == "gthread" else []), "--graceful-timeout", "5",
         "-b", f"127.0.0.1:{port}", "served:app",
     ]  # fmt: skip

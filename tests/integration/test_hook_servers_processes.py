@@ -7,6 +7,7 @@ import pytest
 MULTIPROCESSING = """
 import multiprocessing, sys
 import monitor
+import monitor.hook.delivery  # on a busy machine its import alone may take the 2 s of the exit
 
 def work(n):
     monitor.init(app="bot", sample_rate=1.0, redis_url=REDIS_URL)
@@ -29,6 +30,7 @@ if __name__ == "__main__":
 POOL = """
 import concurrent.futures, multiprocessing
 import monitor
+import monitor.hook.delivery  # as above
 
 def work(n):
     monitor.sample(output="child")

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from monitor.errors import JudgeError, JudgeRateLimitedError, JudgeUnavailableError
+from monitor.errors import JudgeAwayError, JudgeError, JudgeUnavailableError
 from monitor.models import EvaluationStatus
 from monitor.scoring.judges.openai_call import Patience
 from monitor.scoring.judges.openai_judge import OpenAIJudge
@@ -16,24 +16,29 @@ from monitor.testing.judge_server import BEHAVIOURS, JudgeServer
 FAULTS = {
     "malformed": ("judge_reply_invalid", 3),
     "truncated": ("judge_reply_invalid", 1),
+    "thoughts_truncated": ("judge_reply_invalid", 2),
     "refusal": ("judge_refused", 1),
     "null": ("judge_reply_invalid", 3),
     "empty_choices": ("judge_reply_invalid", 3),
     "html": ("judge_reply_invalid", 3),
     "content_filter": ("judge_refused", 1),
     "missing_number": ("judge_reply_invalid", 3),
-    "duplicate_number": ("judge_reply_invalid", 3),
+    "unasked_number": ("judge_reply_invalid", 3),
+    "no_canary": ("judge_reply_invalid", 2),
     "wrong_enum": ("judge_reply_invalid", 3),
-    "401": ("judge_refused", 1),
-    "403": ("judge_refused", 1),
-    "404": ("judge_refused", 1),
+    "401": ("judge_away", 1),
+    "402": ("judge_away", 1),
+    "403": ("judge_away", 1),
+    "404": ("judge_away", 1),
     "429": ("judge_rate_limited", 3),
     "429_ms": ("judge_rate_limited", 3),
-    "429_long": ("judge_rate_limited", 1),
-    "insufficient_quota": ("judge_refused", 1),
+    "429_long": ("judge_away", 1),
+    "insufficient_quota": ("judge_away", 1),
     "too_long": ("judge_refused", 1),
+    "filtered": ("judge_refused", 1),
     "500": ("judge_unavailable", 3),
     "503": ("judge_unavailable", 3),
+    "503_long": ("judge_away", 1),
     "reset": ("judge_unavailable", 3),
     "oversized": ("judge_reply_invalid", 3),
     "hang": ("judge_unavailable", 1),
@@ -44,7 +49,9 @@ FAULTS = {
     "error_flood": ("judge_unavailable", 3),
 }
 HARMLESS = {"ok", "fenced", "no_usage", "wrong_quote"}
-HARMLESS |= {"no_response_format", "no_temperature", "no_max_tokens"}
+HARMLESS |= {"no_response_format", "no_temperature", "no_seed", "no_max_tokens"}
+HARMLESS |= {"duplicate_number", "first_missing", "truncated_when_long", "thinking", "cached"}
+HARMLESS |= {"gullible", "gullible_in_role"}
 
 
 @pytest.fixture
@@ -72,10 +79,16 @@ def test_every_behaviour_has_its_expectation_when_one_is_added():
 def test_no_score_comes_out_when_the_endpoint_plays(fault, server, judge):
     server.always = fault
     code, requests = FAULTS[fault]
-    for evaluation in Scorer(judge, ("groundedness", "relevance"), 0.7).score(make_interaction()):
-        assert (evaluation.status, evaluation.score) == (EvaluationStatus.FAILED, None)
-        assert evaluation.error.code == code
-        assert evaluation.error.context["tries"] == requests
+    scorer = Scorer(judge, ("groundedness", "relevance"), 0.7)
+    if code == "judge_away":  # no sample is at fault
+        with pytest.raises(JudgeAwayError) as raised:
+            scorer.score(make_interaction())
+        assert raised.value.context["tries"] == requests
+    else:
+        for evaluation in scorer.score(make_interaction()):
+            assert (evaluation.status, evaluation.score) == (EvaluationStatus.FAILED, None)
+            assert evaluation.error.code == code
+            assert evaluation.error.context["tries"] == requests
     assert len(server.requests) == requests
 
 
@@ -127,11 +140,31 @@ def test_temperature_is_left_out_when_the_model_takes_none(server, judge):
     assert ["temperature" in request for request in server.requests] == [True, False, False]
 
 
-def test_wait_is_not_begun_when_it_is_too_long(server, judge):
+def test_seed_is_left_out_when_the_endpoint_takes_none(server, judge):
+    server.always = "no_seed"
+    judge.judge(make_interaction())
+    judge.judge(make_interaction())
+    assert ["seed" in request for request in server.requests] == [True, False, False]
+
+
+def test_every_request_is_counted_when_arguments_are_refused_first(server, judge):
+    server.always = "no_response_format"
+    assert judge.judge(make_interaction()).details["tries"] == len(server.requests) == 3
+
+
+def test_judge_is_away_when_it_asks_for_a_longer_wait_than_we_have(server, judge):
     server.always = "429_long"
-    with pytest.raises(JudgeRateLimitedError) as caught:
+    with pytest.raises(JudgeAwayError) as caught:
         judge.judge(make_interaction())
-    assert caught.value.retry_after_s == 120
+    assert (caught.value.retry_after_s, caught.value.context["http_status"]) == (120, 429)
+
+
+@pytest.mark.parametrize("fault", ["401", "403", "404", "insufficient_quota"])
+def test_judge_is_away_when_every_call_would_be_refused(fault, server, judge):
+    server.always = fault
+    with pytest.raises(JudgeAwayError) as caught:
+        judge.judge(make_interaction())
+    assert (caught.value.transient, caught.value.retry_after_s) == (False, None)
 
 
 @pytest.mark.parametrize("fault", ["hang", "drip", "drip_header", "error_drip"])
@@ -177,6 +210,13 @@ def test_limit_is_renamed_when_the_model_takes_only_the_new_name(server, judge):
     judge.judge(make_interaction())
     assert [r.get("max_tokens") for r in server.requests] == [2_200, None, None]
     assert [r.get("max_completion_tokens") for r in server.requests] == [None, 10_200, 10_200]
+
+
+def test_answer_gets_more_room_when_the_model_was_still_thinking(server, judge):
+    server.script(["thoughts_truncated", "ok"])
+    judge.judge(make_interaction())
+    judge.judge(make_interaction())
+    assert [r["max_tokens"] for r in server.requests] == [2_200, 10_200, 10_200]
 
 
 def test_lost_connection_is_no_internal_error_when_the_body_breaks_off(server, judge):

@@ -3,10 +3,12 @@
 import json
 import logging
 import multiprocessing
+import re
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from monitor.errors import JudgeAwayError
 from monitor.scoring.judges.openai_judge import OpenAIJudge
 from monitor.scoring.registry import make_scorer
 from monitor.settings import Settings
@@ -41,7 +43,7 @@ def test_both_metrics_come_from_one_call_when_the_judge_scores(server):
     scorer.close()
     assert (grounded.score, relevant.score) == (1.0, 1.0)
     assert len(server.requests) == 1
-    assert grounded.evaluator_version == "judge-gpt-4.1-mini-v1"
+    assert re.fullmatch(r"judge-gpt-4\.1-mini@[0-9a-f]{6}-v2", grounded.evaluator_version)
     assert grounded.metadata["model"] == "gpt-4.1-mini"
 
 
@@ -58,7 +60,7 @@ def test_passage_keeps_its_index_when_one_before_it_is_blank(judge):
 
 
 def test_claim_is_unverified_when_the_quote_is_invented(server, judge):
-    server.script(["wrong_quote"])
+    server.script(["wrong_quote", "wrong_quote"])
     [claim] = judge.judge(make_interaction()).claims
     assert (claim.verdict, claim.support, claim.evidence) == ("unverified", 0.0, None)
 
@@ -73,7 +75,7 @@ def test_evidence_is_short_when_the_quote_is_long(judge):
 def test_sentences_beyond_the_most_are_not_sent_when_output_is_endless(server, judge):
     judgement = judge.judge(make_interaction(output="A refund is paid back. " * 1_000))
     assert (len(judgement.claims), judgement.claims_not_judged) == (200, 800)
-    assert len(json.loads(server.requests[0]["messages"][1]["content"])["sentences"]) == 200
+    assert len(data_of(server.requests[0])["sentences"]) == 200
 
 
 def test_claim_is_not_found_when_no_passage_has_it(judge):
@@ -90,8 +92,22 @@ def test_judge_is_asked_without_verdicts_when_there_are_no_passages(judge):
 def test_judged_text_travels_as_data_when_it_holds_instructions(server, judge):
     judge.judge(make_interaction(output=INJECTION, query=INJECTION, contexts=[INJECTION]))
     system, user = server.requests[0]["messages"]
-    assert INJECTION not in system["content"]
-    assert json.loads(user["content"])["query"] == INJECTION
+    assert "Ignore" not in system["content"]
+    assert data_of(server.requests[0])["query"].replace("^", " ") == INJECTION
+    tag = re.search(r"<(data-\w+)>", system["content"]).group(1)
+    assert user["content"].startswith(f"<{tag}>\n")
+    assert user["content"].endswith(f"\n</{tag}>")
+    assert user["content"].count(tag) == 2
+
+
+def test_secret_words_are_new_when_the_same_is_asked_again(server, judge):
+    interaction = make_interaction()
+    for _ in range(2):
+        judge.judge(interaction)
+    first, second = ({m["content"] for m in r["messages"]} for r in server.requests)
+    assert not first & second
+    system, user = (message["content"] for message in server.requests[0]["messages"])
+    assert re.search(r"canary-\w+", system).group() not in user
 
 
 def test_request_is_strict_and_cold_when_sent(server, judge):
@@ -157,11 +173,21 @@ def test_key_and_text_stay_secret_when_everything_is_logged(behaviour, server, c
         caplog.set_level(logging.DEBUG, logger=name)
     server.always = behaviour
     scorer = scorer_for(server, judge_attempts=1)
-    evaluations = scorer.score(make_interaction(output="Canary text sings of five refunds."))
+    try:
+        evaluations = scorer.score(make_interaction(output="Canary text sings of five refunds."))
+        said = "".join(e.model_dump_json() for e in evaluations)
+    except JudgeAwayError as error:
+        said = f"{error} {error.context}"
     scorer.close()
     told = caplog.text + "".join(capfd.readouterr())
-    assert KEY not in told + "".join(e.model_dump_json() for e in evaluations)
+    assert KEY not in told + said
     assert "Canary text" not in told
+
+
+def data_of(request):
+    """The data between the tags of a request's last message."""
+    text = request["messages"][-1]["content"]
+    return json.loads(text[text.index("{") : text.rindex("}") + 1])
 
 
 def _texts(interaction):

@@ -9,6 +9,7 @@ from typing import Any
 from monitor.models import Interaction
 from monitor.scoring.base import Claim, Finding, Judgement, Verdict
 
+_ABSENCE_COSTS = 0.5  # of what a contradiction costs: absence may be true, only unproven
 _MAX_LISTED = 50
 _MAX_NAMED = 2
 _MAX_CLAIM_CHARS = 120
@@ -41,14 +42,33 @@ class Groundedness:
             details["claims_not_judged"] = judgement.claims_not_judged
         if not claims:
             return Finding(skipped="no_claim", details=details)
+        details |= _shares(claims)
         calibrated = judgement.groundedness
         score = sum(c.support for c in claims) / len(claims) if calibrated is None else calibrated
         return Finding(
             score=score,
-            explanation=_explain(claims),
+            explanation=" ".join([_explain(claims), *(f"{note}." for note in judgement.notes)]),
             confidence=None if calibrated is None else max(calibrated, 1 - calibrated),
             details=details,
         )
+
+
+def _shares(claims: Sequence[Claim]) -> dict[str, Any]:
+    """
+    Say what else follows from the verdicts, each in [0, 1].
+
+    ``hallucination`` is the share of claims that the passages do not carry, and
+    ``faithfulness`` what is left when each contradicted claim costs a whole point and each
+    that is only absent or unproven half of one.
+    """
+    counts = Counter(claim.verdict for claim in claims)
+    wrong = counts[Verdict.CONTRADICTED]
+    absent = counts[Verdict.NOT_FOUND] + counts[Verdict.UNVERIFIED]
+    return {
+        "verdicts": {verdict.value: count for verdict, count in sorted(counts.items())},
+        "hallucination": round((wrong + absent) / len(claims), 6),
+        "faithfulness": round(1 - (wrong + absent * _ABSENCE_COSTS) / len(claims), 6),
+    }
 
 
 def _explain(claims: Sequence[Claim]) -> str:

@@ -5,56 +5,74 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import openai
 
 from monitor.errors import (
+    JudgeAwayError,
     JudgeError,
-    JudgeRateLimitedError,
     JudgeReplyError,
     JudgeUnavailableError,
 )
 from monitor.scoring.judges.openai_client import SharedClient
-from monitor.scoring.judges.openai_errors import error_from, refusal
+from monitor.scoring.judges.openai_errors import error_from, refusal, retry_after_s
 from monitor.scoring.judges.openai_request import Arguments
+from monitor.scoring.judges.question import Askable
 from monitor.scoring.judges.reply import (
     SCHEMA,
+    AskOtherwiseError,
     Envelope,
-    TruncatedReplyError,
     read_content,
     read_envelope,
 )
+from monitor.scoring.spending.meter import Attempt, Meter
 
 _T = TypeVar("_T")
 _LARGEST_BODY = 4_000_000  # bytes; no verdict is that long
+_MOST_REQUESTS = 24  # for one interaction, whatever its questions are split into
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
     """How long and how often to try: ``timeout_s`` is for all tries and waits together."""
 
-    attempts: int = 3
+    attempts: int = 3  #: for each question
     timeout_s: float = 30.0
     backoff_s: float = 0.5  #: doubled with every try
-    longest_wait_s: float = 5.0  #: a longer Retry-After fails the evaluation at once
+    longest_wait_s: float = 5.0  #: with a longer Retry-After the judge counts as away
 
 
 @dataclass(slots=True)
 class Spent:
-    """What all tries of one call used together; None once a try did not say."""
+    """
+    What all requests about one interaction used together.
 
-    tries: int = 0
+    Tokens are None once an answer did not say. A request that broke off may have been
+    billed all the same: ``unanswered`` counts those.
+    """
+
+    deadline: float
+    tries: int = 0  #: requests, whatever became of them
+    unanswered: int = 0
     input_tokens: int | None = 0
     output_tokens: int | None = 0
+    cached_tokens: int = 0
     model: str | None = None
+    started: float = field(default_factory=time.perf_counter)
 
     def add(self, envelope: Envelope) -> None:
         """Count what one answer used."""
         self.model = envelope.model or self.model
         self.input_tokens = _sum(self.input_tokens, envelope.input_tokens)
         self.output_tokens = _sum(self.output_tokens, envelope.output_tokens)
+        self.cached_tokens += envelope.cached_tokens
+
+    @property
+    def duration_ms(self) -> float:
+        """Say how long it has taken so far."""
+        return (time.perf_counter() - self.started) * 1000
 
 
 class ChatCall:
@@ -65,76 +83,104 @@ class ChatCall:
         client: SharedClient,
         model: str,
         patience: Patience,
+        meter: Meter | None = None,
         schema: dict[str, Any] = SCHEMA,
     ) -> None:
+        self._meter = meter or Meter()
         self._client = client
         self._arguments = Arguments(model, schema)
         self._patience = patience
 
-    def ask(
-        self,
-        messages: list[dict[str, str]],
-        sentences: int,
-        read: Callable[[str], _T],
-        spent: Spent,
-    ) -> _T:
-        """
-        Return what *read* makes of the answer on *sentences* sentences; count in *spent*.
+    def begin(self) -> Spent:
+        """Start the clock for one interaction."""
+        return Spent(deadline=time.monotonic() + self._patience.timeout_s)
 
-        An answer that *read* rejects with ``JudgeReplyError`` is asked for again, like
-        a call that failed for a passing reason, while tries and time are left.
+    def leave_room_for_thoughts(self) -> bool:
+        """Let answers be longer from now on; says whether asking again makes sense."""
+        return self._arguments.leave_room_for_thoughts()
+
+    def ask(self, make: Callable[[], Askable[_T]], spent: Spent) -> _T:
         """
-        deadline = time.monotonic() + self._patience.timeout_s
+        Return the answer to the question that *make* makes anew for every try.
+
+        An answer that is not as asked is asked for again, like a call that failed for a
+        passing reason, while tries and time are left.
+
+        Raises
+        ------
+        JudgeError
+            ``AskOtherwiseError`` and ``ContextTooLongError`` call for another question.
+        """
+        tries = 0
         while True:
-            spent.tries += 1
+            tries += 1
+            question = make()
             try:
-                return read(self._answer(messages, sentences, deadline, spent))
+                return question.read(self._answer(question, spent))
             except JudgeError as error:
-                self._wait_or_raise(error, spent.tries, deadline)
+                self._wait_or_raise(error, tries, spent)
 
-    def _wait_or_raise(self, error: JudgeError, tries: int, deadline: float) -> None:
+    def _wait_or_raise(self, error: JudgeError, tries: int, spent: Spent) -> None:
         again = error.transient or isinstance(error, JudgeReplyError)
-        if not again or isinstance(error, TruncatedReplyError) or tries >= self._patience.attempts:
-            raise error
         wait_s = self._wait_s(error, tries)
-        if wait_s > self._patience.longest_wait_s or time.monotonic() + wait_s >= deadline:
+        if again and wait_s > self._patience.longest_wait_s:
+            raise _away(error, wait_s) from None
+        if not again or isinstance(error, AskOtherwiseError) or tries >= self._patience.attempts:
+            raise error
+        if spent.tries >= _MOST_REQUESTS or time.monotonic() + wait_s >= spent.deadline:
             raise error
         time.sleep(wait_s)
 
     def _wait_s(self, error: JudgeError, tries: int) -> float:
         if isinstance(error, JudgeReplyError):
             return 0.0  # the endpoint is well, only this answer was not
-        if isinstance(error, JudgeRateLimitedError) and error.retry_after_s is not None:
-            return error.retry_after_s
+        asked_s = getattr(error, "retry_after_s", None)
+        if asked_s is not None:
+            return float(asked_s)
         backoff_s: float = self._patience.backoff_s * 2 ** (tries - 1)
         return min(backoff_s, self._patience.longest_wait_s) * random.uniform(0.5, 1.0)  # noqa: S311
 
-    def _answer(
-        self, messages: list[dict[str, str]], sentences: int, deadline: float, spent: Spent
-    ) -> str:
+    def _answer(self, question: Askable[Any], spent: Spent) -> str:
         """Ask once; an argument that the endpoint does not take is left out from then on."""
         while True:
-            request = self._arguments.request(messages, sentences)
+            request = self._arguments.request(question)
             try:
-                envelope = read_envelope(self._post(request, deadline))
+                body = self._post(request, spent)
             except JudgeError:
                 raise
             except Exception as error:  # noqa: BLE001 - the transport's own, of either httpx
                 refused = refusal(error)
                 if refused is None:
+                    spent.unanswered += 1
                     raise self._unavailable(error) from None
                 if not self._arguments.leave_out(refused, request):
                     raise error_from(refused) from None
             else:
-                spent.add(envelope)
-                return read_content(envelope.choice)
+                return self._content(body, spent)
 
-    def _post(self, request: dict[str, Any], deadline: float) -> bytes:
-        remaining_s = deadline - time.monotonic()
+    def _content(self, body: bytes, spent: Spent) -> str:
+        try:
+            envelope = read_envelope(body)
+        except JudgeReplyError:
+            spent.unanswered += 1
+            raise
+        spent.add(envelope)
+        return read_content(envelope.choice)
+
+    def _post(self, request: dict[str, Any], spent: Spent) -> bytes:
+        remaining_s = spent.deadline - time.monotonic()
         if remaining_s <= 0:
             raise self._late()
+        if spent.tries >= _MOST_REQUESTS:
+            raise JudgeReplyError(f"the judge gave no whole answer in {_MOST_REQUESTS} requests")
+        spent.tries += 1
         endpoint = self._client.get()
-        return endpoint.run(_exchange(endpoint.client, request, remaining_s), remaining_s)
+        exchange = _exchange(endpoint.client, request, remaining_s, self._meter)
+        try:
+            return endpoint.run(exchange, remaining_s)
+        except JudgeReplyError:
+            spent.unanswered += 1
+            raise
 
     def _unavailable(self, error: Exception) -> JudgeUnavailableError:
         if isinstance(error, TimeoutError | openai.APITimeoutError):
@@ -148,11 +194,37 @@ class ChatCall:
         return JudgeUnavailableError(f"the judge gave no answer in {self._patience.timeout_s:g} s")
 
 
-async def _exchange(client: openai.AsyncOpenAI, request: dict[str, Any], timeout_s: float) -> bytes:
-    """Send, and read the body in pieces, so that a large one is not read whole."""
+def _away(error: JudgeError, wait_s: float) -> JudgeAwayError:
+    away = JudgeAwayError(
+        f"{error}; it asks to be left alone for {wait_s:g} s", retry_after_s=wait_s
+    )
+    away.context |= error.context
+    return away
+
+
+async def _exchange(
+    client: openai.AsyncOpenAI, request: dict[str, Any], timeout_s: float, meter: Meter
+) -> bytes:
+    """Send, and tell the meter what came of it."""
+    async with meter.attempt(request) as attempt:
+        try:
+            body = await _read(client, request, timeout_s, attempt)
+        except Exception as error:
+            if refused := refusal(error):
+                attempt.refused(refused.status, refused.headers, retry_after_s(refused.headers))
+            raise
+        attempt.read(body)
+    return body
+
+
+async def _read(
+    client: openai.AsyncOpenAI, request: dict[str, Any], timeout_s: float, attempt: Attempt
+) -> bytes:
+    """Read the body in pieces, so that a large one is not read whole."""
     completions = client.chat.completions.with_streaming_response
     body = bytearray()
     async with completions.create(**request, timeout=timeout_s) as response:
+        attempt.answered(response.headers)
         async for piece in response.iter_bytes():
             body += piece
             if len(body) > _LARGEST_BODY:

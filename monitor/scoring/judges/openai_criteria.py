@@ -3,27 +3,44 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 from monitor.errors import JudgeError
 from monitor.models import Interaction
 from monitor.scoring.asker import Reply
 from monitor.scoring.claims import MOST_SENTENCES
-from monitor.scoring.declaration import Answers, Criterion, Form, lookup
+from monitor.scoring.declaration import Answer, Answers, Criterion, Form, lookup
 from monitor.scoring.judges.criteria_reply import SCHEMA, read_answers
 from monitor.scoring.judges.openai_call import ChatCall, Patience, Spent
 from monitor.scoring.judges.openai_client import SharedClient
 from monitor.scoring.judges.prices import Prices
+from monitor.scoring.judges.question import seed_of
 from monitor.scoring.prompts import load_prompt
 from monitor.scoring.sentences import split_sentences
+from monitor.scoring.spending.meter import Meter
 from monitor.settings import Settings
 
 PROMPT = "criteria.v1"
 _MOST_CHARS = 60_000  # of all passages together
 _MOST_TEXT_CHARS = 20_000  # of the query, and of all else that is not split
 _LONGEST_NAME = 120
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Question:
+    """One request; it cannot be asked for less, so it is never squeezed."""
+
+    messages: list[dict[str, str]]
+    asked: tuple[Criterion, ...]
+    most: dict[Form, int]
+    seed: int
+    squeezed: int = 0
+
+    def read(self, content: str) -> dict[str, Answer]:
+        """Read the answer, or raise a ``JudgeReplyError``."""
+        return read_answers(content, self.asked, self.most)
 
 
 class OpenAICriteria:
@@ -37,27 +54,26 @@ class OpenAICriteria:
         base_url: str | None = None,
         patience: Patience | None = None,
         prices: Prices | None = None,
+        meter: Meter | None = None,
     ) -> None:
         patience = patience or Patience()
         self._client = SharedClient(api_key, base_url, patience.timeout_s)
-        self._call = ChatCall(self._client, model, patience, SCHEMA)
+        self._call = ChatCall(self._client, model, patience, meter, SCHEMA)
         self._prices = prices or Prices()
         self._prompt = load_prompt(PROMPT)
         self.version = f"criteria-{model[:_LONGEST_NAME]}-{PROMPT.rpartition('.')[2]}"
 
     @classmethod
-    def from_settings(cls, settings: Settings) -> Self:
-        """Make the one that the settings describe."""
+    def from_settings(cls, settings: Settings, *, meter: Meter | None = None) -> Self:
+        """Make the one that the settings describe; *meter* counts its attempts."""
         key = settings.openai_api_key
         return cls(
             settings.judge_model,
             api_key=key.get_secret_value() if key else None,
             base_url=settings.openai_base_url,
             patience=Patience(attempts=settings.judge_attempts, timeout_s=settings.judge_timeout_s),
-            prices=Prices(
-                settings.judge_usd_per_million_input_tokens,
-                settings.judge_usd_per_million_output_tokens,
-            ),
+            prices=Prices.from_settings(settings),
+            meter=meter,
         )
 
     def ask(
@@ -82,16 +98,17 @@ class OpenAICriteria:
             Form.PASSAGES: len(interaction.contexts),
             Form.REFERENCE: len(reference),
         }
-        spent, started = Spent(), time.perf_counter()
+        spent = self._call.begin()
+        question = _Question(
+            messages=self._messages(data, criteria),
+            asked=tuple(criteria),
+            most=most,
+            seed=seed_of(interaction.id),
+        )
         try:
-            found = self._call.ask(
-                self._messages(data, criteria),
-                len(criteria),  # the room for an answer is that for a verdict on a sentence
-                lambda text: read_answers(text, criteria, most),
-                spent,
-            )
+            found = self._call.ask(lambda: question, spent)
         except JudgeError as error:
-            error.context |= self._bill(spent, started)
+            error.context |= self._bill(spent)
             raise
         return Reply(
             answers=Answers(
@@ -100,7 +117,7 @@ class OpenAICriteria:
                 passages=len(interaction.contexts),
                 reference=reference,
             ),
-            duration_ms=_since(started),
+            duration_ms=spent.duration_ms,
             cost_usd=self._cost_usd(spent),
             details={
                 "model": spent.model,
@@ -126,21 +143,19 @@ class OpenAICriteria:
         ]
 
     def _cost_usd(self, spent: Spent) -> float | None:
-        return self._prices.cost_usd(spent.model, spent.input_tokens, spent.output_tokens)
+        return self._prices.cost_usd(
+            spent.model, spent.input_tokens, spent.output_tokens, spent.cached_tokens
+        )
 
-    def _bill(self, spent: Spent, started: float) -> dict[str, Any]:
+    def _bill(self, spent: Spent) -> dict[str, Any]:
         bill = {
             "tries": spent.tries,
-            "duration_ms": _since(started),
+            "duration_ms": spent.duration_ms,
             "input_tokens": spent.input_tokens if spent.model else None,
             "output_tokens": spent.output_tokens if spent.model else None,
             "cost_usd": self._cost_usd(spent),
         }
         return {name: value for name, value in bill.items() if value is not None}
-
-
-def _since(started: float) -> float:
-    return (time.perf_counter() - started) * 1000
 
 
 def _reference(interaction: Interaction) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import time
 from collections.abc import Mapping
@@ -12,6 +13,7 @@ from typing import Any
 import openai
 
 from monitor.errors import (
+    JudgeAwayError,
     JudgeError,
     JudgeRateLimitedError,
     JudgeRefusedError,
@@ -21,13 +23,27 @@ from monitor.errors import (
 _WRONG_ARGUMENT = frozenset({400, 422})
 _TIMED_OUT, _CONFLICT, _TOO_MANY = 408, 409, 429
 _SERVER_ERRORS = 500
+# Vendors without a code for it say it in words; the figures come before or after.
+_TOO_LONG = re.compile(
+    r"(?:maximum|model's|available) context (?:length|size|window)"
+    r"|context (?:length|window) (?:is|of|exceeded)|exceeds? the (?:\w+ )?context"
+    r"|(?:prompt|input) is too long|reduce the length of the (?:messages|input)"
+    r"|max_tokens must be at least 1",
+    re.IGNORECASE,
+)
+_TOO_LARGE = 413
 _NO_CODE = re.compile(r"[^a-z0-9_.-]+", re.IGNORECASE)
 _LONGEST_CODE = 60
-_WHAT_TO_DO = {
+#: Statuses that say nothing about the text: every other call would meet them too.
+_AWAY = {
     401: "check OPENAI_API_KEY",
+    402: "the account has no money left",
     403: "the key may not use this model or endpoint",
     404: "check GROUNDWATCH_JUDGE_MODEL and OPENAI_BASE_URL",
 }
+_TOO_LONG_CODES = frozenset({"context_length_exceeded", "exceed_context_size_error"})
+_FILTER_CODES = frozenset({"content_filter", "content_policy_violation"})
+_NO_MONEY = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
 
 
 class RefusedCall(openai.OpenAIError):
@@ -46,6 +62,8 @@ class RefusedCall(openai.OpenAIError):
         self.code = self.code[:_LONGEST_CODE]
         self.param = _param(error)
         self.message = str(error.get("message") or "")
+        reasons = error.get("metadata")
+        self.flagged = isinstance(reasons, dict) and "flagged_input" in reasons
 
     def names(self, argument: str) -> bool:
         """Say whether the endpoint does not take *argument*; a mere mention is not enough."""
@@ -54,8 +72,27 @@ class RefusedCall(openai.OpenAIError):
         if self.param:
             return re.split(r"[.\[]", self.param, maxsplit=1)[0] == argument
         name = re.escape(argument)
-        quoted = rf"[\"'`]{name}[\"'`.]|\b(?:argument|parameter)s?(?: supplied)?: {name}\b"
-        return re.search(quoted, self.message) is not None
+        told = (
+            rf"[\"'`]{name}[\"'`.]|\b(?:argument|parameter)s?(?: supplied)?: {name}\b"
+            rf"|\b{name}\b (?:is |does )?(?:unsupported|unknown|not (?:support|allowed|permitted))"
+        )
+        return re.search(told, self.message) is not None
+
+    @property
+    def too_long(self) -> bool:
+        """Say whether the model cannot hold so much text at once."""
+        if self.status not in _WRONG_ARGUMENT:
+            return self.status == _TOO_LARGE
+        return self.code in _TOO_LONG_CODES or _TOO_LONG.search(self.message) is not None
+
+    @property
+    def is_about_the_text(self) -> bool:
+        """Say whether a filter stopped this text, whatever the status; others may pass."""
+        return self.code in _FILTER_CODES or self.flagged
+
+
+class ContextTooLongError(JudgeRefusedError):
+    """Query, passages and output do not fit into the model; fewer of them may."""
 
 
 def refusal(error: BaseException) -> RefusedCall | None:
@@ -71,18 +108,22 @@ def error_from(error: RefusedCall) -> JudgeError:
     status, code = error.status, error.code
     what = f"the judge's endpoint answered {status}" + (f" ({code})" if code else "")
     found: JudgeError
-    if code in {"insufficient_quota", "billing_hard_limit_reached"}:
-        found = JudgeRefusedError(f"{what}: the account has no money left")
+    if error.is_about_the_text:
+        found = JudgeRefusedError(f"{what}: its filter stopped this text")
+    elif code in _NO_MONEY:
+        found = JudgeAwayError(f"{what}: {_AWAY[402]}")
+    elif status in _AWAY:
+        found = JudgeAwayError(
+            f"{what}: {_AWAY[status]}", retry_after_s=retry_after_s(error.headers)
+        )
     elif status == _TOO_MANY:
         found = JudgeRateLimitedError(what, retry_after_s=retry_after_s(error.headers))
     elif status in {_TIMED_OUT, _CONFLICT} or status >= _SERVER_ERRORS:
-        found = JudgeUnavailableError(what)
-    elif code == "context_length_exceeded":
-        found = JudgeRefusedError(f"{what}: query, passages and output are too long for the model")
+        found = JudgeUnavailableError(what, retry_after_s=retry_after_s(error.headers))
+    elif error.too_long:
+        found = ContextTooLongError(f"{what}: query, passages and output are too long for it")
     else:
-        found = JudgeRefusedError(
-            f"{what}: {_WHAT_TO_DO.get(status, 'it does not accept the call')}"
-        )
+        found = JudgeRefusedError(f"{what}: it does not accept the call")
     found.context["http_status"] = status
     return found
 
@@ -91,15 +132,17 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
     """Read how long the endpoint asks us to wait: milliseconds, seconds or a date."""
     milliseconds, seconds = headers.get("retry-after-ms"), headers.get("retry-after")
     try:
-        if milliseconds:
-            return max(float(milliseconds) / 1000, 0.0)
-        return max(float(seconds), 0.0) if seconds else None
+        asked_s = float(milliseconds) / 1000 if milliseconds else float(seconds or "nan")
     except ValueError:
-        pass
+        asked_s = _seconds_until(str(seconds))
+    return max(asked_s, 0.0) if math.isfinite(asked_s) else None
+
+
+def _seconds_until(date: str) -> float:
     try:
-        return max(parsedate_to_datetime(str(seconds)).timestamp() - time.time(), 0.0)
+        return parsedate_to_datetime(date).timestamp() - time.time()
     except (ValueError, TypeError):
-        return None
+        return math.nan
 
 
 def _error_object(body: bytes) -> dict[str, Any]:

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import time
 from typing import Any, Self
+from urllib.parse import urlsplit
 
 from monitor.errors import JudgeError
 from monitor.models import Interaction
 from monitor.scoring.base import Claim, Judgement, Verdict
-from monitor.scoring.claims import MOST_SENTENCES
+from monitor.scoring.judges.hearing import Hearing
 from monitor.scoring.judges.openai_call import ChatCall, Patience, Spent
 from monitor.scoring.judges.openai_client import SharedClient
 from monitor.scoring.judges.prices import Prices
+from monitor.scoring.judges.question import Case
 from monitor.scoring.judges.quotes import Quotable
-from monitor.scoring.judges.reply import JudgeReply, VerdictRow, read_reply
+from monitor.scoring.judges.reply import JudgeReply, VerdictRow
 from monitor.scoring.prompts import load_prompt
-from monitor.scoring.sentences import split_sentences
+from monitor.scoring.spending.meter import Meter
 from monitor.scoring.unicode import storable
 from monitor.settings import Settings
 
-PROMPT = "judge.v1"
+PROMPT = "judge.v2"
 _ANSWERED = {"yes": 1.0, "partial": 0.5, "no": 0.0, "refusal": 0.0}
 _ANSWERED_REASON = {
     "yes": "It answers the question",
@@ -46,58 +46,56 @@ class OpenAIJudge:
         base_url: str | None = None,
         patience: Patience | None = None,
         prices: Prices | None = None,
+        input_tokens: int = 16_000,
+        meter: Meter | None = None,
     ) -> None:
         patience = patience or Patience()
         self._client = SharedClient(api_key, base_url, patience.timeout_s)
-        self._call = ChatCall(self._client, model, patience)
+        self._call = ChatCall(self._client, model, patience, meter)
         self._prices = prices or Prices()
         self._prompt = load_prompt(PROMPT)
-        self.version = f"judge-{_name(model)}-{PROMPT.rpartition('.')[2]}"
+        self._input_tokens = input_tokens
+        self.version = f"judge-{_name(model)}{_place(base_url)}-{PROMPT.rpartition('.')[2]}"
 
     @classmethod
-    def from_settings(cls, settings: Settings) -> Self:
-        """Make the judge that the settings describe."""
+    def from_settings(cls, settings: Settings, *, meter: Meter | None = None) -> Self:
+        """Make the judge that the settings describe; *meter* counts its attempts."""
         key = settings.openai_api_key
         return cls(
             settings.judge_model,
             api_key=key.get_secret_value() if key else None,
             base_url=settings.openai_base_url,
             patience=Patience(attempts=settings.judge_attempts, timeout_s=settings.judge_timeout_s),
-            prices=Prices(
-                settings.judge_usd_per_million_input_tokens,
-                settings.judge_usd_per_million_output_tokens,
-            ),
+            prices=Prices.from_settings(settings),
+            input_tokens=settings.judge_input_tokens,
+            meter=meter,
         )
 
     def judge(self, interaction: Interaction) -> Judgement:
         """Judge all metrics with one call, or raise a ``JudgeError`` that says what it cost."""
-        started = time.perf_counter()
-        contexts = [c.text for c in interaction.contexts if c.text.strip()]
-        found = split_sentences(interaction.output) or (interaction.output.strip(),)
-        sentences = found[:MOST_SENTENCES]
-        expected = len(sentences) if contexts else 0
-        spent = Spent()
+        spent = self._call.begin()
+        passages = Quotable([context.text for context in interaction.contexts])
+        case = Case.of(interaction, self._input_tokens)
+        hearing = Hearing(self._call, self._prompt, case, passages)
         try:
-            reply = self._call.ask(
-                self._messages(interaction.query or "", contexts, sentences),
-                expected,
-                lambda content: read_reply(content, expected),
-                spent,
-            )
+            hearing.hear(spent)
         except JudgeError as error:
-            error.context |= self._bill(spent, started)
+            error.context |= hearing.details() | self._bill(spent)
             raise
-        passages = Quotable([c.text for c in interaction.contexts])
+        whole = hearing.whole
+        assert whole is not None
         return Judgement(
             claims=tuple(
-                _claim(text, row, passages)
-                for text, row in zip(sentences, reply.verdicts, strict=False)
+                _claim(text, hearing.rows[number], passages)
+                for number, text in hearing.sentences.items()
             ),
-            claims_not_judged=len(found) - len(sentences) if contexts else 0,
-            relevance=_ANSWERED[reply.answered],
-            relevance_reason=_relevance_reason(reply),
+            claims_not_judged=hearing.sentences_left_out,
+            relevance=_ANSWERED[whole.answered],
+            relevance_reason=_relevance_reason(whole),
+            details=hearing.details() | self._details(spent),
+            notes=hearing.notes(),
             model=spent.model,
-            duration_ms=(time.perf_counter() - started) * 1000,
+            duration_ms=spent.duration_ms,
             cost_usd=self._cost_usd(spent),
             input_tokens=spent.input_tokens,
             output_tokens=spent.output_tokens,
@@ -107,37 +105,34 @@ class OpenAIJudge:
         """Close the connections."""
         self._client.close()
 
-    def _messages(
-        self, query: str, contexts: list[str], sentences: tuple[str, ...]
-    ) -> list[dict[str, str]]:
-        data = {
-            "query": query,
-            "contexts": _numbered(contexts),
-            "sentences": _numbered(sentences),
-        }
-        return [
-            {"role": "system", "content": self._prompt},
-            {"role": "user", "content": json.dumps(data, ensure_ascii=False)},
-        ]
-
     def _cost_usd(self, spent: Spent) -> float | None:
-        return self._prices.cost_usd(spent.model, spent.input_tokens, spent.output_tokens)
+        return self._prices.cost_usd(
+            spent.model, spent.input_tokens, spent.output_tokens, spent.cached_tokens
+        )
 
-    def _bill(self, spent: Spent, started: float) -> dict[str, Any]:
+    def _details(self, spent: Spent) -> dict[str, Any]:
+        """Put on record what the call used, beside tokens and cost."""
+        unknown = None
+        if self._cost_usd(spent) is None and spent.model:
+            unknown = self._prices.unknown(spent.model) or "the endpoint does not count tokens"
+        found: dict[str, Any] = {
+            "cached_input_tokens": spent.cached_tokens,
+            "tries_without_usage": spent.unanswered,
+            "cost_unknown": unknown,
+        }
+        return {"tries": spent.tries} | {key: value for key, value in found.items() if value}
+
+    def _bill(self, spent: Spent) -> dict[str, Any]:
         """List what a failed call used, as far as it is known."""
         bill = {
-            "tries": spent.tries,
-            "duration_ms": (time.perf_counter() - started) * 1000,
+            "duration_ms": spent.duration_ms,
             "model": spent.model,
             "input_tokens": spent.input_tokens if spent.model else None,
             "output_tokens": spent.output_tokens if spent.model else None,
             "cost_usd": self._cost_usd(spent),
         }
-        return {name: value for name, value in bill.items() if value is not None}
-
-
-def _numbered(texts: list[str] | tuple[str, ...]) -> list[dict[str, Any]]:
-    return [{"number": number, "text": text} for number, text in enumerate(texts, start=1)]
+        known = {name: value for name, value in bill.items() if value is not None}
+        return self._details(spent) | known
 
 
 def _claim(text: str, row: VerdictRow, passages: Quotable) -> Claim:
@@ -171,3 +166,18 @@ def _name(model: str) -> str:
     if name == model:
         return name
     return f"{name}~{hashlib.sha256(model.encode(errors='replace')).hexdigest()[:8]}"
+
+
+def _place(base_url: str | None) -> str:
+    """
+    Tell endpoints apart that serve a model under the same name; empty for OpenAI's own.
+
+    A hash, because a version is stored and shown, and an address is nobody's business.
+    """
+    parts = urlsplit(base_url or "")
+    host = parts.hostname or ""
+    if not host or host == "api.openai.com" or host.endswith(".api.openai.com"):
+        return ""
+    # Without user, password and query: those may be secrets, and do not name a model.
+    place = f"{host}:{parts.port or ''}{parts.path.rstrip('/')}"
+    return f"@{hashlib.sha256(place.lower().encode()).hexdigest()[:6]}"

@@ -4,38 +4,127 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Self
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from monitor.errors import SettingsError
+from monitor.settings import Settings, variable
 
 _DATED = re.compile(r"-\d{4}-\d{2}-\d{2}$")
 _MILLION = 1_000_000
 
+Usd = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class Price(BaseModel):
+    """What one model costs, in US dollars a million tokens; cached input may cost less."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    input: Usd
+    output: Usd
+    cached: Usd | None = None
+
+
+_TABLE = TypeAdapter(dict[str, Price])
+
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """Prices given by the settings, in US dollars a million tokens; None: the built-in table."""
+    """Prices of models: those given for all, else the user's own, else the built-in table."""
 
     usd_per_million_input: float | None = None
     usd_per_million_output: float | None = None
+    own: Mapping[str, Price] = field(default_factory=dict)
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> Self:
+        """
+        Read the prices that the settings give or name.
+
+        Raises
+        ------
+        SettingsError
+            If the file of prices cannot be read or is not as it should be.
+        """
+        return cls(
+            settings.judge_usd_per_million_input_tokens,
+            settings.judge_usd_per_million_output_tokens,
+            _read(settings.prices) if settings.prices else {},
+        )
 
     def cost_usd(
-        self, model: str | None, input_tokens: int | None, output_tokens: int | None
+        self,
+        model: str | None,
+        input_tokens: int | None,
+        output_tokens: int | None,
+        cached_tokens: int = 0,
     ) -> float | None:
-        """Price a call; None, never 0, when the model's price or the tokens are unknown."""
-        known = _table().get(_DATED.sub("", model or ""), {})
-        given = self.usd_per_million_input, self.usd_per_million_output
-        price_in = known.get("input") if given[0] is None else given[0]
-        price_out = known.get("output") if given[1] is None else given[1]
-        if price_in is None or price_out is None or input_tokens is None or output_tokens is None:
+        """
+        Price a call; None, never 0, when the model's price or the tokens are unknown.
+
+        *cached_tokens* are part of *input_tokens*; they cost the full price where no other
+        is known.
+        """
+        price = self._price(model)
+        if price is None or input_tokens is None or output_tokens is None:
             return None
-        return (input_tokens * price_in + output_tokens * price_out) / _MILLION
+        cached = price.input if price.cached is None else price.cached
+        total = (input_tokens - cached_tokens) * price.input
+        total += cached_tokens * cached + output_tokens * price.output
+        return total / _MILLION
+
+    def unknown(self, model: str | None) -> str | None:
+        """Say what to do when there is no price for *model*; None when there is one."""
+        if self._price(model) is not None:
+            return None
+        return f"no price for {model}: put it into the file that {variable('prices')} names"
+
+    def _price(self, model: str | None) -> Price | None:
+        name = model or ""
+        listed = next(
+            (
+                table[key]
+                for table in (self.own, _built_in())
+                for key in (name, _DATED.sub("", name))
+                if key in table
+            ),
+            None,
+        )
+        given = self.usd_per_million_input, self.usd_per_million_output
+        if given == (None, None):
+            return listed
+        price_in = given[0] if given[0] is not None or listed is None else listed.input
+        price_out = given[1] if given[1] is not None or listed is None else listed.output
+        if price_in is None or price_out is None:
+            return None
+        cached = listed.cached if listed is not None and given[0] is None else None
+        return Price(input=price_in, output=price_out, cached=cached)
+
+
+def _read(path: Path) -> dict[str, Price]:
+    name = variable("prices")
+    try:
+        return _TABLE.validate_json(path.read_bytes())
+    except OSError as error:
+        raise SettingsError(f"{name}: cannot read {path}: {error.strerror}") from None
+    except ValidationError as error:
+        item = error.errors(include_input=False, include_url=False)[0]
+        place = ".".join(str(part) for part in item["loc"]) or "the file"
+        raise SettingsError(
+            f"{name}: {path}: {place}: {item['msg']}; a line is"
+            ' {"my-model": {"input": 0.4, "cached": 0.1, "output": 1.6}}, US dollars a million'
+            " tokens"
+        ) from None
 
 
 @cache
-def _table() -> dict[str, dict[str, float]]:
+def _built_in() -> dict[str, Price]:
     text = resources.files("monitor.scoring.judges").joinpath("prices.json").read_text("utf-8")
-    data: dict[str, Any] = json.loads(text)
-    models: dict[str, dict[str, float]] = data["models"]
-    return models
+    return _TABLE.validate_python(json.loads(text)["models"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -14,6 +15,8 @@ from monitor.scoring.unicode import storable
 
 _LONGEST_MODEL = 200
 _MOST_TOKENS = 1_000_000_000
+_WORST_FIRST = ("contradicted", "not_found", "no_claim", "supported")
+_THOUGHTS = re.compile(r"^.*</think>", re.DOTALL)  # some servers leave them in the answer
 _FENCE = re.compile(r"```(?:json)?(.*?)```", re.DOTALL | re.IGNORECASE)
 
 
@@ -33,6 +36,7 @@ class JudgeReply(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
+    canary: str = ""
     verdicts: tuple[VerdictRow, ...]
     answered: Literal["yes", "partial", "no", "refusal"]
     answered_reason: str = ""
@@ -42,8 +46,9 @@ class JudgeReply(BaseModel):
 SCHEMA: dict[str, Any] = {
     "type": "object",
     "additionalProperties": False,
-    "required": ["verdicts", "answered", "answered_reason"],
+    "required": ["canary", "verdicts", "answered", "answered_reason"],
     "properties": {
+        "canary": {"type": "string"},
         "verdicts": {
             "type": "array",
             "items": {
@@ -74,6 +79,7 @@ class Envelope:
     model: str | None
     input_tokens: int | None
     output_tokens: int | None
+    cached_tokens: int  #: part of the input that the endpoint already had, at a lower price
     choice: dict[str, Any] | None
 
 
@@ -96,6 +102,7 @@ def read_envelope(body: bytes) -> Envelope:
         model=(storable(model, _LONGEST_MODEL) or None) if isinstance(model, str) else None,
         input_tokens=_count(usage.get("prompt_tokens")),
         output_tokens=_count(usage.get("completion_tokens")),
+        cached_tokens=_cached(usage),
         choice=first if isinstance(first, dict) else None,
     )
 
@@ -111,22 +118,54 @@ def read_content(choice: dict[str, Any] | None) -> str:
         raise JudgeRefusedError("the judge's content filter stopped the answer")
     if message.get("refusal"):
         raise JudgeRefusedError("the judge refused to judge this text")
-    if finish == "length":
-        raise TruncatedReplyError("the judge's answer was cut off at its length limit")
     content = message.get("content")
     if isinstance(content, list):  # some vendors send parts
         content = "".join(str(p.get("text", "")) for p in content if isinstance(p, dict))
+    if finish == "length":
+        raise _cut_off(content)
     if not isinstance(content, str) or not content.strip():
         raise JudgeReplyError("the judge's answer is empty")
     return content
 
 
-class TruncatedReplyError(JudgeReplyError):
+def _cut_off(content: object) -> JudgeReplyError:
+    text = content if isinstance(content, str) else ""
+    if not text.strip() or (text.lstrip().startswith("<think>") and "</think>" not in text):
+        return ThoughtsCutOffError("the judge's thoughts were cut off at its length limit")
+    return TruncatedReplyError("the judge's answer was cut off at its length limit")
+
+
+class AskOtherwiseError(JudgeReplyError):
+    """The same question would meet the same answer; another one may not."""
+
+
+class TruncatedReplyError(AskOtherwiseError):
     """The answer is not whole; the same question would be cut off again."""
 
 
-def read_reply(content: str, sentences: int) -> JudgeReply:
-    """Read the verdicts on *sentences* sentences, each exactly once, in the order of numbers."""
+class ThoughtsCutOffError(AskOtherwiseError):
+    """The model was still thinking at the length limit; it needs more room, not less to do."""
+
+
+class CanaryMissedError(AskOtherwiseError):
+    """The answer lacks the word that only our own message names: something else spoke."""
+
+
+def read_reply(content: str, asked: Collection[int], canary: str) -> JudgeReply:
+    """
+    Read the verdicts on the sentences numbered in *asked*, each once, in order.
+
+    Of two verdicts on one sentence the worse counts. Some numbers may be missing;
+    whoever asked looks for them.
+
+    Raises
+    ------
+    CanaryMissedError
+        If *canary* is not in its place.
+    JudgeReplyError
+        If the answer is not as the prompt wants it, has a number that was not asked
+        for (then all may be shifted), or has none that was.
+    """
     try:
         reply = JudgeReply.model_validate(find_object(content))
     except ValidationError as error:
@@ -134,17 +173,23 @@ def read_reply(content: str, sentences: int) -> JudgeReply:
         item = error.errors(include_input=False, include_url=False)[0]
         place = ".".join(str(part) for part in item["loc"])
         raise JudgeReplyError(f"the judge's answer is wrong at {place}: {item['type']}") from None
-    numbers = sorted(row.number for row in reply.verdicts)
-    if numbers != list(range(1, sentences + 1)):
+    if reply.canary.strip() != canary:
+        raise CanaryMissedError("the judge's answer does not show that it followed our message")
+    if not asked:  # some models judge sentences all the same
+        return reply.model_copy(update={"verdicts": ()})
+    rows: dict[int, VerdictRow] = {}
+    for row in sorted(reply.verdicts, key=lambda row: _WORST_FIRST.index(row.verdict)):
+        rows.setdefault(row.number, row)
+    if not rows or not rows.keys() <= set(asked):
         raise JudgeReplyError(
-            f"the judge gave {len(numbers)} verdicts for {sentences} sentences, or wrong numbers"
+            f"the judge gave {len(rows)} verdicts for {len(asked)} sentences, or wrong numbers"
         )
-    rows = tuple(sorted(reply.verdicts, key=lambda row: row.number))
-    return reply.model_copy(update={"verdicts": rows})
+    return reply.model_copy(update={"verdicts": tuple(rows[number] for number in sorted(rows))})
 
 
 def find_object(content: str) -> dict[str, Any]:
     """Read the JSON object in *content*, bare, fenced or with words around it."""
+    content = _THOUGHTS.sub("", content, count=1)
     fenced = _FENCE.search(content)
     inner = content[content.find("{") : content.rfind("}") + 1]
     for text in (content, fenced.group(1) if fenced else "", inner):
@@ -155,6 +200,14 @@ def find_object(content: str) -> dict[str, Any]:
         if isinstance(value, dict):
             return value
     raise JudgeReplyError("the judge's answer is not JSON")
+
+
+def _cached(usage: dict[str, Any]) -> int:
+    """Read how much of the input was cached, as OpenAI and vLLM say it, or as DeepSeek does."""
+    details = usage.get("prompt_tokens_details")
+    openai = _count(details.get("cached_tokens")) if isinstance(details, dict) else None
+    cached = openai if openai is not None else _count(usage.get("prompt_cache_hit_tokens"))
+    return min(cached or 0, _count(usage.get("prompt_tokens")) or 0)
 
 
 def _count(value: object) -> int | None:

@@ -142,3 +142,9 @@ def test_scoring_says_why_it_skips_what_was_not_captured():
     for evaluation in scorer.score(interaction):
         assert (evaluation.status, evaluation.score) == ("skipped", None)
         assert "not_captured" in evaluation.model_dump_json()
+
+
+def test_number_that_a_mask_knows_does_not_leave():
+    card = {"card": 4111111111111111, "small": 7, "ratio": 0.5, "yes": True}
+    sample = sent({"output": "a", "metadata": card}, mask=build("builtin"))
+    assert sample.interaction.metadata == {**card, "card": "[CARD]"}

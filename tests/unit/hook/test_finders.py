@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.hook.finders import FINDERS
+from monitor.hook.finders import FINDERS, emails
 from monitor.hook.masks import BUILTIN, build
 
 MASK = build("builtin")
@@ -140,3 +140,18 @@ def test_hostile_text_takes_linear_time(unit):
 
 def test_every_name_has_a_finder():
     assert set(BUILTIN) == set(FINDERS) == {"key", "email", "iban", "card", "ip", "phone"}
+
+
+@pytest.mark.parametrize(
+    "piece", ["1.1@", "a@b-.", "A@1.1%", "a@b.c@", "a@1.1@", "a@", "@a.", "eyJ", "eyJ-", "ghp_",
+              "://a:", "secret", "bearer ", "1-", "::1", "+1"],
+)  # fmt: skip
+def test_text_that_repeats_itself_is_soon_done_with(piece):
+    # Where each match is looked at again, this would take the better part of an hour.
+    text = piece * 100_000
+    for finder in FINDERS.values():
+        finder(text)
+
+
+def test_address_behind_something_like_one_is_found():
+    assert emails("react@18.2.0 a@b.de, x@1.2 <c@d.com>") == "react@18.2.0 [EMAIL], x@1.2 <[EMAIL]>"

@@ -104,3 +104,12 @@ def test_overridden_methods_do_not_run():
         __iter__ = items
 
     assert copy(Odd(a=1)) == {"a": 1}
+
+
+def test_time_whose_zone_raises_is_named():
+    class Zone(dt.tzinfo):
+        def utcoffset(self, _):
+            raise RuntimeError
+
+    value = dt.datetime(2026, 1, 1, tzinfo=Zone())
+    assert plain({"at": value, "k": 1}, Room(100)) == {"at": "<datetime>", "k": 1}

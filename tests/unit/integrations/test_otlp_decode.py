@@ -126,3 +126,18 @@ def test_bomb_is_not_unpacked():
 def test_other_and_broken_encodings_are_refused(body, encoding):
     with pytest.raises(RecordError):
         unzip(body, encoding, 1_000)
+
+
+def test_all_members_of_a_gzip_are_unpacked():
+    members = gzip.compress(b"pl") + gzip.compress(b"ain")
+    assert unzip(members, "gzip", 5) == b"plain"
+    with pytest.raises(TooLargeError):
+        unzip(members, "gzip", 4)
+    with pytest.raises(RecordError):
+        unzip(members + b"more", "gzip", 100)
+
+
+@pytest.mark.parametrize("body", [b"[]", b'"x"', b"null", b"3"])
+def test_json_that_is_no_object_is_refused(body):
+    with pytest.raises(RecordError):
+        decode(body, JSON)

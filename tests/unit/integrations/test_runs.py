@@ -83,3 +83,11 @@ def test_forked_child_leaves_the_runs_to_the_parent(hook):
         os._exit(len(collected))
     assert os.waitpid(child, 0)[1] == 0
     assert len(collected) == 1
+
+
+def test_chosen_root_that_is_forgotten_is_handed_over_to_be_counted(hook, monkeypatch):
+    monkeypatch.setattr(runs, "MOST_RUNS", 2)
+    collected = Runs(hook, {})
+    for number in range(3):
+        collected.start(number, None)
+    assert (len(collected), hook.taken) == (2, [{}])

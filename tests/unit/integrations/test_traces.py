@@ -123,6 +123,8 @@ def test_quiet_trace_is_recorded_and_a_busy_one_waits(traces, hook):
 def test_search_without_an_answer_is_no_interaction(traces, hook):
     traces.add("retrieval", RETRIEVED)
     traces.traces.sweep(11.0)
+    assert len(traces.traces) == 1  # a slow model may still answer
+    traces.traces.sweep(101.0)
     assert (hook.asked, hook.taken, len(traces.traces)) == ([], [], 0)
 
 
@@ -191,3 +193,19 @@ def test_forked_child_leaves_the_traces_to_the_parent(traces):
         os._exit(len(traces.traces))
     assert os.waitpid(child, 0)[1] == 0
     assert len(traces.traces) == 1
+
+
+def test_late_answer_of_a_recorded_trace_is_no_second_interaction(traces, hook):
+    traces.add("flow", ANSWERED)
+    traces.traces.finish("t")
+    traces.add("model", {"output": "A title"})
+    traces.traces.sweep(1_000.0, everything=True)
+    assert (len(hook.taken), hook.asked) == (1, ["t"])
+
+
+def test_documents_are_bounded(traces, hook):
+    many = [{"text": f"{number}"} for number in range(20_000)]
+    traces.add("retrieval", {"contexts": many})
+    traces.add("model", ANSWERED)
+    traces.traces.finish("t")
+    assert hook.taken[0]["contexts"] == many[:500]

@@ -26,6 +26,7 @@ def facts(app, status):
         verdicts=[
             make_verdict(
                 status, NOW, app=app, metric=metric, window_s=window_s, n=1_234_567, cost_usd=3.25,
+                n_judged=1_000, n_agreed=900,
                 reason=HOSTILE,
                 drift=Drift(reference_pass_rate=0.9, reference_n=9, psi=0.3, ks=0.1),
             )

@@ -14,6 +14,7 @@ from monitor.report.words import (
     duration,
     harmless,
     headline,
+    judge_sentence,
     moment,
     percent,
     rate_with_interval,
@@ -168,3 +169,15 @@ def test_nothing_moves_the_cursor_when_any_text_is_printed(text, limit):
 )
 def test_headline_names_what_is_not_well_when_apps_differ(statuses, words):
     assert headline(statuses) == words
+
+
+def test_judge_sentence_says_what_was_asked_saved_and_paid():
+    verdict = make_verdict(H, NOW, n=1_000, n_judged=120, n_agreed=108, cost_usd=0.12)
+    assert judge_sentence(verdict) == (
+        "the judge was asked about 120 of 1,000 samples (880 calls saved);"
+        " the local score agrees on 90.0 %; cost $0.1200"
+    )
+
+
+def test_nothing_is_said_of_a_judge_that_is_not_there():
+    assert judge_sentence(make_verdict(H, NOW)) == ""

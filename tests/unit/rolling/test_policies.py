@@ -10,7 +10,8 @@ from monitor.rolling.windows import window_stats
 
 
 def window(passed, n, **counts):
-    weights = {"sum_w": float(n), "sum_w2": float(n), "sum_wy": float(passed)}
+    weights = {"sum_w": float(n), "sum_w2": float(n)}
+    weights |= dict.fromkeys(("sum_wy", "sum_w2y", "sum_w2yy"), float(passed))
     return window_stats(Tally(n=n, passed=passed, **weights, **counts))
 
 
@@ -37,7 +38,8 @@ def test_point_min_n_waits_for_enough_scores_and_says_how_many():
 
 
 def test_point_min_n_counts_what_the_weighted_sample_is_worth():
-    lopsided = Tally(n=40, passed=40, sum_w=139.0, sum_w2=10_039.0, sum_wy=139.0)
+    sums = dict.fromkeys(("sum_w2", "sum_w2y", "sum_w2yy"), 10_039.0)
+    lopsided = Tally(n=40, passed=40, sum_w=139.0, sum_wy=139.0, **sums)
     assert point_min_n(window_stats(lopsided), Lines()).status is Status.INSUFFICIENT_DATA
 
 

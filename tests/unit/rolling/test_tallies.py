@@ -66,3 +66,33 @@ def test_bucket_starts_at_a_multiple_of_its_width():
 
 def test_total_of_nothing_is_empty():
     assert total([]) == Tally()
+
+
+CASCADED = {
+    "local_score": 0.4,
+    "pass_estimate": 3.5,
+    "score_estimate": 2.0,
+    "judge_probability": 0.2,
+}
+
+
+def test_estimates_of_a_cascade_are_what_is_summed():
+    noted = CASCADED | {"judged": True}
+    result = tally(make_evaluation(score=0.9, metadata=noted), sample_rate=0.5)
+    assert (result.passed, result.sum_x) == (1, 0.9)
+    assert (result.sum_wy, result.sum_w2yy, result.sum_wxx) == (7.0, 49.0, 8.0)
+
+
+def test_histogram_of_a_cascade_holds_local_scores():
+    assert tally(make_evaluation(metadata=CASCADED | {"judged": True})).histogram == {40: 1}
+
+
+@pytest.mark.parametrize(("score", "agreed"), [(0.9, 0), (0.2, 1)])
+def test_agreement_is_about_passing(score, agreed):
+    result = tally(make_evaluation(score=score, metadata=CASCADED | {"judged": True}))
+    assert (result.judged, result.agreed) == (1, agreed)
+
+
+def test_sample_that_was_not_judged_agrees_with_nothing():
+    result = tally(make_evaluation(score=0.4, metadata=CASCADED | {"judged": False}))
+    assert (result.judged, result.agreed) == (0, 0)

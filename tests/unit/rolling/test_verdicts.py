@@ -11,7 +11,8 @@ STREAM = StreamKey("bot", "groundedness", "*", "local-1")
 
 
 def tally(n, passed, **counts):
-    weights = {"sum_w": float(n), "sum_w2": float(n), "sum_wy": float(passed)}
+    weights = {"sum_w": float(n), "sum_w2": float(n)}
+    weights |= dict.fromkeys(("sum_wy", "sum_w2y", "sum_w2yy"), float(passed))
     return Tally(n=n, passed=passed, sum_x=float(passed), sum_wx=float(passed), **weights, **counts)
 
 
@@ -57,6 +58,19 @@ def test_few_failures_do_not_blind():
 def test_trouble_of_the_monitor_wins_over_what_the_window_says():
     verdict = judge(tally(100, 95), trouble="7 samples wait")
     assert (verdict.status, verdict.reason) == (Status.BLIND, "7 samples wait")
+
+
+def test_note_stands_beside_the_reason():
+    data = WindowData(
+        stream=STREAM, window_s=3600, current=tally(100, 95), reference=Tally(), note="capped"
+    )
+    verdict = judge_window(data, policy_name="point_min_n", lines=Lines(), now=NOW)
+    assert verdict.reason.endswith("; capped")
+
+
+def test_verdict_says_how_often_the_judge_was_asked():
+    verdict = judge(tally(100, 95, judged=20, agreed=18))
+    assert (verdict.n_judged, verdict.n_agreed) == (20, 18)
 
 
 def test_the_seeds_rule_is_shown_beside():

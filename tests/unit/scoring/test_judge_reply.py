@@ -5,22 +5,30 @@ import json
 import pytest
 
 from monitor.errors import JudgeRefusedError, JudgeReplyError
-from monitor.scoring.judges.reply import read_content, read_envelope, read_reply
+from monitor.scoring.judges.reply import (
+    CanaryMissedError,
+    ThoughtsCutOffError,
+    TruncatedReplyError,
+    read_content,
+    read_envelope,
+    read_reply,
+)
 
 ROW = {"number": 1, "quote": "q", "verdict": "supported", "unsupported": ""}
-GOOD = {"verdicts": [ROW], "answered": "yes", "answered_reason": "fine"}
+CANARY = "canary-1"
+GOOD = {"canary": CANARY, "verdicts": [ROW], "answered": "yes", "answered_reason": "fine"}
 
 
 @pytest.mark.parametrize(
     "text", ["{}", "```json\n{}\n```", "```\n{}\n```", "Here you are: {} That is all."]
 )
 def test_reply_is_read_when_json_is_wrapped(text):
-    assert read_reply(text.replace("{}", json.dumps(GOOD)), 1).answered == "yes"
+    assert read_reply(text.replace("{}", json.dumps(GOOD)), [1], CANARY).answered == "yes"
 
 
 def test_rows_are_ordered_when_judge_mixes_them():
     rows = [ROW | {"number": 2, "verdict": "no_claim"}, ROW]
-    reply = read_reply(json.dumps(GOOD | {"verdicts": rows}), 2)
+    reply = read_reply(json.dumps(GOOD | {"verdicts": rows}), [1, 2], CANARY)
     assert [row.number for row in reply.verdicts] == [1, 2]
 
 
@@ -28,7 +36,8 @@ def test_rows_are_ordered_when_judge_mixes_them():
     "changes",
     [
         {"verdicts": []},
-        {"verdicts": [ROW, ROW]},
+        {"verdicts": [ROW, ROW | {"number": 0}]},
+        {"canary": ""},
         {"verdicts": [ROW | {"number": 2}]},
         {"verdicts": [ROW | {"number": "1"}]},
         {"verdicts": [ROW | {"verdict": "maybe"}]},
@@ -39,18 +48,70 @@ def test_rows_are_ordered_when_judge_mixes_them():
 )
 def test_reply_is_rejected_when_it_is_not_as_asked(changes):
     with pytest.raises(JudgeReplyError):
-        read_reply(json.dumps(GOOD | changes), 1)
+        read_reply(json.dumps(GOOD | changes), [1], CANARY)
+
+
+def test_worse_verdict_counts_when_there_are_two():
+    rows = [ROW, ROW | {"verdict": "contradicted"}, ROW]
+    reply = read_reply(json.dumps(GOOD | {"verdicts": rows}), [1], CANARY)
+    assert [row.verdict for row in reply.verdicts] == ["contradicted"]
+
+
+def test_what_is_there_is_read_when_some_numbers_are_missing():
+    assert len(read_reply(json.dumps(GOOD), [1, 2], CANARY).verdicts) == 1
+
+
+def test_thoughts_are_left_out_when_a_server_leaves_them_in():
+    text = f'<think>{{"canary": "x"}} or ```json {{}}```?</think>{json.dumps(GOOD)}'
+    assert read_reply(text, [1], CANARY).answered == "yes"
+
+
+def test_verdicts_are_left_out_when_none_was_asked_for():
+    assert read_reply(json.dumps(GOOD), [], CANARY).verdicts == ()
+
+
+@pytest.mark.parametrize(
+    ("content", "error"),
+    [
+        (None, ThoughtsCutOffError),
+        ("<think>What if", ThoughtsCutOffError),
+        ('<think>so</think>{"canary', TruncatedReplyError),
+        ('{"canary', TruncatedReplyError),
+    ],
+)
+def test_thoughts_are_told_from_answers_when_cut_off(content, error):
+    with pytest.raises(error):
+        read_content({"message": {"content": content}, "finish_reason": "length"})
+
+
+def test_canary_is_missed_when_another_word_stands_there():
+    with pytest.raises(CanaryMissedError):
+        read_reply(json.dumps(GOOD), [1], "canary-2")
+
+
+@pytest.mark.parametrize(
+    ("usage", "cached"),
+    [
+        ({"prompt_tokens": 9, "prompt_tokens_details": {"cached_tokens": 4}}, 4),
+        ({"prompt_tokens": 9, "prompt_cache_hit_tokens": 5}, 5),
+        ({"prompt_tokens": 9, "prompt_tokens_details": None}, 0),
+        ({"prompt_tokens": 9, "prompt_tokens_details": {"cached_tokens": 99}}, 9),
+        ({"prompt_tokens_details": {"cached_tokens": -1}}, 0),
+    ],
+)
+def test_cached_tokens_are_counted_when_the_endpoint_says(usage, cached):
+    assert read_envelope(json.dumps({"usage": usage}).encode()).cached_tokens == cached
 
 
 @pytest.mark.parametrize("text", ["", "[]", "3", "{", "no idea", "{}"])
 def test_reply_is_rejected_when_there_is_no_verdict_in_it(text):
     with pytest.raises(JudgeReplyError):
-        read_reply(text, 0)
+        read_reply(text, [], CANARY)
 
 
 def test_message_has_no_judged_text_when_a_value_is_wrong():
     with pytest.raises(JudgeReplyError) as caught:
-        read_reply(json.dumps(GOOD | {"answered": "SECRET-TEXT"}), 1)
+        read_reply(json.dumps(GOOD | {"answered": "SECRET-TEXT"}), [1], CANARY)
     assert "SECRET-TEXT" not in str(caught.value)
     assert "answered" in str(caught.value)
 

@@ -4,9 +4,21 @@ import json
 
 import pytest
 
-from monitor.scoring.judges.openai_errors import RefusedCall
+from monitor.errors import JudgeAwayError, JudgeRefusedError
+from monitor.scoring.judges.openai_errors import (
+    ContextTooLongError,
+    RefusedCall,
+    error_from,
+    retry_after_s,
+)
 from monitor.scoring.judges.openai_judge import OpenAIJudge
 from monitor.scoring.judges.openai_request import Arguments
+from monitor.scoring.judges.question import Question
+
+
+def asking(sentences, squeezed=0):
+    asked = tuple(range(1, sentences + 1))
+    return Question(messages=[], asked=asked, canary="c", seed=1, squeezed=squeezed)
 
 
 def refused(error, status=400):
@@ -26,12 +38,13 @@ def openai_error(message, param=None):
         (openai_error("Unrecognized request argument supplied: temperature"), 400),
         ({"detail": [{"loc": ["body", "temperature"], "msg": "Extra inputs"}]}, 422),
         ({"message": "`temperature` is not supported"}, 400),
+        ({"message": "temperature does not support 0 with this model"}, 400),
     ],
 )
 def test_argument_is_left_out_when_the_endpoint_names_it(error, status):
     arguments = Arguments("m")
-    assert arguments.leave_out(refused(error, status), arguments.request([], 1))
-    assert "temperature" not in arguments.request([], 1)
+    assert arguments.leave_out(refused(error, status), arguments.request(asking(1)))
+    assert "temperature" not in arguments.request(asking(1))
 
 
 @pytest.mark.parametrize(
@@ -47,23 +60,84 @@ def test_argument_is_left_out_when_the_endpoint_names_it(error, status):
 )
 def test_arguments_stay_when_they_are_only_mentioned(error, status):
     arguments = Arguments("m")
-    before = arguments.request([], 1)
+    before = arguments.request(asking(1))
     assert not arguments.leave_out(refused(error, status), before)
-    assert arguments.request([], 1) == before
+    assert arguments.request(asking(1)) == before
 
 
 def test_answer_has_room_for_every_sentence_when_asked_for():
-    limits = [Arguments("m").request([], count)["max_tokens"] for count in (0, 1, 10, 10_000)]
+    limits = [Arguments("m").request(asking(count))["max_tokens"] for count in (0, 1, 10, 10_000)]
     assert limits == [2_000, 2_200, 4_000, 16_000]
+
+
+def test_answer_takes_less_room_when_the_question_was_too_long():
+    limits = [Arguments("m").request(asking(10, times))["max_tokens"] for times in (0, 1, 2, 9)]
+    assert limits == [4_000, 2_000, 1_000, 500]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "This model's maximum context length is 8192 tokens. However, you requested 9000 tokens",
+        "'max_tokens' is too large: 2200. This model's maximum context length is 1024 tokens",
+        "You passed 1015 input tokens. However, the model's context length is only 1024 tokens.",
+        "the request exceeds the available context size",
+        "max_tokens must be at least 1, got -186.",
+        "prompt is too long: 210000 tokens > 200000 maximum",
+    ],
+)
+def test_text_is_too_long_when_a_vendor_says_so_in_its_words(message):
+    error = refused(openai_error(message))
+    assert isinstance(error_from(error), ContextTooLongError)
+    arguments = Arguments("m")
+    assert not arguments.leave_out(error, arguments.request(asking(1)))
+
+
+def test_text_is_refused_and_the_judge_not_away_when_a_filter_flags_it():
+    body = {"error": {"code": 403, "message": "flagged", "metadata": {"flagged_input": "x"}}}
+    assert isinstance(error_from(refused(body, 403)), JudgeRefusedError)
+    assert isinstance(error_from(refused({"error": {"message": "no"}}, 403)), JudgeAwayError)
+
+
+def test_versions_differ_when_a_model_of_one_name_is_served_twice():
+    urls = [None, "https://api.openai.com/v1", "http://a/v1", "http://b/v1", "http://a:81/v1"]
+    versions = [OpenAIJudge("m", api_key="k", base_url=url).version for url in urls]
+    assert versions[0] == versions[1] == "judge-m-v2"
+    assert len(set(versions)) == 4
+
+
+@pytest.mark.parametrize(
+    "url", ["http://A/v1/", "http://user:pw@a/v1", "https://a/v1?api-version=1"]
+)
+def test_version_stays_when_the_same_endpoint_is_written_otherwise(url):
+    judges = [OpenAIJudge("m", api_key="k", base_url=each) for each in ("http://a/v1", url)]
+    assert judges[0].version == judges[1].version
+
+
+@pytest.mark.parametrize(
+    ("headers", "wait_s"),
+    [
+        ({"retry-after-ms": "1500"}, 1.5),
+        ({"retry-after": "7"}, 7.0),
+        ({"retry-after": "-7"}, 0.0),
+        ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0.0),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "inf"}, None),
+        ({}, None),
+    ],
+)
+def test_wait_is_read_when_the_endpoint_names_one(headers, wait_s):
+    assert retry_after_s(headers) == wait_s
 
 
 def test_limit_goes_by_its_other_name_and_then_without_when_refused():
     arguments = Arguments("m")
     for name in ("max_tokens", "max_completion_tokens"):
-        request = arguments.request([], 1)
+        request = arguments.request(asking(1))
         assert request[name] > 2_000
         assert arguments.leave_out(refused(openai_error("no", name)), request)
-    assert not {"max_tokens", "max_completion_tokens"} & set(arguments.request([], 1))
+    assert not {"max_tokens", "max_completion_tokens"} & set(arguments.request(asking(1)))
 
 
 def test_version_fits_its_column_when_the_model_has_a_long_name():

@@ -2,7 +2,9 @@
 
 import pytest
 
+from monitor.errors import SettingsError
 from monitor.scoring.judges.prices import Prices
+from monitor.settings import Settings
 
 
 def test_cost_is_known_when_the_table_has_the_model():
@@ -28,3 +30,56 @@ def test_settings_win_when_they_give_a_price():
 
 def test_cost_is_none_when_only_half_a_price_is_given():
     assert Prices(usd_per_million_input=1.0).cost_usd("my-own", 1, 1) is None
+
+
+def own_prices(tmp_path, text):
+    path = tmp_path / "prices.json"
+    path.write_text(text, encoding="utf-8")
+    return Prices.from_settings(Settings(prices=path))
+
+
+def test_own_price_counts_when_a_file_gives_one(tmp_path):
+    prices = own_prices(tmp_path, '{"my-own": {"input": 1, "cached": 0.5, "output": 2}}')
+    assert prices.cost_usd("my-own", 1_000_000, 1_000_000, 500_000) == pytest.approx(2.75)
+    assert prices.cost_usd("gpt-4.1", 1_000_000, 0) == pytest.approx(2.0)
+
+
+def test_own_price_wins_when_the_table_has_another(tmp_path):
+    prices = own_prices(tmp_path, '{"gpt-4.1": {"input": 7, "output": 9}}')
+    assert prices.cost_usd("gpt-4.1-2025-04-14", 1_000_000, 0) == pytest.approx(7.0)
+
+
+def test_cached_tokens_cost_the_full_price_when_no_other_is_known(tmp_path):
+    prices = own_prices(tmp_path, '{"my-own": {"input": 1, "output": 2}}')
+    assert prices.cost_usd("my-own", 1_000_000, 0, 1_000_000) == pytest.approx(1.0)
+
+
+def test_dated_price_counts_when_it_differs_from_the_models():
+    assert Prices().cost_usd("gpt-4o-2024-05-13", 1_000_000, 0) == pytest.approx(5.0)
+
+
+def test_reader_is_told_what_to_do_when_a_price_is_unknown():
+    assert Prices().unknown("gpt-4.1") is None
+    assert "GROUNDWATCH_PRICES" in Prices().unknown("llama-70b")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("{", "JSON"),
+        ("[]", "the file"),
+        ('{"m": {"input": 1}}', "m.output"),
+        ('{"m": {"input": -1, "output": 1}}', "m.input"),
+        ('{"m": {"input": "NaN", "output": 1}}', "m.input"),
+        ('{"m": {"input": 1, "output": 1, "typo": 1}}', "m.typo"),
+    ],
+)
+def test_file_is_refused_when_it_is_wrong(tmp_path, text, told):
+    with pytest.raises(SettingsError, match=told) as caught:
+        own_prices(tmp_path, text)
+    assert "GROUNDWATCH_PRICES" in str(caught.value)
+
+
+def test_file_is_refused_when_it_is_not_there(tmp_path):
+    with pytest.raises(SettingsError, match="cannot read"):
+        Prices.from_settings(Settings(prices=tmp_path / "none.json"))

@@ -3,19 +3,36 @@
 import hashlib
 import json
 
+import pytest
+
+from monitor.scoring.judges.openai_judge import PROMPT
 from monitor.scoring.judges.reply import SCHEMA, JudgeReply
 from monitor.scoring.prompts import load_prompt
 
-V1 = "40da22e99cdb06a687ac81e6f2d7f4e84495e600b988c6d71763dc3d45a9e76a"
+HASHES = {
+    "judge.v1": "40da22e99cdb06a687ac81e6f2d7f4e84495e600b988c6d71763dc3d45a9e76a",
+    "judge.v2": "bb212b6e77a56657a17125b3a6888d040539c97f40299beb047f596483b2ed34",
+}
 
 
-def test_prompt_has_a_new_name_when_its_words_change():
-    assert hashlib.sha256(load_prompt("judge.v1").encode()).hexdigest() == V1
+@pytest.mark.parametrize("name", HASHES)
+def test_prompt_has_a_new_name_when_its_words_change(name):
+    assert hashlib.sha256(load_prompt(name).encode()).hexdigest() == HASHES[name]
+
+
+def test_prompt_in_use_is_one_of_them_when_judged():
+    assert PROMPT in HASHES
 
 
 def test_example_in_prompt_is_valid_when_read_as_a_reply():
-    example = load_prompt("judge.v1").strip().splitlines()[-1]
+    lines = load_prompt(PROMPT).splitlines()
+    example = next(line for line in lines if line.startswith("{"))
     assert JudgeReply.model_validate(json.loads(example)).answered == "yes"
+
+
+def test_prompt_names_both_secret_words_when_filled_in():
+    assert load_prompt(PROMPT).count("CANARY") == 1
+    assert load_prompt(PROMPT).count("DELIMITER") == 2
 
 
 def test_schema_asks_for_what_is_read_when_strict():

@@ -1,0 +1,156 @@
+"""
+A cascade: all samples are scored locally, and a judge is asked about some of them.
+
+About which ones is drawn with a known probability, higher where the local score is
+undecided. What the judge would say of all of them is then estimated without bias,
+whatever the local score is worth: see `monitor.stats.prediction_powered`.
+
+What is estimated is the judge's verdict on every sample that the local scorer can
+score; where the judge finds nothing to judge, the local expectation stands for it. A
+question that was not answered is a failed evaluation. The others weigh by the share of
+questions that are answered, which is unbiased when failures do not depend on what the
+verdict would have been.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from monitor.models import Evaluation, EvaluationStatus, Interaction
+from monitor.models.passing import PassRule
+from monitor.scoring.asking import Answering, Asking, draw
+from monitor.scoring.calibration import Calibration, Expected
+from monitor.scoring.scorer import Scorer
+from monitor.stats.prediction_powered import difference_estimate
+
+_LONGEST_VERSION = 180
+
+
+@dataclass(slots=True)
+class Cascade:
+    """
+    Scores with *local*, and asks *judge* now and then; may be shared by threads.
+
+    ``factor`` gives the part of the share that the budget leaves, in [0, 1]; ``rules`` say
+    when a metric passes that does not pass at the pass score or above.
+    """
+
+    local: Scorer
+    judge: Scorer
+    asking: Asking
+    calibration: Calibration
+    factor: Callable[[], float] = lambda: 1.0
+    rules: Mapping[str, PassRule] = field(default_factory=dict)
+    _answering: Answering = field(default_factory=Answering)
+
+    @property
+    def version(self) -> str:
+        """The ``evaluator_version`` of everything this scorer makes."""
+        return cascade_version(self.judge.version, self.local.version)
+
+    @property
+    def concurrency(self) -> int:
+        """How many calls of ``score`` are worth having in flight."""
+        return self.judge.concurrency
+
+    def score(self, interaction: Interaction, *, key: str = "") -> tuple[Evaluation, ...]:
+        """
+        Make one evaluation a metric, in order; *key* draws whether the judge is asked.
+
+        Raises
+        ------
+        JudgeAwayError, BudgetReachedError, QueueUnavailableError
+            If the judge is to be asked and nobody can be asked now.
+        """
+        found = self.local.score(interaction, key=key)
+        expected = {
+            each.evaluator_name: self.calibration.expect(
+                interaction.app, each.evaluator_name, float(each.score or 0.0)
+            )
+            for each in found
+            if each.status is EvaluationStatus.COMPLETED
+        }
+        if not expected:
+            return tuple(each.model_copy(update=self._named()) for each in found)
+        spread = max(each.spread for each in expected.values())
+        probability = self.asking.probability(spread, factor=self.factor())
+        said: dict[str, Evaluation] = {}
+        answered_share = self._answering.share
+        if draw(key or interaction.id) < probability:
+            said = {e.evaluator_name: e for e in self.judge.score(interaction, key=key)}
+            failed = any(e.status is EvaluationStatus.FAILED for e in said.values())
+            self._answering.note(answered=not failed)
+        return tuple(
+            self._combined(
+                each,
+                said.get(each.evaluator_name),
+                expected.get(each.evaluator_name),
+                _Odds(probability, answered_share),
+                interaction.app,
+            )
+            for each in found
+        )
+
+    def close(self) -> None:
+        """Give connections back."""
+        self.local.close()
+        self.judge.close()
+
+    def _combined(
+        self,
+        local: Evaluation,
+        judged: Evaluation | None,
+        expected: Expected | None,
+        odds: _Odds,
+        app: str,
+    ) -> Evaluation:
+        if expected is None:
+            return local.model_copy(update=self._named(judged))
+        if judged is not None and judged.status is EvaluationStatus.FAILED:
+            return judged.model_copy(update=self._named())
+        local_score, truth = float(local.score or 0.0), None
+        shown = local
+        if judged is not None and judged.status is EvaluationStatus.COMPLETED:
+            shown, truth = judged, float(judged.score or 0.0)
+            self.calibration.learn(app, local.evaluator_name, local_score, truth)
+        rule = self.rules.get(local.evaluator_name, PassRule(self.local.pass_score))
+        passed = None if truth is None else rule.passes(truth)
+        noted = _noted(local_score, (truth, passed), expected, odds)
+        metadata = (shown.metadata or {}) | noted
+        if judged is not None and truth is None:
+            metadata["judge_skipped"] = judged.reason
+        return shown.model_copy(update={"metadata": metadata, **self._named(judged)})
+
+    def _named(self, judged: Evaluation | None = None) -> dict[str, Any]:
+        """Name the evaluator; a question is paid for whatever came of it."""
+        paid = {} if judged is None or judged.cost_usd is None else {"cost_usd": judged.cost_usd}
+        return {"evaluator_version": self.version, **paid}
+
+
+@dataclass(frozen=True, slots=True)
+class _Odds:
+    probability: float
+    answered_share: float
+
+
+def _noted(
+    local_score: float, judged: tuple[float | None, bool | None], expected: Expected, odds: _Odds
+) -> dict[str, Any]:
+    truth, passed = judged
+    each = odds.probability * odds.answered_share
+    passes = None if passed is None else float(passed)
+    return {
+        "judged": truth is not None,
+        "judge_probability": odds.probability,
+        "answered_share": odds.answered_share,
+        "local_score": local_score,
+        "pass_estimate": difference_estimate(expected.passes, passes, each),
+        "score_estimate": difference_estimate(expected.score, truth, each),
+    }
+
+
+def cascade_version(judge: str, local: str) -> str:
+    """Name a cascade by its judge and the coefficients of its local scorer."""
+    return f"cascade-{judge}-{local.rpartition('-')[2]}"[:_LONGEST_VERSION]

@@ -1,0 +1,101 @@
+"""The judge that infers: a cross-encoder says whether a passage entails a claim."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import PurePath
+
+from monitor.models import Interaction
+from monitor.scoring.base import Claim, Judgement, Verdict
+from monitor.scoring.claims import MOST_SENTENCES, is_checkable
+from monitor.scoring.features.passages import flatten
+from monitor.scoring.judges.local import LocalJudge
+from monitor.scoring.judges.nli_model import Inference, NliModel
+from monitor.scoring.sentences import split_sentences
+from monitor.scoring.unicode import storable
+
+_ENTAILED = _CONTRADICTED = 0.5
+_LONGEST_EVIDENCE = 300
+_LONGEST_NAME = 60
+
+
+class NliJudge:
+    """
+    Judges each claim against each passage; the best passage counts.
+
+    Groundedness is the mean over claims of the probability that the best passage entails
+    the claim (Honovich et al., 2022, TRUE; Laban et al., 2022, SummaC). A claim that only
+    two passages together support is not seen. Relevance is the local scorer's: inference
+    has nothing to say about it.
+    """
+
+    def __init__(self, model: NliModel, name: str) -> None:
+        self._model = model
+        self._local = LocalJudge()
+        short = storable(PurePath(name).name, _LONGEST_NAME)
+        self.version = f"nli-{short}-{model.fingerprint}+{self._local.version}"
+
+    def judge(self, interaction: Interaction) -> Judgement:
+        """Judge one interaction; makes one pass over the model a claim and passage."""
+        started = time.perf_counter()
+        beside = self._local.judge(interaction)
+        found = split_sentences(interaction.output)
+        sentences = found[:MOST_SENTENCES]
+        passages = [
+            (index, flatten(context.text))
+            for index, context in enumerate(interaction.contexts)
+            if context.text.strip()
+        ]
+        return Judgement(
+            claims=self._claims(sentences, passages),
+            relevance=beside.relevance,
+            relevance_reason=beside.relevance_reason,
+            readable=bool(found),
+            claims_not_judged=len(found) - len(sentences) if passages else 0,
+            duration_ms=(time.perf_counter() - started) * 1000,
+        )
+
+    def close(self) -> None:
+        """Give nothing back: the model is memory."""
+
+    def _claims(
+        self, sentences: Sequence[str], passages: Sequence[tuple[int, str]]
+    ) -> tuple[Claim, ...]:
+        if not passages:
+            return ()
+        checkable = [sentence for sentence in sentences if is_checkable(sentence)]
+        pairs = [(text, sentence) for sentence in checkable for _, text in passages]
+        found = self._model.infer(pairs)
+        rows = (found[at : at + len(passages)] for at in range(0, len(found), len(passages)))
+        return tuple(
+            _claim(sentence, next(rows), passages)
+            if is_checkable(sentence)
+            else Claim(
+                text=sentence,
+                verdict=Verdict.NO_CLAIM,
+                support=0.0,
+                reason="states nothing to check",
+            )
+            for sentence in sentences
+        )
+
+
+def _claim(sentence: str, row: Sequence[Inference], passages: Sequence[tuple[int, str]]) -> Claim:
+    best = max(range(len(row)), key=lambda number: row[number].entailment)
+    against = max(range(len(row)), key=lambda number: row[number].contradiction)
+    support = row[best].entailment
+    verdict, place = Verdict.NOT_FOUND, best
+    if support >= _ENTAILED:
+        verdict = Verdict.SUPPORTED
+    elif row[against].contradiction >= _CONTRADICTED:
+        verdict, place = Verdict.CONTRADICTED, against
+    index, text = passages[place]
+    return Claim(
+        text=sentence,
+        verdict=verdict,
+        support=support,
+        evidence=text if len(text) <= _LONGEST_EVIDENCE else None,
+        context_index=index,
+        reason=f"entailed with {support:.0%}, contradicted with {row[against].contradiction:.0%}",
+    )

@@ -1,0 +1,192 @@
+"""Pack long passages into a budget of tokens: what bears on query and output stays."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+
+from monitor.scoring.words import words
+
+#: Stands where text was left out of a passage; no word, so that no quote can hold it.
+GAP = " [...] "
+_BYTES_PER_TOKEN = 4
+_LONGEST_PIECE = 400  # characters
+_PIECE_END = re.compile(r"\n\s*|(?<=[.!?。！？])\s+")  # noqa: RUF001 - other languages
+_QUERY_SHARE, _OUTPUT_SHARE = 0.2, 0.5
+_TOKENS_A_TEXT = 8  # of JSON around a passage or a sentence
+_TOKENS_AROUND_GAP = 2
+# Constants of BM25: Robertson and Zaragoza (2009), The Probabilistic Relevance Framework.
+_SATURATION, _LENGTH_WEIGHT = 1.2, 0.75
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """Texts that fit, and what was left out; ``contexts`` may hold empty texts."""
+
+    query: str
+    contexts: tuple[str, ...]
+    sentences: tuple[str, ...]
+    chars_kept: int
+    chars: int
+    sentences_cut: int = 0  #: sentences of which only the beginning is sent
+    query_cut: bool = False
+
+    @property
+    def tokens(self) -> int:
+        """Estimate how many tokens the texts take."""
+        return sum(
+            tokens_of(text) + _TOKENS_A_TEXT
+            for text in (self.query, *self.contexts, *self.sentences)
+        )
+
+    @property
+    def cut(self) -> bool:
+        """Say whether the judge sees less of the passages than the application did."""
+        return self.chars_kept < self.chars
+
+
+def tokens_of(text: str) -> int:
+    """
+    Estimate the tokens of *text*: a quarter of its bytes in UTF-8, at least one.
+
+    About right for English with the usual byte-pair vocabularies, an over-estimate for
+    most other alphabets, up to a third too low for Chinese and for numbers. An endpoint
+    that finds it too long says so, and is asked again with less.
+    """
+    return len(text.encode(errors="replace")) // _BYTES_PER_TOKEN + 1
+
+
+def pack(query: str, contexts: Sequence[str], sentences: Sequence[str], budget: int) -> Packed:
+    """
+    Fit *query*, *contexts* and *sentences* into *budget* tokens.
+
+    Sentences come first, up to half of the budget: those that do not fit are left off the
+    end. The query gets up to a fifth, its middle is left out. Passages get the rest, in
+    pieces of a few sentences: in turns, each sentence of the output and the query take
+    the piece that they rank highest (BM25), until the budget is full. Pieces keep their
+    passage and their order; ``GAP`` stands for what is missing.
+    """
+    asked = _ends(query, int(budget * _QUERY_SHARE))
+    said, cut = _first(sentences, int(budget * _OUTPUT_SHARE))
+    left = budget - tokens_of(asked) - sum(tokens_of(s) + _TOKENS_A_TEXT for s in said)
+    kept = _pack_contexts([query, *said], contexts, left)
+    return Packed(
+        query=asked,
+        contexts=tuple(kept),
+        sentences=said,
+        chars_kept=sum(len(text.replace(GAP, "")) for text in kept),
+        chars=sum(map(len, contexts)),
+        sentences_cut=cut,
+        query_cut=asked != query,
+    )
+
+
+def _ends(text: str, budget: int) -> str:
+    if tokens_of(text) <= budget:
+        return text
+    half = budget * _BYTES_PER_TOKEN // 2
+    raw = text.encode(errors="replace")
+    return raw[:half].decode(errors="ignore") + GAP + raw[-half:].decode(errors="ignore")
+
+
+def _first(sentences: Sequence[str], budget: int) -> tuple[tuple[str, ...], int]:
+    fitting: list[str] = []
+    used = 0
+    for sentence in sentences:
+        used += tokens_of(sentence) + _TOKENS_A_TEXT
+        if used > budget:
+            break
+        fitting.append(sentence)
+    if fitting or not sentences:
+        return tuple(fitting), 0
+    raw = sentences[0].encode(errors="replace")[: budget * _BYTES_PER_TOKEN]
+    return (raw.decode(errors="ignore"),), 1
+
+
+def _pack_contexts(wants: Sequence[str], contexts: Sequence[str], budget: int) -> list[str]:
+    if sum(tokens_of(text) + _TOKENS_A_TEXT for text in contexts if text) <= budget:
+        return list(contexts)
+    pieces = [(index, piece) for index, text in enumerate(contexts) for piece in _pieces(text)]
+    kept: set[int] = set()
+    opened: set[int] = set()
+    for number in _ranked(wants, [piece for _, piece in pieces]):
+        index, piece = pieces[number]
+        cost = tokens_of(piece) + (_TOKENS_AROUND_GAP if index in opened else _TOKENS_A_TEXT)
+        if cost <= budget:
+            budget -= cost
+            kept.add(number)
+            opened.add(index)
+    return _joined(len(contexts), pieces, kept)
+
+
+def _joined(contexts: int, pieces: Sequence[tuple[int, str]], kept: set[int]) -> list[str]:
+    texts, open_gap = [""] * contexts, [False] * contexts
+    for number, (index, piece) in enumerate(pieces):
+        if number in kept:
+            texts[index] += (GAP if open_gap[index] else "") + piece
+        open_gap[index] = number not in kept
+    return [text + GAP if text and gap else text for text, gap in zip(texts, open_gap, strict=True)]
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """Cut *text*, letter for letter, at the ends of sentences where there are some."""
+    start = end = 0
+    for match in _PIECE_END.finditer(text):
+        if match.end() - start > _LONGEST_PIECE and end > start:
+            yield from _slices(text[start:end])
+            start = end
+        end = match.end()
+    if end > start and len(text) - start > _LONGEST_PIECE:
+        yield from _slices(text[start:end])
+        start = end
+    yield from _slices(text[start:])
+
+
+def _slices(text: str) -> Iterator[str]:
+    for start in range(0, len(text), 2 * _LONGEST_PIECE):
+        yield text[start : start + 2 * _LONGEST_PIECE]
+
+
+def _ranked(wants: Sequence[str], pieces: Sequence[str]) -> Iterator[int]:
+    """Take pieces in turns: the best for each of *wants*, the second best, and so on."""
+    index = _Index(pieces)
+    seen: set[int] = set()
+    for turn in zip_longest(*(index.order(want) for want in wants)):
+        for number in turn:
+            if number is not None and number not in seen:
+                seen.add(number)
+                yield number
+    yield from (number for number in range(len(pieces)) if number not in seen)
+
+
+class _Index:
+    """Which piece holds which stem how often."""
+
+    def __init__(self, pieces: Sequence[str]) -> None:
+        self._count = len(pieces)
+        self._where: dict[str, list[tuple[int, int]]] = {}
+        sizes = []
+        for number, piece in enumerate(pieces):
+            stems = Counter(word.stem for word in words(piece) if word.content)
+            sizes.append(stems.total())
+            for stem, times in stems.items():
+                self._where.setdefault(stem, []).append((number, times))
+        usual = sum(sizes) / max(len(sizes), 1) or 1.0
+        self._norms = [
+            _SATURATION * (1 - _LENGTH_WEIGHT + _LENGTH_WEIGHT * size / usual) for size in sizes
+        ]
+
+    def order(self, want: str) -> list[int]:
+        """Rank the pieces that share a stem with *want*, the best first."""
+        scores: dict[int, float] = {}
+        for stem in dict.fromkeys(word.stem for word in words(want) if word.content):
+            found = self._where.get(stem, [])
+            rare = math.log1p((self._count - len(found) + 0.5) / (len(found) + 0.5))
+            for number, times in found:
+                gain = rare * times / (times + self._norms[number])
+                scores[number] = scores.get(number, 0.0) + gain
+        return sorted(scores, key=lambda number: (-scores[number], number))

@@ -1,0 +1,1 @@
+"""What stands between the judge and its bill: budget, kept verdicts, rate limits, slots."""

@@ -1,0 +1,239 @@
+"""Code of the host's that the hook meets: masks, predicates, properties, streams under way."""
+
+import copy
+import gc
+import os
+import pickle
+import threading
+import time
+import types
+import weakref
+
+import pytest
+import redis
+
+import monitor
+from monitor.queue import names, wire
+
+
+@pytest.fixture
+def hook(redis_url):
+    hook = monitor.Hook(sample_rate=1.0, redis_url=redis_url)
+    yield hook
+    hook.close(0.2)
+
+
+@pytest.fixture
+def arrived(redis_url):
+    def read():
+        with redis.Redis.from_url(redis_url) as client:
+            return [wire.decode(fields).interaction for _, fields in client.xrange(names.SAMPLES)]
+
+    return read
+
+
+class Panic(BaseException):
+    """As extensions written in Rust raise it."""
+
+
+def panics(text):
+    raise Panic(text)
+
+
+def test_mask_that_panics_drops_its_sample_and_no_other(hook, arrived):
+    hook.sample(output="private", mask=panics)
+    hook.sample(output="a")
+    assert hook.flush(5)
+    assert [item.output for item in arrived()] == ["a"]
+    assert hook.stats()["dropped"] == {"mask_failed": 1}
+
+
+def test_sender_that_an_exit_ends_is_replaced(hook, arrived, monkeypatch):
+    from monitor.hook import delivery
+
+    def leave(*_):
+        monkeypatch.undo()
+        raise SystemExit
+
+    monkeypatch.setattr(delivery.Delivery, "_send", leave)
+    hook.sample(output="a")
+    assert hook.flush(5)
+    hook.sample(output="b")
+    assert hook.flush(5)
+    assert [item.output for item in arrived()] == ["b"]
+    assert hook.stats()["dropped"] == {"sender_failed": 1}
+
+
+def test_mask_that_samples_does_not_feed_itself(redis_url, arrived):
+    def mask(text):
+        hook.sample(output=f"masked {text}")
+        hook.watch(lambda query: query)("masked")
+        return text
+
+    hook = monitor.Hook(sample_rate=1.0, redis_url=redis_url, mask=mask)
+    hook.sample(output="a")
+    hook.sample(query="q", contexts=[], output="b")
+    assert hook.flush(5)
+    time.sleep(0.5)
+    assert [item.output for item in arrived()] == ["a", "b"]
+    stats = hook.stats()
+    assert stats["seen"] == stats["sampled"] + stats["not_sampled"]
+    assert stats["sampled"] == stats["sent"] == 2
+    hook.close(0.5)
+
+
+def test_predicate_cannot_change_what_is_recorded(redis_url, arrived):
+    def always(given):
+        given["output"] = "changed"
+        return True
+
+    hook = monitor.Hook(sample_rate=1.0, redis_url=redis_url, always=always)
+    hook.sample(output="a")
+    assert hook.flush(5)
+    assert [item.output for item in arrived()] == ["a"]
+    assert hook.stats()["predicates_failed"] == 1
+    hook.close(0.5)
+
+
+class Response:
+    """Reads its stream when asked for the text, as clients for HTTP do."""
+
+    def __init__(self, text="a"):
+        self._stream = iter([text])
+
+    @property
+    def text(self):
+        return next(self._stream)
+
+
+def test_property_of_a_result_is_not_called(hook, arrived):
+    response = hook.watch(lambda query: Response())("q")
+    assert response.text == "a"  # it is all still there
+    assert hook.flush(5)
+    assert arrived() == []
+    assert hook.stats()["dropped"] == {"no_output": 1}
+
+
+def test_property_that_the_user_names_is_called(hook, arrived):
+    hook.watch(output="text")(lambda query: Response())("q")
+    assert hook.flush(5)
+    assert [item.output for item in arrived()] == ["a"]
+
+
+def test_what_changes_while_a_stream_runs_is_recorded_as_it_was(hook, arrived):
+    given, found = ["given"], ["found"]
+
+    @hook.watch
+    def by_argument(query, contexts):
+        yield "a"
+
+    @hook.watch
+    def by_chunk(query):
+        yield {"contexts": found, "text": "b"}
+        yield {"text": "c"}
+
+    for stream, passages in ((by_argument("q", given), given), (by_chunk("q"), found)):
+        next(stream)
+        passages[:] = ["later"]
+        list(stream)
+    assert hook.flush(5)
+    texts = [[passage.text for passage in item.contexts] for item in arrived()]
+    assert texts == [["given"], ["found"]]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_stream_that_is_forked_under_way_is_recorded_by_the_parent_alone(hook, arrived):
+    @hook.watch
+    def answer(query):
+        yield "a"
+        yield "b"
+
+    stream = answer("q")
+    next(stream)
+    child = os.fork()
+    if not child:
+        stream.close()
+        hook.flush(5)
+        os._exit(0)
+    os.waitpid(child, 0)
+    list(stream)
+    assert hook.flush(5)
+    assert [item.output for item in arrived()] == ["ab"]
+
+
+def test_error_thrown_into_a_stream_is_not_kept_alive(hook):
+    @hook.watch
+    def answer(query):
+        yield "a"
+
+    class Held:
+        pass
+
+    def left_by_an_error():
+        held = Held()
+        stream = answer("q")
+        next(stream)
+        with pytest.raises(KeyError):
+            stream.throw(KeyError("left"))
+        return weakref.ref(held)
+
+    gc.disable()
+    try:
+        assert left_by_an_error()() is None
+    finally:
+        gc.enable()
+
+
+def test_function_watched_twice_is_recorded_once(hook, arrived):
+    assert hook.watch(hook.watch(lambda query: query))("q") == "q"
+    assert hook.flush(5)
+    assert (len(arrived()), hook.stats()["seen"]) == (1, 1)
+
+
+def test_hook_goes_to_another_process_as_what_it_was_told(hook, redis_url):
+    hook.sample(output="a")
+    there = pickle.loads(pickle.dumps(hook))
+    there.sample(output="b")
+    assert there.flush(5)
+    assert (there.stats()["sampled"], there.stats()["hook_id"] == hook.stats()["hook_id"]) == (
+        1,
+        False,
+    )
+    assert copy.deepcopy({"hook": hook})["hook"] is hook
+    there.close(0.5)
+
+
+def test_the_apps_own_hook_stays_the_apps_own():
+    assert pickle.loads(pickle.dumps(monitor._hook)) is monitor._hook
+
+
+def test_read_only_mapping_is_recorded_and_fits_rules(redis_url, arrived):
+    rules = [{"sample_rate": 1.0, "tags": {"lang": "en"}}]
+    hook = monitor.Hook(sample_rate=0.0, redis_url=redis_url, rules=rules)
+    hook.sample(output="a", tags=types.MappingProxyType({"lang": "en"}))
+    assert hook.flush(5)
+    assert [dict(item.tags) for item in arrived()] == [{"lang": "en"}]
+    hook.close(0.5)
+
+
+def test_key_of_another_type_makes_no_copies(hook, redis_url, arrived):
+    with redis.Redis.from_url(redis_url) as client:
+        client.hset(names.rate("default"), "not", "a rate")
+    hook.sample(output="a")
+    assert hook.flush(5)
+    assert [item.output for item in arrived()] == ["a"]
+    assert hook.stats()["sent"] == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_lock_for_imports_is_free_again_after_forks_that_overlap(monkeypatch):
+    from monitor.hook import forks
+
+    monkeypatch.setattr(forks, "_IMPORTS_WAIT_S", 0.05)
+    forks._before()
+    other = threading.Thread(target=lambda: (forks._before(), forks._after_in_parent()))
+    other.start()
+    other.join()
+    forks._after_in_parent()
+    assert not forks.importing().locked()

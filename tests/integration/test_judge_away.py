@@ -1,0 +1,135 @@
+"""A judge that is away costs no sample: they wait, the monitor says so, and they are scored."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from monitor.models import Status
+from monitor.queue import names
+from monitor.queue.wire import encode
+from monitor.scoring.spending.budget import Budget, Cap
+from monitor.settings import Settings
+from monitor.store.lease import acquire
+from monitor.store.ledger import Booking, Kind, read_totals
+from monitor.store.verdicts import read_verdicts
+from monitor.testing import make_interaction, make_sample
+from monitor.testing.judge_server import JudgeServer
+from workers.context import Context
+from workers.evaluate import Evaluator
+from workers.judge_watch import JudgeWatch
+
+APP = "support-bot"
+
+
+@pytest.fixture
+def server():
+    with JudgeServer() as running:
+        yield running
+
+
+@pytest.fixture
+def make_context(redis_url, sqlite_url, server):
+    made = []
+
+    def make(**settings):
+        fields = {
+            "redis_url": redis_url, "database_url": sqlite_url, "abandoned_after_s": 0.001,
+            "scorer": "judge", "openai_base_url": server.url, "judge_attempts": 1,
+        }  # fmt: skip
+        made.append(Context(Settings.model_validate(fields | settings)))
+        return made[-1]
+
+    yield make
+    for context in made:
+        context.close()
+
+
+def put(context, count):
+    for number in range(count):
+        sample = make_sample(make_interaction(query=f"{number}?"))
+        context.redis.xadd(names.SAMPLES, encode(sample))
+
+
+def run(context):
+    drain = context.drain(lambda: True)
+    drain.idle_after_s = 0.1
+    return drain.run(budget_s=20)
+
+
+def totals(context):
+    with context.store.read() as connection:
+        return read_totals(connection, APP).get(APP, {})
+
+
+@pytest.mark.parametrize("fault", ["401", "429_long"])
+@pytest.mark.parametrize("scorer", ["judge", "cascade"])
+def test_samples_wait_until_the_judge_is_back(make_context, server, fault, scorer):
+    context = make_context(scorer=scorer, judge_share=1.0)
+    put(context, 30)
+    server.always = fault
+    assert run(context) == 0
+    assert (context.redis.xlen(names.SAMPLES), totals(context)) == (30, {})
+    assert context.judge_is_away()
+    asked = len(server.requests)
+    assert run(context) == 0
+    assert len(server.requests) == asked
+
+    server.always = "ok"
+    context.absence.over()
+    assert run(context) == 30
+    assert totals(context) == {Booking(Kind.SCORED, ""): 30}
+
+
+def test_blindness_names_the_reason(make_context, server):
+    context = make_context()
+    put(context, 3)
+    server.always = "401"
+    run(context)
+    found = JudgeWatch.make(context.settings, context.redis).look()
+    assert found.trouble.startswith("judge away: the judge's endpoint answered 401")
+
+
+def test_local_scorer_has_no_judge_to_miss(make_context):
+    context = make_context(scorer="local")
+    assert not context.judge_is_away()
+    assert JudgeWatch.make(context.settings, context.redis).look() == (None, None)
+
+
+@pytest.mark.parametrize(("policy", "status"), [("stop", Status.BLIND), ("local", Status.HEALTHY)])
+def test_reached_budget_is_seen_in_every_status(make_context, policy, status):
+    context = make_context(budget_usd_per_day=0.01, budget_policy=policy)
+    put(context, 40)
+    assert run(context) == 40
+    budget = Budget(context.redis, [Cap("day", 10_000)])
+    assert budget.charges()[0].charged_microusd <= 10_000
+    assert budget.charges()[0].reached
+
+    now = datetime.now(UTC)
+    found = JudgeWatch.make(context.settings, context.redis).look()
+    evaluator = Evaluator(
+        store=context.store, settings=context.settings, lines=context.lines, recipients=()
+    )
+    lease = acquire(context.store, "scheduler", "me", ttl_s=60)
+    evaluator.run(lease, now=now, trouble=found.trouble, note=found.note)
+    with context.store.read() as connection:
+        verdicts = read_verdicts(connection).values()
+    assert all("the judge's budget of $0.01 a day is reached" in v.reason for v in verdicts)
+    assert {v.status for v in verdicts if v.n >= 30} <= {status}
+    assert (Status.BLIND in {v.status for v in verdicts}) is (policy == "stop")
+
+
+def test_cascade_counts_its_questions_and_what_they_cost(make_context):
+    context = make_context(scorer="cascade", judge_share=0.5, metrics=("groundedness",))
+    put(context, 60)
+    assert run(context) == 60
+    evaluator = Evaluator(
+        store=context.store, settings=context.settings, lines=context.lines, recipients=()
+    )
+    lease = acquire(context.store, "scheduler", "me", ttl_s=60)
+    evaluator.run(lease, now=datetime.now(UTC))
+    with context.store.read() as connection:
+        verdict = next(iter(read_verdicts(connection).values()))
+    assert 10 < verdict.n_judged < 50
+    assert verdict.n_judged == verdict.n_agreed < verdict.n == 60
+    assert verdict.cost_usd > 0
+    assert verdict.low < verdict.pass_rate <= verdict.high

@@ -1,0 +1,267 @@
+"""The judge's budget: no number of workers exceeds it, whatever fails."""
+
+import asyncio
+import json
+import multiprocessing
+import random
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from monitor.errors import BudgetReachedError, JudgeAwayError, JudgeError, SettingsError
+from monitor.queue import names
+from monitor.queue.consumer import connect
+from monitor.scoring.judges.openai_call import Patience
+from monitor.scoring.judges.openai_judge import OpenAIJudge
+from monitor.scoring.judges.prices import Prices
+from monitor.scoring.registry import make_scorer
+from monitor.scoring.spending.budget import Budget, Cap, CrowdedError, microusd_up
+from monitor.scoring.spending.meter import Meter, most_tokens
+from monitor.settings import Settings
+from monitor.testing import make_interaction
+from monitor.testing.judge_replies import completion, judge_by_overlap
+from monitor.testing.judge_server import JudgeServer
+
+PRICES = Prices(100.0, 400.0)
+CAP = 6_000_000
+
+
+@pytest.fixture
+def client(redis_url):
+    with connect(redis_url) as client:
+        yield client
+
+
+@pytest.fixture
+def budget(client):
+    return Budget(client, [Cap("hour", 1_000), Cap("day", 1_500)])
+
+
+def charged(budget):
+    return [charge.charged_microusd for charge in budget.charges()]
+
+
+def held(client):
+    return sum(key != b"usual" for key in client.hkeys(names.BUDGET_HELD))
+
+
+def price(input_tokens, output_tokens):
+    return PRICES.cost_usd("m", input_tokens, output_tokens)
+
+
+def test_reservation_is_charged_to_every_period(budget):
+    budget.reserve(400)
+    assert charged(budget) == [400, 400]
+
+
+def test_what_was_not_spent_comes_back(budget):
+    budget.settle(budget.reserve(400), 150)
+    assert charged(budget) == [150, 150]
+
+
+def test_settling_twice_changes_nothing(budget):
+    reservation = budget.reserve(400)
+    for _ in range(2):
+        budget.settle(reservation, 150)
+    assert charged(budget) == [150, 150]
+
+
+def test_calls_under_way_make_it_crowded_not_reached(budget):
+    budget.reserve(900)
+    with pytest.raises(CrowdedError, match=r"\$0\.00 a hour is held"):
+        budget.reserve(200)
+    assert not any(charge.reached for charge in budget.charges())
+
+
+def test_money_that_is_gone_makes_it_reached_for_all(budget, client):
+    budget.settle(budget.reserve(900), 900)
+    with pytest.raises(BudgetReachedError):
+        budget.reserve(200)
+    other = Budget(client, [Cap("hour", 1_000), Cap("day", 1_500)])
+    assert [charge.reached for charge in other.charges()] == [True, False]
+    assert charged(budget) == [900, 900]
+
+
+def test_cap_below_the_price_of_any_call_is_reached(budget):
+    with pytest.raises(BudgetReachedError):
+        budget.reserve(5_000)
+    assert [charge.reached for charge in budget.charges()] == [True, False]
+
+
+def test_one_call_that_is_too_large_does_not_end_the_period(budget):
+    budget.reserve(10)
+    with pytest.raises(BudgetReachedError):
+        budget.reserve(5_000)
+    assert not any(charge.reached for charge in budget.charges())
+
+
+def test_reservation_of_a_dead_worker_stays_charged(budget, client):
+    budget.reserve(900)
+    (name,) = (key for key in client.hkeys(names.BUDGET_HELD) if key != b"usual")
+    client.hset(names.BUDGET_HELD, name, "900:1")  # it should have ended long ago
+    with pytest.raises(BudgetReachedError):
+        budget.reserve(200)
+    assert held(client) == 0
+
+
+def test_new_period_begins_with_nothing(budget, client):
+    budget.settle(budget.reserve(900), 900)
+    client.hincrby(names.budget("hour"), "period", -1)
+    assert charged(budget) == [0, 900]
+    budget.reserve(100)
+    assert charged(budget) == [100, 1_000]
+
+
+def test_what_is_settled_late_does_not_touch_the_new_period(budget, client):
+    reservation = budget.reserve(900)
+    client.hset(names.budget("hour"), mapping={"period": 10**9, "charged": 7})
+    budget.settle(reservation, 100)
+    assert client.hget(names.budget("hour"), "charged") == b"7"
+
+
+@pytest.mark.parametrize(("usd", "microusd"), [(0.000001, 1), (0.0000011, 2), (1.25, 1_250_000)])
+def test_money_is_rounded_up(usd, microusd):
+    assert microusd_up(usd) == microusd
+
+
+def test_bytes_bound_the_tokens_of_a_request():
+    request = {"messages": [{"content": "né"}, {"content": "abc"}], "max_tokens": 7}
+    assert most_tokens(request) == (3 + 3 + 4 + 1_000, 7)
+
+
+def test_what_a_call_cost_is_what_is_charged(client):
+    budget = Budget(client, [Cap("hour", CAP)])
+    with JudgeServer() as server:
+        judge = judge_for(server, budget)
+        judgement = judge.judge(make_interaction())
+        judge.close()
+    assert charged(budget) == [microusd_up(judgement.cost_usd)]
+
+
+@pytest.mark.parametrize(("fault", "charges"), [("503", False), ("reset", True), ("hang", True)])
+def test_failure_is_charged_unless_the_endpoint_refused(fault, charges, client):
+    budget = Budget(client, [Cap("hour", CAP)])
+    with JudgeServer(always=fault) as server:
+        judge = judge_for(server, budget)
+        with pytest.raises(JudgeError):
+            judge.judge(make_interaction())
+        judge.close()
+    assert (charged(budget)[0] > 0) is charges
+    assert held(client) == 0
+
+
+def test_nobody_is_asked_when_the_budget_is_reached(client):
+    budget = Budget(client, [Cap("hour", 10)])
+    with JudgeServer() as server:
+        judge = judge_for(server, budget)
+        with pytest.raises(BudgetReachedError):
+            judge.judge(make_interaction())
+        judge.close()
+        assert server.requests == []
+
+
+def test_nobody_is_asked_when_the_budget_cannot_be_read():
+    budget = Budget(redis.Redis(port=9, retry=Retry(NoBackoff(), 0)), [Cap("hour", CAP)])
+
+    async def ask():
+        async with Meter(budget=budget, price=price).attempt({}):
+            raise AssertionError
+
+    with pytest.raises(JudgeAwayError, match="Redis"):
+        asyncio.run(ask())
+
+
+def test_budget_needs_a_price(client):
+    settings = Settings(
+        scorer="judge", openai_base_url="http://localhost:1/v1", judge_model="ours",
+        budget_usd_per_day=5,
+    )  # fmt: skip
+    with pytest.raises(SettingsError, match="JUDGE_USD_PER_MILLION_INPUT_TOKENS"):
+        make_scorer(settings, client=client)
+
+
+def test_budget_needs_a_redis():
+    settings = Settings(
+        scorer="judge", openai_base_url="http://localhost:1/v1", budget_usd_per_day=5
+    )
+    with pytest.raises(SettingsError, match="Redis"):
+        make_scorer(settings)
+
+
+def judge_for(server, budget, timeout_s=0.4):
+    return OpenAIJudge(
+        "gpt-4.1-mini",
+        base_url=server.url,
+        patience=Patience(attempts=3, timeout_s=timeout_s, backoff_s=0.001),
+        prices=PRICES,
+        meter=Meter(budget=budget, price=price),
+    )
+
+
+class Vendor(JudgeServer):
+    """Bills every request that it works on, also those whose answer never arrives."""
+
+    def __init__(self):
+        super().__init__()
+        self.billed_microusd = 0.0
+        self._chance = random.Random(5)
+        self._till = threading.Lock()
+
+    def take(self, request):
+        super().take(request)
+        time.sleep(0.01)
+        with self._till:
+            behaviour = self._chance.choice(
+                ["ok", "ok", "malformed", "reset", "hang", "503", "429"]
+            )
+            if behaviour not in {"503", "429"}:
+                reply = completion(json.dumps(judge_by_overlap(request)), request, "m")
+                used = reply["usage"]
+                cost_usd = price(used["prompt_tokens"], used["completion_tokens"])
+                self.billed_microusd += cost_usd * 1e6
+        return behaviour
+
+
+def spend_all(url, server_url, told):
+    """Be one worker: ask from four threads until the budget is reached."""
+    with connect(url) as client:
+        budget = Budget(client, [Cap("day", CAP)])
+        server = type("Server", (), {"url": server_url})
+        judge = judge_for(server, budget)
+
+        def ask(number):
+            for turn in range(60):
+                try:
+                    judge.judge(make_interaction(query=f"{number} {turn}?"))
+                except BudgetReachedError:
+                    return 1
+                except JudgeError:
+                    continue
+            return 0
+
+        with ThreadPoolExecutor(4) as pool:
+            told.put(sum(pool.map(ask, range(4))))
+        judge.close()
+
+
+def test_eight_racing_workers_never_exceed_the_cap(redis_url, client):
+    spawn = multiprocessing.get_context("fork")
+    told = spawn.Queue()
+    with Vendor() as vendor:
+        workers = [
+            spawn.Process(target=spend_all, args=(redis_url, vendor.url, told)) for _ in range(8)
+        ]
+        for worker in workers:
+            worker.start()
+        stopped = sum(told.get(timeout=90) for _ in workers)
+        for worker in workers:
+            worker.join()
+    spent = charged(Budget(client, [Cap("day", CAP)]))[0]
+    assert stopped == 32
+    assert 0 < vendor.billed_microusd <= spent <= CAP
+    assert spent > 0.7 * CAP

@@ -1,0 +1,104 @@
+"""One judge for every vendor: what each says differently means the same."""
+
+import pytest
+
+from monitor.errors import JudgeAwayError, JudgeError, JudgeRefusedError
+from monitor.scoring.judges.openai_call import Patience
+from monitor.scoring.judges.openai_judge import OpenAIJudge
+from monitor.testing import make_interaction
+from monitor.testing.judge_dialects import DIALECTS
+from monitor.testing.judge_server import JudgeServer
+
+KEY = "sk-canary-77aa"
+
+
+@pytest.fixture(params=DIALECTS)
+def server(request):
+    with JudgeServer(dialect=request.param) as running:
+        yield running
+
+
+@pytest.fixture
+def judge(server):
+    judge = OpenAIJudge(
+        "gpt-4.1-mini",
+        api_key=KEY,
+        base_url=server.url,
+        patience=Patience(timeout_s=5, backoff_s=0.001),
+    )
+    yield judge
+    judge.close()
+
+
+@pytest.mark.parametrize("slash", ["", "/"])
+def test_interaction_is_judged_in_one_call_when_all_is_well(slash, server):
+    judge = OpenAIJudge("gpt-4.1-mini", api_key=KEY, base_url=server.url + slash)
+    judgement = judge.judge(make_interaction())
+    judge.close()
+    assert (judgement.claims[0].support, judgement.relevance) == (1.0, 1.0)
+    assert judgement.model.startswith("gpt-4.1-mini")
+    assert judgement.cost_usd > 0
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("behaviour", ["401", "403", "404"])
+def test_judge_is_away_when_key_or_model_is_wrong(behaviour, server, judge):
+    server.always = behaviour
+    with pytest.raises(JudgeAwayError) as caught:
+        judge.judge(make_interaction())
+    assert KEY not in str(caught.value)
+    assert str(caught.value).startswith(f"the judge's endpoint answered {behaviour}")
+
+
+def test_judge_is_away_when_the_wait_is_long(server, judge):
+    server.always = "429_long"
+    with pytest.raises(JudgeAwayError) as caught:
+        judge.judge(make_interaction())
+    assert caught.value.retry_after_s == 120
+
+
+@pytest.mark.parametrize("behaviour", ["429", "429_ms", "500", "503"])
+def test_verdict_comes_when_the_trouble_passes(behaviour, server, judge):
+    server.script([behaviour, "ok"])
+    assert judge.judge(make_interaction()).details["tries"] == 2
+
+
+def test_text_is_shortened_when_it_is_too_long(server, judge):
+    server.script(["too_long", "ok"])
+    judgement = judge.judge(make_interaction(contexts=["Harbours close at nine. " * 200]))
+    assert judgement.details["contexts_packed"]["chars"] == 4_800
+
+
+@pytest.mark.parametrize("behaviour", ["no_response_format", "no_temperature", "no_seed"])
+def test_argument_is_left_out_when_it_is_not_taken(behaviour, server, judge):
+    server.always = behaviour
+    assert judge.judge(make_interaction()).relevance == 1.0
+
+
+def test_thoughts_are_no_answer_when_the_server_leaves_them_in(server, judge):
+    server.script(["thinking"])
+    assert judge.judge(make_interaction()).claims[0].support == 1.0
+
+
+def test_judge_is_away_when_the_path_is_another_vendors(server):
+    wrong = server.url.removesuffix(server.dialect.path) + "/other"
+    judge = OpenAIJudge("m", api_key=KEY, base_url=wrong)
+    with pytest.raises(JudgeAwayError, match="OPENAI_BASE_URL"):
+        judge.judge(make_interaction())
+    judge.close()
+
+
+def test_text_is_refused_when_azure_filters_it():
+    with JudgeServer(dialect="azure", always="filtered") as server:
+        judge = OpenAIJudge("m", api_key=KEY, base_url=server.url)
+        with pytest.raises(JudgeRefusedError, match="filter"):
+            judge.judge(make_interaction())
+        judge.close()
+
+
+def test_verdict_needs_the_canary_when_a_server_cuts_the_beginning_off():
+    with JudgeServer(dialect="ollama", always="no_canary") as server:
+        judge = OpenAIJudge("m", base_url=server.url)
+        with pytest.raises(JudgeError, match="followed our message"):
+            judge.judge(make_interaction())
+        judge.close()

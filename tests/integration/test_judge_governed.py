@@ -1,0 +1,236 @@
+"""Kept verdicts, shared rate limits, slots, and a judge that is away, with a real Redis."""
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from monitor.errors import JudgeAwayError, JudgeUnavailableError
+from monitor.queue import names
+from monitor.queue.consumer import connect
+from monitor.scoring.base import Claim, Judgement, Verdict
+from monitor.scoring.registry import make_scorer
+from monitor.scoring.spending.away import Absence
+from monitor.scoring.spending.governed import GovernedJudge
+from monitor.scoring.spending.kept import KeptVerdicts
+from monitor.scoring.spending.pace import Pace, milliseconds
+from monitor.scoring.spending.slots import Slots
+from monitor.settings import Settings
+from monitor.testing import make_interaction
+from monitor.testing.judge_server import JudgeServer
+
+CLAIM = Claim(
+    text="It is so.", verdict=Verdict.SUPPORTED, support=1.0, evidence="so", context_index=0
+)
+JUDGEMENT = Judgement(claims=(CLAIM,), relevance=0.5, model="m", cost_usd=0.25, input_tokens=9)
+
+
+@pytest.fixture
+def client(redis_url):
+    with connect(redis_url) as client:
+        yield client
+
+
+@pytest.fixture
+def kept(client):
+    return KeptVerdicts(client, kept_s=60, most=3)
+
+
+class FixedJudge:
+    version = "fixed-1"
+
+    def __init__(self, says):
+        self.says = says
+        self.asked = 0
+
+    def judge(self, interaction):
+        self.asked += 1
+        if isinstance(self.says, Exception):
+            raise self.says
+        return self.says
+
+    def close(self):
+        pass
+
+
+def test_kept_verdict_comes_back_whole_and_free(kept):
+    interaction = make_interaction()
+    kept.put("v1", interaction, JUDGEMENT)
+    found = kept.get("v1", make_interaction(id="another"))
+    assert found.claims == (CLAIM,)
+    assert (found.relevance, found.cost_usd, found.kept) == (0.5, 0.0, True)
+
+
+@pytest.mark.parametrize(
+    "changed", [{"query": "Else?"}, {"contexts": ["Else."]}, {"output": "Else."}]
+)
+def test_other_texts_have_no_kept_verdict(kept, changed):
+    kept.put("v1", make_interaction(), JUDGEMENT)
+    assert kept.get("v1", make_interaction(**changed)) is None
+
+
+def test_other_judge_or_prompt_has_no_kept_verdict(kept):
+    kept.put("v1", make_interaction(), JUDGEMENT)
+    assert kept.get("v2", make_interaction()) is None
+
+
+def test_no_more_verdicts_are_kept_than_there_is_room_for(kept, client):
+    for number in range(5):
+        kept.put("v1", make_interaction(query=f"{number}?"), JUDGEMENT)
+    assert client.zcard(names.VERDICTS) == 3
+    assert len(client.keys(names.verdict("*"))) == 3
+
+
+def test_verdict_of_another_program_is_no_verdict(kept, client):
+    kept.put("v1", make_interaction(), JUDGEMENT)
+    (key,) = client.keys(names.verdict("*"))
+    client.set(key, b"garbage")
+    assert kept.get("v1", make_interaction()) is None
+
+
+def test_judge_is_asked_once_about_the_same_texts(kept):
+    inner = FixedJudge(JUDGEMENT)
+    judge = GovernedJudge(inner=inner, slots=Slots(4), kept=kept)
+    for _ in range(3):
+        judge.judge(make_interaction())
+    assert inner.asked == 1
+
+
+def test_one_process_hears_that_the_judge_is_away_and_none_asks(client):
+    absence = Absence(client, "e")
+    first = FixedJudge(JudgeAwayError("no key", retry_after_s=30.0))
+    second = FixedJudge(JUDGEMENT)
+    with pytest.raises(JudgeAwayError):
+        GovernedJudge(inner=first, slots=Slots(4), absence=absence).judge(make_interaction())
+    with pytest.raises(JudgeAwayError, match="no key"):
+        GovernedJudge(inner=second, slots=Slots(4), absence=absence).judge(make_interaction())
+    assert second.asked == 0
+    assert 20 < absence.look().for_s <= 30
+
+
+def test_judge_is_asked_again_when_the_time_is_over(client):
+    absence = Absence(client, "e")
+    absence.note(JudgeAwayError("no key"))
+    client.pexpire(names.judge_away("e"), 1)
+    time.sleep(0.01)
+    inner = FixedJudge(JUDGEMENT)
+    GovernedJudge(inner=inner, slots=Slots(4), absence=absence).judge(make_interaction())
+    assert inner.asked == 1
+
+
+def test_endpoint_that_tells_no_limits_is_not_paced(client):
+    pace = Pace(client, "e")
+    pace.learn({"content-type": "text/html"})
+    assert pace.wait_s(1_000_000) == 0
+
+
+def test_last_request_of_a_limit_is_taken_once_by_all(client):
+    Pace(client, "e").learn(
+        {"x-ratelimit-limit-requests": "60", "x-ratelimit-remaining-requests": "1",
+         "x-ratelimit-reset-requests": "59s"}
+    )  # fmt: skip
+    assert Pace(client, "e").wait_s(10) == 0
+    assert 0.5 < Pace(client, "e").wait_s(10) <= 1.1
+
+
+def test_tokens_are_paced_as_well(client):
+    pace = Pace(client, "e")
+    pace.learn(
+        {"x-ratelimit-limit-tokens": "60000", "x-ratelimit-remaining-tokens": "0",
+         "x-ratelimit-reset-tokens": "1m0s"}
+    )  # fmt: skip
+    assert 1.5 < pace.wait_s(2_000) <= 2.1
+
+
+def test_call_larger_than_the_limit_waits_for_all_of_it_only(client):
+    pace = Pace(client, "e")
+    pace.learn({"x-ratelimit-limit-tokens": "100", "x-ratelimit-remaining-tokens": "100"})
+    assert pace.wait_s(5_000) == 0
+
+
+def test_pause_that_one_was_asked_for_holds_for_all(client):
+    Pace(client, "e").learn({}, pause_s=5.0)
+    assert 4 < Pace(client, "e").wait_s(1) <= 5
+    assert Pace(client, "other").wait_s(1) == 0
+
+
+def test_wait_that_is_too_long_is_not_begun(client):
+    pace = Pace(client, "e")
+    pace.learn({}, pause_s=5.0)
+    assert not pace.wait(1, longest_s=0.1)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [("6m0s", 360_000), ("1.5s", 1_500), ("20ms", 20), ("2", 2_000), ("1h", 3_600_000),
+     ("", None), ("soon", None), ("1s?", None)],
+)  # fmt: skip
+def test_durations_of_headers_are_read(text, found):
+    assert milliseconds(text) == found
+
+
+def test_slots_halve_when_the_judge_is_overloaded():
+    slots = Slots(50)
+    judge = GovernedJudge(inner=FixedJudge(JudgeUnavailableError("late")), slots=slots)
+    for _ in range(5):  # at once, so one piece of news
+        with pytest.raises(JudgeUnavailableError):
+            judge.judge(make_interaction())
+    assert slots.limit == 4
+
+
+def test_slots_never_fall_below_one():
+    slots = Slots(1)
+    slots.shrink()
+    assert slots.limit == 1
+
+
+def test_slots_that_nobody_uses_do_not_grow():
+    slots = Slots(50)
+    for _ in range(100):
+        slots.grow()
+    assert slots.limit == 8
+
+
+class SlowJudge(JudgeServer):
+    """Counts how many requests are with it at once."""
+
+    def __init__(self, most):
+        super().__init__()
+        self.at_once = self.most_at_once = 0
+        self._most = most
+        self._all_there = threading.Event()
+        self._gate = threading.Lock()
+
+    def take(self, request):
+        with self._gate:
+            self.at_once += 1
+            self.most_at_once = max(self.most_at_once, self.at_once)
+            if self.at_once == self._most:
+                self._all_there.set()
+        self._all_there.wait(0.3)
+        with self._gate:
+            self.at_once -= 1
+        return super().take(request)
+
+
+def test_one_process_holds_fifty_calls_in_flight(client):
+    with SlowJudge(50) as server:
+        settings = Settings(scorer="judge", openai_base_url=server.url, judge_concurrency=50)
+        scorer = make_scorer(settings, client=client)
+        with ThreadPoolExecutor(scorer.concurrency) as pool:
+            asked = [make_interaction(query=f"{n}?") for n in range(400)]
+            scores = [e.score for found in pool.map(scorer.score, asked) for e in found]
+        scorer.close()
+    assert server.most_at_once == 50
+    assert None not in scores
+
+
+def test_sample_that_waits_too_long_for_a_slot_is_given_back():
+    slots = Slots(1)
+    slots.take()
+    judge = GovernedJudge(inner=FixedJudge(JUDGEMENT), slots=slots, longest_wait_s=0.01)
+    with pytest.raises(JudgeAwayError, match="bears"):
+        judge.judge(make_interaction())
+    slots.give_back()
+    assert judge.judge(make_interaction()) == JUDGEMENT

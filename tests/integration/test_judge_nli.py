@@ -1,0 +1,242 @@
+"""The NLI judge runs real ONNX code, on a model so small that its verdicts are known."""
+
+import json
+import subprocess
+import sys
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
+from monitor.errors import SettingsError
+from monitor.scoring.judges.nli import NliJudge
+from monitor.scoring.judges.nli_model import NliModel
+from monitor.scoring.registry import make_scorer
+from monitor.settings import Settings
+from monitor.testing import make_interaction
+
+SENTENCE = "refunds take five days not never the shop opens at nine cards are blue x y z ? ."
+WORDS = SENTENCE.split()
+NOT = WORDS.index("not")
+THREE_WAY = ("entailment", "neutral", "contradiction")
+FACT, OTHER = "refunds take five days", "the shop opens at nine"
+
+
+def node(kind, *inputs, to, **attributes):
+    return helper.make_node(kind, list(inputs), [to], **attributes)
+
+
+def graph(columns):
+    """
+    Entailed: every token of the claim is in the premise; contradicted: the premise has "not".
+
+    ``columns`` orders the three scores as the labels are.
+    """
+    scores = {"entailment": "entails", "neutral": "half", "contradiction": "against"}
+    nodes = [
+        node("Equal", "token_type_ids", "one", to="in_claim"),
+        helper.make_node("Cast", ["in_claim"], ["claim"], to=TensorProto.FLOAT),
+        node("Where", "in_claim", "minus", "input_ids", to="premise"),
+        node("Unsqueeze", "premise", "last", to="rows"),
+        node("Unsqueeze", "input_ids", "middle", to="cells"),
+        node("Equal", "rows", "cells", to="same"),
+        helper.make_node("Cast", ["same"], ["same_f"], to=TensorProto.FLOAT),
+        node("ReduceMax", "same_f", "middle", to="there", keepdims=0),
+        node("Mul", "there", "claim", to="found"),
+        node("ReduceSum", "found", "middle", to="founds", keepdims=1),
+        node("ReduceSum", "claim", "middle", to="claims", keepdims=1),
+        node("Div", "founds", "claims", to="share"),
+        node("Sub", "share", "most", to="over"),
+        node("Mul", "over", "steep", to="entails_raw"),
+        node("Equal", "premise", "not_id", to="negated"),
+        helper.make_node("Cast", ["negated"], ["negated_f"], to=TensorProto.FLOAT),
+        node("ReduceMax", "negated_f", "middle", to="denied", keepdims=1),
+        node("Mul", "denied", "steep", to="against"),
+        node("Sub", "entails_raw", "against", to="entails"),
+        node("Mul", "share", "zero", to="half"),
+        node("Concat", *(scores[each] for each in columns), to="logits", axis=1),
+    ]  # fmt: skip
+    constants = {
+        "one": (TensorProto.INT64, [1]),
+        "minus": (TensorProto.INT64, [-1]),
+        "not_id": (TensorProto.INT64, [NOT + 4]),
+        "last": (TensorProto.INT64, [2]),
+        "middle": (TensorProto.INT64, [1]),
+        "most": (TensorProto.FLOAT, [0.9]),
+        "steep": (TensorProto.FLOAT, [40.0]),
+        "zero": (TensorProto.FLOAT, [0.0]),
+    }
+    shape = ["batch", "tokens"]
+    return helper.make_graph(
+        nodes,
+        "overlap",
+        [
+            helper.make_tensor_value_info(name, TensorProto.INT64, shape)
+            for name in ("input_ids", "token_type_ids")
+        ],
+        [helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["batch", len(columns)])],
+        [helper.make_tensor(name, kind, [1], values) for name, (kind, values) in constants.items()],
+    )
+
+
+def save(folder, *, columns=THREE_WAY, labels=None, longest=32, place="model.onnx"):
+    """Write a model as exporters lay it out."""
+    tokens = {"[PAD]": 0, "[CLS]": 1, "[SEP]": 2, "[UNK]": 3}
+    vocabulary = tokens | {word: number for number, word in enumerate(WORDS, start=4)}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[("[CLS]", 1), ("[SEP]", 2)],
+    )
+    folder.mkdir(exist_ok=True)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    config = {"id2label": dict(enumerate(labels or columns)), "max_position_embeddings": 514}
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    told = json.dumps({"model_max_length": longest})
+    (folder / "tokenizer_config.json").write_text(told, encoding="utf-8")
+    made = helper.make_model(graph(columns), opset_imports=[helper.make_opsetid("", 18)])
+    made.ir_version = 9
+    onnx.checker.check_model(made)
+    (folder / place).parent.mkdir(exist_ok=True)
+    onnx.save(made, str(folder / place))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return save(tmp_path_factory.mktemp("nli") / "tiny")
+
+
+@pytest.fixture(scope="module")
+def judge(folder):
+    return NliJudge(NliModel(str(folder)), str(folder))
+
+
+def judged(judge, output, *contexts):
+    return judge.judge(make_interaction(output=output, contexts=list(contexts)))
+
+
+def test_best_passage_counts_when_there_are_several(judge):
+    [claim] = judged(judge, FACT, OTHER, FACT, "cards are blue").claims
+    assert (claim.verdict, claim.context_index, claim.evidence) == ("supported", 1, FACT)
+    assert claim.support > 0.9
+
+
+def test_claim_is_contradicted_when_a_passage_says_otherwise(judge):
+    [claim] = judged(judge, FACT, OTHER, "refunds take not five days").claims
+    assert (claim.verdict, claim.context_index) == ("contradicted", 1)
+    assert claim.support < 0.1
+
+
+def test_claim_is_not_found_when_no_passage_speaks_of_it(judge):
+    assert judged(judge, FACT, OTHER).claims[0].verdict == "not_found"
+
+
+def test_score_is_the_mean_over_claims_when_scored(folder):
+    scorer = make_scorer(Settings(scorer="nli", nli_model=str(folder), metrics=("groundedness",)))
+    [evaluation] = scorer.score(
+        make_interaction(output=f"{FACT}.\ncards are blue?\n{OTHER}.", contexts=[f"{FACT}."])
+    )
+    supports = [c["support"] for c in evaluation.metadata["claims"] if c["verdict"] != "no_claim"]
+    assert len(supports) == 2
+    assert evaluation.score == pytest.approx(sum(supports) / 2, abs=1e-4)
+    assert evaluation.score == pytest.approx(0.5, abs=0.05)
+    assert evaluation.evaluator_version.startswith("nli-tiny-")
+
+
+def test_relevance_is_the_local_scorers_when_asked(folder):
+    settings = {"scorer": "nli", "nli_model": str(folder)}
+    both = [make_scorer(Settings.model_validate(each)) for each in (settings, {})]
+    scores = [scorer.score(make_interaction(id="a"))[1].score for scorer in both]
+    assert scores[0] == scores[1]
+
+
+@pytest.mark.parametrize("place", ["begin", "middle", "end"])
+def test_evidence_is_found_when_the_passage_is_longer_than_the_model(judge, place):
+    noise = "x y z " * 60
+    text = {
+        "begin": f"{FACT} {noise}",
+        "middle": f"{noise}{FACT} {noise}",
+        "end": f"{noise}{FACT}",
+    }[place]
+    assert judged(judge, FACT, text).claims[0].verdict == "supported"
+
+
+def test_window_keeps_room_for_the_premise_when_the_claim_is_endless(judge):
+    assert judged(judge, "refunds take " * 100, "refunds take").claims[0].verdict == "supported"
+
+
+def test_each_passage_is_judged_alone_when_many_fill_several_batches(judge):
+    passages = [OTHER] * 40 + [FACT] + ["cards are blue " * 20] * 10
+    [claim] = judged(judge, FACT, *passages).claims
+    assert (claim.verdict, claim.context_index) == ("supported", 40)
+
+
+@pytest.mark.parametrize(
+    ("columns", "labels"),
+    [
+        (("contradiction", "entailment", "neutral"), None),
+        (("neutral", "contradiction", "entailment"), ["NEUTRAL", "CONTRADICTION", "ENTAILMENT"]),
+    ],
+)
+def test_order_of_labels_is_read_when_a_model_has_its_own(tmp_path, columns, labels):
+    name = str(save(tmp_path / "m", columns=columns, labels=labels))
+    judge = NliJudge(NliModel(name), name)
+    assert judged(judge, FACT, FACT).claims[0].verdict == "supported"
+    assert judged(judge, FACT, f"not {FACT}").claims[0].verdict == "contradicted"
+
+
+def test_nothing_is_contradicted_when_a_model_knows_two_labels(tmp_path):
+    labels = ["entailment", "not_entailment"]
+    name = str(save(tmp_path / "m", columns=("entailment", "neutral"), labels=labels))
+    judge = NliJudge(NliModel(name), name)
+    assert judged(judge, FACT, FACT).claims[0].verdict == "supported"
+    assert judged(judge, FACT, f"not {FACT}").claims[0].verdict == "not_found"
+
+
+def test_graph_is_found_when_it_lies_as_on_the_hub(tmp_path):
+    assert NliModel(str(save(tmp_path / "m", place="onnx/model.onnx")))
+
+
+def test_versions_differ_when_the_weights_do(folder, tmp_path):
+    other = save(tmp_path / "tiny", columns=THREE_WAY[::-1])
+    assert NliModel(str(other)).fingerprint != NliModel(str(folder)).fingerprint
+
+
+def test_labels_are_not_guessed_when_a_model_does_not_name_them(tmp_path):
+    name = str(save(tmp_path / "m", labels=["LABEL_0", "LABEL_1", "LABEL_2"]))
+    with pytest.raises(SettingsError, match="id2label"):
+        NliModel(name)
+
+
+def test_command_is_told_when_the_graph_is_missing(tmp_path):
+    (save(tmp_path / "m") / "model.onnx").unlink()
+    with pytest.raises(SettingsError, match="optimum-cli export onnx"):
+        NliModel(str(tmp_path / "m"))
+
+
+def test_model_is_named_when_nobody_has_it(monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(SettingsError, match="nobody/nothing is no folder here"):
+        NliModel("nobody/nothing")
+
+
+def test_setting_is_named_when_there_is_no_model():
+    with pytest.raises(SettingsError, match="GROUNDWATCH_NLI_MODEL"):
+        make_scorer(Settings(scorer="nli"))
+
+
+def test_pip_line_is_told_when_the_extra_is_missing():
+    program = (
+        "import sys; sys.modules['onnxruntime'] = None\n"
+        "from monitor.scoring.registry import make_scorer\n"
+        "from monitor.settings import Settings\n"
+        "make_scorer(Settings(scorer='nli', nli_model='x'))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert "pip install 'groundwatch[nli]'" in done.stderr

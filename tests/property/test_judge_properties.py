@@ -1,0 +1,48 @@
+"""Whatever sequence of faults an endpoint plays: the true score or none, and every call counted."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from monitor.scoring.judges.openai_call import Patience
+from monitor.scoring.judges.openai_judge import OpenAIJudge
+from monitor.scoring.scorer import Scorer
+from monitor.testing import make_interaction
+from monitor.testing.judge_server import BEHAVIOURS, JudgeServer
+
+FACTS = [
+    f"Parcel number {n} weighs {n * 7} kilograms and leaves from harbour {n}." for n in range(4)
+]
+LIE = "Penguins juggle yellow lemons on the moon."
+#: These take their time, or are true answers with another verdict.
+LEFT_OUT = {"hang", "drip", "drip_header", "error_drip", "error_flood", "oversized"}
+LEFT_OUT |= {"wrong_quote", "duplicate_number"}
+QUICK = sorted(set(BEHAVIOURS) - LEFT_OUT)
+
+
+@pytest.fixture(scope="module")
+def server():
+    with JudgeServer() as running:
+        yield running
+
+
+@settings(max_examples=30, deadline=None)
+@given(script=st.lists(st.sampled_from(QUICK), max_size=8))
+def test_score_is_true_or_missing_and_calls_are_counted(server, script):
+    judge = OpenAIJudge(
+        "gpt-4.1-mini", base_url=server.url, patience=Patience(timeout_s=5, backoff_s=0.0001)
+    )
+    scorer = Scorer(judge, ("groundedness", "relevance"), 0.7)
+    server.script(script)
+    before = len(server.requests)
+    query = "Which parcel leaves from which harbour?"
+    evaluations = scorer.score(
+        make_interaction(query=query, contexts=FACTS, output=" ".join([*FACTS[:2], LIE]))
+    )
+    scorer.close()
+    requests = server.requests[before:]
+    server.clear()
+    for evaluation, truth in zip(evaluations, (round(2 / 3, 6), 1.0), strict=True):
+        told = evaluation.metadata if evaluation.error is None else evaluation.error.context
+        assert evaluation.score == (truth if evaluation.error is None else None)
+        assert told["tries"] == len(requests)

@@ -1,0 +1,109 @@
+"""What happens to samples as a budget runs out."""
+
+import pytest
+
+from monitor.errors import BudgetReachedError, SettingsError
+from monitor.models import EvaluationStatus
+from monitor.scoring.capped import BudgetWatch, CappedScorer, SkippingScorer
+from monitor.scoring.judges.local import LocalJudge
+from monitor.scoring.scorer import Scorer
+from monitor.scoring.spending.budget import Cap, Charge
+from monitor.settings import Settings
+from monitor.testing import make_interaction
+
+METRICS = ("groundedness", "relevance")
+
+
+class FixedBudget:
+    def __init__(self, *charges):
+        self._charges = list(charges)
+
+    def charges(self):
+        return self._charges
+
+
+class Refused:
+    version = "judge-1"
+    concurrency = 9
+
+    def __init__(self):
+        self.asked = 0
+
+    def score(self, interaction, *, key=""):
+        self.asked += 1
+        raise BudgetReachedError("spent")
+
+    def close(self):
+        pass
+
+
+def charge(money=0.0, time=1.0, *, reached=False):
+    return Charge(Cap("day", 1_000_000), round(money * 1e6), time * 86_400, 86_400, reached=reached)
+
+
+def capped(budget, *, fallback=None):
+    inner = Refused()
+    made = CappedScorer(
+        inner=inner,
+        watch=BudgetWatch(budget),
+        skipping=SkippingScorer("judge-1", METRICS),
+        fallback=fallback,
+    )
+    return made, inner
+
+
+def test_refused_call_skips_the_sample_and_says_why():
+    scorer, _ = capped(FixedBudget(charge()))
+    found = scorer.score(make_interaction(), key="k")
+    assert [(e.evaluator_name, e.status, e.reason) for e in found] == [
+        (metric, EvaluationStatus.SKIPPED, "budget_reached") for metric in METRICS
+    ]
+    assert {e.evaluator_version for e in found} == {"judge-1"}
+
+
+def test_nobody_is_asked_while_the_budget_is_known_to_be_reached():
+    scorer, inner = capped(FixedBudget(charge(), charge(0.99, reached=True)))
+    scorer.score(make_interaction(), key="k")
+    assert inner.asked == 0
+
+
+def test_local_scores_go_on_under_their_own_name_when_that_is_wanted():
+    local = Scorer(LocalJudge(), METRICS, 0.7)
+    scorer, _ = capped(FixedBudget(charge(reached=True)), fallback=local)
+    found = scorer.score(make_interaction(), key="k")
+    assert {(e.status, e.evaluator_version) for e in found} == {
+        (EvaluationStatus.COMPLETED, local.version)
+    }
+
+
+@pytest.mark.parametrize(
+    ("money", "time", "factor"),
+    [(0.0, 1.0, 1.0), (0.3, 0.7, 1.0), (0.1, 0.5, 1.0), (0.6, 0.8, 0.0625), (1.0, 0.5, 0.0)],
+)
+def test_share_is_lowered_as_money_runs_out_before_time(money, time, factor):
+    assert BudgetWatch(FixedBudget(charge(money, time))).factor() == pytest.approx(factor)
+
+
+def test_the_tightest_budget_counts():
+    assert BudgetWatch(FixedBudget(charge(), charge(0.6, 0.8))).factor() == pytest.approx(0.0625)
+
+
+def test_demand_far_above_the_budget_lasts_until_the_end():
+    """Ten times the demand that the money allows, in a thousand steps of one period."""
+    spent, asked_late = 0.0, 0.0
+    for step in range(1_000):
+        factor = BudgetWatch(FixedBudget(charge(spent, 1 - step / 1_000))).factor()
+        spent += 10 / 1_000 * factor
+        asked_late += factor if step >= 900 else 0
+    assert 0.9 < spent < 1
+    assert asked_late > 1
+
+
+def test_a_judge_alone_has_no_share_to_lower():
+    with pytest.raises(ValueError, match="SCORER=cascade"):
+        Settings(scorer="judge", budget_policy="lower")
+
+
+def test_a_budget_is_more_than_nothing():
+    with pytest.raises(SettingsError, match="BUDGET_USD_PER_DAY"):
+        Settings.from_env({"GROUNDWATCH_BUDGET_USD_PER_DAY": "0"})

@@ -1,0 +1,189 @@
+"""A cascade: which samples are judged, and what is noted of the others."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from monitor.errors import JudgeAwayError, JudgeReplyError
+from monitor.models import EvaluationStatus
+from monitor.rolling.tallies import tally_of, total
+from monitor.rolling.windows import window_stats
+from monitor.scoring.asking import Answering, Asking, draw
+from monitor.scoring.base import Claim, Judgement, Verdict
+from monitor.scoring.calibration import BINS, Calibration, Counts, OwnMemory, expectations
+from monitor.scoring.cascade import Cascade
+from monitor.scoring.scorer import Scorer
+from monitor.testing import make_interaction
+
+METRICS = ("groundedness", "relevance")
+CLAIM = Claim(text="It is so.", verdict=Verdict.SUPPORTED, support=1.0)
+
+
+class Says:
+    """A judge that says what a function makes of an interaction."""
+
+    def __init__(self, says, version="says-1-abc"):
+        self.version = version
+        self.says = says
+        self.asked = 0
+
+    def judge(self, interaction):
+        self.asked += 1
+        found = self.says(interaction)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    def close(self):
+        pass
+
+
+def judgement(score, relevance=0.9, **more):
+    return Judgement(claims=(CLAIM,), groundedness=score, relevance=relevance, **more)
+
+
+def cascade(local, judge, share=0.1, metrics=METRICS, memory=None, **more):
+    made = Says(judge)
+    return Cascade(
+        local=Scorer(Says(local, "local-1-abc"), metrics, 0.7),
+        judge=Scorer(made, metrics, 0.7, concurrency=5),
+        asking=Asking(share),
+        calibration=Calibration(memory or OwnMemory(), pass_score=0.7),
+        **more,
+    ), made
+
+
+def test_every_sample_has_a_score_and_few_cost_money():
+    both, judge = cascade(lambda _: judgement(0.5), lambda _: judgement(1.0, cost_usd=0.25))
+    found = [both.score(make_interaction(), key=str(n)) for n in range(1_000)]
+    assert all(e.status is EvaluationStatus.COMPLETED for pair in found for e in pair)
+    assert 60 < judge.asked < 140
+    assert sum(e.cost_usd or 0.0 for pair in found for e in pair) == pytest.approx(
+        0.25 * judge.asked
+    )
+
+
+def test_what_is_noted_is_what_the_tally_needs():
+    both, _ = cascade(lambda _: judgement(0.5), lambda _: judgement(1.0), share=1.0)
+    grounded, relevant = both.score(make_interaction(), key="k")
+    assert (grounded.score, grounded.metadata["local_score"]) == (1.0, 0.5)
+    assert grounded.metadata["judged"]
+    assert grounded.metadata["judge_probability"] == 1.0
+    assert grounded.metadata["pass_estimate"] == pytest.approx(1.0)
+    assert grounded.evaluator_version == relevant.evaluator_version == "cascade-says-1-abc-abc"
+
+
+def test_the_same_sample_is_drawn_alike_everywhere():
+    assert draw("a") == draw("a") != draw("b")
+
+
+def test_draws_are_even():
+    draws = np.array([draw(str(n)) for n in range(4_000)])
+    assert np.abs(np.sort(draws) - np.linspace(0, 1, 4_000)).max() < 0.03
+
+
+def test_undecided_samples_are_asked_about_more_often():
+    asking = Asking(0.2)
+    pairs = [(asking.probability(0.5), asking.probability(0.14)) for _ in range(500)]
+    undecided, certain = np.mean(pairs[100:], axis=0)
+    assert undecided / certain == pytest.approx(0.5 / 0.14, rel=0.05)
+    assert (undecided + certain) / 2 == pytest.approx(0.2, rel=0.1)
+
+
+def test_certain_samples_are_asked_about_too():
+    assert Asking(0.2).probability(0.0) == pytest.approx(0.02)
+
+
+@given(st.lists(st.floats(0, 0.5), max_size=200), st.floats(0.01, 1), st.floats(0, 1))
+def test_probability_is_one(spreads, share, factor):
+    asking = Asking(share)
+    assert all(0 < asking.probability(spread, factor=factor) <= 1 for spread in spreads)
+
+
+def test_budget_lowers_the_probability_in_the_open():
+    both, judge = cascade(
+        lambda _: judgement(0.5), lambda _: judgement(1.0), share=1.0, factor=lambda: 0.25
+    )
+    found = [both.score(make_interaction(), key=str(n))[0] for n in range(400)]
+    assert {e.metadata["judge_probability"] for e in found} == {0.25}
+    assert 60 < judge.asked < 140
+
+
+def test_failure_of_the_judge_is_a_failure_with_its_class():
+    both, _ = cascade(lambda _: judgement(0.5), lambda _: JudgeReplyError("odd"), share=1.0)
+    grounded, _ = both.score(make_interaction(), key="k")
+    assert (grounded.status, grounded.reason) == (EvaluationStatus.FAILED, "judge_reply_invalid")
+    assert grounded.evaluator_version == both.version
+
+
+def test_judge_that_is_away_is_told_to_the_worker():
+    both, _ = cascade(lambda _: judgement(0.5), lambda _: JudgeAwayError("no key"), share=1.0)
+    with pytest.raises(JudgeAwayError):
+        both.score(make_interaction(), key="k")
+
+
+def test_where_the_judge_finds_nothing_the_expectation_stands():
+    both, _ = cascade(lambda _: judgement(0.9), lambda _: judgement(1.0, relevance=None), share=1.0)
+    _, relevant = both.score(make_interaction(), key="k")
+    assert relevant.status is EvaluationStatus.COMPLETED
+    assert not relevant.metadata["judged"]
+    assert relevant.metadata["judge_skipped"] == "unsupported_text"
+
+
+def test_what_cannot_be_judged_is_skipped_and_asks_nobody():
+    both, judge = cascade(lambda _: judgement(0.5), lambda _: judgement(1.0), share=1.0)
+    found = both.score(make_interaction(contexts=[], query=None), key="k")
+    assert [e.reason for e in found] == ["no_context", "no_query"]
+    assert judge.asked == 0
+
+
+def test_expectations_are_monotone_and_learn():
+    counts = Counts()
+    counts.n[18], counts.passed[18] = 100.0, 20.0
+    counts.n[10], counts.passed[10] = 100.0, 60.0
+    found = [each.passes for each in expectations(counts, pass_score=0.7)]
+    assert found == sorted(found)
+    assert found[18] == pytest.approx(0.4, abs=0.05)
+
+
+def test_expectations_begin_with_the_local_score():
+    found = expectations(Counts(), pass_score=0.7)
+    assert [each.score for each in found] == pytest.approx([(k + 0.5) / BINS for k in range(BINS)],
+                                                           abs=0.006)  # fmt: skip
+    assert found[2].passes < 0.1
+    assert found[19].passes > 0.8
+
+
+def test_share_of_answers_is_learnt_and_bounded():
+    answering = Answering()
+    assert answering.share == 1.0
+    for _ in range(500):
+        answering.note(answered=False)
+    assert answering.share == 0.1
+
+
+def test_rate_is_unbiased_and_covered_though_the_local_score_is_off():
+    """A hundred windows; the local score says pass far too often."""
+    random = np.random.default_rng(11)
+    rates, covered = [], []
+    for run in range(100):
+        chance = random.beta(3, 1.5, 120)
+        truth = random.random(120) < chance
+        seen = iter(zip(np.sqrt(chance), truth, strict=True))
+        now = [0.0, False]
+        both, _ = cascade(
+            lambda _, now=now: judgement(now[0]),
+            lambda _, now=now: judgement(float(now[1])),
+            share=0.4,
+            metrics=("groundedness",),
+        )
+        tallies = []
+        for n, now[:] in enumerate(seen):
+            [evaluation] = both.score(make_interaction(), key=f"{run} {n}")
+            tallies.append(tally_of(evaluation, sample_rate=1.0, pass_score=0.7))
+        window = window_stats(total(tallies))
+        rates.append(window.pass_rate)
+        covered.append(window.interval.low <= 3 / 4.5 <= window.interval.high)
+    assert np.mean(rates) == pytest.approx(3 / 4.5, abs=4 * np.std(rates) / 100**0.5)
+    assert np.mean(covered) >= 0.88

@@ -1,0 +1,58 @@
+"""Hallucination and faithfulness follow from the same verdicts; a contradiction weighs more."""
+
+import pytest
+
+from monitor.scoring.base import Claim, Judgement, Verdict
+from monitor.scoring.evaluators.groundedness import Groundedness
+
+S, C, N, U, O = (  # noqa: E741
+    Verdict.SUPPORTED,
+    Verdict.CONTRADICTED,
+    Verdict.NOT_FOUND,
+    Verdict.UNVERIFIED,
+    Verdict.NO_CLAIM,
+)
+
+
+def finding(*verdicts, notes=()):
+    claims = tuple(
+        Claim(text=f"claim {number}", verdict=verdict, support=float(verdict is S))
+        for number, verdict in enumerate(verdicts)
+    )
+    return Groundedness().evaluate(Judgement(claims=claims, notes=notes))
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "score", "hallucination", "faithfulness"),
+    [
+        ((S, S), 1.0, 0.0, 1.0),
+        ((S, N), 0.5, 0.5, 0.75),
+        ((S, U), 0.5, 0.5, 0.75),
+        ((S, C), 0.5, 0.5, 0.5),
+        ((C, C, O), 0.0, 1.0, 0.0),
+    ],
+)
+def test_shares_follow_from_the_verdicts(verdicts, score, hallucination, faithfulness):
+    found = finding(*verdicts)
+    assert found.score == score
+    assert found.details["hallucination"] == hallucination
+    assert found.details["faithfulness"] == faithfulness
+
+
+def test_contradicted_and_absent_are_counted_apart():
+    assert finding(S, C, N, N).details["verdicts"] == {
+        "contradicted": 1,
+        "not_found": 2,
+        "supported": 1,
+    }
+
+
+def test_contradictions_are_told_first():
+    explanation = finding(N, C, U).explanation
+    assert explanation.index("contradicted") < explanation.index("not found")
+
+
+def test_notes_end_the_explanation_when_there_are_some():
+    assert finding(S, notes=("contexts_packed: kept 1 of 2 characters",)).explanation.endswith(
+        "1 of 1 claim is supported. contexts_packed: kept 1 of 2 characters."
+    )

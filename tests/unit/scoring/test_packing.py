@@ -1,0 +1,91 @@
+"""What bears on query and output survives packing; what is sent fits."""
+
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from monitor.scoring.judges.packing import GAP, pack, tokens_of
+from monitor.scoring.judges.quotes import Quotable
+
+NOISE = "The weather on the coast is mild and the ferries run on time. " * 200
+NEEDLES = [
+    "Harbour four closes at nine on Sundays.",
+    "Parcels above ninety kilograms need a crane.",
+]
+
+
+def test_texts_are_as_they_were_when_they_fit():
+    packed = pack("query", ["one", "", "two"], ["out"], 1_000)
+    assert (packed.query, packed.contexts, packed.sentences) == (
+        "query",
+        ("one", "", "two"),
+        ("out",),
+    )
+    assert not packed.cut
+
+
+@pytest.mark.parametrize("place", [0, len(NOISE) // 2, len(NOISE)])
+@pytest.mark.parametrize("wanted", ["query", "output"])
+def test_evidence_is_kept_when_a_long_passage_is_cut(place, wanted):
+    context = f"{NOISE[:place]} {NEEDLES[0]} {NOISE[place:]}"
+    query, said = (NEEDLES[0], "Hello.") if wanted == "query" else ("Hello?", NEEDLES[0])
+    packed = pack(query, [context], [said], 500)
+    assert packed.cut
+    assert NEEDLES[0] in packed.contexts[0]
+
+
+def test_every_sentence_keeps_its_evidence_when_they_compete():
+    contexts = [NOISE + NEEDLES[0] + NOISE, NOISE + NEEDLES[1] + NOISE]
+    packed = pack("?", contexts, NEEDLES, 800)
+    for needle, context in zip(NEEDLES, packed.contexts, strict=True):
+        assert needle in context
+
+
+def test_gap_shows_where_text_was_left_out_and_no_quote_spans_it_unnoticed():
+    context = f"{NEEDLES[0]} {NOISE}{NEEDLES[1]}"
+    packed = pack("?", [context], NEEDLES, 300)
+    assert GAP in packed.contexts[0]
+    assert Quotable([context]).find("closes at nine on Sundays Parcels above ninety") is None
+
+
+def test_output_is_cut_at_the_end_when_it_takes_more_than_its_half():
+    said = [f"Sentence number {n} says something." for n in range(100)]
+    packed = pack("?", ["context"], said, 400)
+    assert 5 < len(packed.sentences) < 50
+    assert list(packed.sentences) == said[: len(packed.sentences)]
+
+
+def test_beginning_is_sent_when_one_sentence_is_endless():
+    packed = pack("?", ["context"], ["word " * 10_000], 400)
+    assert packed.sentences_cut == 1
+    assert tokens_of(packed.sentences[0]) <= 201
+
+
+def test_both_ends_are_kept_when_the_query_is_long():
+    packed = pack("begin " + "x " * 10_000 + "end", ["context"], ["out"], 400)
+    assert packed.query_cut
+    assert packed.query.startswith("begin")
+    assert packed.query.endswith("end")
+
+
+TEXTS = st.text(st.sampled_from("abc déЖ中.\n!?"), max_size=3_000)
+
+
+@settings(max_examples=60, deadline=None)
+@given(TEXTS, st.lists(TEXTS, max_size=5), st.lists(TEXTS, min_size=1, max_size=5))
+def test_what_is_sent_fits_and_comes_from_its_passage(query, contexts, sentences):
+    packed = pack(query, contexts, sentences, 300)
+    assert packed.tokens <= 300 + 8 * (2 + len(contexts) + len(sentences))
+    assert packed.chars_kept <= packed.chars
+    for kept, context in zip(packed.contexts, contexts, strict=True):
+        start = 0
+        for part in filter(None, kept.split(GAP)):
+            start = context.index(part, start) + len(part)
+
+
+def test_packing_takes_a_moment_when_passages_are_long():
+    started = time.process_time()
+    pack("harbour", [NOISE * 16], ["The ferries run on time."] * 200, 2_000)
+    assert time.process_time() - started < 10

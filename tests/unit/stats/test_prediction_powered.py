@@ -1,0 +1,93 @@
+"""Estimates from cheap predictions and a few dear verdicts."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from monitor.stats.intervals import wilson_interval
+from monitor.stats.prediction_powered import difference_estimate, effective_size, ratio_variance
+
+rates = st.floats(0.01, 0.99)
+
+
+def sums(w, y):
+    w, y = np.asarray(w, float), np.asarray(y, float)
+    return {
+        "n": len(w),
+        "sum_w": w.sum(),
+        "sum_w2": (w * w).sum(),
+        "sum_w2y": (w * w * y).sum(),
+        "sum_w2yy": (w * w * y * y).sum(),
+        "rate": (w * y).sum() / w.sum(),
+    }
+
+
+@given(rates, st.sampled_from([0.0, 1.0]), rates)
+def test_expectation_is_what_the_judge_would_say(prediction, truth, probability):
+    asked = difference_estimate(prediction, truth, probability)
+    not_asked = difference_estimate(prediction, None, probability)
+    mean = probability * asked + (1 - probability) * not_asked
+    assert mean == pytest.approx(truth, abs=1e-9)
+
+
+@given(rates, rates)
+def test_variance_is_what_the_theorem_says(prediction, probability):
+    values = [difference_estimate(prediction, 1.0, probability), prediction]
+    variance = np.cov(values, aweights=[probability, 1 - probability], ddof=0)
+    expected = (1 / probability - 1) * (1 - prediction) ** 2
+    assert variance == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("probability", [0.0, -0.1, 1.5])
+def test_asking_with_an_impossible_probability_is_refused(probability):
+    with pytest.raises(ValueError, match="probability"):
+        difference_estimate(0.5, 1.0, probability)
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=60), st.sampled_from([1.0, 20.0, 1 / 0.03]))
+def test_plain_samples_are_worth_what_they_are(outcomes, weight):
+    found = effective_size(**sums([weight] * len(outcomes), outcomes))
+    assert found == pytest.approx(len(outcomes), rel=1e-12)
+
+
+@given(
+    st.lists(st.tuples(st.floats(1, 50), st.floats(-4, 5)), min_size=2, max_size=40),
+)
+def test_size_is_above_nothing_and_never_above_n(pairs):
+    size = effective_size(**sums(*zip(*pairs, strict=True)))
+    assert 0 <= size <= len(pairs) * (1 + 1e-9)
+
+
+def test_certain_rate_of_estimates_that_vary_is_not_certain():
+    size = effective_size(**sums([1.0] * 40, [1.0] * 38 + [10.0, -7.0]))
+    assert size < 10
+
+
+def test_one_sample_has_no_variance():
+    assert ratio_variance(**sums([1.0], [1.0])) == math.inf
+
+
+def test_variance_of_a_plain_mean_is_the_textbooks():
+    values = [0.0, 1.0, 1.0, 1.0, 0.5]
+    assert ratio_variance(**sums([3.0] * 5, values)) == pytest.approx(np.var(values, ddof=1) / 5)
+
+
+def test_interval_covers_the_rate_as_often_as_it_says():
+    """Two thousand windows of 400 samples, a quarter judged, with a prediction that is off."""
+    random = np.random.default_rng(3)
+    covered = []
+    for _ in range(2_000):
+        chance = random.beta(4, 1.5, 400)
+        truth = (random.random(400) < chance).astype(float)
+        prediction = 0.7 * chance + 0.05
+        probability = np.clip(0.6 * np.sqrt(prediction * (1 - prediction)), 0.05, 1)
+        asked = random.random(400) < probability
+        y = prediction + asked * (truth - prediction) / probability
+        known = sums(np.ones(400), y)
+        size = effective_size(**known)
+        low, high = wilson_interval(min(1, max(0, known["rate"])) * size, size)
+        covered.append(low <= 4 / 5.5 <= high)
+    assert 0.93 <= np.mean(covered) <= 0.97
