@@ -10,6 +10,7 @@ from concurrent.futures import TimeoutError as LateError
 from datetime import datetime
 from threading import Thread
 
+from monitor.errors import JudgeError
 from monitor.models import (
     ErrorInfo,
     Evaluation,
@@ -17,10 +18,10 @@ from monitor.models import (
     EvaluationConfig,
     EvaluationStatus,
     Interaction,
-    RetryConfig,
 )
 from monitor.scoring.base import ScoresSamples
 from monitor.scoring.registry import make_scorer
+from monitor.scoring.scorer import failure
 from monitor.settings import Settings
 
 _THREADS = 8
@@ -67,10 +68,7 @@ def run_batch(
     started = time.perf_counter()
     pool = ThreadPoolExecutor(threads, "groundwatch-batch")
     try:
-        futures = [
-            pool.submit(_patiently, scorer, each, config.retry_config, sleep)
-            for each in interactions
-        ]
+        futures = [pool.submit(_patiently, scorer, each, config, sleep) for each in interactions]
         found: list[Evaluation] = []
         for each, future in zip(interactions, futures, strict=True):
             timeout_s = None if config.timeout_ms is None else config.timeout_ms / 1000
@@ -100,20 +98,38 @@ def _end(pool: ThreadPoolExecutor, scorer: ScoresSamples, *, wait: bool) -> None
 def _patiently(
     scorer: ScoresSamples,
     interaction: Interaction,
-    retry: RetryConfig | None,
+    config: EvaluationConfig,
     sleep: Callable[[float], None],
 ) -> tuple[Evaluation, ...]:
     """Score; what failed for a passing reason is tried again after a growing wait."""
-    found = scorer.score(interaction)
+    retry = config.retry_config
+    found = _score(scorer, interaction, config)
     delay_s = retry.initial_delay_ms / 1000 if retry else 0.0
     for _ in range(retry.max_retries if retry else 0):
         if not any(_may_pass(each) for each in found):
             break
         sleep(delay_s)
         delay_s *= retry.backoff_multiplier if retry else 1.0
-        again = scorer.score(interaction)
+        again = _score(scorer, interaction, config)
         found = tuple(new if _may_pass(old) else old for old, new in zip(found, again, strict=True))
     return found
+
+
+def _score(
+    scorer: ScoresSamples, interaction: Interaction, config: EvaluationConfig
+) -> tuple[Evaluation, ...]:
+    """Score; a judge that answers nobody fails all evaluators, as there is no later here."""
+    try:
+        return scorer.score(interaction)
+    except JudgeError as error:
+        return tuple(
+            failure(
+                error,
+                {"target_event_id": interaction.id, "evaluator_name": name},
+                shared_by=len(config.evaluators),
+            )
+            for name in config.evaluators
+        )
 
 
 def _may_pass(evaluation: Evaluation) -> bool:

@@ -186,7 +186,7 @@ def test_lasting_failure_is_not_tried_again():
     config = EvaluationConfig(evaluators=["quality"], retry_config=RetryConfig())
     with JudgeServer(always="401") as server:
         batch, waits = run(server, config)
-    assert (batch.evaluations[0].error.code, waits) == ("judge_refused", [])
+    assert (batch.evaluations[0].error.code, waits) == ("judge_away", [])
 
 
 def test_late_evaluation_is_failed():
