@@ -5,7 +5,10 @@ from contextlib import closing
 
 import pytest
 
+from monitor.errors import JudgeAwayError
 from monitor.models import EvaluationStatus
+from monitor.rolling.tallies import tally_of
+from monitor.scoring.asking import draw
 from monitor.scoring.declaration import Criterion, Form
 from monitor.scoring.judges.criteria_reply import read_answers
 from monitor.scoring.registry import make_scorer
@@ -77,7 +80,6 @@ def test_long_passages_are_cut_and_that_is_noted(server, score):
     ("fault", "code"),
     [
         ("503", "judge_unavailable"),
-        ("401", "judge_refused"),
         ("malformed", "judge_reply_invalid"),
         ("refusal", "judge_refused"),
         ("empty_choices", "judge_reply_invalid"),
@@ -91,6 +93,36 @@ def test_no_fault_becomes_a_score(server, score, fault, code):
     assert {each.status for each in found} == {EvaluationStatus.FAILED}
     assert {each.error.code for each in found} == {code}
     assert {each.score for each in found} == {None}
+
+
+def test_judge_that_answers_nobody_fails_no_sample(server, score):
+    server.script(["401"])
+    with pytest.raises(JudgeAwayError):
+        score("quality", judge_attempts=1)
+
+
+def test_cascade_asks_questions_about_its_share_of_samples(server):
+    server.requests.clear()
+    settings = Settings(
+        scorer="cascade", openai_base_url=server.url, metrics=("quality",), judge_share=0.3
+    )
+    with closing(make_scorer(settings)) as scorer:
+        found = [scorer.score(make_interaction(), key=f"s{n}")[0] for n in range(60)]
+    asked = [draw(f"s{n}") < 0.3 for n in range(60)]
+    assert [each.status is EvaluationStatus.COMPLETED for each in found] == asked
+    assert {each.reason for each in found} == {"", "not_asked"}
+    assert len(server.requests) == sum(asked)
+
+
+def test_cascade_counts_a_low_score_as_passed_where_lower_is_better(server):
+    settings = Settings(
+        scorer="cascade", openai_base_url=server.url, metrics=("hallucination",), judge_share=1
+    )
+    with closing(make_scorer(settings)) as scorer:
+        [found] = scorer.score(make_interaction(), key="s")
+    tally = tally_of(found, sample_rate=1.0, pass_score=0.7)
+    assert found.metadata["judged"]
+    assert (found.score, found.metadata["pass_estimate"], tally.passed) == (0.0, 1.0, 1)
 
 
 def test_wrong_answer_is_asked_for_again(server, score):
