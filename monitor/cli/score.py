@@ -99,7 +99,12 @@ def _opened(
     output: Path | None, file: Path, overwrite: bool, scorer: ScoresSamples, settings: Settings
 ) -> ScoreOutput:
     target = ScoreOutput.open(output, not_over=file, overwrite=overwrite)
-    target.check(settings.metrics, scorer.version)
+    versions = getattr(scorer, "versions", dict.fromkeys(settings.metrics, scorer.version))
+    try:
+        target.check(versions)
+    except BaseException:
+        target.close()
+        raise
     return target
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Self
@@ -42,12 +42,16 @@ class ScoreOutput:
         made = cls(path)
         exists = path.exists() and not overwrite
         made._target = target = path.open("r+b" if exists else "wb")
-        if exists:
-            target.truncate(made._read(target))
-            target.seek(0, 2)
+        try:
+            if exists:
+                target.truncate(made._read(target))
+                target.seek(0, 2)
+        except BaseException:
+            target.close()
+            raise
         return made
 
-    def check(self, metrics: Sequence[str], version: str) -> None:
+    def check(self, versions: Mapping[str, str]) -> None:
         """
         Check that what is there was made by the same scorer.
 
@@ -56,7 +60,7 @@ class ScoreOutput:
         typer.BadParameter
             If it was not.
         """
-        if self.done and self._first != dict.fromkeys(metrics, version):
+        if self.done and self._first != dict(versions):
             raise self._refused("it was scored in another way")
 
     def check_record(self, position: int, record_id: str) -> None:

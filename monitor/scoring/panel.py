@@ -72,6 +72,11 @@ class Panel:
         """The version of the judge, else of the formulas."""
         return self._inner.version if self._inner else "computed"
 
+    @property
+    def versions(self) -> dict[str, str]:
+        """The ``evaluator_version`` of each wanted metric."""
+        return {name: self._versions[name] for name in self._wanted}
+
     def score(self, interaction: Interaction, *, key: str = "") -> tuple[Evaluation, ...]:
         """Make one evaluation a wanted metric, in order; raises only what the inner scorer does."""
         found: dict[str, Evaluation] = {}
