@@ -174,6 +174,9 @@ class Settings(BaseModel):
     metrics: Names = Field(
         ("groundedness", "relevance"), description="Metrics to score, separated by commas."
     )
+    metrics_file: Path | None = Field(
+        None, description="TOML with parameters of metrics and metrics of your own; see the manual."
+    )
     scorer: Literal["local", "judge", "cascade", "nli"] = Field(
         "local",
         description="`local` needs no key; `judge` asks the LLM named below; `cascade` scores all "

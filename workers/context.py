@@ -15,7 +15,7 @@ from alerts.wiring import Wiring, wiring_from
 from monitor.queue.consumer import Consumer, connect
 from monitor.rolling.choice import PolicyChoice
 from monitor.rolling.policies import Lines
-from monitor.scoring.capped import ScoresSamples
+from monitor.scoring.base import ScoresSamples
 from monitor.scoring.fleet import endpoint_name
 from monitor.scoring.registry import make_scorer
 from monitor.scoring.spending.away import Absence

@@ -20,7 +20,7 @@ import structlog
 
 from monitor.errors import GroundwatchError, JudgeAwayError
 from monitor.queue.consumer import Consumer, Entry
-from monitor.scoring.capped import ScoresSamples
+from monitor.scoring.base import ScoresSamples
 from monitor.store.engine import Store
 from monitor.store.write import Result
 from workers.pipeline import Dead, Rules, commit, score_entry

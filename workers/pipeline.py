@@ -14,7 +14,7 @@ from monitor.queue.wire import decode
 from monitor.rolling.inputs import fingerprint
 from monitor.rolling.segments import places_of
 from monitor.rolling.tallies import bucket_start, stream_key, tally_of
-from monitor.scoring.capped import ScoresSamples
+from monitor.scoring.base import ScoresSamples
 from monitor.store.engine import Store
 from monitor.store.write import Contribution, DeadLetter, Result, record
 

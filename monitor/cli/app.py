@@ -25,6 +25,7 @@ COMMANDS = {
     "mark": _Command("mark", "mark"),
     "replay": _Command("replay", "replay"),
     "score": _Command("score", "score"),
+    "metrics": _Command("metrics", "metrics"),
     "alerts": _Command("alerts", "app"),
     "doctor": _Command("doctor", "doctor"),
     "config": _Command("config", "config"),

@@ -20,7 +20,7 @@ from monitor.errors import BudgetReachedError, JudgeAwayError
 from monitor.models import Interaction
 from monitor.queue.consumer import connect
 from monitor.report.words import reasons
-from monitor.scoring.capped import ScoresSamples
+from monitor.scoring.base import ScoresSamples
 from monitor.scoring.registry import make_scorer
 from monitor.scoring.spending.budget import caps_from
 from monitor.settings import Settings
@@ -99,8 +99,9 @@ def _opened(
     output: Path | None, file: Path, overwrite: bool, scorer: ScoresSamples, settings: Settings
 ) -> ScoreOutput:
     target = ScoreOutput.open(output, not_over=file, overwrite=overwrite)
+    versions = getattr(scorer, "versions", dict.fromkeys(settings.metrics, scorer.version))
     try:
-        target.check(settings.metrics, scorer.version)
+        target.check(versions)
     except BaseException:
         target.close()
         raise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Self
@@ -51,7 +51,7 @@ class ScoreOutput:
             target.seek(0, 2)
         return made
 
-    def check(self, metrics: Sequence[str], version: str) -> None:
+    def check(self, versions: Mapping[str, str]) -> None:
         """
         Check that what is there was made by the same scorer.
 
@@ -60,7 +60,7 @@ class ScoreOutput:
         typer.BadParameter
             If it was not.
         """
-        if self.done and self._first != dict.fromkeys(metrics, version):
+        if self.done and self._first != dict(versions):
             raise self._refused("it was scored in another way")
 
     def check_record(self, position: int, record_id: str) -> None:

@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 
 from monitor.errors import GroundwatchError
 from monitor.models import Interaction
-from monitor.scoring.capped import ScoresSamples
+from monitor.scoring.base import ScoresSamples
 from monitor.scoring.registry import make_scorer
 from monitor.settings import Settings
 

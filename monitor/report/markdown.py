@@ -23,6 +23,7 @@ from monitor.report.words import (
     rate_with_interval,
     recent_sentence,
     score,
+    score_sentence,
     sparkline,
 )
 
@@ -90,6 +91,8 @@ def _details(item: MetricReport, report: Report) -> Iterator[str]:
     yield from ("", f"**{_safe(item.metric)}**: {_safe(verdict.reason)}")
     if item.series:
         yield from ("", f"`{sparkline(item.series)}` pass rate, last {duration(report.window_s)}")
+    if sentence := score_sentence(verdict):
+        yield from ("", sentence)
     if verdict.drift is not None:
         yield from ("", drift_sentence(verdict.drift))
     if said := judge_sentence(verdict):

@@ -29,6 +29,7 @@ from monitor.report.words import (
     rate_with_interval,
     recent_sentence,
     score,
+    score_sentence,
     sparkline,
 )
 
@@ -179,6 +180,8 @@ def _metric(item: MetricReport, report: Report) -> Iterator[RenderableType]:
     if item.series:
         yield Text(f"{sparkline(item.series)}  pass rate, last {duration(report.window_s)}")
     yield _windows(item.windows)
+    if sentence := score_sentence(verdict):
+        yield Text(sentence, style="dim")
     if verdict.drift is not None:
         yield Text(drift_sentence(verdict.drift), style="dim")
     if said := judge_sentence(verdict):

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from monitor.models import Drift, Status, Verdict
+from monitor.models.bands import advice_for, band_of
+from monitor.models.passing import Direction, PassRule
 from monitor.report.model import Ledger, Point
 
 #: A word and a shape, so that colour is never the only sign.
@@ -45,6 +47,28 @@ def rate_with_interval(verdict: Verdict) -> str:
         return "–"
     bounds = f"{100 * verdict.low:.1f}–{100 * verdict.high:.1f}"
     return f"{percent(verdict.pass_rate)} ({bounds})"
+
+
+def score_sentence(verdict: Verdict) -> str:
+    """
+    Say what the average score means, which way it counts, and what usually helps.
+
+    Empty where there is no score, or the version does not say what passes.
+    """
+    rule = PassRule.read(verdict.evaluator_version)
+    if rule is None or verdict.average_score is None:
+        return ""
+    lower = rule.direction is Direction.LOWER
+    band = band_of(verdict.average_score, rule.direction)
+    line = (
+        f"lower is better, passes at {rule.line:g} or below"
+        if lower
+        else (f"higher is better, passes at {rule.line:g} or above")
+    )
+    meaning = f"{band.quality}, {band.action.lower()}"
+    said = f"average score {score(verdict.average_score)}, {meaning} ({line})"
+    found = advice_for(verdict.metric, verdict.average_score, rule.direction)
+    return f"{said}; often {found.cause}: {found.fix}" if found else said
 
 
 def duration(seconds: float) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from monitor.models import Evaluation, EvaluationStatus, StreamKey, Tally
+from monitor.models.passing import PassRule
 from monitor.models.tally import BINS
 
 _MICRO = 1_000_000
@@ -48,7 +49,8 @@ def tally_of(evaluation: Evaluation, *, sample_rate: float, pass_score: float) -
     sample_rate
         Probability, in (0, 1], with which the interaction was sampled.
     pass_score
-        In [0, 1]; a score at or above it passes.
+        In [0, 1]; a score at or above it passes, unless the evaluation's criteria name a
+        line and a direction of their own.
 
     Where a cascade made the evaluation, its metadata holds unbiased estimates of what
     the judge would have said, and these are what the weighted sums take; ``passed``
@@ -67,10 +69,11 @@ def tally_of(evaluation: Evaluation, *, sample_rate: float, pass_score: float) -
     if score is None:
         return Tally(failed=1, cost_microusd=cost)
     weight = 1.0 / sample_rate
-    found = _estimate(evaluation, score, pass_score)
+    rule = PassRule.of(evaluation, pass_score)
+    found = _estimate(evaluation, score, rule)
     return Tally(
         n=1,
-        passed=int(score >= pass_score),
+        passed=int(rule.passes(score)),
         judged=found.judged,
         agreed=found.agreed,
         sum_w=weight,
@@ -87,14 +90,14 @@ def tally_of(evaluation: Evaluation, *, sample_rate: float, pass_score: float) -
     )
 
 
-def _estimate(evaluation: Evaluation, score: float, pass_score: float) -> _Estimate:
+def _estimate(evaluation: Evaluation, score: float, rule: PassRule) -> _Estimate:
     """Read what a cascade noted; any other evaluation speaks for itself."""
     noted = evaluation.metadata or {}
     if "pass_estimate" not in noted:
-        return _Estimate(float(score >= pass_score), score, score)
+        return _Estimate(float(rule.passes(score)), score, score)
     local = min(1.0, max(0.0, float(noted["local_score"])))
     judged = bool(noted["judged"])
-    agreed = judged and (local >= pass_score) == (score >= pass_score)
+    agreed = judged and rule.passes(local) == rule.passes(score)
     return _Estimate(
         float(noted["pass_estimate"]),
         float(noted["score_estimate"]),
@@ -118,7 +121,8 @@ def stream_key(
     What passes is a part of the version: a new pass score must not look like a new
     quality either.
     """
-    version = f"{evaluation.evaluator_version or 'unversioned'} pass {pass_score:g}"
+    rule = PassRule.of(evaluation, pass_score)
+    version = f"{evaluation.evaluator_version or 'unversioned'} {rule}"
     return StreamKey(app, evaluation.evaluator_name, segment, version)
 
 

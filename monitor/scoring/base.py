@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
-from monitor.models import Interaction
+from monitor.models import Evaluation, Interaction
 
 
 class Verdict(StrEnum):
@@ -90,5 +90,23 @@ class Evaluator(Protocol):
     def unmet(self, interaction: Interaction) -> str | None:
         """Name what *interaction* lacks for this metric; None when it can be judged."""
 
-    def evaluate(self, judgement: Judgement) -> Finding:
-        """Read one metric out of a judgement."""
+    def evaluate(self, judgement: Judgement, interaction: Interaction, /) -> Finding:
+        """Read one metric out of a judgement of *interaction*."""
+
+
+class ScoresSamples(Protocol):
+    """Whatever turns an interaction into one evaluation a metric."""
+
+    @property
+    def version(self) -> str:
+        """The ``evaluator_version`` of what it makes."""
+
+    @property
+    def concurrency(self) -> int:
+        """How many calls of ``score`` are worth having in flight."""
+
+    def score(self, interaction: Interaction, *, key: str = "") -> tuple[Evaluation, ...]:
+        """Make one evaluation a metric; *key* names the sample."""
+
+    def close(self) -> None:
+        """Give connections back."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -14,6 +14,7 @@ import redis
 from scipy.optimize import isotonic_regression
 
 from monitor.errors import QueueUnavailableError
+from monitor.models.passing import Direction, PassRule
 from monitor.queue import names
 from monitor.queue.consumer import translated
 
@@ -62,13 +63,16 @@ class Counts:
     score: list[float] = field(default_factory=lambda: [0.0] * BINS)
 
 
-def expectations(counts: Counts, *, pass_score: float) -> tuple[Expected, ...]:
+def expectations(
+    counts: Counts, *, pass_score: float, direction: Direction = Direction.HIGHER
+) -> tuple[Expected, ...]:
     """
     Fit what the judge is expected to say in each bin of the local score.
 
     The least-squares monotone fit, weighted by the number of verdicts, each bin
     beginning with two at a default map: the local score itself, and a logistic curve
-    around the pass score. Estimates that rest on it stay unbiased whatever it says,
+    around the pass score; where lower is better the share that passes falls with the score.
+    Estimates that rest on it stay unbiased whatever it says,
     as long as it was learnt from other samples.
 
     References
@@ -77,8 +81,12 @@ def expectations(counts: Counts, *, pass_score: float) -> tuple[Expected, ...]:
        incomplete information", Annals of Mathematical Statistics 26 (1955), 641-647.
     """
     middles = [(position + 0.5) / BINS for position in range(BINS)]
-    default = [1 / (1 + math.exp(-_STEEPNESS * (middle - pass_score))) for middle in middles]
-    passes = _monotone(counts.passed, counts.n, default)
+    above = [1 / (1 + math.exp(-_STEEPNESS * (middle - pass_score))) for middle in middles]
+    if direction is Direction.LOWER:
+        failed = [n - passed for n, passed in zip(counts.n, counts.passed, strict=True)]
+        passes = [1 - share for share in _monotone(failed, counts.n, above)]
+    else:
+        passes = _monotone(counts.passed, counts.n, above)
     scores = _monotone(counts.score, counts.n, middles)
     return tuple(map(Expected, passes, scores))
 
@@ -156,9 +164,16 @@ class Calibration:
     When Redis is away the last ones known go on: any map will do.
     """
 
-    def __init__(self, memory: Memory, *, pass_score: float) -> None:
+    def __init__(
+        self,
+        memory: Memory,
+        *,
+        pass_score: float,
+        rules: Mapping[str, PassRule] | None = None,
+    ) -> None:
         self._memory = memory
         self._pass_score = pass_score
+        self._rules = rules or {}
         self._known: dict[tuple[str, str], tuple[float, tuple[Expected, ...]]] = {}
         self._lock = threading.Lock()
 
@@ -174,7 +189,7 @@ class Calibration:
 
     def learn(self, app: str, metric: str, local_score: float, judged_score: float) -> None:
         """Learn from a verdict, for samples to come."""
-        passed = judged_score >= self._pass_score
+        passed = self._rule(metric).passes(judged_score)
         try:
             self._memory.add(app, metric, bin_of(local_score), passed=passed, score=judged_score)
         except QueueUnavailableError:
@@ -187,4 +202,8 @@ class Calibration:
             if (app, metric) in self._known:
                 return ()
             counts = Counts()
-        return expectations(counts, pass_score=self._pass_score)
+        rule = self._rule(metric)
+        return expectations(counts, pass_score=rule.line, direction=rule.direction)
+
+    def _rule(self, metric: str) -> PassRule:
+        return self._rules.get(metric, PassRule(self._pass_score))

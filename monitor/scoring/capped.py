@@ -6,32 +6,14 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from monitor.errors import BudgetReachedError, QueueUnavailableError
 from monitor.models import Evaluation, Interaction
+from monitor.scoring.base import ScoresSamples
 from monitor.scoring.spending.budget import Budget, Charge
 
 _FRESH_S = 1.0
 _STEEPNESS = 4
-
-
-class ScoresSamples(Protocol):
-    """Whatever turns an interaction into one evaluation a metric."""
-
-    @property
-    def version(self) -> str:
-        """The ``evaluator_version`` of everything it makes."""
-
-    @property
-    def concurrency(self) -> int:
-        """How many calls of ``score`` are worth having in flight."""
-
-    def score(self, interaction: Interaction, *, key: str = "") -> tuple[Evaluation, ...]:
-        """Make one evaluation a metric; *key* names the sample."""
-
-    def close(self) -> None:
-        """Give connections back."""
 
 
 @dataclass(slots=True)

@@ -14,11 +14,12 @@ verdict would have been.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from monitor.models import Evaluation, EvaluationStatus, Interaction
+from monitor.models.passing import PassRule
 from monitor.scoring.asking import Answering, Asking, draw
 from monitor.scoring.calibration import Calibration, Expected
 from monitor.scoring.scorer import Scorer
@@ -32,7 +33,8 @@ class Cascade:
     """
     Scores with *local*, and asks *judge* now and then; may be shared by threads.
 
-    ``factor`` gives the part of the share that the budget leaves, in [0, 1].
+    ``factor`` gives the part of the share that the budget leaves, in [0, 1]; ``rules`` say
+    when a metric passes that does not pass at the pass score or above.
     """
 
     local: Scorer
@@ -40,6 +42,7 @@ class Cascade:
     asking: Asking
     calibration: Calibration
     factor: Callable[[], float] = lambda: 1.0
+    rules: Mapping[str, PassRule] = field(default_factory=dict)
     _answering: Answering = field(default_factory=Answering)
 
     @property
@@ -112,25 +115,13 @@ class Cascade:
         if judged is not None and judged.status is EvaluationStatus.COMPLETED:
             shown, truth = judged, float(judged.score or 0.0)
             self.calibration.learn(app, local.evaluator_name, local_score, truth)
-        noted = self._noted(local_score, truth, expected, odds)
+        rule = self.rules.get(local.evaluator_name, PassRule(self.local.pass_score))
+        passed = None if truth is None else rule.passes(truth)
+        noted = _noted(local_score, (truth, passed), expected, odds)
         metadata = (shown.metadata or {}) | noted
         if judged is not None and truth is None:
             metadata["judge_skipped"] = judged.reason
         return shown.model_copy(update={"metadata": metadata, **self._named(judged)})
-
-    def _noted(
-        self, local_score: float, truth: float | None, expected: Expected, odds: _Odds
-    ) -> dict[str, Any]:
-        passed = None if truth is None else float(truth >= self.local.pass_score)
-        each = odds.probability * odds.answered_share
-        return {
-            "judged": truth is not None,
-            "judge_probability": odds.probability,
-            "answered_share": odds.answered_share,
-            "local_score": local_score,
-            "pass_estimate": difference_estimate(expected.passes, passed, each),
-            "score_estimate": difference_estimate(expected.score, truth, each),
-        }
 
     def _named(self, judged: Evaluation | None = None) -> dict[str, Any]:
         """Name the evaluator; a question is paid for whatever came of it."""
@@ -142,6 +133,22 @@ class Cascade:
 class _Odds:
     probability: float
     answered_share: float
+
+
+def _noted(
+    local_score: float, judged: tuple[float | None, bool | None], expected: Expected, odds: _Odds
+) -> dict[str, Any]:
+    truth, passed = judged
+    each = odds.probability * odds.answered_share
+    passes = None if passed is None else float(passed)
+    return {
+        "judged": truth is not None,
+        "judge_probability": odds.probability,
+        "answered_share": odds.answered_share,
+        "local_score": local_score,
+        "pass_estimate": difference_estimate(expected.passes, passes, each),
+        "score_estimate": difference_estimate(expected.score, truth, each),
+    }
 
 
 def cascade_version(judge: str, local: str) -> str:

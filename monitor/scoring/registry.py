@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-import difflib
 import ipaddress
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 import redis
 
 from monitor.errors import SettingsError
-from monitor.scoring.asking import Asking
-from monitor.scoring.base import Judge
+from monitor.scoring.asker import Asker
+from monitor.scoring.asking import Asking, draw
+from monitor.scoring.base import Judge, ScoresSamples
+from monitor.scoring.bound import Bound
 from monitor.scoring.calibration import Calibration, OwnMemory, SharedMemory
-from monitor.scoring.capped import BudgetWatch, CappedScorer, ScoresSamples, SkippingScorer
+from monitor.scoring.capped import BudgetWatch, CappedScorer, SkippingScorer
 from monitor.scoring.cascade import Cascade
+from monitor.scoring.choosing import chosen
+from monitor.scoring.declaration import Asked, Read
 from monitor.scoring.evaluators import EVALUATORS
-from monitor.scoring.fleet import make_fleet
+from monitor.scoring.fleet import Fleet, make_fleet
 from monitor.scoring.judges.local import LocalJudge
 from monitor.scoring.judges.prices import Prices
+from monitor.scoring.panel import Panel
 from monitor.scoring.scorer import Scorer
 from monitor.scoring.spending.governed import GovernedJudge
 from monitor.scoring.spending.meter import Meter
@@ -30,7 +36,11 @@ __all__ = ["EVALUATORS", "make_scorer"]
 
 
 def make_scorer(
-    settings: Settings, *, client: redis.Redis | None = None, once: bool = False
+    settings: Settings,
+    *,
+    client: redis.Redis | None = None,
+    once: bool = False,
+    parameters: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> ScoresSamples:
     """
     Make the scorer that the settings describe; no endpoint is contacted yet.
@@ -47,38 +57,108 @@ def make_scorer(
     once
         Whether a budget that is reached ends the run, rather than skipping samples
         until it is not.
+    parameters
+        Parameters of metrics, by name; they come before those of the metrics file.
 
     Raises
     ------
     SettingsError
-        If a metric is unknown or named twice, the judge lacks its key or its model, or a
-        budget cannot be kept.
+        If a metric is unknown or named twice, a parameter is wrong, the judge lacks its key
+        or its model, or a budget cannot be kept.
     MissingExtraError
         If the judge needs packages that are not installed.
     """
-    _check_metrics(settings.metrics)
+    bound = chosen(settings, parameters=parameters)
+    shared = [each for each in bound if isinstance(each.metric, Read)]
+    asks = settings.scorer in {"judge", "cascade"}
+    money = _Money.of(settings, client) if asks else None
+    inner = _shared(settings, shared, client, money, once=once) if shared else None
+    if inner is not None and len(shared) == len(bound) and _are_plain(shared, settings):
+        return inner
+    has_questions = any(isinstance(each.metric, Asked) for each in bound)
+    return Panel(
+        settings.metrics,
+        bound,
+        inner,
+        _asker(settings, money) if money and has_questions else None,
+        concurrency=settings.judge_concurrency if money and has_questions else 1,
+        # A cascade asks about a share of samples, drawn without looking at them: what is
+        # scored stands for all, without weights.
+        is_asked=(lambda key: draw(key) < settings.judge_share)
+        if settings.scorer == "cascade"
+        else None,
+    )
+
+
+def _are_plain(bound: Sequence[Bound], settings: Settings) -> bool:
+    return all(each.is_plain(settings.pass_score) for each in bound)
+
+
+@dataclass(frozen=True, slots=True)
+class _Money:
+    """What keeps a judge within bounds, one for all that asks it."""
+
+    fleet: Fleet
+    slots: Slots
+    meter: Meter
+
+    @classmethod
+    def of(cls, settings: Settings, client: redis.Redis | None) -> Self:
+        prices = Prices.from_settings(settings)
+        fleet = make_fleet(settings, client, partial(prices.cost_usd, settings.judge_model))
+        slots = Slots(settings.judge_concurrency)
+        meter = Meter(budget=fleet.budget, price=fleet.price, pace=fleet.pace, slots=slots)
+        return cls(fleet, slots, meter)
+
+
+def _shared(
+    settings: Settings,
+    bound: Sequence[Bound],
+    client: redis.Redis | None,
+    money: _Money | None,
+    *,
+    once: bool,
+) -> ScoresSamples:
+    """Make the scorer of the metrics that share one judgement."""
+    if money is None:
+        judge, concurrency = _JUDGES[settings.scorer](settings)
+        return _scorer(settings, bound, judge, concurrency)
+    judged = _judged(settings, bound, money, once=once)
+    made: ScoresSamples = judged
+    watch = money.fleet.watch
     if settings.scorer == "cascade":
-        judged, watch = _judged(settings, _openai, client, once=once)
-        made: ScoresSamples = Cascade(
-            local=_scorer(settings, LocalJudge(), 1),
+        rules = {each.name: each.rule for each in bound}
+        made = Cascade(
+            local=_scorer(settings, bound, LocalJudge(), 1),
             judge=judged,
             asking=Asking(settings.judge_share),
             calibration=Calibration(
                 OwnMemory() if client is None else SharedMemory(client, judged.version),
                 pass_score=settings.pass_score,
+                rules=rules,
             ),
             factor=_factor(settings, watch),
+            rules=rules,
         )
-    elif settings.scorer == "judge":
-        made, watch = _judged(settings, _openai, client, once=once)
-    else:
-        judge, concurrency = _JUDGES[settings.scorer](settings)
-        return _scorer(settings, judge, concurrency)
-    return made if watch is None or once else _capped(settings, made, watch)
+    return made if watch is None or once else _capped(settings, bound, made, watch)
 
 
-def _scorer(settings: Settings, judge: Judge, concurrency: int) -> Scorer:
-    return Scorer(judge, settings.metrics, settings.pass_score, concurrency=concurrency)
+def _asker(settings: Settings, money: _Money) -> Asker:
+    """Make what answers the questions that metrics have of their own."""
+    from monitor.scoring.judges.openai_criteria import OpenAICriteria  # noqa: PLC0415
+
+    _check_key(settings)
+    return OpenAICriteria.from_settings(settings, meter=money.meter)
+
+
+def _scorer(settings: Settings, bound: Sequence[Bound], judge: Judge, concurrency: int) -> Scorer:
+    return Scorer(
+        judge,
+        [each.name for each in bound],
+        settings.pass_score,
+        concurrency=concurrency,
+        evaluators={each.name: each.evaluator() for each in bound},
+    )
 
 
 def _factor(settings: Settings, watch: BudgetWatch | None) -> Callable[[], float]:
@@ -87,38 +167,30 @@ def _factor(settings: Settings, watch: BudgetWatch | None) -> Callable[[], float
     return watch.factor if watch is not None and lowers else lambda: 1.0
 
 
-def _capped(settings: Settings, made: ScoresSamples, watch: BudgetWatch) -> ScoresSamples:
+def _capped(
+    settings: Settings, bound: Sequence[Bound], made: ScoresSamples, watch: BudgetWatch
+) -> ScoresSamples:
     alone = settings.budget_policy == "local"
     return CappedScorer(
         inner=made,
         watch=watch,
-        skipping=SkippingScorer(made.version, settings.metrics),
-        fallback=_scorer(settings, LocalJudge(), 1) if alone else None,
+        skipping=SkippingScorer(made.version, tuple(each.name for each in bound)),
+        fallback=_scorer(settings, bound, LocalJudge(), 1) if alone else None,
     )
 
 
-def _judged(
-    settings: Settings,
-    make: Callable[[Settings, Meter], Judge],
-    client: redis.Redis | None,
-    *,
-    once: bool,
-) -> tuple[Scorer, BudgetWatch | None]:
+def _judged(settings: Settings, bound: Sequence[Bound], money: _Money, *, once: bool) -> Scorer:
     """Make a judge that costs money, with all that keeps it within bounds."""
-    prices = Prices.from_settings(settings)
-    fleet = make_fleet(settings, client, partial(prices.cost_usd, settings.judge_model))
-    slots = Slots(settings.judge_concurrency)
-    meter = Meter(budget=fleet.budget, price=fleet.price, pace=fleet.pace, slots=slots)
     judge = GovernedJudge(
-        inner=make(settings, meter),
-        slots=slots,
-        pace=fleet.pace,
-        absence=fleet.absence,
-        kept=fleet.kept,
+        inner=_openai(settings, money.meter),
+        slots=money.slots,
+        pace=money.fleet.pace,
+        absence=money.fleet.absence,
+        kept=money.fleet.kept,
         # A worker holds samples no longer than the calls of a round take; a run of its own waits.
         longest_wait_s=None if once else settings.judge_timeout_s,
     )
-    return _scorer(settings, judge, settings.judge_concurrency), fleet.watch
+    return _scorer(settings, bound, judge, settings.judge_concurrency)
 
 
 def _local(_: Settings) -> tuple[Judge, int]:
@@ -129,12 +201,7 @@ def _openai(settings: Settings, meter: Meter) -> Judge:
     # Imported here: it takes a second to load and the default does without it.
     from monitor.scoring.judges.openai_judge import OpenAIJudge  # noqa: PLC0415
 
-    if settings.openai_api_key is None and not _is_loopback(settings.openai_base_url):
-        raise SettingsError(
-            f"{variable('openai_api_key')}: {variable('scorer')}={settings.scorer} needs a key;"
-            f" set it,"
-            f" or use {variable('scorer')}=local"
-        )
+    _check_key(settings)
     return OpenAIJudge.from_settings(settings, meter=meter)
 
 
@@ -155,17 +222,12 @@ def _nli(settings: Settings) -> tuple[Judge, int]:
 _JUDGES: dict[str, Callable[[Settings], tuple[Judge, int]]] = {"local": _local, "nli": _nli}
 
 
-def _check_metrics(metrics: tuple[str, ...]) -> None:
-    name = variable("metrics")
-    if not metrics:
-        raise SettingsError(f"{name}: name at least one of {', '.join(EVALUATORS)}")
-    for metric in metrics:
-        if metric not in EVALUATORS:
-            close = difflib.get_close_matches(metric, EVALUATORS, n=1)
-            hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(EVALUATORS)}"
-            raise SettingsError(f"{name}: no metric is called {metric!r}; {hint}")
-        if metrics.count(metric) > 1:
-            raise SettingsError(f"{name}: {metric} is named twice")
+def _check_key(settings: Settings) -> None:
+    if settings.openai_api_key is None and not _is_loopback(settings.openai_base_url):
+        raise SettingsError(
+            f"{variable('openai_api_key')}: {variable('scorer')}={settings.scorer} needs a key;"
+            f" set it, or use {variable('scorer')}=local"
+        )
 
 
 def _is_loopback(url: str | None) -> bool:

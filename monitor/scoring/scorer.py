@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import structlog
@@ -17,7 +17,7 @@ from monitor.errors import (
 )
 from monitor.models import ErrorInfo, Evaluation, Interaction
 from monitor.queue.wire import has_texts
-from monitor.scoring.base import Finding, Judge, Judgement
+from monitor.scoring.base import Evaluator, Finding, Judge, Judgement
 from monitor.scoring.evaluators import EVALUATORS
 
 _log = structlog.get_logger("groundwatch.scoring")
@@ -31,10 +31,16 @@ class Scorer:
     """
 
     def __init__(
-        self, judge: Judge, metrics: Sequence[str], pass_score: float, *, concurrency: int = 1
+        self,
+        judge: Judge,
+        metrics: Sequence[str],
+        pass_score: float,
+        *,
+        concurrency: int = 1,
+        evaluators: Mapping[str, Evaluator] = EVALUATORS,
     ) -> None:
         self._judge = judge
-        self._evaluators = {metric: EVALUATORS[metric] for metric in metrics}
+        self._evaluators = {metric: evaluators[metric] for metric in metrics}
         self.pass_score = pass_score
         self.concurrency = concurrency
 
@@ -63,9 +69,11 @@ class Scorer:
             if reason is not None or outcome is None:
                 made.append(Evaluation.skipped(reason=reason or "", **fields))
             elif isinstance(outcome, Judgement):
-                made.append(self._evaluate(name, outcome, fields, shared_by=len(wanted)))
+                made.append(
+                    self._evaluate(name, outcome, interaction, fields, shared_by=len(wanted))
+                )
             else:
-                made.append(_failed(outcome, fields, shared_by=len(wanted)))
+                made.append(failure(outcome, fields, shared_by=len(wanted)))
         return tuple(made)
 
     def close(self) -> None:
@@ -82,26 +90,32 @@ class Scorer:
         except GroundwatchError:
             raise
         except Exception as error:  # noqa: BLE001 - a broken judge is a failed evaluation
-            _log_internal(error, interaction.id)
+            log_internal(error, interaction.id)
             return error
 
     def _evaluate(
-        self, name: str, judgement: Judgement, fields: dict[str, Any], *, shared_by: int
+        self,
+        name: str,
+        judgement: Judgement,
+        interaction: Interaction,
+        fields: dict[str, Any],
+        *,
+        shared_by: int,
     ) -> Evaluation:
         fields |= {
             "duration_ms": judgement.duration_ms,
             "cost_usd": _share(judgement.cost_usd, shared_by),
         }
         try:
-            finding = self._evaluators[name].evaluate(judgement)
+            finding = self._evaluators[name].evaluate(judgement, interaction)
             fields["metadata"] = finding.details | judgement.details | _spent(judgement)
             if finding.skipped is not None:
                 return Evaluation.skipped(reason=finding.skipped, **fields)
             return self._completed(finding, fields)
         except Exception as error:  # noqa: BLE001 - a broken metric must not take the others along
             if not isinstance(error, JudgeError):
-                _log_internal(error, fields["target_event_id"])
-            return _failed(error, fields, shared_by=1)
+                log_internal(error, fields["target_event_id"])
+            return failure(error, fields, shared_by=1)
 
     def _completed(self, finding: Finding, fields: dict[str, Any]) -> Evaluation:
         if finding.score is None or not 0 <= finding.score <= 1:
@@ -137,7 +151,8 @@ def _spent(judgement: Judgement) -> dict[str, Any]:
     return {name: value for name, value in spent.items() if value is not None}
 
 
-def _failed(error: Exception, fields: dict[str, Any], *, shared_by: int) -> Evaluation:
+def failure(error: Exception, fields: dict[str, Any], *, shared_by: int) -> Evaluation:
+    """Make the record of an evaluation that broke; only errors of ours may speak."""
     if not isinstance(error, JudgeError):
         # The text of an unexpected exception may hold anything, also what was judged.
         info = ErrorInfo(type=type(error).__name__, message="", code="internal_error")
@@ -155,7 +170,8 @@ def _failed(error: Exception, fields: dict[str, Any], *, shared_by: int) -> Eval
     return Evaluation.failed(error=info, **fields)
 
 
-def _log_internal(error: Exception, interaction_id: str) -> None:
+def log_internal(error: Exception, interaction_id: str) -> None:
+    """Log where an unexpected error came from, without its text."""
     frames = traceback.extract_tb(error.__traceback__)
     where = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "?"
     _log.error(

@@ -5,13 +5,18 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, case, select
 
 from monitor.models import CustomEvaluation, Evaluation
 from monitor.store.tables import evaluations, samples
 
 #: So many times the samples asked for are looked at, to find ones that differ.
 _LOOK_AT = 10
+#: The end of a version as `PassRule` writes it: lower is better.
+_WORST_FIRST = case(
+    (evaluations.c.evaluator_version.like("% pass <= %"), -evaluations.c.score),
+    else_=evaluations.c.score,
+)
 
 
 class WorstSample(NamedTuple):
@@ -30,7 +35,10 @@ def worst_samples(
     connection: Connection, *, app: str, metric: str, since: datetime, limit: int = 3
 ) -> list[WorstSample]:
     """
-    List the samples with the lowest scores since *since*, the worst first, then the newest.
+    List the samples with the worst scores since *since*, the worst first, then the newest.
+
+    The worst are the lowest scores, or the highest where the stream's version says that
+    lower is better.
 
     Of several with the same explanation only one is listed: they tell nothing new.
     """
@@ -50,7 +58,7 @@ def worst_samples(
             evaluations.c.occurred_at_ms >= round(since.timestamp() * 1000),
             evaluations.c.passed == 0,
         )
-        .order_by(evaluations.c.score, evaluations.c.occurred_at_ms.desc())
+        .order_by(_WORST_FIRST, evaluations.c.occurred_at_ms.desc())
         .limit(limit * _LOOK_AT)
     )
     distinct: dict[str | None, WorstSample] = {}
@@ -79,7 +87,7 @@ def worst_explanations(
             evaluations.c.occurred_at_ms >= round(since.timestamp() * 1000),
             evaluations.c.passed == 0,
         )
-        .order_by(evaluations.c.score, evaluations.c.occurred_at_ms.desc())
+        .order_by(_WORST_FIRST, evaluations.c.occurred_at_ms.desc())
         .limit(limit * _LOOK_AT)
     )
     found = (record.get("explanation") for record in connection.execute(query).scalars())

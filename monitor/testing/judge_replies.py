@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from monitor.testing.criteria_replies import answer_criteria, asks_criteria
+
 _WORD = re.compile(r"\w+")
 _CANARY = re.compile(r"`canary` is the word ([\w-]+)")
 _ORDER = re.compile(r"\b(?:ignore all|vergiss alle) (?:rules|regeln)\b", re.IGNORECASE)
@@ -60,6 +62,8 @@ class Question:
 
 def judge_by_overlap(request: dict[str, Any]) -> dict[str, Any]:
     """Judge the data of a request: a sentence is supported by a passage with its words."""
+    if asks_criteria(request):
+        return answer_criteria(request)
     question = Question(request)
     asked, said = _long_words(question.query), _long_words(" ".join(question.sentences.values()))
     share = len(asked & said) / max(len(asked), 1)

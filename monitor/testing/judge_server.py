@@ -127,6 +127,7 @@ class JudgeServer:
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
+    request_queue_size = 256  # with the usual 5 many callers at once are cut off
     judge: JudgeServer
 
     def handle_error(self, request: Any, client_address: Any) -> None:

@@ -12,10 +12,18 @@ from typer.main import get_command
 import monitor
 from monitor.cli.app import COMMANDS, app
 from monitor.cli.config import manual
+from monitor.scoring.listing import manual as metrics_manual
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-PAGES = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/settings.md"]
+PAGES = [
+    "README.md",
+    "ARCHITECTURE.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    "docs/settings.md",
+    "docs/metrics.md",
+]
 
 
 def blocks(language):
@@ -70,6 +78,19 @@ def test_every_command_has_help():
 def test_settings_page_is_what_the_program_says():
     page = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
     assert page == manual(), "run: groundwatch config --format md > docs/settings.md"
+
+
+def test_code_in_the_metrics_page_runs():
+    page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
+    [program] = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    values = {}
+    exec(program, values)
+    assert (len(values["batch"].evaluations), values["stream"].faithfulness) == (2, 0.5)
+
+
+def test_metrics_page_is_what_the_program_says():
+    page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
+    assert page == metrics_manual(), "run: groundwatch metrics --format md > docs/metrics.md"
 
 
 @pytest.mark.parametrize("page", PAGES)

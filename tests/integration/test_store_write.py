@@ -151,3 +151,18 @@ def test_worst_samples_come_first_and_tell_different_things(store):
     with store.read() as connection:
         found = worst_samples(connection, app="bot", metric="groundedness", since=NOW, limit=3)
     assert [item.evaluation.explanation for item in found] == ["a", "b", "c"]
+
+
+def test_worst_samples_are_the_highest_when_lower_is_better(store):
+    lower = {"pass_score": 0.3, "direction": "lower"}
+    scores = (0.1, 0.5, 0.9)
+    write(
+        store,
+        [
+            result(make_evaluation(score=x, explanation=str(x), criteria=lower), id=f"i{x}")
+            for x in scores
+        ],
+    )
+    with store.read() as connection:
+        found = worst_samples(connection, app="bot", metric="groundedness", since=NOW, limit=3)
+    assert [item.score for item in found] == [0.9, 0.5]

@@ -28,7 +28,7 @@ class Groundedness:
             return "no_context"
         return None
 
-    def evaluate(self, judgement: Judgement) -> Finding:
+    def evaluate(self, judgement: Judgement, _: Interaction | None = None) -> Finding:
         """Read groundedness; refusals and small talk are left out, never counted as grounded."""
         if not judgement.readable:
             return Finding(skipped="unsupported_text")

@@ -15,7 +15,7 @@ class Relevance:
             return "empty_output"
         return None if (interaction.query or "").strip() else "no_query"
 
-    def evaluate(self, judgement: Judgement) -> Finding:
+    def evaluate(self, judgement: Judgement, _: Interaction | None = None) -> Finding:
         """Read relevance out of a judgement."""
         if judgement.declined_rightly:
             return Finding(skipped="right_refusal")

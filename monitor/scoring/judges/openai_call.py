@@ -6,7 +6,7 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import openai
 
@@ -19,16 +19,17 @@ from monitor.errors import (
 from monitor.scoring.judges.openai_client import SharedClient
 from monitor.scoring.judges.openai_errors import error_from, refusal, retry_after_s
 from monitor.scoring.judges.openai_request import Arguments
-from monitor.scoring.judges.question import Question
+from monitor.scoring.judges.question import Askable
 from monitor.scoring.judges.reply import (
+    SCHEMA,
     AskOtherwiseError,
     Envelope,
-    JudgeReply,
     read_content,
     read_envelope,
 )
 from monitor.scoring.spending.meter import Attempt, Meter
 
+_T = TypeVar("_T")
 _LARGEST_BODY = 4_000_000  # bytes; no verdict is that long
 _MOST_REQUESTS = 24  # for one interaction, whatever its questions are split into
 
@@ -78,11 +79,16 @@ class ChatCall:
     """Asks one model of one endpoint until it answers."""
 
     def __init__(
-        self, client: SharedClient, model: str, patience: Patience, meter: Meter | None = None
+        self,
+        client: SharedClient,
+        model: str,
+        patience: Patience,
+        meter: Meter | None = None,
+        schema: dict[str, Any] = SCHEMA,
     ) -> None:
         self._meter = meter or Meter()
         self._client = client
-        self._arguments = Arguments(model)
+        self._arguments = Arguments(model, schema)
         self._patience = patience
 
     def begin(self) -> Spent:
@@ -93,7 +99,7 @@ class ChatCall:
         """Let answers be longer from now on; says whether asking again makes sense."""
         return self._arguments.leave_room_for_thoughts()
 
-    def ask(self, make: Callable[[], Question], spent: Spent) -> JudgeReply:
+    def ask(self, make: Callable[[], Askable[_T]], spent: Spent) -> _T:
         """
         Return the answer to the question that *make* makes anew for every try.
 
@@ -134,7 +140,7 @@ class ChatCall:
         backoff_s: float = self._patience.backoff_s * 2 ** (tries - 1)
         return min(backoff_s, self._patience.longest_wait_s) * random.uniform(0.5, 1.0)  # noqa: S311
 
-    def _answer(self, question: Question, spent: Spent) -> str:
+    def _answer(self, question: Askable[Any], spent: Spent) -> str:
         """Ask once; an argument that the endpoint does not take is left out from then on."""
         while True:
             request = self._arguments.request(question)

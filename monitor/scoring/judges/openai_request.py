@@ -5,17 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from monitor.scoring.judges.openai_errors import RefusedCall
-from monitor.scoring.judges.question import Question
+from monitor.scoring.judges.question import Askable
 from monitor.scoring.judges.reply import SCHEMA
 
-_FORMATS: tuple[dict[str, Any] | None, ...] = (
-    {
-        "type": "json_schema",
-        "json_schema": {"name": "judgement", "strict": True, "schema": SCHEMA},
-    },
-    {"type": "json_object"},
-    None,
-)
 _LIMITS: tuple[str | None, ...] = ("max_tokens", "max_completion_tokens", None)
 _TOKENS_AROUND, _TOKENS_A_SENTENCE = 2_000, 200
 _MOST_TOKENS = 16_000  # common models refuse to be asked for more
@@ -26,22 +18,23 @@ _THINKING_TOKENS = 8_000  # models that want max_completion_tokens count their t
 class Arguments:
     """Builds requests to one model; remembers, for all threads, what it does not take."""
 
-    def __init__(self, model: str) -> None:
+    def __init__(self, model: str, schema: dict[str, Any] = SCHEMA) -> None:
         self._model = model
+        self._formats = _formats(schema)
         self._format = 0
         self._limit = 0
         self._temperature = True
         self._seed = True
         self._thinks = False
 
-    def request(self, question: Question) -> dict[str, Any]:
+    def request(self, question: Askable[Any]) -> dict[str, Any]:
         """Build the request that asks *question*."""
         request: dict[str, Any] = {"model": self._model, "messages": question.messages}
         if self._temperature:
             request["temperature"] = 0
         if self._seed:
             request["seed"] = question.seed
-        response_format, limit = _FORMATS[self._format], _LIMITS[self._limit]
+        response_format, limit = self._formats[self._format], _LIMITS[self._limit]
         if response_format is not None:
             request["response_format"] = response_format
         if limit is not None:
@@ -65,7 +58,7 @@ class Arguments:
         if "response_format" in request and (
             error.names("response_format") or error.names("json_schema")
         ):
-            used = _FORMATS.index(request["response_format"])
+            used = self._formats.index(request["response_format"])
             self._format = max(self._format, used + 1)
             return True
         if "temperature" in request and error.names("temperature"):
@@ -79,3 +72,9 @@ class Arguments:
                 self._limit = max(self._limit, number + 1)
                 return True
         return False
+
+
+def _formats(schema: dict[str, Any]) -> tuple[dict[str, Any] | None, ...]:
+    """List the ways to ask for JSON, the strictest first."""
+    strict = {"name": "judgement", "strict": True, "schema": schema}
+    return ({"type": "json_schema", "json_schema": strict}, {"type": "json_object"}, None)

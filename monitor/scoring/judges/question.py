@@ -7,7 +7,7 @@ import json
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from monitor.models import Interaction
 from monitor.scoring.claims import MOST_SENTENCES
@@ -16,8 +16,32 @@ from monitor.scoring.judges.packing import Packed, pack
 from monitor.scoring.judges.reply import JudgeReply, read_reply
 from monitor.scoring.sentences import split_sentences
 
+_T_co = TypeVar("_T_co", covariant=True)
 _LARGEST_SEED = 2**31 - 1
 _LEAST_BUDGET = 200  # tokens; with less there is nothing to judge by
+
+
+class Askable(Protocol[_T_co]):
+    """What can be asked of a chat endpoint: what is sent, and how its answer is read."""
+
+    @property
+    def messages(self) -> list[dict[str, str]]:
+        """What is sent."""
+
+    @property
+    def asked(self) -> Sequence[Any]:
+        """What gets an entry in the answer, each of about the same length."""
+
+    @property
+    def seed(self) -> int:
+        """The same for the same interaction."""
+
+    @property
+    def squeezed(self) -> int:
+        """How often the endpoint found it too long."""
+
+    def read(self, content: str) -> _T_co:
+        """Read the answer, or raise a ``JudgeReplyError``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +84,7 @@ class Case:
     @classmethod
     def of(cls, interaction: Interaction, budget: int) -> Case:
         """Prepare an interaction."""
-        seed = _seed(interaction.id)
+        seed = seed_of(interaction.id)
         contexts = [c.text for c in interaction.contexts if c.text.strip()]
         texts = {
             "query": interaction.query or "",
@@ -133,6 +157,7 @@ class Case:
         )
 
 
-def _seed(interaction_id: str) -> int:
+def seed_of(interaction_id: str) -> int:
+    """Draw a seed from the id of an interaction."""
     digest = hashlib.sha256(interaction_id.encode(errors="replace")).digest()
     return int.from_bytes(digest[:8]) & _LARGEST_SEED

@@ -167,7 +167,7 @@ def read_reply(content: str, asked: Collection[int], canary: str) -> JudgeReply:
         for (then all may be shifted), or has none that was.
     """
     try:
-        reply = JudgeReply.model_validate(_find_object(content))
+        reply = JudgeReply.model_validate(find_object(content))
     except ValidationError as error:
         # Only places and kinds: the values are text that was judged.
         item = error.errors(include_input=False, include_url=False)[0]
@@ -187,7 +187,7 @@ def read_reply(content: str, asked: Collection[int], canary: str) -> JudgeReply:
     return reply.model_copy(update={"verdicts": tuple(rows[number] for number in sorted(rows))})
 
 
-def _find_object(content: str) -> dict[str, Any]:
+def find_object(content: str) -> dict[str, Any]:
     """Read the JSON object in *content*, bare, fenced or with words around it."""
     content = _THOUGHTS.sub("", content, count=1)
     fenced = _FENCE.search(content)

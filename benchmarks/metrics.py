@@ -1,0 +1,158 @@
+"""
+What metrics cost: samples a second on one core, and calls and tokens of the judged ones.
+
+    OPENBLAS_NUM_THREADS=1 python benchmarks/metrics.py [--samples 300]
+
+Throughput is that of all metrics that ask nobody, together, on made-up interactions whose
+inputs are all there. Calls and tokens are counted by a server on loopback, which counts a
+quarter of the characters as tokens; they tell proportions, not a vendor's bill.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import time
+from contextlib import closing
+
+from monitor.models import Interaction
+from monitor.scoring.declaration import Asked, Combined, Computed, Read
+from monitor.scoring.entailment import supports
+from monitor.scoring.evaluators import METRICS
+from monitor.scoring.registry import make_scorer
+from monitor.settings import Settings
+from monitor.testing.judge_server import JudgeServer
+
+TEXT = (
+    "refund card order parcel delivery invoice return address account password week month"
+    " receipt customer service warranty battery screen colour size price discount voucher"
+)
+WORDS = TEXT.split()
+
+
+def sentence(draw: random.Random) -> str:
+    """Make a sentence of eight to sixteen words, some of them numbers."""
+    words = [draw.choice(WORDS) for _ in range(draw.randint(8, 15))]
+    words.insert(draw.randint(0, len(words)), str(draw.randint(2, 99)))
+    return " ".join(words).capitalize() + "."
+
+
+def interaction(number: int) -> Interaction:
+    """Make an interaction with five passages of six sentences, and an answer of five."""
+    draw = random.Random(number)  # noqa: S311 - no secret
+    passages = [" ".join(sentence(draw) for _ in range(6)) for _ in range(5)]
+    said = [draw.choice(draw.choice(passages).split(". ")).rstrip(".") for _ in range(4)]
+    cited = [f"{text} [{draw.randint(1, 5)}]." for text in said]
+    return Interaction.model_validate(
+        {
+            "id": f"i{number}",
+            "query": sentence(draw),
+            "contexts": passages,
+            "output": " ".join([*cited, sentence(draw)]),
+            "tool_calls": [{"name": "search"}, {"name": "fetch"}],
+            "expected": {
+                "relevant": ["1", "3"],
+                "answer": sentence(draw) + " " + sentence(draw),
+                "tools": ["search"],
+                "name": "refund",
+                "citations": ["1", "2", "3", "4"],
+                "trajectory": ["plan", "search", "answer"],
+                "unanswerable": True,
+                "false_passages": [2],
+                "contradictions": ["1 and 2"],
+            },
+            "metadata": {
+                "parsed": {"name": "refund", "type": "a", "confidence": 0.9},
+                "plan": ["fetch data", "analyse", "write"],
+                "trajectory": ["plan", "answer", "search"],
+                "answer": {"risk_level": "low"},
+                "runs": [{"risk_level": "low", "credit_score": n} for n in (60, 70)],
+                "models": [
+                    {"risk_level": "low", "credit_score": n, "confidence": 0.5} for n in (60, 70)
+                ],
+                "answers": [sentence(draw) for _ in range(3)],
+                "verification_chain": [0.5, 0.6],
+                "latency_ms": 40,
+            },
+        }
+    )
+
+
+def rate(metrics: tuple[str, ...], samples: list[Interaction]) -> float:
+    """Score the samples one after the other; return samples a second of CPU."""
+    supports.cache_clear()
+    with closing(make_scorer(Settings(metrics=metrics))) as scorer:
+        scorer.score(interaction(-1))
+        started = time.process_time()
+        for sample in samples:
+            scorer.score(sample)
+        return len(samples) / (time.process_time() - started)
+
+
+def throughput(samples: list[Interaction]) -> None:
+    """Print samples a second: all deterministic metrics, those without entailment, each family."""
+    computed = {n: m for n, m in METRICS.items() if isinstance(m, Computed)}
+    entailing = {n for n, m in computed.items() if "local entailment" in m.declaration.backend}
+    arms = {
+        "all deterministic metrics": tuple(computed),
+        "without local entailment": tuple(n for n in computed if n not in entailing),
+    }
+    arms |= {name: (name,) for name in sorted(entailing)}
+    arms["shared judgement, scored locally"] = tuple(
+        n for n, m in METRICS.items() if isinstance(m, Read)
+    )
+    print(f"| metrics | number | samples a second of CPU, {len(samples)} samples |\n|---|--:|--:|")
+    for arm, names in arms.items():
+        print(f"| {arm} | {len(names)} | {rate(names, samples):,.0f} |")
+
+
+def judged(sample: Interaction) -> None:
+    """Print calls and tokens of each judged metric alone, and of all together."""
+    alone = [n for n, m in METRICS.items() if isinstance(m, Read | Asked)]
+    arms = {name: (name,) for name in alone} | {
+        "all of the shared judgement": tuple(n for n in alone if isinstance(METRICS[n], Read)),
+        "all with questions of their own": tuple(n for n in alone if isinstance(METRICS[n], Asked)),
+        "all judged metrics": tuple(alone),
+        "all metrics": tuple(n for n, m in METRICS.items() if not isinstance(m, Combined)),
+    }
+    print("\n| metric | calls | input tokens | output tokens |\n|---|--:|--:|--:|")
+    total = [0, 0, 0]
+    for arm, names in arms.items():
+        spent = _spent(names, sample)
+        if arm in alone:
+            total = [a + b for a, b in zip(total, spent, strict=True)]
+        if arm == "all judged metrics":
+            print(f"| *each alone, summed* | {total[0]} | {total[1]:,} | {total[2]:,} |")
+        print(f"| {arm} | {spent[0]} | {spent[1]:,} | {spent[2]:,} |")
+
+
+def _spent(names: tuple[str, ...], sample: Interaction) -> list[int]:
+    with JudgeServer() as server:
+        settings = Settings(metrics=names, scorer="judge", openai_base_url=server.url)
+        with closing(make_scorer(settings)) as scorer:
+            found = scorer.score(sample)
+        wrong = [each.evaluator_name for each in found if each.error]
+        assert not wrong, wrong
+        calls = {}
+        for each in found:
+            spent = each.metadata or {}
+            if "input_tokens" in spent:
+                kind = type(METRICS[each.evaluator_name])
+                calls[kind] = (spent["input_tokens"], spent["output_tokens"])
+        return [
+            len(server.requests),
+            *(sum(column) for column in zip(*calls.values(), strict=True)),
+        ]
+
+
+def main() -> None:
+    """Run both parts."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--samples", type=int, default=300)
+    count = parser.parse_args().samples
+    throughput([interaction(number) for number in range(count)])
+    judged(interaction(0))
+
+
+if __name__ == "__main__":
+    main()

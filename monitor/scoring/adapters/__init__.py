@@ -1,0 +1,1 @@
+"""Metrics of other libraries, when those are installed; one module a library."""

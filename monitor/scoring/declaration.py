@@ -1,0 +1,242 @@
+"""What a metric says about itself: enough to list it, to check its settings and to skip it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Sized
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from monitor.models import Evaluation, Interaction
+from monitor.models.passing import Direction
+from monitor.scoring.base import Finding, Judgement
+
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
+#: Fields whose absence has had a reason of its own from the first version on.
+_REASONS = {"output": "empty_output", "contexts": "no_context"}
+_ROOTS = frozenset({"query", "output", "contexts", "tool_calls", "expected", "metadata"})
+
+
+class Cost(StrEnum):
+    """What one score costs."""
+
+    FREE = "free"
+    JUDGE = "judge"  #: with an LLM as judge it takes part in a call
+
+
+class NoParameters(BaseModel):
+    """Parameters of a metric that has none; every metric's are a class like this."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declaration:
+    """
+    A metric in words and rules.
+
+    Parameters
+    ----------
+    name
+        What settings, tables and alerts call it: lower case with underscores.
+    what
+        One sentence for people.
+    formula
+        How the score is made, in plain symbols.
+    requires
+        Fields without which it is ``skipped``: ``query``, ``output``, ``contexts``,
+        ``tool_calls``, or a path such as ``expected.answer`` or ``metadata.runs``.
+    source
+        Where the definition stands.
+    backend
+        What computes it.
+    skips
+        Further reasons for being skipped.
+    parameters
+        What the metrics file may set.
+    record
+        The evaluation with fields of its own that it makes; details of these names go there.
+    """
+
+    name: str
+    what: str
+    formula: str
+    requires: tuple[str, ...]
+    source: str
+    backend: str
+    version: str = "1"
+    direction: Direction = Direction.HIGHER
+    low: float = 0.0
+    high: float = 1.0
+    cost: Cost = Cost.FREE
+    skips: tuple[str, ...] = ()
+    parameters: type[BaseModel] = NoParameters
+    record: type[Evaluation] = Evaluation
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise ValueError(
+                f"{self.name!r} is no name for a metric; use lower-case letters, digits and _"
+            )
+        odd = [path for path in self.requires if path.split(".")[0] not in _ROOTS]
+        if odd:
+            raise ValueError(f"{self.name} requires {odd[0]!r}, which no interaction has")
+
+    def unmet(self, interaction: Interaction) -> str | None:
+        """Name what *interaction* lacks for this metric; None when it can be scored."""
+        for path in self.requires:
+            if not _present(lookup(interaction, path)):
+                return reason_for(path)
+        return None
+
+    def reasons(self) -> tuple[str, ...]:
+        """List every reason for which it is skipped."""
+        return (*(reason_for(path) for path in self.requires), *self.skips)
+
+
+def reason_for(path: str) -> str:
+    """Name the reason for which a metric is skipped when the field at *path* is missing."""
+    return _REASONS.get(path, f"no_{path.replace('.', '_')}")
+
+
+def lookup(interaction: Interaction, path: str) -> Any:
+    """Read the field at *path*; None where there is none."""
+    root, _, rest = path.partition(".")
+    value: Any = getattr(interaction, root)
+    for key in rest.split(".") if rest else ():
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def _present(value: Any) -> bool:
+    if isinstance(value, str):
+        return bool(value.strip())
+    if isinstance(value, tuple) and value and hasattr(value[0], "text"):
+        return any(item.text.strip() for item in value)
+    return len(value) > 0 if isinstance(value, Sized) else value is not None
+
+
+class Form(StrEnum):
+    """How the judge answers a question of its own."""
+
+    SCORE = "score"  #: a number in [0, 1]
+    LEVEL = "level"  #: one of 1.0, 0.8, 0.6, 0.3 and 0.0
+    RATING = "rating"  #: a whole number from 1 to 5
+    SENTENCES = "sentences"  #: the numbers of the sentences of the answer that match
+    PASSAGES = "passages"  #: the numbers of the passages that match
+    REFERENCE = "reference"  #: the numbers of the sentences of the reference that match
+    TEXTS = "texts"  #: some short texts
+
+
+@dataclass(frozen=True, slots=True)
+class Criterion:
+    """One question to the judge; metrics that share a question share its answer."""
+
+    name: str
+    question: str
+    form: Form = Form.SCORE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What the judge said to one criterion; ``numbers`` count from 1 and are within range."""
+
+    score: float | None = None
+    numbers: tuple[int, ...] = ()
+    texts: tuple[str, ...] = ()
+    reasoning: str = ""
+    suggestions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answers:
+    """All answers of one call, with the counts that the numbers refer to."""
+
+    by_name: dict[str, Answer]
+    sentences: tuple[str, ...]
+    passages: int
+    reference: tuple[str, ...]
+
+    def __getitem__(self, name: str) -> Answer:
+        return self.by_name[name]
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """A metric that is a function of the interaction: no judge is asked."""
+
+    declaration: Declaration
+    compute: Callable[[Interaction, Any], Finding]
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A metric that is read out of the judgement that groundedness and relevance share."""
+
+    declaration: Declaration
+    read: Callable[[Judgement, Interaction, Any], Finding]
+    parameters: BaseModel = field(default_factory=NoParameters)
+
+    def unmet(self, interaction: Interaction) -> str | None:
+        """Name what *interaction* lacks for this metric; None when it can be judged."""
+        return self.declaration.unmet(interaction)
+
+    def evaluate(self, judgement: Judgement, interaction: Interaction) -> Finding:
+        """Read the metric out of a judgement."""
+        return self.read(judgement, interaction, self.parameters)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """
+    A metric with questions of its own for the judge; all of them share one further call.
+
+    ``screen`` is what is computed where there is no judge; without it the metric is
+    then skipped as ``needs_judge``.
+    """
+
+    declaration: Declaration
+    criteria: Callable[[Any], tuple[Criterion, ...]]
+    read: Callable[[Answers, Interaction, Any], Finding]
+    screen: Callable[[Interaction, Any], Finding] | None = None
+    unmet_too: Callable[[Interaction], str | None] = lambda _: None
+
+
+@dataclass(frozen=True, slots=True)
+class Combined:
+    """
+    A metric made of others' scores, each already turned so that higher is better.
+
+    With ``renormalise`` the weights of parts without a score are left out, as seed 000
+    does; otherwise a missing part means ``part_missing``.
+    """
+
+    declaration: Declaration
+    weights: dict[str, float]
+    renormalise: bool = False
+
+
+Metric = Computed | Read | Asked | Combined
+
+
+def version_of(declaration: Declaration, parameters: BaseModel) -> str:
+    """Name version and parameters; those that are as shipped are not named."""
+    if parameters == declaration.parameters():
+        return declaration.version
+    text = json.dumps(parameters.model_dump(mode="json"), sort_keys=True)
+    return f"{declaration.version}~{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+
+def computed(**declared: Any) -> Callable[[Callable[[Interaction, Any], Finding]], Computed]:
+    """Make a metric of a function of the interaction; the arguments are `Declaration`'s."""
+    return lambda function: Computed(Declaration(**declared), function)
+
+
+def read(**declared: Any) -> Callable[[Callable[[Judgement, Interaction, Any], Finding]], Read]:
+    """Make a metric of a function of the shared judgement; the arguments are `Declaration`'s."""
+    return lambda function: Read(Declaration(**declared), function)

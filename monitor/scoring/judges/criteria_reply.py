@@ -1,0 +1,127 @@
+"""Read what a judge says to criteria; whatever is not as asked is an error."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from monitor.errors import JudgeReplyError
+from monitor.scoring.declaration import Answer, Criterion, Form
+from monitor.scoring.judges.reply import find_object
+from monitor.scoring.unicode import storable
+
+_MAX_CHARS = 300
+_MOST_TEXTS, _MOST_SUGGESTIONS = 5, 3
+_LOWEST, _HIGHEST = 1, 5
+_ROW: dict[str, Any] = {
+    "name": {"type": "string"},
+    "reasoning": {"type": "string"},
+    "numbers": {"type": "array", "items": {"type": "integer"}},
+    "texts": {"type": "array", "items": {"type": "string"}},
+    "score": {"type": "number"},
+    "suggestions": {"type": "array", "items": {"type": "string"}},
+}
+#: What ``response_format`` asks for; strict mode wants every key required and no others.
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["answers"],
+    "properties": {
+        "answers": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "additionalProperties": False,
+                "required": list(_ROW),
+                "properties": _ROW,
+            },
+        }
+    },
+}
+
+
+class _Row(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    reasoning: str = ""
+    numbers: tuple[int, ...] = Field((), strict=False)
+    texts: tuple[str, ...] = ()
+    score: float | None = Field(None, allow_inf_nan=False)
+    suggestions: tuple[str, ...] = ()
+
+
+class _Reply(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+    answers: tuple[_Row, ...]
+
+
+def read_answers(
+    content: str, criteria: Sequence[Criterion], most: Mapping[Form, int]
+) -> dict[str, Answer]:
+    """
+    Read one answer a criterion.
+
+    Parameters
+    ----------
+    content
+        The text of the reply.
+    criteria
+        What was asked.
+    most
+        For the forms that answer with numbers, the largest number there is.
+
+    Raises
+    ------
+    JudgeReplyError
+        If an answer is missing, doubled, of the wrong form or out of range.
+    """
+    try:
+        reply = _Reply.model_validate(find_object(content))
+    except ValidationError as error:
+        # Only places and kinds: the values are text that was judged.
+        item = error.errors(include_input=False, include_url=False)[0]
+        place = ".".join(str(part) for part in item["loc"])
+        raise JudgeReplyError(f"the judge's answer is wrong at {place}: {item['type']}") from None
+    rows = {row.name: row for row in reply.answers}
+    if len(rows) != len(reply.answers) or rows.keys() != {item.name for item in criteria}:
+        raise JudgeReplyError(
+            f"the judge gave {len(reply.answers)} answers to {len(criteria)} criteria,"
+            " or to other ones"
+        )
+    return {item.name: _answer(item, rows[item.name], most) for item in criteria}
+
+
+def _answer(criterion: Criterion, row: _Row, most: Mapping[Form, int]) -> Answer:
+    numbers: tuple[int, ...] = ()
+    if criterion.form in most:
+        numbers = tuple(sorted(set(row.numbers)))
+        if any(not 1 <= number <= most[criterion.form] for number in numbers):
+            raise JudgeReplyError(
+                f"the judge named a number for {criterion.name} that is not there"
+            )
+    texts = tuple(storable(text, _MAX_CHARS) for text in row.texts[:_MOST_TEXTS] if text.strip())
+    if criterion.form is Form.TEXTS and not texts:
+        raise JudgeReplyError(f"the judge gave no text for {criterion.name}")
+    return Answer(
+        score=_score(criterion, row.score),
+        numbers=numbers,
+        texts=texts,
+        reasoning=storable(row.reasoning, _MAX_CHARS),
+        suggestions=tuple(storable(t, _MAX_CHARS) for t in row.suggestions[:_MOST_SUGGESTIONS]),
+    )
+
+
+def _score(criterion: Criterion, score: float | None) -> float | None:
+    if criterion.form not in (Form.SCORE, Form.LEVEL, Form.RATING):
+        return None
+    if score is None:
+        raise JudgeReplyError(f"the judge gave no score for {criterion.name}")
+    if criterion.form is Form.RATING:
+        score = (score - _LOWEST) / (_HIGHEST - _LOWEST)
+    if not 0 <= score <= 1:
+        raise JudgeReplyError(f"the judge's score for {criterion.name} is out of range")
+    return score

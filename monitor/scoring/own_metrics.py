@@ -1,0 +1,241 @@
+"""Metrics of one's own: a plain function, a question to the judge, or a package's entry points."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from monitor.errors import SettingsError
+from monitor.models import Interaction
+from monitor.models.passing import Direction
+from monitor.scoring.adapters.deepeval import deepeval_metric
+from monitor.scoring.adapters.ragas import ragas_metric
+from monitor.scoring.base import Finding
+from monitor.scoring.declaration import (
+    Answers,
+    Asked,
+    Combined,
+    Computed,
+    Cost,
+    Criterion,
+    Declaration,
+    Form,
+    Metric,
+    NoParameters,
+    Read,
+)
+from monitor.scoring.metrics_file import MAKES, read_toml
+
+GROUP = "groundwatch.evaluators"
+
+
+class _Own(BaseModel):
+    """What a table or a file of its own says about a metric of one's own."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    function: str | None = None
+    criteria: str | None = None
+    deepeval: str | None = None
+    ragas: str | None = None
+    arguments: dict[str, Any] = Field(default_factory=dict)
+    scale: Literal["0-1", "1-5"] = "0-1"
+    what: str = ""
+    requires: tuple[str, ...] = ("output",)
+    direction: Direction = Direction.HIGHER
+    version: str = Field("1", min_length=1, max_length=40)
+
+
+def own_metric(name: str, table: dict[str, Any], *, where: str, folder: Path) -> Metric:
+    """
+    Make the metric that a table of the metrics file describes.
+
+    Parameters
+    ----------
+    name
+        What it will be called.
+    table
+        Its keys, without ``pass_score``; ``file`` names a TOML file that has them instead.
+    where
+        The file, for messages.
+    folder
+        Where relative paths begin.
+
+    Raises
+    ------
+    SettingsError
+        If a key is unknown, the function cannot be loaded or nothing says what to do.
+    """
+    if "file" in table:
+        path = folder / str(table["file"])
+        return own_metric(name, read_toml(path), where=str(path), folder=path.parent)
+    try:
+        own = _Own.model_validate(table)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        key = ".".join(str(part) for part in first["loc"])
+        raise SettingsError(f"{where}: [{name}] {key}: {first['msg']}") from None
+    try:
+        if own.function is not None:
+            return function_metric(
+                load(own.function, f"{where}: [{name}]"),
+                name=name,
+                what=own.what,
+                requires=own.requires,
+                direction=own.direction,
+                version=own.version,
+            )
+        if own.criteria is not None:
+            return _question(name, own, own.criteria)
+        foreign = _foreign(name, own)
+        if foreign is not None:
+            return foreign
+    except ValueError as error:
+        raise SettingsError(f"{where}: [{name}] {error}") from None
+    raise SettingsError(f"{where}: [{name}] should have one of {', '.join(MAKES)}")
+
+
+def function_metric(
+    function: Callable[..., Any],
+    *,
+    name: str,
+    what: str = "",
+    requires: tuple[str, ...] = ("output",),
+    direction: Direction = Direction.HIGHER,
+    version: str = "1",
+) -> Computed:
+    """
+    Make a metric of a function that takes an `Interaction`.
+
+    It gives a number in [0, 1], a bool, None where there is nothing to score, or a
+    `Finding`. A changed function is a new version, so that it starts a new stream.
+    """
+
+    def compute(interaction: Interaction, _: NoParameters) -> Finding:
+        value = function(interaction)
+        if isinstance(value, Finding):
+            return value
+        if value is None:
+            return Finding(skipped="nothing_to_score")
+        if isinstance(value, int | float):
+            return Finding(score=float(value))
+        raise TypeError(f"{name} gave a {type(value).__name__}, not a number")
+
+    said = (inspect.getdoc(function) or "").partition("\n")[0]
+    declaration = Declaration(
+        name=name,
+        what=what or said or "A function of one's own.",
+        formula=f"{function.__module__}:{function.__qualname__}",
+        requires=requires,
+        source="own",
+        backend="function",
+        version=f"{version}-{_digest(_source_of(function))}",
+        direction=direction,
+        skips=("nothing_to_score",),
+    )
+    return Computed(declaration, compute)
+
+
+def load(reference: str, where: str) -> Any:
+    """
+    Load ``module:name``.
+
+    Raises
+    ------
+    SettingsError
+        If it is not of that form, or cannot be imported.
+    """
+    module, _, attribute = reference.partition(":")
+    if not module or not attribute:
+        raise SettingsError(f"{where} {reference!r} should be module:function")
+    try:
+        found: Any = import_module(module)
+        for part in attribute.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError) as error:
+        raise SettingsError(f"{where} cannot load {reference}: {error}") from None
+    if not callable(found):
+        raise SettingsError(f"{where} {reference} is no function")
+    return found
+
+
+def plugin_metrics() -> Iterator[tuple[str, Metric]]:
+    """
+    Load the metrics of installed packages, each with where it comes from.
+
+    An entry point of the group ``groundwatch.evaluators`` names a metric, several of them,
+    or a plain function, whose metric then has the entry point's name.
+
+    Raises
+    ------
+    SettingsError
+        If one cannot be loaded or is none of these.
+    """
+    for point in sorted(entry_points(group=GROUP), key=lambda each: (each.name, each.value)):
+        source = f"{point.dist.name if point.dist else '?'} ({point.value})"
+        yield from ((source, metric) for metric in _from_entry(point, source))
+
+
+def _from_entry(point: EntryPoint, source: str) -> list[Metric]:
+    try:
+        found = point.load()
+    except Exception as error:  # whatever a foreign module does when it is imported
+        raise SettingsError(
+            f"the evaluators of {source} cannot be loaded: {type(error).__name__}: {error}"
+        ) from error
+    listed = list(found) if isinstance(found, list | tuple) else [found]
+    if all(isinstance(each, Computed | Read | Asked | Combined) for each in listed):
+        return listed
+    if len(listed) == 1 and callable(found):
+        return [function_metric(found, name=point.name)]
+    raise SettingsError(f"{source} is neither a metric, a list of metrics nor a function")
+
+
+def _question(name: str, own: _Own, criteria: str) -> Asked:
+    form = Form.RATING if own.scale == "1-5" else Form.SCORE
+    asked = Criterion(name, criteria, form)
+
+    def read(answers: Answers, _: Interaction, __: NoParameters) -> Finding:
+        said = answers[name]
+        details = {"suggestions": list(said.suggestions)} if said.suggestions else {}
+        return Finding(score=said.score, explanation=said.reasoning, details=details)
+
+    declaration = Declaration(
+        name=name,
+        what=own.what or criteria,
+        formula="the judge's score" + (", (rating - 1) / 4" if form is Form.RATING else ""),
+        requires=own.requires,
+        source="own",
+        backend="judge, in the second shared call",
+        cost=Cost.JUDGE,
+        version=f"{own.version}-{_digest(criteria + own.scale)}",
+        direction=own.direction,
+        skips=("needs_judge",),
+    )
+    return Asked(declaration, lambda _: (asked,), read)
+
+
+def _foreign(name: str, own: _Own) -> Metric | None:
+    """Make a metric of another library, which is imported only here."""
+    for make, kind in ((deepeval_metric, own.deepeval), (ragas_metric, own.ragas)):
+        if kind is not None:
+            return make(name, kind, own.arguments, direction=own.direction, requires=own.requires)
+    return None
+
+
+def _source_of(function: Callable[..., Any]) -> str:
+    try:
+        return inspect.getsource(function)
+    except (OSError, TypeError):
+        return f"{function.__module__}:{function.__qualname__}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:8]

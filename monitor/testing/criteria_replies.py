@@ -1,0 +1,61 @@
+"""What the judge on loopback says to criteria: counted words again, always of the right form."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+_WORD = re.compile(r"\w+")
+_LEAST_CHARS = 4
+
+
+def asks_criteria(request: dict[str, Any]) -> bool:
+    """Say whether a request asks criteria rather than for verdicts on sentences."""
+    return str(request["messages"][-1].get("content")).startswith('{"criteria"')
+
+
+def answer_criteria(request: dict[str, Any]) -> dict[str, Any]:
+    """Answer each criterion: numbers of what shares no word with the other side, or a share."""
+    message = json.loads(request["messages"][-1]["content"])
+    data = message["data"]
+    return {"answers": [_answer(each, data) for each in message["criteria"]]}
+
+
+def _answer(criterion: dict[str, str], data: dict[str, Any]) -> dict[str, Any]:
+    form = criterion["form"]
+    query, said = _words(data.get("query", "")), _words(_text(data, "sentences"))
+    passages = _words(_text(data, "passages")) | _words(_text(data, "reference"))
+    share = len(query & said) / len(query) if query else 1.0
+    numbers: list[int] = []
+    if form == "sentences":
+        against = _words(_text(data, "reference")) or query or passages
+        numbers = [n for n, words in _numbered(data, "sentences") if not words & against]
+    elif form == "passages":
+        numbers = [n for n, words in _numbered(data, "passages") if words & (query or said)]
+    elif form == "reference":
+        held = passages if "passages" in criterion["question"] else said
+        numbers = [n for n, words in _numbered(data, "reference") if words and words <= held]
+    score = {"level": 0.6, "rating": 4}.get(form, round(share, 2))
+    if criterion["name"].startswith("toxicity."):
+        score = 0.0
+    return {
+        "name": criterion["name"],
+        "reasoning": f"It shares {share:.0%} of the words.",
+        "numbers": numbers,
+        "texts": [data.get("query", "")] if form == "texts" else [],
+        "score": score,
+        "suggestions": [] if share == 1 else ["Take up more of the question."],
+    }
+
+
+def _text(data: dict[str, Any], key: str) -> str:
+    return " ".join(str(item["text"]) for item in data.get(key, ()))
+
+
+def _numbered(data: dict[str, Any], key: str) -> list[tuple[int, set[str]]]:
+    return [(item["number"], _words(str(item["text"]))) for item in data.get(key, ())]
+
+
+def _words(text: str) -> set[str]:
+    return {word.lower()[:5] for word in _WORD.findall(text) if len(word) >= _LEAST_CHARS}

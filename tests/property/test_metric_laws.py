@@ -1,0 +1,162 @@
+"""Laws that metrics keep: identity, composition, and what verification must not change."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from monitor.models.passing import Direction, PassRule
+from monitor.scoring.metrics import agent, citations, entropy, evidence, grounding, retrieval
+from monitor.scoring.metrics.faithfulness import faithfulness
+from monitor.scoring.metrics.weighted import minimum, simple_average, weighted_average
+from monitor.scoring.registry import make_scorer
+from monitor.scoring.sentences import split_sentences
+from monitor.scoring.streaming import StreamingGrounding
+from monitor.settings import Settings
+from monitor.testing import make_interaction
+
+shares = st.floats(0, 1)
+flags = st.lists(st.booleans(), min_size=1, max_size=20)
+ids = st.lists(st.sampled_from("abcdefgh"), max_size=10)
+relevant = st.sets(st.sampled_from("abcdefgh"), min_size=1)
+counts = st.builds(retrieval.Counts, *[st.integers(0, 9)] * 3)
+
+
+@given(flags, flags)
+def test_faithfulness_of_two_answers_together_is_their_mean_by_length(one, other):
+    n, m = len(one), len(other)
+    together = (n * faithfulness(one) + m * faithfulness(other)) / (n + m)
+    assert abs(faithfulness(one + other) - together) < 1e-9
+
+
+@given(st.lists(counts, max_size=8), st.lists(counts, max_size=8))
+def test_micro_f1_composes_through_its_counts(one, other):
+    def whole(queries):
+        return retrieval.Counts(*(sum(column) for column in zip(*queries, strict=True)))
+
+    parts = [whole(part) for part in (one, other) if part]
+    assert retrieval.micro_f1(one + other) == retrieval.micro_f1(parts)
+
+
+@given(st.lists(shares, min_size=1, max_size=5), st.lists(shares, min_size=1, max_size=5))
+def test_minimum_composes(one, other):
+    def worst(values):
+        return minimum({str(n): value for n, value in enumerate(values)})
+
+    assert worst(one + other) == min(worst(one), worst(other))
+
+
+@given(st.lists(shares, max_size=8), shares, shares)
+def test_chains_that_hold_compose_where_they_meet(chain, first, last):
+    one, other = sorted([*chain, first]), sorted([last, *chain])
+    meets = one[-1] <= other[0]
+    assert evidence.chain_integrity(one) == evidence.chain_integrity(other) == 1
+    assert evidence.chain_integrity(one + other) == float(meets)
+
+
+@given(ids, relevant, st.integers(1, 10))
+def test_retrieval_scores_are_shares_and_grow_with_k(retrieved, wanted, k):
+    for score in (retrieval.precision_at_k, retrieval.recall_at_k, retrieval.f1_at_k):
+        assert 0 <= score(retrieved, wanted, k) <= 1
+    assert retrieval.recall_at_k(retrieved, wanted, k) <= retrieval.recall_at_k(
+        retrieved, wanted, k + 1
+    )
+
+
+@given(ids, relevant, st.integers(1, 10))
+def test_a_ranking_by_gain_has_the_best_ndcg(retrieved, wanted, k):
+    gains = dict.fromkeys(wanted, 1.0)
+    best = retrieval.ndcg_at_k(sorted(wanted), gains, k)
+    assert abs(best - 1) < 1e-9
+    assert 0 <= retrieval.ndcg_at_k(retrieved, gains, k) <= best + 1e-9
+
+
+@given(st.lists(st.lists(shares, min_size=3, max_size=3), min_size=1, max_size=6))
+def test_pairs_never_lower_the_grounding(rows):
+    matrix = grounding.as_matrix(rows)
+    single = grounding.grounding_score(matrix)
+    assert grounding.multi_document_grounding(matrix, lambda *_: 0.0) == single
+    assert grounding.multi_document_grounding(matrix, lambda *_: 1.0) >= single
+
+
+@given(st.permutations(range(5)), st.lists(shares, min_size=5, max_size=5))
+def test_order_of_passages_changes_no_grounding(order, row):
+    moved = grounding.as_matrix([[row[i] for i in order]])
+    assert grounding.grounding_score(moved) == grounding.grounding_score(grounding.as_matrix([row]))
+
+
+@given(st.dictionaries(st.sampled_from("abcde"), shares, min_size=1))
+def test_averages_lie_between_the_worst_and_the_best(scores):
+    average = simple_average(scores)
+    assert minimum(scores) - 1e-9 <= average <= max(scores.values()) + 1e-9
+    turned = simple_average(scores, lower=scores)
+    assert abs(average + turned - 1) < 1e-9
+    assert weighted_average(scores, dict.fromkeys(scores, 3.0)) is not None
+
+
+@given(st.lists(st.floats(0, 100), min_size=1, max_size=9).filter(lambda w: sum(w) > 1e-6))
+def test_entropy_is_within_its_bounds(weights):
+    assert 0 <= entropy.normalised_entropy(weights) <= 1
+
+
+@given(st.lists(st.sampled_from("abcd")), st.lists(st.sampled_from("abcd"), min_size=1))
+def test_trajectory_match_is_a_share_and_whole_when_as_expected(actual, expected):
+    assert 0 <= agent.trajectory_match(actual, expected) <= 1
+    steps = list(dict.fromkeys(expected))
+    whole = agent.trajectory_match(steps, steps)
+    assert abs(whole - (1.0 if len(steps) > 1 else 0.6)) < 1e-9
+
+
+@given(shares, shares, shares)
+def test_citation_quality_is_a_share(existence, accuracy, grounded):
+    assert 0 <= citations.citation_quality(existence, accuracy, grounded) <= 1 + 1e-9
+
+
+@settings(max_examples=60)
+@given(st.text("ab1 .[],;\n", max_size=60))
+def test_no_mark_that_was_read_is_left_in_its_claim(text):
+    for claim in citations.cited_claims(text):
+        assert not any(f"[{each}]" in claim.text for each in claim.cited)
+        assert not set("[],; ") & set("".join(claim.cited))
+
+
+@given(shares, st.sampled_from(list(Direction)))
+def test_a_rule_and_its_mirror_agree(score, direction):
+    rule = PassRule.mirrored(0.7, direction)
+    good = score if direction is Direction.HIGHER else 1 - score
+    if abs(good - 0.7) > 1e-6:
+        assert rule.passes(score) == (good >= 0.7)
+
+
+METRICS = ("faithfulness", "hallucination", "citation_accuracy", "length", "tool_completeness")
+SCORER = make_scorer(Settings(metrics=METRICS))
+SAID = ["refund", "card", "paid", "five", "days", "cats", "[1]", "."]
+words = st.lists(st.sampled_from(SAID), max_size=12)
+
+
+@settings(max_examples=40)
+@given(words)
+def test_verification_changes_nothing_and_gives_the_same_again(said):
+    interaction = make_interaction(output=" ".join(said), expected={"tools": ["search"]})
+    before = interaction.model_dump_json()
+    first, second = (
+        [(each.score, each.reason) for each in SCORER.score(interaction)] for _ in range(2)
+    )
+    assert first == second
+    assert interaction.model_dump_json() == before
+
+
+PIECES = ["Refunds take five days. ", "Cats", " fly at", " night! ", "Prof.", " Lee agrees", ".\n"]
+PIECES += ["- a list", "? ", "3.5 ", "e.g. this", "... ", "“Yes.” "]
+text_of = st.lists(st.sampled_from(PIECES), max_size=12).map("".join)
+
+
+@settings(max_examples=60)
+@given(text_of, st.lists(st.integers(1, 9), max_size=40))
+def test_streaming_judges_the_same_sentences_however_the_text_is_cut(text, sizes):
+    stream = StreamingGrounding(["Refunds take five days."])
+    rest = text
+    for size in sizes:
+        stream.feed(rest[:size])
+        rest = rest[size:]
+    stream.feed(rest)
+    stream.finish()
+    assert tuple(each.sentence for each in stream.judged) == split_sentences(text)

@@ -1,0 +1,37 @@
+"""A report says which way a metric is better, and what usually helps."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from monitor.models import Status
+from monitor.report.words import score_sentence
+from monitor.testing.verdicts import make_verdict
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+def sentence(metric, average_score, version):
+    verdict = make_verdict(Status.WARNING, NOW, metric=metric)
+    changes = {"average_score": average_score, "evaluator_version": version}
+    return score_sentence(verdict.model_copy(update=changes))
+
+
+def test_low_score_is_told_with_advice():
+    assert sentence("faithfulness", 0.4, "local-1 pass 0.7") == (
+        "average score 0.40, poor, significant issues (higher is better, passes at 0.7 or above);"
+        " often the answer contains unsupported claims: improve context retrieval"
+    )
+
+
+@pytest.mark.parametrize(
+    ("score", "word"), [(0.05, "excellent, no action needed"), (0.6, "poor, significant issues")]
+)
+def test_direction_is_told_when_lower_is_better(score, word):
+    said = sentence("toxicity", score, "screen-1 pass <= 0.3")
+    assert said == (f"average score {score:.2f}, {word} (lower is better, passes at 0.3 or below)")
+
+
+@pytest.mark.parametrize(("score", "version"), [(None, "local-1 pass 0.7"), (0.4, "")])
+def test_nothing_is_said_without_a_score_or_a_rule(score, version):
+    assert sentence("faithfulness", score, version) == ""

@@ -1,0 +1,64 @@
+"""The formulas of seed 000, "Evaluation Reference", by section."""
+
+import pytest
+
+from monitor.scoring.evaluators import METRICS
+from monitor.scoring.metrics import rubric
+from monitor.scoring.metrics.weighted import RUBRIC_WEIGHTS, weighted_average
+
+
+def test_core_metric_definitions_levels():
+    assert rubric.LEVELS == {
+        "excellent": 1.0,
+        "good": 0.8,
+        "acceptable": 0.6,
+        "poor": 0.3,
+        "failed": 0.0,
+    }
+
+
+def test_rubric_implementation_weights():
+    assert RUBRIC_WEIGHTS == {
+        "factual_accuracy": 0.30,
+        "completeness": 0.25,
+        "citation_accuracy": 0.15,
+        "source_quality": 0.10,
+        "tool_efficiency": 0.20,
+    }
+    assert sum(RUBRIC_WEIGHTS.values()) == pytest.approx(1)
+    assert METRICS["rubric_overall_score"].weights == RUBRIC_WEIGHTS
+    assert METRICS["rubric_overall_score"].renormalise
+    assert set(RUBRIC_WEIGHTS) < set(METRICS)
+
+
+def test_calculate_overall_score_weighs_all_dimensions():
+    scores = dict(zip(RUBRIC_WEIGHTS, (1.0, 0.8, 0.6, 0.3, 0.0), strict=True))
+    assert weighted_average(scores, RUBRIC_WEIGHTS) == pytest.approx(0.3 + 0.2 + 0.09 + 0.03)
+
+
+def test_calculate_overall_score_leaves_missing_and_unknown_dimensions_out():
+    scores = {"factual_accuracy": 1.0, "completeness": 0.6, "style": 0.0}
+    assert weighted_average(scores, RUBRIC_WEIGHTS) == pytest.approx((0.3 + 0.15) / 0.55)
+
+
+def test_calculate_overall_score_without_any_dimension_is_no_score():
+    assert weighted_average({"style": 1.0}, RUBRIC_WEIGHTS) is None
+
+
+def test_factual_accuracy_weighs_claims_by_importance():
+    assert rubric.claim_accuracy([1, 0], [2, 1]) == pytest.approx(2 / 3)
+    assert rubric.claim_accuracy([1, 0.5, 0], [1, 1, 1]) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(("accuracies", "weights"), [([], []), ([1], []), ([1, 1], [0, 0])])
+def test_factual_accuracy_is_refused_when_there_is_nothing_to_weigh(accuracies, weights):
+    with pytest.raises(ValueError, match="importance"):
+        rubric.claim_accuracy(accuracies, weights)
+
+
+@pytest.mark.parametrize(
+    ("score", "level"),
+    [(1, "excellent"), (0.91, "excellent"), (0.9, "good"), (0.45, "poor"), (0.1, "failed")],
+)
+def test_a_score_is_put_on_the_nearest_level(score, level):
+    assert rubric.nearest_level(score) == (level, rubric.LEVELS[level])

@@ -1,0 +1,211 @@
+"""The formulas and examples of seed 001, "Evaluation Metrics Guide", by section."""
+
+import pytest
+
+from monitor.models.bands import advice_for, band_of
+from monitor.models.passing import Direction
+from monitor.scoring.evaluators import METRICS
+from monitor.scoring.metrics import agent, consistency, faithfulness, grounding
+from monitor.scoring.metrics.integration import share_of
+from monitor.scoring.metrics.weighted import (
+    AGENT_WEIGHTS,
+    RAG_WEIGHTS,
+    UNIFIED_WEIGHTS,
+    weighted_average,
+)
+
+PUBLIC_US = {"fetch_sec_data", "fetch_market_data", "web_search"}
+PRIVATE = {"web_search", "fetch_legal_data"}
+TRAJECTORY = [
+    *("parse_input", "validate_company", "create_plan", "fetch_api_data"),
+    *("search_web", "synthesize", "save_to_database", "evaluate"),
+]
+LOWER = {"hallucination", "bias"}
+
+
+@pytest.mark.parametrize("name", ["hallucination", "bias", "toxicity"])
+def test_core_metrics_that_are_better_when_lower_say_so(name):
+    assert METRICS[name].declaration.direction is Direction.LOWER
+
+
+@pytest.mark.parametrize("name", ["answer_relevancy", "faithfulness", "contextual_relevancy"])
+def test_core_metrics_that_are_better_when_higher_say_so(name):
+    assert METRICS[name].declaration.direction is Direction.HIGHER
+
+
+def test_answer_relevancy_example_is_a_half():
+    assert 1 - share_of([2], 2) == 0.5
+
+
+def test_faithfulness_example_is_one():
+    assert faithfulness.faithfulness([True]) == 1.0
+
+
+def test_hallucination_example_is_one():
+    assert grounding.hallucination(1, 1) == 1.0
+
+
+def test_example_3_overall_score():
+    scores = {
+        "answer_relevancy": 0.95,
+        "faithfulness": 0.90,
+        "hallucination": 0.05,
+        "contextual_relevancy": 0.85,
+        "bias": 0.10,
+    }
+    assert weighted_average(scores, RAG_WEIGHTS, LOWER) == pytest.approx(0.92)
+
+
+def test_weights_of_every_overall_sum_to_one():
+    for weights in (RAG_WEIGHTS, AGENT_WEIGHTS, UNIFIED_WEIGHTS):
+        assert sum(weights.values()) == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("confidence", "score"), [(0.71, 1.0), (0.7, 0.9), (0.5, 0.8), (0.3, 0.7), (None, 0.7)]
+)
+def test_intent_correctness(confidence, score):
+    assert agent.intent_correctness("Apple", "Apple Inc", "public_us", confidence) == pytest.approx(
+        score
+    )
+
+
+def test_intent_correctness_is_nothing_when_nothing_was_parsed():
+    assert agent.intent_correctness("Apple", "", None, 0.2) == 0
+    assert agent.intent_correctness(" ", "Apple", None, None) == 0
+
+
+@pytest.mark.parametrize(
+    ("steps", "score"),
+    [
+        (["fetch data", "analyze risk", "write"], 1.0),
+        (["Search", "Synthesize"], 0.7),
+        (["one", "two", "three"], 0.3),
+        ([f"data {n}" for n in range(11)], 0.35),
+        ([], 0.0),
+    ],
+)
+def test_plan_quality(steps, score):
+    assert agent.plan_quality(steps) == pytest.approx(score)
+
+
+@pytest.mark.parametrize(
+    ("expected", "selected", "precision", "recall"),
+    [
+        (PUBLIC_US, {"fetch_sec_data", "fetch_market_data", "fetch_legal_data"}, 2 / 3, 2 / 3),
+        (PUBLIC_US, {"fetch_sec_data", "fetch_market_data"}, 1.0, 2 / 3),
+        (PUBLIC_US, PUBLIC_US | {"fetch_legal_data"}, 0.75, 1.0),  # example 1
+        (PRIVATE, {"web_search", "fetch_sec_data"}, 0.5, 0.5),  # example 2
+        (PUBLIC_US, set(), 0.0, 0.0),
+        (set(), {"web_search"}, 0.0, 0.0),
+    ],
+)
+def test_tool_choice_and_completeness_examples(expected, selected, precision, recall):
+    assert agent.tool_choice_correctness(selected, expected) == pytest.approx(precision)
+    assert agent.tool_completeness(selected, expected) == pytest.approx(recall)
+
+
+@pytest.mark.parametrize(
+    ("actual", "score"),
+    [
+        (TRAJECTORY, 1.0),
+        (TRAJECTORY[::-1], 0.6),
+        (TRAJECTORY[:4], 0.6 * 0.5 + 0.4),
+        (["something_else"], 0.0),
+        ([], 0.0),
+    ],
+)
+def test_trajectory_match(actual, score):
+    assert agent.trajectory_match(actual, TRAJECTORY) == pytest.approx(score)
+
+
+def test_final_answer_quality_is_one_when_all_is_there():
+    answer = {
+        "risk_level": "low",
+        "credit_score": 100,
+        "confidence": 0.9,
+        "reasoning": "x" * 51,
+        "recommendations": [],
+    }
+    assert agent.final_answer_quality(answer) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("change", "lost"),
+    [
+        ({"risk_level": "huge"}, 0.15),
+        ({"credit_score": 101}, 0.15),
+        ({"credit_score": True}, 0.15),
+        ({"confidence": "high"}, 0.1),
+        ({"reasoning": "x" * 50}, 0.1),
+    ],
+)
+def test_final_answer_quality_loses_what_is_not_valid(change, lost):
+    answer = {
+        "risk_level": "low",
+        "credit_score": 0,
+        "confidence": 1.0,
+        "reasoning": "x" * 51,
+        "recommendations": [],
+    }
+    assert agent.final_answer_quality(answer | change) == pytest.approx(1 - lost)
+
+
+def test_same_model_consistency():
+    assert consistency.agreement(["low", "low", "high", "low"]) == 0.75
+    assert consistency.score_consistency([70, 70, 70], 100) == 1.0
+    assert consistency.score_consistency([0, 100], 100) == 0.0
+    assert consistency.population_std([60, 80]) == 10.0
+
+
+def test_cross_model_consistency():
+    assert consistency.value_range([60, 75, 80]) == 20
+    assert consistency.range_agreement([0.8, 0.9], 1.0) == pytest.approx(0.9)
+
+
+def test_overall_quality_score():
+    scores = {
+        "unified_accuracy": 0.9,
+        "unified_consistency": 0.8,
+        "unified_agent_efficiency": 0.7,
+    }
+    expected = 0.9 * 0.35 + 0.8 * 0.25 + 0.7 * 0.4
+    assert weighted_average(scores, UNIFIED_WEIGHTS) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("score", "quality"),
+    [
+        *((1.0, "excellent"), (0.9, "excellent"), (0.89, "good"), (0.895, "good"), (0.7, "good")),
+        *((0.69, "fair"), (0.5, "fair"), (0.49, "poor"), (0.3, "poor"), (0.29, "critical")),
+        (0.0, "critical"),
+    ],
+)
+def test_score_ranges(score, quality):
+    assert band_of(score).quality == quality
+
+
+@pytest.mark.parametrize(("score", "quality"), [(0.3, "good"), (0.31, "fair"), (1.0, "critical")])
+def test_score_ranges_are_mirrored_when_lower_is_better(score, quality):
+    assert band_of(score, Direction.LOWER).quality == quality
+
+
+def test_common_issues_and_fixes_are_shown_only_beside_a_low_score():
+    assert advice_for("faithfulness", 0.4).fix == "improve context retrieval"
+    assert advice_for("hallucination", 0.6, Direction.LOWER).fix == "add stricter grounding"
+    assert advice_for("faithfulness", 0.7) is None
+    assert advice_for("length", 0.0) is None
+
+
+def test_every_metric_of_the_tables_can_be_named():
+    named = [
+        *("answer_relevancy", "faithfulness", "hallucination", "contextual_relevancy", "bias"),
+        *("toxicity", "intent_correctness", "plan_quality", "tool_choice_correctness"),
+        *("tool_completeness", "trajectory_match", "final_answer_quality", "step_count"),
+        *("tool_calls", "latency_ms", "accuracy_score", "completeness_score"),
+        *("consistency_score", "actionability_score", "data_utilization_score"),
+        *("risk_level_consistency", "score_consistency", "score_std", "overall_consistency"),
+        *("risk_level_agreement", "credit_score_range", "confidence_agreement"),
+        *("cross_model_agreement", "overall_quality_score", "semantic_similarity"),
+    ]
+    assert [name for name in named if name not in METRICS] == []

@@ -1,0 +1,293 @@
+"""The structures and figures of seed 004, "Evaluation Data Models", by section."""
+
+import json
+from contextlib import closing
+from datetime import UTC, datetime
+
+import pytest
+
+from monitor.errors import SettingsError
+from monitor.models import (
+    EvaluationBatch,
+    EvaluationConfig,
+    MultiEvaluationResult,
+    RetryConfig,
+)
+from monitor.models.evaluators import (
+    FactualAccuracyEvaluation,
+    LengthEvaluation,
+    QualityEvaluation,
+    ToxicityEvaluation,
+)
+from monitor.scoring.metrics import length, temporal
+from monitor.scoring.metrics.weighted import simple_average
+from monitor.scoring.registry import make_scorer
+from monitor.scoring.running import run_batch
+from monitor.scoring.summaries import agreement_and_confidence, performance, summarise
+from monitor.settings import Settings
+from monitor.testing import make_evaluation, make_interaction
+from monitor.testing.judge_server import JudgeServer
+
+NOW = datetime(2024, 1, 15, 10, 30, 45, tzinfo=UTC)
+LOWER = {"pass_score": 0.3, "direction": "lower"}
+MULTI = [
+    make_evaluation(evaluator_name="factual_accuracy", score=0.92),
+    make_evaluation(evaluator_name="relevance", score=0.88),
+    make_evaluation(evaluator_name="toxicity", score=0.05, criteria=LOWER),
+]
+WEIGHTS = {"factual_accuracy": 0.5, "relevance": 0.3, "toxicity": 0.2}
+
+
+def of(target, name, score, **fields):
+    return make_evaluation(target_event_id=target, evaluator_name=name, score=score, **fields)
+
+
+# Built-in Evaluator Models
+
+
+def test_quality_example_is_the_mean_of_its_dimensions():
+    scores = dict(zip("abcde", (0.85, 0.92, 0.78, 0.88, 0.95), strict=True))
+    assert simple_average(scores) == pytest.approx(0.876)
+
+
+def test_relevance_example_is_the_mean_of_its_fields():
+    assert simple_average({"a": 0.92, "b": 0.85, "c": 0.87}) == pytest.approx(0.88)
+
+
+def test_length_example_is_appropriate():
+    verdict = length.appropriateness(87, 50, 150)
+    assert verdict == "appropriate"
+    assert length.length_score(87, 50, 150) == 1.0  # the document says 0.9, without a formula
+
+
+@pytest.mark.parametrize(
+    ("words", "verdict", "score"),
+    [(25, "too_short", 0.5), (0, "too_short", 0.0), (300, "too_long", 0.5), (50, "appropriate", 1)],
+)
+def test_length_outside_its_range_scores_less(words, verdict, score):
+    assert length.appropriateness(words, 50, 150) == verdict
+    assert length.length_score(words, 50, 150) == score
+
+
+def test_length_counts_characters_words_and_sentences():
+    counted = length.measure("It's a well-known fact. Prof. Lee agrees!")
+    assert (counted.characters, counted.words, counted.sentences) == (41, 7, 2)
+
+
+@pytest.mark.parametrize(
+    ("metric", "model", "field"),
+    [
+        ("quality", QualityEvaluation, "dimensions"),
+        ("toxicity", ToxicityEvaluation, "toxicity_categories"),
+        ("factual_accuracy", FactualAccuracyEvaluation, "factual_claims"),
+        ("length", LengthEvaluation, "expected_length_range"),
+    ],
+)
+def test_evaluation_has_the_fields_of_its_own(metric, model, field):
+    interaction = make_interaction(expected={"answer": "Refunds take five days."})
+    with JudgeServer() as server:
+        settings = Settings(metrics=(metric,), scorer="judge", openai_base_url=server.url)
+        with closing(make_scorer(settings)) as scorer:
+            [found] = scorer.score(interaction)
+    assert isinstance(found, model)
+    assert getattr(found, field)
+    again = model.model_validate_json(found.model_dump_json())
+    assert again == found
+
+
+# Multi-Evaluator Results
+
+
+def test_weighted_average_follows_the_formula_and_not_the_figure():
+    result = summarise(MULTI, "weighted_average", weights=WEIGHTS)
+    assert result.summary_score == pytest.approx(0.914)  # the document says 0.89
+    assert (result.summary_method, result.weights) == ("weighted_average", WEIGHTS)
+
+
+@pytest.mark.parametrize(
+    ("method", "score"), [("simple_average", (0.92 + 0.88 + 0.95) / 3), ("minimum", 0.88)]
+)
+def test_other_methods(method, score):
+    assert summarise(MULTI, method).summary_score == pytest.approx(score)
+
+
+def test_custom_method_gets_the_scores_as_they_are():
+    assert (
+        summarise(MULTI, "custom", custom=lambda scores: scores["toxicity"]).summary_score == 0.05
+    )
+
+
+def test_summary_has_no_score_when_none_was_completed():
+    skipped = make_evaluation(score=None, status="skipped")
+    assert summarise([skipped]).summary_score is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([],), "one target"),
+        (([of("a", "x", 1.0), of("b", "x", 1.0)],), "one target, not of 2"),
+        ((MULTI, "weighted_average"), "needs weights"),
+        ((MULTI, "custom"), "needs a function"),
+    ],
+)
+def test_summary_is_refused_when_something_is_missing(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        summarise(*arguments)
+
+
+# Evaluation Batch Model, Evaluation Configuration
+
+
+def run(server, config, interactions=None, **settings):
+    fields = {"scorer": "judge", "openai_base_url": server.url, "judge_attempts": 1} | settings
+    waits = []
+    batch = run_batch(
+        interactions or [make_interaction()],
+        config,
+        Settings(**fields),
+        now=NOW,
+        sleep=waits.append,
+    )
+    return batch, waits
+
+
+@pytest.mark.parametrize("parallel", [True, False])
+def test_batch_keeps_the_order(parallel):
+    interactions = [make_interaction(id=f"i{n}") for n in range(20)]
+    config = EvaluationConfig(evaluators=["length", "quality"], parallel_execution=parallel)
+    with JudgeServer() as server:
+        batch, _ = run(server, config, interactions)
+        assert len(server.requests) == 20
+    targets = [each.target_event_id for each in batch.evaluations]
+    assert targets == [f"i{n}" for n in range(20) for _ in range(2)]
+    assert batch.status == "completed"
+    assert batch.batch_metadata["batch_size"] == 20
+    assert set(batch.batch_metadata["evaluator_versions"]) == {"length", "quality"}
+
+
+def test_passing_failure_is_tried_again_after_growing_waits():
+    retry = RetryConfig(max_retries=3, initial_delay_ms=1000, backoff_multiplier=2)
+    config = EvaluationConfig(evaluators=["quality"], retry_config=retry)
+    with JudgeServer() as server:
+        server.script(["503", "503", "ok"])
+        batch, waits = run(server, config)
+    assert (batch.evaluations[0].status, waits) == ("completed", [1.0, 2.0])
+
+
+def test_retries_end():
+    config = EvaluationConfig(evaluators=["quality"], retry_config=RetryConfig(max_retries=2))
+    with JudgeServer(always="503") as server:
+        batch, waits = run(server, config)
+    assert (batch.status, len(waits)) == ("failed", 2)
+
+
+def test_lasting_failure_is_not_tried_again():
+    config = EvaluationConfig(evaluators=["quality"], retry_config=RetryConfig())
+    with JudgeServer(always="401") as server:
+        batch, waits = run(server, config)
+    assert (batch.evaluations[0].error.code, waits) == ("judge_away", [])
+
+
+def test_late_evaluation_is_failed():
+    config = EvaluationConfig(evaluators=["quality"], timeout_ms=50)
+    with JudgeServer(always="hang") as server:
+        batch, _ = run(server, config, judge_timeout_s=1.0)
+    assert batch.evaluations[0].error.code == "timeout"
+    assert batch.status == "failed"
+
+
+def test_parameters_of_the_configuration_are_used_and_checked():
+    with JudgeServer() as server:
+        config = EvaluationConfig(
+            evaluators=["length"], evaluator_configs={"length": {"min_words": 99}}
+        )
+        batch, _ = run(server, config)
+        assert batch.evaluations[0].score < 1
+        wrong = EvaluationConfig(
+            evaluators=["length"], evaluator_configs={"length": {"min_word": 99}}
+        )
+        with pytest.raises(SettingsError, match="did you mean min_words"):
+            run(server, wrong)
+
+
+# Evaluation Metrics
+
+
+def test_performance_counts_what_was_tried():
+    took = [make_evaluation(duration_ms=float(n), cost_usd=0.01) for n in range(1, 20)]
+    error = {"type": "E", "message": "", "code": "x"}
+    failed = make_evaluation(score=None, error=error, duration_ms=20.0)
+    skipped = make_evaluation(score=None, status="skipped")
+    found = performance([*took, failed, skipped])
+    assert (found.total_evaluations, found.successful_evaluations) == (21, 19)
+    assert found.failed_evaluations == 1
+    assert found.success_rate == pytest.approx(19 / 20)
+    assert (found.average_duration_ms, found.p95_duration_ms) == (10.5, 19.0)
+    assert found.total_cost_usd == pytest.approx(0.19)
+
+
+def test_performance_of_nothing_has_no_rate():
+    assert performance([]).success_rate is None
+
+
+def test_quality_counts_agreement_correlation_and_confidence():
+    evaluations = [
+        made
+        for n, score in enumerate((0.2, 0.5, 0.9))
+        for made in (
+            of(f"t{n}", "a", score, confidence=0.9),
+            of(f"t{n}", "b", score / 2, confidence=0.5),
+            of(f"t{n}", "c", 1 - score, confidence=0.1, criteria=LOWER),
+        )
+    ]
+    found = agreement_and_confidence(evaluations, pass_score=0.7)
+    # On the last target a and c pass and b does not; on the others all three fail.
+    assert found.evaluator_agreement == pytest.approx((3 + 3 + 1) / 9)
+    assert found.inter_evaluator_correlation == pytest.approx(
+        {"a_vs_b": 1.0, "a_vs_c": 1.0, "b_vs_c": 1.0}
+    )
+    assert found.confidence_distribution == pytest.approx(
+        {"high_confidence": 1 / 3, "medium_confidence": 1 / 3, "low_confidence": 1 / 3}
+    )
+
+
+def test_quality_leaves_out_what_does_not_vary():
+    same = [of(f"t{n}", name, 0.5) for n in range(4) for name in "ab"]
+    found = agreement_and_confidence(same)
+    assert (found.evaluator_agreement, found.inter_evaluator_correlation) == (1.0, {})
+
+
+# Common Evaluation Patterns: Temporal Evaluations
+
+
+def test_temporal_example_improves():
+    found = temporal.course([0.78, 0.82, 0.85])
+    assert (found.current_score, found.trend) == (0.85, "improving")
+    assert found.change_rate == pytest.approx(0.035)  # the document says 0.02, without a formula
+    assert found.stability_score > 0.99
+
+
+@pytest.mark.parametrize(
+    ("scores", "trend", "stability"),
+    [([0.9, 0.5, 0.1], "declining", 1.0), ([0.5], "stable", 1.0), ([0, 1, 1, 0], "stable", 0.0)],
+)
+def test_temporal_trend_and_stability(scores, trend, stability):
+    found = temporal.course(scores)
+    assert (found.trend, found.stability_score) == (trend, pytest.approx(stability))
+
+
+def test_temporal_needs_a_score():
+    with pytest.raises(ValueError, match="at least one"):
+        temporal.course([])
+
+
+# Evaluation Serialization
+
+
+def test_results_and_batches_are_read_back_from_their_json():
+    result = summarise(MULTI, "weighted_average", weights=WEIGHTS)
+    assert MultiEvaluationResult.model_validate_json(result.model_dump_json()) == result
+    batch = EvaluationBatch(batch_id="b", evaluations=MULTI, batch_metadata={"batch_size": 3})
+    text = json.dumps(batch.model_dump(mode="json"), ensure_ascii=False)
+    assert EvaluationBatch.model_validate_json(text) == batch

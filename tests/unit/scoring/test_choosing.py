@@ -1,0 +1,186 @@
+"""Names, parameters and metrics of one's own: what is wrong is said at start."""
+
+from importlib.metadata import EntryPoint
+
+import pytest
+
+from monitor.errors import SettingsError
+from monitor.models.passing import PassRule
+from monitor.scoring.base import Finding
+from monitor.scoring.choosing import chosen, known_metrics
+from monitor.scoring.declaration import Declaration, Form
+from monitor.scoring.evaluators import METRICS
+from monitor.scoring.metrics_file import MetricsFile, presets
+from monitor.scoring.own_metrics import _from_entry, function_metric
+from monitor.scoring.registry import make_scorer
+from monitor.settings import Settings
+from monitor.testing import make_interaction
+
+
+def polite(interaction):
+    """Say whether the answer thanks."""
+    return "thank" in interaction.output.lower()
+
+
+def detailed(_):
+    return Finding(score=0.5, details={"why": "so"})
+
+
+POLITE = f"{__name__}:polite"
+
+
+@pytest.fixture
+def choose(tmp_path):
+    def choose(text, *metrics):
+        path = tmp_path / "metrics.toml"
+        path.write_text(text, encoding="utf-8")
+        return chosen(Settings(metrics=metrics, metrics_file=path), plugins=())
+
+    return choose
+
+
+def test_parameters_and_line_are_taken_from_the_file(choose):
+    [bound] = choose("[precision_at_k]\nk = 3\npass_score = 0.5", "precision_at_k")
+    assert (bound.parameters.k, bound.rule) == (3, PassRule(0.5))
+    assert bound.version.startswith("1~")
+    assert bound.criteria()["k"] == 3
+
+
+def test_line_of_a_metric_that_is_better_when_lower_is_its_own(choose):
+    [bound] = choose("[toxicity]\npass_score = 0.1", "toxicity")
+    assert bound.rule.passes(0.1)
+    assert not bound.rule.passes(0.2)
+
+
+def test_line_of_a_shared_metric_is_its_own_too(choose, tmp_path):
+    choose("[groundedness]\npass_score = 0.9", "groundedness")
+    settings = Settings(metrics=("groundedness",), metrics_file=tmp_path / "metrics.toml")
+    [found] = make_scorer(settings).score(make_interaction())
+    assert found.criteria == {"pass_score": 0.9, "direction": "higher"}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[precision_at_k]\nkk = 3", "no parameter 'kk'; did you mean k?"),
+        ("[precision_at_k]\nk = 0", r"\[precision_at_k\] k: Input should be greater"),
+        ("[precision_at_k]\npass_score = 2", r"should be a number in \[0, 1\]"),
+        ("[precison_at_k]\nk = 1", "did you mean precision_at_k?"),
+        ("[length]\nmin_words = 9\nmax_words = 3", "must not be above"),
+        ("length = 3", "should be a table"),
+        ("not toml", "no TOML"),
+        ('preset = "credits"', "there are credit"),
+        ('[own]\nfunction = "nowhere.at:all"', "cannot load"),
+        ('[own]\nfunction = "nowhere"', "should be module:function"),
+        ('[own]\nfunction = "math:pi"', "no function"),
+        ('[own]\ncriteria = "Nice?"\nrequire = ["output"]', "require: Extra"),
+        ('[own]\ncriteria = "Nice?"\nrequires = ["outptu"]', "which no interaction has"),
+        ('[Own]\ncriteria = "Nice?"', "no name for a metric"),
+        ('[length]\ncriteria = "Long?"', "two metrics are called length: version 1 of groundwatch"),
+        ('[own]\nfile = "missing.toml"', "No such file"),
+        ('[own]\ndeepeval = "NoSuchMetric"', "groundwatch|deepeval.metrics has no"),
+    ],
+)
+def test_mistake_in_the_file_is_told(choose, text, message):
+    with pytest.raises((SettingsError, ImportError), match=message.replace("?", r"\?")):
+        choose(text, "length")
+
+
+def test_missing_file_is_told(tmp_path):
+    settings = Settings(metrics_file=tmp_path / "no.toml")
+    with pytest.raises(SettingsError, match=r"no\.toml: No such file"):
+        make_scorer(settings)
+
+
+def test_preset_sets_the_parameters_of_the_documents_example(choose):
+    [bound] = choose('preset = "credit"', "tool_completeness")
+    assert bound.parameters.expected_by_type["private"] == ("web_search", "fetch_legal_data")
+    assert presets() == ["credit"]
+
+
+def test_function_is_a_metric_in_three_lines(choose, tmp_path):
+    text = f'[polite]\nfunction = "{POLITE}"\nrequires = ["output"]'
+    [bound] = choose(text, "polite")
+    assert bound.declaration.what == "Say whether the answer thanks."
+    settings = Settings(metrics=("polite",), metrics_file=tmp_path / "metrics.toml")
+    [found] = make_scorer(settings).score(make_interaction(output="Thank you."))
+    assert found.score == 1.0
+
+
+def test_changed_function_is_a_new_version():
+    one, other = function_metric(polite, name="own"), function_metric(detailed, name="own")
+    assert one.declaration.version != other.declaration.version
+
+
+def test_question_to_the_judge_is_a_metric_in_two_lines(choose):
+    [bound] = choose('[tone]\ncriteria = "Friendly?"\nscale = "1-5"', "tone")
+    [criterion] = bound.metric.criteria(bound.parameters)
+    assert (criterion.question, criterion.form) == ("Friendly?", Form.RATING)
+    assert "needs_judge" in bound.declaration.skips
+
+
+def test_question_may_stand_in_a_file_of_its_own(choose, tmp_path):
+    (tmp_path / "tone.toml").write_text('criteria = "Friendly?"', encoding="utf-8")
+    [bound] = choose('[tone]\nfile = "tone.toml"\npass_score = 0.4', "tone")
+    assert (bound.declaration.what, bound.rule.line) == ("Friendly?", 0.4)
+
+
+def entry(value, name="own"):
+    return EntryPoint(name=name, value=f"{__name__}:{value}", group="groundwatch.evaluators")
+
+
+def test_entry_point_may_name_a_function():
+    [metric] = _from_entry(entry("polite", "thanks"), "package")
+    assert metric.declaration.name == "thanks"
+
+
+def test_metric_of_an_installed_package_is_found(tmp_path, monkeypatch):
+    (tmp_path / "shop_metrics.py").write_text("def short(i): return len(i.output) < 9\n")
+    info = tmp_path / "shop_metrics-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: shop-metrics\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[groundwatch.evaluators]\nshort = shop_metrics:short\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    [evaluation] = make_scorer(Settings(metrics=("short",))).score(make_interaction(output="Yes."))
+    assert evaluation.score == 1.0
+    (info / "entry_points.txt").write_text("[groundwatch.evaluators]\nmrr = shop_metrics:short\n")
+    with pytest.raises(SettingsError, match=r"two metrics are called mrr: .*shop-metrics"):
+        make_scorer(Settings())
+
+
+LISTED = [function_metric(polite, name="one"), function_metric(detailed, name="two")]
+NOTHING = 3
+
+
+def test_entry_point_may_name_several_metrics():
+    names = [metric.declaration.name for metric in _from_entry(entry("LISTED"), "package")]
+    assert names == ["one", "two"]
+
+
+@pytest.mark.parametrize(
+    ("value", "message"), [("NOTHING", "neither a metric"), ("nowhere", "cannot be loaded")]
+)
+def test_entry_point_is_refused_when_it_is_none(value, message):
+    with pytest.raises(SettingsError, match=message):
+        _from_entry(entry(value), "package")
+
+
+def test_colliding_metrics_are_told_with_their_versions_and_origins():
+    plugins = [("one (a)", LISTED[0]), ("other (b)", LISTED[0])]
+    with pytest.raises(SettingsError, match=r"two metrics are called one: .*one \(a\).*other"):
+        known_metrics(MetricsFile(), plugins)
+
+
+@pytest.mark.parametrize("name", ["Bad", "1x", "", "a-b", "x" * 65])
+def test_declaration_refuses_a_name_that_is_none(name):
+    with pytest.raises(ValueError, match="no name for a metric"):
+        Declaration(name=name, what="", formula="", requires=(), source="", backend="")
+
+
+def test_parts_come_before_what_is_made_of_them():
+    names = [b.name for b in chosen(Settings(metrics=("overall_quality_score",)), plugins=())]
+    assert names[-1] == "overall_quality_score"
+    assert len(names) == len(set(names))
+    for name in names:
+        parts = getattr(METRICS[name], "weights", {})
+        assert all(names.index(part) < names.index(name) for part in parts)

@@ -1,0 +1,32 @@
+"""Local entailment counts words: what it must get right, and what it may not claim."""
+
+import pytest
+
+from monitor.scoring.entailment import contradictions, local_entailment, local_matrix
+
+PASSAGE = "The tower was completed in 1889 and stands 330 meters tall."
+
+
+def test_statement_that_stands_in_the_passage_is_certain():
+    assert local_entailment(PASSAGE, "stands 330 meters tall") == 1.0
+
+
+def test_supported_statement_is_more_likely_than_a_foreign_one():
+    supported = local_entailment(PASSAGE, "The tower is 330 meters tall.")
+    assert supported > local_entailment(PASSAGE, "Bananas grow in the south.")
+
+
+def test_other_number_contradicts():
+    said = ["The tower was completed in 1920.", "The tower was completed in 1889.", "Really?"]
+    assert contradictions(PASSAGE, said) == [True, False, False]
+
+
+@pytest.mark.parametrize(("premise", "hypothesis"), [("", "x"), ("x", " "), ("", "")])
+def test_nothing_entails_and_contradicts_nothing(premise, hypothesis):
+    assert local_entailment(premise, hypothesis) == 0
+    assert contradictions(premise, [hypothesis]) == [False]
+
+
+def test_matrix_has_a_row_a_claim():
+    assert local_matrix(["a claim here"] * 3, ["one", "two"]).shape == (3, 2)
+    assert local_matrix([], ["one"]).shape == (0, 1)

@@ -1,0 +1,213 @@
+"""Metrics of every kind together: each scored, skipped or failed, and none takes another along."""
+
+import pytest
+
+from monitor.errors import JudgeRateLimitedError
+from monitor.models import EvaluationStatus
+from monitor.models.passing import Direction, PassRule
+from monitor.scoring.asker import Reply
+from monitor.scoring.bound import Bound
+from monitor.scoring.choosing import chosen
+from monitor.scoring.declaration import Answer, Answers
+from monitor.scoring.evaluators import EVALUATORS, METRICS
+from monitor.scoring.own_metrics import function_metric
+from monitor.scoring.panel import Panel
+from monitor.scoring.registry import make_scorer
+from monitor.settings import Settings
+from monitor.testing import make_interaction
+
+RICH = {
+    "contexts": [{"text": "Refunds take five days.", "id": "a"}, {"text": "Cats.", "id": "b"}],
+    "output": "Refunds take five days [a].",
+    "tool_calls": [{"name": "search"}, {"name": "fetch"}],
+    "expected": {
+        "relevant": ["a"],
+        "answer": "Refunds take five days.",
+        "tools": ["search"],
+        "name": "Apple",
+        "citations": ["a"],
+        "trajectory": ["plan", "search"],
+        "unanswerable": False,
+        "false_passages": [2],
+        "contradictions": ["1 and 2"],
+    },
+    "metadata": {
+        "parsed": {"name": "Apple Inc", "type": "public_us", "confidence": 0.9},
+        "plan": ["fetch data", "analyse", "write"],
+        "trajectory": ["plan", "search"],
+        "answer": {"risk_level": "low"},
+        "runs": [{"risk_level": "low", "credit_score": 70}] * 2,
+        "models": [{"risk_level": "low", "credit_score": 70, "confidence": 0.5}] * 2,
+        "answers": ["Five days.", "five days"],
+        "verification_chain": [0.5, {"confidence": 0.6}],
+        "latency_ms": 20,
+    },
+}
+
+
+class FixedAsker:
+    """Gives every criterion the same answer, and counts how often it is asked."""
+
+    version = "fixed-1"
+
+    def __init__(self, answer=None, error=None):
+        self.answer = answer or Answer(score=0.5, numbers=(1,), texts=("What?",), reasoning="So.")
+        self.error = error
+        self.asked = []
+
+    def ask(self, interaction, criteria, fields):
+        self.asked.append((tuple(item.name for item in criteria), fields))
+        if self.error:
+            raise self.error
+        answers = Answers(
+            by_name={item.name: self.answer for item in criteria},
+            sentences=("Refunds take five days.",),
+            passages=len(interaction.contexts),
+            reference=("Refunds take five days.",),
+        )
+        return Reply(answers=answers, cost_usd=0.01, duration_ms=5.0)
+
+    def close(self):
+        pass
+
+
+def score(*metrics, asker=None, **interaction):
+    bound = chosen(Settings(metrics=metrics), plugins=())
+    shared = [each.name for each in bound if each.name in EVALUATORS]
+    inner = make_scorer(Settings(metrics=tuple(shared))) if shared else None
+    found = Panel(metrics, bound, inner, asker).score(make_interaction(**(RICH | interaction)))
+    return found if len(metrics) > 1 else found[0]
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_every_metric_is_scored_when_its_inputs_are_there(name):
+    overrides = {"expected": RICH["expected"] | {"unanswerable": True}}
+    if name == "multi_source_coverage":
+        overrides = {"expected": {"sources_needed": [2]}}
+    found = score(name, asker=FixedAsker(), **overrides)
+    assert found.status is EvaluationStatus.COMPLETED, (found.reason, found.error)
+    assert 0 <= found.score <= 1
+    assert found.criteria["direction"] == METRICS[name].declaration.direction.value
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_every_metric_is_skipped_with_a_declared_reason_when_inputs_are_missing(name):
+    bare = {"query": None, "contexts": [], "tool_calls": [], "expected": None, "metadata": {}}
+    found = score(name, output=" ", **bare)
+    if name == "tool_calls":  # no call at all is a number of calls
+        assert found.score == 1.0
+        return
+    assert found.status is EvaluationStatus.SKIPPED
+    assert found.reason in METRICS[name].declaration.reasons()
+
+
+def test_all_questions_of_a_sample_share_one_call():
+    asker = FixedAsker()
+    found = score("quality", "answer_relevancy", "toxicity", "contextual_precision", asker=asker)
+    [(criteria, fields)] = asker.asked
+    assert len(criteria) == 5 + 1 + 6 + 1
+    assert fields == {"query", "output", "contexts"}
+    assert sum(each.cost_usd for each in found) == pytest.approx(0.01)
+    assert {each.evaluator_version for each in found} == {"fixed-1-1"}
+
+
+def test_metrics_that_share_a_question_ask_it_once():
+    asker = FixedAsker()
+    score("contextual_relevancy", "contextual_precision", asker=asker)
+    assert asker.asked[0][0] == ("relevant_passages",)
+
+
+def test_nobody_is_asked_when_all_are_skipped():
+    asker = FixedAsker()
+    assert score("answer_relevancy", asker=asker, query=None).reason == "no_query"
+    assert asker.asked == []
+
+
+def test_failure_of_the_judge_takes_no_computed_metric_along():
+    error = JudgeRateLimitedError("slow down")
+    error.context = {"cost_usd": 0.02}
+    failed, computed = score("quality", "length", asker=FixedAsker(error=error))
+    assert (failed.error.code, failed.score, failed.cost_usd) == ("judge_rate_limited", None, 0.02)
+    assert computed.score == 1.0
+
+
+def test_asked_metric_needs_a_judge_when_there_is_none():
+    assert score("answer_relevancy").reason == "needs_judge"
+    assert score("toxicity").score == 0.0
+
+
+@pytest.mark.parametrize("value", [2, -0.1, float("nan"), "good"])
+def test_wrong_value_of_ones_own_metric_is_a_failure_and_no_score(value):
+    own = function_metric(lambda _: value, name="own")
+    bound = Bound(own, own.declaration.parameters(), PassRule(0.7))
+    [found] = Panel(("own",), [bound], None).score(make_interaction())
+    assert (found.status, found.score) == (EvaluationStatus.FAILED, None)
+
+
+def test_input_of_the_wrong_shape_is_a_failure_without_its_text():
+    found = score("mrr", expected={"relevant": 7})
+    assert (found.status, found.error.code) == (EvaluationStatus.FAILED, "internal_error")
+
+
+def test_everything_is_skipped_when_texts_were_not_captured():
+    asker = FixedAsker()
+    found = score(
+        "length", "quality", "mrr", asker=asker, output="", metadata={"capture": "metadata"}
+    )
+    assert {each.reason for each in found} == {"not_captured"}
+    assert asker.asked == []
+
+
+def test_parts_are_scored_but_not_reported():
+    found = score("agent_overall_score")
+    assert found.evaluator_name == "agent_overall_score"
+    assert set(found.metadata["parts"]) == set(METRICS["agent_overall_score"].weights)
+
+
+def test_overall_turns_parts_that_are_better_when_lower():
+    found = score("rag_overall_score", asker=FixedAsker(Answer(score=0.0)))
+    assert found.metadata["parts"]["hallucination"] == 0.0
+    assert found.metadata["parts"]["bias"] == 0.0
+    # Everything is well but the context: none of the passages is relevant.
+    assert found.score == pytest.approx(0.9)
+
+
+def test_cost_of_hidden_parts_is_on_the_overall():
+    found = score("judge_overall_score", asker=FixedAsker())
+    assert found.cost_usd == pytest.approx(0.01)
+
+
+def test_overall_is_skipped_when_a_part_is_missing():
+    found = score("agent_overall_score", metadata={})
+    assert found.reason == "part_missing"
+    assert "plan_quality" in found.metadata["missing"]
+
+
+def test_overall_of_the_rubric_leaves_missing_parts_out():
+    found = score("rubric_overall_score")
+    assert found.metadata["parts"] == {"citation_accuracy": 1.0}
+    assert found.score == 1.0
+
+
+def test_low_score_has_advice_beside_it():
+    assert score("tool_completeness", tool_calls=[]).metadata["advice"].endswith("logic")
+    assert "advice" not in score("tool_completeness").metadata
+
+
+@pytest.mark.parametrize(
+    ("output", "score_of"),
+    [("You are a stupid idiot.", 1.0), ("Thank you for your patience.", 0.0)],
+)
+def test_screen_finds_open_insults_only(output, score_of):
+    assert score("toxicity", output=output).score == score_of
+
+
+def test_screen_counts_biased_sentences():
+    found = score("bias", output="All women are late. It rains.")
+    assert (found.score, found.metadata["biased"]) == (0.5, [1])
+    assert found.criteria == {"pass_score": 0.3, "direction": "lower"}
+
+
+@pytest.mark.parametrize("name", ["hallucination", "bias", "toxicity", "score_std"])
+def test_direction_is_declared_when_lower_is_better(name):
+    assert METRICS[name].declaration.direction is Direction.LOWER
