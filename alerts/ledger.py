@@ -31,6 +31,13 @@ def incidents_since(
     return _incidents(connection, query.order_by(incidents.c.opened_at.desc()), app=app)
 
 
+def incident(connection: Connection, incident_id: str) -> Incident | None:
+    """Find one incident by its id."""
+    query = select(incidents).where(incidents.c.incident_id == incident_id)
+    row = connection.execute(query).mappings().first()
+    return None if row is None else Incident.model_validate(dict(row))
+
+
 def timeline(connection: Connection, incident_id: str) -> list[TimelineEvent]:
     """List what happened to an incident, in order."""
     return [snapshot.timeline_event() for snapshot in snapshots(connection, incident_id)]

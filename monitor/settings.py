@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
-from urllib.parse import SplitResult, urlsplit
 
 from pydantic import (
     AfterValidator,
@@ -23,6 +22,18 @@ from pydantic import (
 )
 
 from monitor.errors import SettingsError
+from monitor.setting_types import (
+    Dollars,
+    Names,
+    Rate,
+    Seconds,
+    a_home,
+    a_redis_url,
+    addresses,
+    an_http_url,
+    an_smtp_url,
+    split_commas,
+)
 
 PREFIX = "GROUNDWATCH_"
 FILE_SUFFIX = "_FILE"
@@ -32,74 +43,18 @@ DEFAULT_REDIS_URL = "redis://127.0.0.1:6379/0"
 _USUAL_NAMES = {"openai_api_key": "OPENAI_API_KEY", "openai_base_url": "OPENAI_BASE_URL"}
 
 
-def _split_commas(value: object) -> object:
-    if isinstance(value, str):
-        return tuple(part.strip() for part in value.split(",") if part.strip())
-    return value
-
-
-def _an_http_url(value: SecretStr) -> SecretStr:
-    parts = urlsplit(value.get_secret_value())
-    if parts.scheme not in {"http", "https"} or not parts.hostname or not _port_is_valid(parts):
-        raise ValueError("should be a web address such as https://hooks.slack.com/services/...")
-    return value
-
-
-def _a_redis_url(value: str) -> str:
-    if urlsplit(value).scheme not in {"redis", "rediss", "unix"}:
-        raise ValueError("should be redis://host:6379/0, rediss://... (TLS) or unix:///path")
-    return value
-
-
-def _an_smtp_url(value: SecretStr) -> SecretStr:
-    parts = urlsplit(value.get_secret_value())
-    known = parts.scheme in {"smtp", "smtps", "smtp+plain"}
-    if not known or not parts.hostname or not _port_is_valid(parts):
-        raise ValueError(
-            "should be smtp://user:password@host:587 (STARTTLS), smtps://... (TLS from the start)"
-            " or smtp+plain://host:25 (no encryption, for a relay on this machine);"
-            " in a password, # / ? and @ are written as %23 %2F %3F and %40"
-        )
-    return value
-
-
-def _port_is_valid(parts: SplitResult) -> bool:
-    try:
-        _ = parts.port
-    except ValueError:
-        return False
-    return True
-
-
-def _addresses(value: tuple[str, ...]) -> tuple[str, ...]:
-    for address in value:
-        if not re.fullmatch(r"[^@\s]+@[^@\s]+", address):
-            raise ValueError(f"{address!r} is no email address such as oncall@example.org")
-    return value
-
-
-def _a_home(value: Path) -> Path:
-    return value.expanduser().absolute()
-
-
-Names = Annotated[tuple[str, ...], BeforeValidator(_split_commas)]
-Rate = Annotated[float, Field(ge=0, le=1)]
-Seconds = Annotated[float, Field(gt=0)]
-Dollars = Annotated[float, Field(gt=0, le=1e9)]
-
-
 class Settings(BaseModel):
     """One field an environment variable; the descriptions are the manual."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     # where things are
-    home: Annotated[Path, AfterValidator(_a_home)] = Field(
+    home: Annotated[Path, AfterValidator(a_home)] = Field(
         Path("~/.groundwatch"),
         validate_default=True,
         description="Folder for all data of this machine.",
     )
-    redis_url: Annotated[str, AfterValidator(_a_redis_url)] | None = Field(
+    redis_url: Annotated[str, AfterValidator(a_redis_url)] | None = Field(
         None,
         description="Redis or Valkey. Unset: the one `groundwatch up` runs, else "
         f"`{DEFAULT_REDIS_URL}`.",
@@ -222,7 +177,7 @@ class Settings(BaseModel):
     min_n: int = Field(30, ge=1, description="Scores needed before a status is given.")
     status_policy: str = Field("point_min_n", description="Rule that turns a window into a status.")
     status_window_s: int = Field(3600, gt=0, description="Window of the status that alerts use.")
-    windows_s: Annotated[tuple[int, ...], BeforeValidator(_split_commas)] = Field(
+    windows_s: Annotated[tuple[int, ...], BeforeValidator(split_commas)] = Field(
         (300, 3600, 86_400), description="Windows that are shown, in seconds, separated by commas."
     )
     reference_s: int = Field(
@@ -237,18 +192,44 @@ class Settings(BaseModel):
     repeat_after_s: float = Field(
         14_400, gt=0, description="A critical alert that goes on is repeated this often."
     )
-    slack_webhook_url: Annotated[SecretStr, AfterValidator(_an_http_url)] | None = Field(
+    slack_webhook_url: Annotated[SecretStr, AfterValidator(an_http_url)] | None = Field(
         None, description="Slack incoming webhook; unset: no Slack."
     )
-    smtp_url: Annotated[SecretStr, AfterValidator(_an_smtp_url)] | None = Field(
+    smtp_url: Annotated[SecretStr, AfterValidator(an_smtp_url)] | None = Field(
         None, description="`smtp://user:password@host:587`; unset: no email."
     )
     email_from: str = Field("groundwatch@localhost", description="Sender of alert emails.")
-    email_to: Annotated[Names, AfterValidator(_addresses)] = Field(
+    email_to: Annotated[Names, AfterValidator(addresses)] = Field(
         (), description="Receivers of alert emails, separated by commas."
     )
     delivery_timeout_s: Seconds = Field(20.0, description="Longest time one delivery may take.")
     report_url: str | None = Field(None, description="Address put into alerts for people to open.")
+    # the page
+    web_host: str = Field(
+        "127.0.0.1",
+        min_length=1,
+        description="Address the page listens on; any but this machine's own needs authentication.",
+    )
+    web_port: int = Field(8642, ge=0, le=65535, description="Port of the page; 0 takes a free one.")
+    web_tokens: SecretStr | None = Field(
+        None,
+        description="Who may come with a bearer token, as `name:role:hash`, separated by commas; "
+        "`groundwatch web --new-token NAME:ROLE` makes one.",
+    )
+    web_users: SecretStr | None = Field(
+        None,
+        description="Who may come with a password, as `name:role:hash`, separated by commas; "
+        "`groundwatch web --new-password NAME:ROLE` makes one.",
+    )
+    web_proxy_user_header: str | None = Field(
+        None, description="Header in which a proxy that has authenticated people names them."
+    )
+    web_trusted_proxies: Names = Field(
+        ("127.0.0.1", "::1"), description="Addresses of proxies whose header is believed."
+    )
+    web_proxy_role: Literal["viewer", "reader", "operator"] = Field(
+        "reader", description="Role of whoever such a proxy names."
+    )
     # logs
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="Least serious log line that is written."

@@ -30,6 +30,7 @@ COMMANDS = {
     "migrate": _Command("migrate", "migrate"),
     "worker": _Command("processes", "worker"),
     "scheduler": _Command("processes", "scheduler"),
+    "web": _Command("web", "web"),
     "otlp": _Command("otlp", "otlp"),
 }
 

@@ -6,8 +6,11 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
+from pydantic import SecretStr
+
 from monitor.models import Drift, Status, Verdict
 from monitor.report.model import Ledger, Point
+from monitor.settings import masked_url
 
 #: A word and a shape, so that colour is never the only sign.
 ICONS: Mapping[Status, str] = {
@@ -131,6 +134,17 @@ def harmless(text: str, limit: int = 200) -> str:
         c for c in folded if c == " " or unicodedata.category(c) not in {"Cc", "Cf", "Cs", "Co"}
     )
     return kept if len(kept) <= limit else kept[: limit - 1] + "…"
+
+
+def setting_value(value: object) -> str:
+    """Write the value of a setting without secrets; a dash when it is unset."""
+    if value is None:
+        return "–"
+    if isinstance(value, SecretStr):
+        return "********"
+    if isinstance(value, tuple):
+        return ",".join(str(item) for item in value)
+    return harmless(masked_url(str(value)), 500)
 
 
 def headline(statuses: Mapping[str, Status]) -> str:
