@@ -19,6 +19,7 @@ from monitor.errors import GroundwatchError
 from monitor.models import Status
 from monitor.web import charts
 from monitor.web.acts import Acts
+from monitor.web.api import Api
 from monitor.web.guard import Guard
 from monitor.web.pages import Pages
 from monitor.web.site import Site
@@ -48,7 +49,7 @@ def make_app(site: Site) -> Starlette:
         site.close()
 
     app = Starlette(
-        routes=[*_pages(site), *_files(site)],
+        routes=[*_pages(site), *_programs(site), *_files(site)],
         lifespan=lifespan,
         middleware=[
             Middleware(Guard, access=site.access, refuse=refuse),
@@ -78,6 +79,23 @@ def _pages(site: Site) -> list[BaseRoute]:
         Route("/channels/test", acts.test_channel, methods=["POST"]),
         Route("/config", pages.config),
         Route("/audit", pages.audit),
+    ]
+
+
+def _programs(site: Site) -> list[BaseRoute]:
+    api = Api(site)
+    of_metric = "/api/v1/apps/{app}/metrics/{metric}"
+    return [
+        Route("/api/v1/status", api.status),
+        Route("/api/v1/metrics", api.metrics),
+        Route(of_metric, api.metric),
+        Route(f"{of_metric}/series", api.series),
+        Route("/api/v1/incidents", api.incidents),
+        Route("/api/v1/incidents/{incident_id}", api.incident),
+        Route("/api/v1/samples/{sample_id}", api.sample),
+        Route("/api/v1/openapi.json", api.openapi),
+        Route("/metrics", api.prometheus),
+        Route("/badge/{app}.svg", api.badge),
     ]
 
 
