@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import json
 import os
 import socket
 import sys
@@ -33,10 +34,18 @@ def web(
     password_for: Annotated[
         str | None, typer.Option("--new-password", help="NAME:ROLE; hash a password, and end.")
     ] = None,
+    document: Annotated[
+        bool, typer.Option("--openapi", help="Print the API's OpenAPI document, and end.")
+    ] = False,
 ) -> None:
     """Serve the page on which people see how their apps are, and the JSON API."""
     if token_for or password_for:
         _make_entry(token_for, password_for)
+        return
+    if document:
+        from monitor.web.schema import openapi  # noqa: PLC0415
+
+        typer.echo(json.dumps(openapi(), indent=1, ensure_ascii=False))
         return
     os.umask(PRIVATE)
     settings = Settings.from_env()
@@ -79,6 +88,8 @@ def _listen(host: str, port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host.strip("[]"), port))
+        # Whoever reads the address may come at once, and waits until the server is up.
+        listener.listen()
     except OSError as error:
         listener.close()
         raise SettingsError(
