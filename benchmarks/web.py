@@ -54,7 +54,7 @@ def main() -> None:
 def _build(home: str, keys: int, days: int) -> int:
     store = Store(Settings.from_env({"GROUNDWATCH_HOME": home}).sql_url)
     migrate(store)
-    now, chance = datetime.now(UTC), random.Random(7)
+    now, chance = datetime.now(UTC), random.Random(7)  # noqa: S311  # no secret
     last_s = int(now.timestamp()) // _MINUTE * _MINUTE
     names = [(f"app-{i // len(_METRICS):03}", _METRICS[i % len(_METRICS)]) for i in range(keys)]
     zero: dict[str, Any] = dict.fromkeys(TALLY_SUMS, 0)
@@ -113,12 +113,11 @@ def _ask(url: str, requests: int) -> dict[str, Any]:
     with httpx.Client(base_url=url, timeout=60, headers={"Accept-Encoding": "gzip"}) as client:
         client.get("/healthz")
         first_ms, page = _timed(client)
-        renewed, shared = [], []
+        renewed = []
         for _ in range(max(3, requests // 5)):
             time.sleep(_SNAPSHOT_S)
             renewed.append(_timed(client)[0])
-        for _ in range(requests):
-            shared.append(_timed(client)[0])
+        shared = [_timed(client)[0] for _ in range(requests)]
         text = page.text
         files = re.findall(r'(?:href|src)="(/(?:static|favicon)/[^"]+)"', text)
         sizes = [int(client.get(path).headers["content-length"]) for path in files]

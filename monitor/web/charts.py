@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import pairwise
 
 from markupsafe import Markup, escape
 
@@ -39,6 +40,7 @@ class _Frame:
     to_s: float
     low: float
     high: float = 1.0
+    digits: int = 1  #: behind the point of a coordinate
 
     def x(self, at_s: float) -> float:
         share = (at_s - self.from_s) / max(1.0, self.to_s - self.from_s)
@@ -51,9 +53,10 @@ class _Frame:
 
 def sparkline(course: Course, lines: Lines) -> Markup:
     """Draw a small course: band, line, both thresholds, and gaps as gaps."""
-    width, height = 144, 32
+    # Ten units a step: whole numbers are exact enough, and short.
+    width, height = 10 * max(1, len(course.steps)), 100
     frame = _Frame(
-        left=0, right=width, top=2, bottom=height - 2,
+        left=0, right=width, top=4, bottom=height - 4, digits=0,
         from_s=course.from_s, to_s=course.to_s, low=_lowest(course, lines),
     )  # fmt: skip
     return _svg(
@@ -80,7 +83,7 @@ def course_chart(
     """
     width, height = 720, 260
     frame = _Frame(
-        left=44, right=width - 8, top=22, bottom=height - 24,
+        left=64, right=width - 8, top=22, bottom=height - 24,
         from_s=course.from_s, to_s=course.to_s,
         low=min(_lowest(course, lines), 1.0 if reference is None else reference - _ROOM),
     )  # fmt: skip
@@ -108,7 +111,7 @@ def histograms(now: Sequence[float], before: Sequence[float], pass_score: float)
     Both are counts in bins of equal width and are drawn as shares of their own total.
     """
     width, height = 720, 200
-    left, right, top, bottom = 44.0, width - 8.0, 10.0, height - 24.0
+    left, right, top, bottom = 64.0, width - 8.0, 10.0, height - 24.0
     shares_now, shares_before = _shares(now), _shares(before)
     most = max((*shares_now, *shares_before, 0.01))
     step = (right - left) / max(1, len(now))
@@ -154,11 +157,11 @@ def histograms(now: Sequence[float], before: Sequence[float], pass_score: float)
 def status_strip(cells: Sequence[Cell], cell: str) -> Markup:
     """Draw one cell a stretch of time, *cell* long, in the colour of its worst status."""
     wide, gap, height = 5, 1, 14
-    parts = [
-        f'<rect class="{_class(item.status)}" x="{i * (wide + gap)}" y="0" width="{wide}"'
-        f' height="{height}"/>'
-        for i, item in enumerate(cells)
-    ]
+    where: dict[str, str] = {}
+    for i, item in enumerate(cells):
+        name = _class(item.status)
+        where[name] = where.get(name, "") + f"M{i * (wide + gap)} 0h{wide}v{height}h-{wide}z"
+    parts = [f'<path class="{name}" d="{path}"/>' for name, path in where.items()]
     return _svg("strip", len(cells) * (wide + gap), height, _strip_words(cells, cell), parts)
 
 
@@ -234,27 +237,32 @@ def _gaps(course: Course, frame: _Frame) -> list[str]:
 
 def _band(course: Course, frame: _Frame) -> list[str]:
     parts = []
-    half = course.step_s / 2
     for run in course.runs():
-        steps = _widened(run, half)
-        upper = "L".join(f"{_n(frame.x(at))} {_n(frame.y(step.high or 0.0))}" for at, step in steps)
-        lower = "L".join(
-            f"{_n(frame.x(at))} {_n(frame.y(step.low or 0.0))}" for at, step in reversed(steps)
-        )
-        parts.append(f"M{upper}L{lower}Z")
+        steps = _widened(run, course.step_s / 2)
+        upper = [(frame.x(at), frame.y(step.high or 0.0)) for at, step in steps]
+        lower = [(frame.x(at), frame.y(step.low or 0.0)) for at, step in reversed(steps)]
+        parts.append(f"{_path(upper + lower, frame.digits)}z")
     return [f'<path class="band" d="{"".join(parts)}"/>'] if parts else []
 
 
 def _line(course: Course, frame: _Frame) -> list[str]:
-    half = course.step_s / 2
     parts = [
-        "M"
-        + "L".join(
-            f"{_n(frame.x(at))} {_n(frame.y(s.rate or 0.0))}" for at, s in _widened(run, half)
+        _path(
+            [(frame.x(at), frame.y(s.rate or 0.0)) for at, s in _widened(run, course.step_s / 2)],
+            frame.digits,
         )
         for run in course.runs()
     ]
     return [f'<path class="line" d="{"".join(parts)}"/>'] if parts else []
+
+
+def _path(points: Sequence[tuple[float, float]], digits: int) -> str:
+    """Write a line from point to point, each as its distance from the last: that packs best."""
+    scale = 10**digits
+    whole = [(round(x * scale), round(y * scale)) for x, y in points]
+    moves = [(x - a, y - b) for (a, b), (x, y) in pairwise(whole)]
+    (x, y), rest = whole[0], "l".join(f"{_n(dx / scale)} {_n(dy / scale)}" for dx, dy in moves)
+    return f"M{_n(x / scale)} {_n(y / scale)}" + (f"l{rest}" if rest else "")
 
 
 def _widened(run: Sequence[Step], half_s: float) -> list[tuple[float, Step]]:

@@ -88,19 +88,20 @@ class Cell:
     status: Status | None
 
 
-def course(tallies: Mapping[int, Tally], *, now_s: float, span_s: int, step_s: int) -> Course:
-    """Lay the sums of steps over the last *span_s* seconds; a missing step is a gap, not a zero."""
+def course(steps: Mapping[int, Step], *, now_s: float, span_s: int, step_s: int) -> Course:
+    """Lay steps, by when they start, over the last *span_s* seconds; a missing one is a gap."""
     last = int(now_s) // step_s * step_s
     first = last - max(1, span_s // step_s) * step_s + step_s
-    return Course(
-        step_s,
-        tuple(_step(start_s, tallies.get(start_s)) for start_s in range(first, last + 1, step_s)),
-    )
+    starts = range(first, last + 1, step_s)
+    return Course(step_s, tuple(steps.get(start_s) or Step(start_s) for start_s in starts))
 
 
-def _step(start_s: int, tally: Tally | None) -> Step:
-    if tally is None or tally.n == 0:
-        return Step(start_s)
+def steps_of(tallies: Mapping[int, Tally]) -> dict[int, Step]:
+    """Turn the sums of steps, by when they start in epoch seconds, into rates with bounds."""
+    return {start_s: _step(start_s, tally) for start_s, tally in tallies.items()}
+
+
+def _step(start_s: int, tally: Tally) -> Step:
     found = window_stats(tally)
     low, high = found.interval or (None, None)
     return Step(start_s, tally.n, found.pass_rate, low, high)

@@ -18,7 +18,7 @@ from monitor.store.labels import Agreement, agreement
 from monitor.store.query import Stream, active_streams, series, window_tallies
 from monitor.store.verdicts import read_changes
 from monitor.store.worst import WorstSample, worst_samples
-from monitor.web.course import Course, Mark, course
+from monitor.web.course import Course, Mark, course, steps_of
 from workers.facts import read_status
 
 _STEPS = 96
@@ -140,7 +140,7 @@ def _course(
         from_s = int(now.timestamp() - span_s) // step_s * step_s
         found = series(connection, [stream.stream_id], from_s=from_s, step_s=step_s)
         tallies = found.get(stream.stream_id, {})
-    return course(tallies, now_s=now.timestamp(), span_s=span_s, step_s=step_s)
+    return course(steps_of(tallies), now_s=now.timestamp(), span_s=span_s, step_s=step_s)
 
 
 def _histograms(

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import Connection
 
 from alerts.ledger import open_incidents, outbox_counts
-from monitor.models import Incident, Status, Tally, Verdict
+from monitor.models import Incident, Status, Verdict
 from monitor.report.model import SEVERITY, Report
 from monitor.settings import Settings
 from monitor.store.engine import Store
@@ -20,7 +20,7 @@ from monitor.store.ledger import Kind, read_since
 from monitor.store.query import active_streams, series
 from monitor.store.spent import cost_usd_since
 from monitor.store.verdicts import read_changes
-from monitor.web.course import Cell, Course, course, strip
+from monitor.web.course import Cell, Course, Step, course, steps_of, strip
 from workers.facts import read_status
 
 _STEPS = 48
@@ -112,7 +112,7 @@ class GlanceReader:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _glance: Glance | None = None
     _made: float = 0.0
-    _steps: dict[int, dict[int, Tally]] = field(default_factory=dict)
+    _steps: dict[int, dict[int, Step]] = field(default_factory=dict)
     _steps_at: float | None = None
     _cost: tuple[float, float] = (0.0, 0.0)
     _cost_at: float | None = None
@@ -159,7 +159,7 @@ class GlanceReader:
     def _row(
         self,
         verdict: Verdict,
-        courses: Mapping[Key, Mapping[int, Tally]],
+        courses: Mapping[Key, Mapping[int, Step]],
         changes: Mapping[Key, Sequence[tuple[float, Status]]],
         troubled: set[Key],
         now: datetime,
@@ -178,7 +178,7 @@ class GlanceReader:
     def _cell_s(self) -> int:
         return _WINDOWS_A_CELL * self.settings.status_window_s
 
-    def _courses(self, connection: Connection, now: datetime) -> dict[Key, Mapping[int, Tally]]:
+    def _courses(self, connection: Connection, now: datetime) -> dict[Key, Mapping[int, Step]]:
         now_s, step_s = now.timestamp(), self.step_s
         first_s = int(now_s - self.span_s) // step_s * step_s
         streams = {
@@ -194,7 +194,7 @@ class GlanceReader:
         found = series(connection, streams, from_s=from_s, step_s=step_s)
         for stream_id in streams:
             steps = self._steps.setdefault(stream_id, {})
-            steps.update(found.get(stream_id, {}))
+            steps.update(steps_of(found.get(stream_id, {})))
             for old_s in [start_s for start_s in steps if start_s < first_s]:
                 del steps[old_s]
         return {key: self._steps[stream_id] for stream_id, key in streams.items()}

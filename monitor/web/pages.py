@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 from starlette.requests import Request
@@ -27,6 +27,7 @@ from monitor.web import names
 from monitor.web.access import Role
 from monitor.web.course import spans_of
 from monitor.web.detail import distances, read_detail
+from monitor.web.glance import Glance
 from monitor.web.guard import needs, principal_of
 from monitor.web.passages import ClaimLine, Piece, claims_of, marked_output, marked_passages
 from monitor.web.site import Site
@@ -54,16 +55,18 @@ class Pages:
     """The endpoints that answer with HTML."""
 
     site: Site
+    _drawn: dict[str, tuple[Glance, str]] = field(default_factory=dict)
 
     def glance(self, request: Request) -> Response:
-        """Show all apps and metrics, the worst first."""
+        """Show all apps and metrics, the worst first; drawn once for each snapshot."""
         found = self.site.glance.read()
-        app = request.query_params.get("app", "")
-        rows = [row for row in found.rows if app in ("", row.verdict.app)]
-        return self.site.page(
-            request, "glance.html", status=found.status, glance=found, rows=rows, only=app,
-            stale_after_s=max(60.0, 5 * self.site.settings.evaluate_every_s),
-        )  # fmt: skip
+        drawn = self._drawn.get("glance")
+        if drawn is None or drawn[0] is not found:
+            text = self.site.fill(
+                request, "glance.html", status=found.status, glance=found, rows=found.rows
+            )
+            drawn = self._drawn["glance"] = (found, text)
+        return self.site.answer(request, drawn[1])
 
     def app(self, request: Request) -> Response:
         """Show the rows of one app; the same page, narrowed."""

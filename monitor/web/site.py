@@ -78,10 +78,14 @@ class Site:
     def page(
         self, request: Request, template: str, *, code: int = 200, **values: object
     ) -> Response:
-        """Fill a template; unchanged since the tag that the browser sent, answer 304."""
+        """Fill a template and send it."""
+        return self.answer(request, self.fill(request, template, **values), code=code)
+
+    def fill(self, request: Request, template: str, **values: object) -> str:
+        """Fill a template."""
         now = self.clock()
         status = values.pop("status", None) or self._worst()
-        text = self.templates.get_template(template).render(
+        return self.templates.get_template(template).render(
             request=request,
             path=request.url.path,
             principal=principal_of(request) if hasattr(request.state, "principal") else None,
@@ -93,6 +97,10 @@ class Site:
             assets={name: tag for name, (_, tag) in self.assets.items()},
             **values,
         )
+
+    def answer(self, request: Request, text: str, *, code: int = 200) -> Response:
+        """Send a filled template; unchanged since the tag that the browser sent, answer 304."""
+        now = self.clock()
         tag = f'W/"{hashlib.sha256(text.encode()).hexdigest()[:32]}"'
         headers = {
             "ETag": tag,

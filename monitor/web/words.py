@@ -10,6 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from monitor.models import Status, Verdict
 from monitor.report import words
+from monitor.report.model import Report
 from monitor.web import charts, names
 from monitor.web.glance import Glance
 
@@ -31,7 +32,12 @@ def clock_s(at_s: float) -> str:
 
 def statuses(glance: Glance) -> dict[str, Status]:
     """Give the status of each app, names made harmless, for the headline."""
-    return {words.harmless(app.app, 60): app.status for app in glance.report.apps}
+    return statuses_of(glance.report)
+
+
+def statuses_of(report: Report) -> dict[str, Status]:
+    """Give the status of each app of a report, in the same way."""
+    return {words.harmless(app.app, 60): app.status for app in report.apps}
 
 
 def points(change: float | None) -> str:
@@ -90,7 +96,7 @@ def environment() -> Environment:
 
 def _helpers() -> Mapping[str, Any]:
     functions: list[Callable[..., Any]] = [
-        *(clock, clock_s, statuses, iso, points, bounds, dollars, title),
+        *(clock, clock_s, statuses, statuses_of, iso, points, bounds, dollars, title),
         *(words.percent, words.score, words.duration, words.harmless, words.moment),
         *(words.headline, words.rate_with_interval, words.drift_sentence),
         *(words.judge_sentence, words.ledger_sentence),

@@ -51,7 +51,7 @@ def test_pages_fit_are_quiet_and_ask_nobody_else(browser, server, paths, scheme,
         page.goto(server.url + path)
         beyond = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
         assert beyond <= 0, path
-        assert "owned" not in page.title(), path
+        assert page.title().endswith(" · groundwatch"), path
     context.close()
     assert said == []
     assert [url for url in asked if not url.startswith(server.url)] == []

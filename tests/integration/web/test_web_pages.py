@@ -25,7 +25,7 @@ def pages(world, get):
 
 def test_glance_says_who_is_worst_in_one_sentence_and_in_the_title(get):
     page = get("/").text
-    assert re.search(r"<h1[^>]*>.*shop are CRITICAL", page)
+    assert re.search(r"<h1[^>]*>.*\bshop\b.*CRITICAL.*</h1>", page)
     assert "<title>■" in page
     assert 'href="/favicon/critical.svg"' in page
 
