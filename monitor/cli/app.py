@@ -22,6 +22,8 @@ COMMANDS = {
     "up": _Command("up", "up"),
     "status": _Command("status", "status"),
     "report": _Command("report", "report"),
+    "show": _Command("show", "show"),
+    "export": _Command("export", "export"),
     "replay": _Command("replay", "replay"),
     "score": _Command("score", "score"),
     "alerts": _Command("alerts", "app"),

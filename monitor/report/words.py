@@ -30,6 +30,7 @@ WORDS: Mapping[Status, str] = {
 _BARS = "▁▂▃▄▅▆▇█"
 _GAP = "·"
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
+_MOST_NAMED = 4
 
 
 def percent(rate: float | None) -> str:
@@ -156,13 +157,21 @@ def headline(statuses: Mapping[str, Status]) -> str:
         for status in (Status.CRITICAL, Status.WARNING, Status.BLIND, Status.INSUFFICIENT_DATA)
     }
     parts = [
-        f"{', '.join(apps)} {'is' if len(apps) == 1 else 'are'} {_HEADLINE[status]}"
+        f"{_names(apps)} {'is' if len(apps) == 1 else 'are'} {_HEADLINE[status]}"
         for status, apps in named.items()
         if apps
     ]
     if not parts:
         return "All healthy." if len(statuses) > 1 else f"{next(iter(statuses))} is healthy."
     return "; ".join(parts) + "."
+
+
+def _names(apps: Sequence[str]) -> str:
+    """Name a few apps, and count the others: a sentence that nobody reads says nothing."""
+    more = len(apps) - _MOST_NAMED
+    if more <= 1:
+        return ", ".join(apps)
+    return f"{', '.join(apps[:_MOST_NAMED])} and {more} more apps"
 
 
 _HEADLINE: Mapping[Status, str] = {
