@@ -103,21 +103,25 @@ def _measure(home: str, requests: int) -> dict[str, Any]:
         assert process.stderr is not None
         found = re.search(r"http://\S+", process.stderr.readline())
         assert found is not None
-        return _ask(found[0], requests) | {"memory_mb": _memory_mb(process.pid)}
+        return _ask(found[0], requests, process.pid) | {"memory_mb": _memory_mb(process.pid)}
     finally:
         process.terminate()
         process.wait(timeout=20)
 
 
-def _ask(url: str, requests: int) -> dict[str, Any]:
+def _ask(url: str, requests: int, pid: int) -> dict[str, Any]:
     with httpx.Client(base_url=url, timeout=60, headers={"Accept-Encoding": "gzip"}) as client:
         client.get("/healthz")
         first_ms, page = _timed(client)
-        renewed = []
+        renewed, renewed_cpu = [], []
         for _ in range(max(3, requests // 5)):
             time.sleep(_SNAPSHOT_S)
+            before_ms = _cpu_ms(pid)
             renewed.append(_timed(client)[0])
+            renewed_cpu.append(_cpu_ms(pid) - before_ms)
+        before_ms = _cpu_ms(pid)
         shared = [_timed(client)[0] for _ in range(requests)]
+        shared_cpu_ms = (_cpu_ms(pid) - before_ms) / requests
         text = page.text
         files = re.findall(r'(?:href|src)="(/(?:static|favicon)/[^"]+)"', text)
         sizes = [int(client.get(path).headers["content-length"]) for path in files]
@@ -126,6 +130,8 @@ def _ask(url: str, requests: int) -> dict[str, Any]:
         "rows": text.count('class="spark"'),
         "first_ms": round(first_ms), "renewed_ms_p50": round(statistics.median(renewed)),
         "renewed_ms_max": round(max(renewed)), "shared_ms_p50": round(statistics.median(shared)),
+        "renewed_cpu_ms": round(statistics.median(renewed_cpu)),
+        "shared_cpu_ms": round(shared_cpu_ms, 1),
         "page_kb": round(len(page.content) / 1000, 1), "packed_kb": round(packed / 1000, 1),
         "all_transferred_kb": round((packed + sum(sizes)) / 1000, 1),
     }  # fmt: skip
@@ -135,6 +141,12 @@ def _timed(client: httpx.Client) -> tuple[float, httpx.Response]:
     began = time.perf_counter()
     answer = client.get("/").raise_for_status()
     return (time.perf_counter() - began) * 1000, answer
+
+
+def _cpu_ms(pid: int) -> float:
+    """Tell what the server has used of a core so far; a busy machine does not change that."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) * 1000 / os.sysconf("SC_CLK_TCK")
 
 
 def _memory_mb(pid: int) -> int:

@@ -96,12 +96,12 @@ class Pages:
             return self.missing(request, f"nothing was scored as {metric!r} for an app {app!r}")
         if found.worst:
             self._note(request, "saw worst samples", f"{app} {metric}")
-        return self.site.page(
+        return _kept_nowhere(self.site.page(
             request, "metric.html", status=found.verdict.status, detail=found, span=asked,
             spans=[name for name, s in SPANS.items() if s >= site.settings.bucket_s * 10],
             why=why(found.verdict, site.lines), distances=distances(found.verdict.drift),
             shaded=spans_of(found.incidents, now), may_read=may_read,
-        )  # fmt: skip
+        ))  # fmt: skip
 
     @needs(Role.READER)
     def sample(self, request: Request) -> Response:
@@ -114,12 +114,12 @@ class Pages:
             return self.missing(request, "no such sample; it may be older than what is kept")
         self._note(request, "saw sample", sample_id)
         principal = principal_of(request)
-        return self.site.page(
+        return _kept_nowhere(self.site.page(
             request, "sample.html", found=found,
             judged=[_judged(found, e) for e in found.evaluations], labels=said,
             may_label=principal.role >= Role.OPERATOR,
             form_token=self.site.access.form_token(principal),
-        )  # fmt: skip
+        ))  # fmt: skip
 
     def incidents(self, request: Request) -> Response:
         """List the incidents of the last thirty days."""
@@ -192,6 +192,12 @@ class Pages:
                 connection, who=principal_of(request).name, act=act, target=target,
                 at=self.site.clock(),
             )  # fmt: skip
+
+
+def _kept_nowhere(page: Response) -> Response:
+    """Keep a page with transcripts out of the cache of the browser, which is a file."""
+    page.headers["Cache-Control"] = "no-store"
+    return page
 
 
 def _judged(found: StoredSample, stored: StoredEvaluation) -> Judged:

@@ -130,3 +130,8 @@ def test_page_that_is_not_there_is_answered_with_404(get):
 
 def test_alive_and_ready(get):
     assert (get("/healthz").status_code, get("/readyz").status_code) == (200, 200)
+
+
+def test_pages_with_transcripts_are_kept_in_no_cache(world, get):
+    for path in (BROKEN, sample_path(world.samples["shop"])):
+        assert get(path).headers["cache-control"] == "no-store", path
