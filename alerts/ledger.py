@@ -43,6 +43,13 @@ def incidents_named(connection: Connection, name: str) -> list[Incident]:
     return _incidents(connection, select(incidents).where(begins).limit(2), app=None)
 
 
+def incident(connection: Connection, incident_id: str) -> Incident | None:
+    """Find one incident by its id."""
+    query = select(incidents).where(incidents.c.incident_id == incident_id)
+    row = connection.execute(query).mappings().first()
+    return None if row is None else Incident.model_validate(dict(row))
+
+
 def timeline(connection: Connection, incident_id: str) -> list[TimelineEvent]:
     """List what happened to an incident, in order."""
     return [snapshot.timeline_event() for snapshot in snapshots(connection, incident_id)]

@@ -6,6 +6,8 @@ import subprocess
 import time
 from collections.abc import Callable
 from contextlib import closing
+from http import HTTPStatus
+from http.client import HTTPConnection
 from pathlib import Path
 
 from monitor.errors import GroundwatchError, ServerStartError
@@ -57,6 +59,30 @@ def wait_for_scheduler(settings: Settings, log: Path, process: subprocess.Popen[
 
     with closing(Store(settings.sql_url)) as store:
         _wait(at_work, process, log)
+
+
+def wait_for_page(host: str, port: int, log: Path, process: subprocess.Popen[bytes]) -> None:
+    """
+    Wait until the page answers.
+
+    Raises
+    ------
+    ServerStartError
+        If it ends, or does not answer within a minute.
+    """
+    address = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  # compared with
+
+    def answers() -> bool:
+        connection = HTTPConnection(address, port, timeout=1.0)
+        try:
+            connection.request("GET", "/readyz")
+            return connection.getresponse().status == HTTPStatus.OK
+        except OSError:
+            return False
+        finally:
+            connection.close()
+
+    _wait(answers, process, log)
 
 
 def _wait(ready: Callable[[], bool], process: subprocess.Popen[bytes], log: Path) -> None:

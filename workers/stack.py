@@ -18,11 +18,12 @@ from monitor.errors import GroundwatchError, ServerStartError
 from monitor.queue.consumer import connect
 from monitor.settings import Settings, masked_url, redis_url_file, variable
 from workers import redis_server
-from workers.readiness import wait_for_scheduler, wait_for_worker
+from workers.readiness import wait_for_page, wait_for_scheduler, wait_for_worker
 from workers.supervise import Service
 
 #: A worker finishes the calls it has begun before it leaves, and commits.
 _WORKER_STOP_S = 15.0
+_PAGE_STOP_S = 8.0
 _HARMLESS = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR")
 
 
@@ -34,11 +35,14 @@ class Stack:
     redis_url: str
     redis_kind: str
     logs: Path
+    page_url: str | None = None
 
 
-def plan_stack(settings: Settings, environment: Mapping[str, str]) -> Stack:
+def plan_stack(
+    settings: Settings, environment: Mapping[str, str], *, with_page: bool = False
+) -> Stack:
     """
-    Decide what to run: Redis unless one is given by URL, a worker, a scheduler.
+    Decide what to run: Redis unless one is given by URL, a worker, a scheduler, the page.
 
     Raises
     ------
@@ -78,7 +82,34 @@ def plan_stack(settings: Settings, environment: Mapping[str, str]) -> Stack:
         _process("worker", ours, logs, partial(wait_for_worker, url), worker_stop_s),
         _process("scheduler", ours, logs, partial(wait_for_scheduler, settings), stop_s),
     ]
-    return Stack(services=services, redis_url=url, redis_kind=kind, logs=logs)
+    page_url = None
+    if with_page:
+        port = _port_of_page(settings)
+        page_url = f"http://{_in_url(settings.web_host)}:{port}/"
+        ours_web = {**ours, variable("web_port"): str(port)}
+        ready = partial(wait_for_page, settings.web_host, port)
+        services.append(_process("web", ours_web, logs, ready, _PAGE_STOP_S))
+    return Stack(services=services, redis_url=url, redis_kind=kind, logs=logs, page_url=page_url)
+
+
+def _port_of_page(settings: Settings) -> int:
+    """Take the port that is set; the usual one only while nobody else has it."""
+    if settings.web_port and "web_port" in settings.model_fields_set:
+        return settings.web_port
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", settings.web_port))
+        except OSError:
+            return redis_server.free_port()
+        found: int = probe.getsockname()[1]
+        return found
+
+
+def _in_url(host: str) -> str:
+    """Write an address as it stands in a URL; all of them are reached by this machine's own."""
+    shown = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  # compared with
+    return f"[{shown}]" if ":" in shown else shown
 
 
 def _process(

@@ -23,6 +23,8 @@ COMMANDS = {
     "status": _Command("status", "status"),
     "report": _Command("report", "report"),
     "mark": _Command("mark", "mark"),
+    "show": _Command("show", "show"),
+    "export": _Command("export", "export"),
     "replay": _Command("replay", "replay"),
     "score": _Command("score", "score"),
     "metrics": _Command("metrics", "metrics"),
@@ -32,6 +34,7 @@ COMMANDS = {
     "migrate": _Command("migrate", "migrate"),
     "worker": _Command("processes", "worker"),
     "scheduler": _Command("processes", "scheduler"),
+    "web": _Command("web", "web"),
     "otlp": _Command("otlp", "otlp"),
 }
 

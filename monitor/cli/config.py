@@ -7,13 +7,12 @@ from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
-from pydantic import SecretStr
 from rich.table import Table
 from rich.text import Text
 
 from monitor.cli.console import out
-from monitor.report.words import harmless
-from monitor.settings import FILE_SUFFIX, PREFIX, Settings, masked_url, variable
+from monitor.report.words import setting_value
+from monitor.settings import FILE_SUFFIX, PREFIX, Settings, variable
 
 
 class Format(StrEnum):
@@ -42,7 +41,7 @@ def config(
         is_set = key in os.environ or key + FILE_SUFFIX in os.environ  # noqa: TID251
         table.add_row(
             key,
-            Text(_shown(getattr(settings, name))),
+            Text(setting_value(getattr(settings, name))),
             Text(field.description or ""),
             style="bold" if is_set else "",
         )
@@ -74,13 +73,3 @@ def _plain(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return ",".join(str(item) for item in value) if isinstance(value, tuple) else str(value)
-
-
-def _shown(value: Any) -> str:
-    if value is None:
-        return "–"
-    if isinstance(value, SecretStr):
-        return "********"
-    if isinstance(value, tuple):
-        return ",".join(str(item) for item in value)
-    return harmless(masked_url(str(value)), 500)

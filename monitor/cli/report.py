@@ -29,6 +29,7 @@ class Format(StrEnum):
     TEXT = "text"
     MARKDOWN = "md"
     JSON = "json"
+    HTML = "html"  #: one file that holds all it needs
 
 
 def report(
@@ -45,19 +46,25 @@ def report(
     store = open_store(settings)
     found = read_report(store, settings, now=datetime.now(UTC), window_s=window_s, app=app)
     if output is not None:
-        output.write_text(_write(found, format), encoding="utf-8")
+        output.write_text(_write(found, format, settings), encoding="utf-8")
         err.print(Text(f"written to {output}"))
     elif format is Format.TEXT:
         out.print(render_report(found))
     else:
-        typer.echo(_write(found, format), nl=False)
+        typer.echo(_write(found, format, settings), nl=False)
 
 
-def _write(found: Report, form: Format) -> str:
+def _write(found: Report, form: Format, settings: Settings) -> str:
     if form is Format.JSON:
         return found.model_dump_json(indent=2) + "\n"
     if form is Format.MARKDOWN:
         return render_markdown(found)
+    if form is Format.HTML:
+        from monitor.web.charts import Lines  # noqa: PLC0415  # only here
+        from monitor.web.onefile import render_html  # noqa: PLC0415
+
+        lines = Lines(warning=settings.warning_rate, critical=settings.critical_rate)
+        return render_html(found, lines)
     text = StringIO()
     Console(file=text, width=_FILE_WIDTH, no_color=True).print(render_report(found))
     return text.getvalue()

@@ -15,6 +15,7 @@ from monitor.cli.console import PRIVATE, out
 from monitor.settings import Settings, masked_url
 from monitor.store.engine import Store
 from monitor.store.migrate import migrate
+from monitor.web.access import check_address
 from workers.context import Context
 from workers.stack import Stack, announced, plan_stack
 from workers.supervise import Supervisor
@@ -22,15 +23,16 @@ from workers.supervise import Supervisor
 
 def up(
     processes: Annotated[int | None, typer.Option(min=1, help="Processes of the worker.")] = None,
+    page: Annotated[bool, typer.Option(help="Serve the page as well.")] = True,
 ) -> None:
-    """Run Redis, a worker and the scheduler, restart what dies, and stop all with one Ctrl-C."""
+    """Run Redis, a worker, the scheduler and the page; stop all with one Ctrl-C."""
     os.umask(PRIVATE)
     settings = Settings.from_env()
     environment = dict(os.environ)  # noqa: TID251
     if processes is not None:
         environment["GROUNDWATCH_WORKER_PROCESSES"] = str(processes)
-    _check(settings)
-    stack = plan_stack(settings, environment)
+    _check(settings, with_page=page)
+    stack = plan_stack(settings, environment, with_page=page)
     stop = threading.Event()
     with announced(settings, stack):
         supervisor = Supervisor(stack.services, listener=_say)
@@ -46,8 +48,10 @@ def up(
     out.print("stopped", style="dim")
 
 
-def _check(settings: Settings) -> None:
+def _check(settings: Settings, *, with_page: bool) -> None:
     """Find mistakes in the settings before anything is started."""
+    if with_page:
+        check_address(settings, settings.web_host)
     context = Context(settings)
     _ = context.scorer, context.channels, context.recipients
     context.close()
@@ -72,6 +76,8 @@ def _where(settings: Settings, stack: Stack) -> Table:
     table.add_row("alerts to", _alerts(settings))
     table.add_row("", "")
     table.add_row("in your app", "monitor.sample(query=..., contexts=..., output=...)")
+    if stack.page_url:
+        table.add_row("the page", stack.page_url)
     table.add_row("to look", "groundwatch status --watch")
     table.add_row("to stop", "Ctrl-C")
     return table

@@ -6,10 +6,13 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
+from pydantic import SecretStr
+
 from monitor.models import Drift, Status, Verdict
 from monitor.models.bands import advice_for, band_of
 from monitor.models.passing import Direction, PassRule
 from monitor.report.model import Ledger, Point
+from monitor.settings import masked_url
 
 #: A word and a shape, so that colour is never the only sign.
 ICONS: Mapping[Status, str] = {
@@ -29,6 +32,7 @@ WORDS: Mapping[Status, str] = {
 _BARS = "▁▂▃▄▅▆▇█"
 _GAP = "·"
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
+_MOST_NAMED = 4
 
 
 def percent(rate: float | None) -> str:
@@ -157,6 +161,17 @@ def harmless(text: str, limit: int = 200) -> str:
     return kept if len(kept) <= limit else kept[: limit - 1] + "…"
 
 
+def setting_value(value: object) -> str:
+    """Write the value of a setting without secrets; a dash when it is unset."""
+    if value is None:
+        return "–"
+    if isinstance(value, SecretStr):
+        return "********"
+    if isinstance(value, tuple):
+        return ",".join(str(item) for item in value)
+    return harmless(masked_url(str(value)), 500)
+
+
 def headline(statuses: Mapping[str, Status]) -> str:
     """Say in one sentence how all apps are."""
     if not statuses:
@@ -166,13 +181,21 @@ def headline(statuses: Mapping[str, Status]) -> str:
         for status in (Status.CRITICAL, Status.WARNING, Status.BLIND, Status.INSUFFICIENT_DATA)
     }
     parts = [
-        f"{', '.join(apps)} {'is' if len(apps) == 1 else 'are'} {_HEADLINE[status]}"
+        f"{_names(apps)} {'is' if len(apps) == 1 else 'are'} {_HEADLINE[status]}"
         for status, apps in named.items()
         if apps
     ]
     if not parts:
         return "All healthy." if len(statuses) > 1 else f"{next(iter(statuses))} is healthy."
     return "; ".join(parts) + "."
+
+
+def _names(apps: Sequence[str]) -> str:
+    """Name a few apps, and count the others: a sentence that nobody reads says nothing."""
+    more = len(apps) - _MOST_NAMED
+    if more <= 1:
+        return ", ".join(apps)
+    return f"{', '.join(apps[:_MOST_NAMED])} and {more} more apps"
 
 
 _HEADLINE: Mapping[Status, str] = {

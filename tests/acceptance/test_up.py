@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+import httpx
 import pytest
 
 APP = "shop"
@@ -48,6 +49,7 @@ class Up:
     def __init__(self, environment, home):
         self._environment, self._home = environment, home
         self.process = None
+        self.page = ""
 
     def start(self):
         self.process = subprocess.Popen(
@@ -55,6 +57,8 @@ class Up:
             env=self._environment, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
         for line in self.process.stdout:
+            if "the page" in line:
+                self.page = line.split()[-1]
             if "to stop" in line:
                 return
         raise AssertionError("up ended before it was up")
@@ -162,8 +166,10 @@ def test_one_interrupt_stops_everything_and_data_is_there_after_a_restart(
 ):
     up.start()
     command("replay", records(50), "--app", APP, "--wait")
+    assert APP in httpx.get(up.page).text
     assert "stopped" in up.interrupt()
-    assert not any(up.pids(name) for name in ("redis", "monitor worker", "monitor scheduler"))
+    services = ("redis", "monitor worker", "monitor scheduler", "monitor web")
+    assert not any(up.pids(name) for name in services)
     before = ledger(command)
     assert_private(home)
     up.start()

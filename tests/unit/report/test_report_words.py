@@ -181,3 +181,8 @@ def test_judge_sentence_says_what_was_asked_saved_and_paid():
 
 def test_nothing_is_said_of_a_judge_that_is_not_there():
     assert judge_sentence(make_verdict(H, NOW)) == ""
+
+
+def test_headline_names_a_few_apps_and_counts_the_others():
+    said = headline({f"app-{i}": Status.CRITICAL for i in range(9)})
+    assert said == "app-0, app-1, app-2, app-3 and 5 more apps are CRITICAL."

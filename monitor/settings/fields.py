@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import os
-import re
 from collections.abc import Iterator, Mapping
-from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
-from urllib.parse import SplitResult, urlsplit
 
 from pydantic import (
     AfterValidator,
@@ -24,89 +20,22 @@ from pydantic import (
 )
 
 from monitor.errors import SettingsError
-
-PREFIX = "GROUNDWATCH_"
-FILE_SUFFIX = "_FILE"
-DEFAULT_REDIS_URL = "redis://127.0.0.1:6379/0"
-
-#: Settings that keep the name they have everywhere else.
-_USUAL_NAMES = {"openai_api_key": "OPENAI_API_KEY", "openai_base_url": "OPENAI_BASE_URL"}
-
-
-def _split_commas(value: object) -> object:
-    if isinstance(value, str):
-        return tuple(part.strip() for part in value.split(",") if part.strip())
-    return value
-
-
-def _an_http_url(value: SecretStr) -> SecretStr:
-    parts = urlsplit(value.get_secret_value())
-    if parts.scheme not in {"http", "https"} or not parts.hostname or not _port_is_valid(parts):
-        raise ValueError("should be a web address such as https://hooks.slack.com/services/...")
-    return value
-
-
-def _a_redis_url(value: str) -> str:
-    if urlsplit(value).scheme not in {"redis", "rediss", "unix"}:
-        raise ValueError("should be redis://host:6379/0, rediss://... (TLS) or unix:///path")
-    return value
-
-
-def _an_smtp_url(value: SecretStr) -> SecretStr:
-    parts = urlsplit(value.get_secret_value())
-    known = parts.scheme in {"smtp", "smtps", "smtp+plain"}
-    if not known or not parts.hostname or not _port_is_valid(parts):
-        raise ValueError(
-            "should be smtp://user:password@host:587 (STARTTLS), smtps://... (TLS from the start)"
-            " or smtp+plain://host:25 (no encryption, for a relay on this machine);"
-            " in a password, # / ? and @ are written as %23 %2F %3F and %40"
-        )
-    return value
-
-
-def _port_is_valid(parts: SplitResult) -> bool:
-    try:
-        _ = parts.port
-    except ValueError:
-        return False
-    return True
-
-
-def _addresses(value: tuple[str, ...]) -> tuple[str, ...]:
-    for address in value:
-        if not re.fullmatch(r"[^@\s]+@[^@\s]+", address):
-            raise ValueError(f"{address!r} is no email address such as oncall@example.org")
-    return value
-
-
-def _dimensions(value: tuple[str, ...]) -> tuple[str, ...]:
-    for name in value:
-        if len(name) > 60 or not name.isprintable() or "=" in name:  # noqa: PLR2004
-            raise ValueError(f"{name!r} is no name of a tag: at most 60 characters, without =")
-    return tuple(dict.fromkeys(value))
-
-
-def _a_reference(value: str) -> str:
-    days = re.fullmatch(r"(\d{4}-\d\d-\d\d)/(\d{4}-\d\d-\d\d)", value)
-    try:
-        in_order = days is not None and date.fromisoformat(days[1]) < date.fromisoformat(days[2])
-    except ValueError:
-        in_order = False
-    if value in {"trailing", "same_hour"} or re.fullmatch(r"release:.+", value) or in_order:
-        return value
-    raise ValueError(
-        "should be trailing, same_hour, release:NAME or a span of days 2026-11-01/2026-11-08"
-    )
-
-
-def _a_home(value: Path) -> Path:
-    return value.expanduser().absolute()
-
-
-Names = Annotated[tuple[str, ...], BeforeValidator(_split_commas)]
-Rate = Annotated[float, Field(ge=0, le=1)]
-Seconds = Annotated[float, Field(gt=0)]
-Dollars = Annotated[float, Field(gt=0, le=1e9)]
+from monitor.settings.addresses import DEFAULT_REDIS_URL, masked_url, resolve_redis_url
+from monitor.settings.environment import mistake, read_values, variable
+from monitor.settings.kinds import (
+    Dollars,
+    Names,
+    Rate,
+    Seconds,
+    a_home,
+    a_redis_url,
+    a_reference,
+    addresses,
+    an_http_url,
+    an_smtp_url,
+    dimensions,
+    split_commas,
+)
 
 
 class Settings(BaseModel):
@@ -115,12 +44,12 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     # where things are
-    home: Annotated[Path, AfterValidator(_a_home)] = Field(
+    home: Annotated[Path, AfterValidator(a_home)] = Field(
         Path("~/.groundwatch"),
         validate_default=True,
         description="Folder for all data of this machine.",
     )
-    redis_url: Annotated[str, AfterValidator(_a_redis_url)] | None = Field(
+    redis_url: Annotated[str, AfterValidator(a_redis_url)] | None = Field(
         None,
         description="Redis or Valkey. Unset: the one `groundwatch up` runs, else "
         f"`{DEFAULT_REDIS_URL}`.",
@@ -262,7 +191,7 @@ class Settings(BaseModel):
         "raise; no stream gets more than a tenth. 10 is sensitive, 0.1 is quiet.",
     )
     status_window_s: int = Field(3600, gt=0, description="Window of the status that alerts use.")
-    windows_s: Annotated[tuple[int, ...], BeforeValidator(_split_commas)] = Field(
+    windows_s: Annotated[tuple[int, ...], BeforeValidator(split_commas)] = Field(
         (300, 3600, 86_400), description="Windows that are shown, in seconds, separated by commas."
     )
     reference_s: int = Field(
@@ -272,11 +201,11 @@ class Settings(BaseModel):
     settle_s: int = Field(
         600, ge=0, description="What comes this long after its bucket's end is counted as late."
     )
-    segments: Annotated[Names, AfterValidator(_dimensions)] = Field(
+    segments: Annotated[Names, AfterValidator(dimensions)] = Field(
         ("release", "environment", "model", "prompt_version", "route", "language"),
         description="Fields and tags by whose values the traffic is also counted apart.",
     )
-    drift_reference: Annotated[str, AfterValidator(_a_reference)] = Field(
+    drift_reference: Annotated[str, AfterValidator(a_reference)] = Field(
         "trailing",
         description="What drift is measured against: `trailing` (the days before), `same_hour`"
         " (a week ago), `release:NAME`, or a span as `2026-11-01/2026-11-08`.",
@@ -295,26 +224,52 @@ class Settings(BaseModel):
     warning_repeat_after_s: float = Field(
         86_400, gt=0, description="A warning that goes on is repeated this often."
     )
-    slack_webhook_url: Annotated[SecretStr, AfterValidator(_an_http_url)] | None = Field(
+    slack_webhook_url: Annotated[SecretStr, AfterValidator(an_http_url)] | None = Field(
         None, description="Slack incoming webhook; unset: no Slack."
     )
-    smtp_url: Annotated[SecretStr, AfterValidator(_an_smtp_url)] | None = Field(
+    smtp_url: Annotated[SecretStr, AfterValidator(an_smtp_url)] | None = Field(
         None, description="`smtp://user:password@host:587`; unset: no email."
     )
     email_from: str = Field("groundwatch@localhost", description="Sender of alert emails.")
-    email_to: Annotated[Names, AfterValidator(_addresses)] = Field(
+    email_to: Annotated[Names, AfterValidator(addresses)] = Field(
         (), description="Receivers of alert emails, separated by commas."
     )
-    alerts_file: Annotated[Path, AfterValidator(_a_home)] | None = Field(
+    alerts_file: Annotated[Path, AfterValidator(a_home)] | None = Field(
         None,
         description="Channels, routes and maintenance windows as a TOML file; see docs/alerts.md.",
     )
-    dead_mans_switch_url: Annotated[SecretStr, AfterValidator(_an_http_url)] | None = Field(
+    dead_mans_switch_url: Annotated[SecretStr, AfterValidator(an_http_url)] | None = Field(
         None, description="Called regularly, and only while the whole chain works; unset: no call."
     )
     dead_mans_switch_every_s: Seconds = Field(60.0, description="How often it is called.")
     delivery_timeout_s: Seconds = Field(20.0, description="Longest time one delivery may take.")
     report_url: str | None = Field(None, description="Address put into alerts for people to open.")
+    # the page
+    web_host: str = Field(
+        "127.0.0.1",
+        min_length=1,
+        description="Address the page listens on; any but this machine's own needs authentication.",
+    )
+    web_port: int = Field(8642, ge=0, le=65535, description="Port of the page; 0 takes a free one.")
+    web_tokens: SecretStr | None = Field(
+        None,
+        description="Who may come with a bearer token, as `name:role:hash`, separated by commas; "
+        "`groundwatch web --new-token NAME:ROLE` makes one.",
+    )
+    web_users: SecretStr | None = Field(
+        None,
+        description="Who may come with a password, as `name:role:hash`, separated by commas; "
+        "`groundwatch web --new-password NAME:ROLE` makes one.",
+    )
+    web_proxy_user_header: str | None = Field(
+        None, description="Header in which a proxy that has authenticated people names them."
+    )
+    web_trusted_proxies: Names = Field(
+        ("127.0.0.1", "::1"), description="Addresses of proxies whose header is believed."
+    )
+    web_proxy_role: Literal["viewer", "reader", "operator"] = Field(
+        "reader", description="Role of whoever such a proxy names."
+    )
     # logs
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="Least serious log line that is written."
@@ -354,11 +309,11 @@ class Settings(BaseModel):
             message has one line for each mistake.
         """
         environ = os.environ if environ is None else environ
-        values, mistakes = _read(environ, known=frozenset(cls.model_fields))
+        values, mistakes = read_values(environ, known=frozenset(cls.model_fields))
         try:
             settings = cls.model_validate(values)
         except ValidationError as error:
-            mistakes += [_mistake(item["loc"], item["msg"]) for item in error.errors()]
+            mistakes += [mistake(item["loc"], item["msg"]) for item in error.errors()]
         if mistakes:
             raise SettingsError("\n".join(mistakes))
         return settings
@@ -372,37 +327,6 @@ class Settings(BaseModel):
     def broker_url(self) -> str:
         """Where Redis is: the setting, else what `up` wrote down, else the usual place."""
         return resolve_redis_url(self.redis_url, self.home)
-
-
-def resolve_redis_url(redis_url: str | None, home: Path) -> str:
-    """Find Redis: the setting, else the address `groundwatch up` left in *home*, else port 6379."""
-    if redis_url:
-        return redis_url
-    try:
-        return redis_url_file(home).read_text(encoding="utf-8").strip() or DEFAULT_REDIS_URL
-    except OSError:
-        return DEFAULT_REDIS_URL
-
-
-def redis_url_file(home: Path) -> Path:
-    """Name the file in which `groundwatch up` leaves the address of its Redis."""
-    return home / "redis.url"
-
-
-def environment_value(name: str) -> str | None:
-    """Read a variable that a file of ours names, such as the secret of a channel."""
-    return os.environ.get(name) or None
-
-
-def masked_url(url: str) -> str:
-    """Give an address without its password; any other text as it is."""
-    url = re.sub(r"^([a-z][a-z0-9+.-]*://[^:/@]*):.*@", r"\1:***@", url, flags=re.IGNORECASE)
-    return re.sub(r"([?&](?:ssl)?password=)[^&#]*", r"\1***", url, flags=re.IGNORECASE)
-
-
-def variable(field: str) -> str:
-    """Name the environment variable of a setting."""
-    return _USUAL_NAMES.get(field, PREFIX + field.upper())
 
 
 def _inconsistencies(settings: Settings) -> Iterator[str]:
@@ -426,39 +350,3 @@ def _inconsistencies(settings: Settings) -> Iterator[str]:
             f" {settings.bucket_s} s; correct {variable('windows_s')} or"
             f" {variable('status_window_s')}"
         )
-
-
-def _read(environ: Mapping[str, str], known: frozenset[str]) -> tuple[dict[str, str], list[str]]:
-    values: dict[str, str] = {}
-    mistakes: list[str] = []
-    fields = {variable(name): name for name in known}
-    for key, raw in environ.items():
-        if raw == "" or not (key.startswith(PREFIX) or key.removesuffix(FILE_SUFFIX) in fields):
-            continue
-        if key in fields:
-            values[fields[key]] = raw
-        elif key.endswith(FILE_SUFFIX) and key.removesuffix(FILE_SUFFIX) in fields:
-            try:
-                text = Path(raw).read_text(encoding="utf-8").strip()
-            except (OSError, UnicodeError) as error:
-                why = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
-                mistakes.append(f"{key}: cannot read {raw}: {why}")
-                continue
-            values.setdefault(fields[key.removesuffix(FILE_SUFFIX)], text)
-        else:
-            mistakes.append(f"{key}: no such setting{_did_you_mean(key, known)}")
-    return values, mistakes
-
-
-def _did_you_mean(key: str, known: frozenset[str]) -> str:
-    name = key.removeprefix(PREFIX).removesuffix(FILE_SUFFIX).lower()
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.7)
-    if not close:
-        return "; `groundwatch config` lists them all"
-    suffix = FILE_SUFFIX if key.endswith(FILE_SUFFIX) else ""
-    return f"; did you mean {variable(close[0])}{suffix}?"
-
-
-def _mistake(loc: tuple[int | str, ...], message: str) -> str:
-    message = message.removeprefix("Value error, ")
-    return f"{variable(str(loc[0]))}: {message}" if loc else message

@@ -1,0 +1,158 @@
+"""
+Time and size of the first page with many apps and metrics and a week of buckets.
+
+Run: python benchmarks/web.py [--keys 200] [--days 7]. Builds a store of its own, serves it in a
+process of its own as `groundwatch web` does, and asks over HTTP with gzip as a browser would.
+Prints one JSON line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from monitor.models import Status
+from monitor.models.status import Drift, Verdict
+from monitor.models.tally import TALLY_SUMS
+from monitor.settings import PREFIX, Settings
+from monitor.store.engine import Store
+from monitor.store.migrate import migrate
+from monitor.store.tables import buckets, streams
+from monitor.store.verdicts import save_verdicts
+
+_MINUTE, _DAY_S = 60, 86_400
+_METRICS = ("groundedness", "relevance", "completeness", "safety")
+_SNAPSHOT_S = 2.2  # a little longer than a snapshot is served
+
+
+def main() -> None:
+    """Measure once."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--keys", type=int, default=200)
+    parser.add_argument("--days", type=int, default=7)
+    parser.add_argument("--requests", type=int, default=30)
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as home:
+        rows = _build(home, asked.keys, asked.days)
+        print(json.dumps({"keys": asked.keys, "days": asked.days, "buckets": rows}
+                         | _measure(home, asked.requests)))  # fmt: skip
+
+
+def _build(home: str, keys: int, days: int) -> int:
+    store = Store(Settings.from_env({"GROUNDWATCH_HOME": home}).sql_url)
+    migrate(store)
+    now, chance = datetime.now(UTC), random.Random(7)  # noqa: S311  # no secret
+    last_s = int(now.timestamp()) // _MINUTE * _MINUTE
+    names = [(f"app-{i // len(_METRICS):03}", _METRICS[i % len(_METRICS)]) for i in range(keys)]
+    zero: dict[str, Any] = dict.fromkeys(TALLY_SUMS, 0)
+    written = 0
+    for stream_id, (app, metric) in enumerate(names, 1):
+        row = {"stream_id": stream_id, "app": app, "metric": metric, "segment": "*",
+               "evaluator_version": "bench", "n_total": 1, "last_bucket_s": last_s}  # fmt: skip
+        values = []
+        for start_s in range(last_s - days * _DAY_S, last_s + 1, _MINUTE):
+            if chance.random() < 0.05:  # noqa: PLR2004  # a gap
+                continue
+            passed = sum(chance.random() < 0.9 for _ in range(5))  # noqa: PLR2004
+            sums = dict.fromkeys(("sum_wy", "sum_w2y", "sum_w2yy", "passed"), passed)
+            values.append(
+                zero | sums | {"stream_id": stream_id, "start_s": start_s, "n": 5, "sum_w": 5,
+                               "sum_w2": 5, "sum_wx": 4.4, "sum_wxx": 4.0}
+            )  # fmt: skip
+        with store.write() as connection:
+            connection.execute(streams.insert(), [row])
+            connection.execute(buckets.insert(), values)
+        written += len(values)
+    with store.write() as connection:
+        save_verdicts(connection, [_verdict(*name, now, chance) for name in names], {})
+    store.close()
+    return written
+
+
+def _verdict(app: str, metric: str, now: datetime, chance: random.Random) -> Verdict:
+    status = chance.choice([Status.HEALTHY] * 8 + [Status.WARNING, Status.CRITICAL])
+    return Verdict(
+        app=app, metric=metric, window_s=3600, policy="bench", status=status, point_status=status,
+        reason="pass rate 0.9 is at or above the warning line 0.85", pass_rate=0.9, low=0.85,
+        high=0.95, n=300, drift=Drift(reference_pass_rate=0.91, reference_n=50_000),
+        evaluated_at=now, since=now - timedelta(hours=5),
+    )  # fmt: skip
+
+
+def _measure(home: str, requests: int) -> dict[str, Any]:
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(PREFIX)}  # noqa: TID251
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "monitor", "web", "--port", "0"],
+        env=environment | {"GROUNDWATCH_HOME": home, "GROUNDWATCH_EVALUATE_EVERY_S": "3600"},
+        stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        assert process.stderr is not None
+        found = re.search(r"http://\S+", process.stderr.readline())
+        assert found is not None
+        return _ask(found[0], requests, process.pid) | {"memory_mb": _memory_mb(process.pid)}
+    finally:
+        process.terminate()
+        process.wait(timeout=20)
+
+
+def _ask(url: str, requests: int, pid: int) -> dict[str, Any]:
+    with httpx.Client(base_url=url, timeout=60, headers={"Accept-Encoding": "gzip"}) as client:
+        client.get("/healthz")
+        first_ms, page = _timed(client)
+        renewed, renewed_cpu = [], []
+        for _ in range(max(3, requests // 5)):
+            time.sleep(_SNAPSHOT_S)
+            before_ms = _cpu_ms(pid)
+            renewed.append(_timed(client)[0])
+            renewed_cpu.append(_cpu_ms(pid) - before_ms)
+        before_ms = _cpu_ms(pid)
+        shared = [_timed(client)[0] for _ in range(requests)]
+        shared_cpu_ms = (_cpu_ms(pid) - before_ms) / requests
+        text = page.text
+        files = re.findall(r'(?:href|src)="(/(?:static|favicon)/[^"]+)"', text)
+        sizes = [int(client.get(path).headers["content-length"]) for path in files]
+    packed = int(page.headers["content-length"])
+    return {
+        "rows": text.count('class="spark"'),
+        "first_ms": round(first_ms), "renewed_ms_p50": round(statistics.median(renewed)),
+        "renewed_ms_max": round(max(renewed)), "shared_ms_p50": round(statistics.median(shared)),
+        "renewed_cpu_ms": round(statistics.median(renewed_cpu)),
+        "shared_cpu_ms": round(shared_cpu_ms, 1),
+        "page_kb": round(len(page.content) / 1000, 1), "packed_kb": round(packed / 1000, 1),
+        "all_transferred_kb": round((packed + sum(sizes)) / 1000, 1),
+    }  # fmt: skip
+
+
+def _timed(client: httpx.Client) -> tuple[float, httpx.Response]:
+    began = time.perf_counter()
+    answer = client.get("/").raise_for_status()
+    return (time.perf_counter() - began) * 1000, answer
+
+
+def _cpu_ms(pid: int) -> float:
+    """Tell what the server has used of a core so far; a busy machine does not change that."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) * 1000 / os.sysconf("SC_CLK_TCK")
+
+
+def _memory_mb(pid: int) -> int:
+    found = re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text(encoding="utf-8"))
+    return int(found[1]) // 1000 if found else 0
+
+
+if __name__ == "__main__":
+    main()

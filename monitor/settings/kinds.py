@@ -1,0 +1,99 @@
+"""Kinds of values that settings have, and what is wrong with the others."""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import SplitResult, urlsplit
+
+from pydantic import (
+    BeforeValidator,
+    Field,
+    SecretStr,
+)
+
+
+def split_commas(value: object) -> object:
+    """Split text at commas; leave anything else as it is."""
+    if isinstance(value, str):
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+    return value
+
+
+def an_http_url(value: SecretStr) -> SecretStr:
+    """Check a web address."""
+    parts = urlsplit(value.get_secret_value())
+    if parts.scheme not in {"http", "https"} or not parts.hostname or not _port_is_valid(parts):
+        raise ValueError("should be a web address such as https://hooks.slack.com/services/...")
+    return value
+
+
+def a_redis_url(value: str) -> str:
+    """Check the address of a Redis."""
+    if urlsplit(value).scheme not in {"redis", "rediss", "unix"}:
+        raise ValueError("should be redis://host:6379/0, rediss://... (TLS) or unix:///path")
+    return value
+
+
+def an_smtp_url(value: SecretStr) -> SecretStr:
+    """Check the address of a mail server."""
+    parts = urlsplit(value.get_secret_value())
+    known = parts.scheme in {"smtp", "smtps", "smtp+plain"}
+    if not known or not parts.hostname or not _port_is_valid(parts):
+        raise ValueError(
+            "should be smtp://user:password@host:587 (STARTTLS), smtps://... (TLS from the start)"
+            " or smtp+plain://host:25 (no encryption, for a relay on this machine);"
+            " in a password, # / ? and @ are written as %23 %2F %3F and %40"
+        )
+    return value
+
+
+def _port_is_valid(parts: SplitResult) -> bool:
+    try:
+        _ = parts.port
+    except ValueError:
+        return False
+    return True
+
+
+def addresses(value: tuple[str, ...]) -> tuple[str, ...]:
+    """Check email addresses."""
+    for address in value:
+        if not re.fullmatch(r"[^@\s]+@[^@\s]+", address):
+            raise ValueError(f"{address!r} is no email address such as oncall@example.org")
+    return value
+
+
+def dimensions(value: tuple[str, ...]) -> tuple[str, ...]:
+    """Check the names of dimensions of segments."""
+    for name in value:
+        if len(name) > 60 or not name.isprintable() or "=" in name:  # noqa: PLR2004
+            raise ValueError(f"{name!r} is no name of a tag: at most 60 characters, without =")
+    return tuple(dict.fromkeys(value))
+
+
+def a_reference(value: str) -> str:
+    """Check what drift is measured against."""
+    days = re.fullmatch(r"(\d{4}-\d\d-\d\d)/(\d{4}-\d\d-\d\d)", value)
+    try:
+        in_order = days is not None and date.fromisoformat(days[1]) < date.fromisoformat(days[2])
+    except ValueError:
+        in_order = False
+    if value in {"trailing", "same_hour"} or re.fullmatch(r"release:.+", value) or in_order:
+        return value
+    raise ValueError(
+        "should be trailing, same_hour, release:NAME or a span of days 2026-11-01/2026-11-08"
+    )
+
+
+def a_home(value: Path) -> Path:
+    """Make the path of a folder whole."""
+    return value.expanduser().absolute()
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(split_commas)]
+Rate = Annotated[float, Field(ge=0, le=1)]
+Seconds = Annotated[float, Field(gt=0)]
+Dollars = Annotated[float, Field(gt=0, le=1e9)]

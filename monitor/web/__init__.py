@@ -1,0 +1,1 @@
+"""The live page and the JSON API: what the store holds, for a browser and for programs."""

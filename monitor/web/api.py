@@ -1,0 +1,248 @@
+"""The JSON API, version 1: the same values as on the pages, for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TypeVar
+
+from pydantic import BaseModel
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from alerts.ledger import deliveries, incident, incidents_since, timeline
+from monitor.models import Verdict
+from monitor.report.model import worst_status
+from monitor.report.words import percent
+from monitor.store.labels import note_act
+from monitor.store.one_sample import read_sample
+from monitor.web import charts, names, schema
+from monitor.web.access import Role
+from monitor.web.course import Step
+from monitor.web.detail import read_detail
+from monitor.web.exposition import exposition
+from monitor.web.guard import needs, principal_of
+from monitor.web.site import Site
+
+_MOST_ITEMS = 500
+_USUAL_ITEMS = 100
+_BACK = timedelta(days=30)
+_LONGEST_S = 31_536_000
+T = TypeVar("T")
+
+
+class _ParameterError(ValueError):
+    """A parameter of the query is wrong; the text says how."""
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """The endpoints that answer with JSON; and those for Prometheus and READMEs."""
+
+    site: Site
+
+    def status(self, request: Request) -> Response:  # noqa: ARG002  # as routes are called
+        """Tell everything at a glance."""
+        found = self.site.glance.read()
+        p = found.pipeline
+        return _answer(
+            schema.StatusAnswer(
+                generated_at=found.report.generated_at,
+                status=found.status,
+                counts=dict(found.counts),
+                open_incidents=len(found.incidents),
+                pipeline=schema.Pipeline(
+                    counts=dict(p.counts), waiting=p.waiting, oldest_s=p.oldest_s,
+                    cost_today_usd=p.cost_today_usd, cost_month_usd=p.cost_month_usd,
+                    messages=dict(p.outbox),
+                ),
+            ),
+        )  # fmt: skip
+
+    def metrics(self, request: Request) -> Response:
+        """List all apps and metrics."""
+        app = request.query_params.get("app")
+        verdicts = [r.verdict for r in self.site.glance.read().rows if app in (None, r.verdict.app)]
+        try:
+            items, after = _paged(request, verdicts, lambda v: names.metric_path(v.app, v.metric))
+        except _ParameterError as error:
+            return _wrong(request, error)
+        return _answer(schema.MetricsPage(items=[_status_of(v) for v in items], next=after))
+
+    def metric(self, request: Request) -> Response:
+        """Tell of one metric of one app."""
+        app, metric = _key(request)
+        for row in self.site.glance.read().rows:
+            if (row.verdict.app, row.verdict.metric) == (app, metric):
+                return _answer(_status_of(row.verdict))
+        return _none(request)
+
+    def series(self, request: Request) -> Response:
+        """Give the course of one metric."""
+        app, metric = _key(request)
+        try:
+            span_s = _number(request, "span_s", self.site.glance.span_s, _LONGEST_S)
+        except _ParameterError as error:
+            return _wrong(request, error)
+        found = read_detail(
+            self.site.store, self.site.settings, app=app, metric=metric, span_s=span_s,
+            now=self.site.clock(), with_worst=False,
+        )  # fmt: skip
+        if found is None:
+            return _none(request)
+        steps = [_step(step) for step in found.course.steps]
+        answer = schema.SeriesAnswer(
+            app=app, metric=metric, step_s=found.course.step_s, steps=steps
+        )
+        return _answer(answer)
+
+    def incidents(self, request: Request) -> Response:
+        """List the incidents of thirty days."""
+        with self.site.store.read() as connection:
+            found = incidents_since(
+                connection, self.site.clock() - _BACK, app=request.query_params.get("app")
+            )
+        try:
+            items, after = _paged(request, found, lambda item: item.incident_id)
+        except _ParameterError as error:
+            return _wrong(request, error)
+        return _answer(schema.IncidentsPage(items=items, next=after))
+
+    def incident(self, request: Request) -> Response:
+        """Tell of one incident."""
+        incident_id = names.unslug(request.path_params["incident_id"])
+        with self.site.store.read() as connection:
+            found = incident(connection, incident_id)
+            if found is None:
+                return _none(request)
+            answer = schema.IncidentAnswer(
+                incident=found,
+                timeline=timeline(connection, incident_id),
+                deliveries=deliveries(connection, incident_id=incident_id),
+            )
+        return _answer(answer)
+
+    @needs(Role.READER)
+    def sample(self, request: Request) -> Response:
+        """Give one sample with its texts."""
+        sample_id = names.unslug(request.path_params["sample_id"])
+        with self.site.store.read() as connection:
+            found = read_sample(connection, sample_id)
+        if found is None:
+            return _none(request)
+        if not self.site.access.is_open:
+            with self.site.store.write() as connection:
+                note_act(
+                    connection, who=principal_of(request).name, act="saw sample",
+                    target=sample_id, at=self.site.clock(),
+                )  # fmt: skip
+        answer = schema.SampleAnswer(
+            sample=found.sample,
+            received_at=found.received_at,
+            outcome=found.outcome,
+            reason=found.reason,
+            evaluations=[item.evaluation for item in found.evaluations],
+        )
+        return _answer(answer)
+
+    def openapi(self, request: Request) -> Response:  # noqa: ARG002  # as routes are called
+        """Give the document that describes all this."""
+        return JSONResponse(schema.openapi())
+
+    def prometheus(self, request: Request) -> Response:  # noqa: ARG002  # as routes are called
+        """Give the figures in Prometheus' text format."""
+        body, media_type = exposition(self.site.glance.read(), self.site.clock())
+        return Response(body, headers={"Content-Type": media_type})
+
+    def badge(self, request: Request) -> Response:
+        """Draw the badge of an app."""
+        app = names.unslug(request.path_params["app"])
+        verdicts = [r.verdict for r in self.site.glance.read().rows if r.verdict.app == app]
+        status = worst_status([v.status for v in verdicts])
+        worst = next((v for v in verdicts if v.status is status), None)
+        value = percent(worst.pass_rate) if worst and worst.pass_rate is not None else ""
+        return Response(
+            charts.badge(app, status, value),
+            media_type="image/svg+xml",
+            headers={"Cache-Control": "no-cache"},
+        )
+
+
+def _status_of(verdict: Verdict) -> schema.MetricStatus:
+    drift = verdict.drift
+    return schema.MetricStatus(
+        app=verdict.app,
+        metric=verdict.metric,
+        status=verdict.status,
+        since=verdict.since,
+        evaluated_at=verdict.evaluated_at,
+        window_s=verdict.window_s,
+        pass_rate=schema.Rate(
+            value=verdict.pass_rate, lo=verdict.low, hi=verdict.high, n=verdict.n
+        ),
+        mean_score=verdict.average_score,
+        reference_pass_rate=schema.Rate(
+            value=drift.reference_pass_rate if drift else None,
+            lo=None,
+            hi=None,
+            n=drift.reference_n if drift else 0,
+        ),
+        n_failed=verdict.n_failed,
+        n_skipped=verdict.n_skipped,
+        cost_usd=verdict.cost_usd,
+        policy=verdict.policy,
+        reason=verdict.reason,
+        evaluator_version=verdict.evaluator_version,
+    )
+
+
+def _step(step: Step) -> schema.SeriesStep:
+    return schema.SeriesStep(
+        start=datetime.fromtimestamp(step.start_s, UTC),
+        pass_rate=schema.Rate(value=step.rate, lo=step.low, hi=step.high, n=step.n),
+    )
+
+
+def _key(request: Request) -> tuple[str, str]:
+    return names.unslug(request.path_params["app"]), names.unslug(request.path_params["metric"])
+
+
+def _paged(
+    request: Request, items: Sequence[T], name_of: Callable[[T], str]
+) -> tuple[Sequence[T], str | None]:
+    """Cut out one page: what follows the item that the cursor names."""
+    limit = _number(request, "limit", _USUAL_ITEMS, _MOST_ITEMS)
+    cursor, start = request.query_params.get("cursor"), 0
+    if cursor is not None:
+        found = [i for i, item in enumerate(items) if name_of(item) == cursor]
+        if not found:
+            raise _ParameterError("cursor: what it stood for is gone; begin again without one")
+        start = found[0] + 1
+    page = items[start : start + limit]
+    more = start + limit < len(items)
+    return page, name_of(page[-1]) if page and more else None
+
+
+def _number(request: Request, name: str, usual: int, most: int) -> int:
+    text = request.query_params.get(name)
+    if text is None:
+        return usual
+    if not (text.isascii() and text.isdigit() and len(text) <= 10 and 1 <= int(text) <= most):  # noqa: PLR2004
+        raise _ParameterError(f"{name}: a whole number from 1 to {most}")
+    return int(text)
+
+
+def _answer(value: BaseModel) -> Response:
+    headers = {"Cache-Control": "no-store"}
+    return Response(value.model_dump_json(), media_type="application/json", headers=headers)
+
+
+def _wrong(request: Request, error: _ParameterError) -> Response:
+    return request.app.state.refuse(request, 400, "a parameter is wrong", str(error))  # type: ignore[no-any-return]
+
+
+def _none(request: Request) -> Response:
+    return request.app.state.refuse(  # type: ignore[no-any-return]
+        request, 404, "not found", "there is no such thing; names in a path are written with ~"
+    )

@@ -1,0 +1,170 @@
+"""The application for an ASGI server: routes, refusals, and what keeps them apart."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+
+import structlog
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from monitor.errors import GroundwatchError
+from monitor.models import Status
+from monitor.web import charts
+from monitor.web.acts import Acts
+from monitor.web.api import Api
+from monitor.web.guard import Guard
+from monitor.web.pages import Pages
+from monitor.web.site import Site
+
+_A_YEAR = "public, max-age=31536000, immutable"
+_TYPES = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8"}
+#: A page of less is not worth packing.
+_PACK_FROM_BYTES = 1_000
+
+log = structlog.get_logger("groundwatch.web")
+
+
+def make_app(site: Site) -> Starlette:
+    """
+    Make the application; its site is closed when the server ends.
+
+    Raises
+    ------
+    SettingsError
+        If tokens, users or proxies are not written as they should be.
+    """
+    refuse = _Refusals(site)
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        yield
+        site.close()
+
+    app = Starlette(
+        routes=[*_pages(site), *_programs(site), *_files(site)],
+        lifespan=lifespan,
+        middleware=[
+            Middleware(Guard, access=site.access, refuse=refuse),
+            Middleware(GZipMiddleware, minimum_size=_PACK_FROM_BYTES, compresslevel=5),
+        ],
+        exception_handlers={
+            HTTPException: refuse.of_http,
+            GroundwatchError: refuse.of_ours,
+            Exception: refuse.of_bug,
+        },
+    )
+    app.state.refuse = refuse
+    return app
+
+
+def _pages(site: Site) -> list[BaseRoute]:
+    pages, acts = Pages(site), Acts(site)
+    return [
+        Route("/", pages.glance),
+        Route("/app/{app}", pages.app),
+        Route("/app/{app}/{metric}", pages.metric),
+        Route("/sample/{sample_id}", pages.sample),
+        Route("/sample/{sample_id}/label", acts.label, methods=["POST"]),
+        Route("/incidents", pages.incidents),
+        Route("/incidents/{incident_id}", pages.incident),
+        Route("/channels", pages.channels),
+        Route("/channels/test", acts.test_channel, methods=["POST"]),
+        Route("/config", pages.config),
+        Route("/audit", pages.audit),
+    ]
+
+
+def _programs(site: Site) -> list[BaseRoute]:
+    api = Api(site)
+    of_metric = "/api/v1/apps/{app}/metrics/{metric}"
+    return [
+        Route("/api/v1/status", api.status),
+        Route("/api/v1/metrics", api.metrics),
+        Route(of_metric, api.metric),
+        Route(f"{of_metric}/series", api.series),
+        Route("/api/v1/incidents", api.incidents),
+        Route("/api/v1/incidents/{incident_id}", api.incident),
+        Route("/api/v1/samples/{sample_id}", api.sample),
+        Route("/api/v1/openapi.json", api.openapi),
+        Route("/metrics", api.prometheus),
+        Route("/badge/{app}.svg", api.badge),
+    ]
+
+
+def _files(site: Site) -> list[BaseRoute]:
+    def asset(request: Request) -> Response:
+        name = request.path_params["name"]
+        if name not in site.assets:
+            raise HTTPException(404)
+        body, tag = site.assets[name]
+        headers = {"Cache-Control": _A_YEAR, "ETag": f'"{tag}"'}
+        return Response(body, media_type=_TYPES[name.rsplit(".")[-1]], headers=headers)
+
+    def icon(request: Request) -> Response:
+        try:
+            status = Status(request.path_params["status"])
+        except ValueError:
+            raise HTTPException(404) from None
+        return Response(
+            charts.favicon(status), media_type="image/svg+xml", headers={"Cache-Control": _A_YEAR}
+        )
+
+    def alive(_: Request) -> Response:
+        return PlainTextResponse("ok\n")
+
+    def ready(_: Request) -> Response:
+        try:
+            site.store.check_reachable()
+        except GroundwatchError:
+            return PlainTextResponse("the store does not answer\n", 503)
+        return PlainTextResponse("ok\n")
+
+    return [
+        Route("/static/{name}", asset),
+        Route("/favicon/{status}.svg", icon),
+        Route("/healthz", alive),
+        Route("/readyz", ready),
+    ]
+
+
+class _Refusals:
+    """Says no, or that something broke: a page for people, problem details for programs."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+
+    def __call__(self, request: Request, code: int, title: str, detail: str) -> Response:
+        """Refuse a request (RFC 9457 for the API)."""
+        if request.url.path.startswith("/api/") or request.url.path == "/metrics":
+            body = {"type": "about:blank", "title": title, "status": code, "detail": detail}
+            return JSONResponse(body, code, media_type="application/problem+json")
+        if code in {401, 421}:
+            return PlainTextResponse(f"{title}: {detail}\n", code)
+        return self._site.page(
+            request, "error.html", code=code, status=Status.INSUFFICIENT_DATA,
+            heading=title[:1].upper() + title[1:], said=detail,
+        )  # fmt: skip
+
+    async def of_http(self, request: Request, error: Exception) -> Response:
+        """Refuse what the router refused."""
+        assert isinstance(error, HTTPException)
+        title = HTTPStatus(error.status_code).phrase.lower()
+        return self(request, error.status_code, title, "there is nothing at this address")
+
+    async def of_ours(self, request: Request, error: Exception) -> Response:
+        """Say that the store does not answer, or what else went wrong on purpose."""
+        log.warning("page not served", error=type(error).__name__)
+        return self(request, 503, "not possible now", "the store cannot be read; is it there?")
+
+    async def of_bug(self, request: Request, error: Exception) -> Response:
+        """Say that it is our fault; what it was is in the log, by its kind only."""
+        log.error("page failed", error=type(error).__name__, path=request.url.path[:200])
+        return PlainTextResponse("something is wrong with this page; it is in the log\n", 500)

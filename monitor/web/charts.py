@@ -1,0 +1,372 @@
+"""Values to SVG: no script, colours by the style sheet, and the same said in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import pairwise
+
+from markupsafe import Markup, escape
+
+from monitor.models import Status
+from monitor.report.words import ICONS, WORDS, percent
+from monitor.web.course import Cell, Course, Mark, Span, Step
+
+_ROOM = 0.03  # of rate, above and below what is drawn
+_MOST_LABEL = 24
+#: Without text in them, so that they may fill whatever room there is.
+_STRETCHED = frozenset({"spark", "strip"})
+_HOUR, _DAY = 3600, 86_400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lines:
+    """The rates at which a status turns, in [0, 1]."""
+
+    warning: float
+    critical: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Frame:
+    """Where values go: pixels left to right for time, bottom to top for rates."""
+
+    left: float
+    right: float
+    top: float
+    bottom: float
+    from_s: float
+    to_s: float
+    low: float
+    high: float = 1.0
+    digits: int = 1  #: behind the point of a coordinate
+
+    def x(self, at_s: float) -> float:
+        share = (at_s - self.from_s) / max(1.0, self.to_s - self.from_s)
+        return self.left + min(1.0, max(0.0, share)) * (self.right - self.left)
+
+    def y(self, rate: float) -> float:
+        share = (rate - self.low) / (self.high - self.low)
+        return self.bottom - min(1.0, max(0.0, share)) * (self.bottom - self.top)
+
+
+def sparkline(course: Course, lines: Lines) -> Markup:
+    """Draw a small course: band, line, both thresholds, and gaps as gaps."""
+    # Ten units a step: whole numbers are exact enough, and short.
+    width, height = 10 * max(1, len(course.steps)), 100
+    frame = _Frame(
+        left=0, right=width, top=4, bottom=height - 4, digits=0,
+        from_s=course.from_s, to_s=course.to_s, low=_lowest(course, lines),
+    )  # fmt: skip
+    return _svg(
+        "spark", width, height, _in_words(course),
+        [
+            *_gaps(course, frame), *_band(course, frame), *_thresholds(frame, lines),
+            *_line(course, frame),
+        ],
+    )  # fmt: skip
+
+
+def course_chart(
+    course: Course,
+    lines: Lines,
+    *,
+    spans: Sequence[Span] = (),
+    marks: Sequence[Mark] = (),
+    reference: float | None = None,
+) -> Markup:
+    """
+    Draw a large course with axes, incident shading, release marks and the reference rate.
+
+    The axis of rates does not begin at zero; both thresholds are always on it.
+    """
+    width, height = 720, 260
+    frame = _Frame(
+        left=64, right=width - 8, top=22, bottom=height - 24,
+        from_s=course.from_s, to_s=course.to_s,
+        low=min(_lowest(course, lines), 1.0 if reference is None else reference - _ROOM),
+    )  # fmt: skip
+    shading = [
+        f'<rect class="span {_safe(span.level)}" x="{_n(frame.x(span.from_s))}" y="{_n(frame.top)}"'
+        f' width="{_n(max(1.0, frame.x(span.to_s) - frame.x(span.from_s)))}"'
+        f' height="{_n(frame.bottom - frame.top)}"/>'
+        for span in spans
+        if span.to_s > frame.from_s and span.from_s < frame.to_s
+    ]
+    return _svg(
+        "course", width, height, _in_words(course, spans),
+        [
+            *shading, *_axes(frame), *_gaps(course, frame), *_band(course, frame),
+            *_reference(frame, reference), *_thresholds(frame, lines),
+            *_line(course, frame), *_marks(frame, marks),
+        ],
+    )  # fmt: skip
+
+
+def histograms(now: Sequence[float], before: Sequence[float], pass_score: float) -> Markup:
+    """
+    Draw two distributions of scores over [0, 1]: *now* as bars, *before* as an outline.
+
+    Both are counts in bins of equal width and are drawn as shares of their own total.
+    """
+    width, height = 720, 200
+    left, right, top, bottom = 64.0, width - 8.0, 10.0, height - 24.0
+    shares_now, shares_before = _shares(now), _shares(before)
+    most = max((*shares_now, *shares_before, 0.01))
+    step = (right - left) / max(1, len(now))
+
+    def y(share: float) -> float:
+        return bottom - share / most * (bottom - top)
+
+    bars = [
+        f'<rect class="bar{"" if (i + 0.5) / len(now) >= pass_score else " failing"}"'
+        f' x="{_n(left + i * step + 1)}" y="{_n(y(share))}"'
+        f' width="{_n(step - 2)}" height="{_n(bottom - y(share))}"/>'
+        for i, share in enumerate(shares_now)
+        if share
+    ]
+    outline = "".join(
+        f"{'M' if i == 0 else 'L'}{_n(left + i * step)} {_n(y(share))}H{_n(left + (i + 1) * step)}"
+        for i, share in enumerate(shares_before)
+    )
+    at = left + pass_score * (right - left)
+    ticks = [
+        f'<text class="tick" x="{_n(left + tenth / 10 * (right - left))}" y="{height - 6}"'
+        f' text-anchor="{_anchor(tenth, 10)}">{tenth / 10:.1f}</text>'
+        for tenth in range(0, 11, 2)
+    ]
+    words = (
+        f"Scores now, {sum(now):,.0f} of them, {_below(now, pass_score)} below the pass score of"
+        f" {pass_score:g}; in the reference {sum(before):,.0f}, {_below(before, pass_score)} below."
+    )
+    parts = [
+        *bars,
+        f'<path class="outline" d="{outline}"/>' if sum(before) else "",
+        f'<line class="threshold warning" x1="{_n(at)}" x2="{_n(at)}" y1="{top}" y2="{bottom}"/>',
+        f'<line class="axis" x1="{left}" x2="{right}" y1="{bottom}" y2="{bottom}"/>',
+        (
+            f'<text class="tick" x="{left - 6}" y="{top + 8}" text-anchor="end">'
+            f"{100 * most:.0f} %</text>"
+        ),
+        *ticks,
+    ]
+    return _svg("histogram", width, height, words, parts)
+
+
+def status_strip(cells: Sequence[Cell], cell: str) -> Markup:
+    """Draw one cell a stretch of time, *cell* long, in the colour of its worst status."""
+    wide, gap, height = 5, 1, 14
+    where: dict[str, str] = {}
+    for i, item in enumerate(cells):
+        name = _class(item.status)
+        where[name] = where.get(name, "") + f"M{i * (wide + gap)} 0h{wide}v{height}h-{wide}z"
+    parts = [f'<path class="{name}" d="{path}"/>' for name, path in where.items()]
+    return _svg("strip", len(cells) * (wide + gap), height, _strip_words(cells, cell), parts)
+
+
+def favicon(status: Status) -> Markup:
+    """Draw the worst status as a shape of its colour, for the tab of a browser."""
+    shapes = {
+        Status.HEALTHY: '<circle cx="16" cy="16" r="12" fill="#2f855a"/>',
+        Status.WARNING: '<path d="M16 4L30 28H2Z" fill="#b7791f"/>',
+        Status.CRITICAL: '<rect x="4" y="4" width="24" height="24" fill="#c53030"/>',
+        Status.INSUFFICIENT_DATA: (
+            '<circle cx="16" cy="16" r="11" fill="none" stroke="#718096" stroke-width="4"/>'
+        ),
+        Status.BLIND: (
+            '<circle cx="16" cy="16" r="11" fill="none" stroke="#6b46c1" stroke-width="4"'
+            ' stroke-dasharray="6 4"/>'
+        ),
+    }
+    return Markup(  # noqa: S704  # constants
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32">{shapes[status]}</svg>'
+    )
+
+
+def badge(label: str, status: Status, value: str) -> Markup:
+    """Draw a badge for a README: the app's name, its status in words, its rate."""
+    colours = {
+        Status.HEALTHY: "#276749", Status.WARNING: "#975a16", Status.CRITICAL: "#c53030",
+        Status.INSUFFICIENT_DATA: "#4a5568", Status.BLIND: "#553c9a",
+    }  # fmt: skip
+    said = f"{ICONS[status]} {WORDS[status]} {value}".strip()
+    label = label[:_MOST_LABEL]
+    left, right = 12 + 7 * len(label), 12 + 7 * len(said)
+    text = 'font-family="system-ui,sans-serif" font-size="12" fill="#fff"'
+    return Markup(  # noqa: S704  # what comes from elsewhere is escaped
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + right}" height="22" role="img"'
+        f' aria-label="{escape(label)}: {escape(said)}">'
+        f'<rect width="{left}" height="22" fill="#4a5568"/>'
+        f'<rect x="{left}" width="{right}" height="22" fill="{colours[status]}"/>'
+        f'<text x="6" y="15" {text}>{escape(label)}</text>'
+        f'<text x="{left + 6}" y="15" {text}>{escape(said)}</text></svg>'
+    )
+
+
+def _svg(name: str, width: int, height: int, words: str, parts: Iterable[str]) -> Markup:
+    stretch = ' preserveAspectRatio="none"' if name in _STRETCHED else ""
+    return Markup(  # noqa: S704  # parts are our own, and what comes from elsewhere is escaped
+        f'<svg class="{name}" viewBox="0 0 {width} {height}"{stretch} role="img"'
+        f' aria-label="{escape(words)}">{"".join(parts)}</svg>'
+    )
+
+
+def _lowest(course: Course, lines: Lines) -> float:
+    lows = [step.low for step in course.steps if step.low is not None]
+    return max(0.0, min((*lows, lines.critical)) - _ROOM)
+
+
+def _gaps(course: Course, frame: _Frame) -> list[str]:
+    """Mark stretches without scores, one rectangle each."""
+    found: list[str] = []
+    start: Step | None = None
+    for step in (*course.steps, None):
+        if step is not None and step.rate is None:
+            start = start or step
+        elif start is not None:
+            end_s = step.start_s if step is not None else course.to_s
+            x, end = frame.x(start.start_s), frame.x(end_s)
+            found.append(
+                f'<rect class="gap" x="{_n(x)}" y="{_n(frame.top)}" width="{_n(end - x)}"'
+                f' height="{_n(frame.bottom - frame.top)}"/>'
+            )
+            start = None
+    return found
+
+
+def _band(course: Course, frame: _Frame) -> list[str]:
+    parts = []
+    for run in course.runs():
+        steps = _widened(run, course.step_s / 2)
+        upper = [(frame.x(at), frame.y(step.high or 0.0)) for at, step in steps]
+        lower = [(frame.x(at), frame.y(step.low or 0.0)) for at, step in reversed(steps)]
+        parts.append(f"{_path(upper + lower, frame.digits)}z")
+    return [f'<path class="band" d="{"".join(parts)}"/>'] if parts else []
+
+
+def _line(course: Course, frame: _Frame) -> list[str]:
+    parts = [
+        _path(
+            [(frame.x(at), frame.y(s.rate or 0.0)) for at, s in _widened(run, course.step_s / 2)],
+            frame.digits,
+        )
+        for run in course.runs()
+    ]
+    return [f'<path class="line" d="{"".join(parts)}"/>'] if parts else []
+
+
+def _path(points: Sequence[tuple[float, float]], digits: int) -> str:
+    """Write a line from point to point, each as its distance from the last: that packs best."""
+    scale = 10**digits
+    whole = [(round(x * scale), round(y * scale)) for x, y in points]
+    moves = [(x - a, y - b) for (a, b), (x, y) in pairwise(whole)]
+    (x, y), rest = whole[0], "l".join(f"{_n(dx / scale)} {_n(dy / scale)}" for dx, dy in moves)
+    return f"M{_n(x / scale)} {_n(y / scale)}" + (f"l{rest}" if rest else "")
+
+
+def _widened(run: Sequence[Step], half_s: float) -> list[tuple[float, Step]]:
+    """Put each step in its middle; one that stands alone gets its whole width, to be seen."""
+    if len(run) == 1:
+        return [(run[0].start_s, run[0]), (run[0].start_s + 2 * half_s, run[0])]
+    return [(step.start_s + half_s, step) for step in run]
+
+
+def _thresholds(frame: _Frame, lines: Lines) -> list[str]:
+    return [
+        f'<line class="threshold {name}" x1="{_n(frame.left)}" x2="{_n(frame.right)}"'
+        f' y1="{_n(frame.y(rate))}" y2="{_n(frame.y(rate))}"/>'
+        for name, rate in (("warning", lines.warning), ("critical", lines.critical))
+    ]
+
+
+def _reference(frame: _Frame, rate: float | None) -> list[str]:
+    if rate is None:
+        return []
+    y = _n(frame.y(rate))
+    return [
+        f'<line class="reference" x1="{_n(frame.left)}" x2="{_n(frame.right)}" y1="{y}" y2="{y}"/>'
+    ]
+
+
+def _marks(frame: _Frame, marks: Sequence[Mark]) -> list[str]:
+    shown = [mark for mark in marks if frame.from_s <= mark.at_s <= frame.to_s]
+    return [
+        f'<g class="mark"><line x1="{_n(frame.x(m.at_s))}" x2="{_n(frame.x(m.at_s))}"'
+        f' y1="{_n(frame.top)}" y2="{_n(frame.bottom)}"/>'
+        f'<text x="{_n(frame.x(m.at_s))}" y="{_n(frame.top - 7)}"'
+        f' text-anchor="{"end" if frame.x(m.at_s) > frame.right - 90 else "start"}">'
+        f"{escape(m.label[:_MOST_LABEL])}</text></g>"
+        for m in shown
+    ]
+
+
+def _axes(frame: _Frame) -> list[str]:
+    step = 0.05 if frame.high - frame.low <= 0.3 else 0.1 if frame.high - frame.low <= 0.6 else 0.2  # noqa: PLR2004
+    first = -int(-frame.low / step // 1)
+    rates = [i * step for i in range(first, round(1 / step) + 1)]
+    rows = [
+        f'<line class="grid" x1="{_n(frame.left)}" x2="{_n(frame.right)}" y1="{_n(frame.y(rate))}"'
+        f' y2="{_n(frame.y(rate))}"/><text class="tick" x="{_n(frame.left - 6)}"'
+        f' y="{_n(frame.y(rate) + 4)}" text-anchor="end">{100 * rate:.0f} %</text>'
+        for rate in rates
+    ]
+    columns = [
+        f'<text class="tick" x="{_n(frame.x(at))}" y="{_n(frame.bottom + 16)}"'
+        f' text-anchor="{_anchor(i, 4)}">{_clock(at, frame.to_s - frame.from_s)}</text>'
+        for i, at in enumerate(frame.from_s + q * (frame.to_s - frame.from_s) / 4 for q in range(5))
+    ]
+    return rows + columns
+
+
+def _anchor(position: int, last: int) -> str:
+    return "start" if position == 0 else "end" if position == last else "middle"
+
+
+def _clock(at_s: float, span_s: float) -> str:
+    form = "%H:%M:%S" if span_s < _HOUR else "%H:%M" if span_s <= _DAY else "%b %d %H:%M"
+    return f"{datetime.fromtimestamp(at_s, UTC):{form}}"
+
+
+def _shares(counts: Sequence[float]) -> list[float]:
+    total = sum(counts)
+    return [count / total for count in counts] if total else [0.0] * len(counts)
+
+
+def _below(counts: Sequence[float], pass_score: float) -> str:
+    total = sum(counts)
+    below = sum(c for i, c in enumerate(counts) if (i + 0.5) / len(counts) < pass_score)
+    return percent(below / total) if total else "none"
+
+
+def _in_words(course: Course, spans: Sequence[Span] = ()) -> str:
+    rates = [step.rate for step in course.steps if step.rate is not None]
+    if not rates:
+        return "No scores in this stretch of time."
+    said = (
+        f"Pass rate from {percent(rates[0])} to {percent(rates[-1])}, lowest"
+        f" {percent(min(rates))}, n {course.n:,}"
+    )
+    said += f", {course.gaps} of {len(course.steps)} steps without scores" if course.gaps else ""
+    said += f", {len(spans)} incident{'s' if len(spans) > 1 else ''} shaded" if spans else ""
+    return said + "."
+
+
+def _strip_words(cells: Sequence[Cell], each: str) -> str:
+    known = [cell.status for cell in cells if cell.status is not None]
+    counted = [(s, known.count(s)) for s in Status if s in known]
+    said = ", ".join(f"{WORDS[status]} in {n}" for status, n in counted)
+    return f"Of {len(cells)} stretches of {each}: {said or 'nothing known'}."
+
+
+def _class(status: Status | None) -> str:
+    return "unknown" if status is None else str(status)
+
+
+def _safe(level: str) -> str:
+    return level if level in {"warning", "critical"} else "unknown"
+
+
+def _n(value: float) -> str:
+    """Write a coordinate with one decimal, and none where it is whole."""
+    return f"{value:.1f}".removesuffix(".0")

@@ -1,0 +1,144 @@
+"""A pass rate over time, step by step with its bounds, and what happened beside it; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from monitor.models import Status, Tally
+from monitor.models.alerting import Incident
+from monitor.report.model import SEVERITY
+from monitor.rolling.windows import window_stats
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a chart; ``rate``, ``low`` and ``high`` are None where nothing was scored."""
+
+    start_s: int
+    n: int = 0
+    rate: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """Steps of equal width, without holes: a step without scores stands there, empty."""
+
+    step_s: int
+    steps: tuple[Step, ...]
+
+    @property
+    def from_s(self) -> int:
+        """Where it begins, in epoch seconds."""
+        return self.steps[0].start_s if self.steps else 0
+
+    @property
+    def to_s(self) -> int:
+        """Where it ends, in epoch seconds."""
+        return self.steps[-1].start_s + self.step_s if self.steps else 0
+
+    @property
+    def n(self) -> int:
+        """How many scores it rests on."""
+        return sum(step.n for step in self.steps)
+
+    @property
+    def gaps(self) -> int:
+        """How many steps have no score."""
+        return sum(step.rate is None for step in self.steps)
+
+    def runs(self) -> Iterator[Sequence[Step]]:
+        """Give the stretches between gaps, each at least one step long."""
+        run: list[Step] = []
+        for step in self.steps:
+            if step.rate is not None:
+                run.append(step)
+            elif run:
+                yield run
+                run = []
+        if run:
+            yield run
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of time with a level, in epoch seconds: an incident on a chart."""
+
+    from_s: float
+    to_s: float
+    level: str
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A moment with a name: a release on a chart."""
+
+    at_s: float
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One cell of a strip: the worst status in it, None where nothing is known."""
+
+    start_s: int
+    status: Status | None
+
+
+def course(steps: Mapping[int, Step], *, now_s: float, span_s: int, step_s: int) -> Course:
+    """Lay steps, by when they start, over the last *span_s* seconds; a missing one is a gap."""
+    last = int(now_s) // step_s * step_s
+    first = last - max(1, span_s // step_s) * step_s + step_s
+    starts = range(first, last + 1, step_s)
+    return Course(step_s, tuple(steps.get(start_s) or Step(start_s) for start_s in starts))
+
+
+def steps_of(tallies: Mapping[int, Tally]) -> dict[int, Step]:
+    """Turn the sums of steps, by when they start in epoch seconds, into rates with bounds."""
+    return {start_s: _step(start_s, tally) for start_s, tally in tallies.items()}
+
+
+def _step(start_s: int, tally: Tally) -> Step:
+    found = window_stats(tally)
+    low, high = found.interval or (None, None)
+    return Step(start_s, tally.n, found.pass_rate, low, high)
+
+
+def spans_of(incidents: Sequence[Incident], now: datetime) -> list[Span]:
+    """Turn incidents into shaded stretches; one that is open reaches to *now*."""
+    return [
+        Span(i.since.timestamp(), (i.resolved_at or now).timestamp(), str(i.peak_level))
+        for i in incidents
+    ]
+
+
+def strip(
+    changes: Sequence[tuple[float, Status]], *, now_s: float, cells: int, cell_s: int
+) -> tuple[Cell, ...]:
+    """
+    Cut the past into cells, each with the worst status it had.
+
+    Parameters
+    ----------
+    changes
+        When each status began, in epoch seconds, oldest first. Before the first one
+        nothing is known, which is not the same as healthy.
+    now_s
+        Where the last cell is now, in epoch seconds.
+    cells, cell_s
+        How many, and how long each is, in seconds.
+    """
+    end = (int(now_s) // cell_s + 1) * cell_s
+    starts = range(end - cells * cell_s, end, cell_s)
+    return tuple(
+        Cell(start, _worst_in(changes, start, min(start + cell_s, now_s))) for start in starts
+    )
+
+
+def _worst_in(changes: Sequence[tuple[float, Status]], from_s: float, to_s: float) -> Status | None:
+    before = [status for at_s, status in changes if at_s <= from_s][-1:]
+    within = [status for at_s, status in changes if from_s < at_s < to_s]
+    return min(before + within, key=SEVERITY.index, default=None)

@@ -1,0 +1,121 @@
+"""The figures in Prometheus' text format, with labels that cannot grow without bound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.metrics_core import Metric
+
+from monitor.models import Status
+from monitor.web.glance import Glance, Row
+
+#: More apps and metrics than this are left out, the healthiest first, and counted.
+_MOST_ROWS = 500
+_MOST_LABEL_CHARS = 100
+_KEY = ("app", "metric")
+_NUMBERS = {
+    Status.HEALTHY: 0, Status.WARNING: 1, Status.CRITICAL: 2,
+    Status.INSUFFICIENT_DATA: -1, Status.BLIND: -2,
+}  # fmt: skip
+
+
+def exposition(glance: Glance, now: datetime) -> tuple[bytes, str]:
+    """Write the newest snapshot for Prometheus; gives the body and its media type."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Snapshot(glance, now))
+    return generate_latest(registry), CONTENT_TYPE_LATEST
+
+
+class _Snapshot:
+    """Gives the families of one snapshot."""
+
+    def __init__(self, glance: Glance, now: datetime) -> None:
+        self._glance = glance
+        self._now = now
+
+    def collect(self) -> Iterator[Metric]:
+        """Give one family after the other."""
+        rows = self._glance.rows[:_MOST_ROWS]
+        yield from _of_rows(rows, self._now)
+        yield _gauge(
+            "groundwatch_rows_left_out", "Apps and metrics beyond the most that are told.",
+            len(self._glance.rows) - len(rows),
+        )  # fmt: skip
+        yield from _of_ledger(self._glance)
+        yield from _of_pipeline(self._glance)
+
+
+def _of_rows(rows: Sequence[Row], now: datetime) -> Iterator[Metric]:
+    figures: tuple[tuple[str, str, Callable[[Row], float | None]], ...] = (
+        ("status", "0 healthy, 1 warning, 2 critical, -1 not enough data, -2 blind.",
+         lambda row: _NUMBERS[row.verdict.status]),
+        ("pass_rate", "Pass rate in the status window.", lambda row: row.verdict.pass_rate),
+        ("pass_rate_low", "Its lower 95 % bound.", lambda row: row.verdict.low),
+        ("pass_rate_high", "Its upper 95 % bound.", lambda row: row.verdict.high),
+        ("samples", "Scores in the status window.", lambda row: row.verdict.n),
+        ("failed", "Failed evaluations in the status window.", lambda row: row.verdict.n_failed),
+        ("evaluation_age_seconds", "Since the status was computed.",
+         lambda row: (now - row.verdict.evaluated_at).total_seconds()),
+    )  # fmt: skip
+    for name, says, value_of in figures:
+        family = GaugeMetricFamily(f"groundwatch_{name}", says, labels=_KEY)
+        for row in rows:
+            value = value_of(row)
+            if value is not None:
+                key = [text[:_MOST_LABEL_CHARS] for text in (row.verdict.app, row.verdict.metric)]
+                family.add_metric(key, value)
+        yield family
+
+
+def _of_ledger(glance: Glance) -> Iterator[Metric]:
+    apps = glance.report.apps[:_MOST_ROWS]
+    for name, says in (
+        ("seen", "Interactions that hooks saw."),
+        ("sampled", "Interactions that were sampled."),
+        ("scored", "Samples that have a score."),
+    ):
+        family = CounterMetricFamily(f"groundwatch_{name}", says, labels=("app",))
+        for app in apps:
+            family.add_metric([app.app[:_MOST_LABEL_CHARS]], getattr(app.ledger, name))
+        yield family
+    for name, says in (
+        ("dropped", "Samples that hooks dropped."),
+        ("failed_samples", "Samples that could not be scored."),
+        ("skipped", "Samples with nothing to judge."),
+    ):
+        family = CounterMetricFamily(f"groundwatch_{name}", says, labels=("app",))
+        for app in apps:
+            counts = getattr(app.ledger, name.removesuffix("_samples"))
+            family.add_metric([app.app[:_MOST_LABEL_CHARS]], sum(counts.values()))
+        yield family
+
+
+def _of_pipeline(glance: Glance) -> Iterator[Metric]:
+    found = glance.pipeline
+    if found.waiting is not None:
+        yield _gauge("groundwatch_queue_samples", "Samples that wait.", found.waiting)
+        yield _gauge(
+            "groundwatch_queue_oldest_seconds", "How long the oldest has waited.",
+            found.oldest_s or 0.0,
+        )  # fmt: skip
+    yield _gauge("groundwatch_redis_up", "Whether Redis answers.", int(found.waiting is not None))
+    yield _gauge(
+        "groundwatch_judge_cost_today_usd", "What the judge cost since midnight UTC.",
+        found.cost_today_usd,
+    )  # fmt: skip
+    yield _gauge("groundwatch_judge_cost_month_usd", "The same this month.", found.cost_month_usd)
+    yield _gauge("groundwatch_open_incidents", "Incidents that go on.", len(glance.incidents))
+    family = GaugeMetricFamily(
+        "groundwatch_alert_messages", "Alert messages by their state.", labels=("state",)
+    )
+    for state, n in found.outbox.items():
+        family.add_metric([state], n)
+    yield family
+
+
+def _gauge(name: str, says: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, says, value=value)

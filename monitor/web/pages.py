@@ -1,0 +1,211 @@
+"""The pages: each reads what it shows and fills a template."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from alerts.ledger import (
+    channel_health,
+    deliveries,
+    incident,
+    incidents_since,
+    outbox_counts,
+    snapshots,
+)
+from monitor.models import Status
+from monitor.report.model import worst_status
+from monitor.report.words import setting_value
+from monitor.settings import Settings, variable
+from monitor.store.labels import labels_of, newest_acts, note_act
+from monitor.store.one_sample import StoredEvaluation, StoredSample, read_sample
+from monitor.web import names
+from monitor.web.access import Role
+from monitor.web.course import spans_of
+from monitor.web.detail import distances, read_detail
+from monitor.web.glance import Glance
+from monitor.web.guard import needs, principal_of
+from monitor.web.passages import ClaimLine, Piece, claims_of, marked_output, marked_passages
+from monitor.web.site import Site
+from monitor.web.words import why
+
+#: Spans that the pages offer; any other number of seconds up to the longest is fine as well.
+SPANS: Mapping[str, int] = {
+    "15m": 900, "1h": 3600, "6h": 21_600, "24h": 86_400, "7d": 604_800, "30d": 2_592_000,
+}  # fmt: skip
+_INCIDENTS_BACK = timedelta(days=30)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """One evaluation of a sample, as the page shows it."""
+
+    stored: StoredEvaluation
+    claims: Sequence[ClaimLine]
+    output: Sequence[Piece]
+    passages: Sequence[Sequence[Piece]]
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """The endpoints that answer with HTML."""
+
+    site: Site
+    _drawn: dict[str, tuple[Glance, str]] = field(default_factory=dict)
+
+    def glance(self, request: Request) -> Response:
+        """Show all apps and metrics, the worst first; drawn once for each snapshot."""
+        found = self.site.glance.read()
+        drawn = self._drawn.get("glance")
+        if drawn is None or drawn[0] is not found:
+            text = self.site.fill(
+                request, "glance.html", status=found.status, glance=found, rows=found.rows
+            )
+            drawn = self._drawn["glance"] = (found, text)
+        return self.site.answer(request, drawn[1])
+
+    def app(self, request: Request) -> Response:
+        """Show the rows of one app; the same page, narrowed."""
+        app = names.unslug(request.path_params["app"])
+        found = self.site.glance.read()
+        rows = [row for row in found.rows if row.verdict.app == app]
+        ledger = next((a.ledger for a in found.report.apps if a.app == app), None)
+        if ledger is None:
+            return self.missing(request, f"no app of the name {app!r} has sent anything")
+        return self.site.page(
+            request, "app.html", status=worst_status([row.verdict.status for row in rows]),
+            glance=found, rows=rows, app=app, ledger=ledger,
+        )  # fmt: skip
+
+    def metric(self, request: Request) -> Response:
+        """Show one metric of one app with all that explains it."""
+        app, metric = (names.unslug(request.path_params[part]) for part in ("app", "metric"))
+        site, now = self.site, self.site.clock()
+        spans = {**SPANS, "default": site.glance.span_s}
+        asked = request.query_params.get("span", "default")
+        may_read = principal_of(request).role >= Role.READER
+        found = read_detail(
+            site.store, site.settings, app=app, metric=metric,
+            span_s=spans.get(asked, spans["default"]), now=now, with_worst=may_read,
+        )  # fmt: skip
+        if found is None:
+            return self.missing(request, f"nothing was scored as {metric!r} for an app {app!r}")
+        if found.worst:
+            self._note(request, "saw worst samples", f"{app} {metric}")
+        return _kept_nowhere(self.site.page(
+            request, "metric.html", status=found.verdict.status, detail=found, span=asked,
+            spans=[name for name, s in SPANS.items() if s >= site.settings.bucket_s * 10],
+            why=why(found.verdict, site.lines), distances=distances(found.verdict.drift),
+            shaded=spans_of(found.incidents, now), may_read=may_read,
+        ))  # fmt: skip
+
+    @needs(Role.READER)
+    def sample(self, request: Request) -> Response:
+        """Show one sample: its texts, each claim, every evaluation."""
+        sample_id = names.unslug(request.path_params["sample_id"])
+        with self.site.store.read() as connection:
+            found = read_sample(connection, sample_id)
+            said = labels_of(connection, sample_id) if found else []
+        if found is None:
+            return self.missing(request, "no such sample; it may be older than what is kept")
+        self._note(request, "saw sample", sample_id)
+        principal = principal_of(request)
+        return _kept_nowhere(self.site.page(
+            request, "sample.html", found=found,
+            judged=[_judged(found, e) for e in found.evaluations], labels=said,
+            may_label=principal.role >= Role.OPERATOR,
+            form_token=self.site.access.form_token(principal),
+        ))  # fmt: skip
+
+    def incidents(self, request: Request) -> Response:
+        """List the incidents of the last thirty days."""
+        now = self.site.clock()
+        with self.site.store.read() as connection:
+            found = incidents_since(connection, now - _INCIDENTS_BACK)
+        found.sort(key=lambda item: (not item.is_open, -item.opened_at.timestamp()))
+        return self.site.page(request, "incidents.html", incidents=found)
+
+    def incident(self, request: Request) -> Response:
+        """Show one incident: what happened, on what evidence, and who was told."""
+        incident_id = names.unslug(request.path_params["incident_id"])
+        with self.site.store.read() as connection:
+            found = incident(connection, incident_id)
+            if found is None:
+                return self.missing(request, "no such incident")
+            events = snapshots(connection, incident_id)
+            sent = deliveries(connection, incident_id=incident_id)
+        return self.site.page(
+            request, "incident.html", incident=found, events=events,
+            deliveries=list(reversed(sent)), may_read=principal_of(request).role >= Role.READER,
+        )  # fmt: skip
+
+    def channels(self, request: Request) -> Response:
+        """Show how each channel does, and let operators try it."""
+        with self.site.store.read() as connection:
+            health = {item.channel: item for item in channel_health(connection)}
+            counts = outbox_counts(connection)
+        principal = principal_of(request)
+        return self.site.page(
+            request, "channels.html", health=health, counts=counts,
+            channels=self.site.channels, tried=request.query_params.get("tried", ""),
+            how=request.query_params.get("how", ""), may_test=principal.role >= Role.OPERATOR,
+            form_token=self.site.access.form_token(principal),
+        )  # fmt: skip
+
+    def config(self, request: Request) -> Response:
+        """Show the settings as they are, without secrets."""
+        rows = [
+            (variable(name), setting_value(getattr(self.site.settings, name)), field.description,
+             getattr(self.site.settings, name) != field.default)
+            for name, field in Settings.model_fields.items()
+        ]  # fmt: skip
+        return self.site.page(request, "config.html", rows=rows)
+
+    @needs(Role.OPERATOR)
+    def audit(self, request: Request) -> Response:
+        """List who did and saw what."""
+        with self.site.store.read() as connection:
+            acts = newest_acts(connection)
+        return self.site.page(request, "audit.html", acts=acts)
+
+    def missing(self, request: Request, what: str) -> Response:
+        """Say that there is no such page."""
+        return self.site.page(
+            request, "error.html", code=404, status=Status.INSUFFICIENT_DATA,
+            heading="Not found", said=what,
+        )  # fmt: skip
+
+    def home(self, request: Request) -> Response:  # noqa: ARG002  # as routes are called
+        """Lead to the first page."""
+        return RedirectResponse("/", 308)
+
+    def _note(self, request: Request, act: str, target: str) -> None:
+        """Write down a view of transcripts, unless there is nobody to tell apart."""
+        if self.site.access.is_open:
+            return
+        with self.site.store.write() as connection:
+            note_act(
+                connection, who=principal_of(request).name, act=act, target=target,
+                at=self.site.clock(),
+            )  # fmt: skip
+
+
+def _kept_nowhere(page: Response) -> Response:
+    """Keep a page with transcripts out of the cache of the browser, which is a file."""
+    page.headers["Cache-Control"] = "no-store"
+    return page
+
+
+def _judged(found: StoredSample, stored: StoredEvaluation) -> Judged:
+    interaction = found.sample.interaction
+    claims = claims_of(stored.evaluation.metadata)
+    return Judged(
+        stored=stored,
+        claims=claims,
+        output=marked_output(interaction.output, claims),
+        passages=marked_passages([context.text for context in interaction.contexts], claims),
+    )

@@ -1,0 +1,121 @@
+"""Claims against passages: which sentence of the output says what, and what carries it; pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+_WORD = re.compile(r"\w+")
+_LABELS = {
+    "supported": "supported",
+    "contradicted": "contradicted",
+    "not_found": "unsupported",
+    "unverified": "unsupported",
+    "no_claim": "no claim",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A stretch of text; ``kind`` is '' for what nothing is said of."""
+
+    text: str
+    kind: str = ""
+    number: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimLine:
+    """One claim with what the judge said of it."""
+
+    number: int
+    text: str
+    kind: str
+    support: float | None
+    evidence: str
+    context_index: int | None
+    reason: str
+
+
+def claims_of(metadata: Mapping[str, Any] | None) -> list[ClaimLine]:
+    """Read the claims that an evaluation lists; whatever is odd in them is left out."""
+    listed = (metadata or {}).get("claims")
+    if not isinstance(listed, list):
+        return []
+    return [
+        _line(number, item)
+        for number, item in enumerate(listed, 1)
+        if isinstance(item, dict) and isinstance(item.get("text"), str)
+    ]
+
+
+def marked_output(output: str, claims: Iterable[ClaimLine]) -> list[Piece]:
+    """
+    Cut an output into pieces, each claim one that carries its verdict.
+
+    A claim is found by its words, in order, so that emphasis marks and line breaks
+    between them do not matter; one that is not found stands in the list only.
+    """
+    return _cut(output, [(claim.text, claim.kind, claim.number) for claim in claims])
+
+
+def marked_passages(texts: Sequence[str], claims: Sequence[ClaimLine]) -> list[list[Piece]]:
+    """Cut each passage so that what carries or contradicts a claim stands out."""
+    return [
+        _cut(
+            text,
+            [
+                (claim.evidence, claim.kind, claim.number)
+                for claim in claims
+                if claim.evidence and claim.context_index in (index, None)
+            ],
+        )
+        for index, text in enumerate(texts)
+    ]
+
+
+def _line(number: int, item: Mapping[str, Any]) -> ClaimLine:
+    support, index = item.get("support"), item.get("context_index")
+    return ClaimLine(
+        number=number,
+        text=item["text"].removesuffix("…"),
+        kind=_LABELS.get(str(item.get("verdict")), "no claim"),
+        support=float(support) if isinstance(support, int | float) else None,
+        evidence=str(item.get("evidence") or "").removesuffix("…"),
+        context_index=index if isinstance(index, int) else None,
+        reason=str(item.get("reason") or ""),
+    )
+
+
+def _cut(text: str, wanted: Sequence[tuple[str, str, int]]) -> list[Piece]:
+    found = sorted(
+        (*where, kind, number)
+        for phrase, kind, number in wanted
+        if (where := _find(text, phrase)) is not None
+    )
+    pieces: list[Piece] = []
+    at = 0
+    for start, end, kind, number in found:
+        if start < at:  # two claims on the same words: the first one stands
+            continue
+        pieces += [Piece(text[at:start])] if start > at else []
+        pieces.append(Piece(text[start:end], kind, number))
+        at = end
+    return pieces + ([Piece(text[at:])] if at < len(text) else [])
+
+
+def _find(text: str, phrase: str) -> tuple[int, int] | None:
+    """Find the words of *phrase* in *text*, whatever stands between them but other words."""
+    plain = text.find(phrase) if phrase else -1
+    if plain >= 0:
+        return plain, plain + len(phrase)
+    wanted = [word.lower() for word in _WORD.findall(phrase)]
+    there = [(m.group().lower(), m.start(), m.end()) for m in _WORD.finditer(text)]
+    if not wanted:
+        return None
+    for i in range(len(there) - len(wanted) + 1):
+        if all(there[i + k][0] == word for k, word in enumerate(wanted)):
+            return there[i][1], there[i + len(wanted) - 1][2]
+    return None

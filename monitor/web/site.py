@@ -1,0 +1,136 @@
+"""What all pages share: the store, the settings, the snapshot, the templates."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
+from importlib.resources import files
+
+import redis
+from jinja2 import Environment
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from alerts.channels.base import Channel
+from alerts.channels.registry import channels_from
+from monitor.errors import GroundwatchError
+from monitor.models import Status
+from monitor.queue.consumer import backlog, connect
+from monitor.settings import Settings
+from monitor.store.engine import Store
+from monitor.web import words
+from monitor.web.access import Access
+from monitor.web.charts import Lines
+from monitor.web.glance import Backlog, GlanceReader
+from monitor.web.guard import principal_of
+
+#: Stands in the page for the moment it was made, which must not change its tag.
+_MADE_AT = "@made-at@"
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass
+class Site:
+    """One a process; everything that the pages read goes through it."""
+
+    store: Store
+    settings: Settings
+    clock: Callable[[], datetime] = field(default=_now)
+
+    @cached_property
+    def access(self) -> Access:
+        """Who may come in."""
+        return Access(self.settings)
+
+    @cached_property
+    def glance(self) -> GlanceReader:
+        """The snapshot that all viewers share."""
+        return GlanceReader(self.store, self.settings, self.clock, self._backlog)
+
+    @cached_property
+    def channels(self) -> dict[str, Channel]:
+        """The ways to reach people."""
+        return channels_from(self.settings)
+
+    @cached_property
+    def templates(self) -> Environment:
+        """The pages."""
+        return words.environment()
+
+    @cached_property
+    def assets(self) -> dict[str, tuple[bytes, str]]:
+        """Give style sheet and script by name, each with a hash of its contents."""
+        folder = files("monitor.web") / "static"
+        found = {name: (folder / name).read_bytes() for name in ("style.css", "page.js")}
+        return {name: (body, hashlib.sha256(body).hexdigest()[:16]) for name, body in found.items()}
+
+    @property
+    def lines(self) -> Lines:
+        """The rates at which a status turns."""
+        return Lines(warning=self.settings.warning_rate, critical=self.settings.critical_rate)
+
+    def page(
+        self, request: Request, template: str, *, code: int = 200, **values: object
+    ) -> Response:
+        """Fill a template and send it."""
+        return self.answer(request, self.fill(request, template, **values), code=code)
+
+    def fill(self, request: Request, template: str, **values: object) -> str:
+        """Fill a template."""
+        now = self.clock()
+        status = values.pop("status", None) or self._worst()
+        return self.templates.get_template(template).render(
+            request=request,
+            path=request.url.path,
+            principal=principal_of(request) if hasattr(request.state, "principal") else None,
+            status=status,
+            now=now,
+            made_at=_MADE_AT,
+            lines=self.lines,
+            settings=self.settings,
+            assets={name: tag for name, (_, tag) in self.assets.items()},
+            **values,
+        )
+
+    def answer(self, request: Request, text: str, *, code: int = 200) -> Response:
+        """Send a filled template; unchanged since the tag that the browser sent, answer 304."""
+        now = self.clock()
+        tag = f'W/"{hashlib.sha256(text.encode()).hexdigest()[:32]}"'
+        headers = {
+            "ETag": tag,
+            "Cache-Control": "private, no-cache",
+            "X-Groundwatch-Made-At": words.iso(now),
+            "Vary": "Accept-Encoding",
+        }
+        if code == 200 and tag in request.headers.get("if-none-match", ""):  # noqa: PLR2004
+            return Response(status_code=304, headers=headers)
+        return HTMLResponse(text.replace(_MADE_AT, words.iso(now)), code, headers)
+
+    def close(self) -> None:
+        """Give connections back."""
+        self.store.close()
+        if "_redis" in vars(self):
+            self._redis.close()
+
+    def _worst(self) -> Status:
+        try:
+            return self.glance.read().status
+        except GroundwatchError:
+            return Status.BLIND
+
+    @cached_property
+    def _redis(self) -> redis.Redis:
+        return connect(self.settings.broker_url, timeout_s=1.0)
+
+    def _backlog(self) -> Backlog:
+        try:
+            found = backlog(self._redis, now_s=self.clock().timestamp())
+        except (GroundwatchError, redis.RedisError):
+            return None, None
+        return found.waiting, found.oldest_age_s

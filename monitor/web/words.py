@@ -1,0 +1,109 @@
+"""Words, marks and numbers as the pages write them: what templates may call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from monitor.models import Status, Verdict
+from monitor.report import words
+from monitor.report.model import Report
+from monitor.web import charts, names
+from monitor.web.glance import Glance
+
+
+def clock(at: datetime) -> str:
+    """Write a time in UTC, whole, for people."""
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def iso(at: datetime) -> str:
+    """Write a time as RFC 3339 in UTC, for programs."""
+    return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def clock_s(at_s: float) -> str:
+    """Write a time given in epoch seconds."""
+    return clock(datetime.fromtimestamp(at_s, UTC))
+
+
+def statuses(glance: Glance) -> dict[str, Status]:
+    """Give the status of each app, names made harmless, for the headline."""
+    return statuses_of(glance.report)
+
+
+def statuses_of(report: Report) -> dict[str, Status]:
+    """Give the status of each app of a report, in the same way."""
+    return {words.harmless(app.app, 60): app.status for app in report.apps}
+
+
+def points(change: float | None) -> str:
+    """Write a difference of two rates in percentage points, with its sign."""
+    if change is None:
+        return "–"
+    return f"{100 * change:+.1f} pp".replace("-", "−")  # noqa: RUF001  # a minus sign
+
+
+def bounds(low: float | None, high: float | None) -> str:
+    """Write an interval of a rate in percent."""
+    return "" if low is None or high is None else f"{100 * low:.1f} to {100 * high:.1f}"
+
+
+def dollars(amount: float) -> str:
+    """Write US dollars: cents, and more digits where cents would say nothing."""
+    return f"${amount:,.2f}" if amount >= 1 or amount == 0 else f"${amount:.4f}"
+
+
+def title(status: Status, counts: list[tuple[Status, int]]) -> str:
+    """Begin the title with the worst status, so that a tab says it."""
+    n = dict(counts).get(status, 0)
+    return f"{words.ICONS[status]} {n} {words.WORDS[status]}" if n else words.ICONS[status]
+
+
+def why(verdict: Verdict, lines: charts.Lines) -> list[tuple[str, str]]:
+    """Say what a status rests on: the rule, the numbers, the lines."""
+    return [
+        ("rule", verdict.policy),
+        ("because", verdict.reason),
+        ("pass rate (95 %)", words.rate_with_interval(verdict)),
+        ("scores in the window", f"{verdict.n:,}"),
+        ("failed, skipped", f"{verdict.n_failed:,}, {verdict.n_skipped:,}"),
+        ("warning below", words.percent(lines.warning)),
+        ("critical below", words.percent(lines.critical)),
+        ("the plain rule says", words.WORDS[verdict.point_status]),
+        ("window", words.duration(verdict.window_s)),
+        ("scorer", verdict.evaluator_version or "–"),
+        ("since", clock(verdict.since)),
+        ("evaluated", clock(verdict.evaluated_at)),
+    ]
+
+
+def environment() -> Environment:
+    """Make the template engine: everything is escaped, and a missing name is an error."""
+    engine = Environment(
+        loader=PackageLoader("monitor.web"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    engine.globals.update(_helpers())
+    return engine
+
+
+def _helpers() -> Mapping[str, Any]:
+    functions: list[Callable[..., Any]] = [
+        *(clock, clock_s, statuses, statuses_of, iso, points, bounds, dollars, title),
+        *(words.percent, words.score, words.duration, words.harmless, words.moment),
+        *(words.headline, words.rate_with_interval, words.drift_sentence),
+        *(words.judge_sentence, words.ledger_sentence),
+        *(charts.sparkline, charts.course_chart, charts.histograms, charts.status_strip),
+        *(names.metric_path, names.app_path, names.sample_path, names.incident_path),
+    ]
+    return {function.__name__: function for function in functions} | {
+        "ICONS": words.ICONS,
+        "WORDS": words.WORDS,
+    }

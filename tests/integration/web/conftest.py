@@ -1,0 +1,157 @@
+"""A real server process over a store with real evaluations; one app is broken, one is hostile."""
+
+import os
+import re
+import subprocess
+import sys
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import httpx
+import pytest
+from starlette.testclient import TestClient
+
+from alerts.channels.registry import Recipient
+from monitor.models import Interaction
+from monitor.rolling.policies import Lines
+from monitor.scoring.registry import make_scorer
+from monitor.settings import Settings
+from monitor.store.engine import Store
+from monitor.store.lease import acquire
+from monitor.store.migrate import migrate
+from monitor.store.write import record
+from monitor.testing import make_sample
+from monitor.testing.receivers import SlackReceiver
+from monitor.web.app import make_app
+from monitor.web.site import Site
+from workers.evaluate import Evaluator
+from workers.pipeline import Rules, result_of
+
+HOSTILE = "<script>document.title='owned'</script><img src=x onerror=alert(1)>\"'{{7*7}}\u202e"
+PASSAGE = "Refunds are paid back to the original card within five working days."
+RULES = Rules(pass_score=0.7, bucket_s=60)
+SETTINGS = {
+    "GROUNDWATCH_MIN_N": "10",
+    "GROUNDWATCH_WARNING_FOR_S": "0",
+    "GROUNDWATCH_CRITICAL_FOR_S": "0",
+    # What was evaluated before the server started is not stale while tests run.
+    "GROUNDWATCH_EVALUATE_EVERY_S": "600",
+}
+
+
+@dataclass
+class World:
+    """The store, and one sample of each app."""
+
+    store: Store
+    home: str
+    samples: dict[str, str]
+    incident_id: str = ""
+
+
+@dataclass
+class Server:
+    """A running server and where it is."""
+
+    url: str
+    process: subprocess.Popen
+
+    def client(self, **options):
+        return httpx.Client(base_url=self.url, timeout=20, **options)
+
+
+def _interaction(app, number, output, text=PASSAGE):
+    return Interaction(
+        id=f"{app}-{number}", app=app, query=f"How long does a refund take? {text[:80]}",
+        contexts=[text], output=output,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def world(tmp_path_factory):
+    home = tmp_path_factory.mktemp("web")
+    settings = Settings.from_env({**SETTINGS, "GROUNDWATCH_HOME": str(home)})
+    store = Store(settings.sql_url)
+    migrate(store)
+    now = datetime.now(UTC)
+    answers = {
+        "support-bot": ("A refund is paid back to the original card within five days.", PASSAGE),
+        "shop": ("Wire four ducats to the lighthouse keeper of Genoa before Easter.", PASSAGE),
+        f"bots/{HOSTILE}": (f"Refunds are paid back to the card. {HOSTILE}", HOSTILE + PASSAGE),
+    }  # fmt: skip
+    samples, results = {}, []
+    scorer = make_scorer(settings)
+    for app, (output, text) in answers.items():
+        for number in range(12):
+            sample = make_sample(
+                _interaction(app, number, output, text), sampled_at=now - timedelta(minutes=number)
+            )
+            samples.setdefault(app, sample.sample_id)
+            found = scorer.score(sample.interaction, key=sample.sample_id)
+            results.append(result_of(sample, found, RULES, now=now))
+    scorer.close()
+    with store.write() as connection:
+        record(connection, results, now=now, bucket_s=60)
+    lease = acquire(store, "scheduler", "test", ttl_s=600)
+    evaluator = Evaluator(
+        store=store, settings=settings, lines=Lines(min_n=10), recipients=[Recipient("slack", "")]
+    )
+    evaluator.run(lease, now=now - timedelta(seconds=5))
+    evaluator.run(lease, now=now)
+    yield World(store, str(home), samples)
+    store.close()
+
+
+def _started(world, **environment):
+    keep = {key: value for key, value in os.environ.items() if not key.startswith("GROUNDWATCH_")}
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "monitor", "web", "--port", "0"],
+        env=keep | SETTINGS | {"GROUNDWATCH_HOME": world.home} | environment,
+        stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    found = re.search(r"http://\S+", process.stderr.readline())
+    assert found, process.stderr.read()
+    return Server(found[0].rstrip("/"), process)
+
+
+def _stopped(server):
+    server.process.terminate()
+    server.process.communicate(timeout=20)
+
+
+@pytest.fixture(scope="session")
+def slack():
+    with SlackReceiver() as receiver:
+        yield receiver
+
+
+@pytest.fixture(scope="session")
+def server(world, slack):
+    """A server on loopback that asks nobody who they are."""
+    server = _started(world, GROUNDWATCH_SLACK_WEBHOOK_URL=slack.url)
+    yield server
+    _stopped(server)
+
+
+@pytest.fixture
+def client_with(world):
+    """Make a client of the application itself, with settings of the test's own."""
+    with ExitStack() as stack:
+
+        def make(**environment):
+            ours = SETTINGS | {"GROUNDWATCH_HOME": world.home} | environment
+            settings = Settings.from_env(ours)
+            site = Site(Store(settings.sql_url), settings)
+            client = TestClient(
+                make_app(site), base_url="http://127.0.0.1", client=("127.0.0.1", 1)
+            )
+            return stack.enter_context(client)
+
+        yield make
+
+
+@pytest.fixture
+def get(server):
+    with server.client() as client:
+        yield client.get

@@ -1,0 +1,117 @@
+"""What programs read: the API as its document says, Prometheus' format, badges."""
+
+import json
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from monitor.web.names import slug
+from monitor.web.schema import openapi
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_document_in_the_repository_is_what_the_program_says():
+    written = json.loads((ROOT / "docs" / "openapi.json").read_text(encoding="utf-8"))
+    assert written == openapi(), "run: groundwatch web --openapi > docs/openapi.json"
+
+
+def test_every_path_of_the_document_is_answered(world, get):
+    incident = get("/api/v1/incidents").json()["items"][0]["incident_id"]
+    values = {
+        "{app}": "shop", "{metric}": "groundedness", "{incident_id}": incident,
+        "{sample_id}": world.samples["shop"],
+    }  # fmt: skip
+    for path in openapi()["paths"]:
+        for part, value in values.items():
+            path = path.replace(part, value)  # noqa: PLW2901
+        answer = get(path)
+        assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json"), (
+            path
+        )
+
+
+def test_status_counts_and_times_are_rfc_3339_in_utc(get):
+    found = get("/api/v1/status").json()
+    assert found["status"] == "critical"
+    assert found["counts"]["critical"] >= 1
+    assert found["open_incidents"] >= 1
+    assert found["generated_at"].endswith("Z")
+
+
+def test_rate_has_bounds_and_n(get):
+    rate = get("/api/v1/apps/shop/metrics/groundedness").json()["pass_rate"]
+    assert rate["value"] == 0.0
+    assert rate["lo"] <= rate["value"] <= rate["hi"]
+    assert rate["n"] == 12
+
+
+def test_series_has_no_holes_and_adds_up(get):
+    found = get("/api/v1/apps/shop/metrics/groundedness/series?span_s=3600").json()
+    rates = [step["pass_rate"] for step in found["steps"]]
+    assert sum(rate["n"] for rate in rates) == 12
+    assert all((rate["value"] is None) == (rate["n"] == 0) for rate in rates)
+
+
+def test_pages_give_every_item_once(get):
+    whole = get("/api/v1/metrics").json()["items"]
+    seen, cursor = [], {}
+    while True:
+        page = get("/api/v1/metrics", params={"limit": 1, **cursor}).json()
+        seen += page["items"]
+        if page["next"] is None:
+            break
+        cursor = {"cursor": page["next"]}
+    assert seen == whole
+    assert len(whole) > 3
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "metrics?limit=0",
+        "metrics?limit=x",
+        "metrics?limit=99999999999999999999",
+        "metrics?limit=%EF%BC%95",
+        "metrics?cursor=gone",
+        "apps/shop/metrics/groundedness/series?span_s=-1",
+    ],
+)
+def test_wrong_parameter_is_told_as_a_problem(get, path):
+    answer = get(f"/api/v1/{path}")
+    assert answer.status_code == 400
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json()["status"] == 400
+
+
+@pytest.mark.parametrize("path", ["nothing", "samples/x", "incidents/x", "apps/x/metrics/y"])
+def test_what_is_not_there_is_told_as_a_problem(get, path):
+    answer = get(f"/api/v1/{path}")
+    assert (answer.status_code, answer.json()["title"]) == (404, "not found")
+
+
+def test_prometheus_reads_the_figures(get):
+    families = {
+        family.name: family for family in text_string_to_metric_families(get("/metrics").text)
+    }
+    values = {
+        (s.labels["app"], s.labels["metric"]): s.value
+        for s in families["groundwatch_status"].samples
+    }
+    assert values["shop", "groundedness"] == 2
+    assert families["groundwatch_scored"].type == "counter"
+    labels = {name for f in families.values() for s in f.samples for name in s.labels}
+    assert labels <= {"app", "metric", "state"}
+
+
+def test_badge_says_the_status_and_nothing_hostile(world, get):
+    assert "CRITICAL" in get("/badge/shop.svg").text
+    for app in world.samples:
+        assert "<script" not in get(f"/badge/{slug(app)}.svg").text
+
+
+def test_names_with_any_characters_have_an_address(world, get):
+    for app in world.samples:
+        found = get(f"/api/v1/apps/{slug(app)}/metrics/groundedness")
+        assert found.json()["app"] == app

@@ -1,0 +1,137 @@
+"""The pages over HTTP: key facts without a script, hostile texts inert, nothing from elsewhere."""
+
+import re
+
+import pytest
+
+from monitor.web.names import app_path, metric_path, sample_path
+
+HOSTILE_APP = (
+    "bots/<script>document.title='owned'</script><img src=x onerror=alert(1)>\"'{{7*7}}\u202e"
+)
+BROKEN = metric_path("shop", "groundedness")
+
+
+@pytest.fixture
+def pages(world, get):
+    incident = re.search(r"/incidents/\w+", get("/incidents").text)[0]
+    return [
+        "/", app_path("shop"), app_path(HOSTILE_APP), BROKEN,
+        metric_path(HOSTILE_APP, "groundedness"),
+        *(sample_path(sample_id) for sample_id in world.samples.values()),
+        "/incidents", incident, "/channels", "/config", "/audit",
+    ]  # fmt: skip
+
+
+def test_glance_says_who_is_worst_in_one_sentence_and_in_the_title(get):
+    page = get("/").text
+    assert re.search(r"<h1[^>]*>.*\bshop\b.*CRITICAL.*</h1>", page)
+    assert "<title>■" in page
+    assert 'href="/favicon/critical.svg"' in page
+
+
+def test_worst_row_comes_first_with_value_interval_and_n(get):
+    body = get("/").text.split("<tbody>")[1]
+    first = re.sub(r"<[^>]+>", " ", body.split("</tr>")[0])
+    assert re.search(r"shop\s+groundedness\s+■\s+CRITICAL", first)
+    assert "0.0 %" in first
+    assert re.search(r"0\.0 to 2\d\.\d", first)
+    assert re.search(r"\b12\b", first)
+
+
+def test_open_incident_is_on_the_first_page(get):
+    assert re.search(
+        r'<li class="critical"><a href="/incidents/\w+">shop, groundedness', get("/").text
+    )
+
+
+def test_steps_without_scores_are_drawn_as_gaps(get):
+    assert '<rect class="gap"' in get("/").text
+
+
+def test_no_hostile_text_reaches_a_page_as_markup(pages, get):
+    for path in pages:
+        page = get(path)
+        assert page.status_code == 200, path
+        assert "<script>document" not in page.text, path
+        assert "<img" not in page.text, path
+        assert "49" not in re.findall(r"\{\{.*?\}\}", page.text)
+
+
+def test_pages_hold_no_inline_style_script_or_address_elsewhere(pages, get):
+    for path in pages:
+        text = get(path).text
+        assert not re.search(r"\sstyle=|<style|\son\w+=\"|<script(?! src=\"/static/)", text), path
+        assert not re.search(r"(?:src|href|action)=\"(?!/|#|\?)", text), path
+
+
+def test_every_answer_has_the_headers_that_keep_it_harmless(get):
+    for path in ("/", "/static/style.css", "/healthz", "/api/v1/status", "/nothing"):
+        headers = get(path).headers
+        assert headers["content-security-policy"].startswith("default-src 'none'")
+        assert "unsafe" not in headers["content-security-policy"]
+        assert headers["x-content-type-options"] == "nosniff"
+
+
+def test_what_is_unchanged_is_answered_with_304(get):
+    first = get("/config")
+    again = get("/config", headers={"If-None-Match": first.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+
+
+def test_style_sheet_is_kept_under_the_hash_of_its_contents(get):
+    path = re.search(r'href="(/static/style\.css\?\w+)"', get("/").text)[1]
+    answer = get(path)
+    assert "immutable" in answer.headers["cache-control"]
+    assert "prefers-color-scheme: dark" in answer.text
+
+
+def test_metric_page_says_why_and_shows_the_worst_samples(get):
+    text = get(BROKEN).text
+    for said in (
+        "Why this status",
+        "point_min_n",
+        "is below the critical line",
+        "lighthouse",
+        "/sample/",
+    ):
+        assert said in text
+
+
+def test_course_reaches_as_far_back_as_the_address_says(get):
+    tables = [get(f"{BROKEN}?span={span}").text.count("<tr><td>20") for span in ("15m", "7d")]
+    assert tables[0] > tables[1] >= 1
+
+
+def test_sample_page_marks_each_claim_and_what_carries_it(world, get):
+    good = get(sample_path(world.samples["support-bot"])).text
+    assert good.count('<mark class="supported"') >= 2  # in the answer, and in the passage
+    bad = get(sample_path(world.samples["shop"])).text
+    assert re.search(r'<mark class="unsupported"[^>]*>Wire four ducats', bad)
+
+
+def test_incident_page_tells_the_timeline_and_who_was_told(get):
+    path = re.search(r"/incidents/\w+", get("/incidents").text)[0]
+    text = get(path).text
+    assert "fired" in text
+    assert "slack" in text
+
+
+def test_settings_are_shown_without_secrets(get, slack):
+    text = get("/config").text
+    assert "GROUNDWATCH_WARNING_RATE" in text
+    assert slack.url not in text
+
+
+def test_page_that_is_not_there_is_answered_with_404(get):
+    for path in ("/nothing", "/sample/x", "/incidents/x", "/app/x", "/app/x/y"):
+        assert get(path).status_code == 404, path
+
+
+def test_alive_and_ready(get):
+    assert (get("/healthz").status_code, get("/readyz").status_code) == (200, 200)
+
+
+def test_pages_with_transcripts_are_kept_in_no_cache(world, get):
+    for path in (BROKEN, sample_path(world.samples["shop"])):
+        assert get(path).headers["cache-control"] == "no-store", path

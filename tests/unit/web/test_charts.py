@@ -1,0 +1,131 @@
+"""Values to SVG: well-formed, gaps as gaps, harmless whatever the names are."""
+
+from xml.etree import ElementTree as ET
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from monitor.models import Status, Tally
+from monitor.web.charts import (
+    Lines,
+    badge,
+    course_chart,
+    favicon,
+    histograms,
+    sparkline,
+    status_strip,
+)
+from monitor.web.course import Mark, Span, course, steps_of, strip
+
+LINES = Lines(warning=0.85, critical=0.7)
+NOW_S = 1_000_020
+
+
+def tally(n, passed):
+    return Tally(
+        n=n, passed=passed, sum_w=n, sum_w2=n, sum_wy=passed, sum_w2y=passed, sum_w2yy=passed
+    )
+
+
+def made(*rates):
+    """A course of one step a rate, of ten scores each; None is a gap."""
+    first = NOW_S // 60 * 60 - 60 * (len(rates) - 1)
+    steps = {
+        first + 60 * i: tally(10, round(10 * rate))
+        for i, rate in enumerate(rates)
+        if rate is not None
+    }
+    return course(steps_of(steps), now_s=NOW_S, span_s=60 * len(rates), step_s=60)
+
+
+def of_class(svg, name):
+    return [e for e in ET.fromstring(svg).iter() if e.get("class") == name]
+
+
+def test_step_without_scores_is_a_gap_and_breaks_line_and_band():
+    svg = sparkline(made(1.0, 0.9, None, None, 0.8, 0.9), LINES)
+    assert len(of_class(svg, "gap")) == 1
+    assert of_class(svg, "line")[0].get("d").count("M") == 2
+    assert of_class(svg, "band")[0].get("d").count("M") == 2
+
+
+def test_both_thresholds_are_always_drawn():
+    for rates in ([1.0], [None], [0.0, 1.0]):
+        names = {e.get("class") for e in ET.fromstring(sparkline(made(*rates), LINES)).iter()}
+        assert {"threshold warning", "threshold critical"} <= names
+
+
+def test_chart_says_in_words_what_it_draws():
+    svg = ET.fromstring(sparkline(made(1.0, None, 0.5), LINES))
+    assert svg.get("role") == "img"
+    assert svg.get("aria-label") == (
+        "Pass rate from 100.0 % to 50.0 %, lowest 50.0 %, n 20, 1 of 3 steps without scores."
+    )
+
+
+def test_worse_is_lower():
+    moves = of_class(sparkline(made(0.9, 0.1), LINES), "line")[0].get("d").split("l")
+    assert float(moves[1].split()[1]) > 0
+
+
+def test_incident_and_release_are_on_the_large_chart_only_while_in_it():
+    spans = [Span(NOW_S - 100, NOW_S, "critical"), Span(0, 5, "warning")]
+    marks = [Mark(NOW_S - 60, "v2 <b>"), Mark(5, "long ago")]
+    svg = course_chart(made(0.9, 0.9, 0.5), LINES, spans=spans, marks=marks, reference=0.9)
+    assert len(of_class(svg, "span critical")) == 1
+    assert of_class(svg, "span warning") == []
+    assert [e.text for e in of_class(svg, "mark")[0] if e.text] == ["v2 <b>"]
+    assert len(of_class(svg, "mark")) == 1
+
+
+def test_failing_scores_are_told_from_passing_ones():
+    svg = histograms([5.0] + [0.0] * 18 + [15.0], [1.0] * 20, 0.7)
+    assert (len(of_class(svg, "bar failing")), len(of_class(svg, "bar"))) == (1, 1)
+    assert "25.0 % below" in ET.fromstring(svg).get("aria-label")
+
+
+def test_nothing_scored_is_drawn_without_an_error():
+    assert "none below" in histograms([0.0] * 20, [0.0] * 20, 0.7)
+
+
+def test_cell_has_its_worst_status_and_unknown_is_not_healthy():
+    changes = [
+        (NOW_S - 250, Status.HEALTHY),
+        (NOW_S - 90, Status.CRITICAL),
+        (NOW_S - 80, Status.HEALTHY),
+    ]
+    cells = strip(changes, now_s=NOW_S, cells=5, cell_s=60)
+    assert [cell.status for cell in cells] == [
+        Status.HEALTHY, Status.HEALTHY, Status.CRITICAL, Status.HEALTHY, Status.HEALTHY,
+    ]  # fmt: skip
+    assert strip([], now_s=NOW_S, cells=1, cell_s=60)[0].status is None
+    ET.fromstring(status_strip(cells, "60 s"))
+
+
+@pytest.mark.parametrize("status", list(Status))
+def test_icon_and_badge_of_every_status_are_well_formed(status):
+    ET.fromstring(favicon(status))
+    shown = ET.fromstring(badge("<a href='x'>&", status, "91.0 %"))
+    assert len(list(shown.iter("{http://www.w3.org/2000/svg}a"))) == 0
+
+
+rates = st.lists(st.one_of(st.none(), st.floats(0, 1)), min_size=1, max_size=60)
+
+
+@given(rates)
+def test_any_course_is_drawn_within_its_frame(values):
+    svg = ET.fromstring(course_chart(made(*values), LINES))
+    for element in svg.iter():
+        for name in ("x", "x1", "x2"):
+            assert -1 <= float(element.get(name, 0)) <= 720
+        for name in ("y", "y1", "y2"):
+            assert -1 <= float(element.get(name, 0)) <= 260
+
+
+@given(rates)
+def test_course_has_every_step_once_and_all_scores(values):
+    found = made(*values)
+    assert len(found.steps) == len(values)
+    assert found.n == 10 * sum(rate is not None for rate in values)
+    assert found.gaps + sum(len(run) for run in found.runs()) == len(values)
