@@ -35,6 +35,7 @@ from rich.table import Table
 
 from monitor.models import Interaction
 from monitor.scoring.judges.local import LocalJudge
+from monitor.scoring.judges.local_claims import held_down
 from monitor.scoring.judges.logistic import sigmoid
 from monitor.scoring.words import words
 
@@ -59,9 +60,10 @@ def held_out_groundedness(measured: training.Measured, split: Split) -> dict[str
         )
         odds = training.fit_groundedness(seen).odds(unseen)
         lines = training.calibrated(seen)
-        for row, kind, value in zip(unseen.rows, unseen.kinds, odds, strict=True):
-            slope, intercept = lines.get(kind, lines[""])
-            scores[row["id"]] = sigmoid(float(slope * value + intercept))
+        for row, look, value in zip(unseen.rows, unseen.looks, odds, strict=True):
+            slope, intercept = lines.get(look.kind, lines[""])
+            probability = sigmoid(float(slope * value + intercept))
+            scores[row["id"]] = held_down(probability, look.checkable)
     return scores
 
 

@@ -32,6 +32,9 @@ _WEEK = 7
 _BEFORE, _AFTER = 6, 5  # words in which a denial counts for an attribute
 _DENIALS = frozenset(stem(w) for w in (*NEGATIONS, "lack", "lacks", "lacking", "unavailable"))
 _BREAKS = frozenset({"but", "however", "although", "though", "while", "and"})
+_HEDGED_HOURS = re.compile(
+    r"happy|except|extend|depend|week|even(?:ing|ings)\b|clos(?:ed|es|ing)|\bor\b", re.IGNORECASE
+)
 _GENERAL = frozenset({
     "good", "for", "has", "is", "accepts", "allows", "offers", "allowed", "available", "by",
     "attributes", "attribute", "features", "properties", "options", "details", "info", "business",
@@ -80,6 +83,7 @@ class AttributeFindings:
 
     values: tuple[float, ...]
     conflicts: tuple[str, ...] = ()
+    certain: tuple[str, ...] = ()  #: the conflicts of claims too plain to be misread
 
 
 _NOTHING = AttributeFindings((0.0,) * len(ATTRIBUTE_FEATURES))
@@ -100,7 +104,7 @@ def attribute_features(
     if not attributes.structured:
         return _NOTHING
     found: Counter[str] = Counter()
-    told: list[str] = []
+    told: list[tuple[Attribute, bool]] = []
     places: dict[str, list[int]] = {}
     for place, word in enumerate(tokens):
         places.setdefault(word.stem, []).append(place)
@@ -108,10 +112,12 @@ def attribute_features(
         verdict, said = _compare(attribute, tokens, places, passages)
         found[verdict] += 1
         if verdict == "conflict":
-            told.append(f"{attribute.name}: {'no' if said else 'yes'}")
-    right, wrong = _compare_hours(openings(claim), attributes.hours)
-    if wrong:
-        told.append("other opening hours")
+            told.append((attribute, said))
+    said_open = openings(claim)
+    right, wrong = _compare_hours(said_open, attributes.hours)
+    compared = sum(found[verdict] for verdict in ("agree", "conflict", "unknown"))
+    plain = [each for each in told if _plainly(each, claim, tokens, places, compared)]
+    plain_hours = wrong and len(said_open) == 1 and not _HEDGED_HOURS.search(claim)
     return AttributeFindings(
         (
             float(found["agree"]),
@@ -121,8 +127,31 @@ def attribute_features(
             float(wrong),
             1.0,
         ),
-        tuple(told),
+        _written(told, other_hours=bool(wrong)),
+        _written(plain, other_hours=bool(plain_hours)),
     )
+
+
+def _written(conflicts: Sequence[tuple[Attribute, bool]], *, other_hours: bool) -> tuple[str, ...]:
+    """Write what the record says."""
+    said = [f"{attribute.name}: {'no' if said else 'yes'}" for attribute, said in conflicts]
+    return (*said, *(["other opening hours"] if other_hours else []))
+
+
+def _plainly(
+    conflict: tuple[Attribute, bool],
+    claim: str,
+    tokens: Sequence[Word],
+    places: Mapping[str, Sequence[int]],
+    compared: int,
+) -> bool:
+    """Say whether a claim is so simple that what it denies, and of what, is beyond doubt."""
+    attribute, said = conflict
+    if attribute.group and not any(s in places for s in attribute.group):
+        return False
+    if said:
+        return not any(word.stem in _DENIALS for word in tokens)
+    return compared == 1 and "," not in claim
 
 
 def _compare(

@@ -13,7 +13,7 @@ POLARITY_FEATURES = (
 )  # fmt: skip
 
 _NEGATIONS = frozenset(stem(word) for word in NEGATIONS)
-_OPPOSITES = (
+_PAIRS = (
     "increase decrease", "increase reduce", "rise fall", "up down", "before after", "more less",
     "more fewer", "high low", "higher lower", "highest lowest", "first last", "open close",
     "win lose", "won lost", "accept reject", "allow forbid", "allow ban", "allow prohibit",
@@ -34,11 +34,11 @@ _OPPOSITES = (
     "improve worsen", "praise criticize", "friendly rude", "clean dirty", "fresh stale",
     "hire fire", "join leave", "arrest release", "approve reject", "attack defend",
 )  # fmt: skip
-_OPPOSITE: dict[str, set[str]] = {}
-for _pair in _OPPOSITES:
+OPPOSITES: dict[str, set[str]] = {}
+for _pair in _PAIRS:
     _one, _other = (stem(word) for word in _pair.split())
-    _OPPOSITE.setdefault(_one, set()).add(_other)
-    _OPPOSITE.setdefault(_other, set()).add(_one)
+    OPPOSITES.setdefault(_one, set()).add(_other)
+    OPPOSITES.setdefault(_other, set()).add(_one)
 _STRONG, _UNSURE, _COMPARED = (
     frozenset(stem(word) for word in listed.split())
     for listed in (
@@ -107,7 +107,7 @@ def _denied(tokens: Sequence[Word]) -> set[str]:
 def _opposite(aligned: Aligned) -> bool:
     held = aligned.held
     return any(
-        word not in held and any(other in held for other in _OPPOSITE[word])
+        word not in held and any(other in held for other in OPPOSITES[word])
         for word in {token.stem for token in aligned.tokens}
-        if word in _OPPOSITE
+        if word in OPPOSITES
     )

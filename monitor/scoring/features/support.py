@@ -8,12 +8,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from monitor.scoring.features.aligned import Aligned
+from monitor.scoring.features.alternatives import Change
 from monitor.scoring.features.attributes import (
     ATTRIBUTE_FEATURES,
     NO_ATTRIBUTES,
     Attributes,
     attribute_features,
 )
+from monitor.scoring.features.conflicts import find_conflicts
+from monitor.scoring.features.laid import Conflict
 from monitor.scoring.features.order import ORDER_FEATURES, order_features
 from monitor.scoring.features.passages import Passages
 from monitor.scoring.features.polarity import POLARITY_FEATURES, polarity_features
@@ -65,6 +68,7 @@ class ClaimFeatures:
     negation: bool
     antonym: bool
     conflicts: tuple[str, ...]  #: attributes that say otherwise
+    certain: tuple[Conflict, ...] = ()  #: one detail changed in what is otherwise copied
 
 
 def claim_features(
@@ -99,6 +103,10 @@ def claim_features(
         negation=negation,
         antonym=antonym,
         conflicts=told.conflicts,
+        certain=(
+            *find_conflicts(aligned, structured=attributes.structured),
+            *(Conflict(Change.ATTRIBUTE, "", other) for other in told.certain),
+        ),
     )
 
 

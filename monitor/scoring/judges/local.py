@@ -22,7 +22,13 @@ from monitor.scoring.features.relevance import (
 )
 from monitor.scoring.features.response import RESPONSE_FEATURES, response_features
 from monitor.scoring.features.support import CLAIM_FEATURES
-from monitor.scoring.judges.local_claims import judged_claims, only_declines, wrong_refusal
+from monitor.scoring.judges.local_claims import (
+    CONTRADICTED_AT_MOST,
+    held_down,
+    judged_claims,
+    only_declines,
+    wrong_refusal,
+)
 from monitor.scoring.judges.logistic import ByKind, sigmoid
 from monitor.scoring.words import has_words
 
@@ -47,7 +53,7 @@ class LocalJudge:
         self._response = ByKind.from_data(data["response"], RESPONSE_FEATURES)
         self._relevance = ByKind.from_data(data["relevance"], RELEVANCE_FEATURES)
         self._relevance_alone = ByKind.from_data(data["relevance_alone"], RELEVANCE_FEATURES)
-        shaping = json.dumps(data, sort_keys=True) + read_background()
+        shaping = json.dumps(data, sort_keys=True) + read_background() + str(CONTRADICTED_AT_MOST)
         digest = hashlib.sha256(shaping.encode()).hexdigest()
         self.version = f"local-1-{digest[:8]}"
 
@@ -65,7 +71,7 @@ class LocalJudge:
         relevance, reason = self._judge_relevance(interaction, look)
         return Judgement(
             claims=judged_claims(look, [float(each) for each in odds]),
-            groundedness=self._judge_response(look.kind, values, odds),
+            groundedness=self._judge_response(look, values, odds),
             relevance=relevance,
             relevance_reason=reason,
             claims_not_judged=look.not_judged,
@@ -88,10 +94,11 @@ class LocalJudge:
             duration_ms=_since(started),
         )
 
-    def _judge_response(self, kind: str, values: Array, odds: Array) -> float | None:
+    def _judge_response(self, look: Look, values: Array, odds: Array) -> float | None:
         if not len(odds):
             return None
-        return sigmoid(float(self._response.log_odds(kind, response_features(values, odds))))
+        pooled = self._response.log_odds(look.kind, response_features(values, odds))
+        return held_down(sigmoid(float(pooled)), look.checkable)
 
     def _judge_relevance(self, interaction: Interaction, look: Look) -> tuple[float | None, str]:
         query = interaction.query

@@ -7,11 +7,14 @@ from collections.abc import Sequence
 from monitor.scoring.base import Claim, Verdict
 from monitor.scoring.claims import is_refusal
 from monitor.scoring.features.answerable import answer_held
+from monitor.scoring.features.laid import Conflict
 from monitor.scoring.features.look import Look
 from monitor.scoring.features.passages import Passages
 from monitor.scoring.features.support import ClaimFeatures
 from monitor.scoring.judges.logistic import sigmoid
 
+#: The most that is left of a probability where a detail is certainly contradicted.
+CONTRADICTED_AT_MOST = 0.25
 _SUPPORTED = 0.5
 _ALIGNED = 0.5  # below this share of the claim in its evidence, nothing can contradict it
 _HELD = 0.6  # share of a question from which on passages count as holding its answer
@@ -26,6 +29,17 @@ def judged_claims(look: Look, odds: Sequence[float]) -> tuple[Claim, ...]:
         _unstated(sentence) if claim is None else _claim(sentence, claim, look, next(remaining))
         for sentence, claim in zip(look.sentences, look.claims, strict=True)
     )
+
+
+def held_down(probability: float, claims: Sequence[ClaimFeatures]) -> float:
+    """
+    Lower the probability that *claims* are supported when one is certainly contradicted.
+
+    A model of counted evidence sees one word of ten changed; to a reader the claim is wrong.
+    The order among contradicted ones stays as the model has it.
+    """
+    contradicted = any(claim.certain for claim in claims)
+    return CONTRADICTED_AT_MOST * probability if contradicted else probability
 
 
 def only_declines(look: Look) -> bool:
@@ -56,7 +70,7 @@ def _unstated(sentence: str) -> Claim:
 
 
 def _claim(sentence: str, claim: ClaimFeatures, look: Look, odds: float) -> Claim:
-    support = sigmoid(odds)
+    support = held_down(sigmoid(odds), [claim])
     verdict, reason = _verdict(claim, support, look.passages)
     best = look.passages.sentences[claim.evidence[0]] if claim.evidence else None
     return Claim(
@@ -81,6 +95,8 @@ def _verdict(claim: ClaimFeatures, support: float, passages: Passages) -> tuple[
 
 def _conflict(claim: ClaimFeatures, passages: Passages) -> str | None:
     """Say what the nearest sentence has instead; None when it speaks of something else."""
+    if claim.certain:
+        return _changed(claim.certain[0])
     if claim.conflicts:
         return f"the passage says otherwise: {_named(claim.conflicts)}"
     if claim.covered_two < _ALIGNED:
@@ -92,6 +108,12 @@ def _conflict(claim: ClaimFeatures, passages: Passages) -> str | None:
     if claim.antonym or claim.negation:
         return "the nearest sentence says the opposite"
     return None
+
+
+def _changed(conflict: Conflict) -> str:
+    if not conflict.said:
+        return f"the passage says otherwise: {conflict.told}"
+    return f'it says "{conflict.said}", the passage "{conflict.told}"'
 
 
 def _named(items: tuple[str, ...]) -> str:

@@ -1,0 +1,386 @@
+"""One changed detail in a copied sentence is called contradicted; the true sentence passes."""
+
+# ruff: noqa: E501 - a passage a line reads best
+import pytest
+
+from monitor.scoring.base import Verdict
+from monitor.scoring.features.look import look_at
+from monitor.scoring.judges.local import LocalJudge
+from monitor.scoring.judges.local_claims import CONTRADICTED_AT_MOST
+from monitor.testing import make_interaction
+
+BAKERY = "The bakery in Mill Lane opens at 6:30 and sells 14 kinds of bread. It was founded in 1952 by Agnes Holt. Cakes can be ordered until noon on Friday."
+GYM = "Members may bring one guest on weekdays. A day pass costs 9 euros. The sauna is closed on Monday, and children must leave the pool before 18:00. Contracts end after 12 months."
+SERVER = "The backup runs every 6 hours and is kept for 45 days. Logs are encrypted, but thumbnails are not encrypted. Only administrators can delete a project. The maximum size of an upload is 250 MB."
+LETTER = "Dear customer, your parcel weighs 3 kg and left our warehouse in Rotterdam on 8 March. Most of the items are insured. You need not sign for the delivery. The carrier is Falkpost."
+RECORD = '{"name": "Lindenhof", "rating": 4.2, "city": "Passau", "attributes": {"WheelchairAccessible": true, "TakesReservations": false, "LiveMusic": false}, "hours": {"Saturday": "10:00-22:00"}}'
+PAIRS = {  # a passage, what it says, and the same with one detail changed
+    "number": [
+        (
+            "Opened items can be returned within 30 days if they are complete.",
+            "You can return opened items within 30 days.",
+            "You can return opened items within 90 days.",
+        ),
+        (
+            "The warranty covers the battery for 24 months after purchase.",
+            "The battery is covered for 24 months after purchase.",
+            "The battery is covered for 36 months after purchase.",
+        ),
+        (
+            "Standard delivery costs 4.90 euros for orders below 50 euros.",
+            "Standard delivery costs 4.90 euros.",
+            "Standard delivery costs 9.40 euros.",
+        ),
+        (
+            "About 62 percent of the members voted for the new statute.",
+            "62 percent of the members voted for the new statute.",
+            "26 percent of the members voted for the new statute.",
+        ),
+        (
+            "A team may have up to 12 members on the basic plan.",
+            "On the basic plan a team may have up to 12 members.",
+            "On the basic plan a team may have up to 20 members.",
+        ),
+        (
+            "The annual fee for the gold card is $120 and is charged in March.",
+            "The annual fee for the gold card is $120.",
+            "The annual fee for the gold card is $210.",
+        ),
+        (
+            "Export jobs are limited to 500 rows per request.",
+            "Exports are limited to 500 rows per request.",
+            "Exports are limited to 5000 rows per request.",
+        ),
+        (BAKERY, "The bakery sells 14 kinds of bread.", "The bakery sells 41 kinds of bread."),
+        (GYM, "A day pass costs 9 euros.", "A day pass costs 19 euros."),
+        (GYM, "Contracts end after 12 months.", "Contracts end after 24 months."),
+        (SERVER, "Backups are kept for 45 days.", "Backups are kept for 60 days."),
+        (SERVER, "The backup runs every 6 hours.", "The backup runs every 8 hours."),
+        (LETTER, "Your parcel weighs 3 kg.", "Your parcel weighs 13 kg."),
+    ],
+    "date": [
+        (
+            "The bridge was finished in 1987 after six years of work.",
+            "The bridge was finished in 1987.",
+            "The bridge was finished in 1978.",
+        ),
+        (
+            "The office is closed on Tuesday because of an inventory.",
+            "The office is closed on Tuesday.",
+            "The office is closed on Thursday.",
+        ),
+        (
+            "Applications for the grant must arrive by 15 June.",
+            "Applications for the grant must arrive by 15 June.",
+            "Applications for the grant must arrive by 15 July.",
+        ),
+        (
+            "The last tram leaves the harbour at 23:40 every night.",
+            "The last tram leaves the harbour at 23:40.",
+            "The last tram leaves the harbour at 22:40.",
+        ),
+        (
+            "The museum opens on 4 May with a free concert.",
+            "The museum opens on 4 May.",
+            "The museum opens on 14 May.",
+        ),
+        (BAKERY, "It was founded in 1952 by Agnes Holt.", "It was founded in 1962 by Agnes Holt."),
+        (
+            BAKERY,
+            "The bakery in Mill Lane opens at 6:30.",
+            "The bakery in Mill Lane opens at 7:30.",
+        ),
+        (
+            BAKERY,
+            "Cakes can be ordered until noon on Friday.",
+            "Cakes can be ordered until noon on Sunday.",
+        ),
+        (GYM, "The sauna is closed on Monday.", "The sauna is closed on Tuesday."),
+        (
+            LETTER,
+            "The parcel left the warehouse in Rotterdam on 8 March.",
+            "The parcel left the warehouse in Rotterdam on 8 April.",
+        ),
+    ],
+    "unit": [
+        (
+            "The link in the email is valid for 24 hours.",
+            "The link is valid for 24 hours.",
+            "The link is valid for 24 days.",
+        ),
+        (
+            "The trail to the lake is 6 miles long and easy.",
+            "The trail to the lake is 6 miles long.",
+            "The trail to the lake is 6 kilometres long.",
+        ),
+        (
+            "The license costs €300 for each seat.",
+            "The license costs €300 for each seat.",
+            "The license costs $300 for each seat.",
+        ),
+        (
+            "Uploads are limited to 40 MB for each file.",
+            "Uploads are limited to 40 MB for each file.",
+            "Uploads are limited to 40 GB for each file.",
+        ),
+        (SERVER, "The backup runs every 6 hours.", "The backup runs every 6 minutes."),
+        (
+            SERVER,
+            "The maximum size of an upload is 250 MB.",
+            "The maximum size of an upload is 250 KB.",
+        ),
+        (GYM, "A day pass costs 9 euros.", "A day pass costs 9 dollars."),
+        (LETTER, "Your parcel weighs 3 kg.", "Your parcel weighs 3 pounds."),
+    ],
+    "negation": [
+        (
+            "Shipping costs are not refunded when an order is sent back.",
+            "Shipping costs are not refunded.",
+            "Shipping costs are refunded.",
+        ),
+        (
+            "The free plan includes access to the archive of old reports.",
+            "The free plan includes access to the archive.",
+            "The free plan does not include access to the archive.",
+        ),
+        (
+            "Visitors cannot park in the courtyard during the week.",
+            "Visitors cannot park in the courtyard.",
+            "Visitors can park in the courtyard.",
+        ),
+        (
+            "Dogs are allowed on the upper deck of the ferry.",
+            "Dogs are allowed on the upper deck.",
+            "Dogs are not allowed on the upper deck.",
+        ),
+        (SERVER, "Thumbnails are not encrypted.", "Thumbnails are encrypted."),
+        (SERVER, "Logs are encrypted.", "Logs are not encrypted."),
+        (
+            GYM,
+            "Members may bring one guest on weekdays.",
+            "Members may not bring a guest on weekdays.",
+        ),
+        (LETTER, "You need not sign for the delivery.", "You need to sign for the delivery."),
+        (
+            BAKERY,
+            "Cakes can be ordered until noon on Friday.",
+            "Cakes cannot be ordered until noon on Friday.",
+        ),
+    ],
+    "opposite": [
+        (
+            "The discount is applied before tax is added to the total.",
+            "The discount is applied before tax is added.",
+            "The discount is applied after tax is added.",
+        ),
+        (
+            "Sales in the region increased by a tenth last spring.",
+            "Sales in the region increased last spring.",
+            "Sales in the region decreased last spring.",
+        ),
+        (
+            "The minimum order for wholesale customers is a full pallet.",
+            "The minimum order for wholesale customers is a full pallet.",
+            "The maximum order for wholesale customers is a full pallet.",
+        ),
+        (
+            "Two-factor login is optional for guest accounts.",
+            "Two-factor login is optional for guest accounts.",
+            "Two-factor login is required for guest accounts.",
+        ),
+        (
+            "The north entrance is open to the public all year.",
+            "The north entrance is open to the public.",
+            "The south entrance is open to the public.",
+        ),
+        (
+            GYM,
+            "Children must leave the pool before 18:00.",
+            "Children must leave the pool after 18:00.",
+        ),
+        (
+            SERVER,
+            "The maximum size of an upload is 250 MB.",
+            "The minimum size of an upload is 250 MB.",
+        ),
+        (GYM, "The sauna is closed on Monday.", "The sauna is open on Monday."),
+        (
+            GYM,
+            "Members may bring one guest on weekdays.",
+            "Members may bring one guest on weekends.",
+        ),
+    ],
+    "quantity": [
+        (
+            "Some of the rooms on the second floor have a balcony.",
+            "Some of the rooms on the second floor have a balcony.",
+            "All of the rooms on the second floor have a balcony.",
+        ),
+        (
+            "Guests sometimes receive a voucher for breakfast.",
+            "Guests sometimes receive a voucher for breakfast.",
+            "Guests always receive a voucher for breakfast.",
+        ),
+        (LETTER, "Most of the items are insured.", "All of the items are insured."),
+        (LETTER, "Most of the items are insured.", "None of the items are insured."),
+    ],
+    "name": [
+        (
+            "The software was developed together with a partner, Norwind Systems, in Bergen.",
+            "The software was developed together with Norwind Systems in Bergen.",
+            "The software was developed together with Kestrel Systems in Bergen.",
+        ),
+        (
+            "The head office of the company moved to Leipzig last autumn.",
+            "The head office moved to Leipzig last autumn.",
+            "The head office moved to Dresden last autumn.",
+        ),
+        (
+            "Questions about invoices are answered by Clara Jansen.",
+            "Questions about invoices are answered by Clara Jansen.",
+            "Questions about invoices are answered by Clara Moreau.",
+        ),
+        (BAKERY, "It was founded in 1952 by Agnes Holt.", "It was founded in 1952 by Agnes Baker."),
+        (
+            LETTER,
+            "The parcel left the warehouse in Rotterdam on 8 March.",
+            "The parcel left the warehouse in Antwerp on 8 March.",
+        ),
+        (LETTER, "The carrier is Falkpost.", "The carrier is Swiftline."),
+    ],
+    "roles": [
+        (
+            "Marta defeated Ilse in the final of the chess cup.",
+            "Marta defeated Ilse in the final.",
+            "Ilse defeated Marta in the final.",
+        ),
+        (
+            "Orbis sued Tannert over the name of the new drink.",
+            "Orbis sued Tannert over the name of the drink.",
+            "Tannert sued Orbis over the name of the drink.",
+        ),
+        (
+            "In the spring Hobart acquired Lennox for its patents.",
+            "Hobart acquired Lennox for its patents.",
+            "Lennox acquired Hobart for its patents.",
+        ),
+        (
+            "The referee said that Dara fouled Miriam near the line.",
+            "Dara fouled Miriam near the line.",
+            "Miriam fouled Dara near the line.",
+        ),
+    ],
+    "attribute": [
+        (
+            '{"name": "Rosa", "OutdoorSeating": false, "WiFi": "free", "city": "Graz"}',
+            "Rosa in Graz has no outdoor seating.",
+            "Rosa in Graz has outdoor seating.",
+        ),
+        (
+            '{"name": "Blue Door", "attributes": {"AcceptsCreditCards": true, "GoodForKids": true}, "city": "Linz"}',
+            "Blue Door in Linz accepts credit cards.",
+            "Blue Door in Linz does not accept credit cards.",
+        ),
+        (
+            '{"name": "Mill Cafe", "hours": {"Monday": "8:00-17:00", "Tuesday": "8:00-17:00"}}',
+            "Mill Cafe is open on Monday from 8 AM to 5 PM.",
+            "Mill Cafe is open on Monday from 8 AM to 9 PM.",
+        ),
+        (
+            '{"name": "Hotel Fink", "DogsAllowed": "True", "stars": 4.5, "city": "Wels"}',
+            "Hotel Fink in Wels allows dogs.",
+            "Hotel Fink in Wels does not allow dogs.",
+        ),
+        (
+            '{"name": "Hotel Fink", "DogsAllowed": "True", "stars": 4.5, "city": "Wels"}',
+            "Hotel Fink in Wels has 4.5 stars.",
+            "Hotel Fink in Wels has 3.5 stars.",
+        ),
+        (
+            RECORD,
+            "Lindenhof in Passau is wheelchair accessible.",
+            "Lindenhof in Passau is not wheelchair accessible.",
+        ),
+        (RECORD, "Lindenhof does not take reservations.", "Lindenhof takes reservations."),
+        (RECORD, "Lindenhof in Passau has no live music.", "Lindenhof in Passau has live music."),
+        (
+            RECORD,
+            "Lindenhof is open on Saturday from 10 AM to 10 PM.",
+            "Lindenhof is open on Saturday from 10 AM to 8 PM.",
+        ),
+        (
+            RECORD,
+            "Lindenhof in Passau has a rating of 4.2.",
+            "Lindenhof in Passau has a rating of 3.2.",
+        ),
+    ],
+}
+LEAST_RIGHT = {"quantity": 0.75, "name": 0.75, "roles": 0.75}  # of all other kinds 0.9
+
+
+@pytest.fixture(scope="module")
+def judge():
+    return LocalJudge()
+
+
+def judged(judge, output, context):
+    judgement = judge.judge(make_interaction(query="", contexts=[context], output=output))
+    return judgement.claims[0], judgement.groundedness
+
+
+def told_apart(judge, context, true, altered):
+    (right, _), (wrong, score) = (judged(judge, each, context) for each in (true, altered))
+    return right.verdict is Verdict.SUPPORTED and (
+        wrong.verdict is Verdict.CONTRADICTED and score <= CONTRADICTED_AT_MOST
+    )
+
+
+@pytest.mark.parametrize("change", PAIRS)
+def test_changed_detail_is_contradicted_and_the_true_one_is_not(judge, change):
+    right = [told_apart(judge, *pair) for pair in PAIRS[change]]
+    assert sum(right) >= LEAST_RIGHT.get(change, 0.9) * len(right) - 1e-9
+
+
+def test_reason_names_both_when_a_detail_is_changed(judge):
+    context = "Opened items can be returned within 30 days if they are complete."
+    claim, _ = judged(judge, "Opened items can be returned within 90 days.", context)
+    assert claim.reason == 'it says "90 days", the passage "30 days"'
+    assert claim.support <= CONTRADICTED_AT_MOST
+
+
+def test_score_falls_when_one_of_many_claims_is_contradicted(judge):
+    fine = "The bakery in Mill Lane sells 14 kinds of bread. It was founded by Agnes Holt."
+    good, bad = (
+        judged(judge, f"{fine} {last}", BAKERY)[1]
+        for last in ("It opens at 6:30 in Mill Lane.", "The bakery in Mill Lane opens at 7:30.")
+    )
+    assert good >= 0.7
+    assert bad <= CONTRADICTED_AT_MOST
+
+
+@pytest.mark.parametrize(
+    ("context", "output"),
+    [
+        ("The hall holds 1, 000 guests at most.", "The hall holds 1,000 guests at most."),
+        ("The hall held 116 guests on that day.", "The hall held more than 100 guests that day."),
+        ("The hall held 998 guests on that day.", "The hall held about 1,000 guests that day."),
+        ("The tour took place in the 2007-08 season.", "The tour took place in the 2007-2008 season."),
+        ("4 Churn the cream with ice and water.", "Step 3: Churn the cream with ice and water."),
+        ("Adults pay 12 euros. Children pay 8 euros.", "Adults pay 12 euros, children pay 8 euros."),
+        ("The shop closes at 5. The shop closes at 6.", "The shop closes at 6."),
+        ("Will the shop open on Monday?", "The shop will not open on Monday."),
+        ("No, the shop sells bread and cakes.", "The shop sells bread and cakes."),
+        ("Bolt was bought by Acme in the summer.", "Acme bought Bolt in the summer."),
+        ("The office is in the United States of America.", "The office is in the USA."),
+        ("It has free Wi-Fi in the lounge.", "It has free WiFi in the lounge."),
+        ("The hall is not open on Sunday.", "The hall is closed on Sunday."),
+    ],
+)  # fmt: skip
+def test_nothing_is_certain_when_it_may_be_the_same_in_other_words(context, output):
+    [claim] = look_at("", [context], output).checkable
+    assert claim.certain == ()
+
+
+def test_version_changes_when_the_rule_does(judge, monkeypatch):
+    monkeypatch.setattr("monitor.scoring.judges.local.CONTRADICTED_AT_MOST", 0.2)
+    assert LocalJudge().version != judge.version
