@@ -17,12 +17,12 @@ from collections.abc import Callable
 import numpy as np
 
 from monitor.models import Status, Tally
-from monitor.rolling.anytime import advance
 from monitor.rolling.baseline import Baseline
 from monitor.rolling.budget import Rules, stream_budget
 from monitor.rolling.evidence_walk import Looks
 from monitor.rolling.memory import Memory, to_json
 from monitor.rolling.standing import standing_of
+from monitor.rolling.together import advance_all
 from monitor.rolling.windows import window_stats
 from monitor.stats.sequences import anytime_bounds
 
@@ -47,13 +47,16 @@ def main() -> None:
     _timed("bounds at all looks, 40,000", lambda: [anytime_bounds(s, size) for size, s in sums])
     hour = [_stats(int(size), int(s)) for size, s in zip(*sums[1], strict=True)]
 
+    news = [
+        Looks(np.array([5.0]), *np.array([[size], [good]], dtype=float))
+        for size, good in zip(n[:, -1], passed[:, -1], strict=True)
+    ]
+
     def look() -> None:
-        for place, memory in enumerate(memories):
-            one = Looks(
-                np.array([5.0]), n[place, -1:].astype(float), passed[place, -1:].astype(float)
-            )
-            memories[place] = advance(memory, one, rules)[0]
-            standing_of(memories[place], hour[place], rules)
+        found = advance_all(memories, news, rules)
+        memories[:] = [memory for memory, _ in found]
+        for memory, window in zip(memories, hour, strict=True):
+            standing_of(memory, window, rules)
 
     _timed("evidence and standing, 10,000 with news", look)
     print(f"memory of a stream: {len(json.dumps(to_json(memories[0]))):,} bytes of JSON")
