@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -30,7 +31,7 @@ from monitor.store.query import Stream, active_streams, window_tallies
 from monitor.store.verdicts import StatusChange, read_verdicts, save_verdicts
 from monitor.store.worst import worst_explanations
 from workers.reference import reference_tallies
-from workers.standings import Standings
+from workers.standings import Asked, Standings
 
 
 def no_conditions(_now: datetime) -> Sequence[Verdict]:
@@ -146,12 +147,8 @@ class Evaluator:
         }
         leading = windows[self.settings.status_window_s]
         previous = {stream.key: before.get(self._key(stream)) for stream in streams}
-        found = {
-            stream.key: self._standing(
-                connection, standings, stream, len(streams), leading, now, previous[stream.key]
-            )
-            for stream in streams
-        }
+        asked = [Asked(stream, previous[stream.key]) for stream in streams]
+        found = self._found(connection, standings, asked, leading, now)
         bounds = _bounds(streams, windows, found)
         return [
             judge_window(
@@ -168,21 +165,34 @@ class Evaluator:
             for stream in streams
         ]
 
-    def _standing(
+    def _found(
         self,
         connection: Connection,
         standings: Standings,
-        stream: Stream,
-        n_streams: int,
+        asked: Sequence[Asked],
         leading: Mapping[int, Tally],
         now: datetime,
-        previous: Verdict | None,
-    ) -> Standing | None:
+    ) -> dict[StreamKey, Standing | None]:
+        """Say how each stream stands; None where its policy does without evidence."""
+        found: dict[StreamKey, Standing | None] = {one.stream.key: None for one in asked}
+        alike: dict[Rules, list[Asked]] = defaultdict(list)
+        for one in asked:
+            rules = self._rules(one.stream, len(asked))
+            if rules is not None:
+                alike[rules].append(one)
+        for rules, ones in alike.items():
+            memories = standings.look_all(connection, ones, rules, now=now)
+            for one, memory in zip(ones, memories, strict=True):
+                window = window_stats(leading.get(one.stream.stream_id, Tally()))
+                found[one.stream.key] = standing_of(memory, window, rules)
+        return found
+
+    def _rules(self, stream: Stream, n_streams: int) -> Rules | None:
         policy = find_policy(self.policies.of(stream.key.app, stream.key.metric))
         if not isinstance(policy, EvidencePolicy):
             return None
         settings = self.settings
-        rules = Rules(
+        return Rules(
             warning_rate=self.lines.warning_rate,
             critical_rate=self.lines.critical_rate,
             min_n=self.lines.min_n,
@@ -190,9 +200,6 @@ class Evaluator:
             false_alarms_per_month=stream_budget(settings.false_alarms_per_month, roots=n_streams),
             use_reference=policy.use_reference,
         )
-        memory = standings.look(connection, stream, rules, now=now, previous=previous)
-        window = window_stats(leading.get(stream.stream_id, Tally()))
-        return standing_of(memory, window, rules)
 
     def _key(self, stream: Stream) -> tuple[str, str, str, int]:
         return (*stream.key[:3], self.settings.status_window_s)

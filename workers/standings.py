@@ -11,11 +11,12 @@ import numpy as np
 from sqlalchemy import Connection
 
 from monitor.models import Verdict
-from monitor.rolling.anytime import advance, idle, learn_due_s, relearn
+from monitor.rolling.anytime import idle, learn_due_s, relearn
 from monitor.rolling.baseline import History
 from monitor.rolling.budget import Rules
 from monitor.rolling.evidence_walk import Looks
 from monitor.rolling.memory import Memory, from_json, to_json
+from monitor.rolling.together import advance_all
 from monitor.stats.onset import Onset, find_onset
 from monitor.store.detectors import read_states, save_states
 from monitor.store.lease import Lease
@@ -31,6 +32,7 @@ _PAUSE: Final = 2
 _LEARN_AT_ONCE: Final = 50
 #: Sums that are whole numbers in fact leave crumbs of rounding.
 _CRUMB: Final = 1e-9
+_NOTHING_NEW: Final = Looks(*np.zeros((3, 0)))
 
 
 class _Seen(NamedTuple):
@@ -49,6 +51,23 @@ class _Seen(NamedTuple):
 
 class _Kept(NamedTuple):
     memory: Memory
+    seen: _Seen
+
+
+class Asked(NamedTuple):
+    """A stream to look at, and the verdict that its key has so far."""
+
+    stream: Stream
+    previous: Verdict | None
+
+
+class _Begun(NamedTuple):
+    """A stream before its looks: what was kept of it, and what is new."""
+
+    stream: Stream
+    kept: _Kept
+    memory: Memory
+    looks: Looks  #: none where nothing is new
     seen: _Seen
 
 
@@ -78,38 +97,44 @@ class Standings:
         self._changed = set()
         self._may_learn = _LEARN_AT_ONCE
 
-    def look(
-        self,
-        connection: Connection,
-        stream: Stream,
-        rules: Rules,
-        *,
-        now: datetime,
-        previous: Verdict | None,
-    ) -> Memory:
-        """Take one stream to *now*; *previous* is the verdict that its key has so far."""
+    def look_all(
+        self, connection: Connection, asked: Sequence[Asked], rules: Rules, *, now: datetime
+    ) -> list[Memory]:
+        """Take the streams that share *rules* to *now*, those with little news at once."""
         now_s = now.timestamp()
+        begun = [self._begun(connection, one, rules, now_s) for one in asked]
+        moved = advance_all([one.memory for one in begun], [one.looks for one in begun], rules)
+        return [
+            self._ended(connection, one, memory, now_s, rules)
+            for one, (memory, _) in zip(begun, moved, strict=True)
+        ]
+
+    def _begun(self, connection: Connection, asked: Asked, rules: Rules, now_s: float) -> _Begun:
+        """Find what is new of a stream."""
+        stream, previous = asked
         kept = self._kept.get(stream.stream_id)
-        paused = previous is None or (
-            previous.evaluator_version != stream.key.evaluator_version
-            or now_s - previous.evaluated_at.timestamp() > _PAUSE * self.bucket_s
-        )
+        paused = kept is None or _has_paused(stream, previous, now_s, self.bucket_s)
         if kept is None:
             kept = self._first(connection, stream, now_s)
-            paused = True
-        memory, seen = kept
-        memory = self._learned(connection, stream, memory, now_s, rules)
-        if stream.n_total != seen.n:
-            pieces = self._pieces(connection, stream, memory, seen, now_s, paused=paused)
-            looks, carry = _looks(pieces, memory, seen)
-            was_alarmed = memory.alarmed
-            memory, _ = advance(memory, looks, rules)
-            if memory.alarmed and not was_alarmed:
-                memory = memory.but(onset=self._onset(connection, stream, now_s))
-            seen = _Seen.of(stream, carry)
+        memory = self._learned(connection, stream, kept.memory, now_s, rules)
+        if stream.n_total == kept.seen.n:
+            return _Begun(stream, kept, memory, _NOTHING_NEW, kept.seen)
+        pieces = self._pieces(connection, stream, memory, kept.seen, now_s, paused=paused)
+        looks, carry = _looks(pieces, memory, kept.seen)
+        return _Begun(stream, kept, memory, looks, _Seen.of(stream, carry))
+
+    def _ended(
+        self, connection: Connection, begun: _Begun, memory: Memory, now_s: float, rules: Rules
+    ) -> Memory:
+        """Note what is to be remembered of a stream."""
+        stream = begun.stream
+        if memory.alarmed and not begun.memory.alarmed:
+            memory = memory.but(onset=self._onset(connection, stream, now_s))
         memory, _ = idle(memory, now_s, rules)
-        if memory is not kept.memory or seen != kept.seen or self._is_new(stream):
-            self._kept[stream.stream_id] = _Kept(memory, seen)
+        kept = _Kept(memory, begun.seen)
+        changed = memory is not begun.kept.memory or kept.seen != begun.kept.seen
+        if changed or self._is_new(stream):
+            self._kept[stream.stream_id] = kept
             self._changed.add(stream.stream_id)
         return memory
 
@@ -179,6 +204,13 @@ class Standings:
     ) -> list[tuple[float, ...]]:
         from_s = int(now_s) - n_buckets * self.bucket_s
         return bucket_sums(connection, stream.stream_id, from_s=from_s, to_s=int(now_s) + 1)
+
+
+def _has_paused(stream: Stream, previous: Verdict | None, now_s: float, bucket_s: int) -> bool:
+    return previous is None or (
+        previous.evaluator_version != stream.key.evaluator_version
+        or now_s - previous.evaluated_at.timestamp() > _PAUSE * bucket_s
+    )
 
 
 def _looks(pieces: Sequence[tuple[float, ...]], memory: Memory, seen: _Seen) -> tuple[Looks, float]:

@@ -52,6 +52,7 @@ _LEARN_BUCKETS: Final = 360
 _LEARN_FIRST_BUCKETS: Final = 30
 
 Bools = NDArray[np.bool_]
+Floats = NDArray[np.float64]
 
 
 class Change(NamedTuple):
@@ -174,9 +175,14 @@ def _thresholds(rules: Rules, has_reference: bool) -> Mapping[Detector, float]:
 
 def _ends_calm(walk: Walk, rules: Rules) -> Bools:
     turned = _confirmed(walk, rules) | _probable(walk, rules)
-    if walk.memory.status is Status.HEALTHY:
-        return np.asarray(turned | (walk.n_day < rules.min_n * _KEEPS))
-    return np.asarray(turned | (walk.n_day > rules.min_n - 1))
+    healthy = walk.memory.status is Status.HEALTHY
+    return np.asarray(turned | (is_known(walk.n_day, rules, healthy=healthy) != healthy))
+
+
+def is_known(n_day: Floats, rules: Rules, *, healthy: bool | Bools) -> Bools:
+    """Say whether so many samples a day suffice; a stream that was well needs fewer to stay so."""
+    enough = n_day >= rules.min_n * _KEEPS
+    return np.where(healthy, enough, n_day > rules.min_n - 1)
 
 
 def _confirmed(walk: Walk, rules: Rules) -> Bools:

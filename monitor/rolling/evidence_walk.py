@@ -24,15 +24,16 @@ SETTLES_AT: Final = np.array([0.1, 0.3, 0.5, 0.7, 0.9])
 CLEAR_SLACK: Final = 0.025
 #: Part of the stakes placed when a bucket begins; the rest is placed as time goes by.
 _STAKE_AT_BUCKET: Final = 0.5
-_DAY_BUCKETS: Final = 1440
+DAY_BUCKETS: Final = 1440
 _HOUR_S: Final = 3600
-_CALM = (
+#: Without an alarm, and with one.
+CALM: Final = (
     Detector.BELOW_WARNING,
     Detector.BELOW_CRITICAL,
     Detector.FALLEN,
     Detector.SETTLED,
 )
-_ALARMED = (
+_ALARMED: Final = (
     Detector.BELOW_WARNING,
     Detector.BELOW_CRITICAL,
     Detector.RECOVERED,
@@ -64,7 +65,7 @@ class Walk:
         self.memory = memory
         self.looks = looks
         self._rules = rules
-        self.detectors = _ALARMED if memory.alarmed else _CALM
+        self.detectors = _ALARMED if memory.alarmed else CALM
         self._rows = [int(detector) for detector in self.detectors]
         self._width = len(self._rows) * len(FALLS)
         effect = memory.baseline.effect
@@ -162,16 +163,13 @@ class Walk:
         return slice(start, start + len(FALLS))
 
     def _stakes(self) -> Floats:
-        width = self._rules.bucket_s
-        time = np.concatenate([[self.memory.at_s], self.looks.time_s])
-        buckets = np.diff(np.floor(time / width))
-        gone = np.maximum(np.diff(time / width), 0.0)
-        stakes = _STAKE_AT_BUCKET * buckets + (1.0 - _STAKE_AT_BUCKET) * gone
+        before = np.concatenate([[self.memory.at_s], self.looks.time_s[:-1]])
+        stakes = stakes_of(before, self.looks.time_s, self._rules.bucket_s)
         stakes[0] += self.memory.owed
-        return np.asarray(stakes)
+        return stakes
 
     def _fading(self) -> Floats:
-        age = (self.looks.time_s - self.memory.at_s) / (_DAY_BUCKETS * self._rules.bucket_s)
+        age = (self.looks.time_s - self.memory.at_s) / (DAY_BUCKETS * self._rules.bucket_s)
         grown = np.exp(age)
         return np.asarray((self.memory.n_day + np.cumsum(self.looks.n * grown)) / grown)
 
@@ -180,15 +178,28 @@ class Walk:
         hours = len(table.on_pass)
         if hours == 1:
             return table
-        hour = (self.looks.time_s // _HOUR_S).astype(np.int64) % hours
+        hour = hour_of(self.looks.time_s, hours)
         return Bets(table.on_pass[hour], table.on_fail[hour])
+
+
+def stakes_of(before_s: Floats, time_s: Floats, bucket_s: int) -> Floats:
+    """Give the new bets of looks at *time_s*, in buckets that went by since *before_s*."""
+    before, now = before_s / bucket_s, time_s / bucket_s
+    buckets = np.floor(now) - np.floor(before)
+    gone = np.maximum(now - before, 0.0)
+    return np.asarray(_STAKE_AT_BUCKET * buckets + (1.0 - _STAKE_AT_BUCKET) * gone)
+
+
+def hour_of(time_s: Floats, hours: int | NDArray[np.int64]) -> NDArray[np.int64]:
+    """Give the place of each time in a course of *hours* values, 1 or 24."""
+    return np.asarray((time_s // _HOUR_S).astype(np.int64) % hours)
 
 
 @lru_cache(maxsize=16_384)
 def _table(detectors: tuple[Detector, ...], rules: Rules, fallen_below: tuple[float, ...]) -> Bets:
     """Make the bets of some detectors, one row or one for each hour of the day."""
     limits = np.array(fallen_below)
-    parts = [_bet(detector, rules, limits) for detector in detectors]
+    parts = [bet_of(detector, rules, limits) for detector in detectors]
     rows = max(1, limits.size)
     return Bets(
         *(
@@ -200,7 +211,8 @@ def _table(detectors: tuple[Detector, ...], rules: Rules, fallen_below: tuple[fl
     )
 
 
-def _bet(detector: Detector, rules: Rules, limits: Floats) -> Bets:
+def bet_of(detector: Detector, rules: Rules, limits: Floats) -> Bets:
+    """Make the bets of one detector: (k,), or (limits, k) of those on a fall from a reference."""
     match detector:
         case Detector.FALLEN | Detector.SETTLED:
             return _reference_bet(detector, rules, limits)
