@@ -10,6 +10,7 @@ from typing import Any
 
 from sqlalchemy import Connection, insert, update
 
+from alerts.background import Backgrounds
 from alerts.channels.base import Recipient
 from alerts.evidence import AlertKey, Timers
 from alerts.grouping import (
@@ -163,6 +164,7 @@ class Announcer:
         # Dispatchers go by the database's clock: a fast one of ours must not delay a message.
         due_at = min(self.now, database_now(self.connection)) if news else self.now
         rows: list[dict[str, Any]] = []
+        backgrounds = Backgrounds(self.connection, self.now)
         for number, each in enumerate(news):
             lanes = self._lanes(each, loud[each.group.group_id], told)
             snapshot = message_snapshot(each)
@@ -170,6 +172,9 @@ class Announcer:
             if lanes and number < _MOST_TRENDS:
                 trend = read_trend(self.connection, snapshot.verdict)
                 snapshot = snapshot.model_copy(update={"trend": trend})
+                if snapshot.event not in _TO_WHO_WAS_TOLD:
+                    background = backgrounds.of(snapshot)
+                    snapshot = snapshot.model_copy(update={"background": background})
             rows += self._rows(snapshot, lanes, due_at)
         self._hurry([each for each in news if each.event is AlertEvent.ESCALATED], due_at)
         if rows:
@@ -198,7 +203,7 @@ class Announcer:
     def _rows(
         self, snapshot: Snapshot, lanes: Mapping[Recipient, str | None], due_at: datetime
     ) -> list[dict[str, Any]]:
-        stored = snapshot.model_dump(mode="json")
+        stored = snapshot.stored()
         waits = snapshot.event is AlertEvent.FIRED and snapshot.level is Level.WARNING
         due_at += timedelta(seconds=self.plan.group_wait_s if waits else 0)
         return [

@@ -231,5 +231,5 @@ def _timeline_row(event: Snapshot) -> dict[str, Any]:
         "sequence": event.sequence,
         "event": event.event.value,
         "at": event.at,
-        "snapshot": event.model_dump(mode="json"),
+        "snapshot": event.stored(),
     }

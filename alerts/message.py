@@ -139,6 +139,12 @@ def _data(snapshot: Snapshot) -> dict[str, object]:
         "low": verdict.low,
         "high": verdict.high,
         "n": verdict.n,
+        "changed": plain(snapshot.background.changed, 400),
+        "segments": plain(snapshot.background.segments, 400),
+        "pipeline": plain(snapshot.background.pipeline, 300),
+        "onset": _iso(verdict.onset),
+        "onset_earliest": _iso(verdict.onset_earliest),
+        "onset_latest": _iso(verdict.onset_latest),
         "since": snapshot.since.isoformat(),
         "opened_at": snapshot.opened_at.isoformat(),
         "at": snapshot.at.isoformat(),
@@ -150,6 +156,10 @@ def _data(snapshot: Snapshot) -> dict[str, object]:
         "flapping": snapshot.flapping,
         "test": snapshot.test,
     }
+
+
+def _iso(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.isoformat()
 
 
 def _fill(kind: Literal["txt", "html"], message: Message) -> str:

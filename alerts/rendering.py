@@ -6,7 +6,7 @@ import json
 from datetime import datetime
 from enum import StrEnum
 
-from alerts.channels import alertmanager, discord, slack_payload, teams, webhook
+from alerts.channels import alertmanager, discord, pagerduty, slack_payload, teams, webhook
 from alerts.channels.email_message import compose
 from alerts.message import Message, render
 from alerts.try_channel import sample_snapshot
@@ -24,6 +24,7 @@ class Form(StrEnum):
     SLACK = "slack"
     TEAMS = "teams"
     DISCORD = "discord"
+    PAGERDUTY = "pagerduty"
     ALERTMANAGER = "alertmanager"
     WEBHOOK = "webhook"
 
@@ -31,7 +32,11 @@ class Form(StrEnum):
 def rendered(form: Form, event: AlertEvent, now: datetime) -> str:
     """Write the message about an incident that never was."""
     snapshot = sample_snapshot(now).model_copy(update={"event": event})
-    message = render(snapshot, {event}, recipient="oncall@example.org")
+    return written(form, render(snapshot, {event}, recipient="oncall@example.org"))
+
+
+def written(form: Form, message: Message) -> str:
+    """Write a message as the channel would send it; a routing key is left out."""
     if form is Form.TEXT:
         return message.text
     if form is Form.HTML:
@@ -48,6 +53,8 @@ def _document(form: Form, message: Message) -> object:
         return teams.card(message, _ID)
     if form is Form.DISCORD:
         return discord.embed(message, _ID)
+    if form is Form.PAGERDUTY:
+        return pagerduty.event_of(message, _ID, "")
     if form is Form.ALERTMANAGER:
         return [alertmanager.alert(message, _ID)]
     return json.loads(webhook.document(message))

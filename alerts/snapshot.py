@@ -24,6 +24,16 @@ class Other(BaseModel):
     level: Level
 
 
+class Background(BaseModel):
+    """What stands behind an alert, each in a line; empty where nothing is known."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    changed: str = ""  #: releases, evaluators, questions since shortly before it began
+    segments: str = ""  #: those that explain the fall, the worst first
+    pipeline: str = ""  #: how samples went through the monitor
+
+
 class Snapshot(BaseModel):
     """What was known when an event was decided; holds no secret and no address of a channel."""
 
@@ -45,6 +55,7 @@ class Snapshot(BaseModel):
     lines: Lines | None = None
     samples: tuple[str, ...] = ()
     report_url: str | None = None
+    background: Background = Background()
     trend: tuple[float | None, ...] = ()  #: pass rates of equal stretches of time, oldest first
     stale_since: AwareDatetime | None = None  #: nothing is known since
     quiet: bool = False  #: noted, but nobody is told
@@ -65,6 +76,10 @@ class Snapshot(BaseModel):
     def key(self) -> AlertKey:
         """What the alert is about."""
         return AlertKey.of(self.verdict)
+
+    def stored(self) -> dict[str, Any]:
+        """Write it as JSON, without what is as usual: half as long, and read back the same."""
+        return self.model_dump(mode="json", exclude_defaults=True)
 
     def timeline_event(self) -> TimelineEvent:
         """Give the line of the timeline that this is the evidence of."""

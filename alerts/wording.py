@@ -15,6 +15,7 @@ from monitor.models.alerting import AlertEvent, Level
 from monitor.models.status import Status, Verdict
 
 Fact = tuple[str, str]
+_OVER = frozenset({AlertEvent.RESOLVED, AlertEvent.SETTLED})
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 
@@ -103,6 +104,7 @@ def facts(
         *_of_answers(snapshot, tells),
         ("Since", _since(snapshot, tells)),
         ("Why", plain(verdict.reason, 300)),
+        *_background(snapshot, tells),
         ("Do", _advice(snapshot, tells)),
         ("Also firing", _others(snapshot)),
         ("Flapping", _flapping(snapshot)),
@@ -216,6 +218,17 @@ def _short_rate(verdict: Verdict) -> str:
     return "an unknown share" if verdict.pass_rate is None else percent(verdict.pass_rate)
 
 
+def _background(snapshot: Snapshot, tells: frozenset[AlertEvent]) -> list[Fact]:
+    if tells & _OVER:
+        return []
+    found = snapshot.background
+    return [
+        ("Changed", plain(found.changed, 400)),
+        ("Where", plain(found.segments, 400)),
+        ("Monitor", plain(found.pipeline, 300)),
+    ]
+
+
 def _before(snapshot: Snapshot) -> str:
     drift = snapshot.verdict.drift
     status = f"status was {snapshot.status_before.value}" if snapshot.status_before else ""
@@ -241,7 +254,20 @@ def _since(snapshot: Snapshot, tells: frozenset[AlertEvent]) -> str:
         text = f"began {began}, fired {fired}, {ended} {resolved}; worst: {snapshot.peak.value}"
         late = ". Earlier messages about this may not have reached you"
         return text + late if AlertEvent.FIRED in tells else text
-    return f"{began}, held for {duration(snapshot.at - snapshot.since)}"
+    return f"{began}, held for {duration(snapshot.at - snapshot.since)}{_onset(snapshot.verdict)}"
+
+
+def _onset(verdict: Verdict) -> str:
+    """Say when the fall most likely began, with how sure that is."""
+    if verdict.onset is None:
+        return ""
+    text = f"; most likely began {clock_time(verdict.onset)}"
+    if verdict.onset_earliest is None or verdict.onset_latest is None:
+        return text
+    bounds = (verdict.onset_earliest, verdict.onset_latest)
+    days = {verdict.onset.date(), *(bound.date() for bound in bounds)}
+    low, high = (f"{b:%H:%M}" if len(days) == 1 else f"{b:%Y-%m-%d %H:%M}" for b in bounds)
+    return f"{text} ({low} to {high})"
 
 
 def _not_counted(verdict: Verdict) -> str:

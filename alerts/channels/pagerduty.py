@@ -44,36 +44,39 @@ class PagerDutyChannel:
     def send(self, message: Message, delivery_id: str, attempt: int) -> Receipt:
         """Post one event; PagerDuty queues it, and cannot say yet that a phone rang."""
         del attempt
-        answer = self._http.send_json(self._url, self._event(message, delivery_id))
+        event = event_of(message, delivery_id, self._key.get_secret_value())
+        answer = self._http.send_json(self._url, event)
         if answer.status == _TAKEN and answer.json.get("status") == "success":
             return Receipt(answer="202 success")
         word = str(answer.json.get("status") or "")
         code = word.replace(" ", "_") if word.replace(" ", "").isalpha() else ""
         raise refusal("PagerDuty", answer, code[:60], check="the routing key")
 
-    def _event(self, message: Message, delivery_id: str) -> dict[str, Any]:
-        event: dict[str, Any] = {
-            "routing_key": self._key.get_secret_value(),
-            "event_action": "resolve" if message.over else "trigger",
-            "dedup_key": f"groundwatch-{message.incident_id}",
-        }
-        if message.over:
-            return event
-        details = dict(message.facts) | {
-            "delivery_id": delivery_id,
-            message.advice: message.command,
-        }
-        event["payload"] = {
-            "summary": shorten(message.subject, _SUMMARY_CHARS),
-            "source": message.app,
-            "severity": message.level,
-            "timestamp": message.at.isoformat(),
-            "component": message.title,
-            "class": str(message.data.get("metric", "")),
-            "custom_details": details | {"samples": list(message.samples)},
-        }
-        event["client"] = "groundwatch"
-        if message.link:
-            event["client_url"] = message.link
-            event["links"] = [{"href": message.link, "text": "Open the report"}]
+
+def event_of(message: Message, delivery_id: str, routing_key: str) -> dict[str, Any]:
+    """Write the message as an event of PagerDuty."""
+    event: dict[str, Any] = {
+        "routing_key": routing_key,
+        "event_action": "resolve" if message.over else "trigger",
+        "dedup_key": f"groundwatch-{message.incident_id}",
+    }
+    if message.over:
         return event
+    details = dict(message.facts) | {
+        "delivery_id": delivery_id,
+        message.advice: message.command,
+    }
+    event["payload"] = {
+        "summary": shorten(message.subject, _SUMMARY_CHARS),
+        "source": message.app,
+        "severity": message.level,
+        "timestamp": message.at.isoformat(),
+        "component": message.title,
+        "class": str(message.data.get("metric", "")),
+        "custom_details": details | {"samples": list(message.samples)},
+    }
+    event["client"] = "groundwatch"
+    if message.link:
+        event["client_url"] = message.link
+        event["links"] = [{"href": message.link, "text": "Open the report"}]
+    return event

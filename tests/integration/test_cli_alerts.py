@@ -264,6 +264,7 @@ def test_a_drill_that_does_not_get_through_fails(world):
         ("slack", '"blocks"'),
         ("teams", '"AdaptiveCard"'),
         ("discord", '"embeds"'),
+        ("pagerduty", '"dedup_key"'),
         ("alertmanager", '"startsAt"'),
         ("webhook", '"groundwatch.alert.fired"'),
     ],

@@ -9,7 +9,7 @@ import pytest
 from alerts.channels.email_message import compose
 from alerts.channels.slack_payload import payload, text_only
 from alerts.message import render
-from alerts.snapshot import Other, Snapshot
+from alerts.snapshot import Background, Other, Snapshot
 from alerts.try_channel import sample_snapshot
 from alerts.wording import duration, sparkline
 from monitor.models.alerting import AlertEvent
@@ -31,7 +31,13 @@ def hostile():
     verdict = snapshot().verdict.model_copy(
         update={"app": HOSTILE, "metric": HOSTILE, "reason": HOSTILE}
     )
-    return snapshot(verdict=verdict, samples=(HOSTILE,) * 3, report_url="javascript:alert(1)")
+    background = Background(changed=HOSTILE, segments=HOSTILE, pipeline=HOSTILE)
+    return snapshot(
+        verdict=verdict,
+        samples=(HOSTILE,) * 3,
+        report_url="javascript:alert(1)",
+        background=background,
+    )
 
 
 def test_a_fired_message_says_everything_that_matters():

@@ -1,0 +1,138 @@
+"""What changed, which segments and how the monitor does are frozen into the message."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from sqlalchemy import select
+
+from alerts.channels.base import Recipient
+from alerts.decide import decide
+from alerts.evidence import Timers
+from alerts.message import render
+from alerts.snapshot import Background, Snapshot
+from monitor.models.alerting import AlertEvent
+from monitor.models.insight import AppInsight, Attribution, Deploy, InputDrift, Insight
+from monitor.models.insight import SegmentEffect as Effect
+from monitor.models.status import Status
+from monitor.store.alert_tables import outbox
+from monitor.store.insights import ReleaseMark, add_mark, save_insights
+from monitor.store.ledger import Entry, Kind, book
+from monitor.testing.verdicts import make_verdict
+
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+APP, METRIC = "support-bot", "groundedness"
+AT_ONCE = Timers(warning_for_s=0, critical_for_s=0, resolve_after_s=0, repeat_after_s=3600)
+
+
+def ago(minutes):
+    return NOW - timedelta(minutes=minutes)
+
+
+def tell(store, status, now=NOW, **changes):
+    with store.write() as connection:
+        decide(
+            connection,
+            [make_verdict(status, now, **changes)],
+            now=now,
+            timers=AT_ONCE,
+            channels=[Recipient("slack")],
+        )
+    with store.read() as connection:
+        newest = select(outbox.c.snapshot).order_by(outbox.c.sequence.desc()).limit(1)
+        return Snapshot.model_validate(connection.execute(newest).scalar_one())
+
+
+def marked(store, release, at, app=APP, note=""):
+    with store.write() as connection:
+        mark = ReleaseMark(app=app, release=release, at=at, note=note, made_at=at)
+        add_mark(connection, mark)
+
+
+def explained(store, change=-0.3, made_at=NOW, deploys=(), inputs=()):
+    def effect(segment, explains):
+        return Effect(
+            segment=segment, n_before=900, n_after=120, share_before=0.5, share_after=0.5,
+            rate_before=0.94, rate_after=0.41, rate_effect=-0.2, mix_effect=0, low=-0.3,
+            high=-0.1, explains=explains, p_value=1e-9, named=True,
+        )  # fmt: skip
+
+    found = Attribution(
+        since=ago(40), reference="day", rate_before=0.94, rate_after=0.64,
+        n_before=900, n_after=240,
+        change=change, low=-0.4, high=-0.2, mix={}, considered=9,
+        named=[effect("region=eu", 0.2), effect("release=2.1", 0.7)],
+    )  # fmt: skip
+    insight = Insight(
+        app=APP, metric=METRIC, made_at=made_at, attribution=found, deploys=deploys,
+        evaluator_version="judge-8", version_since=ago(20),
+    )  # fmt: skip
+    of_app = AppInsight(app=APP, made_at=made_at, inputs=inputs)
+    with store.write() as connection:
+        save_insights(connection, [insight], [of_app])
+
+
+def test_a_deploy_shortly_before_the_fall_is_told_and_others_are_not(store):
+    marked(store, "2.1", ago(30), note="new prompt")
+    marked(store, "2.0", ago(600))
+    marked(store, "9.9", ago(30), app="other")
+    found = tell(store, Status.CRITICAL).background
+    assert found.changed == "release 2.1 at 03-01 11:30 UTC (new prompt)"
+
+
+def test_the_onset_says_how_far_back_to_look(store):
+    marked(store, "2.0", ago(300))
+    onset = {"onset": ago(200), "onset_earliest": ago(250), "onset_latest": ago(190)}
+    found = tell(store, Status.CRITICAL, **onset)
+    assert found.background.changed.startswith("release 2.0")
+    text = render(found, {AlertEvent.FIRED}).text
+    assert "most likely began 2026-03-01 08:40 UTC (07:50 to 08:50)" in text
+
+
+def test_what_explains_the_fall_is_told_by_its_contribution(store):
+    deploy = Deploy(release="2.1", at=ago(25), source="tag", verdict="worse")
+    moved = InputDrift(
+        feature="query_chars", before="40", after="310", n_before=900, n_after=240,
+        distance=0.5, p_value=1e-9, moved=True,
+    )  # fmt: skip
+    explained(store, deploys=[deploy], inputs=[moved])
+    found = tell(store, Status.CRITICAL).background
+    assert found.segments.split("; ") == [
+        "release=2.1: 94 % to 41 % (n = 120), 70 % of the fall",
+        "region=eu: 94 % to 41 % (n = 120), 20 % of the fall",
+    ]
+    assert found.changed.split("; ") == [
+        "release 2.1 since 03-01 11:35 UTC",
+        "evaluator judge-8 since 03-01 11:40 UTC",
+        "query chars: 40 before, 310 now",
+    ]
+
+
+@pytest.mark.parametrize("changes", [{"made_at": ago(60)}, {"change": 0.2}])
+def test_an_old_explanation_or_one_of_a_rise_is_not_told(store, changes):
+    explained(store, **changes)
+    assert tell(store, Status.CRITICAL).background.segments == ""
+
+
+def test_the_state_of_the_pipeline_is_told(store):
+    start_s = int(ago(5).timestamp())
+    counts = [("seen", "", 9000), ("sampled", "", 900), ("scored", "", 880), ("failed", "timeout", 12)]  # fmt: skip  # noqa: E501
+    with store.write() as connection:
+        book(connection, [Entry(APP, start_s, Kind(k), reason, n) for k, reason, n in counts])
+    assert tell(store, Status.CRITICAL).background.pipeline == (
+        "9,000 seen, 900 sampled, 880 scored, 12 failed in 15 min (most of all timeout);"
+        " the newest score is 5 min old"
+    )
+
+
+def test_nothing_known_adds_no_line(store):
+    found = tell(store, Status.CRITICAL)
+    assert found.background == Background()
+    text = render(found, {AlertEvent.FIRED}).text
+    assert not {"Changed", "Where", "Monitor"} & set(text.split())
+
+
+def test_the_end_of_an_incident_needs_no_background(store):
+    marked(store, "2.1", ago(30))
+    tell(store, Status.CRITICAL)
+    over = tell(store, Status.HEALTHY, NOW + timedelta(minutes=1))
+    assert (over.event, over.background) == (AlertEvent.RESOLVED, Background())
