@@ -30,6 +30,8 @@ _WOBBLE_BUCKETS: Final = 360
 _LEAST_BLOCKS: Final = 8
 _LEAST_SLACK, _USUAL_SLACK, _MOST_SLACK = 0.006, 0.012, 0.04
 _SLACK_PER_SPREAD: Final = 1.5
+#: While less than a day is known, its hours may be its best ones.
+_SLACK_OF_PART_DAY: Final = 0.03
 # When a course of the day counts as one.
 _SEASON_P: Final = 0.001
 _SEASON_RANGE: Final = 0.03
@@ -201,6 +203,8 @@ class _Course:
         A homogeneity test turned round: the largest spread, beyond sampling noise, at which the
         blocks would differ as little as they do in only 5 of 100 cases.
         """
+        if self._bucket[-1] - self._bucket[0] < GAP_BUCKETS - _WOBBLE_BUCKETS:
+            return _SLACK_OF_PART_DAY
         block = self._bucket // _WOBBLE_BUCKETS
         n = block_sums(block, self._n)
         if n.size < _LEAST_BLOCKS:
