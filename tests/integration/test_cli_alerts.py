@@ -316,8 +316,14 @@ def test_backtest_counts_what_rules_would_have_sent(world, tmp_path):
     rules.write_text("warning_rate = 0.4\ncritical_rate = 0.2\n")
     said = world.says(f"backtest --scores {path} --rules {rules}")
     row = next(line for line in said.splitlines() if line.startswith("shop")).split()
-    assert (row[2], row[4]) == ("4", "0")
+    # It fires, gets worse, and is over.
+    assert (row[2], row[4]) == ("3", "0")
     assert "would miss: 1" in said
+    said = world.says(f"backtest --scores {path} --every-policy")
+    for policy in ("now (anytime)", "anytime_strict", "wilson", "point_min_n", "point"):
+        assert policy in said
+    row = next(line for line in said.splitlines() if line.startswith("shop")).split()
+    assert [int(count) for count in row[2::2]] == [3, 3, 4, 4, 4]
 
 
 @pytest.mark.parametrize(
