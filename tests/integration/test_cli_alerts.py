@@ -224,6 +224,17 @@ def test_route_says_where_an_alert_would_go_and_why(world, routes):
     ]
 
 
+def test_a_channel_may_be_told_without_explanations(world, tmp_path, monkeypatch):
+    path = tmp_path / "private.toml"
+    for line, told in (("", True), ("explanations = false", False)):
+        text = '[channels.c]\ntype = "console"\n{}\n[[routes]]\nchannels = "c"\n'
+        path.write_text(text.format(line))
+        monkeypatch.setenv("GROUNDWATCH_ALERTS_FILE", str(path))
+        said = world.says("test c")
+        assert "TEST CRITICAL" in said
+        assert ("where the reason for a bad score would stand" in said) is told
+
+
 def test_route_says_what_maintenance_holds_back(world, routes):
     said = world.says("route --app shop --at 2026-06-01T03:00+02:00")
     assert "but it is silenced now: maintenance:reindex" in said
