@@ -81,13 +81,13 @@ def missed(
 ) -> list[tuple[AlertKey, datetime]]:
     """List what fired *before* and has nothing firing within *within_s* seconds of it *after*."""
     fired = {AlertEvent.FIRED, AlertEvent.ESCALATED}
-    later = {told.key: [at for at, event in told.events if event in fired] for told in after}
+    later = {told.key[:3]: [at for at, event in told.events if event in fired] for told in after}
     return [
         (told.key, at)
         for told in before
         for at, event in told.events
         if event is AlertEvent.FIRED
         and not any(
-            abs((at - other).total_seconds()) <= within_s for other in later.get(told.key, ())
+            abs((at - other).total_seconds()) <= within_s for other in later.get(told.key[:3], ())
         )
     ]

@@ -70,6 +70,12 @@ CONDITIONS: Mapping[str, Condition] = {
         "the scorer works again",
         "look at the judge's endpoint, key, quota and model; groundwatch report lists the errors",
     ),
+    "monitor:judge_away": Condition(
+        "the judge answers nobody, so samples wait for it",
+        "the judge answers again",
+        "look at its key, account, model and endpoint; samples wait, and are scored when it is"
+        " back: groundwatch doctor",
+    ),
     "monitor:budget_reached": Condition(
         "the judge's budget is used up, so samples go without it",
         "there is budget again",
@@ -140,6 +146,8 @@ class SystemVitals:
     dead_letters: int = 0
     unsafe: tuple[str, ...] = ()
     clock_skew_s: float = 0.0
+    judge_away: str | None = None  #: why it answers nobody
+    budget_reached: str | None = None  #: which cap, and for how long
 
 
 def app_conditions(vitals: AppVitals) -> dict[str, str]:
@@ -185,6 +193,8 @@ APP_KINDS = (
     "monitor:judge_changed",
 )
 SYSTEM_KINDS = (
+    "monitor:judge_away",
+    "monitor:budget_reached",
     "monitor:queue_lag",
     "monitor:evaluator_stale",
     "monitor:channel_failing",
@@ -243,6 +253,8 @@ def _of_scoring(vitals: AppVitals) -> Iterator[tuple[str, str | None]]:
 
 
 def _of_system(vitals: SystemVitals) -> Iterator[tuple[str, str | None]]:
+    yield "monitor:judge_away", vitals.judge_away
+    yield "monitor:budget_reached", vitals.budget_reached
     age_s = vitals.oldest_waiting_s or 0.0
     yield (
         "monitor:queue_lag",

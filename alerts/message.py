@@ -108,6 +108,12 @@ def render(
     return replace(message, text=_fill("txt", message), html=_fill("html", message))
 
 
+def without_samples(message: Message) -> Message:
+    """Leave out what the scorer said of single samples."""
+    bare = replace(message, samples=())
+    return replace(bare, text=_fill("txt", bare), html=_fill("html", bare))
+
+
 def digest_lines(snapshots: Sequence[Snapshot]) -> list[str]:
     """Write a line for each of several incidents, for a message that tells of all of them."""
     lines = []

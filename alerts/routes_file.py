@@ -21,6 +21,7 @@ from pydantic import (
 
 from alerts.channels.base import Channel
 from alerts.channels.declared import DeclaredChannel
+from alerts.channels.private import WithoutExplanations
 from alerts.routing.hours import Hours
 from alerts.routing.matchers import BUILT_IN, AppLabels, Matcher, parse_all
 from alerts.routing.routes import Route
@@ -197,7 +198,8 @@ class _Reading:
                     (("channels", name), f"the settings make a channel {name!r} already")
                 )
             try:
-                yield name, spec.make(name, self._timeout_s)
+                channel = spec.make(name, self._timeout_s)
+                yield name, channel if spec.explanations else WithoutExplanations(channel)
             except GroundwatchError as error:
                 self.mistakes.append((("channels", name), str(error)))
 

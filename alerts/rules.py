@@ -52,8 +52,11 @@ def timers_for(verdict: Verdict, timers: Timers) -> Timers:
     Where a policy collects evidence, the evidence is the hold: what it says is told at once,
     and a recovery is believed when the policy believes it.
     """
-    if verdict.evidence is None:
-        return timers
+    return timers if verdict.evidence is None else timers_of_evidence(timers)
+
+
+def timers_of_evidence(timers: Timers) -> Timers:
+    """Give the timers of a policy that collects evidence: it is told at once."""
     return replace(timers, warning_for_s=0.0, critical_for_s=0.0, resolve_after_s=0.0)
 
 

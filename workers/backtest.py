@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +17,20 @@ from sqlalchemy import Connection
 
 from alerts.backtest import Point, Told, replay
 from alerts.evidence import AlertKey, Timers
-from alerts.rules import timers_from
+from alerts.rules import timers_from, timers_of_evidence
 from monitor.errors import RecordError, SettingsError
 from monitor.models import Status, StreamKey, Tally
 from monitor.models.tally import TALLY_SUMS
+from monitor.rolling import backtest as rolling_backtest
+from monitor.rolling.bucket_replay import backtest_buckets
+from monitor.rolling.budget import Rules as EvidenceRules
+from monitor.rolling.budget import stream_budget
+from monitor.rolling.choice import EVIDENCE_POLICIES, EvidencePolicy, find_policy
 from monitor.rolling.policies import POLICIES, Lines
 from monitor.rolling.verdicts import WindowData, judge_window
 from monitor.settings import Settings
-from monitor.store.query import active_streams, series
+from monitor.store.query import active_streams
+from workers.history import History, read_history
 
 #: The settings that a file of rules may change.
 CHANGEABLE = (
@@ -33,6 +38,7 @@ CHANGEABLE = (
     "warning_rate",
     "critical_rate",
     "min_n",
+    "false_alarms_per_month",
     "status_policy",
     "status_window_s",
     "warning_for_s",
@@ -41,7 +47,10 @@ CHANGEABLE = (
     "repeat_after_s",
     "warning_repeat_after_s",
 )
+#: The policies that come with the product.
+POLICY_NAMES = (*EVIDENCE_POLICIES, *POLICIES)
 _STEPS_A_WINDOW = 12
+_COUNTED = ("n", "failed", "skipped")
 _INTEGERS = {field.name for field in fields(Tally) if field.type == "int"}
 
 
@@ -54,6 +63,8 @@ class Rules:
     timers: Timers
     window_s: int
     pass_score: float
+    bucket_s: int
+    false_alarms_per_month: float
 
     @property
     def step_s(self) -> int:
@@ -94,25 +105,77 @@ def rules_from(settings: Settings, path: Path | None = None) -> Rules:
         timers=Timers(**{**_as_dict(timers), "max_gap_s": gap_s}),
         window_s=window_s,
         pass_score=settings.pass_score,
+        bucket_s=settings.bucket_s,
+        false_alarms_per_month=settings.false_alarms_per_month,
     )
+
+
+def with_policy(rules: Rules, policy: str) -> Rules:
+    """Give the same rules under another policy."""
+    return replace(rules, policy=policy)
 
 
 def of_store(connection: Connection, rules: Rules, *, begin: datetime, end: datetime) -> list[Told]:
     """Replay what the store has of [begin, end), stream by stream."""
     from_s, end_s = int(begin.timestamp()), int(end.timestamp())
     streams = active_streams(connection, since_s=from_s)
+    policy = find_policy(rules.policy)
     found = []
     for stream in streams:
-        tallies = series(connection, [stream.stream_id], from_s=from_s, step_s=rules.step_s).get(
-            stream.stream_id, {}
+        history = read_history(
+            connection, stream.stream_id, from_s=from_s, to_s=end_s, bucket_s=rules.bucket_s
         )
-        if tallies:
-            times = np.array(sorted(tallies), dtype=np.float64)
-            sums = np.array([[getattr(tallies[int(t)], n) for n in TALLY_SUMS] for t in times])
-            last_s = min(end_s, int(times[-1]) + rules.window_s)
-            history = _judged(times, sums, stream.key, rules, last_s)
-            found.append(replay(_key(stream.key, rules), history, rules.timers))
+        if not history.times_s.size:
+            continue
+        last_s = min(end_s, int(history.times_s[-1]) + rules.window_s)
+        if isinstance(policy, EvidencePolicy):
+            budget = stream_budget(rules.false_alarms_per_month, roots=len(streams))
+            found.append(_by_evidence(stream.key, history, rules, policy, (last_s, budget)))
+        else:
+            judged = _judged(history.times_s, history.sums, stream.key, rules, last_s)
+            found.append(replay(_key(stream.key, rules), judged, rules.timers))
     return found
+
+
+def _by_evidence(
+    key: StreamKey,
+    history: History,
+    rules: Rules,
+    policy: EvidencePolicy,
+    end_and_budget: tuple[int, float],
+) -> Told:
+    end_s, budget = end_and_budget
+    limits = EvidenceRules(
+        warning_rate=rules.lines.warning_rate,
+        critical_rate=rules.lines.critical_rate,
+        min_n=rules.lines.min_n,
+        bucket_s=rules.bucket_s,
+        false_alarms_per_month=budget,
+        use_reference=policy.use_reference,
+    )
+    changes = backtest_buckets(history.buckets(), limits, end_s=end_s)
+    counts = history.sums[:, [TALLY_SUMS.index(n) for n in _COUNTED]].sum(axis=1)
+    points = _stepped(changes, history.ends_s, counts, rules, end_s)
+    return replay(_key(key, rules), points, timers_of_evidence(rules.timers))
+
+
+def _stepped(
+    changes: Sequence[tuple[float, Status]],
+    times_s: NDArray[np.float64],
+    counts: NDArray[np.float64],
+    rules: Rules,
+    end_s: float,
+) -> Iterator[Point]:
+    """Look at statuses whenever they change and at every step, as a running monitor does."""
+    if not changes:
+        return
+    total = np.concatenate([[0.0], np.cumsum(counts)])
+    turned_s = np.array([at_s for at_s, _ in changes])
+    steps_s = np.arange(turned_s[0] + rules.step_s, end_s + 1, rules.step_s)
+    for at_s in np.union1d(turned_s, steps_s):
+        status = changes[int(np.searchsorted(turned_s, at_s, side="right")) - 1][1]
+        seen = int(np.searchsorted(times_s, at_s + 0.002, side="right"))
+        yield Point(_moment(float(at_s)), status, int(total[seen]))
 
 
 def of_scores(history: Mapping[tuple[str, str], Scores], rules: Rules) -> list[Told]:
@@ -120,12 +183,14 @@ def of_scores(history: Mapping[tuple[str, str], Scores], rules: Rules) -> list[T
     found = []
     for (app, metric), scores in sorted(history.items()):
         key = StreamKey(app, metric, "*", "")
-        statuses = _by_rolling(scores, rules)
-        if statuses is None:
+        statuses, timers = _of_evidence(scores, rules, len(history)), rules.timers
+        if statuses is not None:
+            timers = timers_of_evidence(timers)
+        else:
             sums = _sums(scores, rules.pass_score)
             last_s = int(scores.times_s[-1]) + rules.window_s
             statuses = _judged(scores.times_s, sums, key, rules, last_s)
-        found.append(replay(_key(key, rules), statuses, rules.timers))
+        found.append(replay(_key(key, rules), statuses, timers))
     return found
 
 
@@ -174,19 +239,23 @@ def _read_line(
         ) from None
 
 
-def _by_rolling(scores: Scores, rules: Rules) -> Iterator[Point] | None:
-    """Let a policy that is no function of a window judge for itself, where there is one."""
-    if rules.policy in POLICIES:
+def _of_evidence(scores: Scores, rules: Rules, roots: int) -> Iterator[Point] | None:
+    """Let a policy that collects evidence look at every score; None when it does not."""
+    if not isinstance(find_policy(rules.policy), EvidencePolicy):
         return None
-    judge: Any = getattr(import_module("monitor.rolling"), "backtest", None)
-    judge = getattr(judge, "backtest", judge)
-    if not callable(judge):
-        raise SettingsError(f"the policy {rules.policy!r} cannot be tried on history")
-    passed = scores.scores >= rules.pass_score
-    judged: Sequence[tuple[float, Status]] = judge(
-        scores.times_s, scores.scores, passed, policy=rules.policy
+    judged = rolling_backtest(
+        scores.times_s,
+        scores.scores,
+        scores.scores >= rules.pass_score,
+        policy=rules.policy,
+        warning_rate=rules.lines.warning_rate,
+        critical_rate=rules.lines.critical_rate,
+        min_n=rules.lines.min_n,
+        bucket_s=rules.bucket_s,
+        false_alarms_per_month=stream_budget(rules.false_alarms_per_month, roots=roots),
     )
-    return (Point(_moment(at_s), status, n) for n, (at_s, status) in enumerate(judged, start=1))
+    counts = np.ones_like(scores.times_s)
+    return _stepped(judged, scores.times_s, counts, rules, float(scores.times_s[-1]))
 
 
 def _judged(
@@ -198,7 +267,7 @@ def _judged(
 ) -> Iterator[Point]:
     """Judge the window at every step; *sums* has a row a time, a column a sum of tallies."""
     total = np.vstack([np.zeros(sums.shape[1]), np.cumsum(sums, axis=0)])
-    counted = [TALLY_SUMS.index(name) for name in ("n", "failed", "skipped")]
+    counted = [TALLY_SUMS.index(name) for name in _COUNTED]
     for at_s in range(int(times_s[0]) + rules.step_s, last_s + 1, rules.step_s):
         begin, end = np.searchsorted(times_s, [at_s - rules.window_s, at_s], side="left")
         row = total[end] - total[begin]

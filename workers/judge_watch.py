@@ -20,6 +20,8 @@ class Found(NamedTuple):
 
     trouble: str | None = None
     note: str | None = None
+    away: str | None = None  #: why the judge answers nobody
+    budget: str | None = None  #: which cap is reached, and for how long
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,14 +51,16 @@ class JudgeWatch:
             charges = self.budget.charges() if self.budget is not None else []
         except QueueUnavailableError:
             return Found()
-        if away is not None:
-            return Found(trouble=f"judge away: {away.reason}")
         reached = next((charge for charge in charges if charge.reached), None)
-        if reached is None:
+        budget = None if reached is None else _until(reached)
+        if away is not None:
+            reason = away.reason
+            return Found(trouble=f"judge away: {reason}", away=reason, budget=budget)
+        if budget is None:
             return Found()
         if self.local_goes_on:
-            return Found(note=f"{_until(reached)} local scores only")
-        return Found(trouble=f"{_until(reached)} samples are skipped")
+            return Found(note=f"{budget} local scores only", budget=budget)
+        return Found(trouble=f"{budget} samples are skipped", budget=budget)
 
 
 def _until(charge: Charge) -> str:

@@ -67,7 +67,10 @@ class Scheduler:
             recipients=context.recipients,
             policies=context.policies,
             conditions=VitalsReader(
-                store=context.store, settings=context.settings, queue=self._queue
+                store=context.store,
+                settings=context.settings,
+                queue=self._queue,
+                judge=self._judge.look,
             ),
         )
         self._evaluated_at: datetime | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -30,6 +30,7 @@ from monitor.store.engine import Store
 from monitor.store.lease import database_time
 from monitor.store.ledger import Booking, Kind, read_between
 from monitor.store.tables import counts, evaluations, hooks, streams
+from workers.judge_watch import Found
 from workers.queue_watch import QueueWatch
 
 #: Conditions look at this much of the past.
@@ -53,6 +54,7 @@ class VitalsReader:
     store: Store
     settings: Settings
     queue: QueueWatch
+    judge: Callable[[], Found] = Found  #: what is known of the judge
     _found: list[Verdict] = field(default_factory=list)
     _read_at: datetime | None = None
     _evaluated_at: datetime | None = None
@@ -85,7 +87,10 @@ class VitalsReader:
         backlog = self.queue.last
         skew_s = datetime.now(UTC).timestamp() - database_time(connection)
         waiting = oldest_waiting(connection)
+        judge = self.judge()
         return SystemVitals(
+            judge_away=judge.away,
+            budget_reached=judge.budget,
             oldest_waiting_s=None if backlog is None else backlog.oldest_age_s,
             waiting=0 if backlog is None else backlog.waiting,
             since_evaluation_s=self._paused_s or None,

@@ -27,6 +27,8 @@ def _one_or_more(value: object) -> object:
 class _Declared(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    explanations: bool = True  #: what the scorer said of the worst samples goes with it
+
 
 class Slack(_Declared):
     """An incoming webhook."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +15,15 @@ from monitor.cli.console import out, parse_duration_s, table
 from monitor.cli.stores import open_store
 from monitor.report.words import harmless
 from monitor.settings import Settings
-from workers.backtest import Rules, of_scores, of_store, rules_from, scores_of
+from workers.backtest import (
+    POLICY_NAMES,
+    Rules,
+    of_scores,
+    of_store,
+    rules_from,
+    scores_of,
+    with_policy,
+)
 
 
 def backtest(
@@ -26,37 +35,50 @@ def backtest(
         Path | None,
         typer.Option(help="History from `score -o` or records with a score, not from the store."),
     ] = None,
+    every_policy: Annotated[
+        bool, typer.Option("--every-policy", help="The present rules under each policy beside.")
+    ] = False,
 ) -> None:
     """Count the messages that rules would have sent on history, per key and 30 days."""
     settings = Settings.from_env()
-    present, other = rules_from(settings), rules_from(settings, rules)
+    present = rules_from(settings)
+    tried = {f"now ({present.policy})": present}
+    if rules is not None:
+        tried["with the new rules"] = rules_from(settings, rules)
+    if every_policy:
+        tried |= {p: with_policy(present, p) for p in POLICY_NAMES if p != present.policy}
     end = datetime.now(UTC)
     if scores is not None:
         history = scores_of(scores)
-        before, after = of_scores(history, present), of_scores(history, other)
+        told = {name: of_scores(history, each) for name, each in tried.items()}
     else:
         begin = end - timedelta(seconds=parse_duration_s(since))
         with open_store(settings).read() as connection:
-            before = of_store(connection, present, begin=begin, end=end)
-            after = of_store(connection, other, begin=begin, end=end)
-    _print(before, after if rules is not None else None, present)
+            told = {
+                name: of_store(connection, each, begin=begin, end=end)
+                for name, each in tried.items()
+            }
+    _print(told)
+    if rules is not None:
+        before, after = list(told.values())[:2]
+        _print_missed(before, after, present)
 
 
-def _print(before: list[Told], after: list[Told] | None, present: Rules) -> None:
-    names = ["app", "metric", "messages", "a month"]
-    listed = table(*names, *(["with the new rules", "a month"] if after is not None else []))
-    by_key = {told.key: told for told in after or []}
-    for told in before:
-        cells = [str(len(told.events)), f"{told.per_month:.1f}"]
-        if after is not None:
-            new = by_key[told.key]
-            cells += [str(len(new.events)), f"{new.per_month:.1f}"]
-        listed.add_row(
-            Text(harmless(told.key.app, 40)), Text(harmless(told.key.metric, 40)), *cells
-        )
-    out.print(listed if before else "there is no history to look at")
-    if after is not None:
-        gone = missed(before, after, within_s=float(present.window_s))
-        out.print(f"of what fires now the new rules would miss: {len(gone) or 'nothing'}")
-        for key, at in gone[:20]:
-            out.print(Text(harmless(f"  {at:%Y-%m-%d %H:%M} UTC {key.app} {key.metric}", 120)))
+def _print(told: Mapping[str, list[Told]]) -> None:
+    listed = table("app", "metric", *told)
+    by_key = [{each.key[:3]: each for each in found} for found in told.values()]
+    present = next(iter(told.values()))
+    for one in present:
+        found = [keys[one.key[:3]] for keys in by_key]
+        cells = [f"{len(each.events)} ({each.per_month:.1f})" for each in found]
+        listed.add_row(Text(harmless(one.key.app, 40)), Text(harmless(one.key.metric, 40)), *cells)
+    out.print(listed if present else "there is no history to look at")
+    if present:
+        out.print("messages on this history (and at this pace in 30 days)")
+
+
+def _print_missed(before: list[Told], after: list[Told], present: Rules) -> None:
+    gone = missed(before, after, within_s=float(present.window_s))
+    out.print(f"of what fires now the new rules would miss: {len(gone) or 'nothing'}")
+    for key, at in gone[:20]:
+        out.print(Text(harmless(f"  {at:%Y-%m-%d %H:%M} UTC {key.app} {key.metric}", 120)))

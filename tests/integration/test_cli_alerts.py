@@ -224,6 +224,17 @@ def test_route_says_where_an_alert_would_go_and_why(world, routes):
     ]
 
 
+def test_a_channel_may_be_told_without_explanations(world, tmp_path, monkeypatch):
+    path = tmp_path / "private.toml"
+    for line, told in (("", True), ("explanations = false", False)):
+        text = '[channels.c]\ntype = "console"\n{}\n[[routes]]\nchannels = "c"\n'
+        path.write_text(text.format(line))
+        monkeypatch.setenv("GROUNDWATCH_ALERTS_FILE", str(path))
+        said = world.says("test c")
+        assert "TEST CRITICAL" in said
+        assert ("where the reason for a bad score would stand" in said) is told
+
+
 def test_route_says_what_maintenance_holds_back(world, routes):
     said = world.says("route --app shop --at 2026-06-01T03:00+02:00")
     assert "but it is silenced now: maintenance:reindex" in said
@@ -316,8 +327,14 @@ def test_backtest_counts_what_rules_would_have_sent(world, tmp_path):
     rules.write_text("warning_rate = 0.4\ncritical_rate = 0.2\n")
     said = world.says(f"backtest --scores {path} --rules {rules}")
     row = next(line for line in said.splitlines() if line.startswith("shop")).split()
-    assert (row[2], row[4]) == ("4", "0")
+    # It fires, gets worse, and is over.
+    assert (row[2], row[4]) == ("3", "0")
     assert "would miss: 1" in said
+    said = world.says(f"backtest --scores {path} --every-policy")
+    for policy in ("now (anytime)", "anytime_strict", "wilson", "point_min_n", "point"):
+        assert policy in said
+    row = next(line for line in said.splitlines() if line.startswith("shop")).split()
+    assert [int(count) for count in row[2::2]] == [3, 3, 4, 4, 4]
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from alerts.conditions import SELF
 from monitor.models import Status
 from monitor.queue import names
 from monitor.queue.wire import encode
@@ -16,7 +17,9 @@ from monitor.testing import make_interaction, make_sample
 from monitor.testing.judge_server import JudgeServer
 from workers.context import Context
 from workers.evaluate import Evaluator
-from workers.judge_watch import JudgeWatch
+from workers.judge_watch import Found, JudgeWatch
+from workers.queue_watch import QueueWatch
+from workers.vitals import VitalsReader
 
 APP = "support-bot"
 
@@ -61,6 +64,18 @@ def totals(context):
         return read_totals(connection, APP).get(APP, {})
 
 
+def ill(context):
+    """Read what is wrong with the monitor as a whole."""
+    reader = VitalsReader(
+        store=context.store,
+        settings=context.settings,
+        queue=QueueWatch(context.redis),
+        judge=JudgeWatch.make(context.settings, context.redis).look,
+    )
+    found = reader(datetime.now(UTC))
+    return {v.metric: v.reason for v in found if v.app == SELF and v.status is Status.WARNING}
+
+
 @pytest.mark.parametrize("fault", ["401", "429_long"])
 @pytest.mark.parametrize("scorer", ["judge", "cascade"])
 def test_samples_wait_until_the_judge_is_back(make_context, server, fault, scorer):
@@ -89,10 +104,20 @@ def test_blindness_names_the_reason(make_context, server):
     assert found.trouble.startswith("judge away: the judge's endpoint answered 401")
 
 
+def test_a_judge_that_is_away_is_an_alert_of_the_monitor_until_it_is_back(make_context, server):
+    context = make_context()
+    put(context, 3)
+    server.always = "401"
+    run(context)
+    assert "the judge's endpoint answered 401" in ill(context)["monitor:judge_away"]
+    context.absence.over()
+    assert "monitor:judge_away" not in ill(context)
+
+
 def test_local_scorer_has_no_judge_to_miss(make_context):
     context = make_context(scorer="local")
     assert not context.judge_is_away()
-    assert JudgeWatch.make(context.settings, context.redis).look() == (None, None)
+    assert JudgeWatch.make(context.settings, context.redis).look() == Found()
 
 
 @pytest.mark.parametrize(("policy", "status"), [("stop", Status.BLIND), ("local", Status.HEALTHY)])
@@ -104,10 +129,16 @@ def test_reached_budget_is_seen_in_every_status(make_context, policy, status):
     assert budget.charges()[0].charged_microusd <= 10_000
     assert budget.charges()[0].reached
 
+    reached = "the judge's budget of $0.01 a day is reached"
+    assert reached in ill(context)["monitor:budget_reached"]
     now = datetime.now(UTC)
     found = JudgeWatch.make(context.settings, context.redis).look()
     evaluator = Evaluator(
-        store=context.store, settings=context.settings, lines=context.lines, recipients=()
+        store=context.store,
+        settings=context.settings,
+        lines=context.lines,
+        recipients=(),
+        policies=context.policies,
     )
     lease = acquire(context.store, "scheduler", "me", ttl_s=60)
     evaluator.run(lease, now=now, trouble=found.trouble, note=found.note)
@@ -123,7 +154,11 @@ def test_cascade_counts_its_questions_and_what_they_cost(make_context):
     put(context, 60)
     assert run(context) == 60
     evaluator = Evaluator(
-        store=context.store, settings=context.settings, lines=context.lines, recipients=()
+        store=context.store,
+        settings=context.settings,
+        lines=context.lines,
+        recipients=(),
+        policies=context.policies,
     )
     lease = acquire(context.store, "scheduler", "me", ttl_s=60)
     evaluator.run(lease, now=datetime.now(UTC))

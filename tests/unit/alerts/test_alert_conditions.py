@@ -43,7 +43,7 @@ def test_nothing_is_wrong_when_nothing_is():
         ("samples_dropped", {"dropped": {"queue_full": 9}}, "9 of 50 samples: queue_full 9"),
         ("coverage_low", {"scored": 2, "failed": {}, "skipped": {}}, "2 of 50"),
         ("judge_errors", {"failed": {"judge_rate_limited": 12}}, "judge_rate_limited 12"),
-        ("budget_reached", {"skipped": {"over_budget": 30}}, "30 of"),
+        ("budget_reached", {"skipped": {"budget_reached": 30}}, "30 of"),
         ("contexts_missing", {"skipped": {"no_context": 60}}, "60 of"),
         ("judge_changed", {"judges_now": {"g": "j2"}}, "g: j1 before, j2 now"),
     ],
@@ -70,6 +70,12 @@ def test_too_little_to_say_so_is_no_condition(changes):
 @pytest.mark.parametrize(
     ("kind", "changes", "reason"),
     [
+        ("judge_away", {"judge_away": "its endpoint answered 401"}, "answered 401"),
+        (
+            "budget_reached",
+            {"budget_reached": "the judge's budget of $1.00 a day is reached"},
+            "$1",
+        ),
         (
             "queue_lag",
             {"oldest_waiting_s": 900.0, "waiting": 4000},
@@ -89,7 +95,7 @@ def test_each_condition_of_the_system_comes_alone_with_its_reason(kind, changes,
 
 
 def test_every_condition_has_words():
-    assert sorted(CONDITIONS) == sorted((*APP_KINDS, *SYSTEM_KINDS))
+    assert sorted(CONDITIONS) == sorted({*APP_KINDS, *SYSTEM_KINDS})
 
 
 @pytest.mark.parametrize("kind", CONDITIONS)
