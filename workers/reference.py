@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from sqlalchemy import Connection
 
-from monitor.models import Tally
+from monitor.models import Tally, Verdict
 from monitor.rolling.reference import Began, Span, well_spans
 from monitor.store.query import Stream, active_streams, window_tallies
 from monitor.store.verdicts import read_changes, read_verdicts
@@ -50,9 +50,17 @@ def status_courses(
         if change.window_s == status_window_s:
             key = (change.app, change.metric, change.segment)
             at_first = [Began(from_s, change.before)] if change.before else []
-            found.setdefault(key, at_first).append(Began(change.at.timestamp(), change.after))
+            began = Began(change.at.timestamp(), change.after, _onset_s(change.verdict))
+            found.setdefault(key, at_first).append(began)
     for verdict in read_verdicts(connection).values():
         if verdict.window_s == status_window_s:
             key = (verdict.app, verdict.metric, verdict.segment)
-            found.setdefault(key, [Began(verdict.since.timestamp(), verdict.status)])
+            began = Began(verdict.since.timestamp(), verdict.status, _onset_s(verdict))
+            found.setdefault(key, [began])
     return found
+
+
+def _onset_s(verdict: Verdict) -> float | None:
+    """Give the earliest time at which the fall may have begun, if the policy located it."""
+    onset = verdict.onset_earliest or verdict.onset
+    return None if onset is None else onset.timestamp()

@@ -18,18 +18,20 @@ class Span(NamedTuple):
 
 
 class Began(NamedTuple):
-    """A status that began at some moment."""
+    """A status that began at some moment; ``onset_s`` is when its trouble began, where known."""
 
     at_s: float
     status: Status
+    onset_s: float | None = None
 
 
 def well_spans(changes: Iterable[Began], *, from_s: int, to_s: int) -> list[Span]:
     """
     Cut the times at which the status was warning or critical out of [from_s, to_s).
 
-    A reference that held an incident would make the next one look normal. The status
-    turns a little after the trouble began, so a remainder of it stays in.
+    A reference that held an incident would make the next one look normal. A status turns
+    a little after its trouble began: where the onset is known, the cut is made there;
+    otherwise a remainder of the trouble stays in.
 
     Parameters
     ----------
@@ -47,6 +49,8 @@ def well_spans(changes: Iterable[Began], *, from_s: int, to_s: int) -> list[Span
     --------
     >>> well_spans([Began(40, Status.CRITICAL), Began(60, Status.HEALTHY)], from_s=0, to_s=100)
     [Span(from_s=0, to_s=40), Span(from_s=60, to_s=100)]
+    >>> well_spans([Began(40, Status.CRITICAL, onset_s=30)], from_s=0, to_s=100)
+    [Span(from_s=0, to_s=30)]
     """
     spans: list[Span] = []
     start: int | None = from_s
@@ -56,8 +60,15 @@ def well_spans(changes: Iterable[Began], *, from_s: int, to_s: int) -> list[Span
             if start is not None:
                 spans.append(Span(start, at_s))
             start = None
+            if change.onset_s is not None:
+                spans = _until(change.onset_s, spans)
         elif start is None:
             start = at_s
     if start is not None:
         spans.append(Span(start, to_s))
     return [span for span in spans if span.to_s > span.from_s]
+
+
+def _until(end_s: float, spans: Iterable[Span]) -> list[Span]:
+    """Keep of *spans* what lies before *end_s*."""
+    return [Span(span.from_s, min(span.to_s, int(end_s))) for span in spans if span.from_s < end_s]

@@ -18,6 +18,7 @@ from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample
 from workers.evaluate import Evaluator
 from workers.pipeline import Rules, result_of
+from workers.reference import reference_tallies
 
 NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
 SETTINGS = Settings()
@@ -86,6 +87,21 @@ def test_fall_fires_and_recovery_resolves_once_without_timers(world):
         (incident,) = incidents_since(connection, NOW - timedelta(days=1))
     assert incident.resolved_at is not None
     assert events >= {"fired", "resolved"}
+
+
+def test_fall_is_not_in_the_reference_from_its_onset_on(world):
+    world.minutes(30, passing=0.95)
+    world.scored(60, passing=0.0)
+    broken = world.evaluate()
+    assert broken.status is Status.CRITICAL
+    assert broken.onset_earliest < world.now
+    begin_s, end_s = int(NOW.timestamp()), int(world.now.timestamp()) + 3600
+    with world.store.read() as connection:
+        (before,) = reference_tallies(
+            connection, from_s=begin_s, to_s=end_s, status_window_s=3600
+        ).values()
+    assert 500 < before.n <= 600
+    assert before.passed / before.n > 0.9
 
 
 def test_thousands_of_old_records_at_once_have_a_status(world):

@@ -8,7 +8,7 @@ from monitor.rolling.reference import Began, Span, well_spans
 
 
 def spans(*changes):
-    began = [Began(at_s, status) for at_s, status in changes]
+    began = [Began(*change) for change in changes]
     return well_spans(began, from_s=100, to_s=200)
 
 
@@ -37,7 +37,34 @@ def test_nothing_is_left_when_nothing_was_well():
     assert spans((10, Status.CRITICAL)) == []
 
 
-@given(st.lists(st.tuples(st.integers(0, 300), st.sampled_from(list(Status)))))
+def test_incident_is_cut_out_from_its_onset_on():
+    began = [Began(150, Status.WARNING, 130), Began(170, Status.HEALTHY)]
+    assert well_spans(began, from_s=100, to_s=200) == [Span(100, 130), Span(170, 200)]
+
+
+def test_onset_before_the_last_recovery_leaves_nothing_between():
+    began = [
+        Began(120, Status.WARNING),
+        Began(140, Status.HEALTHY),
+        Began(160, Status.CRITICAL, 110),
+    ]
+    assert well_spans(began, from_s=100, to_s=200) == [Span(100, 110)]
+
+
+def test_status_that_turned_after_the_end_is_cut_from_its_onset_on():
+    began = [Began(250, Status.CRITICAL, 180)]
+    assert well_spans(began, from_s=100, to_s=200) == [Span(100, 180)]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 300),
+            st.sampled_from(list(Status)),
+            st.none() | st.integers(0, 300),
+        )
+    )
+)
 def test_spans_are_in_order_and_inside(changes):
     found = spans(*sorted(changes, key=lambda change: change[0]))
     edges = [edge for span in found for edge in span]
