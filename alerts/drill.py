@@ -12,9 +12,11 @@ from alerts.announce import outbox_row
 from alerts.channels.base import Recipient
 from alerts.evidence import Evidence
 from alerts.plan import Plan
+from alerts.routing.silences import Hush, hush_for
 from alerts.snapshot import Snapshot
+from alerts.stored_silences import silences_after
 from alerts.try_channel import sample_snapshot
-from monitor.models.alerting import AlertEvent, Level
+from monitor.models.alerting import DRILL_ID, AlertEvent, Level
 from monitor.store.alert_tables import incidents, outbox
 from monitor.store.engine import Store
 
@@ -33,7 +35,7 @@ def begin_drill(store: Store, app: str, now: datetime) -> Snapshot:
     verdict = found.verdict.model_copy(update={"app": app, "metric": DRILL_METRIC})
     snapshot = found.model_copy(
         update={
-            "incident_id": f"drill-{uuid.uuid4().hex[:10]}",
+            "incident_id": f"{DRILL_ID}{uuid.uuid4().hex[:10]}",
             "verdict": verdict,
             "status_before": Evidence.HEALTHY,
         }
@@ -61,6 +63,14 @@ def act(snapshot: Snapshot, now: datetime) -> Iterator[Snapshot]:
         yield snapshot.model_copy(
             update={"event": event, "sequence": sequence, "level": level, "at": now}
         )
+
+
+def silence_over(store: Store, plan: Plan, snapshot: Snapshot, now: datetime) -> str | None:
+    """Name the silence or maintenance that would hold a real alert like it back now, if any."""
+    with store.read() as connection:
+        hushes: list[Hush] = [*silences_after(connection, now), *plan.maintenance]
+    found = hush_for(hushes, plan.labels(snapshot.verdict, snapshot.level), now)
+    return None if found is None else found.hush_id
 
 
 def enqueue(

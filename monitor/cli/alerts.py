@@ -22,12 +22,12 @@ from alerts.try_channel import send_test
 from alerts.wiring import wiring_from
 from monitor.cli import outbox, silences
 from monitor.cli.backtest import backtest
-from monitor.cli.console import err, out, parse_duration_s, quiet_logs, table
+from monitor.cli.console import err, out, parse_duration_s, quiet_logs, table, warn
 from monitor.cli.routing import route
 from monitor.cli.stores import open_store
 from monitor.errors import DeliveryError, SettingsError
 from monitor.models.alerting import AlertEvent, Incident
-from monitor.report.words import duration, harmless, moment
+from monitor.report.words import duration, harmless, level_words, moment
 from monitor.settings import Settings, variable
 
 #: Where the address of a channel comes from; of all others it is the routes file.
@@ -66,7 +66,7 @@ def ls(
         listed.add_row(
             incident.incident_id[:8],
             moment(incident.opened_at, now),
-            str(incident.level),
+            level_words(incident),
             Text(harmless(incident.app, 40)),
             Text(harmless(incident.metric, 40)),
             Text(", ".join([state, *filter(None, marks)])),
@@ -163,7 +163,10 @@ def drill(
     store, told = open_store(settings), dict[Recipient, str | None]()
     dispatcher = Dispatcher(store, channels, Random())  # noqa: S311
     began = drills.begin_drill(store, watched, datetime.now(UTC))
+    held: dict[str, None] = {}
     for event in drills.act(began, datetime.now(UTC)):
+        hush = drills.silence_over(store, plan, event, datetime.now(UTC))
+        held |= {} if hush is None else {hush: None}
         drills.enqueue(store, plan, event, told, datetime.now(UTC))
         dispatcher.run_once()
     with store.read() as connection:
@@ -173,6 +176,10 @@ def drill(
         error = item.error_code or ""
         listed.add_row(item.event, item.channel, Text(item.recipient), item.status, error)
     out.print(listed if sent else f"the routes name no channel for {harmless(watched)}")
+    if held:
+        warn(
+            f"a drill is always sent; silence {', '.join(map(harmless, held))} would hold an alert"
+        )
     if not sent or any(item.status in {"waiting", "dead"} for item in sent):
         raise typer.Exit(1)
 

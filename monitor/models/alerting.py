@@ -38,6 +38,10 @@ class DeliveryStatus(StrEnum):
     DROPPED = "dropped"  #: given up, and somebody who looked at it let it go
 
 
+#: How the id of a drill's incident begins.
+DRILL_ID = "drill-"
+
+
 class _View(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -64,6 +68,11 @@ class Incident(_View):
     def is_open(self) -> bool:
         """Whether it still goes on."""
         return self.resolved_at is None
+
+    @property
+    def is_drill(self) -> bool:
+        """Whether somebody tried the alerts out, and nothing was wrong."""
+        return self.incident_id.startswith(DRILL_ID)
 
 
 class TimelineEvent(_View):

@@ -18,6 +18,7 @@ from monitor.report.words import (
     headline,
     judge_sentence,
     ledger_sentence,
+    level_words,
     moment,
     percent,
     rate_with_interval,
@@ -120,7 +121,7 @@ def _incidents(app: AppReport, now: datetime) -> Iterator[str]:
         lasted = duration(((end or now) - incident.opened_at).total_seconds())
         state = f"resolved after {lasted}" if end else f"open for {lasted}"
         opened = moment(incident.opened_at, now)
-        yield f"- {opened} {_safe(incident.metric)} {incident.level}, {state}"
+        yield f"- {opened} {_safe(incident.metric)} {level_words(incident)}, {state}"
 
 
 def _safe(text: str) -> str:

@@ -24,6 +24,7 @@ from monitor.report.words import (
     headline,
     judge_sentence,
     ledger_sentence,
+    level_words,
     moment,
     percent,
     rate_with_interval,
@@ -246,7 +247,7 @@ def _incidents(app: AppReport, now: datetime) -> Table:
         table.add_row(
             moment(incident.opened_at, now),
             Text(harmless(incident.metric, 40)),
-            str(incident.level),
+            level_words(incident),
             f"resolved after {lasted}" if end else f"open for {lasted}",
         )
     return table

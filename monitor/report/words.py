@@ -8,7 +8,7 @@ from datetime import datetime
 
 from pydantic import SecretStr
 
-from monitor.models import Drift, Status, Verdict
+from monitor.models import Drift, Incident, Status, Verdict
 from monitor.models.bands import advice_for, band_of
 from monitor.models.passing import Direction, PassRule
 from monitor.report.model import Ledger, Point
@@ -51,6 +51,14 @@ def rate_with_interval(verdict: Verdict) -> str:
         return "–"
     bounds = f"{100 * verdict.low:.1f}–{100 * verdict.high:.1f}"
     return f"{percent(verdict.pass_rate)} ({bounds})"
+
+
+def level_words(incident: Incident) -> str:
+    """Say how bad an incident was at its worst, and how bad it is now; TEST where it was tried."""
+    said = str(incident.peak_level)
+    if incident.is_open and incident.level is not incident.peak_level:
+        said += f", now {incident.level}"
+    return f"TEST {said}" if incident.is_drill else said
 
 
 def score_sentence(verdict: Verdict) -> str:

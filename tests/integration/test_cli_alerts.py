@@ -259,6 +259,21 @@ def test_a_drill_goes_the_whole_way_and_says_so(world):
         assert ledger.open_incidents(connection) == []
 
 
+def test_a_drill_stands_as_a_test_in_the_list(world):
+    world.says("drill shop")
+    assert "TEST critical" in world.says("ls")
+
+
+def test_a_drill_names_the_silence_that_would_hold_an_alert_and_is_sent(world):
+    made = world.says("silence add app=shop --for 2h --by ann --comment deploy")
+    name = made.split("silence ")[1].split()[0]
+    done = world.run("drill shop")
+    assert f"a drill is always sent; silence {name} would hold an alert" in " ".join(
+        done.output.split()
+    )
+    assert len(world.slack.messages) == 3
+
+
 def test_a_drill_that_does_not_get_through_fails(world):
     world.slack.script(SlackAnswer.NO_SERVICE)
     done = world.run("drill shop")
