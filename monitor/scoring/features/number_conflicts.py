@@ -107,7 +107,7 @@ def _value(word: Word) -> float | None:
     """Read a plain number or a time of day; None for anything else."""
     parts = word.stem.split(":")
     try:
-        return sum(float(part) / 60**place for place, part in enumerate(parts))
+        return sum(float(part) / 60.0**place for place, part in enumerate(parts))
     except ValueError:
         return None
 
