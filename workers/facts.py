@@ -119,16 +119,18 @@ def _facts(
         ],
         incidents=[item for item in incidents_since(connection, since) if item.app == app],
         worst={metric: _worst(connection, app, metric, since) for metric in metrics},
-        insights=_insights(connection, app, now, spans),
+        insights=read_explained(connection, app, now=now, since=since),
         inputs=_inputs(connection, app, now),
         last_heartbeat=last_heartbeat(connection, app),
     )
 
 
-def _insights(connection: Connection, app: str, now: datetime, spans: _Spans) -> dict[str, Insight]:
-    """Read what explains each metric, with the findings of the whole stretch."""
+def read_explained(
+    connection: Connection, app: str, *, now: datetime, since: datetime
+) -> dict[str, Insight]:
+    """Read what explains each metric of an app, with the findings of the whole stretch."""
     of_metrics, _ = read_insights(connection, since=now - _EXPLAINED_FOR, app=app)
-    found = read_findings(connection, since=now - timedelta(seconds=spans.window_s), app=app)
+    found = read_findings(connection, since=since, app=app)
     return {
         metric: insight.model_copy(
             update={"findings": [item for item in found if item.metric == metric]}

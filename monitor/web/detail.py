@@ -10,16 +10,18 @@ from sqlalchemy import Connection
 
 from alerts.ledger import incidents_since
 from monitor.models import Drift, Incident, Status, Tally, Verdict
+from monitor.models.insight import Insight
 from monitor.report.model import Change, MetricReport
 from monitor.rolling.reference import Began, well_spans
 from monitor.settings import Settings
 from monitor.store.engine import Store
+from monitor.store.insights import read_marks
 from monitor.store.labels import Agreement, agreement
 from monitor.store.query import Stream, active_streams, series, window_tallies
 from monitor.store.verdicts import read_changes
 from monitor.store.worst import WorstSample, worst_samples
 from monitor.web.course import Course, Mark, course, steps_of
-from workers.facts import read_status
+from workers.facts import read_explained, read_status
 
 _STEPS = 96
 _WORST = 8
@@ -42,6 +44,7 @@ class Detail:
     incidents: Sequence[Incident]
     changes: Sequence[Change]
     marks: Sequence[Mark]
+    insight: Insight | None
     worst: Sequence[WorstSample]
     labels: Agreement
 
@@ -101,6 +104,7 @@ def read_detail(
         stream = _stream(connection, app, metric, since.timestamp())
         histograms = _histograms(connection, settings, stream, now)
         changes = _changes(connection, settings, app, metric, since)
+        insight = read_explained(connection, app, now=now, since=since).get(metric)
         return Detail(
             app=app,
             metric=metric,
@@ -113,7 +117,8 @@ def read_detail(
                 i for i in incidents_since(connection, since, app=app) if i.metric == metric
             ],
             changes=changes,
-            marks=_releases(),
+            marks=_releases(connection, app, insight, since),
+            insight=insight,
             worst=worst_samples(connection, app=app, metric=metric, since=since, limit=_WORST)
             if with_worst
             else (),
@@ -198,9 +203,21 @@ def _changes(
     ]
 
 
-def _releases() -> list[Mark]:
-    """Give the releases to mark; the store does not know any yet."""
-    return []
+def _releases(
+    connection: Connection, app: str, insight: Insight | None, since: datetime
+) -> list[Mark]:
+    """Give the deploys that were told, and those that only the samples' tag shows."""
+    marks = [
+        Mark(told.at.timestamp(), told.release)
+        for told in read_marks(connection, app=app, since=since)
+    ]
+    if insight is not None:
+        marks += [
+            Mark(deploy.at.timestamp(), deploy.release)
+            for deploy in insight.deploys
+            if deploy.source == "tag"
+        ]
+    return sorted(marks, key=lambda mark: mark.at_s)
 
 
 def known_status(detail: Detail | None) -> Status:

@@ -18,6 +18,7 @@ from alerts.ledger import (
     snapshots,
 )
 from monitor.models import Status
+from monitor.report.insight_words import insight_lines
 from monitor.report.model import worst_status
 from monitor.report.words import setting_value
 from monitor.settings import Settings, variable
@@ -101,6 +102,7 @@ class Pages:
             spans=[name for name, s in SPANS.items() if s >= site.settings.bucket_s * 10],
             why=why(found.verdict, site.lines), distances=distances(found.verdict.drift),
             shaded=spans_of(found.incidents, now), may_read=may_read,
+            explained=insight_lines(found.insight, now) if found.insight else [],
         ))  # fmt: skip
 
     @needs(Role.READER)

@@ -69,6 +69,7 @@ def why(verdict: Verdict, lines: charts.Lines) -> list[tuple[str, str]]:
         ("rule", verdict.policy),
         ("because", verdict.reason),
         ("pass rate (95 %)", words.rate_with_interval(verdict)),
+        *_evidence(verdict),
         ("scores in the window", f"{verdict.n:,}"),
         ("failed, skipped", f"{verdict.n_failed:,}, {verdict.n_skipped:,}"),
         ("warning below", words.percent(lines.warning)),
@@ -79,6 +80,23 @@ def why(verdict: Verdict, lines: charts.Lines) -> list[tuple[str, str]]:
         ("since", clock(verdict.since)),
         ("evaluated", clock(verdict.evaluated_at)),
     ]
+
+
+def _evidence(verdict: Verdict) -> list[tuple[str, str]]:
+    """Say how certain a status is and since when; nothing where the policy does not know."""
+    said: list[tuple[str, str]] = []
+    if verdict.evidence is not None:
+        said.append(("evidence of a fall", verdict.evidence))
+    if verdict.low_any is not None and verdict.high_any is not None:
+        said.append(("bounds at every look", f"{bounds(verdict.low_any, verdict.high_any)} %"))
+    if verdict.onset is not None:
+        since = clock(verdict.onset)
+        if verdict.onset_earliest is not None and verdict.onset_latest is not None:
+            since += f" ({clock(verdict.onset_earliest)} to {clock(verdict.onset_latest)})"
+        said.append(("most likely began", since))
+    if verdict.more_n is not None:
+        said.append(("would be decided", f"after about {verdict.more_n:,} more samples"))
+    return said
 
 
 def environment() -> Environment:

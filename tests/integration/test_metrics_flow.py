@@ -29,7 +29,14 @@ def context(tmp_path, store):
     path = tmp_path / "metrics.toml"
     path.write_text(f'[precision_at_k]\nk = 1\n[thanks]\nfunction = "{__name__}:thanks"\n')
     made = Context(
-        Settings(metrics=METRICS, metrics_file=path, min_n=5, windows_s=(3600,), bucket_s=60)
+        Settings(
+            metrics=METRICS,
+            metrics_file=path,
+            min_n=5,
+            windows_s=(3600,),
+            bucket_s=60,
+            status_policy="point_min_n",
+        )
     )
     made.__dict__["store"] = store
     yield made
@@ -47,9 +54,13 @@ def test_metrics_roll_up_into_windows_status_and_report(context, store):
         results.append(result_of(sample, found, context.rules, now=now))
     commit(store, results, context.rules, now=now)
     lease = acquire(store, "scheduler", "test", ttl_s=60)
-    Evaluator(store=store, settings=context.settings, lines=context.lines, recipients=[]).run(
-        lease, now=datetime.now(UTC)
-    )
+    Evaluator(
+        store=store,
+        settings=context.settings,
+        lines=context.lines,
+        recipients=[],
+        policies=context.policies,
+    ).run(lease, now=datetime.now(UTC))
     with store.read() as connection:
         verdicts = {v.metric: v for v in read_verdicts(connection).values()}
     assert verdicts["toxicity"].pass_rate == pytest.approx(0.25)

@@ -14,10 +14,12 @@ from starlette.testclient import TestClient
 
 from alerts.channels.registry import Recipient
 from monitor.models import Interaction
+from monitor.rolling.choice import PolicyChoice
 from monitor.rolling.policies import Lines
 from monitor.scoring.registry import make_scorer
 from monitor.settings import Settings
 from monitor.store.engine import Store
+from monitor.store.insights import ReleaseMark, add_mark
 from monitor.store.lease import acquire
 from monitor.store.migrate import migrate
 from monitor.store.write import record
@@ -26,6 +28,7 @@ from monitor.testing.receivers import SlackReceiver
 from monitor.web.app import make_app
 from monitor.web.site import Site
 from workers.evaluate import Evaluator
+from workers.insights import Explainer
 from workers.pipeline import Rules, result_of
 
 HOSTILE = "<script>document.title='owned'</script><img src=x onerror=alert(1)>\"'{{7*7}}\u202e"
@@ -33,6 +36,8 @@ PASSAGE = "Refunds are paid back to the original card within five working days."
 RULES = Rules(pass_score=0.7, bucket_s=60)
 SETTINGS = {
     "GROUNDWATCH_MIN_N": "10",
+    # Twelve samples are enough for a status.
+    "GROUNDWATCH_STATUS_POLICY": "point_min_n",
     "GROUNDWATCH_WARNING_FOR_S": "0",
     "GROUNDWATCH_CRITICAL_FOR_S": "0",
     # What was evaluated before the server started is not stale while tests run.
@@ -95,10 +100,16 @@ def world(tmp_path_factory):
         record(connection, results, now=now, bucket_s=60)
     lease = acquire(store, "scheduler", "test", ttl_s=600)
     evaluator = Evaluator(
-        store=store, settings=settings, lines=Lines(min_n=10), recipients=[Recipient("slack", "")]
-    )
+        store=store, settings=settings, lines=Lines(min_n=10),
+        recipients=[Recipient("slack", "")], policies=PolicyChoice.parse(settings.status_policy),
+    )  # fmt: skip
     evaluator.run(lease, now=now - timedelta(seconds=5))
     evaluator.run(lease, now=now)
+    deployed = now - timedelta(minutes=2)
+    with store.write() as connection:
+        for app, release in (("shop", "v12"), (f"bots/{HOSTILE}", HOSTILE)):
+            add_mark(connection, ReleaseMark(app, release, deployed, "", now))
+    Explainer(store=store, settings=settings).run(lease, now=now)
     yield World(store, str(home), samples)
     store.close()
 

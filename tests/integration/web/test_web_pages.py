@@ -1,9 +1,11 @@
 """The pages over HTTP: key facts without a script, hostile texts inert, nothing from elsewhere."""
 
 import re
+from datetime import UTC, datetime
 
 import pytest
 
+from monitor.store.insights import ReleaseMark, add_mark
 from monitor.web.names import app_path, metric_path, sample_path
 
 HOSTILE_APP = (
@@ -96,6 +98,20 @@ def test_metric_page_says_why_and_shows_the_worst_samples(get):
         "/sample/",
     ):
         assert said in text
+
+
+def test_metric_page_says_what_explains_it_and_marks_the_release(get):
+    text = get(BROKEN).text
+    explained = text.split('aria-label="What explains it"')[1].split("</section>")[0]
+    assert re.search(r"<li>deploy v12 at .*: not decided</li>", explained)
+    assert re.search(r'<g class="mark"><line [^>]*/><text [^>]*>v12</text></g>', text)
+
+
+def test_release_that_was_told_later_than_the_explanation_is_marked_at_once(world, get):
+    at = datetime.now(UTC)
+    with world.store.write() as connection:
+        add_mark(connection, ReleaseMark("support-bot", "v13", at, "", at))
+    assert ">v13</text>" in get(metric_path("support-bot", "groundedness")).text
 
 
 def test_course_reaches_as_far_back_as_the_address_says(get):
