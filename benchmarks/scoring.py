@@ -58,12 +58,15 @@ def held_out_groundedness(measured: training.Measured, split: Split) -> dict[str
                 split(row) != held and row["source"] not in training.NOT_FOR_TRAINING
             )
         )
-        odds = training.fit_groundedness(seen).odds(unseen)
+        model = training.fit_groundedness(seen)
+        odds = model.odds(unseen)
         lines = training.calibrated(seen)
         for row, look, value in zip(unseen.rows, unseen.looks, odds, strict=True):
             slope, intercept = lines.get(look.kind, lines[""])
             probability = sigmoid(float(slope * value + intercept))
-            scores[row["id"]] = held_down(probability, look.checkable)
+            scores[row["id"]] = held_down(
+                probability, look.checkable, model.claim_odds(look).tolist()
+            )
     return scores
 
 

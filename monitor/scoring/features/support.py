@@ -42,6 +42,10 @@ CLAIM_FEATURES = (
 
 _FIRST_PERSON = frozenset(stem(word) for word in ("i", "me", "my", "we", "our", "you", "your"))
 _WINDOW = 4  # content words
+#: Below this share of its information in the passages, word beginnings included, a claim with
+#: so many new words is from nowhere.
+ABSENT_BELOW, FEWEST_MISSING = 0.1, 2
+_COVERED_NEAR = COVERAGE_FEATURES.index("covered_near")
 _ENDINGS = (
     ("ly", "ful", "ous", "ive", "ic", "able", "al", "ing", "ant", "ent"),
     ("ed", "ing", "es", "ize", "ise"),
@@ -69,6 +73,7 @@ class ClaimFeatures:
     antonym: bool
     conflicts: tuple[str, ...]  #: attributes that say otherwise
     certain: tuple[Conflict, ...] = ()  #: one detail changed in what is otherwise copied
+    absent: bool = False  #: the passages hold (nearly) nothing of it
 
 
 def claim_features(
@@ -92,6 +97,7 @@ def claim_features(
         *polarity,
         *told.values,
     )
+    missing = [stem for stem in aligned.content if stem not in passages.where]
     surfaces = {word.stem: word.surface for word in reversed(aligned.tokens)}
     return ClaimFeatures(
         values=values,
@@ -99,7 +105,7 @@ def claim_features(
         covered_two=two,
         numbers_absent=numbers.absent,
         names_absent=names.absent,
-        missing=tuple(surfaces[s] for s in aligned.content if s not in passages.where),
+        missing=tuple(surfaces[stem] for stem in missing),
         negation=negation,
         antonym=antonym,
         conflicts=told.conflicts,
@@ -107,6 +113,10 @@ def claim_features(
             *find_conflicts(aligned, structured=attributes.structured),
             *(Conflict(Change.ATTRIBUTE, "", other) for other in told.certain),
         ),
+        # what a record holds is told in words that are not in it
+        absent=not attributes.structured
+        and len(missing) >= FEWEST_MISSING
+        and values[_COVERED_NEAR] < ABSENT_BELOW,
     )
 
 

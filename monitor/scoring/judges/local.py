@@ -21,8 +21,9 @@ from monitor.scoring.features.relevance import (
     relevance_features,
 )
 from monitor.scoring.features.response import RESPONSE_FEATURES, response_features
-from monitor.scoring.features.support import CLAIM_FEATURES
+from monitor.scoring.features.support import ABSENT_BELOW, CLAIM_FEATURES, FEWEST_MISSING
 from monitor.scoring.judges.local_claims import (
+    ABSENT_AT_MOST,
     CONTRADICTED_AT_MOST,
     held_down,
     judged_claims,
@@ -53,7 +54,8 @@ class LocalJudge:
         self._response = ByKind.from_data(data["response"], RESPONSE_FEATURES)
         self._relevance = ByKind.from_data(data["relevance"], RELEVANCE_FEATURES)
         self._relevance_alone = ByKind.from_data(data["relevance_alone"], RELEVANCE_FEATURES)
-        shaping = json.dumps(data, sort_keys=True) + read_background() + str(CONTRADICTED_AT_MOST)
+        rules = (CONTRADICTED_AT_MOST, ABSENT_AT_MOST, ABSENT_BELOW, FEWEST_MISSING)
+        shaping = json.dumps(data, sort_keys=True) + read_background() + str(rules)
         digest = hashlib.sha256(shaping.encode()).hexdigest()
         self.version = f"local-1-{digest[:8]}"
 
@@ -98,7 +100,7 @@ class LocalJudge:
         if not len(odds):
             return None
         pooled = self._response.log_odds(look.kind, response_features(values, odds))
-        return held_down(sigmoid(float(pooled)), look.checkable)
+        return held_down(sigmoid(float(pooled)), look.checkable, [float(each) for each in odds])
 
     def _judge_relevance(self, interaction: Interaction, look: Look) -> tuple[float | None, str]:
         query = interaction.query

@@ -15,6 +15,8 @@ from monitor.scoring.judges.logistic import sigmoid
 
 #: The most that is left of a probability where a detail is certainly contradicted.
 CONTRADICTED_AT_MOST = 0.25
+#: The most that is left of a claim of which the passages hold (nearly) nothing.
+ABSENT_AT_MOST = 0.25
 _SUPPORTED = 0.5
 _ALIGNED = 0.5  # below this share of the claim in its evidence, nothing can contradict it
 _HELD = 0.6  # share of a question from which on passages count as holding its answer
@@ -31,15 +33,37 @@ def judged_claims(look: Look, odds: Sequence[float]) -> tuple[Claim, ...]:
     )
 
 
-def held_down(probability: float, claims: Sequence[ClaimFeatures]) -> float:
+def claim_support(odds: float, claim: ClaimFeatures) -> float:
+    """Give the probability that a claim is supported, held down where the case is plain."""
+    probability = sigmoid(odds)
+    if claim.certain:
+        return CONTRADICTED_AT_MOST * probability
+    return ABSENT_AT_MOST * probability if claim.absent else probability
+
+
+def held_down(probability: float, claims: Sequence[ClaimFeatures], odds: Sequence[float]) -> float:
     """
-    Lower the probability that *claims* are supported when one is certainly contradicted.
+    Lower the probability of a response in which a claim is contradicted, or from nowhere.
 
     A model of counted evidence sees one word of ten changed; to a reader the claim is wrong.
-    The order among contradicted ones stays as the model has it.
+    With a claim of which the passages hold nothing, at most the share of supported claims is
+    left. The order among such responses of one share stays as the model has it.
+
+    Parameters
+    ----------
+    probability
+        That the response is supported, by the model, in [0, 1].
+    claims, odds
+        The checkable claims, and the log odds that each is supported.
     """
-    contradicted = any(claim.certain for claim in claims)
-    return CONTRADICTED_AT_MOST * probability if contradicted else probability
+    most = 1.0
+    if any(claim.certain for claim in claims):
+        most = CONTRADICTED_AT_MOST
+    elif any(claim.absent for claim in claims):
+        supports = [claim_support(each, claim) for each, claim in zip(odds, claims, strict=True)]
+        share = sum(support >= _SUPPORTED for support in supports) / len(supports)
+        most = max(share, ABSENT_AT_MOST)
+    return most * probability
 
 
 def only_declines(look: Look) -> bool:
@@ -70,7 +94,7 @@ def _unstated(sentence: str) -> Claim:
 
 
 def _claim(sentence: str, claim: ClaimFeatures, look: Look, odds: float) -> Claim:
-    support = held_down(sigmoid(odds), [claim])
+    support = claim_support(odds, claim)
     verdict, reason = _verdict(claim, support, look.passages)
     best = look.passages.sentences[claim.evidence[0]] if claim.evidence else None
     return Claim(

@@ -9,7 +9,7 @@ from monitor.scoring.evaluators.groundedness import Groundedness
 from monitor.scoring.evaluators.relevance import Relevance
 from monitor.scoring.features.look import look_at
 from monitor.scoring.judges.local import LocalJudge, load_coefficients
-from monitor.scoring.judges.local_claims import judged_claims
+from monitor.scoring.judges.local_claims import ABSENT_AT_MOST, judged_claims
 from monitor.testing import make_interaction
 
 REFUND = (
@@ -190,6 +190,49 @@ def test_score_is_fair_when_text_is_of_another_language(judge, context, right, w
 
 def test_text_is_unreadable_when_its_script_is_not_split_into_words(judge):
     assert not look(judge, "ប្រាក់សងនឹងត្រូវបានបង់", "ប្រាក់សងនឹងត្រូវបានបង់ទៅកាតដើមវិញ").readable
+
+
+@pytest.mark.parametrize("query", [None, "How long does a refund take?", "Where do penguins live?"])
+@pytest.mark.parametrize("output", ["Cats can fly.", "Penguins live in Antarctica."])
+@pytest.mark.parametrize("context", [REFUND, "It takes five days."])
+def test_claim_and_response_are_held_down_when_passages_hold_nothing_of_it(
+    judge, query, output, context
+):
+    judgement = look(judge, output, context, query=query)
+    [claim] = judgement.claims
+    assert claim.verdict is Verdict.NOT_FOUND
+    assert max(claim.support, judgement.groundedness) <= ABSENT_AT_MOST
+
+
+@pytest.mark.parametrize("query", [None, "How long does a refund take?"])
+def test_score_is_at_most_the_supported_share_when_a_claim_is_from_nowhere(judge, query):
+    fine = "Shipping costs are not refunded. Refunds are paid back to the original card."
+    assert look(judge, fine, REFUND, query=query).groundedness >= 0.7
+    worse = look(judge, f"{fine} Penguins live in Antarctica.", REFUND, query=query)
+    worst = look(judge, f"{fine} Penguins live in Antarctica. Cats can fly.", REFUND, query=query)
+    assert [claim.verdict for claim in worse.claims].count(Verdict.SUPPORTED) == 2
+    assert 0.25 < worse.groundedness <= 2 / 3
+    assert worst.groundedness <= 2 / 4
+
+
+@pytest.mark.parametrize(
+    ("output", "context"),
+    [
+        ("It is instantaneous.", REFUND),  # one new word may be another word for an old one
+        ("Refunding happens automatically.", "Refunds are paid at once."),  # a word begins alike
+        ("Visitors may log on wirelessly.", '{"name": "Corner Cafe", "WiFi": "free"}'),
+    ],
+)
+def test_claim_is_not_absent_when_it_may_be_told_in_other_words(output, context):
+    [claim] = look_at(None, [context], output).checkable
+    assert claim.missing
+    assert not claim.absent
+
+
+@pytest.mark.parametrize("rule", ["ABSENT_AT_MOST", "ABSENT_BELOW", "FEWEST_MISSING"])
+def test_version_changes_when_the_rule_for_absent_claims_does(judge, monkeypatch, rule):
+    monkeypatch.setattr(f"monitor.scoring.judges.local.{rule}", 0.2)
+    assert LocalJudge().version != judge.version
 
 
 def test_version_changes_when_a_coefficient_does(judge):
