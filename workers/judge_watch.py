@@ -55,9 +55,15 @@ class JudgeWatch:
         if reached is None:
             return Found()
         if self.local_goes_on:
-            return Found(note=f"{_until(reached)} local scores only")
-        return Found(trouble=f"{_until(reached)} samples are skipped")
+            return Found(note=f"{_reached(reached)}: local scores only {_until(reached)}")
+        return Found(trouble=f"{_reached(reached)}: samples are skipped {_until(reached)}")
+
+
+def _reached(charge: Charge) -> str:
+    return f"{charge.words} is reached"
 
 
 def _until(charge: Charge) -> str:
-    return f"{charge.words} is reached; for {duration(charge.left_s)} more"
+    """Say how long, and which setting makes it shorter."""
+    setting = f"GROUNDWATCH_BUDGET_USD_PER_{charge.cap.period.upper()}"
+    return f"for the next {duration(charge.left_s)}; {setting} raises it"
