@@ -7,6 +7,7 @@ import pytest
 from monitor.models import Status
 from monitor.queue import names
 from monitor.queue.wire import encode
+from monitor.rolling.choice import PolicyChoice
 from monitor.scoring.spending.budget import Budget, Cap
 from monitor.settings import Settings
 from monitor.store.lease import acquire
@@ -107,7 +108,11 @@ def test_reached_budget_is_seen_in_every_status(make_context, policy, status):
     now = datetime.now(UTC)
     found = JudgeWatch.make(context.settings, context.redis).look()
     evaluator = Evaluator(
-        store=context.store, settings=context.settings, lines=context.lines, recipients=()
+        store=context.store,
+        settings=context.settings,
+        lines=context.lines,
+        recipients=(),
+        policies=PolicyChoice.parse(context.settings.status_policy),
     )
     lease = acquire(context.store, "scheduler", "me", ttl_s=60)
     evaluator.run(lease, now=now, trouble=found.trouble, note=found.note)
@@ -124,7 +129,11 @@ def test_cascade_counts_its_questions_and_what_they_cost(make_context):
     put(context, 60)
     assert run(context) == 60
     evaluator = Evaluator(
-        store=context.store, settings=context.settings, lines=context.lines, recipients=()
+        store=context.store,
+        settings=context.settings,
+        lines=context.lines,
+        recipients=(),
+        policies=PolicyChoice.parse(context.settings.status_policy),
     )
     lease = acquire(context.store, "scheduler", "me", ttl_s=60)
     evaluator.run(lease, now=datetime.now(UTC))
