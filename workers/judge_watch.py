@@ -52,16 +52,19 @@ class JudgeWatch:
         except QueueUnavailableError:
             return Found()
         reached = next((charge for charge in charges if charge.reached), None)
-        budget = None if reached is None else _until(reached)
+        budget = None if reached is None else f"{reached.words} is reached {_until(reached)}"
         if away is not None:
             reason = away.reason
             return Found(trouble=f"judge away: {reason}", away=reason, budget=budget)
-        if budget is None:
+        if reached is None:
             return Found()
+        said, until = f"{reached.words} is reached", _until(reached)
         if self.local_goes_on:
-            return Found(note=f"{budget} local scores only", budget=budget)
-        return Found(trouble=f"{budget} samples are skipped", budget=budget)
+            return Found(note=f"{said}: local scores only {until}", budget=budget)
+        return Found(trouble=f"{said}: samples are skipped {until}", budget=budget)
 
 
 def _until(charge: Charge) -> str:
-    return f"{charge.words} is reached; for {duration(charge.left_s)} more"
+    """Say how long, and which setting makes it shorter."""
+    setting = f"GROUNDWATCH_BUDGET_USD_PER_{charge.cap.period.upper()}"
+    return f"for the next {duration(charge.left_s)}; {setting} raises it"

@@ -16,6 +16,7 @@ from monitor.report.words import harmless
 from monitor.settings import Settings
 from monitor.store.engine import Store
 from monitor.store.insights import ReleaseMark, add_mark, read_marks
+from monitor.store.verdicts import read_verdicts
 
 _LONGEST = 200
 _LONGEST_NOTE = 2000
@@ -49,7 +50,10 @@ def mark(
     )
     with store.write() as connection:
         add_mark(connection, made)
+        is_known = bool(read_verdicts(connection, made.app))
     out.print(Text(f"marked: {made.app} {made.release} at {made.at:%Y-%m-%d %H:%M:%S} UTC"))
+    if not is_known:
+        out.print(Text(f"nothing of {made.app} was judged so far; is the name right?"))
 
 
 def _show(store: Store, app: str | None, now: datetime) -> None:

@@ -11,6 +11,8 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from alerts.channels.registry import channels_from
+from alerts.wiring import wiring_from
 from monitor.cli.console import PRIVATE, out
 from monitor.settings import Settings, masked_url
 from monitor.store.engine import Store
@@ -73,7 +75,7 @@ def _where(settings: Settings, stack: Stack) -> Table:
     table.add_row("data", str(settings.home))
     table.add_row("logs", str(stack.logs))
     table.add_row("scorer", settings.scorer + f", {', '.join(settings.metrics)}")
-    table.add_row("alerts to", _alerts(settings))
+    table.add_row("alerts to", who_is_told(settings))
     table.add_row("", "")
     table.add_row("in your app", "monitor.sample(query=..., contexts=..., output=...)")
     if stack.page_url:
@@ -83,9 +85,14 @@ def _where(settings: Settings, stack: Stack) -> Table:
     return table
 
 
-def _alerts(settings: Settings) -> str:
+def who_is_told(settings: Settings) -> str:
+    """Name everyone whom alerts may go to: of the settings, and of the routes file."""
     ways = ["Slack"] if settings.slack_webhook_url else []
     ways += [", ".join(settings.email_to)] if settings.smtp_url else []
+    if settings.alerts_file is not None:
+        of_settings = channels_from(settings)
+        declared = sorted(wiring_from(settings).channels.keys() - of_settings)
+        ways += [f"{', '.join(declared)} (of {settings.alerts_file})"] if declared else []
     return " and ".join(ways) or (
         "nobody yet: set GROUNDWATCH_SLACK_WEBHOOK_URL, or GROUNDWATCH_SMTP_URL and _EMAIL_TO"
     )

@@ -46,7 +46,7 @@ def insight_lines(insight: Insight, now: datetime) -> list[str]:
         *(_finding(item, now) for item in _most_telling(insight.findings)),
         *_moved(insight),
         *(_trend(insight.trend) if insight.trend else ()),
-        *(_deploy(item, now) for item in insight.deploys if item.verdict != "no data"),
+        *(_deploy(item, now) for item in insight.deploys if _is_told(item)),
     ]
 
 
@@ -163,8 +163,15 @@ def _trend(trend: Trend) -> Iterator[str]:
         )
 
 
+def _is_told(item: Deploy) -> bool:
+    """Leave out a release with nothing before it: the first one, mostly."""
+    return item.verdict != "no data" or item.rate_before is not None
+
+
 def _deploy(item: Deploy, now: datetime) -> str:
     text = f"deploy {harmless(item.release, 60)} at {moment(item.at, now)}"
+    if item.verdict == "no data":
+        return f"{text}: no data yet since then"
     if item.difference is not None and item.low is not None and item.high is not None:
         text += (
             f": {percent(item.rate_before)} (n {item.n_before:,.0f}) to"

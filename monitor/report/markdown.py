@@ -12,6 +12,7 @@ from monitor.report.model import AppReport, MetricReport, Report
 from monitor.report.words import (
     ICONS,
     WORDS,
+    cost_sentence,
     drift_sentence,
     duration,
     harmless,
@@ -22,6 +23,7 @@ from monitor.report.words import (
     moment,
     percent,
     rate_with_interval,
+    reason_sentence,
     recent_sentence,
     score,
     score_sentence,
@@ -53,6 +55,8 @@ def _app(app: AppReport, report: Report) -> Iterator[str]:
         yield from (_row(verdict) for verdict in item.windows)
     for item in app.metrics:
         yield from _details(item, report)
+    if said := cost_sentence([item.verdict for item in app.metrics]):
+        yield from ("", said)
     moved = input_lines(app.inputs)
     if moved:
         yield from ("", "**The questions changed**", "")
@@ -89,7 +93,7 @@ def _row(verdict: Verdict) -> str:
 
 def _details(item: MetricReport, report: Report) -> Iterator[str]:
     verdict = item.verdict
-    yield from ("", f"**{_safe(item.metric)}**: {_safe(verdict.reason)}")
+    yield from ("", f"**{_safe(item.metric)}**: {_safe(reason_sentence(verdict))}")
     if item.series:
         yield from ("", f"`{sparkline(item.series)}` pass rate, last {duration(report.window_s)}")
     if sentence := score_sentence(verdict):

@@ -18,6 +18,7 @@ from monitor.report.model import AppReport, MetricReport, Report
 from monitor.report.words import (
     ICONS,
     WORDS,
+    cost_sentence,
     drift_sentence,
     duration,
     harmless,
@@ -28,6 +29,7 @@ from monitor.report.words import (
     moment,
     percent,
     rate_with_interval,
+    reason_sentence,
     recent_sentence,
     score,
     score_sentence,
@@ -74,10 +76,20 @@ def render_status(report: Report) -> RenderableType:
     if report.apps:
         parts += [
             StatusTable(report),
+            *(line for app in report.apps for line in _plain_lines(app)),
             *(line for app in report.apps for line in _judge_lines(app)),
             *(_ledger_line(app) for app in report.apps),
         ]
     return Group(*parts)
+
+
+def _plain_lines(app: AppReport) -> Iterator[Text]:
+    """Say where the plain rule says another status."""
+    for item in app.metrics:
+        verdict = item.verdict
+        if verdict.point_status is not verdict.status and verdict.status is not Status.BLIND:
+            name = f"{harmless(app.app, 40)} {harmless(item.metric, 40)}"
+            yield Text(f"{name}: {reason_sentence(verdict)}", style="dim")
 
 
 def _judge_lines(app: AppReport) -> Iterator[Text]:
@@ -86,6 +98,8 @@ def _judge_lines(app: AppReport) -> Iterator[Text]:
             name = f"{harmless(app.app, 40)} {harmless(item.metric, 40)}"
             last = duration(item.verdict.window_s)
             yield Text(f"{name}, last {last}: {said}", style="dim")
+    if said := cost_sentence([item.verdict for item in app.metrics]):
+        yield Text(f"{harmless(app.app, 40)}, {said}", style="dim")
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +171,8 @@ def _app(app: AppReport, report: Report) -> Iterator[RenderableType]:
     yield Text(f"\n{harmless(app.app, 60)}", style="bold")
     for item in app.metrics:
         yield from (Padding(part, (0, 0, 0, 2)) for part in _metric(item, report))
+    if said := cost_sentence([item.verdict for item in app.metrics]):
+        yield _section("Cost", Text(said))
     moved = input_lines(app.inputs)
     if moved:
         yield _section("The questions changed", Text("\n".join(moved)))
@@ -177,7 +193,7 @@ def _metric(item: MetricReport, report: Report) -> Iterator[RenderableType]:
     yield Text.assemble(
         (f"\n{harmless(item.metric, 60)}  ", "bold"), status_text(verdict.status), f"  {since}"
     )
-    yield Text(f"{harmless(verdict.reason)} ({harmless(verdict.policy, 40)})", style="dim")
+    yield Text(f"{reason_sentence(verdict)} ({harmless(verdict.policy, 40)})", style="dim")
     if item.series:
         yield Text(f"{sparkline(item.series)}  pass rate, last {duration(report.window_s)}")
     yield _windows(item.windows)

@@ -33,6 +33,9 @@ _BARS = "▁▂▃▄▅▆▇█"
 _GAP = "·"
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 _MOST_NAMED = 4
+#: Below so many samples in the reference its distances are mostly noise.
+_FEW = 200
+_SEVERAL = 2
 
 
 def percent(rate: float | None) -> str:
@@ -59,6 +62,14 @@ def level_words(incident: Incident) -> str:
     if incident.is_open and incident.level is not incident.peak_level:
         said += f", now {incident.level}"
     return f"TEST {said}" if incident.is_drill else said
+
+
+def reason_sentence(verdict: Verdict) -> str:
+    """Say why a status is what it is, and what the plain rule says where it says another."""
+    why = harmless(verdict.reason)
+    if verdict.point_status is verdict.status or verdict.status is Status.BLIND:
+        return why
+    return f"{why}; by the plain rule: {WORDS[verdict.point_status]}"
 
 
 def score_sentence(verdict: Verdict) -> str:
@@ -113,10 +124,18 @@ def sparkline(points: Sequence[Point]) -> str:
 
 
 def drift_sentence(drift: Drift) -> str:
-    """Say how the window compares with the reference before it."""
+    """
+    Say how the window compares with the reference before it.
+
+    Distances are left out where the reference is small: those of few samples are large
+    by chance. A distance alone is no finding of drift, and the sentence says so.
+    """
     before = f"{percent(drift.reference_pass_rate)} of {drift.reference_n:,}"
+    said = f"reference before the window: {before}"
+    if drift.reference_n < _FEW or drift.psi is None or drift.ks is None:
+        return said
     distance = f"distance PSI {score(drift.psi)}, KS {score(drift.ks)}"
-    return f"reference before the window: {before}; {distance}"
+    return f"{said}; {distance} (by itself no finding of drift)"
 
 
 def judge_sentence(verdict: Verdict) -> str:
@@ -125,10 +144,18 @@ def judge_sentence(verdict: Verdict) -> str:
         return ""
     agreed = percent(verdict.n_agreed / verdict.n_judged)
     return (
-        f"the judge was asked about {verdict.n_judged:,} of {verdict.n:,} samples"
-        f" ({verdict.n - verdict.n_judged:,} calls saved); the local score agrees on {agreed};"
-        f" cost ${verdict.cost_usd:,.4f}"
+        f"the judge was asked about {verdict.n_judged:,} of {verdict.n:,} samples;"
+        f" the local score agrees on {agreed}; this metric's share of the cost"
+        f" ${verdict.cost_usd:,.4f}"
     )
+
+
+def cost_sentence(verdicts: Sequence[Verdict]) -> str:
+    """Sum what the metrics of an app cost within one window; '' where a judge was not paid."""
+    total = sum(verdict.cost_usd for verdict in verdicts)
+    if len(verdicts) < _SEVERAL or not total:
+        return ""
+    return f"all {len(verdicts)} metrics together: ${total:,.4f} (one call may answer several)"
 
 
 def reasons(counts: Mapping[str, int]) -> str:

@@ -66,8 +66,13 @@ def judge_deploy(
     told = {"release": mark.release, "at": at, "source": mark.source, "note": mark.note}
     old, new = (_counts(tally, design_effect) for tally in (before, after))
     if old is None or new is None:
-        rates = {"rate_before": _rate(old), "rate_after": _rate(new)}
-        return Deploy.model_validate(told | rates | {"verdict": "no data"})
+        sides = {
+            "rate_before": _rate(old),
+            "rate_after": _rate(new),
+            "n_before": 0.0 if old is None else old[1],
+            "n_after": 0.0 if new is None else new[1],
+        }
+        return Deploy.model_validate(told | sides | {"verdict": "no data"})
     difference = newcombe_interval(old, new, alpha=_ALPHA)
     figures = {
         "rate_before": _rate(old),

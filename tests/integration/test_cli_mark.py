@@ -6,8 +6,11 @@ import pytest
 from typer.testing import CliRunner
 
 from monitor.cli.app import app
+from monitor.models import Status
 from monitor.store.engine import Store
 from monitor.store.insights import read_marks
+from monitor.store.verdicts import save_verdicts
+from monitor.testing.verdicts import make_verdict
 
 
 @pytest.fixture
@@ -29,6 +32,23 @@ def test_deploy_is_marked_now_and_listed(run, sqlite_url):
     (mark,) = marks(sqlite_url)
     assert (mark.app, mark.release, mark.note) == ("bot", "v12", "bigger model")
     assert datetime.now(UTC) - mark.at < timedelta(minutes=1)
+
+
+def test_app_that_was_never_seen_is_marked_with_a_hint(run, sqlite_url):
+    found = run("nope", "--release", "v1")
+    assert found.exit_code == 0
+    assert "nothing of nope was judged so far" in found.stdout
+    assert len(marks(sqlite_url)) == 1
+
+
+def test_app_that_was_judged_is_marked_without_a_hint(run, sqlite_url):
+    run("bot", "--release", "v1")
+    store = Store(sqlite_url)
+    with store.write() as connection:
+        verdict = make_verdict(Status.HEALTHY, datetime.now(UTC), app="bot")
+        save_verdicts(connection, [verdict], {})
+    store.close()
+    assert "judged so far" not in run("bot", "--release", "v2").stdout
 
 
 def test_time_may_be_given_in_three_ways(run, sqlite_url):

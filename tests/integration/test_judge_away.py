@@ -145,6 +145,7 @@ def test_reached_budget_is_seen_in_every_status(make_context, policy, status):
     with context.store.read() as connection:
         verdicts = read_verdicts(connection).values()
     assert all("the judge's budget of $0.01 a day is reached" in v.reason for v in verdicts)
+    assert all("GROUNDWATCH_BUDGET_USD_PER_DAY raises it" in v.reason for v in verdicts)
     assert {v.status for v in verdicts if v.n >= 30} <= {status}
     assert (Status.BLIND in {v.status for v in verdicts}) is (policy == "stop")
 

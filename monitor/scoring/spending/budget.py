@@ -98,7 +98,10 @@ class Charge(NamedTuple):
     @property
     def words(self) -> str:
         """Name the cap for people."""
-        return f"the judge's budget of ${self.cap.microusd / _MICRO:,.2f} a {self.cap.period}"
+        article = "an" if self.cap.period == "hour" else "a"
+        return (
+            f"the judge's budget of ${self.cap.microusd / _MICRO:,.2f} {article} {self.cap.period}"
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,19 @@ def attribution(**changes):
     return CALM.model_copy(update={"attribution": Attribution(**(fields | changes))})
 
 
+def test_deploy_without_data_since_says_so():
+    deploy = Deploy(
+        release="v12", at=NOW, source="mark", rate_before=0.9, n_before=90, verdict="no data"
+    )
+    (line,) = insight_lines(CALM.model_copy(update={"deploys": [deploy]}), NOW)
+    assert line == "deploy v12 at 12:00:00 UTC: no data yet since then"
+
+
+def test_first_release_of_all_is_no_news():
+    deploy = Deploy(release="v1", at=NOW, source="tag", rate_after=0.9, verdict="no data")
+    assert insight_lines(CALM.model_copy(update={"deploys": [deploy]}), NOW) == []
+
+
 def test_calm_report_says_nothing():
     assert insight_lines(CALM, NOW) == []
     assert drift_rows(CALM) == []

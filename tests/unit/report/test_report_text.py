@@ -84,7 +84,7 @@ def test_every_part_is_there_when_a_report_is_drawn(full_report):
 
     for part in (
         "pass rate, last 2 h",
-        "reference before the window: 90.0 % of 9; distance PSI 0.30, KS 0.10",
+        "reference before the window: 90.0 % of 9",
         "0.10 [/red]",
         "Status changes",
         "critical open for 2 h",
@@ -93,5 +93,6 @@ def test_every_part_is_there_when_a_report_is_drawn(full_report):
         "sampled 3 = dropped 0 + queued 0 + scored 2 + failed 0 + skipped 1 (no_context 1)",
         "1,234,567",
         "$3.2500",
+        "all 2 metrics together: $6.5000",
     ):
         assert part in text

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from monitor.models import Drift, Status
 from monitor.report.model import Point
 from monitor.report.words import (
+    cost_sentence,
     drift_sentence,
     duration,
     harmless,
@@ -18,6 +19,7 @@ from monitor.report.words import (
     moment,
     percent,
     rate_with_interval,
+    reason_sentence,
     reasons,
     score,
     sparkline,
@@ -109,7 +111,29 @@ def test_count_comes_with_its_parts_when_written(counts, words):
 
 
 def test_drift_has_dashes_when_its_figures_are_missing():
-    assert drift_sentence(Drift()) == ("reference before the window: – of 0; distance PSI –, KS –")
+    assert drift_sentence(Drift()) == "reference before the window: – of 0"
+
+
+@pytest.mark.parametrize(("n", "is_told"), [(199, False), (200, True)])
+def test_distances_are_told_when_the_reference_is_large(n, is_told):
+    said = drift_sentence(Drift(reference_pass_rate=0.9, reference_n=n, psi=1.11, ks=0.43))
+    assert ("PSI 1.11, KS 0.43 (by itself no finding of drift)" in said) is is_told
+
+
+def test_plain_rule_is_told_where_it_says_another_status():
+    verdict = make_verdict(H, NOW, point_status=C, reason="no evidence")
+    assert reason_sentence(verdict) == "no evidence; by the plain rule: CRITICAL"
+
+
+@pytest.mark.parametrize(("status", "plain"), [(H, H), (B, I)])
+def test_plain_rule_is_not_told_where_it_adds_nothing(status, plain):
+    assert reason_sentence(make_verdict(status, NOW, point_status=plain, reason="x")) == "x"
+
+
+def test_cost_of_several_metrics_is_summed():
+    verdicts = [make_verdict(H, NOW, cost_usd=0.0226) for _ in range(2)]
+    assert cost_sentence(verdicts).startswith("all 2 metrics together: $0.0452")
+    assert cost_sentence(verdicts[:1]) == cost_sentence([make_verdict(H, NOW)] * 2) == ""
 
 
 @pytest.mark.parametrize(
@@ -174,8 +198,8 @@ def test_headline_names_what_is_not_well_when_apps_differ(statuses, words):
 def test_judge_sentence_says_what_was_asked_saved_and_paid():
     verdict = make_verdict(H, NOW, n=1_000, n_judged=120, n_agreed=108, cost_usd=0.12)
     assert judge_sentence(verdict) == (
-        "the judge was asked about 120 of 1,000 samples (880 calls saved);"
-        " the local score agrees on 90.0 %; cost $0.1200"
+        "the judge was asked about 120 of 1,000 samples;"
+        " the local score agrees on 90.0 %; this metric's share of the cost $0.1200"
     )
 
 

@@ -36,6 +36,7 @@ def test_small_difference_is_not_decided():
 def test_side_without_scores_is_no_data():
     found = judge((500, 460), (0, 0))
     assert (found.verdict, found.rate_before, found.rate_after) == ("no data", 0.92, None)
+    assert (found.n_before, found.n_after) == (500, 0)
 
 
 def test_time_of_the_change_is_located():

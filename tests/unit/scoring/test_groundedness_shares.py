@@ -28,13 +28,13 @@ def finding(*verdicts, notes=()):
         ((S, S), 1.0, 0.0, 1.0),
         ((S, N), 0.5, 0.5, 0.75),
         ((S, U), 0.5, 0.5, 0.75),
-        ((S, C), 0.5, 0.5, 0.5),
+        ((S, C), 1 / 3, 0.5, 0.5),
         ((C, C, O), 0.0, 1.0, 0.0),
     ],
 )
 def test_shares_follow_from_the_verdicts(verdicts, score, hallucination, faithfulness):
     found = finding(*verdicts)
-    assert found.score == score
+    assert found.score == pytest.approx(score)
     assert found.details["hallucination"] == hallucination
     assert found.details["faithfulness"] == faithfulness
 

@@ -1,0 +1,40 @@
+"""``groundwatch up`` names everyone whom alerts may go to."""
+
+import pytest
+
+from monitor.cli.up import who_is_told
+from monitor.settings import Settings
+
+ROUTES = """
+[channels.pager]
+type = "webhook"
+url = "env:PAGER_URL"
+
+[channels.screen]
+type = "console"
+
+[[routes]]
+channels = ["pager", "screen"]
+"""
+
+
+@pytest.fixture(autouse=True)
+def _secrets(monkeypatch):
+    monkeypatch.setenv("PAGER_URL", "https://example.org/hook")
+
+
+def test_channels_of_the_routes_file_are_named(tmp_path):
+    file = tmp_path / "alerts.toml"
+    file.write_text(ROUTES)
+    assert who_is_told(Settings(alerts_file=file)) == f"pager, screen (of {file})"
+
+
+def test_nobody_is_told_by_the_bare_settings():
+    assert who_is_told(Settings()).startswith("nobody yet")
+
+
+def test_settings_and_routes_file_are_named_together(tmp_path):
+    file = tmp_path / "alerts.toml"
+    file.write_text(ROUTES)
+    settings = Settings(alerts_file=file, slack_webhook_url="https://hooks.slack.com/services/x")
+    assert who_is_told(settings).startswith("Slack and pager, screen")
