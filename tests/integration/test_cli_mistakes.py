@@ -160,7 +160,7 @@ def test_each_wrong_setting_is_a_line_when_there_are_several(groundwatch):
         ("up", {"GROUNDWATCH_SCORER": "judge"}, "OPENAI_API_KEY: "),
         ("score good.jsonl --metrics groundednes", {}, "did you mean groundedness?"),
         ("up", {"GROUNDWATCH_METRICS": "tone"}, "there are groundedness, relevance"),
-        ("up", {"GROUNDWATCH_STATUS_POLICY": "wilsn"}, "there are point, point_min_n, wilson"),
+        ("up", {"GROUNDWATCH_STATUS_POLICY": "wilsn"}, "point, point_min_n, wilson"),
         ("scheduler", {"GROUNDWATCH_STATUS_POLICY": "wilsn"}, "GROUNDWATCH_STATUS_POLICY: "),
         (
             "alerts test slack",
