@@ -338,6 +338,7 @@ def test_a_server_with_another_name_on_its_certificate_is_not_spoken_to():
     with pytest.raises(DeliveryError) as caught:
         send_test(MAKERS["pagerduty"](url, 2.0), NOW)
     server.shutdown()
+    server.server_close()
     assert (caught.value.code, caught.value.ambiguous) == ("http:ConnectError", False)
 
 

@@ -171,9 +171,9 @@ def test_judge_is_away_when_every_call_would_be_refused(fault, server, judge):
 def test_deadline_holds_for_the_whole_call_when_the_endpoint_is_slow(fault, server, judge):
     server.always = fault
     started = time.monotonic()
-    with pytest.raises(JudgeUnavailableError, match=r"no answer in 0\.6 s"):
+    with pytest.raises(JudgeUnavailableError, match=r"no answer in 1\.5 s"):
         judge.judge(make_interaction())
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 4
 
 
 def test_endpoint_is_named_unreachable_when_nobody_listens(server):
