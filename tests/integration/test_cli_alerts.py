@@ -12,6 +12,7 @@ from alerts.decide import decide
 from alerts.dispatch import Dispatcher
 from alerts.evidence import Timers
 from alerts.wiring import wiring_from
+from monitor.cli import console
 from monitor.cli.alerts import app
 from monitor.errors import GroundwatchError
 from monitor.models.status import Status
@@ -75,7 +76,7 @@ class World:
 def world(sqlite_url, slack, monkeypatch):
     monkeypatch.setenv("GROUNDWATCH_DATABASE_URL", sqlite_url)
     monkeypatch.setenv("GROUNDWATCH_SLACK_WEBHOOK_URL", slack.url)
-    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr(console.out, "_width", 200)
     world = World(sqlite_url, slack)
     yield world
     world.store.close()

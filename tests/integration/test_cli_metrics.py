@@ -5,6 +5,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+from monitor.cli import console
 from monitor.cli.app import app
 from monitor.scoring.evaluators import METRICS
 
@@ -19,7 +20,7 @@ RECORD = {
 
 @pytest.fixture
 def run(monkeypatch):
-    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr(console.out, "_width", 200)
     return lambda *words: CliRunner().invoke(app, list(words))
 
 
