@@ -33,9 +33,11 @@ from alerts.stored_groups import (
     close_groups,
     firing_members,
     first_snapshots,
+    groups_of,
     keys_ever,
     lanes_told,
     open_groups,
+    reopen_groups,
     write_groups,
 )
 from alerts.trend import read_trend
@@ -74,7 +76,16 @@ class Announcer:
         }
         flapping = {group.app: group for group in self.before.values() if group.flapping}
         by_cause = {group.cause: group for group in self._began_shortly_ago() if group.cause}
-        return place(fired, flapping | by_app, by_cause, self._young(fired))
+        again = {event.incident_id for event in fired if not event.is_first}
+        was_in = groups_of(self.connection, again, self.now)
+        placed = place(fired, flapping | by_app, by_cause, self._young(fired), was_in)
+        self._reopen({group.group_id: group for group in placed.values()})
+        return placed
+
+    def _reopen(self, placed: Mapping[str, Group]) -> None:
+        """Let groups that were over go on."""
+        again = reopen_groups(self.connection, placed.keys() - self.before.keys(), self.now)
+        self.before |= {group_id: placed[group_id] for group_id in again}
 
     def tell(
         self,

@@ -224,6 +224,9 @@ class Settings(BaseModel):
     warning_repeat_after_s: float = Field(
         86_400, gt=0, description="A warning that goes on is repeated this often."
     )
+    reopen_within_s: float = Field(
+        1_800, ge=0, description="What fires again this soon after it resolved is one incident."
+    )
     slack_webhook_url: Annotated[SecretStr, AfterValidator(an_http_url)] | None = Field(
         None, description="Slack incoming webhook; unset: no Slack."
     )
