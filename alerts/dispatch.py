@@ -118,7 +118,11 @@ class Dispatcher:
     def _deliver(self, channel: Channel, item: outbox.Claimed) -> str:
         """Send one message, and say how it ended."""
         try:
-            receipt = _send(channel, item, _write(item))
+            message = _write(item)
+            # Who was paused meanwhile must not overtake what others have sent since.
+            if not outbox.holds(self._store, item, self._clock()):
+                return self._lost(item)
+            receipt = _send(channel, item, message)
         except DeliveryError as error:
             return self._failed(item, error)
         return self._sent(item, receipt)

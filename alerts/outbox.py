@@ -103,6 +103,18 @@ def claim(
         return taken
 
 
+def holds(store: Store, claimed: Claimed, now: datetime | None) -> bool:
+    """Say whether the message is still this process's alone: it may have been paused for long."""
+    with store.read() as connection:
+        mine = and_(
+            outbox.c.delivery_id == claimed.delivery_id,
+            outbox.c.token == claimed.token,
+            outbox.c.lease_until > (now or database_now(connection)),
+            _WAITING,
+        )
+        return connection.execute(select(outbox.c.token).where(mine)).first() is not None
+
+
 def finish_sent(
     store: Store,
     claimed: Claimed,

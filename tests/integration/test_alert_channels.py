@@ -300,7 +300,23 @@ def test_a_webhook_says_all_that_a_program_wants_to_know():
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("address", ["http://127.0.0.1:9/x", "http://[::1]/x", "http://10.0.0.8/"])
+@pytest.mark.parametrize(
+    "address",
+    [
+        "http://127.0.0.1:9/x",
+        "http://localhost:9/x",
+        "http://[::1]/x",
+        "http://10.0.0.8/",
+        "http://192.168.1.1/",
+        "http://169.254.169.254/latest",
+        "http://[fe80::1]/",
+        "http://[::ffff:127.0.0.1]/",
+        "http://[fd00::1]/",
+        "http://100.64.0.1/",
+        "http://0.0.0.0:9/",
+        "http://2130706433:9/",
+    ],
+)
 def test_a_webhook_to_a_private_address_is_refused_unless_allowed(address):
     with pytest.raises(DeliveryError) as caught:
         send_test(WebhookChannel(SecretStr(address), timeout_s=1), NOW)
