@@ -256,11 +256,23 @@ def test_an_alert_of_alertmanager_keeps_its_labels_and_ends():
         channel.send(message(), "d1", 1)
         later = NOW + timedelta(minutes=9)
         channel.send(message(AlertEvent.RESOLVED, at=later), "d2", 1)
-    (fired,), (resolved,) = (request.json for request in receiver.taken)
+    (fired,), (resolved, _) = (request.json for request in receiver.taken)
     assert fired["labels"] == resolved["labels"]
     assert fired["startsAt"] == resolved["startsAt"]
     assert datetime.fromisoformat(resolved["endsAt"]) == later
     assert datetime.fromisoformat(fired["endsAt"]) > NOW + timedelta(hours=24)
+
+
+def test_alertmanager_hears_the_end_of_the_severity_before():
+    with VendorReceiver("alertmanager") as receiver:
+        channel = MAKERS["alertmanager"](receiver.url, 5.0)
+        channel.send(message(level=Level.WARNING), "d1", 1)
+        later = NOW + timedelta(minutes=9)
+        channel.send(message(AlertEvent.ESCALATED, at=later), "d2", 1)
+    (warning,), (critical, ended) = (request.json for request in receiver.taken)
+    assert critical["labels"] != warning["labels"] == ended["labels"]
+    assert datetime.fromisoformat(ended["endsAt"]) == later
+    assert datetime.fromisoformat(critical["endsAt"]) > later
 
 
 def test_a_webhook_can_be_verified_by_anybodys_library():

@@ -266,13 +266,16 @@ def fail_everywhere(store, settings):
     return wiring
 
 
-def test_no_secret_on_any_page_in_any_table_or_in_redis(store, secretive, everything_logged, capfd):
+def test_no_secret_on_any_page_in_any_table_or_in_redis(
+    store, slack, secretive, everything_logged, capfd
+):
     from starlette.testclient import TestClient
 
     from monitor.web.app import make_app
     from monitor.web.site import Site
     from workers.celery import make_app as make_celery
 
+    slack.script(SlackAnswer.NO_SERVICE)
     wiring = fail_everywhere(store, secretive)
     wake_up = make_celery(secretive)
     wake_up.send_task("groundwatch.score", args=("worker", 0), retry=False)
