@@ -7,6 +7,7 @@ from datetime import date
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import SplitResult, urlsplit
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import (
     BeforeValidator,
@@ -86,6 +87,15 @@ def a_reference(value: str) -> str:
     raise ValueError(
         "should be trailing, same_hour, release:NAME or a span of days 2026-11-01/2026-11-08"
     )
+
+
+def a_zone(value: str) -> str:
+    """Check the name of a time zone."""
+    try:
+        ZoneInfo(value)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ValueError(f"{value!r} is no time zone such as Europe/Stockholm or UTC") from None
+    return value
 
 
 def a_home(value: Path) -> Path:
