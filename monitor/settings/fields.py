@@ -51,7 +51,7 @@ class Settings(BaseModel):
     )
     redis_url: Annotated[str, AfterValidator(a_redis_url)] | None = Field(
         None,
-        description="Redis or Valkey. Unset: the one `groundwatch up` runs, else "
+        description="Redis or Valkey; TLS and sentinels: docs/deploy.md. Unset: the one `groundwatch up` runs, else "
         f"`{DEFAULT_REDIS_URL}`.",
     )
     database_url: str | None = Field(
