@@ -20,10 +20,11 @@ from monitor.store.one_sample import read_sample
 from monitor.web import charts, names, schema
 from monitor.web.access import Role
 from monitor.web.course import Step
-from monitor.web.detail import read_detail
+from monitor.web.detail import read_recent
 from monitor.web.exposition import exposition
 from monitor.web.guard import needs, principal_of
 from monitor.web.site import Site
+from monitor.web.stretch import Stretch
 
 _MOST_ITEMS = 500
 _USUAL_ITEMS = 100
@@ -85,9 +86,10 @@ class Api:
             span_s = _number(request, "span_s", self.site.glance.span_s, _LONGEST_S)
         except _ParameterError as error:
             return _wrong(request, error)
-        found = read_detail(
-            self.site.store, self.site.settings, app=app, metric=metric, span_s=span_s,
-            now=self.site.clock(), with_worst=False,
+        now = self.site.clock()
+        found = read_recent(
+            self.site.store, self.site.settings, app=app, metric=metric,
+            stretch=Stretch.last(span_s, now), now=now,
         )  # fmt: skip
         if found is None:
             return _none(request)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -82,6 +82,8 @@ def course_chart(
     The axis of rates does not begin at zero; both thresholds are always on it.
     """
     width, height = 720, 260
+    # What a script needs to tell what is under the pointer.
+    data = {"from": course.from_s, "to": course.to_s, "step": course.step_s}
     frame = _Frame(
         left=64, right=width - 8, top=22, bottom=height - 24,
         from_s=course.from_s, to_s=course.to_s,
@@ -101,6 +103,7 @@ def course_chart(
             *_reference(frame, reference), *_thresholds(frame, lines),
             *_line(course, frame), *_marks(frame, marks),
         ],
+        data | {"left": frame.left, "right": frame.right},
     )  # fmt: skip
 
 
@@ -204,11 +207,19 @@ def badge(label: str, status: Status, value: str) -> Markup:
     )
 
 
-def _svg(name: str, width: int, height: int, words: str, parts: Iterable[str]) -> Markup:
+def _svg(
+    name: str,
+    width: int,
+    height: int,
+    words: str,
+    parts: Iterable[str],
+    data: Mapping[str, float] | None = None,
+) -> Markup:
+    more = "".join(f' data-{key}="{_n(value)}"' for key, value in (data or {}).items())
     stretch = ' preserveAspectRatio="none"' if name in _STRETCHED else ""
     return Markup(  # noqa: S704  # parts are our own, and what comes from elsewhere is escaped
         f'<svg class="{name}" viewBox="0 0 {width} {height}"{stretch} role="img"'
-        f' aria-label="{escape(words)}">{"".join(parts)}</svg>'
+        f' aria-label="{escape(words)}"{more}>{"".join(parts)}</svg>'
     )
 
 
