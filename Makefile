@@ -36,4 +36,5 @@ $(READY): pyproject.toml constraints.txt
 $(DEV): $(READY)
 	@echo "Setting up what the tests need (once, about a minute) ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[server,dev]'
+	@.ci/chromium $(VENV)/chromium
 	@touch $@
