@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/ready
 DEV := $(VENV)/ready-dev
 
-.PHONY: demo test lint check clean
+.PHONY: demo test lint check pictures clean
 .DEFAULT_GOAL := demo
 
 demo: $(READY)  ## the whole loop on generated traffic: healthy, degraded, recovered
@@ -22,6 +22,9 @@ lint: $(DEV)  ## format, lint, types, and the direction of imports
 
 check: lint test  ## what CI runs
 	$(BIN)/groundwatch demo --quick
+
+pictures: $(DEV)  ## the pictures of the pages in docs/, from a week of made-up traffic
+	$(BIN)/python docs/pictures.py
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -12,6 +12,7 @@ import argparse
 import os
 import random
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -48,7 +49,7 @@ from monitor.store.worst import worst_samples
 from monitor.store.write import record
 from monitor.testing import make_sample
 from monitor.testing.receivers import SlackReceiver
-from monitor.web.names import incident_path, metric_path, sample_path
+from monitor.web.names import metric_path, sample_path
 from workers.evaluate import Evaluator
 from workers.insights import Explainer
 from workers.pipeline import Rules, result_of
@@ -56,10 +57,9 @@ from workers.pipeline import Rules, result_of
 DOCS = Path(__file__).parent
 _DAYS = 7
 _SPOIL, _NOTICE = timedelta(hours=3), timedelta(minutes=5)
-_COARSE, _FINE, _FINE_FROM = timedelta(minutes=30), timedelta(minutes=3), timedelta(hours=4)
+_COARSE, _FINE, _FINE_FROM = timedelta(hours=1), timedelta(minutes=6), timedelta(hours=4)
 _RULES = Rules(pass_score=0.7, bucket_s=60, dimensions=("language", "release"))
 _SEEN_A_SAMPLE = 20
-_WIDE, _NARROW = 1280, 390
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +82,7 @@ class App:
 
 APPS = (
     App(
-        name="support-bot", a_minute=0.9, languages=("en", "en", "de", "fr"),
+        name="support-bot", a_minute=1.2, languages=("en", "de", "fr"),
         broken=((_SPOIL, timedelta(0), "fr"), (timedelta(days=3), timedelta(days=2, hours=21), "")),
         release=("2.3.0", "2.4.0", _SPOIL + _NOTICE),
     ),
@@ -120,7 +120,7 @@ class Story:
             self._traffic(before, now)
             evaluator.run(lease, now=now)
             Dispatcher(self.store, wiring.channels, self.rng, clock=lambda at=now: at).run_once()
-            if now - explained > timedelta(hours=6) or now == self.end:
+            if now - explained > timedelta(hours=24) or now == self.end:
                 explainer.run(lease, now=now)
                 explained = now
         self._people()
@@ -245,7 +245,6 @@ def paths(story: Story) -> dict[str, str]:
         "glance": "/",
         "metric": f"{metric_path(newest.app, newest.metric)}?span=24h",
         "sample": sample_path(worst[0].sample_id),
-        "incident": incident_path(newest.incident_id),
     }
 
 
@@ -270,17 +269,19 @@ def served(home: str) -> Iterator[str]:
 
 def take(url: str, pages: dict[str, str], browser: str) -> None:
     """Write a picture of each page, wide and light; and of the first one narrow and dark."""
-    looks = [(name, path, _WIDE, 860, "light") for name, path in pages.items()]
-    looks.append(("glance-phone", "/", _NARROW, 844, "dark"))
+    looks = [(name, path, 1000, 700, "light") for name, path in pages.items()]
+    looks.append(("phone", "/", 390, 780, "dark"))
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=browser, args=["--no-sandbox"])
         for name, path, width, height, scheme in looks:
             context = chromium.new_context(
                 viewport={"width": width, "height": height}, color_scheme=scheme
-            )  # type: ignore[arg-type]
+            )
             page = context.new_page()
             page.goto(url + path)
-            page.screenshot(path=DOCS / f"{name}.png")
+            if name == "metric":  # what explains it stands above; the chart is what to see
+                page.locator("nav ul.tabs").first.evaluate("found => found.scrollIntoView()")
+            page.screenshot(path=DOCS / f"page-{name}.png")
             context.close()
         chromium.close()
 
@@ -288,8 +289,8 @@ def take(url: str, pages: dict[str, str], browser: str) -> None:
 def main() -> None:
     """Make them."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only-store", metavar="HOME")
-    parser.add_argument("--browser", default="/usr/bin/chromium")
+    parser.add_argument("--only-store", metavar="HOME", help="Leave the store there; no pictures.")
+    parser.add_argument("--browser", default="chromium", help="Where Chromium is.")
     asked = parser.parse_args()
     if asked.only_store:
         build(asked.only_store).store.close()
@@ -297,7 +298,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as home:
         story = build(home)
         with served(home) as url:
-            take(url, paths(story), asked.browser)
+            take(url, paths(story), shutil.which(asked.browser) or asked.browser)
         story.store.close()
 
 

@@ -17,7 +17,7 @@ from monitor.report.model import worst_status
 from monitor.report.words import percent
 from monitor.store.labels import note_act
 from monitor.store.one_sample import read_sample
-from monitor.web import charts, names, schema
+from monitor.web import emblems, names, schema
 from monitor.web.access import Role
 from monitor.web.course import Step
 from monitor.web.detail import read_recent
@@ -165,7 +165,7 @@ class Api:
         worst = next((v for v in verdicts if v.status is status), None)
         value = percent(worst.pass_rate) if worst and worst.pass_rate is not None else ""
         return Response(
-            charts.badge(app, status, value),
+            emblems.badge(app, status, value),
             media_type="image/svg+xml",
             headers={"Cache-Control": "no-cache"},
         )

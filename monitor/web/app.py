@@ -17,7 +17,7 @@ from starlette.routing import BaseRoute, Route
 
 from monitor.errors import GroundwatchError
 from monitor.models import Status
-from monitor.web import charts
+from monitor.web import emblems
 from monitor.web.acts import Acts
 from monitor.web.api import Api
 from monitor.web.guard import Guard
@@ -122,7 +122,7 @@ def _files(site: Site) -> list[BaseRoute]:
         except ValueError:
             raise HTTPException(404) from None
         return Response(
-            charts.favicon(status), media_type="image/svg+xml", headers={"Cache-Control": _A_YEAR}
+            emblems.favicon(status), media_type="image/svg+xml", headers={"Cache-Control": _A_YEAR}
         )
 
     def alive(_: Request) -> Response:
