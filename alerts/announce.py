@@ -261,21 +261,37 @@ def outbox_row(
     due_at: datetime,
 ) -> dict[str, Any]:
     """Write one message to one recipient as a row; *stored* is the snapshot as JSON."""
+    lane = (snapshot.incident_id, snapshot.sequence)
+    row = waiting_row(lane, snapshot.event.value, snapshot.level, stored, to, now=now)
+    return row | {"due_at": due_at, "fallback": fallback}
+
+
+def waiting_row(
+    lane: tuple[str, int],
+    event: str,
+    level: Level,
+    stored: Mapping[str, Any],
+    to: Recipient,
+    *,
+    now: datetime,
+) -> dict[str, Any]:
+    """Write a message that waits as a row; *lane* is what it is about, and its number there."""
+    about, sequence = lane
     return {
-        "delivery_id": delivery_id(snapshot.incident_id, snapshot.sequence, to),
-        "incident_id": snapshot.incident_id,
-        "sequence": snapshot.sequence,
+        "delivery_id": delivery_id(about, sequence, to),
+        "incident_id": about,
+        "sequence": sequence,
         "channel": to.channel,
         "recipient": to.address,
-        "event": snapshot.event.value,
-        "tells": snapshot.event.value,
-        "level": snapshot.level.value,
+        "event": event,
+        "tells": event,
+        "level": level.value,
         "snapshot": stored,
         "status": DeliveryStatus.WAITING.value,
         "attempts": 0,
         "token": 0,
         "created_at": now,
-        "due_at": due_at,
+        "due_at": now,
         "possible_duplicate": False,
-        "fallback": fallback,
+        "fallback": None,
     }

@@ -27,6 +27,7 @@ class AlertmanagerChannel:
     """
 
     addresses = ("",)
+    takes_digests = False
     rate = Rate(per_minute=600, burst=100)
 
     def __init__(
