@@ -22,7 +22,7 @@ from monitor.report.build import (
 from monitor.report.model import Change, Report, Worst
 from monitor.settings import Settings
 from monitor.store.engine import Store
-from monitor.store.hooks import last_heartbeat
+from monitor.store.hooks import last_heartbeat, last_heartbeats
 from monitor.store.insights import read_findings, read_insights
 from monitor.store.ledger import Booking, Kind, read_since, read_totals
 from monitor.store.query import active_streams, series
@@ -48,12 +48,13 @@ def read_status(
     with store.read() as connection:
         verdicts = verdicts_by_app(connection, settings, now, app)
         totals = read_totals(connection, app)
+        heartbeats = last_heartbeats(connection)
         facts = [
             AppFacts(
                 app=name,
                 verdicts=verdicts.get(name, []),
                 ledger=make_ledger(plain_counts(totals.get(name))),
-                last_heartbeat=last_heartbeat(connection, name),
+                last_heartbeat=heartbeats.get(name),
             )
             for name in sorted(verdicts.keys() | totals.keys())
         ]

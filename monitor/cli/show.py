@@ -26,6 +26,7 @@ from monitor.report.words import (
 )
 from monitor.settings import Settings
 from monitor.web.detail import Detail, read_detail
+from monitor.web.stretch import Stretch
 from workers.facts import read_status
 
 _BAR_CHARS = 30
@@ -41,7 +42,9 @@ def show(
     settings = Settings.from_env()
     store = open_store(settings)
     now = datetime.now(UTC)
-    found = read_detail(store, settings, app=app, metric=metric, span_s=span_s, now=now)
+    found = read_detail(
+        store, settings, app=app, metric=metric, stretch=Stretch.last(span_s, now), now=now
+    )
     if found is None:
         known = [
             f"{item.app} {m.metric}"

@@ -49,7 +49,7 @@ def pages(world, get):
         "/", app_path("shop"), app_path(HOSTILE_APP), BROKEN,
         metric_path(HOSTILE_APP, "groundedness"),
         *(sample_path(sample_id) for sample_id in world.samples.values()),
-        "/incidents", incident, "/channels", "/config", "/audit",
+        "/incidents", incident, "/silences", "/noise", "/channels", "/config", "/audit",
     ]  # fmt: skip
 
 
@@ -153,8 +153,35 @@ def test_release_that_was_told_later_than_the_explanation_is_marked_at_once(worl
 
 
 def test_course_reaches_as_far_back_as_the_address_says(get):
-    tables = [get(f"{BROKEN}?span={span}").text.count("<tr><td>20") for span in ("15m", "7d")]
+    tables = [get(f"{BROKEN}?span={span}").text.count("<tr data-at=") for span in ("15m", "7d")]
     assert tables[0] > tables[1] >= 1
+
+
+def test_course_begins_and_ends_where_the_address_says(get):
+    text = get(f"{BROKEN}?from=2026-01-01T10:00&to=2026-01-01T16:00").text
+    assert "2026-01-01 10:00:00 UTC to 2026-01-01 16:00:00 UTC" in text
+    assert "No scores in this stretch of time." in text
+    earlier = re.search(r'href="\?([^"]+)">← earlier', text)[1]
+    assert earlier == "from=2026-01-01T07%3A00&amp;to=2026-01-01T13%3A00"
+
+
+def test_address_that_makes_no_sense_shows_the_usual_stretch(get):
+    for query in ("from=x&to=y", "span=never", "from=9999-12-31&to=0001-01-01", "from=&to="):
+        assert get(f"{BROKEN}?{query}").status_code == 200, query
+
+
+def test_metric_page_says_where_the_alert_stands(get):
+    why = get(BROKEN).text.split("Why this status")[1].split("</dl>")[0]
+    assert re.search(r"<dt>alert</dt><dd>firing since 20", why)
+    assert "<dt>next reminder</dt>" in why
+
+
+def test_segments_are_told_with_share_rate_and_what_they_add(get):
+    table = get(BROKEN).text.split("<h2>Segments</h2>")[1].split("</table>")[0]
+    rows = [re.sub(r"<[^>]+>", " ", row).split() for row in table.split("<tr>")[2:]]
+    english = next(row for row in rows if row[:2] == ["language", "en"])
+    assert english[2:4] == ["33.3", "%"]
+    assert len(rows) == 3
 
 
 def test_sample_page_marks_each_claim_and_what_carries_it(world, get):
