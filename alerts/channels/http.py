@@ -9,14 +9,13 @@ import math
 import socket
 import ssl
 from collections.abc import Mapping
-from contextlib import aclosing, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import cache
 from typing import Any
 from urllib.parse import urlsplit
-from urllib.request import getproxies
 
 import httpx
 from pydantic import SecretStr
@@ -83,11 +82,12 @@ class HttpClient:
         DeliveryError
             If there was no answer; ambiguous when the request may have arrived.
         """
-        address = self._public_address(url) if self._only_public else None
+        if self._only_public:
+            self._refuse_private(url)
         error: DeliveryError
         try:
             with quiet_http():
-                return asyncio.run(self._exchange(method, url, body, headers, address))
+                return asyncio.run(self._exchange(method, url, body, headers))
         except _NEVER_SENT as problem:
             error = self._failure(problem, ambiguous=False)
         except (httpx.UnsupportedProtocol, httpx.InvalidURL, UnicodeError):
@@ -98,12 +98,7 @@ class HttpClient:
         raise error
 
     async def _exchange(
-        self,
-        method: str,
-        url: SecretStr,
-        body: bytes,
-        headers: Mapping[str, SecretStr],
-        address: str | None,
+        self, method: str, url: SecretStr, body: bytes, headers: Mapping[str, SecretStr]
     ) -> Answer:
         usual = {"Content-Type": "application/json; charset=utf-8", "Accept-Encoding": "identity"}
         secret = {name: value.get_secret_value() for name, value in headers.items()}
@@ -111,35 +106,31 @@ class HttpClient:
         async with (
             asyncio.timeout(self.timeout_s),
             httpx.AsyncClient(verify=_trusted(), timeout=self.timeout_s) as client,
-        ):
-            request = client.build_request(
+            client.stream(
                 method, url.get_secret_value(), content=body, headers=usual | secret
-            )
-            _direct(request, address)
-            async with aclosing(await client.send(request, stream=True)) as response:
-                answer = b""
-                async for chunk in response.aiter_raw():
-                    answer += chunk
-                    if len(answer) >= _MOST_BODY_BYTES:
-                        break
-                retry_after = response.headers.get("Retry-After")
-                return Answer(response.status_code, answer[:_MOST_BODY_BYTES], retry_after)
+            ) as response,
+        ):
+            answer = b""
+            async for chunk in response.aiter_raw():
+                answer += chunk
+                if len(answer) >= _MOST_BODY_BYTES:
+                    break
+            retry_after = response.headers.get("Retry-After")
+            return Answer(response.status_code, answer[:_MOST_BODY_BYTES], retry_after)
 
-    def _public_address(self, url: SecretStr) -> str:
+    def _refuse_private(self, url: SecretStr) -> None:
         parts = urlsplit(url.get_secret_value())
         try:
             found = socket.getaddrinfo(parts.hostname, parts.port or 443, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError):
             found = []
-        addresses = [str(at[4][0]) for at in found]
-        if not addresses:
+        if not found:
             raise DeliveryError(f"{self.vendor}: no such host", code="http:NoSuchHost")
-        if not all(ipaddress.ip_address(at.split("%")[0]).is_global for at in addresses):
+        if not all(ipaddress.ip_address(str(at[4][0]).split("%")[0]).is_global for at in found):
             raise self._wrong(
                 "the address is private; set allow_private = true if it is meant to be",
                 "private_address",
             )
-        return addresses[0]
 
     def _failure(self, problem: Exception, *, ambiguous: bool) -> DeliveryError:
         kind = type(problem).__name__
@@ -147,18 +138,6 @@ class HttpClient:
 
     def _wrong(self, what: str, code: str) -> DeliveryError:
         return DeliveryError(f"{self.vendor}: {what}", code=code, transient=False)
-
-
-def _direct(request: httpx.Request, address: str | None) -> None:
-    """
-    Send a request to *address*, whatever the name in its URL means by then.
-
-    A name that is looked up twice may give two answers (DNS rebinding). Behind a proxy the
-    name stays: it is the proxy that looks it up.
-    """
-    if address and not getproxies():
-        request.extensions["sni_hostname"] = request.url.host
-        request.url = request.url.copy_with(host=address)
 
 
 @cache
