@@ -4,9 +4,11 @@ import base64
 import io
 import json
 import re
+import socket
 import time
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from urllib.parse import urlsplit
 
 import pytest
 from pydantic import SecretStr
@@ -333,6 +335,24 @@ def test_a_webhook_to_a_private_address_is_refused_unless_allowed(address):
     with pytest.raises(DeliveryError) as caught:
         send_test(WebhookChannel(SecretStr(address), timeout_s=1), NOW)
     assert (caught.value.code, caught.value.transient) == ("private_address", False)
+
+
+def test_a_name_that_changes_its_address_after_the_check_is_not_followed(monkeypatch):
+    real, asked = socket.getaddrinfo, []
+
+    def rebound(host, port, *arguments, **options):
+        asked.append(host)
+        shown = "93.184.215.14" if len(asked) == 1 else "127.0.0.1"
+        return real(shown, port, *arguments, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", rebound)
+    with VendorReceiver("webhook") as receiver:
+        port = urlsplit(receiver.url).port
+        channel = WebhookChannel(SecretStr(f"http://rebound.example:{port}/"), timeout_s=5.0)
+        with pytest.raises(DeliveryError) as caught:
+            send_test(channel, NOW)
+        assert (caught.value.code, len(asked)) == ("private_address", 2)
+        assert receiver.requests == []
 
 
 @pytest.mark.parametrize("secret", ["whsec_", "hunter2", "whsec_aGk="])
