@@ -26,6 +26,7 @@ from monitor.errors import GroundwatchError
 from monitor.store.lease import Lease, acquire, new_owner, release
 from workers.collect import Collector
 from workers.context import Context
+from workers.digest_job import DigestJob
 from workers.evaluate import Evaluator
 from workers.insights import Explainer
 from workers.judge_watch import JudgeWatch
@@ -36,6 +37,7 @@ _TICK_S = 0.25
 _LEASE_TTL_S = 15.0
 _LEASE_EVERY_S = 1.0
 _DELIVER_EVERY_S = 0.5
+_DIGEST_EVERY_S = 10.0
 #: A link of the chain that did nothing for so long is not fresh; a send may take a while.
 _FRESH_S = 120.0
 
@@ -82,6 +84,7 @@ class Scheduler:
             Job("collect", min(1.0, context.settings.evaluate_every_s), collector.run),
             Job("evaluate", context.settings.evaluate_every_s, self._evaluate),
             Job("insights", explainer.every_s, self._explain),
+            *self._digest(),
             *self._dead_mans_switch(),
         )
 
@@ -119,6 +122,14 @@ class Scheduler:
         self._lease = acquire(self._context.store, "scheduler", self._owner, ttl_s=_LEASE_TTL_S)
         if self._lease is not None and before is None:
             log.info("lease.taken", owner=self._owner, token=self._lease.token)
+
+    def _digest(self) -> Iterator[Job]:
+        if self._context.settings.digest != "off":
+            context = self._context
+            job = DigestJob(context.store, context.settings, context.channels)
+            yield Job(
+                "digest", _DIGEST_EVERY_S, lambda lease: job.run(lease, now=datetime.now(UTC))
+            )
 
     def _dead_mans_switch(self) -> Iterator[Job]:
         url = self._context.settings.dead_mans_switch_url

@@ -4,13 +4,17 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from starlette.requests import Request
 
 from monitor.errors import SettingsError
 from monitor.settings import Settings
 from monitor.store.labels import labels_of, newest_acts
 from monitor.web.access import Access, Role, new_token, password_entry
+from monitor.web.guard import path_of
 from monitor.web.names import sample_path
 
 SAME = {"Sec-Fetch-Site": "same-origin"}
@@ -61,7 +65,7 @@ def test_origin_of_our_own_will_do_where_a_browser_says_no_more(form, server):
     assert client.post(path, data=fields, headers={"Origin": server.url}).status_code == 303
 
 
-@pytest.mark.parametrize("token", ["", "x", "a.1.b", "a.99999999999.b"])
+@pytest.mark.parametrize("token", ["", "x", "a.1.b", "a.99999999999.b", "a.\u00b2.b"])
 def test_form_without_its_token_changes_nothing(form, token):
     client, path, fields = form
     assert client.post(path, data=fields | {"token": token}, headers=SAME).status_code == 403
@@ -118,6 +122,28 @@ def test_nobody_is_let_in_without_a_token_but_to_what_holds_no_data(client_with)
     for path in ("/", "/api/v1/status", "/metrics", "/badge/shop.svg", "/config"):
         assert client.get(path).status_code == 401, path
         assert client.get(path, headers={"Authorization": "Bearer x"}).status_code == 401, path
+
+
+def test_the_name_that_a_visitor_gives_us_opens_no_door(client_with):
+    client = client_with(GROUNDWATCH_WEB_TOKENS=new_token(Role.READER, "ci")[1])
+    assert client.get("/", headers={"Host": "127.0.0.1/static/"}).status_code == 401
+
+
+def test_guard_goes_by_the_path_that_the_router_goes_by():
+    scope = {"type": "http", "method": "GET", "scheme": "http", "path": "/config", "root_path": "",
+             "query_string": b"", "server": ("127.0.0.1", 80),
+             "headers": [(b"host", b"127.0.0.1/static/")]}  # fmt: skip
+    assert path_of(Request(scope)) == "/config"
+
+
+def test_many_wrong_passwords_are_sent_away_and_hold_up_nobody_else(client_with):
+    client = client_with(GROUNDWATCH_WEB_USERS=password_entry("ann", Role.VIEWER, "right"))
+    with ThreadPoolExecutor(40) as pool:
+        wrong = [pool.submit(client.get, "/", auth=("ann", str(i))) for i in range(60)]
+        codes = Counter(future.result().status_code for future in wrong)
+    assert set(codes) == {401, 429}
+    assert codes[429] > codes[401]
+    assert client.get("/", auth=("ann", "right")).status_code == 200
 
 
 def test_password_lets_in_and_a_wrong_one_does_not(client_with):
