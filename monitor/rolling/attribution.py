@@ -18,7 +18,7 @@ from monitor.stats.multiplicity import benjamini_hochberg
 #: Share of wrong names among those given; when no segment differs, the chance to name any.
 _Q: Final = 0.02
 #: A segment is considered with so many scores before and after, and this share of the traffic.
-_LEAST_BEFORE, _LEAST_AFTER, _LEAST_SHARE = 30.0, 10.0, 0.005
+_LEAST_BEFORE, _LEAST_AFTER, _LEAST_SHARE = 30.0, 5.0, 0.005
 #: What is named explains this part of the change, and moves the whole by this much.
 _LEAST_EXPLAINED, _LEAST_EFFECT = 0.15, 0.002
 _MOST_NAMED = 5
