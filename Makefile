@@ -12,7 +12,7 @@ demo: $(READY)  ## the whole loop on generated traffic: healthy, degraded, recov
 	@$(BIN)/groundwatch demo
 
 test: $(DEV)  ## every test, against real servers on loopback
-	@$(BIN)/pytest
+	@$(BIN)/pytest -n auto --maxprocesses 4 --dist loadfile
 
 lint: $(DEV)  ## format, lint, types, and the direction of imports
 	$(BIN)/ruff format --check .

@@ -130,10 +130,20 @@ class Drain:
 
     def _score(self, entry: Entry) -> Result | Dead:
         started_s = time.monotonic()
-        result = score_entry(entry, self.scorer, self.rules, now=datetime.now(UTC))
+        result = self._try(entry)
         took_s = time.monotonic() - started_s
         self._mean_s += 0.2 * (took_s - self._mean_s) if self._mean_s else took_s
         return result
+
+    def _try(self, entry: Entry) -> Result | Dead:
+        try:
+            return score_entry(entry, self.scorer, self.rules, now=datetime.now(UTC))
+        except GroundwatchError:
+            raise
+        except Exception as error:  # noqa: BLE001 - one sample must not stop the others
+            # By its kind only: what it says may quote the sample.
+            log.error("sample.broken", entry_id=entry.entry_id, error=type(error).__name__)  # noqa: TRY400
+            return Dead(entry, "broken", type(error).__name__)
 
     def _collect(self) -> None:
         """Gather what is scored, and commit when enough has come together."""

@@ -96,6 +96,8 @@ class Interaction(BaseModel):
             return value
         known = {key: value[key] for key in value if key in cls.model_fields}
         metadata = known.get("metadata") or {}
+        if not isinstance(metadata, dict):
+            return known  # whose metadata is refused, with what is wrong with it
         return known | {"metadata": {**unknown, **metadata}}
 
 

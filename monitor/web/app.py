@@ -20,7 +20,7 @@ from monitor.models import Status
 from monitor.web import charts
 from monitor.web.acts import Acts
 from monitor.web.api import Api
-from monitor.web.guard import Guard
+from monitor.web.guard import Guard, path_of
 from monitor.web.pages import Pages
 from monitor.web.site import Site
 
@@ -143,7 +143,8 @@ class _Refusals:
 
     def __call__(self, request: Request, code: int, title: str, detail: str) -> Response:
         """Refuse a request (RFC 9457 for the API)."""
-        if request.url.path.startswith("/api/") or request.url.path == "/metrics":
+        path = path_of(request)
+        if path.startswith("/api/") or path == "/metrics":
             body = {"type": "about:blank", "title": title, "status": code, "detail": detail}
             return JSONResponse(body, code, media_type="application/problem+json")
         if code in {401, 421}:
@@ -166,5 +167,5 @@ class _Refusals:
 
     async def of_bug(self, request: Request, error: Exception) -> Response:
         """Say that it is our fault; what it was is in the log, by its kind only."""
-        log.error("page failed", error=type(error).__name__, path=request.url.path[:200])
+        log.error("page failed", error=type(error).__name__, path=path_of(request)[:200])
         return PlainTextResponse("something is wrong with this page; it is in the log\n", 500)

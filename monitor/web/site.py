@@ -25,7 +25,7 @@ from monitor.web import words
 from monitor.web.access import Access
 from monitor.web.charts import Lines
 from monitor.web.glance import Backlog, GlanceReader
-from monitor.web.guard import principal_of
+from monitor.web.guard import path_of, principal_of
 
 #: Stands in the page for the moment it was made, which must not change its tag.
 _MADE_AT = "@made-at@"
@@ -87,7 +87,7 @@ class Site:
         status = values.pop("status", None) or self._worst()
         return self.templates.get_template(template).render(
             request=request,
-            path=request.url.path,
+            path=path_of(request),
             principal=principal_of(request) if hasattr(request.state, "principal") else None,
             status=status,
             now=now,

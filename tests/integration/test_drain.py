@@ -1,5 +1,6 @@
 """A run of a worker over the queue: scored, committed, then acknowledged; poison is set aside."""
 
+import json
 import threading
 import time
 from datetime import UTC, datetime
@@ -23,6 +24,10 @@ from workers.pipeline import commit, score_entry
 
 APP = "support-bot"
 NOW = datetime.now(UTC)
+METADATA_IS_A_LIST = json.dumps(
+    make_sample().model_dump(mode="json")
+    | {"interaction": {"output": "a", "metadata": [1], "x": 1}}
+)
 
 
 @pytest.fixture
@@ -83,6 +88,7 @@ def test_interaction_that_cannot_be_judged_is_skipped_with_its_reason(context):
         ({"v": "1", "app": APP, "body": '{"sample_id": 7}'}, "invalid_record"),
         ({"v": "1", "app": APP}, "invalid_record"),
         ({"v": "99", "app": APP, "body": "{}"}, "unknown_schema"),
+        ({"v": "1", "app": APP, "body": METADATA_IS_A_LIST}, "invalid_record"),
     ],
 )
 def test_entry_that_cannot_be_read_is_set_aside_and_harms_no_other(context, fields, reason):
@@ -92,6 +98,21 @@ def test_entry_that_cannot_be_read_is_set_aside_and_harms_no_other(context, fiel
     assert totals(context) == {Booking(Kind.FAILED, reason): 1, Booking(Kind.SCORED, ""): 1}
     with context.store.read() as connection:
         assert connection.execute(select(dead_letters.c.reason)).scalar_one() == reason
+
+
+def test_sample_that_breaks_the_scorer_is_set_aside_and_harms_no_other(context, monkeypatch):
+    score = context.scorer.score
+
+    def break_on_one(interaction, **rest):
+        if interaction.output == "break":
+            raise KeyError("a bug")
+        return score(interaction, **rest)
+
+    monkeypatch.setattr(context.scorer, "score", break_on_one)
+    put(context, make_interaction(), make_interaction(output="break"), make_interaction())
+    run(context)
+    assert totals(context) == {Booking(Kind.FAILED, "broken"): 1, Booking(Kind.SCORED, ""): 2}
+    assert (context.redis.xlen(names.SAMPLES), pending(context)) == (0, 0)
 
 
 def test_what_a_dead_worker_had_taken_is_finished(context):

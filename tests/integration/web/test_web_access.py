@@ -6,11 +6,13 @@ import subprocess
 import sys
 
 import pytest
+from starlette.requests import Request
 
 from monitor.errors import SettingsError
 from monitor.settings import Settings
 from monitor.store.labels import labels_of, newest_acts
 from monitor.web.access import Access, Role, new_token, password_entry
+from monitor.web.guard import path_of
 from monitor.web.names import sample_path
 
 SAME = {"Sec-Fetch-Site": "same-origin"}
@@ -118,6 +120,18 @@ def test_nobody_is_let_in_without_a_token_but_to_what_holds_no_data(client_with)
     for path in ("/", "/api/v1/status", "/metrics", "/badge/shop.svg", "/config"):
         assert client.get(path).status_code == 401, path
         assert client.get(path, headers={"Authorization": "Bearer x"}).status_code == 401, path
+
+
+def test_the_name_that_a_visitor_gives_us_opens_no_door(client_with):
+    client = client_with(GROUNDWATCH_WEB_TOKENS=new_token(Role.READER, "ci")[1])
+    assert client.get("/", headers={"Host": "127.0.0.1/static/"}).status_code == 401
+
+
+def test_guard_goes_by_the_path_that_the_router_goes_by():
+    scope = {"type": "http", "method": "GET", "scheme": "http", "path": "/config", "root_path": "",
+             "query_string": b"", "server": ("127.0.0.1", 80),
+             "headers": [(b"host", b"127.0.0.1/static/")]}  # fmt: skip
+    assert path_of(Request(scope)) == "/config"
 
 
 def test_password_lets_in_and_a_wrong_one_does_not(client_with):

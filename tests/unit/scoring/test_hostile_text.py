@@ -21,8 +21,8 @@ from monitor.scoring.unicode import storable
 from monitor.scoring.words import stem, words
 from monitor.testing import make_interaction
 
-LENGTH = 200_000
-GENEROUS_S = 3.0
+LENGTH = 100_000
+GENEROUS_S = 1.0
 JUDGE = LocalJudge()
 
 
