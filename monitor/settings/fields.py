@@ -52,8 +52,8 @@ class Settings(BaseModel):
     )
     redis_url: Annotated[str, AfterValidator(a_redis_url)] | None = Field(
         None,
-        description="Redis or Valkey. Unset: the one `groundwatch up` runs, else "
-        f"`{DEFAULT_REDIS_URL}`.",
+        description="Redis or Valkey; TLS and sentinels: docs/deploy.md. Unset: the one that "
+        f"`groundwatch up` runs, else `{DEFAULT_REDIS_URL}`.",
     )
     database_url: str | None = Field(
         None,
@@ -292,6 +292,11 @@ class Settings(BaseModel):
     )
     evaluation_events_explanations: bool = Field(
         False, description="Put explanations into these events; they may quote an answer."
+    )
+    otlp_token: SecretStr | None = Field(
+        None,
+        description="Bearer token that `groundwatch otlp` asks of senders; needed to listen on any "
+        "but this machine's own address.",
     )
     # logs
     log_level: Literal["debug", "info", "warning", "error"] = Field(

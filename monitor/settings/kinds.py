@@ -15,6 +15,8 @@ from pydantic import (
     SecretStr,
 )
 
+from monitor.settings.addresses import REDIS_URL_FORMS, is_redis_url
+
 
 def split_commas(value: object) -> object:
     """Split text at commas; leave anything else as it is."""
@@ -33,8 +35,8 @@ def an_http_url(value: SecretStr) -> SecretStr:
 
 def a_redis_url(value: str) -> str:
     """Check the address of a Redis."""
-    if urlsplit(value).scheme not in {"redis", "rediss", "unix"}:
-        raise ValueError("should be redis://host:6379/0, rediss://... (TLS) or unix:///path")
+    if not is_redis_url(value):
+        raise ValueError(f"should be {REDIS_URL_FORMS}")
     return value
 
 
