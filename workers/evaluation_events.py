@@ -142,7 +142,7 @@ class _Counting(LogRecordExporter):
 
     def shutdown(self) -> None:
         """Close the other."""
-        self._exporter.shutdown()
+        self._exporter.shutdown()  # type: ignore[no-untyped-call]
 
 
 def _records(results: Sequence[Result], *, explanations: bool) -> Iterator[LogRecord]:
