@@ -10,7 +10,7 @@ store is away, gives back what it has, so that no sample is blamed for that.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -50,6 +50,7 @@ class Drain:
     may_go_on: Callable[[], bool]
     abandoned_after_s: float
     idle_after_s: float = 2.0
+    tell: Callable[[Sequence[Result]], None] | None = None  #: of what is stored; must not raise
     scored: int = 0
     _in_work: dict[Future[Result | Dead], Entry] = field(default_factory=dict)
     _done: list[Done] = field(default_factory=list)
@@ -173,6 +174,8 @@ class Drain:
     def _commit(self, done: list[Done]) -> None:
         self.scored += self._write(done)
         self.consumer.acknowledge([entry.entry_id for entry, _ in done])
+        if self.tell is not None:
+            self.tell([result for _, result in done if isinstance(result, Result)])
         for item in (result for _, result in done if isinstance(result, Dead)):
             log.error("entry.buried", entry_id=item.entry.entry_id, reason=item.reason)
 

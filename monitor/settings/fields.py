@@ -287,6 +287,15 @@ class Settings(BaseModel):
     web_proxy_role: Literal["viewer", "reader", "operator"] = Field(
         "reader", description="Role of whoever such a proxy names."
     )
+    # OpenTelemetry
+    evaluation_events_url: Annotated[SecretStr, AfterValidator(an_http_url)] | None = Field(
+        None,
+        description="Workers send each evaluation as an event there, such as"
+        " `http://127.0.0.1:4318/v1/logs`; unset: none. See docs/reports.md.",
+    )
+    evaluation_events_explanations: bool = Field(
+        False, description="Put explanations into these events; they may quote an answer."
+    )
     otlp_token: SecretStr | None = Field(
         None,
         description="Bearer token that `groundwatch otlp` asks of senders; needed to listen on any "
