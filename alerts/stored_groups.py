@@ -163,6 +163,19 @@ def acknowledgement(connection: Connection, group_id: str) -> Ack | None:
     return Ack(row.acked_by, row.ack_note or "", row.acked_until)
 
 
+def acknowledgements(connection: Connection) -> dict[str, Ack]:
+    """Say who looks after the groups that are not over, by their id."""
+    columns = alert_groups.c
+    rows = connection.execute(
+        select(columns.group_id, columns.acked_by, columns.ack_note, columns.acked_until).where(
+            columns.resolved_at.is_(None),
+            columns.acked_until.is_not(None),
+            columns.acked_by.is_not(None),
+        )
+    )
+    return {row.group_id: Ack(row.acked_by, row.ack_note or "", row.acked_until) for row in rows}
+
+
 def _group(row: Row[Any]) -> Group:
     return Group(
         group_id=row.group_id,

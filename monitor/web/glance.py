@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import Connection
 
 from alerts.ledger import open_incidents, outbox_counts
+from alerts.stored_groups import Ack, acknowledgements
 from monitor.models import Incident, Status, Verdict
 from monitor.report.model import SEVERITY, Report
 from monitor.settings import Settings
@@ -76,6 +77,7 @@ class Glance:
     report: Report
     rows: Sequence[Row]
     incidents: Sequence[Incident]
+    acks: Mapping[str, Ack]  #: who looks after what, by the id of the group of incidents
     pipeline: Pipeline
     span_s: int
     cell_s: int
@@ -84,6 +86,12 @@ class Glance:
     def status(self) -> Status:
         """The worst of all."""
         return self.report.status
+
+    def verdict_of(self, incident: Incident) -> Verdict | None:
+        """Give what is known now of what an incident is about."""
+        key = (incident.app, incident.metric)
+        verdicts = (row.verdict for row in self.rows)
+        return next((v for v in verdicts if (v.app, v.metric) == key), None)
 
     @property
     def counts(self) -> list[tuple[Status, int]]:
@@ -145,6 +153,7 @@ class GlanceReader:
         verdicts = [item.verdict for app in report.apps for item in app.metrics]
         with self.store.read() as connection:
             incidents = open_incidents(connection)
+            acks = acknowledgements(connection)
             courses = self._courses(connection, now)
             changes = self._changes(connection, verdicts, now)
             pipeline = self._pipeline(connection, now)
@@ -155,6 +164,7 @@ class GlanceReader:
             report=report,
             rows=rows,
             incidents=incidents,
+            acks=acks,
             pipeline=pipeline,
             span_s=self.span_s,
             cell_s=self._cell_s,

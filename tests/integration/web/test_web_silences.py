@@ -7,6 +7,7 @@ import pytest
 
 from alerts.ledger import open_incidents
 from alerts.noise import noise_since
+from alerts.stored_groups import acknowledgements
 from alerts.stored_silences import silences_after
 from monitor.store.labels import newest_acts
 
@@ -105,6 +106,7 @@ def test_acknowledgement_is_shown_and_counts_as_acted_on(world, post, get, incid
     assert "looks after it: at it" in get(path).text
     now = datetime.now(UTC)
     with world.store.read() as connection:
+        assert acknowledgements(connection)[incident.group_id].note == "at it"
         found = noise_since(connection, now - timedelta(days=7), now)
     of_shop = next(n for n in found if n.key[:2] == (incident.app, incident.metric))
     assert (of_shop.fired, of_shop.acted_on, of_shop.by_itself, of_shop.still_open) == (1, 1, 0, 1)
