@@ -179,7 +179,7 @@ def latency(bench: Bench, n: int) -> dict[str, float]:
                     for v in read_verdicts(connection, "bench").values()
                     if v.window_s == _WINDOW_S
                 ]
-            counted = min((verdict.n for verdict in verdicts), default=0)
+            counted = max((verdict.n for verdict in verdicts), default=0)
             counted_s += [time.monotonic()] * (counted - len(counted_s))
             time.sleep(0.02)
     hook.close(1)

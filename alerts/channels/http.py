@@ -137,8 +137,9 @@ class HttpClient:
     async def _look(self, event: str, about: Mapping[str, Any]) -> None:
         """Look again at who was reached, before anything is sent: names change their address."""
         if event == "connection.connect_tcp.complete" and not getproxies():
-            peer = about["return_value"].get_extra_info("server_addr")
-            if not _is_public(str(peer[0])):
+            reached = about["return_value"]
+            if not _is_public(str(reached.get_extra_info("server_addr")[0])):
+                await reached.aclose()
                 raise self._private()
 
     def _private(self) -> DeliveryError:
