@@ -159,6 +159,14 @@ class Settings(BaseModel):
         description="Most tokens of query, passages and output in one judge call; longer passages "
         "are cut to what bears on query and output.",
     )
+    judge_pieces: int = Field(
+        8,
+        ge=0,
+        le=1_000,
+        description="Pieces of the passages, of about 100 tokens, that the judge is sent for each "
+        "sentence and the query where the passages have more than 1,000 tokens; 0 sends all that "
+        "fits.",
+    )
     prices: Path | None = Field(
         None, description="JSON file with prices of models, beside the built-in table."
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -12,7 +12,8 @@ from typing import Any, Protocol
 
 import structlog
 
-from monitor.errors import JudgeAwayError, QueueUnavailableError
+from monitor.errors import JudgeAwayError, JudgeReplyError, QueueUnavailableError
+from monitor.scoring.judges.reply import read_envelope
 from monitor.scoring.spending.budget import Budget, CrowdedError, Reservation, microusd_up
 from monitor.scoring.spending.pace import Pace
 from monitor.scoring.spending.slots import Slots
@@ -23,7 +24,15 @@ _FRAME_TOKENS = 1_000  # roles, separators and the schema, which endpoints count
 #: Longest answer of a request that names no limit; the caller's patience ends it before that.
 _UNLIMITED_TOKENS = 32_000
 
-Price = Callable[[int, int], float | None]  #: US dollars for input and output tokens
+
+class Price(Protocol):
+    """What tokens of one model cost, in US dollars; None when its price is not known."""
+
+    def __call__(
+        self, input_tokens: int, output_tokens: int, cached_tokens: int = 0, /
+    ) -> float | None:
+        """Price a call; cached tokens are part of the input."""
+
 
 log = structlog.get_logger("groundwatch.scoring")
 
@@ -162,10 +171,12 @@ def most_tokens(request: Mapping[str, Any]) -> tuple[int, int]:
     return asked + told + _FRAME_TOKENS, int(limit or _UNLIMITED_TOKENS)
 
 
-def _usage(body: bytes | None) -> tuple[int, int] | None:
+def _usage(body: bytes | None) -> tuple[int, int, int] | None:
+    """Read input and output tokens, and how many of the input were cached; None when untold."""
     try:
-        usage = json.loads(body or b"")["usage"]
-        used = usage["prompt_tokens"], usage["completion_tokens"]
-    except (ValueError, RecursionError, KeyError, TypeError):
+        envelope = read_envelope(body or b"")
+    except JudgeReplyError:
         return None
-    return used if all(type(tokens) is int and tokens >= 0 for tokens in used) else None
+    if envelope.input_tokens is None or envelope.output_tokens is None:
+        return None
+    return envelope.input_tokens, envelope.output_tokens, envelope.cached_tokens
