@@ -114,6 +114,12 @@ class Settings(BaseModel):
     judge_share: float = Field(
         0.1, gt=0, le=1, description="Share of samples about which a `cascade` asks its judge."
     )
+    embedding_model: str | None = Field(
+        None,
+        description="Folder, or id on the Hugging Face hub, of the sentence-embedding model that "
+        "the local scorer uses besides: sentence-transformers/all-MiniLM-L6-v2 "
+        "(pip install 'groundwatch[embedding]'); unset: none.",
+    )
     nli_model: str | None = Field(
         None, description="Folder or hub id of a cross-encoder with an ONNX file, for `nli`."
     )

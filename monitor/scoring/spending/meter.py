@@ -12,11 +12,11 @@ from typing import Any, Protocol
 
 import structlog
 
-from monitor.errors import JudgeAwayError, JudgeReplyError, QueueUnavailableError
-from monitor.scoring.judges.reply import read_envelope
+from monitor.errors import JudgeAwayError, QueueUnavailableError
 from monitor.scoring.spending.budget import Budget, CrowdedError, Reservation, microusd_up
 from monitor.scoring.spending.pace import Pace
 from monitor.scoring.spending.slots import Slots
+from monitor.scoring.spending.usage import read_usage
 
 _TOO_MANY, _OVERLOADED = 429, frozenset({429, 502, 503, 504, 529})
 _CROWDED_TRIES, _CROWDED_S = 5, 0.3
@@ -174,9 +174,9 @@ def most_tokens(request: Mapping[str, Any]) -> tuple[int, int]:
 def _usage(body: bytes | None) -> tuple[int, int, int] | None:
     """Read input and output tokens, and how many of the input were cached; None when untold."""
     try:
-        envelope = read_envelope(body or b"")
-    except JudgeReplyError:
+        found = read_usage(json.loads(body or b""))
+    except (ValueError, RecursionError):
         return None
-    if envelope.input_tokens is None or envelope.output_tokens is None:
+    if found.input_tokens is None or found.output_tokens is None:
         return None
-    return envelope.input_tokens, envelope.output_tokens, envelope.cached_tokens
+    return found.input_tokens, found.output_tokens, found.cached_tokens
