@@ -141,8 +141,7 @@ def _own_postgres(folder: Path) -> Iterator[str]:
     log = folder / "log"
     with log.open("wb") as stderr:
         server = subprocess.Popen(
-            [binaries / "postgres", "-D", data, "-p", str(port), "-h", "127.0.0.1", "-k", folder,
-             "-F"],  # no fsync: it need not outlive the machine
+            [binaries / "postgres", "-D", data, "-p", str(port), "-h", "127.0.0.1", "-k", folder],
             user=user, stdout=stderr, stderr=stderr, cwd=folder, env=_locale(),
             start_new_session=True,
         )  # fmt: skip
