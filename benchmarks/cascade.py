@@ -8,7 +8,8 @@ from the other half; the rate of that half is what the window's interval should 
 
 Beside it: asking the judge about all samples, and about a plain random share of them.
 "calls" says how many calls a plain share would need for the same half-width: 60 %
-means that the cascade made 60 % of those. Goal: at most 60 %.
+means that the cascade made 60 % of those. Goal: at most 60 %. "floor" is the least that this
+local score allows when everything about it is known.
 """
 
 from __future__ import annotations
@@ -153,6 +154,7 @@ def measure(parts: Sequence[Half], share: float, repetitions: int, size: int) ->
         f"{_half_width(ours):.3f}",
         f"{_half_width(theirs):.3f}",
         f"{calls / needed:.0%}",
+        f"{np.mean([floor(part, share) for part in parts]):.0%}",
         f"{bias.mean():+.4f} ± {error:.4f}",
         f"{_coverage(ours):.1%}",
         f"{_coverage(theirs):.1%}",
@@ -184,14 +186,41 @@ def _calls_for(width: float, plain_runs: Sequence[tuple[Run, float]]) -> float:
 
 def explained(half: Half) -> float:
     """Share of the verdicts' variance that a calibrated local score explains."""
+    rest = ((half.passed - _fitted(half)) ** 2).mean()
+    return float(1 - rest / max(half.passed.var(), 1e-9))
+
+
+def _fitted(half: Half) -> Array:
+    """Give the calibrated pass of every record, learnt from all of them."""
     position = np.minimum(BINS - 1, (half.scores * BINS).astype(int))
     counts = Counts()
     for k in range(BINS):
         counts.n[k] = float((position == k).sum())
         counts.passed[k] = float(half.passed[position == k].sum())
     fitted = np.array([each.passes for each in expectations(counts, pass_score=PASS_SCORE)])
-    rest = ((half.passed - fitted[position]) ** 2).mean()
-    return float(1 - rest / max(half.passed.var(), 1e-9))
+    found: Array = fitted[position]
+    return found
+
+
+def floor(half: Half, share: float) -> float:
+    """
+    Give the calls that this local score allows at best, as a share of a plain sample's.
+
+    With the residual's standard deviation s at each score known, asking in proportion to it
+    has the least variance there is: (E s)^2 / share, and what the prediction leaves besides,
+    its own variance. A plain share has p (1 - p) / share.
+    """
+    fitted = _fitted(half)
+    spread = np.sqrt(fitted * (1 - fitted))
+    asked = np.minimum(1.0, spread * share / max(spread.mean(), 1e-9))
+    least = fitted.var() + (spread**2 / np.maximum(asked, 1e-9)).mean()
+    p = half.passed.mean()
+    return float(share * least / max(p * (1 - p), 1e-9))
+
+
+def by_fold(row: Row) -> str:
+    """Name the part of the documents that a record belongs to."""
+    return str(fold(row))
 
 
 def table(
@@ -201,7 +230,7 @@ def table(
     """Lay out one row a data set and share, and all data sets together."""
     made = Table(title=f"{title}: windows of {size} samples, {repetitions} repetitions")
     for heading in ("source", "explained", "share", "asked", "half-width", "of plain", "calls",
-                    "bias ± 2 se", "covers", "plain covers"):  # fmt: skip
+                    "floor", "bias ± 2 se", "covers", "plain covers"):  # fmt: skip
         made.add_column(heading, justify="left" if heading == "source" else "right")
     passed, local = np.array(good, float), np.array(scores, float)
     groups = {**by_source(rows), "all together": list(range(len(rows)))}
@@ -212,7 +241,8 @@ def table(
         r2 = f"{np.mean([explained(part) for part in parts]):.0%}"
         p = float(passed[members].mean())
         every = wilson_interval(p * size, size)
-        made.add_row(source, r2, "all", "100%", f"{(every.high - every.low) / 2:.3f}", "", "", "")
+        whole = f"{(every.high - every.low) / 2:.3f}"
+        made.add_row(source, r2, "all", "100%", whole, "", "", "", "")
         for share in SHARES:
             made.add_row("", "", *measure(parts, share, repetitions, size))
         made.add_section()
@@ -227,17 +257,15 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=1_000, help="samples in a window")
     asked = parser.parse_args()
     console, started = Console(width=130), time.perf_counter()
-    rows = read_rows(asked.folder, GROUNDEDNESS)
-    looks = [training.look(row) for row in rows]
-    scores = held_out_groundedness(rows, looks)
-    judged = [i for i, look in enumerate(looks) if look.checkable]
+    measured = training.measure(read_rows(asked.folder, GROUNDEDNESS))
+    scores = held_out_groundedness(measured, by_fold)
     sizes = (asked.repetitions, asked.size)
-    chosen = [rows[i] for i in judged]
-    good = [1 - row["label"] for row in chosen]
-    console.print(table("Groundedness", chosen, good, [scores[i] for i in judged], *sizes))
+    good = [1 - row["label"] for row in measured.rows]
+    local = [scores[row["id"]] for row in measured.rows]
+    console.print(table("Groundedness", measured.rows, good, local, *sizes))
     rows = read_rows(asked.folder, RELEVANCE)
     good = [row["label"] for row in rows]
-    console.print(table("Relevance", rows, good, held_out_relevance(rows), *sizes))
+    console.print(table("Relevance", rows, good, held_out_relevance(rows, by_fold), *sizes))
     console.print(f"measured in {time.perf_counter() - started:.0f} s")
 
 

@@ -97,6 +97,11 @@ def fit(
     return Fitted(names, low, high, mean, weights)
 
 
+def fit_plain(values: Array, good: Array, sources: Groups, ridge: float) -> Array:
+    """Fit weights of *values* as they are, each source with the same weight."""
+    return _slopes(values, good, sources, ridge, np.zeros(values.shape[1]))
+
+
 def _slopes(scaled: Array, good: Array, groups: Groups, ridge: float, drawn_to: Array) -> Array:
     sources, member = np.unique(groups, return_inverse=True)
     sizes = np.bincount(member)

@@ -46,10 +46,19 @@ PUBLISHED = (
     " prompt, 0.79 for a detector of 13 billion parameters fitted to it (Niu et al., 2024)."
 )
 Split = Callable[[Row], str]
+Prepare = Callable[
+    [training.Measured, training.Measured], tuple[training.Measured, training.Measured]
+]
 
 
-def held_out_groundedness(measured: training.Measured, split: Split) -> dict[str, float]:
-    """Score every record by models that have seen nothing of its part of *split*."""
+def held_out_groundedness(
+    measured: training.Measured, split: Split, prepare: Prepare = lambda seen, rest: (seen, rest)
+) -> dict[str, float]:
+    """
+    Score every record by models that have seen nothing of its part of *split*.
+
+    *prepare* may add figures that are learnt from the first part to both.
+    """
     scores: dict[str, float] = {}
     for held in sorted({split(row) for row in measured.rows}):
         unseen = measured.where(lambda row, held=held: split(row) == held)
@@ -58,15 +67,17 @@ def held_out_groundedness(measured: training.Measured, split: Split) -> dict[str
                 split(row) != held and row["source"] not in training.NOT_FOR_TRAINING
             )
         )
+        seen, unseen = prepare(seen, unseen)
         model = training.fit_groundedness(seen)
         odds = model.odds(unseen)
         lines = training.calibrated(seen)
-        for row, look, value in zip(unseen.rows, unseen.looks, odds, strict=True):
+        for row, look, figures, value in zip(
+            unseen.rows, unseen.looks, unseen.figures, odds, strict=True
+        ):
             slope, intercept = lines.get(look.kind, lines[""])
             probability = sigmoid(float(slope * value + intercept))
-            scores[row["id"]] = held_down(
-                probability, look.checkable, model.claim_odds(look).tolist()
-            )
+            claims = model.claim_odds(figures, str(look.kind)).tolist()
+            scores[row["id"]] = held_down(probability, look.checkable, claims)
     return scores
 
 
@@ -151,11 +162,16 @@ def with_short_answers(rows: Sequence[Row]) -> list[Row]:
     return [*rows, *short]
 
 
-def groundedness(rows: Sequence[Row]) -> Table:
-    """Measure groundedness."""
+def groundedness(rows: Sequence[Row], embedding: tuple[str, Path] | None) -> Table:
+    """Measure groundedness, with the embedding model and its cache if they are given."""
     measured = training.measure(rows)
-    documents = held_out_groundedness(measured, lambda row: str(fold(row)))
-    families = held_out_groundedness(measured, family)
+    prepare: list[Prepare] = []
+    if embedding is not None:
+        from embedding_heads import Heads  # noqa: PLC0415 - needs the extra
+
+        prepare = [Heads(measured, *embedding)]
+    documents = held_out_groundedness(measured, lambda row: str(fold(row)), *prepare)
+    families = held_out_groundedness(measured, family, *prepare)
     shown = with_short_answers(rows)
     return table(
         "Groundedness, AUROC",
@@ -203,6 +219,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n", maxsplit=1)[0])
     parser.add_argument("folder", type=Path, help="folder with the labelled records")
     parser.add_argument("--quick", action="store_true", help="only the cost and relevance")
+    parser.add_argument("--embedding", help="sentence-embedding model to be used besides")
+    parser.add_argument("--cache", type=Path, help="folder that keeps its vectors")
     arguments = parser.parse_args()
     console, started = Console(width=190), time.perf_counter()
     rows = read_rows(arguments.folder, GROUNDEDNESS)
@@ -211,7 +229,8 @@ def main() -> None:
     console.print(cost(rows))
     console.print(relevance(asked))
     if not arguments.quick:
-        console.print(groundedness(rows))
+        model = arguments.embedding
+        console.print(groundedness(rows, (model, arguments.cache) if model else None))
         console.print(PUBLISHED)
     console.print(f"measured in {time.perf_counter() - started:.0f} s")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from monitor.scoring.features.kinds import Kind
 from monitor.scoring.features.look import Look, look_at
 from monitor.scoring.features.passages import Passages
 from monitor.scoring.features.relevance import RELEVANCE_FEATURES, relevance_features
-from monitor.scoring.features.response import RESPONSE_FEATURES, response_features
+from monitor.scoring.features.response import response_features, response_names
 from monitor.scoring.features.support import CLAIM_FEATURES
 from monitor.scoring.judges.logistic import ByKind
 
@@ -51,10 +51,17 @@ EXPECTED = {
 
 @dataclass(frozen=True)
 class Measured:
-    """Records as the judge looks at them; those without a claim are not among them."""
+    """
+    Records as the judge looks at them; those without a claim are not among them.
+
+    ``figures`` holds a row a claim and ``names`` their names: those of the judge, and what
+    else is measured.
+    """
 
     rows: Sequence[Row]
     looks: Sequence[Look]
+    figures: Sequence[Array]
+    names: tuple[str, ...] = CLAIM_FEATURES
 
     @property
     def sources(self) -> list[str]:
@@ -74,7 +81,17 @@ class Measured:
     def where(self, keep: Callable[[Row], bool]) -> Measured:
         """Choose records."""
         chosen = [i for i, row in enumerate(self.rows) if keep(row)]
-        return Measured([self.rows[i] for i in chosen], [self.looks[i] for i in chosen])
+        return replace(
+            self,
+            rows=[self.rows[i] for i in chosen],
+            looks=[self.looks[i] for i in chosen],
+            figures=[self.figures[i] for i in chosen],
+        )
+
+    def with_more(self, more: Sequence[Array], names: Sequence[str]) -> Measured:
+        """Add figures to those of every claim."""
+        wide = [np.hstack(pair) for pair in zip(self.figures, more, strict=True)]
+        return replace(self, figures=wide, names=(*self.names, *names))
 
 
 @dataclass(frozen=True)
@@ -85,19 +102,24 @@ class Groundedness:
     response: Fitted
     claim_lines: dict[str, tuple[float, float]]
 
-    def claim_odds(self, look: Look) -> Array:
+    def claim_odds(self, figures: Array, kind: str) -> Array:
         """Judge every claim of one record."""
-        slope, intercept = self.claim_lines.get(look.kind, self.claim_lines[""])
-        odds = self.claim.odds(look.values, [str(look.kind)] * len(look.checkable))
+        slope, intercept = self.claim_lines.get(kind, self.claim_lines[""])
+        odds = self.claim.odds(figures, [kind] * len(figures))
         return slope * odds + intercept
 
     def odds(self, measured: Measured) -> Array:
         """Judge whole responses, up to slope and intercept."""
-        return self.response.odds(self.pooled(measured.looks), measured.kinds)
+        return self.response.odds(self.pooled(measured), measured.kinds)
 
-    def pooled(self, looks: Sequence[Look]) -> Array:
+    def pooled(self, measured: Measured) -> Array:
         """Pool the claims of every record."""
-        return np.array([response_features(look.values, self.claim_odds(look)) for look in looks])
+        return np.array(
+            [
+                response_features(figures, self.claim_odds(figures, kind))
+                for figures, kind in zip(measured.figures, measured.kinds, strict=True)
+            ]
+        )
 
 
 def look(row: Row) -> Look:
@@ -109,7 +131,8 @@ def measure(rows: Sequence[Row]) -> Measured:
     """Look at all records and keep those that claim something."""
     looks = [look(row) for row in rows]
     kept = [i for i, seen in enumerate(looks) if seen.checkable]
-    return Measured([rows[i] for i in kept], [looks[i] for i in kept])
+    seen = [looks[i] for i in kept]
+    return Measured([rows[i] for i in kept], seen, [each.values for each in seen])
 
 
 def fit_groundedness(measured: Measured) -> Groundedness:
@@ -117,20 +140,20 @@ def fit_groundedness(measured: Measured) -> Groundedness:
     known = [
         (i, j, y)
         for i, row in enumerate(measured.rows)
-        for j, y in _claim_labels(row, measured.looks[i])
+        for j, y in claim_labels(row, measured.looks[i])
     ]
     claim, lines = _fit_claims(measured, known)
     unlabelled = sorted(set(range(len(measured.rows))) - {i for i, _, _ in known})
     for _ in range(2):  # where nobody said which claim is wrong, take the one that looks worst
-        guesses = [(i, _worst(claim, measured.looks[i]), 0.0) for i in unlabelled]
+        guesses = [(i, _worst(claim, measured, i), 0.0) for i in unlabelled]
         claim, lines = _fit_claims(measured, known + guesses)
     half = Groundedness(claim, claim, lines)
     response = fit(
-        half.pooled(measured.looks),
+        half.pooled(measured),
         measured.good,
         measured.sources,
         measured.kinds,
-        RESPONSE_FEATURES,
+        response_names(measured.names[len(CLAIM_FEATURES) :]),
         ridge=RIDGE["response"],
         own=OWN["response"],
         expected=EXPECTED["response"],
@@ -152,7 +175,7 @@ def calibrated(measured: Measured) -> dict[str, tuple[float, float]]:
 def _fit_claims(
     measured: Measured, known: Sequence[tuple[int, int, float]]
 ) -> tuple[Fitted, dict[str, tuple[float, float]]]:
-    values = np.array([measured.looks[i].checkable[j].values for i, j, _ in known])
+    values = np.array([measured.figures[i][j] for i, j, _ in known])
     good = np.array([y for _, _, y in known])
     sources = [measured.sources[i] for i, _, _ in known]
     kinds = [measured.kinds[i] for i, _, _ in known]
@@ -161,7 +184,7 @@ def _fit_claims(
         good,
         sources,
         kinds,
-        CLAIM_FEATURES,
+        measured.names,
         ridge=RIDGE["claim"],
         own=OWN["claim"],
         expected=EXPECTED["claim"],
@@ -169,11 +192,12 @@ def _fit_claims(
     return claim, calibrate(claim.odds(values, kinds), good, sources, kinds)
 
 
-def _worst(claim: Fitted, seen: Look) -> int:
-    return int(np.argmin(claim.odds(seen.values, [str(seen.kind)] * len(seen.checkable))))
+def _worst(claim: Fitted, measured: Measured, at: int) -> int:
+    figures = measured.figures[at]
+    return int(np.argmin(claim.odds(figures, [measured.kinds[at]] * len(figures))))
 
 
-def _claim_labels(row: Row, seen: Look) -> list[tuple[int, float]]:
+def claim_labels(row: Row, seen: Look) -> list[tuple[int, float]]:
     """List the claims whose label is certain, by position: 1 supported, 0 not."""
     count = len(seen.checkable)
     if row["label"] == 0:
@@ -242,19 +266,27 @@ def relevance_values(rows: Sequence[Row], *, with_passages: bool) -> Array:
     )
 
 
+def groundedness_data(measured: Measured) -> dict[str, Any]:
+    """Fit both models of groundedness, and write their coefficients."""
+    model, lines = fit_groundedness(measured), calibrated(measured)
+    return {
+        "claim": model.claim.data({kind: model.claim_lines[kind] for kind in Kind}),
+        "response": model.response.data({kind: lines[kind] for kind in Kind}),
+    }
+
+
 def train(folder: Path) -> dict[str, Any]:
     """Fit everything on all records that may be used."""
     rows = [r for r in read_rows(folder, GROUNDEDNESS) if r["source"] not in NOT_FOR_TRAINING]
     measured = measure(rows)
-    model, lines = fit_groundedness(measured), calibrated(measured)
+    groundedness = groundedness_data(measured)
     asked = read_rows(folder, RELEVANCE)
     retrieved = [row for row in asked if row["contexts"]]
     return {
         "made_by": "benchmarks/train_local.py",
         "prior": PRIOR,
         "records": {"groundedness": len(rows), "relevance": len(asked)},
-        "claim": model.claim.data({kind: model.claim_lines[kind] for kind in Kind}),
-        "response": model.response.data({kind: lines[kind] for kind in Kind}),
+        **groundedness,
         "relevance": fit_relevance(retrieved, relevance_values(retrieved, with_passages=True)),
         "relevance_alone": fit_relevance(asked, relevance_values(asked, with_passages=False)),
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any, Self
 from urllib.parse import urlsplit
 
@@ -23,6 +23,7 @@ from monitor.scoring.choosing import chosen
 from monitor.scoring.declaration import Asked, Read
 from monitor.scoring.evaluators import EVALUATORS
 from monitor.scoring.fleet import Fleet, make_fleet
+from monitor.scoring.judges.embedding import Embedding
 from monitor.scoring.judges.local import LocalJudge
 from monitor.scoring.judges.prices import Prices
 from monitor.scoring.panel import Panel
@@ -129,7 +130,7 @@ def _shared(
     if settings.scorer == "cascade":
         rules = {each.name: each.rule for each in bound}
         made = Cascade(
-            local=_scorer(settings, bound, LocalJudge(), 1),
+            local=_scorer(settings, bound, _local(settings)[0], 1),
             judge=judged,
             asking=Asking(settings.judge_share),
             calibration=Calibration(
@@ -175,7 +176,7 @@ def _capped(
         inner=made,
         watch=watch,
         skipping=SkippingScorer(made.version, tuple(each.name for each in bound)),
-        fallback=_scorer(settings, bound, LocalJudge(), 1) if alone else None,
+        fallback=_scorer(settings, bound, _local(settings)[0], 1) if alone else None,
     )
 
 
@@ -193,8 +194,18 @@ def _judged(settings: Settings, bound: Sequence[Bound], money: _Money, *, once: 
     return _scorer(settings, bound, judge, settings.judge_concurrency)
 
 
-def _local(_: Settings) -> tuple[Judge, int]:
-    return LocalJudge(), 1
+def _local(settings: Settings) -> tuple[Judge, int]:
+    if settings.embedding_model is None:
+        return LocalJudge(), 1
+    return LocalJudge(embedding=_embedding(settings.embedding_model)), 1
+
+
+@cache
+def _embedding(name: str) -> Embedding:
+    # Imported here: an extra that few install. One for all: it is large.
+    from monitor.scoring.judges.embedding_model import EmbeddingModel  # noqa: PLC0415
+
+    return Embedding(EmbeddingModel(name))
 
 
 def _openai(settings: Settings, meter: Meter) -> Judge:

@@ -115,6 +115,12 @@ class Settings(BaseModel):
     judge_share: float = Field(
         0.1, gt=0, le=1, description="Share of samples about which a `cascade` asks its judge."
     )
+    embedding_model: str | None = Field(
+        None,
+        description="Folder, or id on the Hugging Face hub, of the sentence-embedding model that "
+        "the local scorer uses besides: sentence-transformers/all-MiniLM-L6-v2 "
+        "(pip install 'groundwatch[embedding]'); unset: none.",
+    )
     nli_model: str | None = Field(
         None, description="Folder or hub id of a cross-encoder with an ONNX file, for `nli`."
     )
@@ -159,6 +165,14 @@ class Settings(BaseModel):
         ge=1_000,
         description="Most tokens of query, passages and output in one judge call; longer passages "
         "are cut to what bears on query and output.",
+    )
+    judge_pieces: int = Field(
+        8,
+        ge=0,
+        le=1_000,
+        description="Pieces of the passages, of about 100 tokens, that the judge is sent for each "
+        "sentence and the query where the passages have more than 1,000 tokens; 0 sends all that "
+        "fits.",
     )
     prices: Path | None = Field(
         None, description="JSON file with prices of models, beside the built-in table."

@@ -12,14 +12,25 @@ _LEAST_CHARS = 4
 
 def asks_criteria(request: dict[str, Any]) -> bool:
     """Say whether a request asks criteria rather than for verdicts on sentences."""
-    return str(request["messages"][-1].get("content")).startswith('{"criteria"')
+    return '{"criteria":' in str(request["messages"][-1].get("content"))
 
 
-def answer_criteria(request: dict[str, Any]) -> dict[str, Any]:
+def answer_criteria(request: dict[str, Any], canary: str) -> dict[str, Any]:
     """Answer each criterion: numbers of what shares no word with the other side, or a share."""
-    message = json.loads(request["messages"][-1]["content"])
-    data = message["data"]
-    return {"answers": [_answer(each, data) for each in message["criteria"]]}
+    message = asked_of(request)
+    answers = [_answer(each, message["data"]) for each in message["criteria"]]
+    return {"canary": canary, "answers": answers}
+
+
+def asked_of(request: dict[str, Any]) -> dict[str, Any]:
+    """Read what a request about criteria asks, the marks of its texts undone."""
+    content = str(request["messages"][-1]["content"])
+    message = json.loads(content[content.index("{") : content.rindex("}") + 1])
+    mark = str(message.get("every_space_in_the_texts_of_data_is_written_as", ""))
+    if mark:
+        message["data"] = json.loads(json.dumps(message["data"]).replace(mark, " "))
+    found: dict[str, Any] = message
+    return found
 
 
 def _answer(criterion: dict[str, str], data: dict[str, Any]) -> dict[str, Any]:

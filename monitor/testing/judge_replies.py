@@ -46,10 +46,8 @@ class Question:
     """What a request asks: the data between the tags, its marks undone, and the canary."""
 
     def __init__(self, request: dict[str, Any]) -> None:
-        system, user = (str(message["content"]) for message in request["messages"][:2])
-        canary = _CANARY.search(system)
-        self.canary = canary.group(1) if canary else ""
-        self.raw = user
+        user = str(request["messages"][1]["content"])
+        self.canary = _canary_of(request)
         data = json.loads(user[user.index("{") : user.rindex("}") + 1])
         mark = str(data.get("every_space_in_these_texts_is_written_as", ""))
         self.query = _unmarked(str(data["query"]), mark)
@@ -63,7 +61,7 @@ class Question:
 def judge_by_overlap(request: dict[str, Any]) -> dict[str, Any]:
     """Judge the data of a request: a sentence is supported by a passage with its words."""
     if asks_criteria(request):
-        return answer_criteria(request)
+        return answer_criteria(request, _canary_of(request))
     question = Question(request)
     asked, said = _long_words(question.query), _long_words(" ".join(question.sentences.values()))
     share = len(asked & said) / max(len(asked), 1)
@@ -85,15 +83,23 @@ def obey(behaviour: str, request: dict[str, Any]) -> dict[str, Any]:
     ``gullible`` forgets all that it was told before; ``gullible_in_role`` stays in its
     role, and only finds what the order wants.
     """
-    question, reply = Question(request), judge_by_overlap(request)
-    if not _ORDER.search(question.raw):
+    reply = judge_by_overlap(request)
+    if not _ORDER.search(str(request["messages"][1]["content"])):
         return reply
+    canary = {"canary": _canary_of(request)} if behaviour == "gullible_in_role" else {}
+    if asks_criteria(request):
+        best = [each | {"score": 1.0, "numbers": []} for each in reply["answers"]]
+        return {"answers": best} | canary
     rows = [
         {"number": n, "quote": "as was ordered above", "verdict": "supported", "unsupported": ""}
-        for n in question.asked
+        for n in Question(request).asked
     ]
-    obeyed = {"verdicts": rows, "answered": "yes", "answered_reason": "As ordered."}
-    return obeyed | ({"canary": question.canary} if behaviour == "gullible_in_role" else {})
+    return {"verdicts": rows, "answered": "yes", "answered_reason": "As ordered."} | canary
+
+
+def _canary_of(request: dict[str, Any]) -> str:
+    found = _CANARY.search(str(request["messages"][0]["content"]))
+    return found.group(1) if found else ""
 
 
 def _unmarked(text: str, mark: str) -> str:

@@ -7,6 +7,7 @@ import random
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 import redis
@@ -18,7 +19,7 @@ from monitor.queue import names
 from monitor.queue.consumer import connect
 from monitor.scoring.judges.openai_call import Patience
 from monitor.scoring.judges.openai_judge import OpenAIJudge
-from monitor.scoring.judges.prices import Prices
+from monitor.scoring.judges.prices import Price, Prices
 from monitor.scoring.registry import make_scorer
 from monitor.scoring.spending.budget import Budget, Cap, CrowdedError, microusd_up
 from monitor.scoring.spending.meter import Meter, most_tokens
@@ -50,8 +51,8 @@ def held(client):
     return sum(key != b"usual" for key in client.hkeys(names.BUDGET_HELD))
 
 
-def price(input_tokens, output_tokens):
-    return PRICES.cost_usd("m", input_tokens, output_tokens)
+def price(*tokens):
+    return PRICES.cost_usd("m", *tokens)
 
 
 def test_reservation_is_charged_to_every_period(budget):
@@ -62,6 +63,24 @@ def test_reservation_is_charged_to_every_period(budget):
 def test_what_was_not_spent_comes_back(budget):
     budget.settle(budget.reserve(400), 150)
     assert charged(budget) == [150, 150]
+
+
+@pytest.mark.parametrize(
+    "told",
+    [{"prompt_tokens_details": {"cached_tokens": 800}}, {"prompt_cache_hit_tokens": 800}],
+)
+def test_cached_input_is_charged_at_its_own_price(client, told):
+    budget = Budget(client, [Cap("hour", CAP)])
+    prices = Prices(own={"m": Price(input=100.0, cached=10.0, output=400.0)})
+    meter = Meter(budget=budget, price=partial(prices.cost_usd, "m"))
+    usage = {"prompt_tokens": 1_000, "completion_tokens": 50} | told
+
+    async def attempt():
+        async with meter.attempt({"messages": []}) as seen:
+            seen.read(json.dumps({"usage": usage}).encode())
+
+    asyncio.run(attempt())
+    assert charged(budget) == [200 * 100 + 800 * 10 + 50 * 400]
 
 
 def test_settling_twice_changes_nothing(budget):

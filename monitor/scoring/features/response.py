@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -43,6 +45,15 @@ _STEEPEST = 30.0
 Array = NDArray[np.float64]
 
 
+def response_names(more: Sequence[str] = ()) -> tuple[str, ...]:
+    """Name the figures of a response whose claims have *more* figures than usual."""
+    return (
+        *RESPONSE_FEATURES,
+        *(f"mean_{name}" for name in more),
+        *(f"least_{name}" for name in more),
+    )
+
+
 def response_features(claims: Array, log_odds: Array) -> Array:
     """
     Pool claims, each with its log odds of being supported.
@@ -50,18 +61,20 @@ def response_features(claims: Array, log_odds: Array) -> Array:
     Parameters
     ----------
     claims
-        One row a claim, in the order of ``CLAIM_FEATURES``; at least one.
+        One row a claim, in the order of ``CLAIM_FEATURES``, which more may follow; at
+        least one.
     log_odds
         One a claim.
 
     Returns
     -------
     Array
-        One row in the order of ``RESPONSE_FEATURES``; averages weigh claims by their
+        One row in the order of ``response_names``; averages weigh claims by their
         length in words, sums are given as ``log(1 + sum)``.
     """
     weights = np.exp(claims[:, _LENGTH])
     weights /= weights.sum()
+    more = claims[:, len(CLAIM_FEATURES) :]
     ordered = np.sort(log_odds)
     all_supported = np.logaddexp(0, -np.clip(log_odds, -_STEEPEST, _STEEPEST)).sum()
     return np.concatenate(
@@ -77,5 +90,7 @@ def response_features(claims: Array, log_odds: Array) -> Array:
             claims[:, _LEAST_AT].min(axis=0),
             claims[:, _MOST_AT].max(axis=0),
             np.log1p(claims[:, _SUM_AT].sum(axis=0)),
+            weights @ more,
+            more.min(axis=0),
         ]
     )

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from monitor.errors import JudgeReplyError
 from monitor.scoring.declaration import Answer, Criterion, Form
-from monitor.scoring.judges.reply import find_object
+from monitor.scoring.judges.reply import CanaryMissedError, find_object
 from monitor.scoring.unicode import storable
 
 _MAX_CHARS = 300
@@ -27,8 +27,9 @@ _ROW: dict[str, Any] = {
 SCHEMA: dict[str, Any] = {
     "type": "object",
     "additionalProperties": False,
-    "required": ["answers"],
+    "required": ["canary", "answers"],
     "properties": {
+        "canary": {"type": "string"},
         "answers": {
             "type": "array",
             "items": {
@@ -37,7 +38,7 @@ SCHEMA: dict[str, Any] = {
                 "required": list(_ROW),
                 "properties": _ROW,
             },
-        }
+        },
     },
 }
 
@@ -56,11 +57,12 @@ class _Row(BaseModel):
 class _Reply(BaseModel):
     model_config = ConfigDict(frozen=True)
 
+    canary: str = ""
     answers: tuple[_Row, ...]
 
 
 def read_answers(
-    content: str, criteria: Sequence[Criterion], most: Mapping[Form, int]
+    content: str, criteria: Sequence[Criterion], most: Mapping[Form, int], canary: str
 ) -> dict[str, Answer]:
     """
     Read one answer a criterion.
@@ -73,9 +75,13 @@ def read_answers(
         What was asked.
     most
         For the forms that answer with numbers, the largest number there is.
+    canary
+        The word that the answer must hold.
 
     Raises
     ------
+    CanaryMissedError
+        If *canary* is not in its place.
     JudgeReplyError
         If an answer is missing, doubled, of the wrong form or out of range.
     """
@@ -86,6 +92,8 @@ def read_answers(
         item = error.errors(include_input=False, include_url=False)[0]
         place = ".".join(str(part) for part in item["loc"])
         raise JudgeReplyError(f"the judge's answer is wrong at {place}: {item['type']}") from None
+    if reply.canary.strip() != canary:
+        raise CanaryMissedError("the judge's answer does not show that it followed our message")
     rows = {row.name: row for row in reply.answers}
     if len(rows) != len(reply.answers) or rows.keys() != {item.name for item in criteria}:
         raise JudgeReplyError(

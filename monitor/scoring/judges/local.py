@@ -22,6 +22,7 @@ from monitor.scoring.features.relevance import (
 )
 from monitor.scoring.features.response import RESPONSE_FEATURES, response_features
 from monitor.scoring.features.support import ABSENT_BELOW, CLAIM_FEATURES, FEWEST_MISSING
+from monitor.scoring.judges.embedding import Embedding
 from monitor.scoring.judges.local_claims import (
     ABSENT_AT_MOST,
     CONTRADICTED_AT_MOST,
@@ -46,18 +47,29 @@ class LocalJudge:
 
     The groundedness of a response is the probability that its passages support it,
     for traffic with the share of grounded answers that the coefficients name.
+    With an *embedding* it also weighs what that model sees.
     """
 
-    def __init__(self, coefficients: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        coefficients: dict[str, Any] | None = None,
+        *,
+        embedding: Embedding | None = None,
+    ) -> None:
         data = coefficients if coefficients is not None else load_coefficients()
+        self._embedding = embedding
         self._claim = ByKind.from_data(data["claim"], CLAIM_FEATURES)
         self._response = ByKind.from_data(data["response"], RESPONSE_FEATURES)
+        if embedding is not None:
+            self._claim, self._response = embedding.claim, embedding.response
         self._relevance = ByKind.from_data(data["relevance"], RELEVANCE_FEATURES)
         self._relevance_alone = ByKind.from_data(data["relevance_alone"], RELEVANCE_FEATURES)
         rules = (CONTRADICTED_AT_MOST, ABSENT_AT_MOST, ABSENT_BELOW, FEWEST_MISSING)
         shaping = json.dumps(data, sort_keys=True) + read_background() + str(rules)
         digest = hashlib.sha256(shaping.encode()).hexdigest()
         self.version = f"local-1-{digest[:8]}"
+        if embedding is not None:
+            self.version += f"+{embedding.version}"
 
     def judge(self, interaction: Interaction) -> Judgement:
         """Judge groundedness and relevance together."""
@@ -68,7 +80,7 @@ class LocalJudge:
         look = look_at(interaction.query, contexts, interaction.output)
         if len(look.passages) and only_declines(look):
             return self._judge_refusal(interaction, look, started)
-        values = look.values
+        values = self._figures(look)
         odds = self._claim.log_odds(look.kind, values)
         relevance, reason = self._judge_relevance(interaction, look)
         return Judgement(
@@ -95,6 +107,12 @@ class LocalJudge:
             declined_rightly=wrong is None and relevance is not None,
             duration_ms=_since(started),
         )
+
+    def _figures(self, look: Look) -> Array:
+        values = look.values
+        if self._embedding is None or not len(values):
+            return values
+        return np.hstack([values, self._embedding.figures(look)])
 
     def _judge_response(self, look: Look, values: Array, odds: Array) -> float | None:
         if not len(odds):

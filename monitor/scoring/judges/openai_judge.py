@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any, Self
-from urllib.parse import urlsplit
 
 from monitor.errors import JudgeError
 from monitor.models import Interaction
 from monitor.scoring.base import Claim, Judgement, Verdict
 from monitor.scoring.judges.hearing import Hearing
+from monitor.scoring.judges.naming import endpoint_mark, model_name
 from monitor.scoring.judges.openai_call import ChatCall, Patience, Spent
 from monitor.scoring.judges.openai_client import SharedClient
 from monitor.scoring.judges.prices import Prices
@@ -32,7 +31,6 @@ _ANSWERED_REASON = {
 _NOT_PROVEN = "the judge's quote is not in the passages, or too short to prove anything"
 _MAX_REASON_CHARS = 300
 _MAX_QUOTE_CHARS = 500
-_LONGEST_NAME = 150  # the column of evaluator_version holds 200
 
 
 class OpenAIJudge:
@@ -47,6 +45,7 @@ class OpenAIJudge:
         patience: Patience | None = None,
         prices: Prices | None = None,
         input_tokens: int = 16_000,
+        pieces: int = 8,
         meter: Meter | None = None,
     ) -> None:
         patience = patience or Patience()
@@ -55,7 +54,10 @@ class OpenAIJudge:
         self._prices = prices or Prices()
         self._prompt = load_prompt(PROMPT)
         self._input_tokens = input_tokens
-        self.version = f"judge-{_name(model)}{_place(base_url)}-{PROMPT.rpartition('.')[2]}"
+        self._pieces = pieces
+        where = f"{model_name(model)}{endpoint_mark(base_url)}"
+        sent = f"p{pieces}" if pieces else ""  # what is sent shapes the verdicts
+        self.version = f"judge-{where}-{PROMPT.rpartition('.')[2]}{sent}"
 
     @classmethod
     def from_settings(cls, settings: Settings, *, meter: Meter | None = None) -> Self:
@@ -68,6 +70,7 @@ class OpenAIJudge:
             patience=Patience(attempts=settings.judge_attempts, timeout_s=settings.judge_timeout_s),
             prices=Prices.from_settings(settings),
             input_tokens=settings.judge_input_tokens,
+            pieces=settings.judge_pieces,
             meter=meter,
         )
 
@@ -75,7 +78,7 @@ class OpenAIJudge:
         """Judge all metrics with one call, or raise a ``JudgeError`` that says what it cost."""
         spent = self._call.begin()
         passages = Quotable([context.text for context in interaction.contexts])
-        case = Case.of(interaction, self._input_tokens)
+        case = Case.of(interaction, self._input_tokens, self._pieces)
         hearing = Hearing(self._call, self._prompt, case, passages)
         try:
             hearing.hear(spent)
@@ -117,6 +120,7 @@ class OpenAIJudge:
             unknown = self._prices.unknown(spent.model) or "the endpoint does not count tokens"
         found: dict[str, Any] = {
             "cached_input_tokens": spent.cached_tokens,
+            "prices_as_of": self._prices.as_of(spent.model) if spent.model else None,
             "tries_without_usage": spent.unanswered,
             "cost_unknown": unknown,
         }
@@ -158,26 +162,3 @@ def _relevance_reason(reply: JudgeReply) -> str:
     head = _ANSWERED_REASON[reply.answered]
     reason = storable(reply.answered_reason, _MAX_REASON_CHARS)
     return f"{head}: {reason}" if reason else f"{head}."
-
-
-def _name(model: str) -> str:
-    """Shorten a model's name for the version; different models keep different names."""
-    name = storable(model, _LONGEST_NAME)
-    if name == model:
-        return name
-    return f"{name}~{hashlib.sha256(model.encode(errors='replace')).hexdigest()[:8]}"
-
-
-def _place(base_url: str | None) -> str:
-    """
-    Tell endpoints apart that serve a model under the same name; empty for OpenAI's own.
-
-    A hash, because a version is stored and shown, and an address is nobody's business.
-    """
-    parts = urlsplit(base_url or "")
-    host = parts.hostname or ""
-    if not host or host == "api.openai.com" or host.endswith(".api.openai.com"):
-        return ""
-    # Without user, password and query: those may be secrets, and do not name a model.
-    place = f"{host}:{parts.port or ''}{parts.path.rstrip('/')}"
-    return f"@{hashlib.sha256(place.lower().encode()).hexdigest()[:6]}"

@@ -14,6 +14,8 @@ from monitor.scoring.words import words
 
 #: Stands where text was left out of a passage; no word, so that no quote can hold it.
 GAP = " [...] "
+#: Tokens of passages that are sent whatever they bear on.
+ENOUGH = 1_000
 _BYTES_PER_TOKEN = 4
 _LONGEST_PIECE = 400  # characters
 _PIECE_END = re.compile(r"\n\s*|(?<=[.!?。！？])\s+")  # noqa: RUF001 - other languages
@@ -22,6 +24,18 @@ _TOKENS_A_TEXT = 8  # of JSON around a passage or a sentence
 _TOKENS_AROUND_GAP = 2
 # Constants of BM25: Robertson and Zaragoza (2009), The Probabilistic Relevance Framework.
 _SATURATION, _LENGTH_WEIGHT = 1.2, 0.75
+
+
+@dataclass(frozen=True, slots=True)
+class _Room:
+    budget: int
+    every: bool
+    pieces: int
+
+    @property
+    def least(self) -> int:
+        """Tokens of passages up to which nothing is left out."""
+        return min(self.budget, ENOUGH) if self.pieces else self.budget
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +75,15 @@ def tokens_of(text: str) -> int:
     return len(text.encode(errors="replace")) // _BYTES_PER_TOKEN + 1
 
 
-def pack(query: str, contexts: Sequence[str], sentences: Sequence[str], budget: int) -> Packed:
+def pack(
+    query: str,
+    contexts: Sequence[str],
+    sentences: Sequence[str],
+    budget: int,
+    *,
+    every: bool = False,
+    pieces: int = 0,
+) -> Packed:
     """
     Fit *query*, *contexts* and *sentences* into *budget* tokens.
 
@@ -74,7 +96,8 @@ def pack(query: str, contexts: Sequence[str], sentences: Sequence[str], budget: 
     asked = _ends(query, int(budget * _QUERY_SHARE))
     said, cut = _first(sentences, int(budget * _OUTPUT_SHARE))
     left = budget - tokens_of(asked) - sum(tokens_of(s) + _TOKENS_A_TEXT for s in said)
-    kept = _pack_contexts([query, *said], contexts, left)
+    room = _Room(budget=left, every=every, pieces=pieces)
+    kept = _pack_contexts([query, *said], contexts, room)
     return Packed(
         query=asked,
         contexts=tuple(kept),
@@ -108,20 +131,46 @@ def _first(sentences: Sequence[str], budget: int) -> tuple[tuple[str, ...], int]
     return (raw.decode(errors="ignore"),), 1
 
 
-def _pack_contexts(wants: Sequence[str], contexts: Sequence[str], budget: int) -> list[str]:
-    if sum(tokens_of(text) + _TOKENS_A_TEXT for text in contexts if text) <= budget:
+def _pack_contexts(wants: Sequence[str], contexts: Sequence[str], room: _Room) -> list[str]:
+    if room.pieces:
+        contexts = _once(contexts)
+    if sum(tokens_of(text) + _TOKENS_A_TEXT for text in contexts if text) <= room.least:
         return list(contexts)
     pieces = [(index, piece) for index, text in enumerate(contexts) for piece in _pieces(text)]
+    order = list(_ranked(wants, [piece for _, piece in pieces]))
+    if room.every:
+        order = _each_first(order, [index for index, _ in pieces])
+    left = room.budget
     kept: set[int] = set()
     opened: set[int] = set()
-    for number in _ranked(wants, [piece for _, piece in pieces]):
+    for turn, number in order:
+        if room.pieces and turn >= room.pieces and room.budget - left >= ENOUGH:
+            break
         index, piece = pieces[number]
         cost = tokens_of(piece) + (_TOKENS_AROUND_GAP if index in opened else _TOKENS_A_TEXT)
-        if cost <= budget:
-            budget -= cost
+        if cost <= left:
+            left -= cost
             kept.add(number)
             opened.add(index)
     return _joined(len(contexts), pieces, kept)
+
+
+def _once(contexts: Sequence[str]) -> list[str]:
+    """Leave out every passage that says the same, letter for letter, as one before it."""
+    first: dict[str, int] = {}
+    plain = [" ".join(text.split()).casefold() for text in contexts]
+    for index, text in enumerate(plain):
+        first.setdefault(text, index)
+    return [text if first[plain[i]] == i else "" for i, text in enumerate(contexts)]
+
+
+def _each_first(order: Sequence[tuple[int, int]], owners: Sequence[int]) -> list[tuple[int, int]]:
+    best: dict[int, int] = {}
+    for _, number in order:
+        best.setdefault(owners[number], number)
+    leading = [(0, best[index]) for index in sorted(best)]
+    chosen = set(best.values())
+    return [*leading, *(each for each in order if each[1] not in chosen)]
 
 
 def _joined(contexts: int, pieces: Sequence[tuple[int, str]], kept: set[int]) -> list[str]:
@@ -152,16 +201,16 @@ def _slices(text: str) -> Iterator[str]:
         yield text[start : start + 2 * _LONGEST_PIECE]
 
 
-def _ranked(wants: Sequence[str], pieces: Sequence[str]) -> Iterator[int]:
+def _ranked(wants: Sequence[str], pieces: Sequence[str]) -> Iterator[tuple[int, int]]:
     """Take pieces in turns: the best for each of *wants*, the second best, and so on."""
     index = _Index(pieces)
     seen: set[int] = set()
-    for turn in zip_longest(*(index.order(want) for want in wants)):
-        for number in turn:
+    for turn, row in enumerate(zip_longest(*(index.order(want) for want in wants))):
+        for number in row:
             if number is not None and number not in seen:
                 seen.add(number)
-                yield number
-    yield from (number for number in range(len(pieces)) if number not in seen)
+                yield turn, number
+    yield from ((len(pieces), number) for number in range(len(pieces)) if number not in seen)
 
 
 class _Index:

@@ -32,6 +32,15 @@ class Price(BaseModel):
     cached: Usd | None = None
 
 
+class _Table(BaseModel):
+    """A table that says of which month its prices are."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    as_of: str
+    models: dict[str, Price]
+
+
 _TABLE = TypeAdapter(dict[str, Price])
 
 
@@ -42,6 +51,7 @@ class Prices:
     usd_per_million_input: float | None = None
     usd_per_million_output: float | None = None
     own: Mapping[str, Price] = field(default_factory=dict)
+    own_as_of: str = ""  #: of which month they are, if their file says so
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:
@@ -53,10 +63,12 @@ class Prices:
         SettingsError
             If the file of prices cannot be read or is not as it should be.
         """
+        own, as_of = _read(settings.prices) if settings.prices else ({}, "")
         return cls(
             settings.judge_usd_per_million_input_tokens,
             settings.judge_usd_per_million_output_tokens,
-            _read(settings.prices) if settings.prices else {},
+            own,
+            as_of,
         )
 
     def cost_usd(
@@ -86,17 +98,22 @@ class Prices:
             return None
         return f"no price for {model}: put it into the file that {variable('prices')} names"
 
+    def as_of(self, model: str | None) -> str | None:
+        """Name the month of the price of *model*; None when the settings give it, or nobody."""
+        if (self.usd_per_million_input, self.usd_per_million_output) != (None, None):
+            return None
+        return self._listed(model)[1] or None
+
+    def _listed(self, model: str | None) -> tuple[Price | None, str]:
+        name, built_in = model or "", _built_in()
+        for table, as_of in ((self.own, self.own_as_of), (built_in.models, built_in.as_of)):
+            for key in (name, _DATED.sub("", name)):
+                if key in table:
+                    return table[key], as_of
+        return None, ""
+
     def _price(self, model: str | None) -> Price | None:
-        name = model or ""
-        listed = next(
-            (
-                table[key]
-                for table in (self.own, _built_in())
-                for key in (name, _DATED.sub("", name))
-                if key in table
-            ),
-            None,
-        )
+        listed, _ = self._listed(model)
         given = self.usd_per_million_input, self.usd_per_million_output
         if given == (None, None):
             return listed
@@ -108,10 +125,14 @@ class Prices:
         return Price(input=price_in, output=price_out, cached=cached)
 
 
-def _read(path: Path) -> dict[str, Price]:
+def _read(path: Path) -> tuple[dict[str, Price], str]:
     name = variable("prices")
     try:
-        return _TABLE.validate_json(path.read_bytes())
+        text = path.read_bytes()
+        if _has_month(text):
+            table = _Table.model_validate_json(text)
+            return table.models, table.as_of
+        return _TABLE.validate_json(text), ""
     except OSError as error:
         raise SettingsError(f"{name}: cannot read {path}: {error.strerror}") from None
     except ValidationError as error:
@@ -124,7 +145,14 @@ def _read(path: Path) -> dict[str, Price]:
         ) from None
 
 
+def _has_month(text: bytes) -> bool:
+    try:
+        return "as_of" in json.loads(text)
+    except (ValueError, TypeError, RecursionError):
+        return False
+
+
 @cache
-def _built_in() -> dict[str, Price]:
+def _built_in() -> _Table:
     text = resources.files("monitor.scoring.judges").joinpath("prices.json").read_text("utf-8")
-    return _TABLE.validate_python(json.loads(text)["models"])
+    return _Table.model_validate_json(text)

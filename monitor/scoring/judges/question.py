@@ -79,10 +79,11 @@ class Case:
     suspects: tuple[str, ...]  #: which of query, contexts and output seem to speak to the judge
     budget: int  #: tokens for all texts together
     marked: bool
+    pieces: int = 0  #: of the passages for each sentence, beyond the first thousand tokens
     squeezed: int = 0
 
     @classmethod
-    def of(cls, interaction: Interaction, budget: int) -> Case:
+    def of(cls, interaction: Interaction, budget: int, pieces: int = 0) -> Case:
         """Prepare an interaction."""
         seed = seed_of(interaction.id)
         contexts = [c.text for c in interaction.contexts if c.text.strip()]
@@ -103,6 +104,7 @@ class Case:
             suspects=suspects,
             budget=budget,
             marked=bool(suspects),
+            pieces=pieces,
         )
 
     def numbers(self, packed: Packed) -> tuple[int, ...]:
@@ -111,7 +113,7 @@ class Case:
 
     def packed(self) -> Packed:
         """Fit the texts into the budget."""
-        return pack(self.query, self.contexts, self.sentences, self.budget)
+        return pack(self.query, self.contexts, self.sentences, self.budget, pieces=self.pieces)
 
     def squeezed_more(self) -> Case | None:
         """Halve the room that the texts take; None when there is nothing left to halve."""

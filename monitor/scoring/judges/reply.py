@@ -11,10 +11,10 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from monitor.errors import JudgeRefusedError, JudgeReplyError
+from monitor.scoring.spending.usage import read_usage
 from monitor.scoring.unicode import storable
 
 _LONGEST_MODEL = 200
-_MOST_TOKENS = 1_000_000_000
 _WORST_FIRST = ("contradicted", "not_found", "no_claim", "supported")
 _THOUGHTS = re.compile(r"^.*</think>", re.DOTALL)  # some servers leave them in the answer
 _FENCE = re.compile(r"```(?:json)?(.*?)```", re.DOTALL | re.IGNORECASE)
@@ -94,15 +94,14 @@ def read_envelope(body: bytes) -> Envelope:
             "the judge's endpoint did not answer with a JSON object; does OPENAI_BASE_URL end in"
             " /v1 or whatever its documentation says?"
         )
-    usage, choices = payload.get("usage"), payload.get("choices")
-    usage = usage if isinstance(usage, dict) else {}
+    usage, choices = read_usage(payload), payload.get("choices")
     first = choices[0] if isinstance(choices, list) and choices else None
     model = payload.get("model")
     return Envelope(
         model=(storable(model, _LONGEST_MODEL) or None) if isinstance(model, str) else None,
-        input_tokens=_count(usage.get("prompt_tokens")),
-        output_tokens=_count(usage.get("completion_tokens")),
-        cached_tokens=_cached(usage),
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        cached_tokens=usage.cached_tokens,
         choice=first if isinstance(first, dict) else None,
     )
 
@@ -200,17 +199,3 @@ def find_object(content: str) -> dict[str, Any]:
         if isinstance(value, dict):
             return value
     raise JudgeReplyError("the judge's answer is not JSON")
-
-
-def _cached(usage: dict[str, Any]) -> int:
-    """Read how much of the input was cached, as OpenAI and vLLM say it, or as DeepSeek does."""
-    details = usage.get("prompt_tokens_details")
-    openai = _count(details.get("cached_tokens")) if isinstance(details, dict) else None
-    cached = openai if openai is not None else _count(usage.get("prompt_cache_hit_tokens"))
-    return min(cached or 0, _count(usage.get("prompt_tokens")) or 0)
-
-
-def _count(value: object) -> int | None:
-    if not isinstance(value, int) or isinstance(value, bool):
-        return None
-    return value if 0 <= value <= _MOST_TOKENS else None

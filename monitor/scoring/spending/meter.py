@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +16,7 @@ from monitor.errors import JudgeAwayError, QueueUnavailableError
 from monitor.scoring.spending.budget import Budget, CrowdedError, Reservation, microusd_up
 from monitor.scoring.spending.pace import Pace
 from monitor.scoring.spending.slots import Slots
+from monitor.scoring.spending.usage import read_usage
 
 _TOO_MANY, _OVERLOADED = 429, frozenset({429, 502, 503, 504, 529})
 _CROWDED_TRIES, _CROWDED_S = 5, 0.3
@@ -23,7 +24,15 @@ _FRAME_TOKENS = 1_000  # roles, separators and the schema, which endpoints count
 #: Longest answer of a request that names no limit; the caller's patience ends it before that.
 _UNLIMITED_TOKENS = 32_000
 
-Price = Callable[[int, int], float | None]  #: US dollars for input and output tokens
+
+class Price(Protocol):
+    """What tokens of one model cost, in US dollars; None when its price is not known."""
+
+    def __call__(
+        self, input_tokens: int, output_tokens: int, cached_tokens: int = 0, /
+    ) -> float | None:
+        """Price a call; cached tokens are part of the input."""
+
 
 log = structlog.get_logger("groundwatch.scoring")
 
@@ -162,10 +171,12 @@ def most_tokens(request: Mapping[str, Any]) -> tuple[int, int]:
     return asked + told + _FRAME_TOKENS, int(limit or _UNLIMITED_TOKENS)
 
 
-def _usage(body: bytes | None) -> tuple[int, int] | None:
+def _usage(body: bytes | None) -> tuple[int, int, int] | None:
+    """Read input and output tokens, and how many of the input were cached; None when untold."""
     try:
-        usage = json.loads(body or b"")["usage"]
-        used = usage["prompt_tokens"], usage["completion_tokens"]
-    except (ValueError, RecursionError, KeyError, TypeError):
+        found = read_usage(json.loads(body or b""))
+    except (ValueError, RecursionError):
         return None
-    return used if all(type(tokens) is int and tokens >= 0 for tokens in used) else None
+    if found.input_tokens is None or found.output_tokens is None:
+        return None
+    return found.input_tokens, found.output_tokens, found.cached_tokens

@@ -102,7 +102,7 @@ def test_text_is_refused_and_the_judge_not_away_when_a_filter_flags_it():
 def test_versions_differ_when_a_model_of_one_name_is_served_twice():
     urls = [None, "https://api.openai.com/v1", "http://a/v1", "http://b/v1", "http://a:81/v1"]
     versions = [OpenAIJudge("m", api_key="k", base_url=url).version for url in urls]
-    assert versions[0] == versions[1] == "judge-m-v2"
+    assert versions[0] == versions[1] == "judge-m-v2p8"
     assert len(set(versions)) == 4
 
 

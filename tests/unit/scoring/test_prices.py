@@ -63,11 +63,22 @@ def test_reader_is_told_what_to_do_when_a_price_is_unknown():
     assert "GROUNDWATCH_PRICES" in Prices().unknown("llama-70b")
 
 
+def test_month_of_a_price_is_told_when_its_table_names_one(tmp_path):
+    text = '{"as_of": "2030-01", "models": {"my-own": {"input": 1, "output": 2}}}'
+    dated = own_prices(tmp_path, text)
+    assert dated.cost_usd("my-own", 1_000_000, 0) == pytest.approx(1.0)
+    assert dated.as_of("my-own") == "2030-01"
+    assert dated.as_of("gpt-4.1-2025-04-14") == Prices().as_of("gpt-4.1") != "2030-01"
+    assert own_prices(tmp_path, '{"my-own": {"input": 1, "output": 2}}').as_of("my-own") is None
+    assert Prices(usd_per_million_input=1.0).as_of("gpt-4.1") is None
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
         ("{", "JSON"),
         ("[]", "the file"),
+        ('{"as_of": "2030-01"}', "models"),
         ('{"m": {"input": 1}}', "m.output"),
         ('{"m": {"input": -1, "output": 1}}', "m.input"),
         ('{"m": {"input": "NaN", "output": 1}}', "m.input"),

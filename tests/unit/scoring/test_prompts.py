@@ -5,11 +5,14 @@ import json
 
 import pytest
 
+from monitor.scoring.judges import criteria_reply, openai_criteria
 from monitor.scoring.judges.openai_judge import PROMPT
 from monitor.scoring.judges.reply import SCHEMA, JudgeReply
 from monitor.scoring.prompts import load_prompt
 
 HASHES = {
+    "criteria.v1": "51177e806c079999fa76b7487ce1fb51bdbd98a4d9676b4bded040a38e63cac4",
+    "criteria.v2": "63bcf349c76f19a495bc26fe27efdce75297f35f1d5e1b7c7c735b93c991c363",
     "judge.v1": "40da22e99cdb06a687ac81e6f2d7f4e84495e600b988c6d71763dc3d45a9e76a",
     "judge.v2": "bb212b6e77a56657a17125b3a6888d040539c97f40299beb047f596483b2ed34",
 }
@@ -21,7 +24,7 @@ def test_prompt_has_a_new_name_when_its_words_change(name):
 
 
 def test_prompt_in_use_is_one_of_them_when_judged():
-    assert PROMPT in HASHES
+    assert {PROMPT, openai_criteria.PROMPT} <= HASHES.keys()
 
 
 def test_example_in_prompt_is_valid_when_read_as_a_reply():
@@ -30,9 +33,17 @@ def test_example_in_prompt_is_valid_when_read_as_a_reply():
     assert JudgeReply.model_validate(json.loads(example)).answered == "yes"
 
 
-def test_prompt_names_both_secret_words_when_filled_in():
-    assert load_prompt(PROMPT).count("CANARY") == 1
-    assert load_prompt(PROMPT).count("DELIMITER") == 2
+@pytest.mark.parametrize("name", [PROMPT, openai_criteria.PROMPT])
+def test_prompt_names_both_secret_words_when_filled_in(name):
+    assert load_prompt(name).count("CANARY") == 1
+    assert load_prompt(name).count("DELIMITER") == 2
+
+
+def test_example_has_what_the_schema_asks_for_when_about_criteria():
+    example = json.loads(load_prompt(openai_criteria.PROMPT).splitlines()[-1])
+    assert list(example) == criteria_reply.SCHEMA["required"]
+    row = criteria_reply.SCHEMA["properties"]["answers"]["items"]
+    assert list(example["answers"][0]) == row["required"]
 
 
 def test_schema_asks_for_what_is_read_when_strict():

@@ -1,0 +1,215 @@
+"""The embedding of the local scorer runs real ONNX code, on a model so small that it is known."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+
+from monitor.errors import SettingsError
+from monitor.scoring.features.embedded import ALIGNMENT_FEATURES, EMBEDDING_FEATURES, compare
+from monitor.scoring.features.look import look_at
+from monitor.scoring.judges import embedding as embedding_module
+from monitor.scoring.judges.embedding import Embedding, load_coefficients
+from monitor.scoring.judges.embedding_model import LONGEST, EmbeddingModel
+from monitor.scoring.judges.local import LocalJudge
+from monitor.scoring.registry import make_scorer
+from monitor.settings import Settings
+from monitor.testing import make_interaction
+
+SENTENCES = "refunds take five days parcels reach the islands twice a week money back ."
+WORDS = SENTENCES.split()
+#: Words that the model puts in the same place, as a real one does with words of one meaning.
+ALIKE = {"money": "refunds", "back": "take"}
+SIZE = len(WORDS) + 4
+FACT, OTHER = "Refunds take five days.", "Parcels reach the islands twice a week."
+
+
+def save(folder, *, pooled=False):
+    """Write a model that gives each word a direction of its own."""
+    known = {"[PAD]": 0, "[CLS]": 1, "[SEP]": 2, "[UNK]": 3}
+    vocabulary = known | {word: number for number, word in enumerate(WORDS, start=4)}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.Lowercase()
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 1), ("[SEP]", 2)]
+    )
+    folder.mkdir(exist_ok=True)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    (folder / "config.json").write_text(json.dumps({"max_position_embeddings": 512}))
+    table = np.eye(SIZE, dtype=np.float32)
+    for word, other in ALIKE.items():
+        table[vocabulary[word]] = table[vocabulary[other]]
+    nodes = [helper.make_node("Gather", ["table", "input_ids"], ["hidden"])]
+    shape = ["batch", "tokens", SIZE]
+    if pooled:
+        nodes.append(helper.make_node("ReduceMax", ["hidden", "axis"], ["out"], keepdims=0))
+        shape = ["batch", SIZE]
+    graph = helper.make_graph(
+        nodes,
+        "directions",
+        [helper.make_tensor_value_info("input_ids", TensorProto.INT64, ["batch", "tokens"])],
+        [helper.make_tensor_value_info("out" if pooled else "hidden", TensorProto.FLOAT, shape)],
+        [
+            helper.make_tensor("table", TensorProto.FLOAT, table.shape, table.ravel()),
+            helper.make_tensor("axis", TensorProto.INT64, [1], [1]),
+        ],
+    )
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
+    made.ir_version = 9
+    onnx.save(made, str(folder / "model.onnx"))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return save(tmp_path_factory.mktemp("embedding") / "tiny")
+
+
+@pytest.fixture(scope="module")
+def model(folder):
+    return EmbeddingModel(str(folder))
+
+
+@pytest.fixture(scope="module")
+def fitted(model):
+    """The shipped coefficients, but for what belongs to another model."""
+    data = load_coefficients()
+    [probe] = model.embed([data["probe"]["text"]])
+    data["probe"]["vector"] = probe.vector.tolist()
+    data["head"] = {"weights": [0.0] * SIZE + [1.0] * SIZE, "intercept": -10.0}
+    return data
+
+
+def aligned(model, output, *contexts):
+    look = look_at(None, contexts, output)
+    return dict(zip(ALIGNMENT_FEATURES, compare(look, model).alignment[0], strict=True))
+
+
+def test_vectors_have_length_one_and_tokens_their_place(model):
+    [found] = model.embed(["Refunds take"])
+    assert np.linalg.norm(found.vector) == pytest.approx(1.0)
+    assert np.linalg.norm(found.tokens, axis=1) == pytest.approx([1.0, 1.0])
+    assert found.places == ((0, 7), (8, 12))
+
+
+def test_text_is_embedded_alike_whatever_is_beside_it(model):
+    texts = [FACT, OTHER, "a", "", FACT * 3] * 9
+    for alone, found in zip([model.embed([t])[0] for t in texts], model.embed(texts), strict=True):
+        assert found.vector == pytest.approx(alone.vector, abs=1e-6)
+        assert found.places == alone.places
+
+
+def test_long_text_is_read_at_its_beginning(model):
+    [found] = model.embed(["refunds " * 1_000])
+    assert len(found.tokens) == LONGEST - 2
+
+
+def test_copied_claim_is_aligned_wholly(model):
+    found = aligned(model, FACT, OTHER, FACT)
+    assert found["recall"] == found["same_least"] == pytest.approx(1.0)
+
+
+def test_word_of_the_same_meaning_counts_and_another_does_not(model):
+    paraphrase = aligned(model, "Money back five days.", FACT)
+    assert paraphrase["novel_least"] == pytest.approx(1.0)
+    invented = aligned(model, "Islands take five days.", FACT)
+    assert invented["novel_least"] == pytest.approx(0.0)
+    assert invented["recall"] < paraphrase["recall"]
+
+
+def test_nearest_sentence_is_found_among_many(model):
+    look = look_at(None, [OTHER, f"{OTHER} {FACT}"], "Money back five days.")
+    share = compare(look, model).pairs[0][SIZE:].sum()
+    alone = compare(look_at(None, [FACT], "Money back five days."), model).pairs[0][SIZE:].sum()
+    assert share == pytest.approx(alone)
+
+
+def test_judge_weighs_what_the_model_sees(model, fitted):
+    judge = LocalJudge(embedding=Embedding(model, fitted))
+    good, bad = (
+        judge.judge(make_interaction(output=output, contexts=[FACT])).groundedness
+        for output in ("Money back five days.", "Islands reach five parcels.")
+    )
+    assert 0 <= bad < good <= 1
+
+
+def test_score_of_a_copied_answer_is_explained_as_ever(model, fitted):
+    found = LocalJudge(embedding=Embedding(model, fitted)).judge(
+        make_interaction(output=FACT, contexts=[OTHER, FACT])
+    )
+    [claim] = found.claims
+    assert (claim.evidence, claim.context_index) == (FACT, 1)
+
+
+def test_version_names_model_weights_and_coefficients(model, fitted):
+    plain, wide = LocalJudge(), LocalJudge(embedding=Embedding(model, fitted))
+    other = fitted | {"prior": 0.5}
+    assert wide.version.startswith(f"{plain.version}+tiny-{model.version[-8:]}-")
+    assert LocalJudge(embedding=Embedding(model, other)).version != wide.version
+
+
+def test_setting_chooses_the_model(folder, fitted, monkeypatch):
+    monkeypatch.setattr(embedding_module, "load_coefficients", lambda: fitted)
+    shared = {"openai_base_url": "http://127.0.0.1:9/v1", "metrics": ("groundedness",)}
+    wide = Settings(embedding_model=str(folder), **shared)
+    scorer = make_scorer(wide)
+    [found] = scorer.score(make_interaction(output=FACT, contexts=[FACT]))
+    assert "+tiny-" in found.evaluator_version
+    versions = [
+        make_scorer(Settings(scorer="cascade", embedding_model=model, **shared)).version
+        for model in (str(folder), None)
+    ]
+    assert versions[0] != versions[1]
+
+
+def test_nothing_changes_without_the_setting():
+    program = (
+        "import sys\n"
+        "from monitor.scoring.judges.local import LocalJudge\n"
+        "from monitor.scoring.registry import make_scorer\n"
+        "from monitor.settings import Settings\n"
+        "assert make_scorer(Settings()).version == LocalJudge().version\n"
+        "assert 'onnxruntime' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_pip_line_is_told_when_the_extra_is_missing():
+    program = (
+        "import sys; sys.modules['onnxruntime'] = None\n"
+        "from monitor.scoring.registry import make_scorer\n"
+        "from monitor.settings import Settings\n"
+        "make_scorer(Settings(embedding_model='x'))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert "pip install 'groundwatch[embedding]'" in done.stderr
+
+
+def test_another_model_than_the_fitted_one_is_refused(model):
+    with pytest.raises(SettingsError, match=r"fitted to sentence-transformers/all-MiniLM-L6-v2"):
+        Embedding(model)
+
+
+def test_model_is_refused_when_it_gives_no_vector_a_token(tmp_path):
+    with pytest.raises(SettingsError, match=r"GROUNDWATCH_EMBEDDING_MODEL.*one vector a token"):
+        EmbeddingModel(str(save(tmp_path / "m", pooled=True)))
+
+
+def test_model_is_named_when_it_is_not_there(monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(SettingsError, match="GROUNDWATCH_EMBEDDING_MODEL: nobody/nothing"):
+        EmbeddingModel("nobody/nothing")
+
+
+def test_coefficients_name_every_figure_of_the_model():
+    data = load_coefficients()
+    assert set(EMBEDDING_FEATURES) <= set(data["claim"]["limits"])
+    assert data["made_by"] == "benchmarks/train_embedding.py"
