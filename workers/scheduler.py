@@ -27,9 +27,12 @@ from monitor.store.lease import Lease, acquire, new_owner, release
 from workers.collect import Collector
 from workers.context import Context
 from workers.evaluate import Evaluator
+from workers.expire import EVERY_S as EXPIRE_EVERY_S
+from workers.expire import Expirer, Limits
 from workers.insights import Explainer
 from workers.judge_watch import JudgeWatch
 from workers.queue_watch import BLIND_AFTER_S, QueueWatch
+from workers.retention import EVERY_S, Keeper
 from workers.vitals import VitalsReader
 
 _TICK_S = 0.25
@@ -82,6 +85,8 @@ class Scheduler:
             Job("collect", min(1.0, context.settings.evaluate_every_s), collector.run),
             Job("evaluate", context.settings.evaluate_every_s, self._evaluate),
             Job("insights", explainer.every_s, self._explain),
+            Job("expire", EXPIRE_EVERY_S, self._expirer().run),
+            Job("retention", EVERY_S, Keeper(context.store, context.settings).run),
             *self._dead_mans_switch(),
         )
 
@@ -119,6 +124,16 @@ class Scheduler:
         self._lease = acquire(self._context.store, "scheduler", self._owner, ttl_s=_LEASE_TTL_S)
         if self._lease is not None and before is None:
             log.info("lease.taken", owner=self._owner, token=self._lease.token)
+
+    def _expirer(self) -> Expirer:
+        settings = self._context.settings
+        return Expirer(
+            client=self._context.impatient_redis,
+            store=self._context.store,
+            rules=self._context.rules,
+            name=self._context.name,
+            limits=Limits(samples=settings.queue_limit, megabytes=settings.queue_limit_megabytes),
+        )
 
     def _dead_mans_switch(self) -> Iterator[Job]:
         url = self._context.settings.dead_mans_switch_url
