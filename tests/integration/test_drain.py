@@ -11,6 +11,7 @@ from monitor.errors import StoreUnavailableError
 from monitor.models import Evaluation
 from monitor.queue import names
 from monitor.queue.consumer import Consumer
+from monitor.queue.newest_first import NewestFirst
 from monitor.queue.wire import encode
 from monitor.settings import Settings
 from monitor.store.engine import Store
@@ -208,6 +209,7 @@ def test_slow_judge_calls_run_side_by_side(redis_url, context):
     slow = SlowScorer(concurrency=8, until=8)
     drain = Drain(
         consumer=Consumer(context.redis, "a"),
+        newest_first=NewestFirst(context.redis, "a"),
         store=context.store,
         scorer=slow,
         rules=context.rules,
