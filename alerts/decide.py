@@ -22,7 +22,7 @@ from alerts.memory import Reason
 from alerts.plan import Plan
 from alerts.routing.matchers import MONITOR_PREFIX
 from alerts.rules import Lines, timers_for
-from alerts.snapshot import Snapshot
+from alerts.snapshot import SAMPLE_CHARS, Snapshot
 from alerts.state import AlertState, Decision, close, step
 from alerts.stored_states import Stored, load, save
 from alerts.threshold_rules import RULE_PREFIX, ThresholdRule, hold_s, judge_all
@@ -34,7 +34,6 @@ _log = structlog.get_logger("groundwatch.alerts")
 _MOST_SAMPLES = 3
 #: One begins an incident, and what has settled was over before.
 _ENDS_NOTHING = {AlertEvent.FIRED, AlertEvent.SETTLED}
-_SAMPLE_CHARS = 300
 _IS_CRITICAL = incidents.c.peak_level == Level.CRITICAL.value
 #: What is reopened is no better than it was.
 _WORST_SO_FAR = case((_IS_CRITICAL, incidents.c.peak_level), else_=bindparam("peak"))
@@ -180,7 +179,7 @@ def _snapshot(
 
 
 def _clean(excerpts: Iterable[str]) -> tuple[str, ...]:
-    clean = (plain(text, _SAMPLE_CHARS) for text in excerpts)
+    clean = (plain(text, SAMPLE_CHARS) for text in excerpts)
     return tuple(text for text in clean if text)[:_MOST_SAMPLES]
 
 

@@ -12,6 +12,9 @@ from alerts.rules import Lines
 from monitor.models.alerting import AlertEvent, Level, TimelineEvent
 from monitor.models.status import Verdict
 
+#: What is quoted of one explanation.
+SAMPLE_CHARS = 300
+
 
 class Other(BaseModel):
     """Another alert that fires at the same time and is told in the same message."""

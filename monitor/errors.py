@@ -5,6 +5,7 @@ Every error of groundwatch, in one tree.
   + SettingsError                    lists every wrong setting at once
   + RecordError                      a record that cannot be read; says which field and why
     - UnknownSchemaError             written by a newer version; kept, not dropped
+    - RecordTooLargeError            larger than any worker reads
   + QueueError
     - QueueUnavailableError          transient
   + JudgeError                       becomes an evaluation with status "failed", never a score
@@ -51,6 +52,12 @@ class UnknownSchemaError(RecordError):
     """The record was written in a schema version this program does not know."""
 
     code = "unknown_schema"
+
+
+class RecordTooLargeError(RecordError):
+    """The record is so large that scoring it would hold up all others."""
+
+    code = "too_large"
 
 
 class QueueError(GroundwatchError):

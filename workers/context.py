@@ -14,6 +14,7 @@ from alerts.channels.base import Channel
 from alerts.plan import Plan
 from alerts.wiring import Wiring, wiring_from
 from monitor.queue.consumer import Consumer, connect
+from monitor.queue.newest_first import NewestFirst
 from monitor.rolling.choice import PolicyChoice
 from monitor.rolling.policies import Lines
 from monitor.scoring.base import ScoresSamples
@@ -104,6 +105,8 @@ class Context:
             bucket_s=self.settings.bucket_s,
             dimensions=self.settings.segments,
             settle_s=self.settings.settle_s,
+            news_s=self.settings.status_window_s,
+            expire_after_s=self.settings.expire_after_s,
         )
 
     def judge_is_away(self) -> bool:
@@ -116,6 +119,7 @@ class Context:
         consumer.ensure_group()
         return Drain(
             consumer=consumer,
+            newest_first=NewestFirst(self.redis, self.name),
             store=self.store,
             scorer=self.scorer,
             rules=self.rules,

@@ -10,6 +10,7 @@ store is away, gives back what it has, so that no sample is blamed for that.
 from __future__ import annotations
 
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
@@ -19,7 +20,9 @@ from datetime import UTC, datetime
 import structlog
 
 from monitor.errors import GroundwatchError, JudgeAwayError
+from monitor.queue.census import sample_id_of
 from monitor.queue.consumer import Consumer, Entry
+from monitor.queue.newest_first import BEHIND_AFTER_S, NewestFirst
 from monitor.scoring.base import ScoresSamples
 from monitor.store.engine import Store
 from monitor.store.write import Result
@@ -44,6 +47,7 @@ class Drain:
     """One run of a worker over the queue; ``may_go_on`` is asked about once a second."""
 
     consumer: Consumer
+    newest_first: NewestFirst
     store: Store
     scorer: ScoresSamples
     rules: Rules
@@ -56,6 +60,7 @@ class Drain:
     _done: list[Done] = field(default_factory=list)
     _last_s: dict[str, float] = field(default_factory=dict)
     _mean_s: float = 0.0  #: how long scoring one sample takes
+    _clock_s: float = 0.0  #: from our monotonic clock to that of the queue
     _away: bool = False  #: the judge answers nobody; what needs it waits in the queue
     _alone: bool = False  #: what is in work may kill us; nothing else is taken meanwhile
 
@@ -69,6 +74,7 @@ class Drain:
             If Redis or the store is away; what was taken has been given back.
         """
         self.store.check_reachable()
+        self._clock_s = self.consumer.now_s() - time.monotonic()
         pool = ThreadPoolExecutor(self.scorer.concurrency, "groundwatch-score")
         try:
             self._work(pool, end_s=time.monotonic() + budget_s)
@@ -108,6 +114,9 @@ class Drain:
         entries = self._take_abandoned(room) if idle else []
         if not entries and room > 0:
             entries = self.consumer.take(room, block_ms=_BLOCK_MS if idle else None)
+            self._skip_if_behind(entries)
+            # What was left out comes when nothing new does.
+            entries = entries or self.newest_first.take_later(room)
         for entry in entries:
             self._in_work[pool.submit(self._score, entry)] = entry
 
@@ -118,6 +127,16 @@ class Drain:
         if not self._mean_s:
             return rounds
         return max(rounds, min(_MOST_WAITING, int(_WAITING_S / self._mean_s)))
+
+    def _skip_if_behind(self, entries: list[Entry]) -> None:
+        """Go on with what is new; statuses need that first."""
+        edge_s = self._queue_time_s() - BEHIND_AFTER_S
+        if entries and entries[-1].added_at_s < edge_s and self.newest_first.skip_to(edge_s):
+            log.warning("backlog.left_for_later", before_s=round(edge_s))
+
+    def _queue_time_s(self) -> float:
+        """Tell the queue's time: ours may jump, and must not make samples old."""
+        return self._clock_s + time.monotonic()
 
     def _take_abandoned(self, room: int) -> list[Entry]:
         if not self._is_due("abandoned", _ABANDONED_EVERY_S):
@@ -132,20 +151,26 @@ class Drain:
 
     def _score(self, entry: Entry) -> Result | Dead:
         started_s = time.monotonic()
-        result = self._try(entry)
+        now = datetime.now(UTC)
+        try:
+            waited_s = self._queue_time_s() - entry.added_at_s
+            result = score_entry(entry, self.scorer, self.rules, now=now, waited_s=waited_s)
+        except GroundwatchError:
+            raise
+        except Exception as error:  # noqa: BLE001  # told and counted, below
+            # A mistake of ours about one text must not stop the others, nor come for ever.
+            # Only where: a traceback may show what users wrote.
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            log.error(  # noqa: TRY400
+                "entry.broken",
+                entry_id=entry.entry_id,
+                error=type(error).__name__,
+                where=f"{where.name}, line {where.lineno}",
+            )
+            result = Dead(entry, "internal_error", type(error).__name__, sample_id_of(entry.fields))
         took_s = time.monotonic() - started_s
         self._mean_s += 0.2 * (took_s - self._mean_s) if self._mean_s else took_s
         return result
-
-    def _try(self, entry: Entry) -> Result | Dead:
-        try:
-            return score_entry(entry, self.scorer, self.rules, now=datetime.now(UTC))
-        except GroundwatchError:
-            raise
-        except Exception as error:  # noqa: BLE001 - one sample must not stop the others
-            # By its kind only: what it says may quote the sample.
-            log.error("sample.broken", entry_id=entry.entry_id, error=type(error).__name__)  # noqa: TRY400
-            return Dead(entry, "broken", type(error).__name__)
 
     def _collect(self) -> None:
         """Gather what is scored, and commit when enough has come together."""

@@ -24,6 +24,7 @@ from monitor.store.insights import (
     save_states,
 )
 from monitor.store.lease import Lease, fence
+from monitor.store.levels import BUCKETS, DAY_S, DAYS, HOURS
 from monitor.store.query import Stream, active_streams
 from monitor.store.rollup import roll_up
 from monitor.store.verdicts import read_verdicts
@@ -50,6 +51,17 @@ class Explainer:
         """How often to run: once a bucket, and not much more often than statuses change."""
         return max(float(self.settings.bucket_s), 10 * self.settings.evaluate_every_s)
 
+    @property
+    def keep_s(self) -> dict[str, float]:
+        """How long each level of the sums is kept."""
+        settings = self.settings
+        days = {
+            BUCKETS.name: settings.keep_buckets_days,
+            HOURS.name: settings.keep_hours_days,
+            DAYS.name: settings.keep_days_days,
+        }
+        return {name: value * DAY_S for name, value in days.items()}
+
     def run(self, lease: Lease, *, now: datetime) -> list[DriftFinding]:
         """
         Look at everything as of *now*; return the drift that was found.
@@ -58,7 +70,13 @@ class Explainer:
         """
         now_s = int(now.timestamp())
         guard = partial(fence, lease=lease)
-        roll_up(self.store, now_s=now_s, settle_s=self.settings.settle_s, guard=guard)
+        roll_up(
+            self.store,
+            now_s=now_s,
+            settle_s=self.settings.settle_s,
+            keep_s=self.keep_s,
+            guard=guard,
+        )
         with self.store.read() as connection:
             since_s = now_s - _ACTIVE_BUCKETS * self.settings.bucket_s
             streams = active_streams(

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Self
 
 from monitor.errors import RecordError
 from monitor.models import Evaluation, Sample, ScoredSample, Tally
+from monitor.models.interaction import without_texts
 from monitor.queue import names
+from monitor.queue.census import sample_id_of
 from monitor.queue.consumer import Entry
 from monitor.queue.wire import decode
 from monitor.rolling.inputs import fingerprint
@@ -19,7 +23,9 @@ from monitor.store.engine import Store
 from monitor.store.write import Contribution, DeadLetter, Result, record
 
 #: An entry that was handed out this often without coming back has killed its workers.
-MAX_DELIVERIES = 3
+MAX_DELIVERIES = 2
+#: Why samples expire.
+TOO_OLD = "too_old"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +36,8 @@ class Rules:
     bucket_s: int
     dimensions: tuple[str, ...] = ()
     settle_s: int = 600
+    news_s: int = 3600  #: what is older than the status window is no news of now
+    expire_after_s: float = 0.0  #: what has waited so long is of no use any more; 0: never
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +49,19 @@ class Dead:
     detail: str
     sample_id: str | None = None  #: where it can be read at all
 
+    @classmethod
+    def unreadable(cls, entry: Entry, error: RecordError) -> Self:
+        """Say why an entry cannot be read."""
+        return cls(entry, error.code, str(error), sample_id_of(entry.fields))
+
 
 def score_entry(
-    entry: Entry, scorer: ScoresSamples, rules: Rules, *, now: datetime
+    entry: Entry, scorer: ScoresSamples, rules: Rules, *, now: datetime, waited_s: float = 0.0
 ) -> Result | Dead:
     """
     Read and score one entry; whatever is wrong with it becomes a result, not an exception.
+
+    *waited_s* is how long it was in the queue, by the queue's own clock.
 
     Raises
     ------
@@ -56,13 +71,23 @@ def score_entry(
     try:
         sample = decode(entry.fields)
     except RecordError as error:
-        return Dead(entry, error.code, str(error))
+        return Dead.unreadable(entry, error)
     if entry.deliveries > MAX_DELIVERIES:
         detail = f"handed out {entry.deliveries - 1} times and never finished"
         return Dead(entry, "worker_died", detail, sample.sample_id)
+    if 0 < rules.expire_after_s < waited_s:
+        return expired(sample, rules, now=now)
     is_test = sample.interaction.app == names.DOCTOR_APP
     evaluations = () if is_test else scorer.score(sample.interaction, key=sample.sample_id)
     return result_of(sample, evaluations, rules, now=now)
+
+
+def expired(sample: Sample, rules: Rules, *, now: datetime, reason: str = TOO_OLD) -> Result:
+    """Give a sample up that nobody needs any more; it is counted, and its texts are not kept."""
+    result = result_of(sample, (), rules, now=now)
+    bare = without_texts(sample, reason)
+    scored = ScoredSample(sample=bare, evaluations=(), expired_by=reason)
+    return replace(result, scored=scored)
 
 
 def result_of(
@@ -71,12 +96,16 @@ def result_of(
     """Work out what the evaluations of one sample add to which buckets."""
     interaction = sample.interaction
     # A clock that runs ahead must not fill buckets that are still to come.
-    occurred_s = min(interaction.timestamp or sample.sampled_at, now).timestamp()
-    start_s = bucket_start(occurred_s, rules.bucket_s)
+    occurred_at_ms = math.floor(
+        min(interaction.timestamp or sample.sampled_at, now).timestamp() * 1000
+    )
+    start_s = bucket_start(occurred_at_ms / 1000, rules.bucket_s)
     late = int(now.timestamp() > start_s + rules.bucket_s + rules.settle_s)
     return Result(
         scored=ScoredSample(sample=sample, evaluations=tuple(evaluations)),
         start_s=start_s,
+        occurred_at_ms=occurred_at_ms,
+        past=now.timestamp() - start_s > rules.news_s + rules.bucket_s,
         places=places_of(interaction, rules.dimensions) if evaluations else (),
         inputs=fingerprint(interaction) if evaluations else {},
         contributions=tuple(
@@ -108,8 +137,14 @@ def _letter(item: Dead) -> DeadLetter:
     return DeadLetter(
         entry_id=item.entry.entry_id,
         sample_id=item.sample_id,
-        app=app.decode("utf-8", "replace").replace("\0", "\ufffd")[:200],
+        app=_text(app)[:200],
         reason=item.reason,
         detail=item.detail,
         body=item.entry.fields.get(names.FIELD_BODY.encode(), b""),
+        version=_text(item.entry.fields.get(names.FIELD_VERSION.encode(), b"")),
     )
+
+
+def _text(raw: bytes) -> str:
+    """Read hostile bytes as text that every database takes."""
+    return raw.decode("utf-8", "replace").replace("\0", "\ufffd")

@@ -34,6 +34,7 @@ class QueueWatch:
             away_s = (now - self._answered_at).total_seconds()
             return f"Redis is away for {duration(away_s)}" if away_s >= BLIND_AFTER_S else None
         self._answered_at, self.last = now, found
-        if found.oldest_age_s is None or found.oldest_age_s < BLIND_AFTER_S:
+        # What was left for later is history: it waits for hands that news does not need.
+        if found.news_age_s is None or found.news_age_s < BLIND_AFTER_S:
             return None
-        return f"{found.waiting:,} samples wait, the oldest for {duration(found.oldest_age_s)}"
+        return f"{found.waiting:,} samples wait, the oldest for {duration(found.news_age_s)}"

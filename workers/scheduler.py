@@ -28,9 +28,12 @@ from workers.collect import Collector
 from workers.context import Context
 from workers.digest_job import DigestJob
 from workers.evaluate import Evaluator
+from workers.expire import EVERY_S as EXPIRE_EVERY_S
+from workers.expire import Expirer, Limits
 from workers.insights import Explainer
 from workers.judge_watch import JudgeWatch
 from workers.queue_watch import BLIND_AFTER_S, QueueWatch
+from workers.retention import EVERY_S, Keeper
 from workers.vitals import VitalsReader
 
 _TICK_S = 0.25
@@ -85,6 +88,8 @@ class Scheduler:
             Job("evaluate", context.settings.evaluate_every_s, self._evaluate),
             Job("insights", explainer.every_s, self._explain),
             *self._digest(),
+            Job("expire", EXPIRE_EVERY_S, self._expirer().run),
+            Job("retention", EVERY_S, Keeper(context.store, context.settings).run),
             *self._dead_mans_switch(),
         )
 
@@ -130,6 +135,16 @@ class Scheduler:
             yield Job(
                 "digest", _DIGEST_EVERY_S, lambda lease: job.run(lease, now=datetime.now(UTC))
             )
+
+    def _expirer(self) -> Expirer:
+        settings = self._context.settings
+        return Expirer(
+            client=self._context.impatient_redis,
+            store=self._context.store,
+            rules=self._context.rules,
+            name=self._context.name,
+            limits=Limits(samples=settings.queue_limit, megabytes=settings.queue_limit_megabytes),
+        )
 
     def _dead_mans_switch(self) -> Iterator[Job]:
         url = self._context.settings.dead_mans_switch_url

@@ -31,6 +31,8 @@ COMMANDS = {
     "metrics": _Command("metrics", "metrics"),
     "alerts": _Command("alerts", "app"),
     "doctor": _Command("doctor", "doctor"),
+    "poison": _Command("poison", "app"),
+    "forget": _Command("forget", "forget"),
     "config": _Command("config", "config"),
     "migrate": _Command("migrate", "migrate"),
     "worker": _Command("processes", "worker"),

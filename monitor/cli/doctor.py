@@ -12,8 +12,10 @@ from typing import Annotated, Any
 
 import typer
 
+from monitor.cli.console import parse_duration_s
 from monitor.cli.findings import Check, Finding, show
 from monitor.cli.hook_doctor import trial
+from monitor.cli.reconcile import run
 from monitor.cli.stores import open_store
 from monitor.queue.consumer import backlog, connect, live_workers, translated
 from monitor.report.words import duration
@@ -47,8 +49,17 @@ def doctor(
     only: Annotated[
         Part | None, typer.Option(help="Look at the worker of this host, or at the scheduler.")
     ] = None,
+    reconcile: Annotated[
+        bool, typer.Option("--reconcile", help="Prove that nothing was lost or counted twice.")
+    ] = False,
+    window: Annotated[
+        str, typer.Option(help="With --reconcile: rows so far back are counted one by one.")
+    ] = "24h",
+    as_json: Annotated[bool, typer.Option("--json", help="With --reconcile: as JSON.")] = False,
 ) -> None:
     """Check names, settings, Redis, store, workers, scheduler and hooks; say what to do."""
+    if reconcile:
+        raise typer.Exit(run(Settings.from_env(), parse_duration_s(window), as_json=as_json))
     checks = _CHECKS if only is None else (_ALONE[only],)
     if topic is not None:
         checks = _CLOSER[topic]

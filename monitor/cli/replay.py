@@ -26,7 +26,7 @@ from monitor.store.lease import current_owner
 from monitor.store.ledger import Booking, Kind, read_totals
 from monitor.store.verdicts import read_verdicts
 
-_ENDED = (Kind.SCORED, Kind.FAILED, Kind.SKIPPED)
+_ENDED = (Kind.SCORED, Kind.FAILED, Kind.SKIPPED, Kind.EXPIRED)
 _LOOK_EVERY = 500
 _PAUSE_S = 0.05
 _GIVE_UP_AFTER_S = 120.0

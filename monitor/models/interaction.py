@@ -105,7 +105,7 @@ class Sample(BaseModel):
     """
     An interaction that the hook chose, as it travels through the queue.
 
-    ``sample_rate`` is the probability, in (0, 1], with which this interaction
+    ``sample_rate`` is the probability, in [1e-9, 1], with which this interaction
     was chosen; estimates weigh by its inverse.
     """
 
@@ -118,8 +118,21 @@ class Sample(BaseModel):
         description="UUIDv7, made by the hook; the key of everything downstream.",
     )
     sampled_at: AwareDatetime
-    sample_rate: float = Field(gt=0, le=1)
+    # Its inverse is a weight in sums that must stay finite.
+    sample_rate: float = Field(ge=1e-9, le=1)
     hook_id: str = Field(description="Which process sampled it.")
     sequence: int = Field(ge=0, description="Position among the samples of that process.")
     truncated: tuple[str, ...] = Field((), description="Fields that were cut to the size limit.")
     interaction: Interaction
+
+
+def without_texts(sample: Sample, why: str) -> Sample:
+    """Leave of a sample what counts and whose it was not: no texts, names or tags."""
+    interaction = Interaction(
+        id="removed",
+        app=sample.interaction.app,
+        output="",
+        timestamp=sample.interaction.timestamp,
+        metadata={"removed": why},
+    )
+    return sample.model_copy(update={"interaction": interaction, "truncated": ()})

@@ -15,6 +15,7 @@ class Outcome(StrEnum):
     SCORED = "scored"  #: at least one evaluation completed
     FAILED = "failed"  #: none completed and at least one failed
     SKIPPED = "skipped"  #: there was nothing to judge
+    EXPIRED = "expired"  #: it waited until it was of no use any more; nobody scored it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,10 +24,13 @@ class ScoredSample:
 
     sample: Sample
     evaluations: tuple[Evaluation, ...]
+    expired_by: str = ""  #: why nobody scored it; '' where somebody tried
 
     @property
     def outcome(self) -> Outcome:
         """Sum the evaluations up to one outcome."""
+        if self.expired_by:
+            return Outcome.EXPIRED
         statuses = {evaluation.status for evaluation in self.evaluations}
         if EvaluationStatus.COMPLETED in statuses:
             return Outcome.SCORED
@@ -37,6 +41,8 @@ class ScoredSample:
         """Why the sample has no score at all; '' when it has one."""
         if self.outcome is Outcome.SCORED:
             return ""
+        if self.expired_by:
+            return self.expired_by
         wanted = EvaluationStatus(self.outcome.value)
         reasons = sorted({e.reason for e in self.evaluations if e.status is wanted})
         return reasons[0] if reasons else "no_evaluator"

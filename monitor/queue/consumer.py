@@ -15,6 +15,7 @@ from monitor.queue.address import pool_of
 
 #: An idle time longer than any worker waits before it takes over.
 _LONG_AGO_MS = 365 * 86_400_000
+_GROUP = names.GROUP.encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,11 @@ class Entry:
     fields: Mapping[bytes, bytes]
     deliveries: int = 1
 
+    @property
+    def added_at_s(self) -> float:
+        """When Redis took it, in epoch seconds by its own clock."""
+        return int(self.entry_id.split("-")[0]) / 1000
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backlog:
@@ -32,6 +38,7 @@ class Backlog:
 
     waiting: int  #: entries in the stream, those in work included
     oldest_age_s: float | None  #: age of the oldest entry; None when empty
+    news_age_s: float | None  #: age of the oldest that was not left for later; None when empty
     lost: int  #: entries that were trimmed away before anybody took them, ever
 
 
@@ -69,6 +76,12 @@ class Consumer:
     def __init__(self, client: redis.Redis, name: str) -> None:
         self._redis: Any = client
         self.name = name
+
+    def now_s(self) -> float:
+        """Tell the time by the clock that entries are stamped with, in epoch seconds."""
+        with translated():
+            seconds, microseconds = self._redis.time()
+        return float(seconds) + float(microseconds) / 1e6
 
     def ensure_group(self) -> None:
         """Create the stream and its group where they are missing."""
@@ -186,14 +199,25 @@ def backlog(client: redis.Redis, *, now_s: float) -> Backlog:
         pipe.xlen(names.SAMPLES)
         pipe.xrange(names.SAMPLES, count=1)
         pipe.xinfo_stream(names.SAMPLES)
-        acknowledged, waiting, first, info = pipe.execute(raise_on_error=False)
+        pipe.llen(names.LATER)
+        acknowledged, waiting, first, info, later = pipe.execute(raise_on_error=False)
         if isinstance(waiting, redis.RedisError):
             raise waiting
         # There is no stream before the first sample.
         added = 0 if isinstance(info, redis.ResponseError) else info.get("entries-added", 0)
     age = now_s - int(first[0][0].split(b"-")[0]) / 1000 if first else None
     lost = int(added) - int(acknowledged or 0) - int(waiting)
-    return Backlog(waiting=waiting, oldest_age_s=age, lost=max(0, lost))
+    news = age if first and not later else _age_of_news(anything, now_s)
+    return Backlog(waiting=waiting, oldest_age_s=age, news_age_s=news, lost=max(0, lost))
+
+
+def _age_of_news(client: Any, now_s: float) -> float | None:
+    """Tell how long the first one waits that nobody was given or left for later."""
+    with translated():
+        groups = client.xinfo_groups(names.SAMPLES) if client.exists(names.SAMPLES) else []
+        position = next((g["last-delivered-id"] for g in groups if g["name"] == _GROUP), b"0-0")
+        first = client.xrange(names.SAMPLES, min=b"(" + position, count=1)
+    return now_s - int(first[0][0].split(b"-")[0]) / 1000 if first else None
 
 
 @contextmanager

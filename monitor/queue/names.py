@@ -6,6 +6,8 @@ from __future__ import annotations
 SAMPLES = "groundwatch:samples"
 #: The consumer group through which workers read it.
 GROUP = "groundwatch"
+#: List of stretches of the stream that are read when nothing new waits, the newest first.
+LATER = "groundwatch:later"
 #: Sorted set of hook ids by the time of their last heartbeat, in epoch milliseconds.
 HOOKS = "groundwatch:hooks"
 #: Sorted set of workers by the time, in epoch seconds, at which they were last alive.

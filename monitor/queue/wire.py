@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 
 from pydantic_core import PydanticSerializationError, ValidationError, to_json
 
-from monitor.errors import RecordError, UnknownSchemaError
+from monitor.errors import RecordError, RecordTooLargeError, UnknownSchemaError
 from monitor.queue.names import FIELD_APP, FIELD_BODY, FIELD_VERSION
 
 if TYPE_CHECKING:
     from monitor.models.interaction import Interaction, Sample
 
 SCHEMA_VERSION = 1
+#: Far above what hooks send: they cut texts at `GROUNDWATCH_MAX_TEXT_CHARS`.
+MOST_BYTES = 5_000_000
 
 #: In the metadata of an interaction whose texts were not recorded, by the app's own wish.
 TEXTS_STAYED: Mapping[str, object] = MappingProxyType({"capture": "metadata"})
@@ -49,6 +51,8 @@ def decode(fields: Mapping[bytes, bytes]) -> Sample:
     ------
     UnknownSchemaError
         If a newer version wrote it: upgrade the workers.
+    RecordTooLargeError
+        If it is larger than `MOST_BYTES`.
     RecordError
         If it cannot be read; the message has one line and no text of the record.
     """
@@ -60,6 +64,10 @@ def decode(fields: Mapping[bytes, bytes]) -> Sample:
     if body is None:
         raise RecordError(
             f"stream entry without the field {FIELD_BODY!r}: is another writer there?"
+        )
+    if len(body) > MOST_BYTES:
+        raise RecordTooLargeError(
+            f"sample of {len(body):,} bytes; no more than {MOST_BYTES:,} are read"
         )
     try:
         return Sample.model_validate_json(body)
@@ -79,6 +87,15 @@ def has_texts(interaction: Interaction) -> bool:
     """Say whether the texts of an interaction were recorded, rather than their lengths alone."""
     marked = interaction.metadata.get("capture") == TEXTS_STAYED["capture"]
     return bool(interaction.output) or not marked
+
+
+def user_of(body: bytes) -> str | None:
+    """Find the user of a sample, even where the rest of it cannot be read; else None."""
+    try:
+        found = json.loads(body)["interaction"]["user_id"]
+    except (KeyError, TypeError, ValueError, RecursionError):
+        return None
+    return found if isinstance(found, str) else None
 
 
 def as_json(value: object) -> str:

@@ -103,9 +103,11 @@ def make_ledger(counts: Mapping[tuple[str, str], int]) -> Ledger:
     What was scored was sampled, and what was sampled was seen, even while the
     counters of the hook are a second behind those of the workers.
     """
-    dropped, failed, skipped = (_by_reason(counts, k) for k in ("dropped", "failed", "skipped"))
+    dropped, failed, skipped, expired = (
+        _by_reason(counts, kind) for kind in ("dropped", "failed", "skipped", "expired")
+    )
     scored = _total(counts, "scored")
-    ended = scored + sum(failed.values()) + sum(skipped.values()) + sum(dropped.values())
+    ended = scored + sum(sum(part.values()) for part in (dropped, failed, skipped, expired))
     sampled = max(_total(counts, "sampled"), ended)
     seen = max(_total(counts, "seen"), sampled)
     return Ledger(
@@ -117,6 +119,7 @@ def make_ledger(counts: Mapping[tuple[str, str], int]) -> Ledger:
         scored=scored,
         failed=failed,
         skipped=skipped,
+        expired=expired,
     )
 
 

@@ -29,7 +29,7 @@ class Ledger(_Value):
     Where every interaction went; two sums hold, always.
 
     seen = sampled + not_sampled, and sampled = dropped + queued + scored + failed +
-    skipped. ``queued`` is what was sampled and has not ended yet: in the app's memory, in
+    skipped + expired. ``queued`` is what was sampled and has not ended yet: in the app's memory, in
     Redis or in a worker; or lost with an app that was killed.
     """
 
@@ -41,6 +41,7 @@ class Ledger(_Value):
     scored: int = 0
     failed: Mapping[str, int] = Field(default_factory=dict)
     skipped: Mapping[str, int] = Field(default_factory=dict)
+    expired: Mapping[str, int] = Field(default_factory=dict)
 
 
 class Point(_Value):

@@ -179,10 +179,12 @@ def ledger_sentence(ledger: Ledger) -> str:
     dropped, failed, skipped = (
         reasons(counts) for counts in (ledger.dropped, ledger.failed, ledger.skipped)
     )
+    # Rare, so that it is named only where there is some.
+    expired = f" + expired {reasons(ledger.expired)}" if ledger.expired else ""
     return (
         f"seen {ledger.seen:,} = sampled {ledger.sampled:,} + not sampled {ledger.not_sampled:,}\n"
         f"sampled {ledger.sampled:,} = dropped {dropped} + queued {ledger.queued:,}"
-        f" + scored {ledger.scored:,} + failed {failed} + skipped {skipped}"
+        f" + scored {ledger.scored:,} + failed {failed} + skipped {skipped}{expired}"
     )
 
 

@@ -23,6 +23,7 @@ from monitor.errors import SettingsError
 from monitor.settings.addresses import DEFAULT_REDIS_URL, masked_url, resolve_redis_url
 from monitor.settings.environment import mistake, read_values, variable
 from monitor.settings.kinds import (
+    Days,
     Dollars,
     Names,
     Rate,
@@ -183,6 +184,11 @@ class Settings(BaseModel):
     abandoned_after_s: Seconds = Field(
         60.0, description="Silence after which a dead worker's samples are handed to another."
     )
+    expire_after_s: Annotated[int, Field(ge=0)] = Field(
+        86_400,
+        description="Samples that have waited in Redis for so long are not scored any more, but "
+        "counted as expired; 0: never.",
+    )
     # status
     pass_score: Rate = Field(0.7, description="A score at or above this passes.")
     warning_rate: Rate = Field(0.85, description="A pass rate below this is a warning.")
@@ -228,6 +234,24 @@ class Settings(BaseModel):
     drift_budget: float = Field(
         1.0, gt=0, description="False findings of drift to expect in 30 days, over everything."
     )
+    # how long things are kept
+    keep_texts_days: Days = Field(
+        30, description="What users wrote and got is deleted after this; what counts stays."
+    )
+    keep_evaluations_days: Days = Field(
+        90, description="Evaluations with their reasons, and the rest of their samples."
+    )
+    keep_buckets_days: float = Field(
+        2, ge=1, description="Buckets as wide as GROUNDWATCH_BUCKET_S; then hours speak for them."
+    )
+    keep_hours_days: float = Field(35, ge=10, description="Hours; then days speak for them.")
+    keep_days_days: float = Field(400, ge=35, description="Days.")
+    keep_incidents_days: Days = Field(
+        400, description="Incidents that are over, their timelines, and changes of a status."
+    )
+    keep_outbox_days: Days = Field(90, description="Messages that were sent or given up.")
+    keep_audit_days: Days = Field(400, description="The record of who did and saw what.")
+    keep_poison_days: Days = Field(30, description="Entries of the queue that were set aside.")
     evaluate_every_s: Seconds = Field(5.0, description="How often statuses are computed.")
     # alerts
     warning_for_s: float = Field(600, ge=0, description="A warning must hold this long to alert.")

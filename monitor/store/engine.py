@@ -20,6 +20,8 @@ from sqlalchemy.exc import (
 from monitor.errors import RowRefusedError, SettingsError, StoreUnavailableError
 
 _SQLITE_PRAGMAS = (
+    # Before the journal mode, or it is ignored; a file that is there already keeps what it has.
+    "PRAGMA auto_vacuum=INCREMENTAL",
     "PRAGMA journal_mode=WAL",
     # An alert that was decided must survive a power cut: 2 ms a commit buys that.
     "PRAGMA synchronous=FULL",

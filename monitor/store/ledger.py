@@ -23,6 +23,7 @@ class Kind(StrEnum):
     SCORED = "scored"
     FAILED = "failed"
     SKIPPED = "skipped"
+    EXPIRED = "expired"
 
 
 class Entry(NamedTuple):

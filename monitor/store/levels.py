@@ -60,7 +60,12 @@ class Piece(NamedTuple):
     to_s: int | None
 
 
-def read_marks(connection: Connection, *, lock: bool = False) -> dict[str, Mark]:
+def read_marks(
+    connection: Connection,
+    *,
+    lock: bool = False,
+    names: Sequence[str] = ("bucket", "hour", "day"),
+) -> dict[str, Mark]:
     """
     Read how far each level goes.
 
@@ -72,7 +77,7 @@ def read_marks(connection: Connection, *, lock: bool = False) -> dict[str, Mark]
         row.level: Mark(row.complete_to_s, row.kept_from_s)
         for row in connection.execute(query.with_for_update(read=True) if lock else query)
     }
-    return {level.name: found.get(level.name, Mark()) for level in LEVELS}
+    return {name: found.get(name, Mark()) for name in names}
 
 
 def ensure_marks(connection: Connection) -> None:

@@ -22,7 +22,11 @@ BASELINE_SUMS = ("n", "sum_w", "sum_w2", "sum_wy", "sum_w2y", "sum_w2yy")
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """A stream with how much it has counted, ever, and when it last counted anything."""
+    """
+    A stream with how much it has counted, ever, and when it last counted anything.
+
+    Without what was older than the status window when it came: that is no news of now.
+    """
 
     stream_id: int
     key: StreamKey
@@ -31,6 +35,11 @@ class Stream:
     sum_w: float = 0.0
     sum_w2: float = 0.0
     sum_wy: float = 0.0
+
+
+def past_name(name: str) -> str:
+    """Name the column with the part of a stream's sum that was no news when it came."""
+    return name.replace("sum_", "past_")
 
 
 def active_streams(
@@ -61,9 +70,9 @@ def active_streams(
         Stream(
             row.stream_id,
             StreamKey(row.app, row.metric, row.segment, row.evaluator_version),
-            row.n_total,
+            row.n_total - row.past_n,
             row.last_bucket_s,
-            *(getattr(row, name) for name in STREAM_SUMS),
+            *(getattr(row, name) - getattr(row, past_name(name)) for name in STREAM_SUMS),
         )
         for row in rows
     ]

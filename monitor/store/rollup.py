@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from sqlalchemy import Connection, Select, Table, delete, func, literal, select
@@ -33,6 +34,7 @@ def roll_up(
     *,
     now_s: float,
     settle_s: float,
+    keep_s: Mapping[str, float] = MappingProxyType({}),
     guard: Callable[[Connection], object] = lambda _: None,
 ) -> int:
     """
@@ -49,6 +51,8 @@ def roll_up(
         Epoch seconds.
     settle_s
         An hour is summed this long after its end; what comes later is added to it.
+    keep_s
+        How long a level is kept, by its name; those that are not named for their usual time.
     guard
         Called first in each transaction, such as to check a lease.
     """
@@ -56,8 +60,7 @@ def roll_up(
     for source, level in ((BUCKETS, HOURS), (HOURS, DAYS)):
         while _step(store, source, level, now_s - settle_s, guard):
             steps += 1
-    if steps:
-        _forget(store, int(now_s), guard)
+    _forget(store, int(now_s), keep_s, guard)
     return steps
 
 
@@ -144,18 +147,29 @@ def _sum(
     connection.execute(insert.on_conflict_do_update(index_elements=key, set_=new))
 
 
-def _forget(store: Store, now_s: int, guard: Callable[[Connection], object]) -> None:
+def _forget(
+    store: Store,
+    now_s: int,
+    keep_s: Mapping[str, float],
+    guard: Callable[[Connection], object],
+) -> None:
     with store.read() as connection:
         marks = read_marks(connection)
+    due = {}
+    for level, wider in zip(LEVELS, (*LEVELS[1:], None), strict=True):
+        oldest_s = int(now_s - keep_s.get(level.name, level.keep_s))
+        horizon_s = _horizon_s(wider, marks, oldest_s)
+        if horizon_s > marks[level.name].kept_from_s:
+            due[level] = horizon_s
+    if not due:
+        return
+    with store.read() as connection:
         stream_ids = list(connection.execute(select(streams.c.stream_id)).scalars())
     batches = [
         stream_ids[first : first + _STREAMS_AT_ONCE]
         for first in range(0, len(stream_ids), _STREAMS_AT_ONCE)
     ]
-    for level, wider in zip(LEVELS, (*LEVELS[1:], None), strict=True):
-        horizon_s = _horizon_s(level, wider, marks, now_s)
-        if horizon_s <= marks[level.name].kept_from_s:
-            continue
+    for level, horizon_s in due.items():
         # First the mark: a reader must not look for rows that are being deleted.
         with store.write() as connection:
             guard(connection)
@@ -169,9 +183,8 @@ def _forget(store: Store, now_s: int, guard: Callable[[Connection], object]) -> 
                     connection.execute(delete(table).where(old))
 
 
-def _horizon_s(level: Level, wider: Level | None, marks: dict[str, Mark], now_s: int) -> int:
+def _horizon_s(wider: Level | None, marks: Mapping[str, Mark], oldest_s: int) -> int:
     """Tell before when a level is let go: never what the wider one does not hold yet."""
-    oldest_s = now_s - level.keep_s
     if wider is not None:
         oldest_s = min(oldest_s, marks[wider.name].complete_to_s)
     width_s = wider.width_s if wider is not None else DAYS.width_s

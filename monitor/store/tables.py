@@ -35,6 +35,8 @@ samples = Table(
     Column("segments", Json, nullable=False, server_default="[]"),
     # The newest samples of an app, for reports.
     Index("ix_groundwatch_samples_app_time", "app", "occurred_at_ms"),
+    # The oldest samples, for retention; by our clock, not by that of an app.
+    Index("ix_groundwatch_samples_received", "received_at_ms"),
 )
 
 #: One row an evaluation; the unique key is what makes sums exact under redelivery.
@@ -70,6 +72,11 @@ streams = Table(
     Column("sum_w", Float, nullable=False, server_default="0"),
     Column("sum_w2", Float, nullable=False, server_default="0"),
     Column("sum_wy", Float, nullable=False, server_default="0"),
+    # The part of these that arrived when it was older than the status window: no news of now.
+    Column("past_n", BigInt, nullable=False, server_default="0"),
+    Column("past_w", Float, nullable=False, server_default="0"),
+    Column("past_w2", Float, nullable=False, server_default="0"),
+    Column("past_wy", Float, nullable=False, server_default="0"),
     UniqueConstraint("app", "metric", "segment", "evaluator_version"),
 )
 
@@ -183,7 +190,7 @@ status_changes = Table(
     Index("ix_groundwatch_status_changes_app_at", "app", "at_ms"),
 )
 
-#: Entries of the queue that can never be scored, kept to be looked at.
+#: Entries of the queue that could not be scored, kept to be looked at and tried again.
 dead_letters = Table(
     "groundwatch_dead_letters",
     metadata,
@@ -193,6 +200,14 @@ dead_letters = Table(
     Column("reason", String(100), nullable=False),
     Column("detail", Text, nullable=False),
     Column("body", LargeBinary, nullable=False),
+    # The fields of the entry beside its body, and its sample where that can be read; a sample
+    # that is on its way again has its count taken back, and may come here once more.
+    Column("version", String(20), nullable=False, server_default="1"),
+    Column("sample_id", String(64)),
+    # dead, retrying, or dropped: then the body is gone, and the row stays for the count.
+    Column("state", String(16), nullable=False, server_default="dead"),
+    Index("ix_groundwatch_dead_letters_sample", "sample_id", unique=True),
+    Index("ix_groundwatch_dead_letters_at", "at_ms"),
 )
 
 #: Who may run the schedule; the token fences off an owner that lost it without noticing.

@@ -13,17 +13,17 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Connection, bindparam, case, select, tuple_
 
-from monitor.models import ROOT, Evaluation, Sample, ScoredSample, StreamKey, Tally
+from monitor.models import ROOT, Evaluation, ScoredSample, StreamKey, Tally
 from monitor.models.tally import TALLY_SUMS
 from monitor.queue.names import DOCTOR_APP
 from monitor.store.inputs import Inputs, add_inputs
 from monitor.store.ledger import Entry, Kind, book
 from monitor.store.levels import add_late
-from monitor.store.query import STREAM_SUMS
+from monitor.store.query import STREAM_SUMS, past_name
 from monitor.store.segments import Placed, place
 from monitor.store.tables import (
     bucket_bins,
@@ -34,6 +34,8 @@ from monitor.store.tables import (
     streams,
 )
 from monitor.store.upsert import Row, add, insert_new
+
+_NOTHING: Final = Tally()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +55,8 @@ class Result:
     scored: ScoredSample
     contributions: tuple[Contribution, ...]
     start_s: int
+    occurred_at_ms: int  #: in the bucket that begins at ``start_s``, whatever clocks say
+    past: bool = False  #: older than the status window when it came: no news of now
     places: tuple[tuple[str, str], ...] = ()  #: its value in each dimension where it has one
     inputs: Mapping[str, Mapping[int, int]] = field(default_factory=dict)  #: bins by feature
 
@@ -67,6 +71,7 @@ class DeadLetter:
     reason: str
     detail: str
     body: bytes
+    version: str = "1"
 
 
 def record(
@@ -80,6 +85,7 @@ def record(
     """Write results and move their buckets; return how many samples were new."""
     by_id = {result.scored.sample.sample_id: result for result in results}
     received_at_ms = _epoch_ms(now)
+    by_id = _without_buried(connection, by_id)
     segments = _segments(connection, by_id)
     new_ids = insert_new(
         connection,
@@ -94,7 +100,7 @@ def record(
     _add_to_buckets(
         connection,
         [
-            (item.stream._replace(segment=segment), item)
+            _Added(item.stream._replace(segment=segment), item, past=result.past)
             for result in fresh
             for segment in (ROOT, *segments[result.scored.sample.sample_id])
             for item in result.contributions
@@ -113,6 +119,21 @@ def record(
         ],
     )
     return len(fresh)
+
+
+class _Added(NamedTuple):
+    """A contribution to one of the streams that it counts in."""
+
+    stream: StreamKey
+    item: Contribution
+    past: bool
+
+
+def _without_buried(connection: Connection, by_id: Mapping[str, Result]) -> dict[str, Result]:
+    """Leave out samples that were set aside and counted before, as with one that was sent twice."""
+    same = dead_letters.c.sample_id.in_(list(by_id))
+    buried = set(connection.execute(select(dead_letters.c.sample_id).where(same)).scalars())
+    return {key: result for key, result in by_id.items() if key not in buried}
 
 
 def _segments(connection: Connection, by_id: Mapping[str, Result]) -> dict[str, tuple[str, ...]]:
@@ -148,6 +169,8 @@ def _bury(connection: Connection, dead: Sequence[DeadLetter], at_ms: int) -> lis
             "reason": item.reason,
             "detail": item.detail,
             "body": item.body,
+            "version": item.version[:20],
+            "sample_id": item.sample_id,
         }
         for _, item in sorted(lost.items())
     ]
@@ -172,7 +195,7 @@ def _sample_row(result: Result, segments: Sequence[str], received_at_ms: int) ->
         "sample_id": sample.sample_id,
         "interaction_id": sample.interaction.id,
         "app": sample.interaction.app,
-        "occurred_at_ms": _occurred_at_ms(sample),
+        "occurred_at_ms": result.occurred_at_ms,
         "received_at_ms": received_at_ms,
         "sample_rate": sample.sample_rate,
         "outcome": result.scored.outcome.value,
@@ -194,17 +217,18 @@ def _evaluation_row(result: Result, item: Contribution) -> Row:
         "status": evaluation.status.value,
         "score": item.tally.sum_x if scored else None,
         "passed": item.tally.passed if scored else None,
-        "occurred_at_ms": _occurred_at_ms(result.scored.sample),
+        "occurred_at_ms": result.occurred_at_ms,
         "record": _storable(evaluation.model_dump_json()),
     }
 
 
-def _add_to_buckets(
-    connection: Connection, items: Iterable[tuple[StreamKey, Contribution]]
-) -> None:
+def _add_to_buckets(connection: Connection, items: Iterable[_Added]) -> None:
     sums: dict[tuple[StreamKey, int], Tally] = defaultdict(Tally)
-    for stream, item in items:
+    past: dict[StreamKey, Tally] = defaultdict(Tally)
+    for stream, item, is_past in items:
         sums[stream, item.start_s] += item.tally
+        if is_past:
+            past[stream] += item.tally
     if not sums:
         return
     stream_ids = _stream_ids(connection, sorted({stream for stream, _ in sums}))
@@ -216,7 +240,7 @@ def _add_to_buckets(
     add(connection, buckets, bucket_rows, sums=TALLY_SUMS)
     add(connection, bucket_bins, bin_rows, sums=["count"])
     add_late(connection, bucket_rows, bin_rows)
-    _touch_streams(connection, sums, stream_ids)
+    _touch_streams(connection, sums, stream_ids, past)
 
 
 def _stream_ids(connection: Connection, keys: Sequence[StreamKey]) -> dict[StreamKey, int]:
@@ -231,8 +255,10 @@ def _touch_streams(
     connection: Connection,
     new: Mapping[tuple[StreamKey, int], Tally],
     stream_ids: Mapping[StreamKey, int],
+    past: Mapping[StreamKey, Tally],
 ) -> None:
-    """Note on each stream how much it has counted, and up to when."""
+    """Note on each stream how much it has counted, up to when, and how much of it is no news."""
+    old = {stream_ids[stream]: tally for stream, tally in past.items()}
     counted: dict[int, Tally] = defaultdict(Tally)
     latest: dict[int, int] = {}
     for (stream, start_s), tally in new.items():
@@ -244,7 +270,12 @@ def _touch_streams(
             "id": stream_id,
             "add_n": tally.n,
             "latest_s": latest[stream_id],
+            "add_past_n": old.get(stream_id, _NOTHING).n,
             **{f"add_{name}": getattr(tally, name) for name in STREAM_SUMS},
+            **{
+                f"add_{past_name(name)}": getattr(old.get(stream_id, _NOTHING), name)
+                for name in STREAM_SUMS
+            },
         }
         for stream_id, tally in sorted(counted.items())
     ]
@@ -252,7 +283,8 @@ def _touch_streams(
         (streams.c.last_bucket_s < bindparam("latest_s"), bindparam("latest_s")),
         else_=streams.c.last_bucket_s,
     )
-    sums = {name: streams.c[name] + bindparam(f"add_{name}") for name in STREAM_SUMS}
+    added = [*STREAM_SUMS, "past_n", *(past_name(name) for name in STREAM_SUMS)]
+    sums = {name: streams.c[name] + bindparam(f"add_{name}") for name in added}
     touched = streams.update().where(streams.c.stream_id == bindparam("id"))
     connection.execute(
         touched.values(
@@ -260,10 +292,6 @@ def _touch_streams(
         ),
         rows,
     )
-
-
-def _occurred_at_ms(sample: Sample) -> int:
-    return _epoch_ms(sample.interaction.timestamp or sample.sampled_at)
 
 
 def _epoch_ms(moment: datetime) -> int:

@@ -86,6 +86,7 @@ def _of_ledger(glance: Glance) -> Iterator[Metric]:
         ("dropped", "Samples that hooks dropped."),
         ("failed_samples", "Samples that could not be scored."),
         ("skipped", "Samples with nothing to judge."),
+        ("expired", "Samples that waited too long to be of use."),
     ):
         family = CounterMetricFamily(f"groundwatch_{name}", says, labels=("app",))
         for app in apps:

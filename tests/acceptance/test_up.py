@@ -159,6 +159,7 @@ def test_nothing_is_lost_or_counted_twice_whatever_is_killed(up, command, record
     assert found["queued"] == 0
     assert found["scored"] + sum(found["dropped"].values()) == found["sampled"]
     assert found["scored"] >= 500
+    assert "✗" not in command("doctor", "--reconcile")
 
 
 def test_one_interrupt_stops_everything_and_data_is_there_after_a_restart(

@@ -12,6 +12,7 @@ from monitor.errors import StoreUnavailableError
 from monitor.models import Evaluation
 from monitor.queue import names
 from monitor.queue.consumer import Consumer
+from monitor.queue.newest_first import NewestFirst
 from monitor.queue.wire import encode
 from monitor.settings import Settings
 from monitor.store.engine import Store
@@ -111,7 +112,7 @@ def test_sample_that_breaks_the_scorer_is_set_aside_and_harms_no_other(context, 
     monkeypatch.setattr(context.scorer, "score", break_on_one)
     put(context, make_interaction(), make_interaction(output="break"), make_interaction())
     run(context)
-    assert totals(context) == {Booking(Kind.FAILED, "broken"): 1, Booking(Kind.SCORED, ""): 2}
+    assert totals(context) == {Booking(Kind.FAILED, "internal_error"): 1, Booking(Kind.SCORED, ""): 2}
     assert (context.redis.xlen(names.SAMPLES), pending(context)) == (0, 0)
 
 
@@ -229,6 +230,7 @@ def test_slow_judge_calls_run_side_by_side(redis_url, context):
     slow = SlowScorer(concurrency=8, until=8)
     drain = Drain(
         consumer=Consumer(context.redis, "a"),
+        newest_first=NewestFirst(context.redis, "a"),
         store=context.store,
         scorer=slow,
         rules=context.rules,

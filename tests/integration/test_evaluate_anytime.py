@@ -149,8 +149,18 @@ def test_pause_of_the_scheduler_loses_nothing(world):
 
 def test_late_samples_count_when_they_arrive(world):
     world.minutes(3, passing=0.95)
-    world.scored(60, passing=0.0, at=world.now - timedelta(hours=3))
+    world.scored(60, passing=0.0, at=world.now - timedelta(minutes=45))
     assert world.evaluate().status in {Status.WARNING, Status.CRITICAL}
+
+
+def test_samples_older_than_the_window_are_no_news_when_they_arrive(world):
+    world.minutes(3, passing=0.95)
+    world.scored(600, passing=0.0, at=world.now - timedelta(hours=3))
+    assert world.minutes(3, passing=0.95).status is Status.HEALTHY
+    world.restart()
+    assert world.minutes(3, passing=0.95).status is Status.HEALTHY
+    with world.store.read() as connection:
+        assert incidents_since(connection, NOW - timedelta(days=1)) == []
 
 
 def test_forgotten_states_begin_with_the_last_day(world):

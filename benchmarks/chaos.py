@@ -1,0 +1,330 @@
+"""
+Faults, one after the other, with traffic: what was lost, what was counted twice.
+
+    python benchmarks/chaos.py [--store sqlite|postgresql] [--fault NAME ...] [--json]
+
+A real app samples through the real hook while a real worker, scheduler and page run. A
+fault happens in the middle; when the queue is empty again, the app's own counters are
+held against the ledger, and the reconciliation looks at every sum.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from chaos_app import APP, clean_environment, start_app, told
+from chaos_proxy import DrippingProxy
+
+from monitor.queue import names
+from monitor.queue.consumer import connect
+from monitor.settings import Settings
+from monitor.store.engine import Store
+from monitor.store.ledger import Kind, read_totals
+from monitor.store.migrate import migrate
+from monitor.store.reconcile import ENDED
+from monitor.testing.postgres_server import PostgresServer
+from workers.reconcile import reconcile
+from workers.redis_server import RedisServer
+from workers.stack import plan_stack
+from workers.supervise import Supervisor
+
+SETTLED_WITHIN_S = 90.0
+_FULL_AT_BYTES = 8_192
+#: What kills the metric in `deadly/`, a folder of its own: others here would hide packages.
+_DEADLY = "this text kills"
+_METRICS = Path(__file__).parent / "deadly"
+
+
+@dataclass
+class World:
+    """All processes of one installation, each of which can be harmed."""
+
+    folder: Path
+    store_kind: str
+    rate: int
+    seconds: float
+    stack: ExitStack = field(default_factory=ExitStack)
+    proxy: DrippingProxy | None = None
+
+    def __enter__(self) -> Self:
+        """Start everything."""
+        self.redis = RedisServer(self.folder / "redis")
+        self.redis.start()
+        self.stack.callback(self.redis.stop)
+        self.postgres: PostgresServer | None = None
+        if self.store_kind == "postgresql":
+            (self.folder / "pg").mkdir()
+            self.postgres = PostgresServer(self.folder / "pg")
+            self.stack.enter_context(self.postgres)
+        url = self.postgres.url if self.postgres else f"sqlite:///{self.folder / 'store.db'}"
+        self.environment = {
+            **clean_environment(),
+            "OPENBLAS_NUM_THREADS": "1",
+            "GROUNDWATCH_HOME": str(self.folder / "home"),
+            "GROUNDWATCH_REDIS_URL": self.redis.url,
+            "GROUNDWATCH_DATABASE_URL": url,
+            "GROUNDWATCH_ABANDONED_AFTER_S": "2",
+            "GROUNDWATCH_EVALUATE_EVERY_S": "1",
+            "GROUNDWATCH_WEB_PORT": "0",
+            "GROUNDWATCH_METRICS": "groundedness,relevance,deadly",
+            "GROUNDWATCH_METRICS_FILE": str(self._metrics_file()),
+            "PYTHONPATH": str(_METRICS),
+        }
+        self.settings = Settings.from_env(self.environment)
+        self.store = Store(url)
+        migrate(self.store)
+        self.client = connect(self.redis.url, timeout_s=5.0)
+        plan = plan_stack(self.settings, self.environment, with_page=True)
+        self.page = plan.page_url or ""
+        self.supervisor = Supervisor(plan.services, listener=lambda *_: None)
+        self.supervisor.start()
+        self.stack.callback(self.supervisor.stop)
+        stop = threading.Event()
+        watch = threading.Thread(target=self.supervisor.watch, args=(stop,))
+        watch.start()
+        self.stack.callback(watch.join)
+        self.stack.callback(stop.set)
+        return self
+
+    def _metrics_file(self) -> Path:
+        """Declare the metric that a certain text makes deadly."""
+        file = self.folder / "metrics.toml"
+        file.write_text('[deadly]\nfunction = "chaos_metric:deadly"\nrequires = ["output"]\n')
+        return file
+
+    def __exit__(self, *_: object) -> None:
+        """Stop everything."""
+        self.stack.close()
+        self.store.close()
+
+    def pid(self, name: str) -> int:
+        """Give the process of a service."""
+        return self.supervisor.pids[name]
+
+    def children(self, name: str) -> list[int]:
+        """List the processes that a service has forked, by the group it leads."""
+        leader = self.pid(name)
+        found = []
+        for entry in Path("/proc").iterdir():
+            with suppress(OSError, ValueError):
+                if int((entry / "stat").read_text().rsplit(")", 1)[1].split()[2]) == leader:
+                    found.append(int(entry.name))
+        return [pid for pid in found if pid != leader]
+
+    def ended(self) -> int:
+        """Count the samples of the app that have ended, by the ledger."""
+        return sum(self._booked(kind) for kind in ENDED)
+
+    def failed(self) -> int:
+        """Count those that ended as failed, as when a fault met the same sample twice."""
+        return self._booked(Kind.FAILED)
+
+    def _booked(self, wanted: Kind) -> int:
+        with self.store.read() as connection:
+            bookings = read_totals(connection, APP).get(APP, {})
+        return sum(n for (kind, _), n in bookings.items() if kind is wanted)
+
+    def settle(self) -> bool:
+        """Wait until nothing waits and the counters have come."""
+        deadline = time.monotonic() + SETTLED_WITHIN_S
+        while time.monotonic() < deadline:
+            with suppress(Exception):
+                done = self.client.xlen(names.SAMPLES) == 0 and self.look().holds
+                if done:
+                    return True
+            time.sleep(0.3)
+        return False
+
+    def look(self) -> Any:
+        """Reconcile."""
+        return reconcile(
+            self.client, self.store, now_s=time.time(), window_s=3600,
+            bucket_s=self.settings.bucket_s,
+        )  # fmt: skip
+
+
+def kill(*pids: int) -> None:
+    """Kill processes, as the kernel does when memory is short."""
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def paused(pids: list[int], for_s: float) -> None:
+    """Stop processes for a while, as a machine that swaps or a network that stalls."""
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    time.sleep(for_s)
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
+
+
+def redis_dies(world: World) -> None:
+    """Kill Redis, and start it again on its files."""
+    world.redis.kill()
+    time.sleep(1.0)
+    world.redis.start()
+
+
+def postgres_dies(world: World) -> None:
+    """Kill PostgreSQL with all its children, and start it again on its files."""
+    assert world.postgres is not None
+    world.postgres.kill()
+    time.sleep(1.0)
+    world.postgres.start()
+
+
+def disk_is_full(world: World) -> None:
+    """No file of worker and scheduler may grow, as on a disk without room."""
+    pids = [
+        pid for name in ("worker", "scheduler") for pid in (world.pid(name), *world.children(name))
+    ]
+    before = resource.prlimit(pids[0], resource.RLIMIT_FSIZE)
+    for pid in pids:
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (_FULL_AT_BYTES, before[1]))
+    time.sleep(1.0)
+    ended = world.ended()
+    time.sleep(3.0)
+    if world.ended() != ended:
+        raise RuntimeError("the disk was not full: samples were stored meanwhile")
+    for pid in {*pids, *world.children("worker")}:
+        with suppress(ProcessLookupError):
+            resource.prlimit(pid, resource.RLIMIT_FSIZE, before)
+
+
+def redelivered(world: World) -> None:
+    """Every entry comes once more, as from a hook that got no answer."""
+    seen: set[bytes] = set()
+    for _ in range(40):
+        for entry_id, fields in world.client.xrange(names.SAMPLES, count=50):
+            if entry_id not in seen:
+                seen.add(entry_id)
+                seen.add(world.client.xadd(names.SAMPLES, fields))
+        time.sleep(0.05)
+
+
+def second_scheduler(world: World) -> None:
+    """Two schedulers at once; the one with the lease is frozen until the other has it."""
+    other = subprocess.Popen(
+        [sys.executable, "-P", "-m", "monitor", "scheduler"],
+        env=world.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    paused([world.pid("scheduler")], 20.0)
+    time.sleep(2.0)
+    other.terminate()
+    other.wait(timeout=60)
+
+
+def drip(world: World) -> None:
+    """Let bytes between app and Redis drip."""
+    assert world.proxy is not None
+    world.proxy.slow.set()
+    time.sleep(3.0)
+    world.proxy.slow.clear()
+
+
+FAULTS: dict[str, Callable[[World], None]] = {
+    "none": lambda _: None,
+    "worker-child": lambda w: kill(*w.children("worker")),
+    "worker-parent": lambda w: kill(w.pid("worker")),
+    "worker-all": lambda w: kill(w.pid("worker"), *w.children("worker")),
+    "worker-term": lambda w: os.kill(w.pid("worker"), signal.SIGTERM),
+    "scheduler": lambda w: kill(w.pid("scheduler")),
+    "page": lambda w: kill(w.pid("web")),
+    "redis": redis_dies,
+    "redis-stalls": lambda w: paused([w.redis.process.pid], 6.0),  # type: ignore[union-attr]
+    "worker-stalls": lambda w: paused([w.pid("worker"), *w.children("worker")], 8.0),
+    "network-drips": drip,
+    "disk-full": disk_is_full,
+    "redelivery": redelivered,
+    "deadly-record": lambda _: None,
+    "two-schedulers": second_scheduler,
+    "postgres": postgres_dies,
+    "postgres-stalls": lambda w: paused([w.postgres.process.pid], 5.0),  # type: ignore[union-attr]
+}
+ONLY = {"disk-full": "sqlite", "postgres": "postgresql", "postgres-stalls": "postgresql"}
+
+
+def one(world: World, name: str) -> dict[str, Any]:
+    """Let one fault happen in the middle of traffic; say what became of every sample."""
+    before, failed = world.ended(), world.failed()
+    with ExitStack() as stack:
+        url = world.redis.url
+        if name == "network-drips":
+            world.proxy = stack.enter_context(DrippingProxy(world.redis.port))
+            url = world.proxy.url
+        of_app = {**world.environment, "GROUNDWATCH_REDIS_URL": url}
+        deadly = _DEADLY if name == "deadly-record" else ""
+        app = start_app(of_app, world.rate, world.seconds, deadly)
+        time.sleep(world.seconds / 3)
+        FAULTS[name](world)
+        counted = told(app)
+    began_s = time.monotonic()
+    settled = world.settle()
+    found = world.look()
+    ended = world.ended() - before
+    dropped = sum(counted["dropped"].values())
+    missing = counted["sampled"] - dropped - ended
+    return {
+        "fault": name,
+        "sampled": counted["sampled"],
+        "dropped": counted["dropped"],
+        "ended": ended,
+        "failed": world.failed() - failed,
+        "lost": max(0, missing),
+        "doubled": max(0, -missing),
+        "reconciled": found.holds,
+        "wrong": sorted({item.check for item in found.sums if not item.holds}),
+        "settled_s": round(time.monotonic() - began_s, 1) if settled else None,
+    }
+
+
+def main() -> int:
+    """Run the faults and print a line for each."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--store", choices=("sqlite", "postgresql"), default="sqlite")
+    parser.add_argument("--fault", nargs="*", choices=FAULTS, default=list(FAULTS))
+    parser.add_argument("--rate", type=int, default=100)
+    parser.add_argument("--seconds", type=float, default=6.0)
+    parser.add_argument("--json", action="store_true")
+    given = parser.parse_args()
+    lines = []
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        with World(Path(folder), given.store, given.rate, given.seconds) as world:
+            for name in given.fault:
+                if ONLY.get(name, given.store) != given.store:
+                    continue
+                line = one(world, name)
+                lines.append(line)
+                if not given.json:
+                    print(
+                        f"{name:16} sampled {line['sampled']:6,}  ended {line['ended']:6,}"
+                        f"  failed {line['failed']:3}  lost {line['lost']:3}"
+                        f"  doubled {line['doubled']:3}"
+                        f"  dropped {line['dropped'] or 0}  reconciled {line['reconciled']}"
+                        f" {line['wrong'] or ''}  after {line['settled_s']} s",
+                        flush=True,
+                    )
+    if given.json:
+        print(json.dumps(lines))
+    return 0 if all(x["reconciled"] and not x["lost"] + x["doubled"] for x in lines) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,274 @@
+"""
+Add up the store's sums by two ways each: ledger, samples, evaluations, buckets, roll-ups.
+
+Sums over all time are read from small tables; those over rows are taken of a window,
+by their index, so that a store of any size can be looked at. All of it is one
+transaction, which sees one state.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Select, Table, case, func, literal, select
+
+from monitor.models import ROOT, Tally
+from monitor.store.balance import Sum, compare
+from monitor.store.ledger import Kind, read_totals
+from monitor.store.levels import BUCKETS, DAY_S, DAYS, HOUR_S, HOURS, LEVELS, Level, read_marks
+from monitor.store.query import window_tallies
+from monitor.store.tables import (
+    counts,
+    dead_letters,
+    evaluations,
+    hooks,
+    samples,
+    streams,
+    totals,
+)
+
+#: The ledger is kept by the hour at least for longer than this.
+_BY_HOURS_S = 30 * DAY_S
+#: What ended, by the word for it in the ledger.
+ENDED = (Kind.SCORED, Kind.FAILED, Kind.SKIPPED, Kind.EXPIRED)
+#: What hooks count.
+TOLD = (Kind.SEEN, Kind.SAMPLED, Kind.SENT, Kind.DROPPED)
+#: Sums of a bucket that are compared; the others move with them, in the same statement.
+_SUMS = ("n", "passed", "failed", "skipped", "sum_w", "sum_wy", "sum_x")
+
+Counts = Mapping[Any, float]
+
+
+def window_start(now_s: float, window_s: float, bucket_s: int) -> int:
+    """Begin a window where an hour and a bucket begin; a long one with a day."""
+    width_s = math.lcm(HOUR_S if window_s <= _BY_HOURS_S else DAY_S, bucket_s)
+    return int(now_s - window_s) // width_s * width_s
+
+
+def sums_of_store(connection: Connection, *, since_s: int) -> Iterator[Sum]:
+    """Yield every sum of the store beside its counterpart; those over rows since *since_s*."""
+    yield from _hooks(connection)
+    yield from compare("ledger by time = ledger", _ledger_by_time(connection), _ledger(connection))
+    yield from compare(
+        "samples = ledger", _samples(connection, since_s), _ledger_since(connection, since_s)
+    )
+    yield from _buckets(connection, since_s)
+    yield from _segments(connection, since_s)
+    yield from _roll_ups(connection, since_s)
+    yield from _streams(connection)
+
+
+def _hooks(connection: Connection) -> Iterable[Sum]:
+    """Compare what hooks told of themselves with what the ledger took in."""
+    told: Counter[tuple[str, str, str]] = Counter()
+    for app, values in connection.execute(select(hooks.c.app, hooks.c.counters)):
+        for name, n in values.items():
+            kind, _, reason = name.partition(":")
+            told[app, kind, reason] += n
+    booked = {key: n for key, n in _ledger(connection).items() if key[1] in TOLD}
+    return compare("hook counters = ledger", told, booked)
+
+
+def _ledger(connection: Connection) -> dict[tuple[str, str, str], int]:
+    rows = connection.execute(select(totals.c.app, totals.c.kind, totals.c.reason, totals.c.count))
+    return {(app, kind, reason): int(n) for app, kind, reason, n in rows}
+
+
+def _ledger_by_time(connection: Connection, *where: ColumnElement[bool]) -> dict[Any, int]:
+    key = (counts.c.app, counts.c.kind, counts.c.reason)
+    query = select(*key, func.sum(counts.c.count)).where(*where).group_by(*key)
+    return {(app, kind, reason): int(n) for app, kind, reason, n in connection.execute(query)}
+
+
+def _ledger_since(connection: Connection, since_s: int) -> dict[Any, int]:
+    ended = counts.c.kind.in_([kind.value for kind in ENDED])
+    return _ledger_by_time(connection, counts.c.start_s >= since_s, ended)
+
+
+def _samples(connection: Connection, since_s: int) -> Counter[Any]:
+    """Count the rows of samples, and the entries that were set aside, by how they ended."""
+    found: Counter[Any] = Counter()
+    for app in sorted(read_totals(connection)):
+        of_app = (samples.c.app == app) & (samples.c.occurred_at_ms >= since_s * 1000)
+        query = select(samples.c.outcome, samples.c.reason, func.count()).where(of_app)
+        for outcome, reason, n in connection.execute(
+            query.group_by(samples.c.outcome, samples.c.reason)
+        ):
+            found[app, outcome, reason] += n
+    letters = dead_letters.c
+    query = (
+        select(letters.app, letters.reason, func.count())
+        .where(letters.at_ms >= since_s * 1000, letters.state != "retrying")
+        .group_by(letters.app, letters.reason)
+    )
+    for app, reason, n in connection.execute(query):
+        found[app, Kind.FAILED.value, reason] += n
+    return found
+
+
+def _buckets(connection: Connection, since_s: int) -> Iterator[Sum]:
+    """Compare buckets, read as every reader reads them, with the evaluations behind them."""
+    keys = _root_streams(connection)
+    tallies = window_tallies(connection, from_s=since_s)
+    rows = {stream_id: _evaluations(connection, key, since_s) for stream_id, key in keys.items()}
+    for column in ("n", "passed", "failed", "skipped", "sum_x"):
+        yield from compare(
+            "buckets = evaluations",
+            {(*keys[i], column): getattr(tally, column) for i, tally in tallies.items()},
+            {(*keys[i], column): row[column] for i, row in rows.items()},
+        )
+    yield from compare(
+        "histograms = buckets",
+        {keys[i]: tally.histogram.total() for i, tally in tallies.items()},
+        {keys[i]: tally.n for i, tally in tallies.items()},
+    )
+
+
+def _root_streams(connection: Connection) -> dict[int, tuple[str, str, str]]:
+    columns = (streams.c.app, streams.c.metric, streams.c.evaluator_version)
+    query = select(streams.c.stream_id, *columns).where(streams.c.segment == ROOT)
+    return {row[0]: (row[1], row[2], row[3]) for row in connection.execute(query)}
+
+
+def _evaluations(
+    connection: Connection, key: tuple[str, str, str], since_s: int
+) -> dict[str, float]:
+    columns = evaluations.c
+    scored = columns.score.is_not(None)
+    skipped = ~scored & (columns.status == "skipped")
+    query = select(
+        func.count(),
+        _count(scored),
+        _count(skipped),
+        func.coalesce(func.sum(columns.passed), 0),
+        func.coalesce(func.sum(columns.score), 0.0),
+    ).where(
+        columns.app == key[0],
+        columns.metric == key[1],
+        columns.evaluator_version == key[2],
+        columns.occurred_at_ms >= since_s * 1000,
+    )
+    rows, n, skips, passed, total = connection.execute(query).one()
+    return {
+        "n": int(n),
+        "passed": int(passed),
+        "failed": int(rows - n - skips),
+        "skipped": int(skips),
+        "sum_x": float(total),
+    }
+
+
+def _count(which: ColumnElement[bool]) -> ColumnElement[int]:
+    return func.coalesce(func.sum(case((which, 1), else_=0)), 0)
+
+
+def _segments(connection: Connection, since_s: int) -> Iterable[Sum]:
+    """Compare the buckets of segments with the evaluations of the samples that lie in them."""
+    tallies = window_tallies(connection, from_s=since_s, segment=None, histograms=False)
+    columns = (streams.c.app, streams.c.metric, streams.c.evaluator_version, streams.c.segment)
+    query = select(streams.c.stream_id, *columns).where(streams.c.segment != ROOT)
+    found = {
+        tuple(key): tallies.get(stream_id, Tally()).n
+        for stream_id, *key in connection.execute(query)
+    }
+    expected: Counter[Any] = Counter()
+    for app in sorted({key[0] for key in found}):
+        rows = connection.execute(_in_segments(connection, app, since_s))
+        expected.update({(app, *key): int(n) for *key, n in rows})
+    return compare("segments = evaluations", found, expected)
+
+
+def _in_segments(connection: Connection, app: str, since_s: int) -> Select[Any]:
+    if connection.dialect.name == "postgresql":
+        listed = func.jsonb_array_elements_text(samples.c.segments).table_valued("value")
+    else:
+        listed = func.json_each(samples.c.segments).table_valued("value")
+    segment = listed.c.value
+    key = (evaluations.c.metric, evaluations.c.evaluator_version, segment)
+    return (
+        select(*key, func.count())
+        .select_from(
+            samples.join(evaluations, evaluations.c.sample_id == samples.c.sample_id).join(
+                listed, literal(value=True)
+            )
+        )
+        .where(
+            samples.c.app == app,
+            samples.c.occurred_at_ms >= since_s * 1000,
+            evaluations.c.score.is_not(None),
+        )
+        .group_by(*key)
+    )
+
+
+def _roll_ups(connection: Connection, since_s: int) -> Iterator[Sum]:
+    """Compare hours with their buckets and days with their hours, where both are kept."""
+    marks = read_marks(connection)
+    for narrow, wide in ((BUCKETS, HOURS), (HOURS, DAYS)):
+        width_s = wide.width_s
+        from_s = -(-max(marks[narrow.name].kept_from_s, since_s) // width_s) * width_s
+        to_s = marks[wide.name].complete_to_s
+        if from_s < to_s:
+            yield from compare(
+                f"{wide.name}s = {narrow.name}s",
+                _level_sums(connection, wide, from_s, to_s),
+                _level_sums(connection, narrow, from_s, to_s),
+            )
+            yield from compare(
+                f"histograms of {wide.name}s = of {narrow.name}s",
+                _counted(connection, wide.bins, from_s, to_s),
+                _counted(connection, narrow.bins, from_s, to_s),
+            )
+
+
+def _level_sums(connection: Connection, level: Level, from_s: int, to_s: int) -> dict[str, float]:
+    """Add up a level over all streams, each found by its key."""
+    table = level.sums
+    query = (
+        select(*(func.coalesce(func.sum(table.c[name]), 0).label(name) for name in _SUMS))
+        .select_from(streams.join(table, streams.c.stream_id == table.c.stream_id))
+        .where(streams.c.last_bucket_s >= from_s)
+        .where(table.c.start_s >= from_s, table.c.start_s < to_s)
+    )
+    row = connection.execute(query).one()
+    return {name: _number(name, getattr(row, name)) for name in _SUMS}
+
+
+def _counted(connection: Connection, table: Table, from_s: int, to_s: int) -> dict[str, int]:
+    query = (
+        select(func.coalesce(func.sum(table.c.count), 0))
+        .select_from(streams.join(table, streams.c.stream_id == table.c.stream_id))
+        .where(streams.c.last_bucket_s >= from_s)
+        .where(table.c.start_s >= from_s, table.c.start_s < to_s)
+    )
+    return {"count": int(connection.execute(query).scalar_one())}
+
+
+def _streams(connection: Connection) -> Iterable[Sum]:
+    """Compare what each stream ever counted with all its buckets; not once days are let go."""
+    if not knows_all_buckets(connection):
+        return ()
+    tallies = window_tallies(connection, from_s=0, segment=None, histograms=False)
+    columns = (streams.c.app, streams.c.metric, streams.c.segment, streams.c.evaluator_version)
+    query = select(streams.c.stream_id, streams.c.n_total, streams.c.sum_wy, *columns)
+    found: dict[Any, float] = {}
+    expected: dict[Any, float] = {}
+    for stream_id, n_total, sum_wy, *key in connection.execute(query):
+        tally = tallies.get(stream_id, Tally())
+        found[(*key, "n")], expected[(*key, "n")] = int(n_total), tally.n
+        found[(*key, "sum_wy")], expected[(*key, "sum_wy")] = float(sum_wy), tally.sum_wy
+    return compare("streams = buckets", found, expected)
+
+
+def knows_all_buckets(connection: Connection) -> bool:
+    """Say whether nothing was counted in days that have been let go by their age."""
+    kept_from_s = read_marks(connection)[LEVELS[-1].name].kept_from_s
+    first_s = connection.execute(select(func.min(counts.c.start_s))).scalar()
+    return first_s is None or int(first_s) >= kept_from_s
+
+
+def _number(name: str, value: Any) -> float:
+    return float(value) if name.startswith("sum_") else int(value)

@@ -1,0 +1,273 @@
+"""
+Delete what is older than its age, in small batches, and give the space back.
+
+Each batch is one short transaction, so that no writer waits; the rows of a batch are
+found by an index. Safe to repeat, to interrupt and to run twice at once. What sums are
+made of is deleted; the sums stay: the ledger is summed to hours and days instead.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from sqlalchemy import Column, Connection, Select, Table, delete, func, select
+
+from monitor.models import Sample
+from monitor.models.interaction import without_texts
+from monitor.store.alert_tables import alert_events, alert_groups, incidents, outbox, silences
+from monitor.store.engine import Store
+from monitor.store.level_tables import levels
+from monitor.store.levels import read_marks
+from monitor.store.space import free_space
+from monitor.store.tables import (
+    counts,
+    dead_letters,
+    evaluations,
+    hooks,
+    samples,
+    status_changes,
+)
+from monitor.store.upsert import add, put
+from monitor.store.web_tables import audit
+
+_BATCH = 500
+_HOUR_S, _DAY_S = 3600, 86_400
+#: The ledger is kept by bucket so long, then by hours, then by days, for ever.
+_COUNTS_FINE_S, _COUNTS_HOURS_S = 9 * _DAY_S, 35 * _DAY_S
+#: Marks beside those of the levels: up to when texts are gone, and samples.
+_TEXTS: Final = "texts"
+_SAMPLES: Final = "samples"
+_GONE = "gone"
+
+Guard = Callable[[Connection], object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ages:
+    """How long each thing is kept, in days."""
+
+    texts: float
+    evaluations: float
+    incidents: float
+    outbox: float
+    audit: float
+    poison: float
+
+
+@dataclass(slots=True, kw_only=True)
+class Retention:
+    """
+    Lets go of what is too old.
+
+    ``budget_s`` bounds one run; what is left then is for the next one. ``guard`` is
+    called first in each transaction, such as to check a lease.
+    """
+
+    store: Store
+    ages: Ages
+    budget_s: float = 2.0
+    guard: Guard = lambda _: None
+
+    def run(self, now_s: float) -> Counter[str]:
+        """Delete what is too old as of *now_s* (epoch seconds); count it by what it was."""
+        done: Counter[str] = Counter()
+        end_s = time.monotonic() + self.budget_s
+        for name, step in self._steps(now_s):
+            while time.monotonic() < end_s:
+                with self.store.write() as connection:
+                    self.guard(connection)
+                    n = step(connection)
+                done[name] += n
+                if not n:
+                    break
+        # Whoever deleted: the sums of minutes that hours speak for go elsewhere.
+        free_space(self.store, end_s=end_s + self.budget_s)
+        return +done
+
+    def _steps(self, now_s: float) -> Iterator[tuple[str, Callable[[Connection], int]]]:
+        """List what there is to do; each step does one batch and says how much it was."""
+        ages = self.ages
+        texts_s, rows_s = now_s - ages.texts * _DAY_S, now_s - ages.evaluations * _DAY_S
+        yield "samples", lambda connection: _delete_samples(connection, rows_s)
+        yield "texts", lambda connection: _blank_texts(connection, max(texts_s, rows_s))
+        for name, table, key, at, age in (
+            ("outbox", outbox, outbox.c.delivery_id, outbox.c.finished_at, ages.outbox),
+            ("status changes", status_changes, status_changes.c.change_id,
+             status_changes.c.at_ms, ages.incidents),
+            ("silences", silences, silences.c.silence_id, silences.c.ends_at, ages.incidents),
+            ("audit", audit, audit.c.audit_id, audit.c.at_ms, ages.audit),
+            ("poison", dead_letters, dead_letters.c.entry_id, dead_letters.c.at_ms, ages.poison),
+        ):  # fmt: skip
+            yield name, _Deletion(table, key, at, now_s - age * _DAY_S).run
+        yield "incidents", _Incidents(now_s - ages.incidents * _DAY_S).run
+        yield "hooks", _Hooks(now_s - ages.evaluations * _DAY_S).run
+        yield "ledger rows", lambda connection: _compact_ledger(connection, now_s)
+
+
+@dataclass(frozen=True, slots=True)
+class _Deletion:
+    """Deletes rows of one table that ended before the horizon, the oldest first."""
+
+    table: Table
+    key: Column[Any]
+    at: Column[Any]
+    horizon_s: float
+
+    def run(self, connection: Connection) -> int:
+        old = self.at < _moment(self.at, self.horizon_s)
+        oldest = select(self.key).where(old).order_by(self.at).limit(_BATCH)
+        keys = list(connection.execute(oldest).scalars())
+        if keys:
+            _move_mark(connection, self.table.name.removeprefix("groundwatch_"), self.horizon_s)
+            connection.execute(delete(self.table).where(self.key.in_(keys)))
+        return len(keys)
+
+
+@dataclass(frozen=True, slots=True)
+class _Incidents:
+    """Deletes incidents that are over, with their timeline, messages and groups."""
+
+    horizon_s: float
+
+    def run(self, connection: Connection) -> int:
+        horizon = datetime.fromtimestamp(self.horizon_s, UTC)
+        waiting = select(outbox.c.incident_id).where(outbox.c.finished_at.is_(None))
+        oldest = (
+            select(incidents.c.incident_id)
+            .where(incidents.c.resolved_at < horizon, incidents.c.incident_id.not_in(waiting))
+            .order_by(incidents.c.resolved_at)
+            # Fewer, as an incident has many rows.
+            .limit(_BATCH // 10)
+        )
+        keys = list(connection.execute(oldest).scalars())
+        for table in (outbox, alert_events, incidents):
+            if keys:
+                connection.execute(delete(table).where(table.c.incident_id.in_(keys)))
+        connection.execute(delete(alert_groups).where(alert_groups.c.resolved_at < horizon))
+        return len(keys)
+
+
+@dataclass(frozen=True, slots=True)
+class _Hooks:
+    """Sums the counters of hooks that are long gone, to one row an app; the sum stays."""
+
+    horizon_s: float
+
+    def run(self, connection: Connection) -> int:
+        gone = (hooks.c.heartbeat_at_ms < self.horizon_s * 1000) & (hooks.c.host != _GONE)
+        rows = connection.execute(select(hooks).where(gone).limit(_BATCH)).all()
+        if not rows:
+            return 0
+        sums: dict[str, Counter[str]] = {}
+        for row in rows:
+            sums.setdefault(row.app, Counter()).update(row.counters)
+        known = select(hooks).where(hooks.c.host == _GONE, hooks.c.app.in_(list(sums)))
+        ids = {}
+        for row in connection.execute(known):
+            ids[row.app] = row.hook_id
+            sums[row.app].update(row.counters)
+        heir = {row.app: row.hook_id for row in rows}
+        ended = [row.hook_id for row in rows]
+        connection.execute(delete(hooks).where(hooks.c.hook_id.in_(ended)))
+        put(connection, hooks, [
+            {
+                "hook_id": ids.get(app, heir[app]), "app": app, "host": _GONE, "pid": 0,
+                "heartbeat_at_ms": int(self.horizon_s * 1000), "counters": dict(counters),
+            }
+            for app, counters in sums.items()
+        ])  # fmt: skip
+        return len(rows)
+
+
+def _delete_samples(connection: Connection, horizon_s: float) -> int:
+    """Delete samples with their evaluations; first the mark, so that nobody misses them."""
+    ids = list(connection.execute(_oldest_samples(horizon_s)).scalars())
+    if ids:
+        _move_mark(connection, _SAMPLES, horizon_s)
+        connection.execute(delete(evaluations).where(evaluations.c.sample_id.in_(ids)))
+        connection.execute(delete(samples).where(samples.c.sample_id.in_(ids)))
+    return len(ids)
+
+
+def _oldest_samples(horizon_s: float) -> Select[tuple[str]]:
+    at = samples.c.received_at_ms
+    old = at < int(horizon_s * 1000)
+    return select(samples.c.sample_id).where(old).order_by(at).limit(_BATCH)
+
+
+def _blank_texts(connection: Connection, horizon_s: float) -> int:
+    """Empty what people wrote and read; the rows stay until their evaluations go."""
+    begin_s = read_marks(connection, names=(_TEXTS,))[_TEXTS].kept_from_s
+    at = samples.c.received_at_ms
+    within = (at >= begin_s * 1000) & (at < int(horizon_s) * 1000)
+    last = select(at).where(within).order_by(at).offset(_BATCH - 1).limit(1)
+    last_ms = connection.execute(last).scalar()
+    # Whole seconds, so that the mark can be one; a batch may be a second's rows larger.
+    end_s = int(horizon_s) if last_ms is None else last_ms // 1000 + 1
+    these = select(samples.c.sample_id).where(at >= begin_s * 1000, at < end_s * 1000)
+    ids = list(connection.execute(these).scalars())
+    blank(connection, ids, why="too old")
+    if end_s > begin_s:
+        _move_mark(connection, _TEXTS, end_s)
+    return len(ids)
+
+
+def blank(connection: Connection, sample_ids: Sequence[str], *, why: str) -> None:
+    """Empty samples, but for what counts."""
+    mine = samples.c.sample_id.in_(sample_ids)
+    rows = [dict(row) for row in connection.execute(select(samples).where(mine)).mappings()]
+    for row in rows:
+        bare = without_texts(Sample.model_validate(row["payload"]), why)
+        row |= {"payload": bare.model_dump(mode="json"), "interaction_id": bare.interaction.id}
+    if not rows:
+        return
+    if connection.dialect.name == "sqlite":
+        # A row that shrinks leaves its page half empty for ever. A new one goes to the end of the
+        # file, and the pages of the old ones, which lie together, can be given back.
+        connection.exec_driver_sql("PRAGMA defer_foreign_keys=ON")
+        connection.execute(delete(samples).where(mine))
+        connection.execute(samples.insert(), rows)
+    else:
+        put(connection, samples, rows)
+
+
+def _move_mark(connection: Connection, name: str, kept_from_s: float) -> None:
+    before = read_marks(connection, names=(name,))[name]
+    if int(kept_from_s) > before.kept_from_s:
+        row = {"level": name, "complete_to_s": 0, "kept_from_s": int(kept_from_s)}
+        put(connection, levels, [row])
+
+
+def _compact_ledger(connection: Connection, now_s: float) -> int:
+    """Sum the oldest hour or day of the ledger that is still in smaller pieces to one row."""
+    for width_s, age_s in ((_HOUR_S, _COUNTS_FINE_S), (_DAY_S, _COUNTS_HOURS_S)):
+        start = counts.c.start_s
+        odd = (start < int(now_s - age_s) // width_s * width_s) & (start % width_s != 0)
+        first_s = connection.execute(select(func.min(start)).where(odd)).scalar()
+        if first_s is None:
+            continue
+        begin_s = first_s // width_s * width_s
+        within = (start > begin_s) & (start < begin_s + width_s)
+        columns = (counts.c.app, counts.c.kind, counts.c.reason, counts.c.count)
+        gone = connection.execute(delete(counts).where(within).returning(*columns)).all()
+        sums: Counter[tuple[str, str, str]] = Counter()
+        for app, kind, reason, n in gone:
+            sums[app, kind, reason] += n
+        add(connection, counts, [
+            {"app": app, "start_s": begin_s, "kind": kind, "reason": reason, "count": n}
+            for (app, kind, reason), n in sums.items()
+        ], sums=["count"])  # fmt: skip
+        return len(gone)
+    return 0
+
+
+def _moment(at: Column[Any], horizon_s: float) -> int | datetime:
+    """Write a moment as the column keeps it: a time, or epoch milliseconds."""
+    if at.name.endswith("_ms"):
+        return int(horizon_s * 1000)
+    return datetime.fromtimestamp(horizon_s, UTC)

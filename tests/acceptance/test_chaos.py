@@ -1,0 +1,20 @@
+"""Faults in the middle of traffic, through all the real processes: nothing lost or doubled."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+CHAOS = Path(__file__).parents[2] / "benchmarks" / "chaos.py"
+FAULTS = ("redis-stalls", "disk-full", "redelivery", "network-drips")
+
+
+def test_nothing_is_lost_or_doubled_whatever_happens():
+    done = subprocess.run(
+        [sys.executable, CHAOS, "--json", "--seconds", "3", "--rate", "60", "--fault", *FAULTS],
+        capture_output=True, text=True, timeout=110, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr[-2000:]
+    for line in json.loads(done.stdout.splitlines()[-1]):
+        assert (line["lost"], line["doubled"], line["reconciled"]) == (0, 0, True), line
+        assert line["sampled"] > 100

@@ -1,0 +1,255 @@
+"""What is too old goes, in batches, each thing at its own age; what counts stays."""
+
+import time
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from sqlalchemy import func, select
+
+from monitor.errors import LeaseLostError
+from monitor.settings import Settings
+from monitor.store.alert_tables import alert_events, incidents, outbox
+from monitor.store.hooks import HookCounters, absorb
+from monitor.store.labels import note_act
+from monitor.store.lease import Lease, acquire, fence
+from monitor.store.ledger import Entry, Kind, book, read_between, read_totals
+from monitor.store.levels import BUCKETS, read_marks
+from monitor.store.reconcile import sums_of_store
+from monitor.store.retention import Ages, Retention
+from monitor.store.rollup import roll_up
+from monitor.store.space import size_bytes
+from monitor.store.tables import counts, dead_letters, evaluations, hooks, samples
+from monitor.store.web_tables import audit
+from monitor.store.write import DeadLetter, record
+from monitor.testing import make_evaluation, make_interaction, make_sample
+from workers.pipeline import Rules, result_of
+from workers.retention import Clocks, Keeper, ages_from
+
+NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
+RULES = Rules(pass_score=0.7, bucket_s=60)
+AGES = Ages(texts=30, evaluations=90, incidents=400, outbox=90, audit=400, poison=30)
+SECRET = "the colour of my front door"
+
+
+def write(store, days_ago, n=1):
+    at = NOW - timedelta(days=days_ago)
+    results = [
+        result_of(
+            make_sample(make_interaction(app="shop", output=SECRET, query=SECRET), sampled_at=at),
+            [make_evaluation(score=0.9)],
+            RULES,
+            now=at,
+        )
+        for _ in range(n)
+    ]
+    with store.write() as connection:
+        record(connection, results, now=at, bucket_s=60)
+
+
+def keep(store, **options):
+    retention = Retention(store=store, ages=AGES, budget_s=30, **options)
+    return retention.run(NOW.timestamp())
+
+
+def count(store, table):
+    with store.read() as connection:
+        return connection.execute(select(func.count()).select_from(table)).scalar_one()
+
+
+def holds(store, days):
+    since_s = int((NOW - timedelta(days=days)).timestamp()) // 86_400 * 86_400
+    with store.read() as connection:
+        return [item for item in sums_of_store(connection, since_s=since_s) if not item.holds]
+
+
+def test_texts_go_first_and_all_sums_still_agree(store):
+    write(store, 31, n=3)
+    write(store, 29)
+    assert keep(store)["texts"] == 3
+    with store.read() as connection:
+        stored = [str(row) for row in connection.execute(select(samples.c.payload)).scalars()]
+    assert sum(SECRET in text for text in stored) == 1
+    assert count(store, evaluations) == 4
+    assert holds(store, 60) == []
+
+
+def test_texts_that_are_gone_are_not_looked_at_again(store):
+    write(store, 31, n=3)
+    keep(store)
+    assert keep(store) == {}
+
+
+def test_evaluations_and_their_samples_go_and_sums_stay(store):
+    write(store, 91, n=2)
+    write(store, 1)
+    assert keep(store)["samples"] == 2
+    assert (count(store, samples), count(store, evaluations)) == (1, 1)
+    with store.read() as connection:
+        assert sum(read_totals(connection, "shop")["shop"].values()) == 3
+    assert holds(store, 60) == []
+
+
+def test_more_than_a_batch_goes_in_several(store):
+    write(store, 91, n=1_100)
+    batches = []
+    assert keep(store, guard=lambda _: batches.append(1))["samples"] == 1_100
+    assert len(batches) > 3
+    assert count(store, samples) == 0
+
+
+def test_nothing_goes_without_the_lease(store):
+    write(store, 91)
+    acquire(store, "scheduler", "other", ttl_s=60)
+    with pytest.raises(LeaseLostError):
+        keep(store, guard=lambda connection: fence(connection, Lease("scheduler", "me", 1)))
+    assert count(store, samples) == 1
+
+
+def test_old_incident_goes_with_its_timeline_and_messages_and_an_open_one_stays(store):
+    old = NOW - timedelta(days=401)
+    with store.write() as connection:
+        for name, resolved_at in (("a" * 32, old), ("b" * 32, None)):
+            connection.execute(incidents.insert().values(
+                incident_id=name, app="shop", metric="m", segment="*", window_s=3600,
+                level="critical", peak_level="critical", since=old, opened_at=old, updated_at=old,
+                resolved_at=resolved_at, sequence=1,
+            ))  # fmt: skip
+            connection.execute(alert_events.insert().values(
+                incident_id=name, sequence=1, event="fired", at=old, snapshot={},
+            ))  # fmt: skip
+            connection.execute(outbox.insert().values(
+                delivery_id=name, incident_id=name, sequence=1, channel="slack", recipient="",
+                event="fired", level="critical", snapshot={}, status="sent", attempts=1, token=1,
+                created_at=old, due_at=old, finished_at=old if resolved_at else None, tells="",
+                possible_duplicate=False,
+            ))  # fmt: skip
+    keep(store)
+    assert [count(store, table) for table in (incidents, alert_events, outbox)] == [1, 1, 1]
+
+
+def test_message_goes_before_its_incident_does(store):
+    at = NOW - timedelta(days=91)
+    with store.write() as connection:
+        connection.execute(incidents.insert().values(
+            incident_id="i", app="shop", metric="m", segment="*", window_s=3600, level="critical",
+            peak_level="critical", since=at, opened_at=at, updated_at=at, resolved_at=at,
+            sequence=1,
+        ))  # fmt: skip
+        connection.execute(outbox.insert().values(
+            delivery_id="d", incident_id="i", sequence=1, channel="slack", recipient="",
+            event="fired", level="critical", snapshot={}, status="sent", attempts=1, token=1,
+            created_at=at, due_at=at, finished_at=at, tells="", possible_duplicate=False,
+        ))  # fmt: skip
+    assert keep(store) == {"outbox": 1}
+    assert count(store, incidents) == 1
+
+
+def test_audit_and_poison_go_at_their_ages(store):
+    letter = DeadLetter(
+        entry_id="1-0", sample_id=None, app="shop", reason="odd", detail="", body=b"x"
+    )
+    with store.write() as connection:
+        for days in (401, 399):
+            at = NOW - timedelta(days=days)
+            note_act(connection, who="ann", act="view", target="t", at=at)
+        record(connection, [], [letter], now=NOW - timedelta(days=31), bucket_s=60)
+    assert keep(store) == {"audit": 1, "poison": 1}
+    assert (count(store, audit), count(store, dead_letters)) == (1, 0)
+
+
+def test_ledger_is_summed_to_hours_and_days_and_loses_nothing(store):
+    start_s = int(NOW.timestamp()) // 86_400 * 86_400
+    with store.write() as connection:
+        for days, minutes in ((1, 90), (10, 90), (40, 90)):
+            book(connection, [
+                Entry("shop", start_s - days * 86_400 + 60 * minute, Kind.SCORED, "", 1)
+                for minute in range(minutes)
+            ])  # fmt: skip
+    keep(store)
+    assert count(store, counts) == 90 + 2 + 1
+    with store.read() as connection:
+        found = read_between(connection, start_s - 10 * 86_400, start_s - 10 * 86_400 + 3600)
+    assert sum(found["shop"].values()) == 60
+    assert [item.check for item in holds(store, 0)] == []
+
+
+def test_counters_of_hooks_that_are_gone_are_kept_as_one(store):
+    def told(hook_id, days_ago, seen):
+        return HookCounters(
+            hook_id=hook_id, app="shop", host="web-1", pid=1,
+            heartbeat_at=NOW - timedelta(days=days_ago), counters={"seen": seen},
+        )  # fmt: skip
+
+    with store.write() as connection:
+        absorb(connection, [told("a", 95, 5), told("b", 94, 7), told("c", 1, 9)], bucket_s=60)
+    assert keep(store)["hooks"] == 2
+    assert keep(store) == {}
+    assert count(store, hooks) == 2
+    assert holds(store, 1) == []
+
+
+def test_each_level_of_the_sums_has_its_age(store):
+    write(store, 3)
+    write(store, 0)
+    roll_up(store, now_s=NOW.timestamp() + 7200, settle_s=0, keep_s={"bucket": 5 * 86_400})
+    with store.read() as connection:
+        kept_from_s = read_marks(connection)[BUCKETS.name].kept_from_s
+    assert NOW.timestamp() - kept_from_s == pytest.approx(5 * 86_400, abs=7200)
+
+
+def test_file_gets_smaller_when_rows_go(sqlite_store):
+    write(sqlite_store, 91, n=2_000)
+    with sqlite_store.read() as connection:
+        before = size_bytes(connection)
+    keep(sqlite_store)
+    with sqlite_store.read() as connection:
+        assert size_bytes(connection) < before / 4
+
+
+@pytest.fixture
+def sqlite_store(sqlite_url):
+    from monitor.store.engine import Store
+
+    store = Store(sqlite_url)
+    yield store
+    store.close()
+
+
+def test_ages_are_settings():
+    assert ages_from(Settings()) == AGES
+
+
+def test_run_ends_with_its_budget_and_the_next_goes_on(store):
+    write(store, 91, n=600)
+    began = time.monotonic()
+    Retention(store=store, ages=AGES, budget_s=-1).run(NOW.timestamp())
+    assert time.monotonic() - began < 5
+    assert count(store, samples) == 600
+    assert keep(store)["samples"] == 600
+
+
+def test_nothing_goes_by_a_clock_that_has_just_jumped(store):
+    write(store, 5)
+    lease = acquire(store, "scheduler", "test", ttl_s=600)
+    now_s, year_s = NOW.timestamp(), 365 * 86_400
+    said = iter([
+        Clocks(now_s, 0), Clocks(now_s + year_s, 60), Clocks(now_s + year_s + 3600, 3660),
+        Clocks(now_s + 7200, 7200), Clocks(now_s + year_s, 7260),
+        Clocks(now_s + year_s + 90_000, 97_260),
+    ])  # fmt: skip
+    keeper = Keeper(store, Settings(), clocks=lambda: next(said))
+    left = []
+    for _ in range(6):
+        keeper.run(lease)
+        left.append(count(store, samples))
+    assert left == [1, 1, 1, 1, 1, 0]  # in the end it is believed
+
+
+def test_clocks_that_jump_disturb_no_sum(store):
+    """Worker and scheduler wake up a day ahead, then behind, then right."""
+    for days in (0, -1, 1, 0):
+        write(store, days, n=3)
+        write(store, days + 0.01, n=2)
+        now_s = (NOW - timedelta(days=days)).timestamp()
+        roll_up(store, now_s=now_s, settle_s=600)
+    assert [item.check for item in holds(store, 3)] == []
