@@ -23,18 +23,17 @@ from alerts.dead_mans_switch import Chain, DeadMansSwitch, broken_link
 from alerts.dispatch import Dispatcher
 from alerts.ledger import oldest_waiting
 from monitor.errors import GroundwatchError
-from monitor.store.lease import Lease, acquire, new_owner, release
+from monitor.store.lease import Lease
 from workers.collect import Collector
 from workers.context import Context
 from workers.evaluate import Evaluator
 from workers.insights import Explainer
 from workers.judge_watch import JudgeWatch
+from workers.lease_holder import RENEW_EVERY_S, LeaseHolder
 from workers.queue_watch import BLIND_AFTER_S, QueueWatch
 from workers.vitals import VitalsReader
 
 _TICK_S = 0.25
-_LEASE_TTL_S = 15.0
-_LEASE_EVERY_S = 1.0
 _DELIVER_EVERY_S = 0.5
 #: A link of the chain that did nothing for so long is not fresh; a send may take a while.
 _FRESH_S = 120.0
@@ -55,8 +54,7 @@ class Scheduler:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._owner = new_owner()
-        self._lease: Lease | None = None
+        self._holder = LeaseHolder(context.store)
         self._queue = QueueWatch(context.impatient_redis)
         self._judge = JudgeWatch.make(context.settings, context.impatient_redis)
         self._failing: set[str] = set()
@@ -87,38 +85,36 @@ class Scheduler:
 
     def run(self, stop: threading.Event) -> None:
         """Work until *stop* is set; then give the lease back."""
-        deliveries = threading.Thread(
-            target=self._deliver_until, args=(stop,), name="groundwatch-deliver"
-        )
-        deliveries.start()
-        due = dict.fromkeys(("lease", *(job.name for job in self.jobs)), 0.0)
+        beside = [
+            threading.Thread(target=self._deliver_until, args=(stop,), name="groundwatch-deliver"),
+            threading.Thread(target=self._hold_until, args=(stop,), name="groundwatch-lease"),
+        ]
+        for thread in beside:
+            thread.start()
+        due = dict.fromkeys((job.name for job in self.jobs), 0.0)
         try:
             while not stop.wait(_TICK_S):
                 self._tick(due, time.monotonic())
         finally:
             stop.set()
-            deliveries.join()
-            if self._lease is not None:
-                with suppress(GroundwatchError):
-                    release(self._context.store, self._lease)
+            for thread in beside:
+                thread.join()
+            with suppress(GroundwatchError):
+                self._holder.release()
 
     def _tick(self, due: dict[str, float], now_s: float) -> None:
-        if now_s >= due["lease"]:
-            due["lease"] = now_s + _LEASE_EVERY_S
-            self._guarded("lease", self._take_lease)
         for job in self.jobs:
-            if self._lease is not None and now_s >= due[job.name]:
+            lease = self._holder.lease
+            if lease is not None and now_s >= due[job.name]:
                 due[job.name] = now_s + job.every_s
-                self._guarded(job.name, partial(job.run, self._lease))
-                # A job that took long, as with a Redis that hangs, must not cost the lease.
-                if time.monotonic() - now_s > _LEASE_EVERY_S:
-                    self._guarded("lease", self._take_lease)
+                self._holder.begin()
+                self._guarded(job.name, partial(job.run, lease))
+                self._holder.end()
 
-    def _take_lease(self) -> None:
-        before, self._lease = self._lease, None
-        self._lease = acquire(self._context.store, "scheduler", self._owner, ttl_s=_LEASE_TTL_S)
-        if self._lease is not None and before is None:
-            log.info("lease.taken", owner=self._owner, token=self._lease.token)
+    def _hold_until(self, stop: threading.Event) -> None:
+        self._guarded("lease", self._holder.renew)
+        while not stop.wait(RENEW_EVERY_S):
+            self._guarded("lease", self._holder.renew)
 
     def _dead_mans_switch(self) -> Iterator[Job]:
         url = self._context.settings.dead_mans_switch_url
