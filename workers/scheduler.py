@@ -27,6 +27,7 @@ from monitor.store.lease import Lease
 from workers.collect import Collector
 from workers.context import Context
 from workers.evaluate import Evaluator
+from workers.failing import Failing
 from workers.insights import Explainer
 from workers.judge_watch import JudgeWatch
 from workers.lease_holder import RENEW_EVERY_S, LeaseHolder
@@ -57,7 +58,7 @@ class Scheduler:
         self._holder = LeaseHolder(context.store)
         self._queue = QueueWatch(context.impatient_redis)
         self._judge = JudgeWatch.make(context.settings, context.impatient_redis)
-        self._failing: set[str] = set()
+        self._failing = Failing()
         self._evaluator = Evaluator(
             store=context.store,
             settings=context.settings,
@@ -108,13 +109,13 @@ class Scheduler:
             if lease is not None and now_s >= due[job.name]:
                 due[job.name] = now_s + job.every_s
                 self._holder.begin()
-                self._guarded(job.name, partial(job.run, lease))
+                self._failing.guard(job.name, partial(job.run, lease))
                 self._holder.end()
 
     def _hold_until(self, stop: threading.Event) -> None:
-        self._guarded("lease", self._holder.renew)
+        self._failing.guard("lease", self._holder.renew)
         while not stop.wait(RENEW_EVERY_S):
-            self._guarded("lease", self._holder.renew)
+            self._failing.guard("lease", self._holder.renew)
 
     def _dead_mans_switch(self) -> Iterator[Job]:
         url = self._context.settings.dead_mans_switch_url
@@ -180,22 +181,4 @@ class Scheduler:
             self._dispatched_at = datetime.now(UTC)
 
         while not stop.wait(_DELIVER_EVERY_S):
-            self._guarded("deliver", deliver)
-
-    def _guarded(self, name: str, work: Callable[[], object]) -> None:
-        """Run *work*; what fails is logged once, and tried again the next time."""
-        try:
-            work()
-        except GroundwatchError as error:
-            if name not in self._failing:
-                log.error("job.failed", job=name, code=error.code, message=str(error))  # noqa: TRY400
-            self._failing.add(name)
-        except Exception:
-            # A mistake of ours must not end the schedule; the others go on.
-            if name not in self._failing:
-                log.exception("job.broken", job=name)
-            self._failing.add(name)
-        else:
-            if name in self._failing:
-                log.info("job.recovered", job=name)
-            self._failing.discard(name)
+            self._failing.guard("deliver", deliver)
