@@ -84,7 +84,7 @@ class DriftWatch:
 
     def look(self) -> Watched:
         """Take in what is new, and tell what was found in it."""
-        stored = read_states(self._connection)
+        stored = read_states(self._connection, [stream.stream_id for stream in self._streams])
         states = {
             stream.stream_id: self._state(stream, stored.get(stream.stream_id))
             for stream in self._streams
