@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/ready
 DEV := $(VENV)/ready-dev
 
-.PHONY: demo test lint check clean
+.PHONY: demo test lint check pictures clean
 .DEFAULT_GOAL := demo
 
 demo: $(READY)  ## the whole loop on generated traffic: healthy, degraded, recovered
@@ -23,6 +23,9 @@ lint: $(DEV)  ## format, lint, types, and the direction of imports
 check: lint test  ## what CI runs
 	$(BIN)/groundwatch demo --quick
 
+pictures: $(DEV)  ## the pictures of the pages in docs/, from a week of made-up traffic
+	$(BIN)/python docs/pictures.py
+
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
@@ -36,4 +39,5 @@ $(READY): pyproject.toml constraints.txt
 $(DEV): $(READY)
 	@echo "Setting up what the tests need (once, about a minute) ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[server,dev]'
+	@.ci/chromium $(VENV)/chromium
 	@touch $@

@@ -33,9 +33,11 @@ from alerts.stored_groups import (
     close_groups,
     firing_members,
     first_snapshots,
+    groups_of,
     keys_ever,
     lanes_told,
     open_groups,
+    reopen_groups,
     write_groups,
 )
 from alerts.trend import read_trend
@@ -74,7 +76,16 @@ class Announcer:
         }
         flapping = {group.app: group for group in self.before.values() if group.flapping}
         by_cause = {group.cause: group for group in self._began_shortly_ago() if group.cause}
-        return place(fired, flapping | by_app, by_cause, self._young(fired))
+        again = {event.incident_id for event in fired if not event.is_first}
+        was_in = groups_of(self.connection, again, self.now)
+        placed = place(fired, flapping | by_app, by_cause, self._young(fired), was_in)
+        self._reopen({group.group_id: group for group in placed.values()})
+        return placed
+
+    def _reopen(self, placed: Mapping[str, Group]) -> None:
+        """Let groups that were over go on."""
+        again = reopen_groups(self.connection, placed.keys() - self.before.keys(), self.now)
+        self.before |= {group_id: placed[group_id] for group_id in again}
 
     def tell(
         self,
@@ -261,21 +272,37 @@ def outbox_row(
     due_at: datetime,
 ) -> dict[str, Any]:
     """Write one message to one recipient as a row; *stored* is the snapshot as JSON."""
+    lane = (snapshot.incident_id, snapshot.sequence)
+    row = waiting_row(lane, snapshot.event.value, snapshot.level, stored, to, now=now)
+    return row | {"due_at": due_at, "fallback": fallback}
+
+
+def waiting_row(
+    lane: tuple[str, int],
+    event: str,
+    level: Level,
+    stored: Mapping[str, Any],
+    to: Recipient,
+    *,
+    now: datetime,
+) -> dict[str, Any]:
+    """Write a message that waits as a row; *lane* is what it is about, and its number there."""
+    about, sequence = lane
     return {
-        "delivery_id": delivery_id(snapshot.incident_id, snapshot.sequence, to),
-        "incident_id": snapshot.incident_id,
-        "sequence": snapshot.sequence,
+        "delivery_id": delivery_id(about, sequence, to),
+        "incident_id": about,
+        "sequence": sequence,
         "channel": to.channel,
         "recipient": to.address,
-        "event": snapshot.event.value,
-        "tells": snapshot.event.value,
-        "level": snapshot.level.value,
+        "event": event,
+        "tells": event,
+        "level": level.value,
         "snapshot": stored,
         "status": DeliveryStatus.WAITING.value,
         "attempts": 0,
         "token": 0,
         "created_at": now,
-        "due_at": due_at,
+        "due_at": now,
         "possible_duplicate": False,
-        "fallback": fallback,
+        "fallback": None,
     }

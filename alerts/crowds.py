@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import ColumnElement, Connection, and_, func, or_, select
 
-from monitor.models.alerting import DeliveryStatus, Level
+from monitor.models.alerting import DIGEST, DeliveryStatus, Level
 from monitor.store.alert_tables import outbox
 
 #: Messages an hour to one recipient; what is critical goes on up to the second number.
@@ -21,7 +21,11 @@ _HOUR = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class Crowd:
-    """A recipient who has had many messages lately."""
+    """
+    A recipient who has had many messages lately.
+
+    The daily or weekly digest is none of the many: it is one, and goes out as it is.
+    """
 
     channel: str
     recipient: str
@@ -36,8 +40,8 @@ class Crowd:
     def not_held_back(self) -> ColumnElement[bool]:
         """Pick the messages that go out one by one all the same."""
         if self.count >= MOST_CRITICAL_AN_HOUR:
-            return ~self.is_for
-        return or_(~self.is_for, outbox.c.level == Level.CRITICAL)
+            return or_(~self.is_for, outbox.c.event == DIGEST)
+        return or_(~self.is_for, outbox.c.level == Level.CRITICAL, outbox.c.event == DIGEST)
 
     def may_digest(self, now: datetime) -> bool:
         """Say whether it is time for the next digest."""

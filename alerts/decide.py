@@ -8,15 +8,17 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 import structlog
-from sqlalchemy import Connection, bindparam, insert, update
+from sqlalchemy import Connection, bindparam, case, insert, update
 
 from alerts.announce import Announcer
+from alerts.basis import basis_of, what_changed
 from alerts.blindness import blindness, observe, starts_nothing
 from alerts.channels.base import Recipient
 from alerts.escaping import plain
 from alerts.evidence import AlertKey, Timers
 from alerts.grouping import Group
 from alerts.hushing import hush
+from alerts.memory import Reason
 from alerts.plan import Plan
 from alerts.routing.matchers import MONITOR_PREFIX
 from alerts.rules import Lines, timers_for
@@ -24,7 +26,7 @@ from alerts.snapshot import Snapshot
 from alerts.state import AlertState, Decision, close, step
 from alerts.stored_states import Stored, load, save
 from alerts.threshold_rules import RULE_PREFIX, ThresholdRule, hold_s, judge_all
-from monitor.models.alerting import AlertEvent, TimelineEvent
+from monitor.models.alerting import AlertEvent, Level, TimelineEvent
 from monitor.models.status import Status, Verdict
 from monitor.store.alert_tables import alert_events, incidents
 
@@ -33,6 +35,9 @@ _MOST_SAMPLES = 3
 #: One begins an incident, and what has settled was over before.
 _ENDS_NOTHING = {AlertEvent.FIRED, AlertEvent.SETTLED}
 _SAMPLE_CHARS = 300
+_IS_CRITICAL = incidents.c.peak_level == Level.CRITICAL.value
+#: What is reopened is no better than it was.
+_WORST_SO_FAR = case((_IS_CRITICAL, incidents.c.peak_level), else_=bindparam("peak"))
 
 
 class _Change(NamedTuple):
@@ -69,7 +74,7 @@ def decide(
     known = load(connection, {key.app for key in speaking}, now)
     changes = [
         change
-        for change in _changes(known, speaking, now, timers, plan.rules)
+        for change in _changes(known, speaking, now, timers, plan.rules, lines)
         if change.decision.state != change.before
     ]
     written = save(connection, [(c.decision.state, c.version) for c in changes], now)
@@ -103,13 +108,15 @@ def _changes(
     now: datetime,
     timers: Timers,
     rules: Sequence[ThresholdRule],
+    lines: Lines | None,
 ) -> Iterator[_Change]:
     """Step what is evaluated, and close what nobody evaluates any more."""
     for key, verdict in sorted(speaking.items()):
         state, version, _ = known.get(key, Stored(AlertState(key=key), 0, forgotten=False))
         if state is not None and (version or not starts_nothing(verdict)):
             mine = timers_for(verdict, _timers_of(key, timers, rules))
-            yield _Change(state, version, verdict, step(state, observe(verdict), now, mine))
+            seen = replace(observe(verdict), basis=basis_of(verdict, lines, rules))
+            yield _Change(state, version, verdict, step(state, seen, now, mine))
     for key, (state, version, forgotten) in sorted(known.items()):
         if state is not None and forgotten and key not in speaking:
             yield _Change(state, version, _last_word(key, now), close(state, now, timers))
@@ -163,6 +170,8 @@ def _snapshot(
             "samples": _clean(excerpts),
             "report_url": report_url,
             "stale_since": before.stale_since,
+            "well_since": before.resolved_at if decision.reason is Reason.REOPENED else None,
+            "superseded": what_changed(before.basis, state.basis),
             "quiet": decision.quiet,
             "flapping": state.quiet_since is not None,
             "onsets": state.quiet_onsets,
@@ -176,17 +185,20 @@ def _clean(excerpts: Iterable[str]) -> tuple[str, ...]:
 
 
 def _write(connection: Connection, events: Sequence[Snapshot], placed: Mapping[str, Group]) -> None:
-    opened = [
-        _incident(event, placed[event.incident_id])
-        for event in events
-        if event.event is AlertEvent.FIRED
-    ]
+    opened = [_incident(event, placed[event.incident_id]) for event in events if event.is_first]
     if opened:
         connection.execute(insert(incidents), opened)
     which = update(incidents).where(incidents.c.incident_id == bindparam("id"))
+    reopened = [
+        _changed(event) | {"group_id": placed[event.incident_id].group_id, "hushed_by": None}
+        for event in events
+        if event.event is AlertEvent.FIRED and not event.is_first
+    ]
+    if reopened:
+        connection.execute(which.values(peak_level=_WORST_SO_FAR), reopened)
     changed = [_changed(event) for event in events if event.event not in _ENDS_NOTHING]
     if changed:
-        connection.execute(which, changed)
+        connection.execute(which.values(peak_level=_WORST_SO_FAR), changed)
     settled = [
         {"id": event.incident_id, "updated_at": event.at, "sequence": event.sequence}
         for event in events
@@ -218,7 +230,7 @@ def _changed(event: Snapshot) -> dict[str, Any]:
     return {
         "id": event.incident_id,
         "level": event.level.value,
-        "peak_level": event.peak.value,
+        "peak": event.peak.value,
         "updated_at": event.at,
         "resolved_at": event.at if over else None,
         "sequence": event.sequence,

@@ -18,10 +18,12 @@ from alerts import outbox
 from alerts.backoff import delay_s
 from alerts.channels.base import Channel, Receipt, rate_of
 from alerts.dead_letters import fall_back
+from alerts.digest_message import digest_message
 from alerts.message import Message, digest_lines, render
 from alerts.snapshot import Snapshot
 from monitor.errors import DeliveryError
-from monitor.models.alerting import AlertEvent, DeliveryStatus
+from monitor.models.alerting import DIGEST, AlertEvent, DeliveryStatus
+from monitor.report.digest import Digest
 from monitor.store.engine import Store
 
 _log = structlog.get_logger("groundwatch.alerts")
@@ -118,7 +120,11 @@ class Dispatcher:
     def _deliver(self, channel: Channel, item: outbox.Claimed) -> str:
         """Send one message, and say how it ended."""
         try:
-            receipt = _send(channel, item, _write(item))
+            message = _write(item)
+            # Who was paused meanwhile must not overtake what others have sent since.
+            if not outbox.holds(self._store, item, self._clock()):
+                return self._lost(item)
+            receipt = _send(channel, item, message)
         except DeliveryError as error:
             return self._failed(item, error)
         return self._sent(item, receipt)
@@ -150,14 +156,14 @@ class Dispatcher:
 
 def _write(item: outbox.Claimed) -> Message:
     """Make the message from what is stored; nothing was sent when that fails."""
+    if DIGEST in item.tells:
+        return _write_digest(item)
     try:
         snapshot = Snapshot.model_validate(item.snapshot)
         tells = {AlertEvent(event) for event in item.tells}
     except ValueError:
         # Its text would hold what is stored.
-        raise DeliveryError(
-            "the stored message cannot be read", code="unreadable_snapshot", transient=False
-        ) from None
+        raise _unreadable() from None
     try:
         return render(
             snapshot,
@@ -169,6 +175,25 @@ def _write(item: outbox.Claimed) -> Message:
         )
     except Exception as error:  # noqa: BLE001 - as above
         raise _unexpected(error, "rendering", ambiguous=False) from None
+
+
+def _write_digest(item: outbox.Claimed) -> Message:
+    try:
+        digest = Digest.model_validate(item.snapshot)
+    except ValueError:
+        raise _unreadable() from None
+    try:
+        return digest_message(
+            digest, item.delivery_id, recipient=item.recipient, may_repeat=item.possible_duplicate
+        )
+    except Exception as error:  # noqa: BLE001 - as above
+        raise _unexpected(error, "rendering", ambiguous=False) from None
+
+
+def _unreadable() -> DeliveryError:
+    return DeliveryError(
+        "the stored message cannot be read", code="unreadable_snapshot", transient=False
+    )
 
 
 def _readable(stored: Iterable[Mapping[str, Any]]) -> list[Snapshot]:

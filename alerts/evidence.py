@@ -50,6 +50,7 @@ class Timers:
     resolve_after_s: float
     repeat_after_s: float  #: between reminders of what is critical
     warning_repeat_after_s: float = 86_400.0
+    reopen_within_s: float = 1_800.0  #: what fires again so soon is the same incident
     abandon_after_s: float = 86_400.0  #: firing without any data for so long ends an incident
     settle_after_s: float = 28_800.0  #: healthy for so long ends flapping
     min_new_evaluations: int = 2
@@ -68,6 +69,22 @@ class Timers:
         )
 
 
+class Basis(BaseModel):
+    """By what a status was judged; statuses on different bases are not compared."""
+
+    # A newer release may have added fields to what is stored.
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    evaluator: str = ""
+    policy: str = ""
+    threshold: str = ""
+
+    def differences(self, now: Basis) -> list[tuple[str, str, str]]:
+        """List what changed until *now*: its name, what it was, and what it is."""
+        before, after = self.model_dump(), now.model_dump()
+        return [(name, before[name], after[name]) for name in before if before[name] != after[name]]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
     """One evaluation of a key."""
@@ -76,6 +93,7 @@ class Observation:
     at: datetime
     n_total: int
     blind: bool = False  #: uncertain because the monitor does not see
+    basis: Basis | None = None  #: None when there is only one
 
     @classmethod
     def of(cls, verdict: Verdict) -> Self:

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Self
 
 from alerts.evidence import Evidence, Timers
-from alerts.memory import AlertState, Phase, Reason, Told
+from alerts.memory import CLOSED, AlertState, Phase, Reason, Told
 from monitor.models.alerting import AlertEvent, Level
 
 #: The most messages that people get of one alert in any day.
@@ -22,7 +22,6 @@ MOST_A_DAY = 10
 FLAPPING_ONSETS = 4
 _FLAPPING_MESSAGES = 9
 _DAY = timedelta(days=1)
-_NO_DATA = {Reason.EXPIRED_NO_DATA, Reason.NO_LONGER_EVALUATED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +51,9 @@ def in_peace(before: AlertState, decision: Decision, timers: Timers) -> Decision
 
 
 def _loud(before: AlertState, decision: Decision, at: datetime) -> Decision:
-    state = _noted(before, decision, at)
+    # Only what was closed while it flapped can have used up the day so far.
+    is_full = _told_within_a_day(before, at) >= MOST_A_DAY
+    state = decision.state if is_full else _noted(before, decision, at)
     flaps = len(state.onsets) >= FLAPPING_ONSETS or len(state.told) >= _FLAPPING_MESSAGES
     if flaps and decision.event is not AlertEvent.RESOLVED:
         known = {told.level for told in state.told}
@@ -61,16 +62,20 @@ def _loud(before: AlertState, decision: Decision, at: datetime) -> Decision:
             quiet_peak=Level.CRITICAL if Level.CRITICAL in known else Level.WARNING,
             quiet_onsets=len(state.onsets),
         )
-    return decision.with_state(state)
+    return replace(decision, state=state, quiet=is_full)
+
+
+def _told_within_a_day(state: AlertState, at: datetime) -> int:
+    return sum(at - told.at < _DAY for told in state.told)
 
 
 def _quiet(before: AlertState, decision: Decision, at: datetime) -> Decision:
     state = decision.state
     onset = _is_onset(before, decision)
     decision = decision.with_state(state.but(quiet_onsets=state.quiet_onsets + onset))
-    if sum(at - told.at < _DAY for told in before.told) >= MOST_A_DAY:
+    if _told_within_a_day(before, at) >= MOST_A_DAY:
         return replace(decision, quiet=True)
-    if decision.reason in _NO_DATA or _is_daily_reminder(before, decision, at):
+    if decision.reason in CLOSED or _is_daily_reminder(before, decision, at):
         return decision.with_state(_at_rest(_noted(before, decision, at)))
     worse = state.level is Level.CRITICAL and before.quiet_peak is Level.WARNING
     if worse and decision.event in {AlertEvent.FIRED, AlertEvent.ESCALATED}:

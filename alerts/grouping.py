@@ -87,13 +87,19 @@ def place(
     by_app: Mapping[str, Group],
     by_cause: Mapping[str, Group],
     young: Mapping[str, Collection[str]],
+    was_in: Mapping[str, Group] | None = None,
 ) -> dict[str, Group]:
     """
     Find the group of every alert that fired, by incident id.
 
     *by_app* are the groups that are open, *by_cause* those of them that began a short
     time ago; *young* are the apps that began a short time ago, by what they share.
+    *was_in* are the groups of incidents that fire again: those go on in theirs unless their
+    app has another one by now.
     """
+    was_in = was_in or {}
+    again = {e.key.app: was_in[e.incident_id] for e in fired if e.incident_id in was_in}
+    by_app = again | dict(by_app)
     apps, causes = dict(by_app), dict(by_cause)
     beginning: dict[str, set[str]] = {}
     for event in fired:

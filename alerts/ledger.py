@@ -8,7 +8,14 @@ from typing import Any
 from sqlalchemy import Connection, Select, func, or_, select
 
 from alerts.snapshot import Snapshot
-from monitor.models.alerting import ChannelHealth, Delivery, DeliveryStatus, Incident, TimelineEvent
+from monitor.models.alerting import (
+    DIGEST,
+    ChannelHealth,
+    Delivery,
+    DeliveryStatus,
+    Incident,
+    TimelineEvent,
+)
 from monitor.store.alert_tables import (
     alert_channels,
     alert_events,
@@ -96,11 +103,11 @@ def deliveries(
 
 
 def messages(connection: Connection, limit: int = 1000) -> list[Snapshot]:
-    """Give the evidence of each message, once however many recipients it has; newest first."""
+    """Give the evidence of each message about alerts, once however many have it; newest first."""
     seen = select(func.min(outbox.c.delivery_id)).group_by(outbox.c.incident_id, outbox.c.sequence)
     query = (
         select(outbox.c.snapshot)
-        .where(outbox.c.delivery_id.in_(seen))
+        .where(outbox.c.delivery_id.in_(seen), outbox.c.event != DIGEST)
         .order_by(outbox.c.created_at.desc(), outbox.c.sequence.desc())
         .limit(limit)
     )
@@ -128,6 +135,17 @@ def oldest_waiting(connection: Connection) -> dict[str, datetime]:
         select(outbox.c.channel, first).where(waiting).group_by(outbox.c.channel)
     )
     return {channel: at for channel, at in rows if at is not None}
+
+
+def sent_since(connection: Connection, since: datetime) -> dict[str, int]:
+    """Count the messages about alerts that were sent since then, by what they are about."""
+    sent = outbox.c.status.in_((DeliveryStatus.SENT, DeliveryStatus.ACCEPTED))
+    query = (
+        select(outbox.c.incident_id, func.count())
+        .where(sent, outbox.c.finished_at >= since, outbox.c.event != DIGEST)
+        .group_by(outbox.c.incident_id)
+    )
+    return {row[0]: row[1] for row in connection.execute(query)}
 
 
 def dead_letters_since(connection: Connection, since: datetime) -> int:

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict
 
-from alerts.evidence import AlertKey, Evidence, Run
+from alerts.evidence import AlertKey, Basis, Evidence, Run
 from monitor.models.alerting import Level
 
 
@@ -29,6 +29,7 @@ class Reason(StrEnum):
     PENDING = "pending"
     CLEARED_WHILE_PENDING = "cleared_while_pending"
     BREACH_HELD = "breach_held"
+    REOPENED = "reopened"
     STILL_FIRING = "still_firing"
     CRITICAL_HELD = "critical_held"
     CRITICAL_CLEARED = "critical_cleared"
@@ -39,7 +40,12 @@ class Reason(StrEnum):
     NO_NEWS_STILL_FIRING = "no_news_still_firing"
     NO_LONGER_EVALUATED = "no_longer_evaluated"
     EXPIRED_NO_DATA = "expired_no_data"
+    SUPERSEDED = "superseded"
     STABLE_AGAIN = "stable_again"
+
+
+#: Why an incident may end without anything having recovered.
+CLOSED = frozenset({Reason.NO_LONGER_EVALUATED, Reason.EXPIRED_NO_DATA, Reason.SUPERSEDED})
 
 
 class Told(BaseModel):
@@ -55,7 +61,8 @@ class AlertState(BaseModel):
     """
     All that is remembered of a key between two evaluations; survives JSON unchanged.
 
-    After an incident was resolved its fields stay until the next one fires.
+    After an incident was resolved its fields stay until the next one fires. One that is
+    reopened keeps its id and goes on counting; the other fields are those of what fires now.
     """
 
     # A newer release may have added fields to what is stored.
@@ -71,6 +78,7 @@ class AlertState(BaseModel):
     seen_at: AwareDatetime | None = None
     seen_n_total: int | None = None
     seen: Evidence | None = None
+    basis: Basis | None = None  #: by what the last evaluation was judged
     bad: Run | None = None
     critical: Run | None = None
     not_critical: Run | None = None
@@ -82,6 +90,7 @@ class AlertState(BaseModel):
     status_before: Evidence | None = None
     breach_since: AwareDatetime | None = None
     opened_at: AwareDatetime | None = None
+    resolved_at: AwareDatetime | None = None  #: it may be reopened; None when it may not
     sequence: int = 0
     last_notified_at: AwareDatetime | None = None
     # flapping

@@ -18,6 +18,7 @@ from alerts.escaping import plain, shorten
 from alerts.snapshot import Snapshot
 from alerts.wording import Fact, clock_time, facts, headline, state_word, subject_of
 from monitor.models.alerting import AlertEvent
+from monitor.report.digest_words import Section
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _SUBJECT_CHARS = 200
@@ -30,6 +31,15 @@ _COLOURS = {
     "EXPIRED": "#57606a",
     "STABLE": "#1a7f37",
 }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """A PNG that the HTML shows by its id; ``label`` says the same in words."""
+
+    cid: str
+    png: bytes
+    label: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +68,8 @@ class Message:
     thread: str = ""  #: what the channel calls the first message about the incident
     text: str = ""
     html: str = ""
+    sections: tuple[Section, ...] = ()  #: of a periodic digest, in place of single facts
+    pictures: tuple[Picture, ...] = ()
 
     @property
     def subject(self) -> str:
@@ -110,6 +122,8 @@ def render(
 
 def without_samples(message: Message) -> Message:
     """Leave out what the scorer said of single samples."""
+    if not message.samples:
+        return message
     bare = replace(message, samples=())
     return replace(bare, text=_fill("txt", bare), html=_fill("html", bare))
 
@@ -169,13 +183,14 @@ def _iso(moment: datetime | None) -> str | None:
 
 
 def _fill(kind: Literal["txt", "html"], message: Message) -> str:
-    template = _environment(escape=kind == "html").get_template(f"alert.{kind}.j2")
+    template = template_environment(escape=kind == "html").get_template(f"alert.{kind}.j2")
     colour = _COLOURS[message.word.rpartition(" ")[2]]
     return template.render(message=message, colour=colour)
 
 
 @cache
-def _environment(*, escape: bool) -> SandboxedEnvironment:
+def template_environment(*, escape: bool) -> SandboxedEnvironment:
+    """Make the sandbox in which templates are filled."""
     return SandboxedEnvironment(
         loader=FileSystemLoader(_TEMPLATES),
         # Never by the name of the file: `select_autoescape` leaves `.html.j2` alone.

@@ -24,7 +24,7 @@ from alerts.channel_health import note_failure, note_success, paused, spend, tok
 from alerts.channels.base import Rate
 from alerts.crowds import Crowd, find_crowds
 from monitor.errors import DeliveryError
-from monitor.models.alerting import AlertEvent, DeliveryStatus, Level
+from monitor.models.alerting import DIGEST, AlertEvent, DeliveryStatus, Level
 from monitor.store.alert_tables import outbox
 from monitor.store.engine import Store
 from monitor.store.lease import database_now
@@ -101,6 +101,18 @@ def claim(
         if rate is not None and taken:
             spend(connection, channel, level - len(taken), now)
         return taken
+
+
+def holds(store: Store, claimed: Claimed, now: datetime | None) -> bool:
+    """Say whether the message is still this process's alone: it may have been paused for long."""
+    with store.read() as connection:
+        mine = and_(
+            outbox.c.delivery_id == claimed.delivery_id,
+            outbox.c.token == claimed.token,
+            outbox.c.lease_until > (now or database_now(connection)),
+            _WAITING,
+        )
+        return connection.execute(select(outbox.c.token).where(mine)).first() is not None
 
 
 def finish_sent(
@@ -256,7 +268,7 @@ def _take(connection: Connection, head: Row[Any], now: datetime, lease_s: float)
 def _digest(connection: Connection, crowd: Crowd, now: datetime, lease_s: float) -> list[Claimed]:
     """Take one message of a crowd, and let it carry the news of all the others."""
     heads = connection.execute(
-        _due(now, _MOST_IN_DIGEST, [crowd.channel]).where(crowd.is_for)
+        _due(now, _MOST_IN_DIGEST, [crowd.channel]).where(crowd.is_for, outbox.c.event != DIGEST)
     ).all()
     if not heads:
         return []
@@ -322,6 +334,8 @@ def _merge(connection: Connection, older: Sequence[Row[Any]], into: str, now: da
 def _tells(waiting: Sequence[Row[Any]], *, announced: bool) -> frozenset[str]:
     """Collect the news; an incident that this recipient never heard of is always told as fired."""
     news = {event for row in waiting for event in row.tells.split("+")}
+    if DIGEST in news:
+        return frozenset(news)
     return frozenset(news if announced else news | {AlertEvent.FIRED.value})
 
 

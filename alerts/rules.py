@@ -29,6 +29,10 @@ class Lines(BaseModel):
         """Give the line of one level."""
         return self.critical_rate if level is Level.CRITICAL else self.warning_rate
 
+    def in_words(self) -> str:
+        """Write both lines."""
+        return f"warning below {self.warning_rate:.4g}, critical below {self.critical_rate:.4g}"
+
 
 def timers_from(settings: Settings) -> Timers:
     """Read the timers of the state machine from the settings."""
@@ -38,6 +42,7 @@ def timers_from(settings: Settings) -> Timers:
         resolve_after_s=settings.resolve_after_s,
         repeat_after_s=settings.repeat_after_s,
         warning_repeat_after_s=settings.warning_repeat_after_s,
+        reopen_within_s=settings.reopen_within_s,
         # No statistics stand behind these, whatever the policy: only time makes them sure.
         monitor_for_s=settings.warning_for_s,
         monitor_resolve_after_s=settings.resolve_after_s,

@@ -58,6 +58,8 @@ class Snapshot(BaseModel):
     background: Background = Background()
     trend: tuple[float | None, ...] = ()  #: pass rates of equal stretches of time, oldest first
     stale_since: AwareDatetime | None = None  #: nothing is known since
+    well_since: AwareDatetime | None = None  #: it was over since, and fires again
+    superseded: str = ""  #: what changed in how it is judged, which closed it
     quiet: bool = False  #: noted, but nobody is told
     flapping: bool = False  #: people are left in peace until it is stable
     onsets: int = 0  #: how often it began while it was flapping
@@ -76,6 +78,11 @@ class Snapshot(BaseModel):
     def key(self) -> AlertKey:
         """What the alert is about."""
         return AlertKey.of(self.verdict)
+
+    @property
+    def is_first(self) -> bool:
+        """Say whether its incident begins with it."""
+        return self.event is AlertEvent.FIRED and self.sequence == 1
 
     def stored(self) -> dict[str, Any]:
         """Write it as JSON, without what is as usual: half as long, and read back the same."""

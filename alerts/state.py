@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from datetime import datetime, timedelta
 
-from alerts.evidence import AlertKey, Evidence, Observation, Run, Timers
+from alerts.evidence import AlertKey, Basis, Evidence, Observation, Run, Timers
 from alerts.flapping import Decision, in_peace
 from alerts.memory import AlertState, Phase, Reason
 from monitor.models.alerting import AlertEvent, Level
@@ -13,6 +13,7 @@ from monitor.models.alerting import AlertEvent, Level
 __all__ = [
     "AlertKey",
     "AlertState",
+    "Basis",
     "Decision",
     "Evidence",
     "Observation",
@@ -25,6 +26,9 @@ __all__ = [
 ]
 
 
+_OPEN = {Phase.FIRING, Phase.RECOVERING}
+
+
 def step(state: AlertState, observation: Observation, now: datetime, timers: Timers) -> Decision:
     """
     Decide what one more evaluation changes.
@@ -32,7 +36,8 @@ def step(state: AlertState, observation: Observation, now: datetime, timers: Tim
     An observation that is not newer than the last one changes nothing, so that a
     replay is harmless. Uncertain evidence only lets time pass, though a monitor that
     does not see goes on reminding of what is critical, and what fires without any data
-    for a day is closed as expired.
+    for a day is closed as expired. What was judged on another basis is closed as
+    superseded, and everything begins anew.
     """
     decision = in_peace(state, _step(state, observation, now, timers), timers)
     after = decision.state
@@ -49,6 +54,11 @@ def _step(state: AlertState, observation: Observation, now: datetime, timers: Ti
         return Decision(state, None, Reason.NOT_NEWER)
     if interrupted:
         state = _without_runs(state)
+    if _is_superseded(state, observation):
+        if state.phase in _OPEN or state.quiet_since is not None:
+            return _supersede(state, observation, at)
+        state = _afresh(state)
+    state = state.but(basis=observation.basis or state.basis)
     if observation.evidence is Evidence.UNCERTAIN:
         return _on_uncertain(state, observation, at, timers)
     noted = _note(state, observation, at)
@@ -102,7 +112,7 @@ def _held(run: Run | None, for_s: float, at: datetime, timers: Timers) -> bool:
 def _on_uncertain(
     state: AlertState, observation: Observation, at: datetime, timers: Timers
 ) -> Decision:
-    if state.phase not in {Phase.FIRING, Phase.RECOVERING}:
+    if state.phase not in _OPEN:
         return Decision(state.but(seen_at=at), None, Reason.UNCERTAIN)
     state = state.but(
         seen_at=at,
@@ -113,7 +123,7 @@ def _on_uncertain(
     if observation.blind and _is_critical(state) and _repeat_due(state, at, timers):
         return Decision(_told(state, at), AlertEvent.REPEATED, Reason.NO_NEWS_STILL_FIRING)
     if _abandoned(state, at, timers):
-        expired = _without_runs(_told(state, at)).but(phase=Phase.OK, phase_since=at)
+        expired = _without_runs(_resolved(state, at))
         return Decision(expired, AlertEvent.RESOLVED, Reason.EXPIRED_NO_DATA)
     return Decision(state, None, Reason.UNCERTAIN)
 
@@ -135,8 +145,7 @@ def _on_healthy(state: AlertState, at: datetime, timers: Timers) -> Decision:
         cleared = state.but(phase=Phase.OK, phase_since=at, level=None, status_before=None)
         return Decision(cleared, None, Reason.CLEARED_WHILE_PENDING)
     if _held(state.healthy, timers.resolve_after_s, at, timers):
-        resolved = _told(state, at).but(phase=Phase.OK, phase_since=at)
-        return Decision(resolved, AlertEvent.RESOLVED, Reason.HEALTHY_HELD)
+        return Decision(_resolved(state, at), AlertEvent.RESOLVED, Reason.HEALTHY_HELD)
     if state.phase is Phase.FIRING:
         state = state.but(phase=Phase.RECOVERING, phase_since=at)
     return Decision(state, None, Reason.RECOVERING)
@@ -151,16 +160,25 @@ def _toward_firing(
     if level is None:
         return Decision(state.but(level=_seen_level(state)), None, Reason.PENDING)
     assert state.bad is not None
-    opened = _without_incident(state).but(
+    again = _may_reopen(state, at, timers)
+    opened = (state if again else _another_incident(state, at)).but(
         phase=Phase.FIRING,
         phase_since=at,
         level=level,
         peak=level,
-        incident_id=_incident_id(state.key, at),
         breach_since=state.bad.since,
         opened_at=at,
+        resolved_at=None,
     )
-    return Decision(_told(opened, at), AlertEvent.FIRED, Reason.BREACH_HELD)
+    reason = Reason.REOPENED if again else Reason.BREACH_HELD
+    return Decision(_told(opened, at), AlertEvent.FIRED, reason)
+
+
+def _may_reopen(state: AlertState, at: datetime, timers: Timers) -> bool:
+    """Say whether what fires is the incident that was resolved shortly ago."""
+    if state.resolved_at is None:
+        return False
+    return at - state.resolved_at <= timedelta(seconds=timers.reopen_within_s)
 
 
 def _seen_level(state: AlertState) -> Level:
@@ -211,12 +229,33 @@ def _told(state: AlertState, at: datetime) -> AlertState:
     return state.but(sequence=state.sequence + 1, last_notified_at=at)
 
 
+def _resolved(state: AlertState, at: datetime) -> AlertState:
+    return _told(state, at).but(phase=Phase.OK, phase_since=at, resolved_at=at)
+
+
+def _is_superseded(state: AlertState, observation: Observation) -> bool:
+    before, now = state.basis, observation.basis
+    return before is not None and now is not None and before != now
+
+
+def _supersede(state: AlertState, observation: Observation, at: datetime) -> Decision:
+    """End what fires on a basis that is no more; that is not a recovery."""
+    closed = _afresh(_resolved(state, at)).but(phase_since=at, seen_at=at, basis=observation.basis)
+    return Decision(closed, AlertEvent.RESOLVED, Reason.SUPERSEDED)
+
+
+def _afresh(state: AlertState) -> AlertState:
+    """Forget what was seen on another basis; what it ended is not reopened either."""
+    state = _without_runs(state).but(seen=None, seen_n_total=None, resolved_at=None)
+    if state.phase is Phase.PENDING:
+        state = state.but(phase=Phase.OK, level=None, status_before=None)
+    return state
+
+
 def close(state: AlertState, now: datetime, timers: Timers) -> Decision:
     """End an incident that nobody evaluates any more; that is not a recovery."""
     reason = Reason.NO_LONGER_EVALUATED
-    closed = _without_runs(_told(state, now)).but(
-        phase=Phase.OK, phase_since=now, reason=reason, seen=None, seen_at=now
-    )
+    closed = _without_runs(_resolved(state, now)).but(reason=reason, seen=None, seen_at=now)
     return in_peace(state, Decision(closed, AlertEvent.RESOLVED, reason), timers)
 
 
@@ -231,16 +270,9 @@ def _without_runs(state: AlertState) -> AlertState:
     )
 
 
-def _without_incident(state: AlertState) -> AlertState:
-    return state.but(
-        level=None,
-        peak=None,
-        incident_id=None,
-        breach_since=None,
-        opened_at=None,
-        sequence=0,
-        last_notified_at=None,
-    )
+def _another_incident(state: AlertState, at: datetime) -> AlertState:
+    incident_id = _incident_id(state.key, at)
+    return state.but(incident_id=incident_id, sequence=0, last_notified_at=None)
 
 
 def _incident_id(key: AlertKey, at: datetime) -> str:

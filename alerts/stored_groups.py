@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -31,6 +32,38 @@ def open_groups(connection: Connection) -> dict[str, Group]:
         select(alert_groups).where(alert_groups.c.resolved_at.is_(None)).with_for_update()
     )
     return {row.group_id: _group(row) for row in rows}
+
+
+def groups_of(
+    connection: Connection, incident_ids: Collection[str], now: datetime
+) -> dict[str, Group]:
+    """Read the groups that incidents were in, by incident; what is over begins anew."""
+    found: dict[str, Group] = {}
+    columns = (incidents.c.incident_id, *alert_groups.c)
+    for names in _in_parts(incident_ids):
+        query = (
+            select(*columns)
+            .join_from(incidents, alert_groups, incidents.c.group_id == alert_groups.c.group_id)
+            .where(incidents.c.incident_id.in_(names))
+        )
+        for row in connection.execute(query):
+            group = _group(row)
+            found[row.incident_id] = replace(group, opened_at=now) if row.resolved_at else group
+    return found
+
+
+def reopen_groups(connection: Connection, group_ids: Collection[str], now: datetime) -> set[str]:
+    """Note that groups which were over go on; name those that there were."""
+    found: set[str] = set()
+    for names in _in_parts(group_ids):
+        done = connection.execute(
+            update(alert_groups)
+            .where(alert_groups.c.group_id.in_(names))
+            .values(resolved_at=None, opened_at=now)
+            .returning(alert_groups.c.group_id)
+        )
+        found |= set(done.scalars())
+    return found
 
 
 def firing_members(connection: Connection, group_ids: Collection[str]) -> dict[str, list[Member]]:
@@ -128,6 +161,19 @@ def acknowledgement(connection: Connection, group_id: str) -> Ack | None:
     if row is None or row.acked_until is None or row.acked_by is None:
         return None
     return Ack(row.acked_by, row.ack_note or "", row.acked_until)
+
+
+def acknowledgements(connection: Connection) -> dict[str, Ack]:
+    """Say who looks after the groups that are not over, by their id."""
+    columns = alert_groups.c
+    rows = connection.execute(
+        select(columns.group_id, columns.acked_by, columns.ack_note, columns.acked_until).where(
+            columns.resolved_at.is_(None),
+            columns.acked_until.is_not(None),
+            columns.acked_by.is_not(None),
+        )
+    )
+    return {row.group_id: Ack(row.acked_by, row.ack_note or "", row.acked_until) for row in rows}
 
 
 def _group(row: Row[Any]) -> Group:

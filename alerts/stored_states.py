@@ -51,6 +51,18 @@ def load(connection: Connection, apps: Collection[str], now: datetime) -> dict[A
     return {key: _stored(key, row, now) for key, row in found.items()}
 
 
+def read_state(connection: Connection, key: AlertKey) -> AlertState | None:
+    """Read where an alert stands, without a lock; None when there is none, or it is unreadable."""
+    same = [column == value for column, value in zip(_KEY, key, strict=True)]
+    row = connection.execute(select(alert_states).where(*same)).first()
+    if row is None:
+        return None
+    try:
+        return AlertState.model_validate(row.state)
+    except ValidationError:
+        return None
+
+
 def save(
     connection: Connection, changes: Sequence[tuple[AlertState, int]], now: datetime
 ) -> list[bool]:

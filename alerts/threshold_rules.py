@@ -40,7 +40,7 @@ class ThresholdRule:
             status, reason = Status.BLIND, verdict.reason
         elif value is not None and n >= self.min_n:
             status = Status(self.level.value) if self._breaks(value) else Status.HEALTHY
-            reason = f"{self.of.replace('_', ' ')} {value:.3f}; the rule: {self._line()}"
+            reason = f"{self.of.replace('_', ' ')} {value:.3f}; the rule: {self.line}"
         changes = {
             "metric": f"{RULE_PREFIX}{self.name}",
             "policy": "rule",
@@ -56,7 +56,9 @@ class ThresholdRule:
         too_low = self.below is not None and value < self.below
         return too_low or (self.above is not None and value > self.above)
 
-    def _line(self) -> str:
+    @property
+    def line(self) -> str:
+        """Write the threshold."""
         return f"below {self.below:g}" if self.below is not None else f"above {self.above:g}"
 
 

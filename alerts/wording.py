@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from alerts.conditions import CONDITIONS
 from alerts.escaping import plain
-from alerts.memory import Reason
+from alerts.memory import CLOSED, Reason
 from alerts.routing.matchers import MONITOR_PREFIX
 from alerts.rules import Lines
 from alerts.snapshot import Other, Snapshot
@@ -55,7 +55,7 @@ def state_word(snapshot: Snapshot, tells: frozenset[AlertEvent]) -> str:
         return "RESOLVED"
     word = snapshot.level.value.upper()
     if AlertEvent.FIRED in tells:
-        return word
+        return word if snapshot.well_since is None else f"AGAIN {word}"
     if AlertEvent.ESCALATED in tells:
         return f"NOW {word}"
     return f"ALSO {word}" if AlertEvent.JOINED in tells else f"STILL {word}"
@@ -104,6 +104,7 @@ def facts(
         *_of_answers(snapshot, tells),
         ("Since", _since(snapshot, tells)),
         ("Why", plain(verdict.reason, 300)),
+        ("Changed", plain(snapshot.superseded, 400)),
         *_background(snapshot, tells),
         ("Do", _advice(snapshot, tells)),
         ("Also firing", _others(snapshot)),
@@ -134,11 +135,13 @@ def sparkline(rates: Sequence[float | None]) -> str:
 def _closed_because(snapshot: Snapshot) -> str:
     if snapshot.reason == Reason.EXPIRED_NO_DATA:
         return "closed because data stopped, not because it recovered"
+    if snapshot.reason == Reason.SUPERSEDED:
+        return "closed because it is judged in another way now, not because it recovered"
     return "closed because nobody evaluates it any more, not because it recovered"
 
 
 def _is_closed(snapshot: Snapshot) -> bool:
-    return snapshot.reason in {Reason.NO_LONGER_EVALUATED, Reason.EXPIRED_NO_DATA}
+    return snapshot.reason in CLOSED
 
 
 def _is_about_monitor(snapshot: Snapshot) -> bool:
@@ -254,7 +257,10 @@ def _since(snapshot: Snapshot, tells: frozenset[AlertEvent]) -> str:
         text = f"began {began}, fired {fired}, {ended} {resolved}; worst: {snapshot.peak.value}"
         late = ". Earlier messages about this may not have reached you"
         return text + late if AlertEvent.FIRED in tells else text
-    return f"{began}, held for {duration(snapshot.at - snapshot.since)}{_onset(snapshot.verdict)}"
+    held = f"{began}, held for {duration(snapshot.at - snapshot.since)}"
+    well = snapshot.well_since
+    again = "" if well is None else f"; it was over since {clock_time(well)}"
+    return f"{held}{again}{_onset(snapshot.verdict)}"
 
 
 def _onset(verdict: Verdict) -> str:

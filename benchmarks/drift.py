@@ -3,7 +3,9 @@ Measure the drift detectors: python benchmarks/drift.py [--runs 4] [--seed 1].
 
 Streams of scores without a change tell the false findings in 30 days, at the budget of one
 stream; with a change they tell the hours until it is found. In each row the sequential
-detector of the mean and the two tests of closed hours look at the same buckets.
+detector of the mean and the two tests of closed hours look at the same buckets. The reference is
+a week: ``trailing`` as it is by default, like hours where the day has a course; ``pooled``, all
+hours whatever the day does; ``same_hour``, the hour a week before with one on either side.
 """
 
 from __future__ import annotations
@@ -11,18 +13,21 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from monitor.models import Tally
-from monitor.rolling.detector import StreamState, take_in
+from monitor.rolling.day_course import has_course, same_hours
+from monitor.rolling.detector import LEAST_REFERENCE, StreamState, take_in
 from monitor.rolling.drift import baseline, chunk_tests
+from monitor.rolling.reference import Span
 from monitor.stats.betting import threshold
 from monitor.stats.design import design_effect
 
-MINUTE, HOUR, DAY = 60, 3600, 86_400
+MINUTE, HOUR, WEEK = 60, 3600, 7 * 86_400
 #: Of one stream in 30 days, over four tests.
 BUDGET = 0.1
 LEAST = 50
@@ -65,14 +70,74 @@ def wider(rng: np.random.Generator, n: int, _hour: float) -> NDArray[np.float64]
     return rng.beta(1.6, 0.4, n)
 
 
-def run(rng: np.random.Generator, scores: Scores, *, per_minute: float, hours: int) -> Found:
-    """Run the detectors of one stream, after a week of plain reference; sessions have their own."""
-    before = sessions if scores is sessions else plain
-    reference, effect = _reference(rng, before, per_minute)
+class Week:
+    """A week of scores before the first hour, as a reference."""
+
+    def __init__(self, rng: np.random.Generator, scores: Scores, per_minute: float) -> None:
+        minutes = [
+            scores(rng, int(n), k // 60) for k, n in enumerate(rng.poisson(per_minute, WEEK // 60))
+        ]
+        self._hours = {
+            hour * HOUR: _tally({k: _bins(minutes[60 * hour + k]) for k in range(60)})
+            for hour in range(WEEK // HOUR)
+        }
+        full = [(k, values) for k, values in enumerate(minutes) if len(values)]
+        self.effect = design_effect(
+            np.array([k for k, _ in full]),
+            np.array([float((values >= PASS_SCORE).sum()) for _, values in full]),
+            np.array([float(len(values)) for _, values in full]),
+        ).factor
+        self._has_course = has_course(self._hours)
+        self._known: dict[int, Tally] = {}
+
+    def reference(self, kind: str, hour: int) -> Tally:
+        """Sum what an hour, counted from the end of the week, is compared with."""
+        place = 0
+        if kind == "same_hour":
+            place = hour % (WEEK // HOUR)
+        elif kind == "trailing" and self._has_course:
+            place = hour % 24
+        if place not in self._known:
+            window = Span(WEEK + hour * HOUR, WEEK + (hour + 1) * HOUR)
+            spans = [Span(0, WEEK)]
+            if kind == "same_hour":
+                first = place * HOUR
+                spans = [Span(first - HOUR, first + 2 * HOUR)]
+            elif kind == "trailing" and self._has_course:
+                spans = same_hours(spans, window)
+            self._known[place] = sum(
+                (self._hours[k % WEEK] for span in spans for k in range(*span, HOUR)),
+                start=Tally(),
+            )
+        return self._known[place]
+
+
+HEALTHY = (
+    (plain, "trailing"),
+    (sessions, "trailing"),
+    (daily, "trailing"),
+    (daily, "pooled"),
+    (daily, "same_hour"),
+    (plain, "same_hour"),
+)
+
+
+def run(
+    rng: np.random.Generator,
+    scores: Scores,
+    *,
+    per_minute: float,
+    hours: int,
+    before: Scores = plain,
+    kind: str = "trailing",
+) -> Found:
+    """Run the detectors of one stream, after a week of *before*."""
+    week = Week(rng, before, per_minute)
+    effect = week.effect
     state = StreamState(
         at_s=0,
         began_s=0,
-        baseline=baseline(reference),
+        baseline=baseline(week.reference(kind, 0)),
         baseline_at_s=0,
         chunk_from_s=0,
         design_effect=effect,
@@ -80,6 +145,8 @@ def run(rng: np.random.Generator, scores: Scores, *, per_minute: float, hours: i
     line, findings, first_h = threshold(MINUTE, BUDGET / 4), 0, float("inf")
     chunk, chunk_hours = Tally(), 0
     for hour in range(hours):
+        reference = week.reference(kind, hour)
+        state = replace(state, baseline=baseline(reference))
         buckets = {
             hour * HOUR + minute * MINUTE: _bins(scores(rng, int(rng.poisson(per_minute)), hour))
             for minute in range(60)
@@ -90,26 +157,13 @@ def run(rng: np.random.Generator, scores: Scores, *, per_minute: float, hours: i
         found = [(alarm.at_s / HOUR) for alarm in alarms]
         if chunk.n >= LEAST or chunk_hours == MOST_HOURS:
             alpha = BUDGET / 4 * chunk_hours / 720
-            if chunk.n >= LEAST:
+            if chunk.n >= LEAST and reference.n >= LEAST_REFERENCE:
                 tests = chunk_tests(reference, chunk, alpha=alpha, design_effect=effect)
                 found += [hour + 1.0 for t in tests if t.worth_it and t.p_value <= alpha]
             chunk, chunk_hours = Tally(), 0
         findings += len(found)
         first_h = min([first_h, *found])
     return Found(findings, first_h)
-
-
-def _reference(rng: np.random.Generator, scores: Scores, per_minute: float) -> tuple[Tally, float]:
-    """Sum a week, and measure on it by how much its scores hang together."""
-    minutes = [scores(rng, int(n), 0.0) for n in rng.poisson(per_minute, 7 * 1440)]
-    total = _tally({k: _bins(values) for k, values in enumerate(minutes)})
-    full = [(k, values) for k, values in enumerate(minutes) if len(values)]
-    effect = design_effect(
-        np.array([k for k, _ in full]),
-        np.array([float((values >= PASS_SCORE).sum()) for _, values in full]),
-        np.array([float(len(values)) for _, values in full]),
-    )
-    return total, effect.factor
 
 
 def _bins(values: NDArray[np.float64]) -> dict[int, int]:
@@ -133,15 +187,16 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     rng = np.random.default_rng(options.seed)
-    print("| healthy scores | a minute | false findings in 30 days |")
-    print("|---|--:|--:|")
-    for scores in (plain, sessions, daily):
+    print("| healthy scores | reference | a minute | false findings in 30 days |")
+    print("|---|---|--:|--:|")
+    for scores, kind in HEALTHY:
         for per_minute in (1.0, 10.0):
             found = [
-                run(rng, scores, per_minute=per_minute, hours=720) for _ in range(options.runs)
+                run(rng, scores, per_minute=per_minute, hours=720, before=scores, kind=kind)
+                for _ in range(options.runs)
             ]
             false = np.mean([item.findings for item in found])
-            print(f"| {scores.__name__} | {per_minute:g} | {false:.2f} |", flush=True)
+            print(f"| {scores.__name__} | {kind} | {per_minute:g} | {false:.2f} |", flush=True)
     print("\n| change | a minute | hours to a finding, median |")
     print("|---|--:|--:|")
     for scores in (lower, wider):

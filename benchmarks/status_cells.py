@@ -20,6 +20,10 @@ MONTH_DAYS = 30.0
 #: Streams that share the budget of a project in the cell of that name.
 PROJECT_STREAMS = 1_000
 PROJECT = "project"
+#: Each stream of the project is well, at a rate of its own.
+_PROJECT_RATES = (0.86, 0.95)
+#: Rules that tell of a change and not of its end.
+ONLY_BEGIN = frozenset({"KS", "ADWIN", "PageHinkley", "DDM"})
 _BAD = frozenset({Status.WARNING, Status.CRITICAL})
 #: So that a reference is known before the fall.
 _LEAD_DAYS = 8.0
@@ -31,12 +35,12 @@ Rule = Callable[[streams.Stream], list[tuple[float, bool]]]
 
 
 class Cell(NamedTuple):
-    """A row of a table: *runs* streams of one sort, at so many samples a minute."""
+    """A row of the table: *runs* streams of one sort, at so many samples a minute."""
 
     kind: str  #: a healthy sort, or ``-> 0.80`` for a fall from 0.92
     per_minute: float
     runs: int
-    rivals: bool
+    rival_runs: int = 0  #: the first so many are shown to the rivals, too
 
     @property
     def after(self) -> float | None:
@@ -65,28 +69,34 @@ def judge(job: Job) -> list[Outcome]:
     """Draw the stream of a job and show it to the rules."""
     stream, fall_s, healed_s = _stream(job)
     return [
-        _outcome(name, rule(stream), stream, fall_s, healed_s)
-        for name, rule in _rules(job.cell).items()
+        _outcome(name, rule(stream), stream, fall_s, healed_s) for name, rule in _rules(job).items()
     ]
 
 
-def _rules(cell: Cell) -> Mapping[str, Rule]:
-    if cell.kind == PROJECT:
+def rival_names() -> list[str]:
+    """Name the rules beside ``anytime`` that can run here, in the order of their columns."""
+    return list(_rivals())
+
+
+def _rules(job: Job) -> Mapping[str, Rule]:
+    if job.cell.kind == PROJECT:
         budget = stream_budget(1.0, roots=PROJECT_STREAMS)
-        return {"anytime": _policy("anytime", budget)}
-    if not cell.rivals:
-        return {"anytime": _policy("anytime")}
+        return {"anytime": _policy("anytime", budget), "point": _policy("point")}
+    ours = {"anytime": _policy("anytime")}
+    return ours | _rivals() if job.run < job.cell.rival_runs else ours
+
+
+def _rivals() -> dict[str, Rule]:
     rules = {
-        "anytime": _policy("anytime"),
-        "anytime_strict": _policy("anytime_strict"),
         "point": _policy("point"),
         "point_min_n": _policy("point_min_n"),
         "wilson": _policy("wilson"),
+        "anytime_strict": _policy("anytime_strict"),
         "burn rate": rivals.burn_rate,
         "KS": rivals.ks_of_the_last_hour,
     }
     if find_spec("river"):
-        rules |= {"ADWIN": rivals.adwin, "PageHinkley": rivals.page_hinkley}
+        rules |= {"ADWIN": rivals.adwin, "PageHinkley": rivals.page_hinkley, "DDM": rivals.ddm}
     return rules
 
 
@@ -117,7 +127,7 @@ def _stream(job: Job) -> tuple[streams.Stream, float, float]:
         case "5 % late":
             stream = streams.delayed(streams.sampled(times, streams.steady(0.90), rng), rng)
         case _:
-            rate = 0.90 if cell.kind == PROJECT else float(cell.kind)
+            rate = rng.uniform(*_PROJECT_RATES) if cell.kind == PROJECT else float(cell.kind)
             stream = streams.sampled(times, streams.steady(rate), rng)
     return stream, np.inf, np.inf
 
@@ -152,12 +162,13 @@ def _outcome(
     rises = [t for (t, bad), was in zip(changes, before, strict=False) if bad and not was]
     found_s = next((t for t in rises if fall_s <= t < healed_s), np.inf)
     ended = (t for t, bad in changes if not bad and t >= healed_s)
+    ill = next((bad for t, bad in reversed(changes) if t < healed_s), False)
     times = stream.times_s
     return Outcome(
         name,
         len(rises),
         _samples(times, fall_s, found_s),
-        _samples(times, healed_s, next(ended, np.inf)) if np.isfinite(found_s) else np.nan,
+        _samples(times, healed_s, next(ended, np.inf)) if ill else np.nan,
     )
 
 

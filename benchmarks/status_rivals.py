@@ -61,10 +61,20 @@ def page_hinkley(stream: Stream) -> list[tuple[float, bool]]:
     """Run river's PageHinkley on failures, which it watches for a rise."""
     from river.drift import PageHinkley  # noqa: PLC0415
 
+    return _rises(stream, PageHinkley(mode="up"))
+
+
+def ddm(stream: Stream) -> list[tuple[float, bool]]:
+    """Run river's DDM on failures, of which only a rise is a drift."""
+    from river.drift.binary import DDM  # noqa: PLC0415
+
+    return _rises(stream, DDM())
+
+
+def _rises(stream: Stream, detector: Any) -> list[tuple[float, bool]]:
     found = []
-    detector = PageHinkley(mode="up")
-    for time_s, passed in zip(stream.times_s, stream.passed, strict=True):
-        detector.update(1.0 - passed)
+    for time_s, failed in zip(stream.times_s, stream.passed < 1, strict=True):
+        detector.update(failed)
         if detector.drift_detected:
             found += [(float(time_s), True), (float(time_s), False)]
     return found

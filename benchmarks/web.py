@@ -1,9 +1,10 @@
 """
 Time and size of the first page with many apps and metrics and a week of buckets.
 
-Run: python benchmarks/web.py [--keys 200] [--days 7]. Builds a store of its own, serves it in a
-process of its own as `groundwatch web` does, and asks over HTTP with gzip as a browser would.
-Prints one JSON line.
+Run: python benchmarks/web.py [--keys 200] [--days 7] [--home FOLDER]. Builds a store of its own, or
+takes the one it left in FOLDER; serves it in a process of its own as `groundwatch web` does, and
+asks over HTTP with gzip as a browser would. Before each renewal every key gets a new sample and a
+new verdict, as it would in production. Prints one JSON line.
 """
 
 from __future__ import annotations
@@ -18,11 +19,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import httpx
+from sqlalchemy import select
 
 from monitor.models import Status
 from monitor.models.status import Drift, Verdict
@@ -30,8 +34,10 @@ from monitor.models.tally import TALLY_SUMS
 from monitor.settings import PREFIX, Settings
 from monitor.store.engine import Store
 from monitor.store.migrate import migrate
+from monitor.store.rollup import roll_up
 from monitor.store.tables import buckets, streams
-from monitor.store.verdicts import save_verdicts
+from monitor.store.upsert import add
+from monitor.store.verdicts import read_verdicts, save_verdicts
 
 _MINUTE, _DAY_S = 60, 86_400
 _METRICS = ("groundedness", "relevance", "completeness", "safety")
@@ -44,21 +50,47 @@ def main() -> None:
     parser.add_argument("--keys", type=int, default=200)
     parser.add_argument("--days", type=int, default=7)
     parser.add_argument("--requests", type=int, default=30)
+    parser.add_argument("--home", help="Keep the store here, for the next time.")
     asked = parser.parse_args()
-    with tempfile.TemporaryDirectory() as home:
-        rows = _build(home, asked.keys, asked.days)
-        print(json.dumps({"keys": asked.keys, "days": asked.days, "buckets": rows}
-                         | _measure(home, asked.requests)))  # fmt: skip
+    with tempfile.TemporaryDirectory() as passing:
+        home = asked.home or passing
+        store = Store(Settings.from_env({"GROUNDWATCH_HOME": home}).sql_url)
+        migrate(store)
+        with store.read() as connection:
+            is_new = connection.execute(select(streams.c.stream_id)).first() is None
+        if is_new:
+            _build(store, asked.keys, asked.days)
+        found = _measure(home, asked.requests, partial(_feed, store, asked.keys))
+        print(json.dumps({"keys": asked.keys, "days": asked.days} | found))
+        store.close()
 
 
-def _build(home: str, keys: int, days: int) -> int:
-    store = Store(Settings.from_env({"GROUNDWATCH_HOME": home}).sql_url)
-    migrate(store)
+def _names(keys: int) -> list[tuple[str, str]]:
+    return [(f"app-{i // len(_METRICS):03}", _METRICS[i % len(_METRICS)]) for i in range(keys)]
+
+
+def _feed(store: Store, keys: int) -> None:
+    """Give every key one more sample and a new verdict."""
+    now, chance = datetime.now(UTC), random.Random(7)  # noqa: S311  # no secret
+    start_s = int(now.timestamp()) // _MINUTE * _MINUTE
+    one: dict[str, Any] = dict.fromkeys(TALLY_SUMS, 0) | dict.fromkeys(
+        ("n", "passed", "sum_w", "sum_w2", "sum_wy", "sum_w2y", "sum_w2yy", "sum_wx", "sum_wxx"), 1
+    )
+    rows = [one | {"stream_id": key, "start_s": start_s} for key in range(1, keys + 1)]
+    with store.write() as connection:
+        add(connection, buckets, rows, sums=TALLY_SUMS)
+        counted = {"n_total": streams.c.n_total + 1, "last_bucket_s": start_s}
+        connection.execute(streams.update().values(counted))
+        before = read_verdicts(connection)
+        new = [_verdict(*name, now, chance) for name in _names(keys)]
+        save_verdicts(connection, new, before)
+
+
+def _build(store: Store, keys: int, days: int) -> None:
     now, chance = datetime.now(UTC), random.Random(7)  # noqa: S311  # no secret
     last_s = int(now.timestamp()) // _MINUTE * _MINUTE
-    names = [(f"app-{i // len(_METRICS):03}", _METRICS[i % len(_METRICS)]) for i in range(keys)]
+    names = _names(keys)
     zero: dict[str, Any] = dict.fromkeys(TALLY_SUMS, 0)
-    written = 0
     for stream_id, (app, metric) in enumerate(names, 1):
         row = {"stream_id": stream_id, "app": app, "metric": metric, "segment": "*",
                "evaluator_version": "bench", "n_total": 1, "last_bucket_s": last_s}  # fmt: skip
@@ -75,11 +107,10 @@ def _build(home: str, keys: int, days: int) -> int:
         with store.write() as connection:
             connection.execute(streams.insert(), [row])
             connection.execute(buckets.insert(), values)
-        written += len(values)
     with store.write() as connection:
         save_verdicts(connection, [_verdict(*name, now, chance) for name in names], {})
-    store.close()
-    return written
+    # As the scheduler does once a minute.
+    roll_up(store, now_s=now.timestamp(), settle_s=600)
 
 
 def _verdict(app: str, metric: str, now: datetime, chance: random.Random) -> Verdict:
@@ -92,7 +123,7 @@ def _verdict(app: str, metric: str, now: datetime, chance: random.Random) -> Ver
     )  # fmt: skip
 
 
-def _measure(home: str, requests: int) -> dict[str, Any]:
+def _measure(home: str, requests: int, feed: Callable[[], None]) -> dict[str, Any]:
     environment = {key: value for key, value in os.environ.items() if not key.startswith(PREFIX)}  # noqa: TID251
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "monitor", "web", "--port", "0"],
@@ -103,34 +134,41 @@ def _measure(home: str, requests: int) -> dict[str, Any]:
         assert process.stderr is not None
         found = re.search(r"http://\S+", process.stderr.readline())
         assert found is not None
-        return _ask(found[0], requests, process.pid) | {"memory_mb": _memory_mb(process.pid)}
+        return _ask(found[0], requests, process.pid, feed) | {"memory_mb": _memory_mb(process.pid)}
     finally:
         process.terminate()
         process.wait(timeout=20)
 
 
-def _ask(url: str, requests: int, pid: int) -> dict[str, Any]:
+def _ask(url: str, requests: int, pid: int, feed: Callable[[], None]) -> dict[str, Any]:
     with httpx.Client(base_url=url, timeout=60, headers={"Accept-Encoding": "gzip"}) as client:
         client.get("/healthz")
+        feed()
+        before_ms = _cpu_ms(pid)
         first_ms, page = _timed(client)
+        first_cpu_ms = _cpu_ms(pid) - before_ms
         renewed, renewed_cpu = [], []
         for _ in range(max(3, requests // 5)):
             time.sleep(_SNAPSHOT_S)
+            feed()
             before_ms = _cpu_ms(pid)
             renewed.append(_timed(client)[0])
             renewed_cpu.append(_cpu_ms(pid) - before_ms)
         before_ms = _cpu_ms(pid)
         shared = [_timed(client)[0] for _ in range(requests)]
         shared_cpu_ms = (_cpu_ms(pid) - before_ms) / requests
+        newest = client.get("/").headers["etag"]
+        same = client.get("/", headers={"If-None-Match": newest}).status_code
         text = page.text
         files = re.findall(r'(?:href|src)="(/(?:static|favicon)/[^"]+)"', text)
         sizes = [int(client.get(path).headers["content-length"]) for path in files]
     packed = int(page.headers["content-length"])
     return {
         "rows": text.count('class="spark"'),
-        "first_ms": round(first_ms), "renewed_ms_p50": round(statistics.median(renewed)),
+        "first_ms": round(first_ms), "first_cpu_ms": round(first_cpu_ms),
+        "renewed_ms_p50": round(statistics.median(renewed)),
         "renewed_ms_max": round(max(renewed)), "shared_ms_p50": round(statistics.median(shared)),
-        "renewed_cpu_ms": round(statistics.median(renewed_cpu)),
+        "renewed_cpu_ms": round(statistics.median(renewed_cpu)), "unchanged": same,
         "shared_cpu_ms": round(shared_cpu_ms, 1),
         "page_kb": round(len(page.content) / 1000, 1), "packed_kb": round(packed / 1000, 1),
         "all_transferred_kb": round((packed + sum(sizes)) / 1000, 1),

@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from itertools import cycle
 from pathlib import Path
 
+import hypothesis
 import pytest
 import redis
 
@@ -21,6 +22,12 @@ from monitor.store.base import metadata
 from monitor.store.engine import Store
 from monitor.store.migrate import HEAD, migrate
 from workers.redis_server import RedisServer, free_port
+
+# A busy machine is no fault of the code: time is measured in benchmarks.
+hypothesis.settings.register_profile(
+    "patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("patient")
 
 
 @pytest.fixture(autouse=True)

@@ -46,6 +46,7 @@ CHANGEABLE = (
     "resolve_after_s",
     "repeat_after_s",
     "warning_repeat_after_s",
+    "reopen_within_s",
 )
 #: The policies that come with the product.
 POLICY_NAMES = (*EVIDENCE_POLICIES, *POLICIES)

@@ -17,6 +17,7 @@ from monitor.errors import GroundwatchError
 from monitor.queue import names
 from monitor.settings import Settings
 from workers import processes
+from workers.broker import broker_conf
 from workers.logs import configure_logs
 from workers.pump import Pump
 
@@ -30,7 +31,7 @@ def _settings() -> Settings:
 
 def make_app(settings: Settings) -> Celery:
     """Build the application for one set of settings."""
-    app = Celery("groundwatch", broker=settings.broker_url, include=["workers.tasks"])
+    app = Celery("groundwatch", include=["workers.tasks"])
     app.conf.update(
         # Messages carry no data, only a wake-up; so JSON, no results, no copies of arguments.
         task_serializer="json",
@@ -39,6 +40,8 @@ def make_app(settings: Settings) -> Celery:
         task_default_queue=names.CELERY_QUEUE,
         task_create_missing_queues=True,
         worker_send_task_events=False,
+        # Nobody may stop or change a worker by a message: whoever writes to Redis could.
+        worker_enable_remote_control=False,
         # A drain is woken again within a second, so it is acknowledged at once; the samples
         # themselves are acknowledged in the stream after the commit.
         task_acks_late=False,
@@ -52,18 +55,10 @@ def make_app(settings: Settings) -> Celery:
         # Children are replaced now and then, so that no leak of any library can grow for ever.
         worker_max_tasks_per_child=500,
         worker_max_memory_per_child=600_000,
-        # Redis may restart under us: never give up, never block for ever on a frozen one.
+        # Redis may restart under us: never give up.
         broker_connection_retry_on_startup=True,
         broker_connection_max_retries=None,
-        broker_transport_options={
-            "global_keyprefix": names.CELERY_PREFIX,
-            "visibility_timeout": 3600,
-            "socket_timeout": 15,
-            "socket_connect_timeout": 5,
-            "socket_keepalive": True,
-            "health_check_interval": 10,
-            "retry_on_timeout": True,
-        },
+        **broker_conf(settings.broker_url),
     )
     app.steps["worker"].add(Pump)
     return app

@@ -6,6 +6,7 @@ import os
 import socket
 from collections.abc import Callable
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from redis import Redis
 
@@ -23,6 +24,9 @@ from monitor.settings import Settings
 from monitor.store.engine import Store
 from workers.drain import Drain
 from workers.pipeline import Rules
+
+if TYPE_CHECKING:
+    from workers.evaluation_events import EvaluationEvents
 
 
 class Context:
@@ -57,6 +61,16 @@ class Context:
     def absence(self) -> Absence:
         """Whether the judge answers nobody; looked at before a drain begins."""
         return Absence(self.redis, endpoint_name(self.settings))
+
+    @cached_property
+    def events(self) -> EvaluationEvents | None:
+        """Where evaluations are told as OpenTelemetry events; None unless that is wanted."""
+        url = self.settings.evaluation_events_url
+        if url is None:
+            return None
+        from workers.evaluation_events import EvaluationEvents  # noqa: PLC0415  # an extra
+
+        return EvaluationEvents(url, explanations=self.settings.evaluation_events_explanations)
 
     @cached_property
     def wiring(self) -> Wiring:
@@ -107,11 +121,14 @@ class Context:
             rules=self.rules,
             may_go_on=may_go_on,
             abandoned_after_s=self.settings.abandoned_after_s,
+            tell=None if self.events is None else self.events.tell,
         )
 
     def close(self) -> None:
         """Close what was opened."""
         opened = vars(self)
+        if opened.get("events") is not None:
+            opened["events"].close()
         if "scorer" in opened:
             self.scorer.close()
         for client in ("redis", "impatient_redis"):

@@ -10,7 +10,7 @@ store is away, gives back what it has, so that no sample is blamed for that.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -30,8 +30,8 @@ _COMMIT_AFTER_S = 0.25
 _KEEP_EVERY_S = 5.0
 _ASK_EVERY_S = 1.0
 _ABANDONED_EVERY_S = 5.0
-#: Where scoring takes no longer than this, more samples may wait for a thread of ours.
-_QUICK_S, _QUICK_WINDOW = 0.05, 32
+#: Where scoring is quick, as many samples may wait for a thread of ours as it does in this time.
+_WAITING_S, _MOST_WAITING = 0.5, 128
 _BLOCK_MS = 200
 
 log = structlog.get_logger("groundwatch.worker")
@@ -50,6 +50,7 @@ class Drain:
     may_go_on: Callable[[], bool]
     abandoned_after_s: float
     idle_after_s: float = 2.0
+    tell: Callable[[Sequence[Result]], None] | None = None  #: of what is stored; must not raise
     scored: int = 0
     _in_work: dict[Future[Result | Dead], Entry] = field(default_factory=dict)
     _done: list[Done] = field(default_factory=list)
@@ -112,9 +113,11 @@ class Drain:
 
     @property
     def _window(self) -> int:
-        """Samples in work: two rounds; more only where a round is over at once."""
+        """Samples in work: two rounds; more where they are over at once, to be written together."""
         rounds = 2 * self.scorer.concurrency
-        return max(rounds, _QUICK_WINDOW) if 0 < self._mean_s < _QUICK_S else rounds
+        if not self._mean_s:
+            return rounds
+        return max(rounds, min(_MOST_WAITING, int(_WAITING_S / self._mean_s)))
 
     def _take_abandoned(self, room: int) -> list[Entry]:
         if not self._is_due("abandoned", _ABANDONED_EVERY_S):
@@ -171,6 +174,8 @@ class Drain:
     def _commit(self, done: list[Done]) -> None:
         self.scored += self._write(done)
         self.consumer.acknowledge([entry.entry_id for entry, _ in done])
+        if self.tell is not None:
+            self.tell([result for _, result in done if isinstance(result, Result)])
         for item in (result for _, result in done if isinstance(result, Dead)):
             log.error("entry.buried", entry_id=item.entry.entry_id, reason=item.reason)
 

@@ -11,12 +11,14 @@ from sqlalchemy import Connection
 
 from monitor.models import ROOT, StreamKey, Tally
 from monitor.models.tally import segment_name
+from monitor.rolling.day_course import has_course, same_hours
 from monitor.rolling.reference import Began, Span, well_spans
 from monitor.settings import Settings
-from monitor.store.query import Stream, active_streams, window_tallies
+from monitor.store.query import Stream, active_streams, series, window_tallies
 from workers.reference import status_courses
 
-_DAY_S, _WEEK_S = 86_400, 7 * 86_400
+TRAILING, SAME_HOUR = "trailing", "same_hour"
+_HOUR_S, _DAY_S, _WEEK_S = 3600, 86_400, 7 * 86_400
 #: The day before is left out as soon as what is older has so many scores.
 _ENOUGH = 500
 _KEPT_S = 35 * _DAY_S
@@ -44,13 +46,43 @@ class References:
     _courses: Mapping[tuple[str, str, str], list[Began]] | None = None
     _pinned: dict[str, dict[StreamKey, Tally]] = field(default_factory=dict)
 
-    def of(self, stream: Stream, window: Span) -> Reference:
-        """Give the reference of a stream for what happened in *window*."""
+    def of(self, stream: Stream, window: Span, *, by_hour: bool = False) -> Reference:
+        """
+        Give the reference of a stream for what happened in *window*.
+
+        Where scores have a course of the day, a trailing one is that of the same hours, unless
+        they hold too few scores.
+        """
         kind = self.settings.drift_reference
         if kind.startswith("release:"):
             return self._of_release(stream, kind.removeprefix("release:"))
         described, spans = self._spans(stream, window)
+        if by_hour and kind == TRAILING:
+            alike = self._total(stream, same_hours(spans, window))
+            if alike.n >= _ENOUGH:
+                return Reference(f"the same hours of {described}", alike)
         return Reference(described, self._total(stream, spans))
+
+    def goes_by_hour(self, stream: Stream, now_s: int) -> bool:
+        """Say whether like hours are compared: by setting, or as the day has a course."""
+        kind = self.settings.drift_reference
+        if kind != TRAILING:
+            return kind == SAME_HOUR
+        spans = self._well(stream, Span(now_s, now_s))
+        steps = (
+            series(
+                self.connection, [stream.stream_id], from_s=_hour(spans[0].from_s), step_s=_HOUR_S
+            )
+            if spans
+            else {}
+        )
+        hours = steps.get(stream.stream_id, {})
+        well = {
+            start_s: tally
+            for start_s, tally in hours.items()
+            if any(span.from_s <= start_s < span.to_s for span in spans)
+        }
+        return has_course(well)
 
     def segments(self, stream: Stream, window: Span) -> tuple[str, dict[int, Tally]]:
         """
@@ -75,7 +107,7 @@ class References:
 
     def _spans(self, stream: Stream, window: Span) -> tuple[str, list[Span]]:
         kind = self.settings.drift_reference
-        if kind == "same_hour":
+        if kind == SAME_HOUR:
             slack_s = 60 * self.settings.bucket_s
             span = Span(window.from_s - _WEEK_S - slack_s, window.to_s - _WEEK_S + slack_s)
             return "the same time a week before", [span]
@@ -133,6 +165,10 @@ class References:
 
 def _oldest_s(streams: Sequence[Stream]) -> int:
     return max(0, max((stream.last_bucket_s for stream in streams), default=0) - _KEPT_S)
+
+
+def _hour(at_s: int) -> int:
+    return at_s // _HOUR_S * _HOUR_S
 
 
 def _days(text: str) -> Span:

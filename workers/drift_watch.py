@@ -15,8 +15,8 @@ from monitor.models import ROOT, StreamKey, Tally
 from monitor.models.insight import DriftFinding
 from monitor.rolling.detector import (
     DOWN,
+    HOUR_BUCKETS,
     LEAST_REFERENCE,
-    REFRESH_BUCKETS,
     Alarm,
     StreamState,
     take_in,
@@ -57,6 +57,11 @@ class _News(NamedTuple):
     to_s: int
 
 
+class _Measured(NamedTuple):
+    effect: float  #: design effect
+    by_hour: bool  #: like hours are to be compared
+
+
 class DriftWatch:
     """One look at all streams, within the transaction that reads them."""
 
@@ -71,7 +76,7 @@ class DriftWatch:
         self._connection = connection
         self._references = references
         self._streams = streams
-        self._effects: dict[StreamKey, float] = {}
+        self._known: dict[StreamKey, _Measured] = {}
         self._bucket_s = settings.bucket_s
         self._chunk_s = _CHUNK_BUCKETS * settings.bucket_s
         self._now = datetime.fromtimestamp(now_s, UTC)
@@ -128,35 +133,34 @@ class DriftWatch:
                 at_s=max(state.at_s, oldest_s),
                 chunk_from_s=max(state.chunk_from_s, oldest_s // self._chunk_s * self._chunk_s),
             )
-        is_young = state.baseline.n < LEAST_REFERENCE
-        every_s = self._bucket_s * (REFRESH_BUCKETS // 12 if is_young else REFRESH_BUCKETS)
-        if self._settled_s - state.baseline_at_s < every_s:
+        if self._settled_s - state.baseline_at_s < self._bucket_s * state.refresh_buckets:
             return state
-        window = Span(state.at_s, state.at_s + self._bucket_s)
-        reference = self._references.of(stream, window).tally
+        root = self._measured(stream)
+        window = Span(state.at_s, state.at_s + HOUR_BUCKETS * self._bucket_s)
+        reference = self._references.of(stream, window, by_hour=root.by_hour).tally
         return replace(
             state,
             baseline=baseline(reference),
             baseline_at_s=self._settled_s,
-            design_effect=self._design_effect(stream),
+            design_effect=root.effect,
+            by_hour=root.by_hour,
         )
 
-    def _design_effect(self, stream: Stream) -> float:
-        """Measure it on the whole app: its sessions are those of its segments."""
+    def _measured(self, stream: Stream) -> _Measured:
+        """Measure the whole app: its sessions and its days are those of its segments."""
         key = stream.key._replace(segment=ROOT)
-        if key not in self._effects:
+        if key not in self._known:
             roots = [item for item in self._streams if item.key == key]
             from_s = self._settled_s - _LOOK_BACK_BUCKETS * self._bucket_s
-            self._effects[key] = max(
-                (
-                    measure_design_effect(
-                        self._connection, root, from_s=from_s, bucket_s=self._bucket_s
-                    )
-                    for root in roots
-                ),
-                default=1.0,
+            effects = (
+                measure_design_effect(
+                    self._connection, root, from_s=from_s, bucket_s=self._bucket_s
+                )
+                for root in roots
             )
-        return self._effects[key]
+            by_hour = any(self._references.goes_by_hour(root, self._settled_s) for root in roots)
+            self._known[key] = _Measured(max(effects, default=1.0), by_hour)
+        return self._known[key]
 
     def _news(self, states: Mapping[int, StreamState]) -> dict[int, _News]:
         """Read what streams have not taken in yet; those that stand at one place together."""
@@ -216,13 +220,13 @@ class DriftWatch:
                 continue
             states[stream.stream_id] = replace(state, chunk_from_s=to_s)
             if chunk.n >= _CHUNK_LEAST:
-                findings += self._of_chunk(stream, chunk, Span(from_s, to_s), state.design_effect)
+                findings += self._of_chunk(stream, chunk, Span(from_s, to_s), state)
         return findings
 
     def _of_chunk(
-        self, stream: Stream, chunk: Tally, span: Span, effect: float
+        self, stream: Stream, chunk: Tally, span: Span, state: StreamState
     ) -> list[DriftFinding]:
-        reference = self._references.of(stream, span).tally
+        reference = self._references.of(stream, span, by_hour=state.by_hour).tally
         if reference.n < LEAST_REFERENCE:
             return []
         alpha = self._budget(stream) * (span.to_s - span.from_s) / _MONTH_S
@@ -237,7 +241,9 @@ class DriftWatch:
                 n=chunk.n,
                 p_value=found.p_value,
             )
-            for found in chunk_tests(reference, chunk, alpha=alpha, design_effect=effect)
+            for found in chunk_tests(
+                reference, chunk, alpha=alpha, design_effect=state.design_effect
+            )
             if found.worth_it and found.p_value <= alpha
         ]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -38,6 +38,7 @@ class Explanation:
     names: Mapping[int, Stream]  #: every stream by its id, segments as well
     now_s: int
     effects: Mapping[int, float]  #: the design effect of each stream, by its id
+    by_hour: Container[int]  #: ids of the streams whose scores have a course of the day
     _sums: dict[tuple[str, int, str | None], dict[int, Tally]] = field(default_factory=dict)
     _known_marks: dict[str, list[Mark]] = field(default_factory=dict)
 
@@ -49,7 +50,8 @@ class Explanation:
         start_s = self.now_s // width_s * width_s - self.settings.status_window_s + width_s
         window = Span(start_s, self.now_s)
         current = self._whole(stream, start_s)
-        reference = self.references.of(stream, window)
+        by_hour = stream.stream_id in self.by_hour
+        reference = self.references.of(stream, window, by_hour=by_hour)
         comparison = compare(
             reference.tally,
             current,

@@ -22,7 +22,7 @@ from monitor.report.build import (
 from monitor.report.model import Change, Report, Worst
 from monitor.settings import Settings
 from monitor.store.engine import Store
-from monitor.store.hooks import last_heartbeat
+from monitor.store.hooks import last_heartbeat, last_heartbeats
 from monitor.store.insights import read_findings, read_insights
 from monitor.store.ledger import Booking, Kind, read_since, read_totals
 from monitor.store.query import active_streams, series
@@ -46,14 +46,15 @@ def read_status(
 ) -> Report:
     """Read the glance: verdicts and ledger, without courses and samples."""
     with store.read() as connection:
-        verdicts = _by_app(connection, settings, now, app)
+        verdicts = verdicts_by_app(connection, settings, now, app)
         totals = read_totals(connection, app)
+        heartbeats = last_heartbeats(connection)
         facts = [
             AppFacts(
                 app=name,
                 verdicts=verdicts.get(name, []),
-                ledger=make_ledger(_plain(totals.get(name))),
-                last_heartbeat=last_heartbeat(connection, name),
+                ledger=make_ledger(plain_counts(totals.get(name))),
+                last_heartbeat=heartbeats.get(name),
             )
             for name in sorted(verdicts.keys() | totals.keys())
         ]
@@ -71,7 +72,7 @@ def read_report(
     """Read everything that a report over the last *window_s* seconds says."""
     spans = _Spans(window_s, settings.status_window_s, _step_s(window_s, settings.bucket_s))
     with store.read() as connection:
-        verdicts = _by_app(connection, settings, now, app)
+        verdicts = verdicts_by_app(connection, settings, now, app)
         totals = read_totals(connection, app)
         facts = [
             _facts(connection, name, verdicts.get(name, []), totals, now, spans)
@@ -101,7 +102,7 @@ def _facts(
     return AppFacts(
         app=app,
         verdicts=verdicts,
-        ledger=make_ledger(_plain(totals.get(app))),
+        ledger=make_ledger(plain_counts(totals.get(app))),
         recent=_by_kind(read_since(connection, since.timestamp(), app).get(app)),
         series=_series(connection, app, since, spans.step_s),
         changes=[
@@ -151,13 +152,15 @@ def _by_kind(counts: Counter[Booking] | None) -> dict[str, int]:
     return {kind.value: found[kind.value] for kind in Kind}
 
 
-def _plain(counts: Counter[Booking] | None) -> dict[tuple[str, str], int]:
+def plain_counts(counts: Counter[Booking] | None) -> dict[tuple[str, str], int]:
+    """Give counts as the report's own words have them."""
     return {(kind.value, reason): n for (kind, reason), n in (counts or {}).items()}
 
 
-def _by_app(
+def verdicts_by_app(
     connection: Connection, settings: Settings, now: datetime, app: str | None
 ) -> dict[str, list[Verdict]]:
+    """Read the newest verdicts by app; what nobody has looked at for long is blind."""
     stale_after_s = max(_STALE_AFTER_S, 5 * settings.evaluate_every_s)
     found: dict[str, list[Verdict]] = {}
     for verdict in newest_only(list(read_verdicts(connection).values())):

@@ -93,6 +93,7 @@ class Explainer:
             names={stream.stream_id: stream for stream in streams},
             now_s=int(now.timestamp()),
             effects={key: state["design_effect"] for key, state in watched.states.items()},
+            by_hour={key for key, state in watched.states.items() if state["by_hour"]},
         )
         verdicts = read_verdicts(connection)
         recent = [*read_findings(connection, since=now - _DAY), *watched.findings]

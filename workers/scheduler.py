@@ -26,6 +26,7 @@ from monitor.errors import GroundwatchError
 from monitor.store.lease import Lease
 from workers.collect import Collector
 from workers.context import Context
+from workers.digest_job import DigestJob
 from workers.evaluate import Evaluator
 from workers.failing import Failing
 from workers.insights import Explainer
@@ -36,6 +37,7 @@ from workers.vitals import VitalsReader
 
 _TICK_S = 0.25
 _DELIVER_EVERY_S = 0.5
+_DIGEST_EVERY_S = 10.0
 #: A link of the chain that did nothing for so long is not fresh; a send may take a while.
 _FRESH_S = 120.0
 
@@ -81,6 +83,7 @@ class Scheduler:
             Job("collect", min(1.0, context.settings.evaluate_every_s), collector.run),
             Job("evaluate", context.settings.evaluate_every_s, self._evaluate),
             Job("insights", explainer.every_s, self._explain),
+            *self._digest(),
             *self._dead_mans_switch(),
         )
 
@@ -116,6 +119,14 @@ class Scheduler:
         self._failing.guard("lease", self._holder.renew)
         while not stop.wait(RENEW_EVERY_S):
             self._failing.guard("lease", self._holder.renew)
+
+    def _digest(self) -> Iterator[Job]:
+        if self._context.settings.digest != "off":
+            context = self._context
+            job = DigestJob(context.store, context.settings, context.channels)
+            yield Job(
+                "digest", _DIGEST_EVERY_S, lambda lease: job.run(lease, now=datetime.now(UTC))
+            )
 
     def _dead_mans_switch(self) -> Iterator[Job]:
         url = self._context.settings.dead_mans_switch_url

@@ -11,6 +11,7 @@ from pydantic import SecretStr
 from alerts.channels.base import Rate, Receipt
 from alerts.channels.http import Answer, HttpClient, refusal
 from alerts.message import Message
+from monitor.models.alerting import Level
 
 _OK, _BAD_REQUEST = 200, 400
 #: Longer than the time between two reminders; what nobody renews ends by itself.
@@ -22,11 +23,12 @@ class AlertmanagerChannel:
     """
     Hands alerts to an Alertmanager.
 
-    The labels name the incident and never change while it lasts, so what arrives
-    twice is the same alert.
+    The labels name the incident and its severity, so what arrives twice is the same
+    alert. With a severity that changes comes the end of the one before.
     """
 
     addresses = ("",)
+    takes_digests = False
     rate = Rate(per_minute=600, burst=100)
 
     def __init__(
@@ -47,6 +49,8 @@ class AlertmanagerChannel:
         """Post once; Alertmanager answers 200 with nothing."""
         del attempt
         alerts = [alert(message, delivery_id)]
+        if not message.first:
+            alerts.append(_of_other_severity(alerts[0], message))
         answer = self._http.send_json(self._url, alerts, self._headers)
         if answer.status == _OK and not _is_a_page(answer):
             return Receipt(answer="200")
@@ -72,6 +76,13 @@ def alert(message: Message, delivery_id: str) -> dict[str, Any]:
         "endsAt": ends.isoformat(),
         **({"generatorURL": message.link} if message.link else {}),
     }
+
+
+def _of_other_severity(current: dict[str, Any], message: Message) -> dict[str, Any]:
+    """End the alert of the same incident that is not as bad, or worse."""
+    other = Level.WARNING if message.level == Level.CRITICAL else Level.CRITICAL
+    labels = current["labels"] | {"severity": other.value}
+    return current | {"labels": labels, "endsAt": message.at.isoformat()}
 
 
 def _is_a_page(answer: Answer) -> bool:

@@ -64,6 +64,11 @@ class Channel(Protocol):
         ...
 
 
+def takes_digests(channel: Channel) -> bool:
+    """Say whether a channel is for people who read, and not for what wakes or counts them."""
+    return bool(getattr(channel, "takes_digests", True))
+
+
 def rate_of(channel: Channel) -> Rate:
     """Give the rate of a channel; one that names none has the usual."""
     rate = getattr(channel, "rate", None)

@@ -37,8 +37,23 @@ def compose(message: Message, delivery_id: str, *, sender: str) -> EmailMessage:
     mail["X-Groundwatch-Delivery"] = delivery_id
     mail.set_content(message.text)
     mail.add_alternative(message.html, subtype="html")
+    _add_pictures(mail, message, delivery_id)
     mail.set_boundary(f"groundwatch-{delivery_id}")  # or it would be a random one each time
     return mail
+
+
+def _add_pictures(mail: EmailMessage, message: Message, delivery_id: str) -> None:
+    """Put the pictures beside the HTML that shows them; mail clients load nothing from outside."""
+    if not message.pictures:
+        return
+    html = mail.get_payload()[-1]  # type: ignore[index]
+    assert isinstance(html, EmailMessage)
+    for picture in message.pictures:
+        html.add_related(
+            picture.png, "image", "png", cid=f"<{picture.cid}>", disposition="inline",
+            filename=f"{picture.cid}.png",
+        )  # fmt: skip
+    html.set_boundary(f"groundwatch-related-{delivery_id}")
 
 
 def domain_of(address: str) -> str:

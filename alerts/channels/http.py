@@ -16,6 +16,7 @@ from email.utils import parsedate_to_datetime
 from functools import cache
 from typing import Any
 from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 import httpx
 from pydantic import SecretStr
@@ -107,7 +108,11 @@ class HttpClient:
             asyncio.timeout(self.timeout_s),
             httpx.AsyncClient(verify=_trusted(), timeout=self.timeout_s) as client,
             client.stream(
-                method, url.get_secret_value(), content=body, headers=usual | secret
+                method,
+                url.get_secret_value(),
+                content=body,
+                headers=usual | secret,
+                extensions={"trace": self._look} if self._only_public else {},
             ) as response,
         ):
             answer = b""
@@ -126,11 +131,22 @@ class HttpClient:
             found = []
         if not found:
             raise DeliveryError(f"{self.vendor}: no such host", code="http:NoSuchHost")
-        if not all(ipaddress.ip_address(str(at[4][0]).split("%")[0]).is_global for at in found):
-            raise self._wrong(
-                "the address is private; set allow_private = true if it is meant to be",
-                "private_address",
-            )
+        if not all(_is_public(str(at[4][0])) for at in found):
+            raise self._private()
+
+    async def _look(self, event: str, about: Mapping[str, Any]) -> None:
+        """Look again at who was reached, before anything is sent: names change their address."""
+        if event == "connection.connect_tcp.complete" and not getproxies():
+            reached = about["return_value"]
+            if not _is_public(str(reached.get_extra_info("server_addr")[0])):
+                await reached.aclose()
+                raise self._private()
+
+    def _private(self) -> DeliveryError:
+        return self._wrong(
+            "the address is private; set allow_private = true if it is meant to be",
+            "private_address",
+        )
 
     def _failure(self, problem: Exception, *, ambiguous: bool) -> DeliveryError:
         kind = type(problem).__name__
@@ -138,6 +154,10 @@ class HttpClient:
 
     def _wrong(self, what: str, code: str) -> DeliveryError:
         return DeliveryError(f"{self.vendor}: {what}", code=code, transient=False)
+
+
+def _is_public(address: str) -> bool:
+    return ipaddress.ip_address(address.split("%", maxsplit=1)[0]).is_global
 
 
 @cache

@@ -25,6 +25,7 @@ class PagerDutyChannel:
     """
 
     addresses = ("",)
+    takes_digests = False
     rate = Rate(per_minute=60, burst=30)
 
     def __init__(

@@ -64,7 +64,7 @@ class SlackBotChannel:
         root_channel, _, root = message.thread.partition(":")
         if root:
             # A thread is quiet: what got worse and what is over is shown in the channel too.
-            loud = message.over or message.word.startswith("NOW")
+            loud = message.over or message.word.startswith(("NOW", "AGAIN"))
             place = {"channel": root_channel, "thread_ts": root, "reply_broadcast": loud}
         metadata = {
             "event_type": "groundwatch_alert",

@@ -6,6 +6,7 @@ from typing import Any
 
 from alerts.escaping import shorten, slack
 from alerts.message import Message
+from monitor.report.digest_words import Section
 
 _HEADER_CHARS = 150
 _SECTION_CHARS = 3000
@@ -16,6 +17,7 @@ _MARKS = {
     "CLOSED": ":white_circle:",
     "EXPIRED": ":white_circle:",
     "STABLE": ":large_green_circle:",
+    "DIGEST": ":bar_chart:",
 }
 
 
@@ -24,7 +26,7 @@ def payload(message: Message, delivery_id: str) -> dict[str, Any]:
     blocks: list[dict[str, Any]] = [
         {"type": "header", "text": _plain(f"{message.word}: {message.title}", _HEADER_CHARS)},
         _section(f"{_mark(message)} *{slack(message.headline)}*"),
-        _section("\n".join(f"*{label}*  {slack(text)}" for label, text in message.facts)),
+        *_evidence(message),
     ]
     if message.samples:
         listed = [f"{place}. {text}" for place, text in enumerate(message.samples, start=1)]
@@ -46,9 +48,28 @@ def text_only(message: Message) -> dict[str, Any]:
     return {"text": text, "mrkdwn": False, "unfurl_links": False}
 
 
+def _evidence(message: Message) -> list[dict[str, Any]]:
+    """Write the facts as one block, or the sections of a digest as one each."""
+    if not message.sections:
+        facts = "\n".join(f"*{label}*  {slack(text)}" for label, text in message.facts)
+        return [_section(facts)]
+    return [block for section in message.sections for block in _listed(section)]
+
+
+def _listed(section: Section) -> list[dict[str, Any]]:
+    title = f"*{slack(section.title)}*"
+    if section.is_chart:
+        room = _SECTION_CHARS - len(title) - 7
+        drawn = "\n".join(slack(line.replace("`", "'")) for line in section.lines)
+        return [_section(f"{title}\n```{shorten(drawn, room)}```")]
+    # Plain text: nothing in a name is a mark, and a command can be copied as it stands.
+    lines = "\n".join(f"• {line}" for line in section.lines)
+    return [_section(title), {"type": "section", "text": _plain(lines, _SECTION_CHARS)}]
+
+
 def _summary(message: Message) -> str:
     figures = "; ".join(f"{label}: {text}" for label, text in message.facts[:4])
-    return shorten(slack(f"{message.subject}. {figures}"), _TEXT_CHARS)
+    return shorten(slack(f"{message.subject.rstrip('.')}. {figures}"), _TEXT_CHARS)
 
 
 def _mark(message: Message) -> str:

@@ -77,7 +77,7 @@ def document(message: Message) -> bytes:
         "link": message.link,
     }
     found = {
-        "type": f"groundwatch.alert.{message.event}",
+        "type": f"groundwatch.{'' if message.sections else 'alert.'}{message.event}",
         "timestamp": message.at.isoformat(),
         "data": data,
     }

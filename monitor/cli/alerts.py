@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 from alerts import drill as drills
 from alerts.channels.base import Channel, Recipient
 from alerts.dispatch import Dispatcher
-from alerts.ledger import deliveries, incidents_named, incidents_since, timeline
+from alerts.ledger import deliveries, incidents_named, incidents_since, snapshots
 from alerts.rendering import Form, rendered
 from alerts.stored_groups import acknowledge, acknowledgement
 from alerts.try_channel import send_test
@@ -80,7 +80,7 @@ def show(name: Named) -> None:
     now = datetime.now(UTC)
     with open_store(Settings.from_env()).read() as connection:
         incident = _one(connection, name)
-        events = timeline(connection, incident.incident_id)
+        events = snapshots(connection, incident.incident_id)
         group = incident.group_id or incident.incident_id
         sent = deliveries(connection, incident_id=group)
         ack = acknowledgement(connection, group)
@@ -93,9 +93,11 @@ def show(name: Named) -> None:
         )
     story = table("at", "event", "level", "pass rate", "n", "why")
     for event in events:
-        rate = "" if event.pass_rate is None else f"{100 * event.pass_rate:.1f} %"
+        found = event.verdict
+        rate = "" if found.pass_rate is None else f"{100 * found.pass_rate:.1f} %"
+        why = f"{event.reason}: {event.superseded}" if event.superseded else event.reason
         at = moment(event.at, now)
-        story.add_row(at, event.event, event.level, rate, f"{event.n:,}", event.reason)
+        story.add_row(at, event.event, event.level, rate, f"{found.n:,}", Text(harmless(why, 300)))
     out.print(story)
     messages = table("message", "event", "channel", "recipient", "state", "last error")
     for item in reversed(sent):
@@ -158,7 +160,10 @@ def drill(
     settings = Settings.from_env()
     channels, plan = wiring_from(settings)
     if not channels:
-        raise SettingsError("no channel is set up, so nobody would hear of it")
+        raise SettingsError(
+            "no channel is set up, so nobody would hear of it; set GROUNDWATCH_SLACK_WEBHOOK_URL,"
+            " GROUNDWATCH_SMTP_URL or GROUNDWATCH_ALERTS_FILE"
+        )
     quiet_logs()
     store, told = open_store(settings), dict[Recipient, str | None]()
     dispatcher = Dispatcher(store, channels, Random())  # noqa: S311

@@ -22,6 +22,7 @@ COMMANDS = {
     "up": _Command("up", "up"),
     "status": _Command("status", "status"),
     "report": _Command("report", "report"),
+    "digest": _Command("digest", "digest"),
     "mark": _Command("mark", "mark"),
     "show": _Command("show", "show"),
     "export": _Command("export", "export"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -12,11 +12,14 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from monitor.cli.console import err, parse_duration_s
+from monitor.cli.console import err, parse_duration_s, warn
 from monitor.cli.stores import open_store
 from monitor.errors import MissingExtraError
+from monitor.report.run_sheets import run_sheets
 from monitor.report.sheets import Sheet, sheets_of
 from monitor.settings import Settings
+from monitor.store.engine import Store
+from monitor.store.runs import read_runs
 from workers.facts import read_report
 
 
@@ -25,26 +28,83 @@ class To(StrEnum):
 
     CSV = "csv"  #: a folder with one file a sheet
     XLSX = "xlsx"  #: one workbook
+    GOOGLE = "google-sheets"  #: a spreadsheet of Google
+
+
+_MOST_RUNS = 10_000
 
 
 def export(
-    to: Annotated[To, typer.Option(help="csv: a folder, one file a sheet; xlsx: a workbook.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder or file to write.")],
+    to: Annotated[
+        To, typer.Option(help="csv: a folder, one file a sheet; xlsx: a workbook; google-sheets.")
+    ],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Folder or file to write.")
+    ] = None,
     app: Annotated[str | None, typer.Option(help="Only this app.")] = None,
     window: Annotated[str, typer.Option(help="How far back: 90s, 15m, 24h, 7d.")] = "24h",
+    runs: Annotated[
+        int, typer.Option(min=0, help="Most runs, the newest; 0: only sums.")
+    ] = _MOST_RUNS,
+    spreadsheet: Annotated[
+        str | None, typer.Option(help="Id of the Google spreadsheet: between /d/ and /edit.")
+    ] = None,
+    account: Annotated[
+        Path | None, typer.Option(help="Key file (JSON) of a Google service account.")
+    ] = None,
+    api_url: Annotated[str | None, typer.Option(hidden=True)] = None,
 ) -> None:
-    """Write statuses, courses, incidents and changes as sheets."""
+    """Write runs, statuses, courses, incidents and changes as sheets."""
     window_s = parse_duration_s(window)
+    where = _where(to, output, spreadsheet, account)
     settings = Settings.from_env()
-    store = open_store(settings)
-    found = read_report(store, settings, now=datetime.now(UTC), window_s=window_s, app=app)
-    sheets = sheets_of(found)
-    if to is To.XLSX:
-        write_xlsx(sheets, output)
+    sheets = _read(open_store(settings), settings, window_s, app, runs)
+    if to is To.GOOGLE:
+        assert spreadsheet is not None
+        assert account is not None
+        _to_google(sheets, spreadsheet, account, api_url)
+    elif to is To.XLSX:
+        write_xlsx(sheets, where)
     else:
-        write_csv(sheets, output)
-    rows = ", ".join(f"{sheet.name} {len(sheet.rows):,}" for sheet in sheets)
-    err.print(Text(f"written to {output}; rows: {rows}"), soft_wrap=True)
+        write_csv(sheets, where)
+    rows = ", ".join(f"{sheet.name} {len(sheet.rows):,}" for sheet in sheets if sheet.rows)
+    err.print(Text(f"written to {where}; rows: {rows or 'none'}"), soft_wrap=True)
+
+
+def _where(to: To, output: Path | None, spreadsheet: str | None, account: Path | None) -> Path:
+    if to is To.GOOGLE:
+        if spreadsheet is None or account is None:
+            raise typer.BadParameter("google-sheets needs --spreadsheet and --account")
+        return Path(f"spreadsheet {spreadsheet}")
+    if output is None:
+        raise typer.BadParameter(f"{to} needs --output: where to write")
+    return output
+
+
+def _read(
+    store: Store, settings: Settings, window_s: int, app: str | None, most_runs: int
+) -> list[Sheet]:
+    now = datetime.now(UTC)
+    report = read_report(store, settings, now=now, window_s=window_s, app=app)
+    since = now - timedelta(seconds=window_s)
+    with store.read() as connection:
+        found, total = read_runs(connection, since=since, limit=most_runs, app=app)
+    if 0 < most_runs < total:
+        warn(f"only the newest {most_runs:,} of {total:,} runs are written; see --runs")
+    return [*run_sheets(found), *sheets_of(report)]
+
+
+def _to_google(
+    sheets: Sequence[Sheet], spreadsheet: str, account: Path, api_url: str | None
+) -> None:
+    try:
+        from monitor.cli.google_sheets import write_google  # noqa: PLC0415  # an extra
+    except ModuleNotFoundError:
+        raise MissingExtraError("export to Google", "sheets") from None
+    done = write_google(sheets, spreadsheet, account, api_url=api_url)
+    changed = [item for item in done if item.added or item.renewed]
+    said = ", ".join(f"{each.name} +{each.added:,} ~{each.renewed:,}" for each in changed)
+    err.print(Text(said or "nothing is new"), soft_wrap=True)
 
 
 def write_csv(sheets: Sequence[Sheet], folder: Path) -> None:

@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from monitor.cli.console import warn
-from monitor.errors import MissingExtraError
-from monitor.settings import Settings
+from monitor.errors import MissingExtraError, SettingsError
+from monitor.settings import Settings, variable
 from workers.logs import configure_logs
 
 _MEGABYTE = 1024 * 1024
@@ -20,7 +19,7 @@ _LONGEST_END_S = 5
 def otlp(
     port: Annotated[int, typer.Option(min=1, max=65_535, help="Port to listen on.")] = 4318,
     host: Annotated[
-        str, typer.Option(help="Address to listen on; there is no authentication.")
+        str, typer.Option(help="Address to listen on; others need GROUNDWATCH_OTLP_TOKEN.")
     ] = "127.0.0.1",
     app: Annotated[
         str | None, typer.Option(help="Name of the app; unset: each span's service.name.")
@@ -38,16 +37,21 @@ def otlp(
     from monitor.ingest.receiver import Receiver  # noqa: PLC0415  # an extra
     from monitor.ingest.services import Services  # noqa: PLC0415  # an extra
 
-    configure_logs(Settings.from_env())
-    if not _is_loopback(host):
-        warn(f"listening on {host}: whoever reaches this port can send interactions")
+    settings = Settings.from_env()
+    configure_logs(settings)
+    token = settings.otlp_token.get_secret_value() if settings.otlp_token else None
+    if token is None and not _is_loopback(host):
+        raise SettingsError(
+            f"{host} is not this machine's own address, and whoever reaches it could send"
+            f" interactions: set {variable('otlp_token')}, or listen on 127.0.0.1"
+        )
     services = Services(app)
     if app is not None:
         try:
             services.hook({})
         except ValueError as error:
             raise typer.BadParameter(str(error)) from None
-    receiver = Receiver(services, wait_s=wait, most_bytes=max_mb * _MEGABYTE)
+    receiver = Receiver(services, wait_s=wait, most_bytes=max_mb * _MEGABYTE, token=token)
     uvicorn.run(
         receiver.app(),
         host=host,

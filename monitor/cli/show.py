@@ -13,6 +13,7 @@ from rich.text import Text
 
 from monitor.cli.console import out, parse_duration_s
 from monitor.cli.stores import open_store
+from monitor.report.insight_words import insight_lines
 from monitor.report.model import Point
 from monitor.report.text import status_text
 from monitor.report.words import (
@@ -26,6 +27,7 @@ from monitor.report.words import (
 )
 from monitor.settings import Settings
 from monitor.web.detail import Detail, read_detail
+from monitor.web.stretch import Stretch
 from workers.facts import read_status
 
 _BAR_CHARS = 30
@@ -41,7 +43,9 @@ def show(
     settings = Settings.from_env()
     store = open_store(settings)
     now = datetime.now(UTC)
-    found = read_detail(store, settings, app=app, metric=metric, span_s=span_s, now=now)
+    found = read_detail(
+        store, settings, app=app, metric=metric, stretch=Stretch.last(span_s, now), now=now
+    )
     if found is None:
         known = [
             f"{item.app} {m.metric}"
@@ -70,6 +74,9 @@ def _parts(found: Detail) -> Iterator[RenderableType]:
     yield Text(f"pass rate, last {duration(found.span_s)}, n {found.course.n:,}{gaps}", style="dim")
     if verdict.drift is not None:
         yield Text(drift_sentence(verdict.drift), style="dim")
+    if found.insight is not None and (lines := insight_lines(found.insight, datetime.now(UTC))):
+        yield Text("\nWhat explains it", style="bold")
+        yield from (Text(line) for line in lines)
     if sum(found.histogram_now):
         yield Text("\nScores now, and in the reference", style="bold")
         yield _histogram(found.histogram_now, found.histogram_before)

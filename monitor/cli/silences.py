@@ -10,19 +10,16 @@ import typer
 from rich.text import Text
 from sqlalchemy import Connection
 
-from alerts.evidence import AlertKey
-from alerts.ledger import last_snapshot, open_incidents
 from alerts.plan import Plan
-from alerts.routing.matchers import Matcher, all_match, parse_all
+from alerts.routing.matchers import Matcher, parse_all
+from alerts.silence_preview import preview as preview_of
 from alerts.stored_silences import add_silence, expire_silence, silences_after
 from alerts.wiring import wiring_from
 from monitor.cli.console import out, parse_duration_s, table, warn
 from monitor.cli.stores import open_store
 from monitor.errors import SettingsError
-from monitor.models.alerting import Incident, Level
 from monitor.report.words import harmless, moment
 from monitor.settings import Settings
-from monitor.store.verdicts import read_verdicts
 
 app = typer.Typer(no_args_is_help=True, help="Quiet about some alerts for a while.")
 
@@ -106,21 +103,9 @@ def expire(silence_id: Annotated[str, typer.Argument(help="As `silence ls` shows
 
 
 def _preview(connection: Connection, plan: Plan, matchers: tuple[Matcher, ...]) -> None:
-    firing = open_incidents(connection)
-    held = [i for i in firing if all_match(matchers, _labels(connection, plan, i))]
-    known = list(read_verdicts(connection).values())
-    both = [plan.labels(v, level) for v in known for level in Level]
-    could = sum(all_match(matchers, labels) for labels in both)
-    out.print(f"holds back {len(held)} of {len(firing)} that fire now")
-    for incident in held[:20]:
+    found = preview_of(connection, plan, matchers)
+    out.print(f"holds back {len(found.held)} of {found.firing} that fire now")
+    for incident in found.held[:20]:
         out.print(Text(harmless(f"  {incident.level} {incident.app} {incident.metric}", 120)))
-    if known and not could:
-        warn("it matches nothing that is evaluated; is a name misspelt?")
-    if known and could == len(both):
-        warn("it matches everything there is")
-
-
-def _labels(connection: Connection, plan: Plan, incident: Incident) -> dict[str, str]:
-    last = last_snapshot(connection, incident.incident_id)
-    assert AlertKey.of(last.verdict).app == incident.app
-    return plan.labels(last.verdict, incident.level)
+    if found.warning:
+        warn(found.warning)

@@ -15,7 +15,7 @@ Mask = Callable[[str], str]
 MaskSpec = Mask | str | Sequence[str | tuple[str, str] | Mask]
 
 _PREFIX = "GROUNDWATCH_"
-_SCHEMES = ("redis://", "rediss://", "unix://")
+_SCHEMES = ("redis://", "rediss://", "unix://", "redis+sentinel://", "rediss+sentinel://")
 _LONGEST_NAME = 200
 _TRUE = frozenset({"1", "true", "t", "yes", "y", "on"})
 _FALSE = frozenset({"0", "false", "f", "no", "n", "off"})
@@ -190,7 +190,7 @@ _CHECKS: dict[str, tuple[Callable[[object], bool], str]] = {
     "sample_rate": (_is_rate, "a number from 0 to 1"),
     "redis_url": (
         lambda value: isinstance(value, str) and value.startswith(_SCHEMES),
-        "an address that begins with redis://, rediss:// or unix://",
+        "an address that begins with redis://, rediss://, unix:// or redis+sentinel://",
     ),
     "release": (_is_text, "a text"),
     "environment": (_is_text, "a text"),

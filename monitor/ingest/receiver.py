@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hmac
 import logging
 import time
 from collections.abc import AsyncIterator
@@ -55,12 +56,18 @@ class Receiver:
     Takes spans, joins those of a trace, and hands interactions to the hooks of their services.
 
     A trace's spans come in several requests and from several processes, so a trace is whole when
-    nothing of it has come for *wait_s*.
+    nothing of it has come for *wait_s*. With a *token*, senders must bear it.
     """
 
     def __init__(
-        self, services: Services, *, wait_s: float = 60.0, most_bytes: int = MOST_BYTES
+        self,
+        services: Services,
+        *,
+        wait_s: float = 60.0,
+        most_bytes: int = MOST_BYTES,
+        token: str | None = None,
     ) -> None:
+        self._awaited = f"Bearer {token}".encode() if token else None
         self._services = services
         self._most_bytes = most_bytes
         self._traces = Traces(wait_s=wait_s, most=_MOST_TRACES, most_chars=_MOST_CHARS)
@@ -79,6 +86,11 @@ class Receiver:
 
     async def export(self, request: Request) -> Response:
         """Take one request."""
+        if not self._knows(request):
+            return Response(refused("send the bearer token", JSON), 401, media_type=JSON)
+        return await self._received(request)
+
+    async def _received(self, request: Request) -> Response:
         media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if media_type not in {PROTOBUF, JSON}:
             message = f"send {PROTOBUF} or {JSON}"
@@ -103,6 +115,10 @@ class Receiver:
         for span in decoded.spans:
             self._take(span)
         return Response(accepted(decoded, media_type), media_type=media_type)
+
+    def _knows(self, request: Request) -> bool:
+        given = request.headers.get("authorization", "").encode()
+        return self._awaited is None or hmac.compare_digest(given, self._awaited)
 
     async def health(self, request: Request) -> Response:  # noqa: ARG002  # as routes are called
         """Tell what has come and where it went."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Final, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
@@ -25,6 +26,10 @@ class AlertEvent(StrEnum):
     SETTLED = "settled"  #: it was flapping, and is stable again
     JOINED = "joined"  #: another metric of the same incident fires
     UNSILENCED = "unsilenced"  #: its silence ended, and it still fires
+
+
+#: What a periodic digest tells; it happens to no incident, and has no line in a timeline.
+DIGEST: Final = "digest"
 
 
 class DeliveryStatus(StrEnum):
@@ -101,7 +106,7 @@ class Delivery(_View):
     delivery_id: str
     incident_id: str
     sequence: int = Field(ge=1)
-    event: AlertEvent
+    event: AlertEvent | Literal["digest"]
     channel: str
     recipient: str = Field(description="An email address; empty for a channel with one place.")
     status: DeliveryStatus

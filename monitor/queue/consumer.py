@@ -11,6 +11,7 @@ import redis
 
 from monitor.errors import QueueUnavailableError
 from monitor.queue import names
+from monitor.queue.address import pool_of
 
 #: An idle time longer than any worker waits before it takes over.
 _LONG_AGO_MS = 365 * 86_400_000
@@ -37,13 +38,15 @@ class Backlog:
 def connect(url: str, *, timeout_s: float = 10.0) -> redis.Redis:
     """Make a client for workers; replies in the one shape this module reads."""
     try:
-        return redis.Redis.from_url(
-            url,
-            protocol=2,
-            socket_timeout=timeout_s,
-            socket_connect_timeout=min(timeout_s, 5.0),
-            socket_keepalive=True,
-            health_check_interval=15,
+        return redis.Redis.from_pool(
+            pool_of(
+                url,
+                protocol=2,
+                socket_timeout=timeout_s,
+                socket_connect_timeout=min(timeout_s, 5.0),
+                socket_keepalive=True,
+                health_check_interval=15,
+            )
         )
     except ValueError:
         # Without the client's own words, which may quote a part of the password.

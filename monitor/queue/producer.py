@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 import redis
 from redis.backoff import NoBackoff
@@ -13,6 +13,7 @@ from redis.retry import Retry
 
 from monitor.errors import QueueError, QueueUnavailableError
 from monitor.queue import names, resp
+from monitor.queue.address import pool_of
 
 CONNECT_TIMEOUT_S = 1.0
 ANSWER_TIMEOUT_S = 2.0
@@ -49,7 +50,7 @@ class Producer:
         stream, bound = names.SAMPLES.encode(), b"%d" % (queue_limit * _MAXLEN_FACTOR)
         self._xadd = resp.start(b"XADD", stream, b"MAXLEN", b"~", bound, b"*", more=2 * _FIELDS)
         try:
-            self._pool: Any = redis.ConnectionPool.from_url(
+            self._pool: Any = pool_of(
                 url,
                 socket_connect_timeout=CONNECT_TIMEOUT_S,
                 socket_timeout=ANSWER_TIMEOUT_S,
@@ -144,4 +145,5 @@ def _secrets(url: str) -> tuple[str, ...]:
     except ValueError:
         return ()
     found = {part for part in (parts.password, parts.username) if part}
+    found |= {value for name, value in parse_qsl(parts.query) if name.endswith("password")}
     return tuple(found | {unquote(part) for part in found})

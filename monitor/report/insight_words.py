@@ -55,6 +55,11 @@ def drift_rows(insight: Insight) -> list[tuple[str, str, str, str]]:
     comparison = insight.comparison
     if comparison is None or not _has_moved(comparison) or not _needs_explaining(insight):
         return []
+    return comparison_rows(comparison)
+
+
+def comparison_rows(comparison: DriftComparison) -> list[tuple[str, str, str, str]]:
+    """Write each distance to the reference as cells: its name, value, effect and chance."""
     return [
         (_TESTS.get(f.test) or harmless(f.test, 40), f"{f.value:.3f}", f.effect, _significance(f))
         for f in comparison.figures

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from monitor.models import Verdict
-from monitor.report.model import Report
+from monitor.report.model import MetricReport, Report
 from monitor.report.words import harmless
 
 Cell = str | float | int | None
@@ -16,21 +16,22 @@ _LONGEST_CELL = 1_000
 
 
 class Sheet(NamedTuple):
-    """One sheet: its name, the names of its columns, its rows."""
+    """One sheet: its name, the names of its columns, its rows, and the columns that name a row."""
 
     name: str
     columns: Sequence[str]
     rows: Sequence[Sequence[Cell]]
+    key: Sequence[str] = ()
 
 
 def sheets_of(report: Report) -> list[Sheet]:
     """
     Lay a report out as sheets, one row a window, step, incident or change.
 
-    ``unified_metrics`` has a row for each app, metric and window; rates are in [0, 1],
-    times RFC 3339 in UTC.
+    ``windows`` has a row for each app, metric and window; rates are in [0, 1], times
+    RFC 3339 in UTC.
     """
-    return [_unified(report), _series(report), _incidents(report), _changes(report)]
+    return [_windows(report), _series(report), _incidents(report), _changes(report)]
 
 
 def inert(text: str) -> str:
@@ -39,14 +40,14 @@ def inert(text: str) -> str:
     return f"'{shown}" if shown.startswith(_RUNS) else shown
 
 
-def _unified(report: Report) -> Sheet:
+def _windows(report: Report) -> Sheet:
     columns = (
         *("evaluated_at", "app", "metric", "window_s", "status", "pass_rate", "low", "high", "n"),
         *("mean_score", "n_failed", "n_skipped", "reference_pass_rate", "reference_n", "psi", "ks"),
         *("cost_usd", "policy", "evaluator_version", "reason"),
     )
     rows = [_verdict(v) for app in report.apps for item in app.metrics for v in item.windows]
-    return Sheet("unified_metrics", columns, rows)
+    return Sheet("windows", columns, rows, key=("evaluated_at", "app", "metric", "window_s"))
 
 
 def _verdict(v: Verdict) -> list[Cell]:
@@ -65,19 +66,29 @@ def _verdict(v: Verdict) -> list[Cell]:
 
 def _series(report: Report) -> Sheet:
     rows = [
-        [point.start.isoformat(), inert(app.app), inert(item.metric), point.pass_rate, point.n]
+        [
+            *(point.start.isoformat(), _step_s(item), inert(app.app), inert(item.metric)),
+            *(point.pass_rate, point.n),
+        ]
         for app in report.apps
         for item in app.metrics
         for point in item.series
     ]
-    return Sheet("series", ("start", "app", "metric", "pass_rate", "n"), rows)
+    columns = ("start", "step_s", "app", "metric", "pass_rate", "n")
+    return Sheet("series", columns, rows, key=("start", "step_s", "app", "metric"))
+
+
+def _step_s(item: MetricReport) -> Cell:
+    """Tell how long a step is: the same start means another stretch in another export."""
+    first, *others = item.series
+    return (others[0].start - first.start).total_seconds() if others else None
 
 
 def _incidents(report: Report) -> Sheet:
-    columns = ("opened_at", "app", "metric", "peak_level", "resolved_at", "lasted_s")
+    columns = ("incident_id", "opened_at", "app", "metric", "peak_level", "resolved_at", "lasted_s")
     rows = [
         [
-            found.opened_at.isoformat(), inert(app.app), inert(found.metric),
+            found.incident_id, found.opened_at.isoformat(), inert(app.app), inert(found.metric),
             found.peak_level.value,
             found.resolved_at.isoformat() if found.resolved_at else None,
             ((found.resolved_at or report.generated_at) - found.opened_at).total_seconds(),
@@ -85,7 +96,7 @@ def _incidents(report: Report) -> Sheet:
         for app in report.apps
         for found in app.incidents
     ]  # fmt: skip
-    return Sheet("incidents", columns, rows)
+    return Sheet("incidents", columns, rows, key=("incident_id",))
 
 
 def _changes(report: Report) -> Sheet:
@@ -99,4 +110,4 @@ def _changes(report: Report) -> Sheet:
         for app in report.apps
         for change in app.changes
     ]  # fmt: skip
-    return Sheet("status_changes", columns, rows)
+    return Sheet("status_changes", columns, rows, key=("at", "app", "metric"))

@@ -45,6 +45,10 @@ STYLES: Mapping[Status, str] = {
 }
 
 
+#: Below so many characters a table has no room.
+_NARROW = 60
+
+
 class _Column(NamedTuple):
     name: str
     justify: Literal["left", "right"] = "right"
@@ -111,6 +115,9 @@ class StatusTable:
     def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
         """Draw the table; what matters least is left out first, and long names are folded."""
         room = options.max_width
+        if room < _NARROW:
+            yield from self._stacked()
+            return
         shown = [column for column in _COLUMNS if column.from_width <= room]
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
         for column in shown:
@@ -122,6 +129,16 @@ class StatusTable:
                 cells = _row(app.app, item.verdict, self.report.generated_at)
                 table.add_row(*(cells[column.name] for column in shown))
         yield table
+
+    def _stacked(self) -> Iterator[Text]:
+        """Write two lines a metric, where a table would fold names letter by letter."""
+        for app in self.report.apps:
+            for item in app.metrics:
+                verdict = item.verdict
+                name = Text(f"{harmless(app.app, 40)} {harmless(item.metric, 40)}", style="bold")
+                yield name
+                figures = f"  {rate_with_interval(verdict)}, n {verdict.n:,}"
+                yield Text("  ").append_text(status_text(verdict.status)).append(figures)
 
 
 def render_report(report: Report) -> RenderableType:

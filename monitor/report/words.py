@@ -115,11 +115,14 @@ def moment(at: datetime, now: datetime) -> str:
 
 def sparkline(points: Sequence[Point]) -> str:
     """Draw pass rates from 0 to 1 as bars; steps without scores stay gaps."""
+    return sparkbar([point.pass_rate for point in points])
+
+
+def sparkbar(rates: Sequence[float | None]) -> str:
+    """Draw rates from 0 to 1 as bars; None is a gap."""
     return "".join(
-        _GAP
-        if point.pass_rate is None
-        else _BARS[min(len(_BARS) - 1, int(point.pass_rate * len(_BARS)))]
-        for point in points
+        _GAP if rate is None else _BARS[min(len(_BARS) - 1, int(rate * len(_BARS)))]
+        for rate in rates
     )
 
 

@@ -44,6 +44,10 @@ _ESCALATE_ALPHA: Final = 0.05
 _ESCALATE_N: Final = 10.0
 #: A status of too little data needs this part of the usual number to go on.
 _KEEPS: Final = 2 / 3
+#: In standard errors: so far below the line the rate since the last alarm, or the first sample,
+#: may lie where a stream becomes healthy, and where it goes on to be; the latter is that of 95 %.
+_DOUBT_NEW: Final = 1.28
+_DOUBT: Final = 1.96
 #: In buckets: so long without a sample, and nothing is known any more.
 SILENT_BUCKETS: Final = 360
 _REFERENCE_BUCKETS: Final = 8 * 1440
@@ -135,6 +139,7 @@ def relearn(memory: Memory, history: History, now_s: float, rules: Rules) -> Mem
             Span(int(span.from_s // width), int(-(-span.to_s // width)))
             for span in memory.past_incidents(now_s)
         ],
+        before=memory.baseline,
     )
     most = np.full((len(Detector), 1), rules.log_threshold() + _BEYOND)
     most[Detector.SETTLED] += _BEYOND_SETTLED
@@ -175,14 +180,32 @@ def _thresholds(rules: Rules, has_reference: bool) -> Mapping[Detector, float]:
 
 def _ends_calm(walk: Walk, rules: Rules) -> Bools:
     turned = _confirmed(walk, rules) | _probable(walk, rules)
-    healthy = walk.memory.status is Status.HEALTHY
-    return np.asarray(turned | (is_known(walk.n_day, rules, healthy=healthy) != healthy))
+    memory = walk.memory
+    healthy = memory.status is Status.HEALTHY
+    n, passed = memory.spell_n + walk.n, memory.spell_passed + walk.passed
+    effect = memory.baseline.effect
+    well = is_known(walk.n_day, rules, healthy=healthy)
+    well &= ~is_doubtful(n * effect, passed * effect, rules, healthy=healthy)
+    return np.asarray(turned | (well != healthy))
 
 
 def is_known(n_day: Floats, rules: Rules, *, healthy: bool | Bools) -> Bools:
     """Say whether so many samples a day suffice; a stream that was well needs fewer to stay so."""
     enough = n_day >= rules.min_n * _KEEPS
     return np.where(healthy, enough, n_day > rules.min_n - 1)
+
+
+def is_doubtful(n: Floats, passed: Floats, rules: Rules, *, healthy: bool | Bools) -> Bools:
+    """
+    Say whether all that is known of a stream lies below the line, though not beyond chance.
+
+    Such a stream is not well and not certainly ill: the Wilson interval of all its samples since
+    its last alarm is below the line. A long healthy past makes that impossible for a long time.
+    """
+    line = rules.warning_rate
+    error = np.sqrt(n * line * (1.0 - line))
+    below = n * line - passed > np.where(healthy, _DOUBT, _DOUBT_NEW) * error
+    return np.asarray(below & (n >= rules.min_n))
 
 
 def _confirmed(walk: Walk, rules: Rules) -> Bools:
@@ -222,8 +245,8 @@ def _line(detector: Detector, rules: Rules) -> float:
 def _critical(walk: Walk, rules: Rules) -> Bools:
     limit = thresholds(walk.memory, rules)[Detector.BELOW_CRITICAL]
     strict = walk.log_m(Detector.BELOW_CRITICAL) >= limit
-    n = walk.memory.alarm_n + walk.n
-    passed = walk.memory.alarm_passed + walk.passed
+    n = walk.memory.spell_n + walk.n
+    passed = walk.memory.spell_passed + walk.passed
     low = (n >= _ESCALATE_N) & (passed < rules.critical_rate * n)
     wealth = log_wealth(passed, n, np.asarray(rules.critical_rate))
     return np.asarray(strict | (low & (wealth >= -math.log(_ESCALATE_ALPHA))))
@@ -252,8 +275,8 @@ def _changed(walk: Walk, look: int, rules: Rules) -> Memory:
             status=Status.CRITICAL if critical else Status.WARNING,
             certainty=Certainty.CONFIRMED if known else Certainty.PROBABLE,
             status_s=now_s,
-            alarm_n=0.0,
-            alarm_passed=0.0,
+            spell_n=0.0,
+            spell_passed=0.0,
             alarm_from_s=walk.began_s(look, source),
         )
     known = memory.status is not Status.HEALTHY
@@ -261,7 +284,7 @@ def _changed(walk: Walk, look: int, rules: Rules) -> Memory:
 
 
 def _turned(memory: Memory, now_s: float) -> Memory:
-    return memory.but(status=Status.WARNING, status_s=now_s, alarm_n=0.0, alarm_passed=0.0)
+    return memory.but(status=Status.WARNING, status_s=now_s, spell_n=0.0, spell_passed=0.0)
 
 
 def _reset(memory: Memory, now_s: float, bucket_s: int) -> Memory:
@@ -277,8 +300,8 @@ def _reset(memory: Memory, now_s: float, bucket_s: int) -> Memory:
             status_s=now_s,
             reset_s=now_s,
             owed=1.0,
-            alarm_n=0.0,
-            alarm_passed=0.0,
+            spell_n=0.0,
+            spell_passed=0.0,
             onset=None,
         )
     )

@@ -18,7 +18,7 @@ from monitor.stats.multiplicity import benjamini_hochberg
 #: Share of wrong names among those given; when no segment differs, the chance to name any.
 _Q: Final = 0.02
 #: A segment is considered with so many scores before and after, and this share of the traffic.
-_LEAST_BEFORE, _LEAST_AFTER, _LEAST_SHARE = 30.0, 10.0, 0.005
+_LEAST_BEFORE, _LEAST_AFTER, _LEAST_SHARE = 30.0, 5.0, 0.005
 #: What is named explains this part of the change, and moves the whole by this much.
 _LEAST_EXPLAINED, _LEAST_EFFECT = 0.15, 0.002
 _MOST_NAMED = 5
@@ -56,6 +56,17 @@ class _Candidate(NamedTuple):
     after: Rate
     log_p: float
     excess: float
+
+
+class SegmentChange(NamedTuple):
+    """One segment before and now, and its part of the change of the whole, None without a past."""
+
+    segment: str
+    before: Rate
+    now: Rate
+    share_before: float
+    share_now: float
+    part: Part | None
 
 
 def explain_change(
@@ -116,6 +127,48 @@ def explain_change(
         mix_shift=shifted,
         simpson=reversed_,
     )
+
+
+def segment_changes(
+    before: Mapping[str, Tally],
+    now: Mapping[str, Tally],
+    *,
+    root_before: Tally,
+    root_now: Tally,
+) -> list[SegmentChange]:
+    """
+    List every segment with its part of the change, guilty or not; the largest parts first.
+
+    The parts of one dimension add up to the change of the whole. They are figures, not
+    findings: some part is always the largest.
+
+    Parameters
+    ----------
+    before, now
+        Tallies by segment, ``dimension=value``.
+    root_before, root_now
+        The whole; when there was nothing before, no segment has a part.
+    """
+    whole = _rate(root_before, 1.0), _rate(root_now, 1.0)
+    if whole[1].n <= 0:
+        return []
+    if whole[0].n <= 0:
+        whole = whole[1], whole[1]
+    found: list[SegmentChange] = []
+    for dimension, names in _by_dimension([*before, *now]).items():
+        rates = _rates(dimension, names, (before, now), (root_before, root_now), 1.0)
+        groups = {name: _group(pair, whole) for name, pair in rates.items()}
+        parts = kitagawa(list(groups.values())) if root_before.n else [None] * len(groups)
+        found += [
+            SegmentChange(name, *rates[name], group.share_before, group.share_after, part)
+            for (name, group), part in zip(groups.items(), parts, strict=True)
+        ]
+    return sorted(found, key=_largest_first)
+
+
+def _largest_first(item: SegmentChange) -> tuple[float, float, str]:
+    part = abs(item.part.rate + item.part.mix) if item.part else 0.0
+    return -part, -item.share_now, item.segment
 
 
 def _guilty(candidates: Sequence[_Candidate], change: float) -> list[_Candidate]:

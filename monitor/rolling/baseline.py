@@ -10,7 +10,13 @@ from numpy.typing import NDArray
 from scipy.special import betaincinv, chdtrc, chdtri
 
 from monitor.rolling.reference import Span
-from monitor.stats.design import USUAL_EFFECT, block_sums, design_effect, effective_size
+from monitor.stats.design import (
+    USUAL_EFFECT,
+    DesignEffect,
+    block_sums,
+    design_effect,
+    effective_size,
+)
 from monitor.stats.intervals import wilson_lower
 
 Floats = NDArray[np.float64]
@@ -91,6 +97,7 @@ def learn(
     bucket_s: int,
     warning_rate: float,
     incidents: Sequence[Span] = (),
+    before: Baseline | None = None,
 ) -> Baseline:
     """
     Learn what is normal from the seven days that end a day ago, incidents left out.
@@ -111,6 +118,9 @@ def learn(
         A reference that is not above it tells nothing that the line does not.
     incidents
         Stretches, in bucket numbers, that are left out.
+    before
+        What was learned the last time. The dependence that was measured then holds until it can
+        be measured anew: after a long incident little of the last two days is left.
 
     Returns
     -------
@@ -134,6 +144,8 @@ def learn(
     worth = effective_size(**sums) / sums["sum_w"]
     recent = history.at(history.bucket >= now_bucket - _EFFECT_BUCKETS)
     effect = design_effect(recent.bucket, recent.sum_wy * worth, recent.sum_w * worth)
+    if not effect.known and before is not None and before.effect_known:
+        effect = DesignEffect(before.effect, known=True)
     rate = min(1.0, max(0.0, sums["sum_wy"] / sums["sum_w"]))
     n = sums["sum_w"] * worth / effect.factor if reference.bucket.size else 0.0
     plain = Baseline((), rate, n, worth, *effect)

@@ -11,6 +11,7 @@ from monitor.stats.betting import Baseline, Detector, advance, mirrored, null_me
 DOWN, UP = "score_down", "score_up"
 #: The reference is taken anew this often, in buckets; never for buckets that were seen.
 REFRESH_BUCKETS: Final = 360
+HOUR_BUCKETS: Final = 60
 #: With fewer scores in the reference nothing is called a change.
 LEAST_REFERENCE: Final = 200
 #: After a finding the same direction is quiet for so many buckets.
@@ -43,6 +44,14 @@ class StreamState:
     up: Detector = _RESET
     quiet_to_s: tuple[int, int] = (0, 0)
     design_effect: float = 1.0
+    by_hour: bool = False  #: scores have a course of the day: like hours are compared
+
+    @property
+    def refresh_buckets(self) -> int:
+        """Tell after how many buckets the reference is taken anew."""
+        if self.baseline.n < LEAST_REFERENCE:
+            return REFRESH_BUCKETS // 12
+        return HOUR_BUCKETS if self.by_hour else REFRESH_BUCKETS
 
     def stored(self) -> dict[str, Any]:
         """Give what a JSON column keeps."""
@@ -56,6 +65,7 @@ class StreamState:
             "up": list(self.up.wealth),
             "quiet_to_s": list(self.quiet_to_s),
             "design_effect": self.design_effect,
+            "by_hour": self.by_hour,
         }
 
     @classmethod
@@ -72,6 +82,7 @@ class StreamState:
             up=Detector(tuple(stored["up"])),
             quiet_to_s=(down_s, up_s),
             design_effect=stored["design_effect"],
+            by_hour=stored.get("by_hour", False),
         )
 
 

@@ -116,7 +116,6 @@ class Walk:
         memory, rows = self.memory, self._rows
         log_r = memory.log_r.copy()
         log_r[rows] = self._log_r[look].reshape(len(rows), -1)
-        alarmed = memory.alarmed
         return memory.but(
             at_s=float(self.looks.time_s[look]),
             owed=0.0,
@@ -124,8 +123,8 @@ class Walk:
             n_day=float(self.n_day[look]),
             log_r=log_r,
             since=self._since(look),
-            alarm_n=memory.alarm_n + float(self.n[look]) * alarmed,
-            alarm_passed=memory.alarm_passed + float(self.passed[look]) * alarmed,
+            spell_n=memory.spell_n + float(self.n[look]),
+            spell_passed=memory.spell_passed + float(self.passed[look]),
         )
 
     def began_s(self, look: int, detector: Detector) -> float:

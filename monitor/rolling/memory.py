@@ -71,8 +71,8 @@ class Memory:
     n_day: float = 0.0  #: samples of about a day, the older the less
     log_r: Floats = field(default_factory=lambda: np.full(_SHAPE, NOTHING))
     since: Since
-    alarm_n: float = 0.0  #: counted since the warning
-    alarm_passed: float = 0.0
+    spell_n: float = 0.0  #: counted since the present alarm began, or the last one ended
+    spell_passed: float = 0.0
     alarm_from_s: float = 0.0  #: when the trouble of the present alarm is thought to have begun
     onset: Onset | None = None  #: the same, looked at closely
     incidents: tuple[Span, ...] = ()  #: of the past, in seconds
@@ -118,7 +118,7 @@ def to_json(memory: Memory) -> dict[str, Any]:
         "counts": [_short(x) for x in (memory.owed, memory.n, memory.n_day)],
         "log_r": _rows(memory.log_r),
         "since": {name: _rows(values) for name, values in memory.since._asdict().items()},
-        "alarm": [memory.alarm_n, memory.alarm_passed, memory.alarm_from_s],
+        "alarm": [memory.spell_n, memory.spell_passed, memory.alarm_from_s],
         "onset": list(memory.onset) if memory.onset else None,
         "incidents": [list(span) for span in memory.incidents],
         "baseline": [list(base.fallen_below), *base[1:]],
@@ -132,7 +132,7 @@ def from_json(value: dict[str, Any]) -> Memory | None:
         return None
     began_s, at_s, status_s, reset_s = value["times_s"]
     owed, n, n_day = value["counts"]
-    alarm_n, alarm_passed, alarm_from_s = value["alarm"]
+    spell_n, spell_passed, alarm_from_s = value["alarm"]
     fallen_below, *rest = value["baseline"]
     return Memory(
         status=Status(value["status"]),
@@ -146,8 +146,8 @@ def from_json(value: dict[str, Any]) -> Memory | None:
         n_day=n_day,
         log_r=np.array(value["log_r"], dtype=np.float64),
         since=Since(**{k: np.array(v, dtype=np.float64) for k, v in value["since"].items()}),
-        alarm_n=alarm_n,
-        alarm_passed=alarm_passed,
+        spell_n=spell_n,
+        spell_passed=spell_passed,
         alarm_from_s=alarm_from_s,
         onset=Onset(*value["onset"]) if value["onset"] else None,
         incidents=tuple(Span(*span) for span in value["incidents"]),

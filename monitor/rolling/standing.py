@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+import numpy as np
+
 from monitor.models import Status
-from monitor.rolling.anytime import thresholds
+from monitor.rolling.anytime import is_doubtful, thresholds
 from monitor.rolling.budget import Rules
 from monitor.rolling.memory import Certainty, Detector, Memory
 from monitor.rolling.policies import Finding
@@ -65,11 +67,16 @@ def _finding(memory: Memory, window: WindowStats, rules: Rules, finest: float) -
             Status.INSUFFICIENT_DATA,
             f"low_power: at this traffic only a fall below {finest:.2f} would be seen in a day",
         )
-    return Finding(
-        Status.HEALTHY,
-        f"no evidence of a pass rate below {rules.warning_rate:g};"
-        f" a fall below {finest:.2f} would be seen within a day",
-    )
+    return Finding(Status.HEALTHY, _no_evidence(memory, window, rules, finest))
+
+
+def _no_evidence(memory: Memory, window: WindowStats, rules: Rules, finest: float) -> str:
+    line = rules.warning_rate
+    told = f"no evidence of a pass rate below {line:g}; a fall below {finest:.2f} would be seen"
+    more_n = _more_n(memory, window, rules)
+    if window.interval is None or window.interval.high >= line or more_n is None:
+        return f"{told} within a day"
+    return f"{told} within a day; about {more_n} more samples as low as these would be evidence"
 
 
 def _alarm_reason(memory: Memory, window: WindowStats, rules: Rules) -> str:
@@ -86,20 +93,37 @@ def _alarm_reason(memory: Memory, window: WindowStats, rules: Rules) -> str:
 def _too_little(memory: Memory, window: WindowStats, rules: Rules) -> str:
     if window.n == 0 and window.skipped:
         return f"nothing to judge: all {window.skipped} were skipped"
+    if _is_doubtful(memory, rules):
+        rate = memory.spell_passed / memory.spell_n
+        more_n = _more_n(memory, window, rules)
+        decides = "" if more_n is None else f"; about {more_n} more samples as low would decide"
+        return (
+            f"{rate:.1%} passed so far, below {rules.warning_rate:g},"
+            f" but not beyond chance at so many looks{decides}"
+        )
     missing = math.ceil(rules.min_n - memory.n_day)
     if missing <= 0:
         return "no new scores for six hours or more"
     return f"about {memory.n_day:.0f} scores in a day, about {missing} more needed"
 
 
+def _is_doubtful(memory: Memory, rules: Rules) -> bool:
+    effect = memory.baseline.effect
+    n, passed = np.array([[memory.spell_n * effect], [memory.spell_passed * effect]])
+    return bool(is_doubtful(n, passed, rules, healthy=False)[0])
+
+
 def _more_n(memory: Memory, window: WindowStats, rules: Rules) -> int | None:
+    rate = window.pass_rate
     if memory.status is Status.INSUFFICIENT_DATA:
-        return max(1, math.ceil(rules.min_n - memory.n_day))
-    if memory.alarmed or window.pass_rate is None:
+        if not _is_doubtful(memory, rules):
+            return max(1, math.ceil(rules.min_n - memory.n_day))
+        rate = memory.spell_passed / memory.spell_n
+    if memory.alarmed or rate is None:
         return None
     limit = thresholds(memory, rules)[Detector.BELOW_WARNING]
     missing = limit - max(0.0, _log_m(memory, Detector.BELOW_WARNING))
-    decides = samples_to_decide(window.pass_rate, rules.warning_rate, missing)
+    decides = samples_to_decide(rate, rules.warning_rate, missing)
     return None if decides is None else math.ceil(decides * memory.baseline.effect)
 
 

@@ -9,7 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.models import Status
-from monitor.rolling.anytime import LOG_ODDS, Change, advance, idle, is_known, thresholds
+from monitor.rolling.anytime import (
+    LOG_ODDS,
+    Change,
+    advance,
+    idle,
+    is_doubtful,
+    is_known,
+    thresholds,
+)
 from monitor.rolling.budget import Rules
 from monitor.rolling.evidence_walk import CALM, DAY_BUCKETS, Looks, bet_of, hour_of, stakes_of
 from monitor.rolling.memory import Detector, Memory, Since
@@ -70,6 +78,7 @@ class _Step:
         joined = (np.concatenate(column) for column in zip(*looks, strict=True))
         self._time, counted, passed = joined
         effect = _numbers(memory.baseline.effect for memory in memories)
+        self._effect = effect
         self._passed, failed = passed / effect, (counted - passed) / effect
         self._n = self._passed + failed
         bet = self._bets()
@@ -86,6 +95,8 @@ class _Step:
         grown = np.exp((self._time - at) / (DAY_BUCKETS * rules.bucket_s))
         n_day = _numbers(memory.n_day for memory in memories)
         self._n_day = (n_day + counted * grown) / grown
+        self._spell_n = self._n + _numbers(memory.spell_n for memory in memories)
+        self._spell_passed = self._passed + _numbers(memory.spell_passed for memory in memories)
 
     def after(self) -> list[Memory | None]:
         """Give the memory of each stream; None of one whose status turns."""
@@ -109,6 +120,8 @@ class _Step:
                     n_day=float(self._n_day[i]),
                     log_r=log_r,
                     since=Since(*new),
+                    spell_n=float(self._spell_n[i]),
+                    spell_passed=float(self._spell_passed[i]),
                 )
             )
         return found
@@ -120,10 +133,13 @@ class _Step:
         fallen = _numbers(limit[Detector.FALLEN] for limit in limits)
         healthy = np.array([memory.status is Status.HEALTHY for memory in self._memories])
         odds = log_m[Detector.FALLEN] - log_m[Detector.SETTLED]
+        counts = self._spell_n * self._effect, self._spell_passed * self._effect
+        well = is_known(self._n_day, self._rules, healthy=healthy)
+        well &= ~is_doubtful(*counts, self._rules, healthy=healthy)
         return np.asarray(
             (log_m[Detector.BELOW_WARNING] >= below)
             | ((log_m[Detector.FALLEN] >= fallen) & (odds >= LOG_ODDS))
-            | (is_known(self._n_day, self._rules, healthy=healthy) != healthy)
+            | (well != healthy)
         )
 
     def _since(self) -> Since:

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import unquote, urlsplit
 
 DEFAULT_REDIS_URL = "redis://127.0.0.1:6379/0"
+_SENTINEL = "+sentinel"
+_SENTINEL_PORT = 26379
+#: What an address of Redis should look like, for people who gave another.
+REDIS_URL_FORMS = (
+    "redis://host:6379/0, rediss://... (TLS), unix:///path"
+    " or redis+sentinel://host:26379,host:26379/MASTER/0"
+)
 
 
 def resolve_redis_url(redis_url: str | None, home: Path) -> str:
@@ -26,4 +35,54 @@ def redis_url_file(home: Path) -> Path:
 def masked_url(url: str) -> str:
     """Give an address without its password; any other text as it is."""
     url = re.sub(r"^([a-z][a-z0-9+.-]*://[^:/@]*):.*@", r"\1:***@", url, flags=re.IGNORECASE)
-    return re.sub(r"([?&](?:ssl)?password=)[^&#]*", r"\1***", url, flags=re.IGNORECASE)
+    return re.sub(r"([?&][a-z_]*password=)[^&#]*", r"\1***", url, flags=re.IGNORECASE)
+
+
+def is_redis_url(url: str) -> bool:
+    """Say whether an address of Redis has one of the forms in ``REDIS_URL_FORMS``."""
+    try:
+        return sentinels_of(url) is not None or url.startswith(("redis://", "rediss://", "unix://"))
+    except ValueError:
+        return False
+
+
+class Sentinels(NamedTuple):
+    """The sentinels that know which Redis is the master, and how that master is spoken to."""
+
+    nodes: tuple[tuple[str, int], ...]
+    master_name: str
+    master_url: str  #: ``redis`` or ``rediss``, with a host that stands for whoever is the master
+
+
+def sentinels_of(url: str) -> Sentinels | None:
+    """
+    Read ``redis+sentinel://user:password@host:26379,host/master/0``; None for any other address.
+
+    Raises
+    ------
+    ValueError
+        If hosts or the name of the master are missing; the message quotes nothing.
+    """
+    scheme, _, rest = url.partition("://")
+    if scheme not in {"redis" + _SENTINEL, "rediss" + _SENTINEL}:
+        return None
+    whole, question, options = rest.partition("?")
+    login, at, place = whole.rpartition("@")
+    hosts, _, path = place.partition("/")
+    name, _, db = path.partition("/")
+    nodes = tuple(_node(part) for part in hosts.split(",") if part)
+    if not nodes or not name or not (db or "0").isdigit():
+        raise ValueError(f"should be {scheme}://host:26379,host:26379/MASTER/0")
+    master_url = f"{scheme.removesuffix(_SENTINEL)}://{login}{at}master/{db or 0}"
+    return Sentinels(nodes, unquote(name), master_url + question + options)
+
+
+def _node(text: str) -> tuple[str, int]:
+    try:
+        parts = urlsplit(f"//{text}")
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host, port = None, None
+    if not host:
+        raise ValueError("a sentinel should be host:26379 or [::1]:26379")
+    return host, port or _SENTINEL_PORT

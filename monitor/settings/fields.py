@@ -30,6 +30,7 @@ from monitor.settings.kinds import (
     a_home,
     a_redis_url,
     a_reference,
+    a_zone,
     addresses,
     an_http_url,
     an_smtp_url,
@@ -51,8 +52,8 @@ class Settings(BaseModel):
     )
     redis_url: Annotated[str, AfterValidator(a_redis_url)] | None = Field(
         None,
-        description="Redis or Valkey. Unset: the one `groundwatch up` runs, else "
-        f"`{DEFAULT_REDIS_URL}`.",
+        description="Redis or Valkey; TLS and sentinels: docs/deploy.md. Unset: the one that "
+        f"`groundwatch up` runs, else `{DEFAULT_REDIS_URL}`.",
     )
     database_url: str | None = Field(
         None,
@@ -224,6 +225,9 @@ class Settings(BaseModel):
     warning_repeat_after_s: float = Field(
         86_400, gt=0, description="A warning that goes on is repeated this often."
     )
+    reopen_within_s: float = Field(
+        1_800, ge=0, description="What fires again this soon after it resolved is one incident."
+    )
     slack_webhook_url: Annotated[SecretStr, AfterValidator(an_http_url)] | None = Field(
         None, description="Slack incoming webhook; unset: no Slack."
     )
@@ -244,6 +248,19 @@ class Settings(BaseModel):
     dead_mans_switch_every_s: Seconds = Field(60.0, description="How often it is called.")
     delivery_timeout_s: Seconds = Field(20.0, description="Longest time one delivery may take.")
     report_url: str | None = Field(None, description="Address put into alerts for people to open.")
+    # the digest
+    digest: Literal["off", "daily", "weekly"] = Field(
+        "off", description="A page about the day or week, by mail and chat; see docs/reports.md."
+    )
+    digest_hour: int = Field(
+        8, ge=0, le=23, description="Hour of the day at which it comes; weekly ones on Mondays."
+    )
+    digest_timezone: Annotated[str, AfterValidator(a_zone)] = Field(
+        "UTC", description="Time zone of that hour and of its times, such as `Europe/Stockholm`."
+    )
+    digest_channels: Names = Field(
+        (), description="Channels that get it; unset: all but those that only wake people."
+    )
     # the page
     web_host: str = Field(
         "127.0.0.1",
@@ -269,6 +286,20 @@ class Settings(BaseModel):
     )
     web_proxy_role: Literal["viewer", "reader", "operator"] = Field(
         "reader", description="Role of whoever such a proxy names."
+    )
+    # OpenTelemetry
+    evaluation_events_url: Annotated[SecretStr, AfterValidator(an_http_url)] | None = Field(
+        None,
+        description="Workers send each evaluation as an event there, such as"
+        " `http://127.0.0.1:4318/v1/logs`; unset: none. See docs/reports.md.",
+    )
+    evaluation_events_explanations: bool = Field(
+        False, description="Put explanations into these events; they may quote an answer."
+    )
+    otlp_token: SecretStr | None = Field(
+        None,
+        description="Bearer token that `groundwatch otlp` asks of senders; needed to listen on any "
+        "but this machine's own address.",
     )
     # logs
     log_level: Literal["debug", "info", "warning", "error"] = Field(

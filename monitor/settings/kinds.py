@@ -7,12 +7,15 @@ from datetime import date
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import SplitResult, urlsplit
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import (
     BeforeValidator,
     Field,
     SecretStr,
 )
+
+from monitor.settings.addresses import REDIS_URL_FORMS, is_redis_url
 
 
 def split_commas(value: object) -> object:
@@ -32,8 +35,8 @@ def an_http_url(value: SecretStr) -> SecretStr:
 
 def a_redis_url(value: str) -> str:
     """Check the address of a Redis."""
-    if urlsplit(value).scheme not in {"redis", "rediss", "unix"}:
-        raise ValueError("should be redis://host:6379/0, rediss://... (TLS) or unix:///path")
+    if not is_redis_url(value):
+        raise ValueError(f"should be {REDIS_URL_FORMS}")
     return value
 
 
@@ -86,6 +89,15 @@ def a_reference(value: str) -> str:
     raise ValueError(
         "should be trailing, same_hour, release:NAME or a span of days 2026-11-01/2026-11-08"
     )
+
+
+def a_zone(value: str) -> str:
+    """Check the name of a time zone."""
+    try:
+        ZoneInfo(value)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ValueError(f"{value!r} is no time zone such as Europe/Stockholm or UTC") from None
+    return value
 
 
 def a_home(value: Path) -> Path:

@@ -141,7 +141,8 @@ outbox = Table(
     "groundwatch_outbox",
     metadata,
     Column("delivery_id", String(32), primary_key=True),
-    Column("incident_id", ForeignKey(incidents.c.incident_id), nullable=False),
+    #: The incident or group, or the name of a digest: no foreign key.
+    Column("incident_id", String(32), nullable=False),
     Column("sequence", Integer, nullable=False),
     Column("channel", String(100), nullable=False),
     Column("recipient", String(320), nullable=False),
@@ -174,6 +175,15 @@ outbox = Table(
         sqlite_where=text("merged_into IS NOT NULL"),
         postgresql_where=text("merged_into IS NOT NULL"),
     ),
+)
+
+#: The periodic digests that were made: a name is written once, and with it its messages.
+digests = Table(
+    "groundwatch_digests",
+    metadata,
+    Column("name", String(40), primary_key=True),
+    Column("made_at", UtcTime, nullable=False),
+    Column("messages", Integer, nullable=False),
 )
 
 #: How each channel does; a row appears when something is known of it.

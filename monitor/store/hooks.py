@@ -51,6 +51,15 @@ def last_heartbeat(connection: Connection, app: str | None = None) -> datetime |
     return None if at_ms is None else datetime.fromtimestamp(at_ms / 1000).astimezone()
 
 
+def last_heartbeats(connection: Connection) -> dict[str, datetime]:
+    """Tell when any hook of each app was last heard of, in one query."""
+    query = select(hooks.c.app, func.max(hooks.c.heartbeat_at_ms)).group_by(hooks.c.app)
+    return {
+        app: datetime.fromtimestamp(at_ms / 1000).astimezone()
+        for app, at_ms in connection.execute(query)
+    }
+
+
 def _known(connection: Connection, hook_ids: Sequence[str]) -> dict[str, dict[str, int]]:
     query = select(hooks.c.hook_id, hooks.c.counters).where(hooks.c.hook_id.in_(hook_ids))
     return {hook_id: dict(counters) for hook_id, counters in connection.execute(query)}

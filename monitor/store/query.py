@@ -40,11 +40,13 @@ def active_streams(
     since_s: float,
     current_since_s: float | None = None,
     segment: str | None = ROOT,
+    app: str | None = None,
 ) -> list[Stream]:
     """
     List the streams that counted something since *since_s*, one version of each.
 
-    Those of *segment* only, which is the whole app unless told otherwise; None for all.
+    Those of *segment* only, which is the whole app unless told otherwise, None for all;
+    and of one *app* only when it is named.
 
     Of several evaluator versions of a metric the newest one speaks that counted
     since *current_since_s*, or else the one that was used last. So two workers with
@@ -54,6 +56,8 @@ def active_streams(
     query = select(streams).where(streams.c.last_bucket_s >= math.ceil(since_s))
     if segment is not None:
         query = query.where(streams.c.segment == segment)
+    if app is not None:
+        query = query.where(streams.c.app == app)
     rows = connection.execute(query)
     found = [
         Stream(
@@ -138,12 +142,17 @@ def _rows_of(
 
 
 def series(
-    connection: Connection, stream_ids: Iterable[int], *, from_s: int, step_s: int
+    connection: Connection,
+    stream_ids: Iterable[int],
+    *,
+    from_s: int,
+    step_s: int,
+    to_s: int | None = None,
 ) -> dict[int, dict[int, Tally]]:
-    """Sum buckets to steps of *step_s* seconds since *from_s*, for charts; gaps stay gaps."""
+    """Sum buckets in [from_s, to_s) to steps of *step_s* seconds, for charts; gaps stay gaps."""
     of = streams.c.stream_id.in_(list(stream_ids))
     found: dict[int, dict[int, Tally]] = {}
-    for piece in pieces(from_s, None, read_marks(connection), widest_s=step_s):
+    for piece in pieces(from_s, to_s, read_marks(connection), widest_s=step_s):
         start_s = piece.level.sums.c.start_s
         step = (start_s - start_s % step_s).label("step_s")
         for row in connection.execute(_sum_of_buckets(piece, of, step)):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, select
 
-from monitor.models import Status, Verdict
+from monitor.models import ROOT, Status, Verdict
 from monitor.store.tables import status_changes, verdicts
 from monitor.store.upsert import put
 
@@ -26,6 +26,17 @@ class StatusChange(NamedTuple):
     before: Status | None
     after: Status
     verdict: Verdict
+
+
+class StatusStep(NamedTuple):
+    """A status of a whole app and metric that began, without its evidence."""
+
+    change_id: int
+    at_s: float
+    app: str
+    metric: str
+    before: Status | None
+    after: Status
 
 
 def key_of(verdict: Verdict) -> VerdictKey:
@@ -76,6 +87,35 @@ def read_changes(
             before=Status(row.before) if row.before else None,
             after=Status(row.after),
             verdict=Verdict.model_validate(row.verdict),
+        )
+        for row in connection.execute(query)
+    ]
+
+
+def read_steps(
+    connection: Connection, *, since: datetime, window_s: int, after_id: int = 0
+) -> list[StatusStep]:
+    """List the changes of status of whole apps in one window, oldest first, after one of them."""
+    columns = status_changes.c
+    names = ("change_id", "at_ms", "app", "metric", "before", "after")
+    query = (
+        select(*(columns[name] for name in names))
+        .where(
+            columns.at_ms >= _ms(since),
+            columns.change_id > after_id,
+            columns.window_s == window_s,
+            columns.segment == ROOT,
+        )
+        .order_by(columns.change_id)
+    )
+    return [
+        StatusStep(
+            row.change_id,
+            row.at_ms / 1000,
+            row.app,
+            row.metric,
+            Status(row.before) if row.before else None,
+            Status(row.after),
         )
         for row in connection.execute(query)
     ]

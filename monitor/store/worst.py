@@ -32,10 +32,18 @@ class WorstSample(NamedTuple):
 
 
 def worst_samples(
-    connection: Connection, *, app: str, metric: str, since: datetime, limit: int = 3
+    connection: Connection,
+    *,
+    app: str,
+    metric: str,
+    since: datetime,
+    until: datetime | None = None,
+    limit: int = 3,
 ) -> list[WorstSample]:
     """
     List the samples with the worst scores since *since*, the worst first, then the newest.
+
+    With *until*, only those that came before it.
 
     The worst are the lowest scores, or the highest where the stream's version says that
     lower is better.
@@ -61,6 +69,8 @@ def worst_samples(
         .order_by(_WORST_FIRST, evaluations.c.occurred_at_ms.desc())
         .limit(limit * _LOOK_AT)
     )
+    if until is not None:
+        query = query.where(evaluations.c.occurred_at_ms < round(until.timestamp() * 1000))
     distinct: dict[str | None, WorstSample] = {}
     for row in connection.execute(query):
         found = _worst(row)

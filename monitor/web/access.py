@@ -106,7 +106,7 @@ class Access:
         """Say whether a form token is one of ours, for this person, and not too old."""
         nonce, _, rest = token.partition(".")
         at, _, signature = rest.partition(".")
-        if not at.isdigit() or not 0 <= time.time() - int(at) <= _FORM_VALID_S:
+        if not (at.isascii() and at.isdigit()) or not 0 <= time.time() - int(at) <= _FORM_VALID_S:
             return False
         return hmac.compare_digest(
             signature.encode(), self._sign(nonce, at, principal.name).encode()

@@ -17,13 +17,14 @@ from monitor.report.model import worst_status
 from monitor.report.words import percent
 from monitor.store.labels import note_act
 from monitor.store.one_sample import read_sample
-from monitor.web import charts, names, schema
+from monitor.web import emblems, names, schema
 from monitor.web.access import Role
 from monitor.web.course import Step
-from monitor.web.detail import read_detail
+from monitor.web.detail import read_recent
 from monitor.web.exposition import exposition
 from monitor.web.guard import needs, principal_of
 from monitor.web.site import Site
+from monitor.web.stretch import Stretch
 
 _MOST_ITEMS = 500
 _USUAL_ITEMS = 100
@@ -85,9 +86,10 @@ class Api:
             span_s = _number(request, "span_s", self.site.glance.span_s, _LONGEST_S)
         except _ParameterError as error:
             return _wrong(request, error)
-        found = read_detail(
-            self.site.store, self.site.settings, app=app, metric=metric, span_s=span_s,
-            now=self.site.clock(), with_worst=False,
+        now = self.site.clock()
+        found = read_recent(
+            self.site.store, self.site.settings, app=app, metric=metric,
+            stretch=Stretch.last(span_s, now), now=now,
         )  # fmt: skip
         if found is None:
             return _none(request)
@@ -163,7 +165,7 @@ class Api:
         worst = next((v for v in verdicts if v.status is status), None)
         value = percent(worst.pass_rate) if worst and worst.pass_rate is not None else ""
         return Response(
-            charts.badge(app, status, value),
+            emblems.badge(app, status, value),
             media_type="image/svg+xml",
             headers={"Cache-Control": "no-cache"},
         )

@@ -17,11 +17,12 @@ from starlette.routing import BaseRoute, Route
 
 from monitor.errors import GroundwatchError
 from monitor.models import Status
-from monitor.web import charts
+from monitor.web import emblems
 from monitor.web.acts import Acts
 from monitor.web.api import Api
 from monitor.web.guard import Guard, path_of
 from monitor.web.pages import Pages
+from monitor.web.silences import Silences
 from monitor.web.site import Site
 
 _A_YEAR = "public, max-age=31536000, immutable"
@@ -39,8 +40,10 @@ def make_app(site: Site) -> Starlette:
     Raises
     ------
     SettingsError
-        If tokens, users or proxies are not written as they should be.
+        If tokens, users or proxies are not written as they should be, or the routes file has
+        mistakes.
     """
+    _ = site.access, site.wiring
     refuse = _Refusals(site)
 
     @asynccontextmanager
@@ -66,7 +69,7 @@ def make_app(site: Site) -> Starlette:
 
 
 def _pages(site: Site) -> list[BaseRoute]:
-    pages, acts = Pages(site), Acts(site)
+    pages, acts, silences = Pages(site), Acts(site), Silences(site)
     return [
         Route("/", pages.glance),
         Route("/app/{app}", pages.app),
@@ -75,6 +78,11 @@ def _pages(site: Site) -> list[BaseRoute]:
         Route("/sample/{sample_id}/label", acts.label, methods=["POST"]),
         Route("/incidents", pages.incidents),
         Route("/incidents/{incident_id}", pages.incident),
+        Route("/incidents/{incident_id}/ack", acts.acknowledge, methods=["POST"]),
+        Route("/silences", silences.page),
+        Route("/silences", silences.add, methods=["POST"]),
+        Route("/silences/{silence_id}/end", silences.end, methods=["POST"]),
+        Route("/noise", pages.noise),
         Route("/channels", pages.channels),
         Route("/channels/test", acts.test_channel, methods=["POST"]),
         Route("/config", pages.config),
@@ -114,7 +122,7 @@ def _files(site: Site) -> list[BaseRoute]:
         except ValueError:
             raise HTTPException(404) from None
         return Response(
-            charts.favicon(status), media_type="image/svg+xml", headers={"Cache-Control": _A_YEAR}
+            emblems.favicon(status), media_type="image/svg+xml", headers={"Cache-Control": _A_YEAR}
         )
 
     def alive(_: Request) -> Response:

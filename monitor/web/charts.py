@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from itertools import pairwise
 
 from markupsafe import Markup, escape
 
 from monitor.models import Status
-from monitor.report.words import ICONS, WORDS, percent
+from monitor.report.words import WORDS, percent
 from monitor.web.course import Cell, Course, Mark, Span, Step
 
 _ROOM = 0.03  # of rate, above and below what is drawn
@@ -50,6 +51,30 @@ class _Frame:
         share = (rate - self.low) / (self.high - self.low)
         return self.bottom - min(1.0, max(0.0, share)) * (self.bottom - self.top)
 
+    def xs(self, ats: Sequence[float]) -> list[int]:
+        """Place times, all of them within the frame, in units of the last digit."""
+        unit = 10**self.digits
+        across = unit * (self.right - self.left) / max(1.0, self.to_s - self.from_s)
+        left = unit * self.left - self.from_s * across
+        return [round(left + at * across) for at in ats]
+
+    def ys(self, rates: Sequence[float]) -> list[int]:
+        """Place rates, all of them within the frame, in units of the last digit."""
+        unit = 10**self.digits
+        up = unit * (self.bottom - self.top) / (self.high - self.low)
+        bottom = unit * self.bottom + self.low * up
+        return [round(bottom - rate * up) for rate in rates]
+
+    def path(self, xs: Sequence[int], ys: Sequence[int]) -> str:
+        """Write a line from point to point, each as its distance from the last: packs best."""
+        moves = zip(pairwise(xs), pairwise(ys), strict=True)
+        if self.digits == 0:
+            rest = "l".join([f"{x - a} {y - b}" for (a, x), (b, y) in moves])
+            return f"M{xs[0]} {ys[0]}" + (f"l{rest}" if rest else "")
+        unit = 10**self.digits
+        rest = "l".join([f"{_n((x - a) / unit)} {_n((y - b) / unit)}" for (a, x), (b, y) in moves])
+        return f"M{_n(xs[0] / unit)} {_n(ys[0] / unit)}" + (f"l{rest}" if rest else "")
+
 
 def sparkline(course: Course, lines: Lines) -> Markup:
     """Draw a small course: band, line, both thresholds, and gaps as gaps."""
@@ -82,6 +107,8 @@ def course_chart(
     The axis of rates does not begin at zero; both thresholds are always on it.
     """
     width, height = 720, 260
+    # What a script needs to tell what is under the pointer.
+    data = {"from": course.from_s, "to": course.to_s, "step": course.step_s}
     frame = _Frame(
         left=64, right=width - 8, top=22, bottom=height - 24,
         from_s=course.from_s, to_s=course.to_s,
@@ -101,6 +128,7 @@ def course_chart(
             *_reference(frame, reference), *_thresholds(frame, lines),
             *_line(course, frame), *_marks(frame, marks),
         ],
+        data | {"left": frame.left, "right": frame.right},
     )  # fmt: skip
 
 
@@ -156,59 +184,33 @@ def histograms(now: Sequence[float], before: Sequence[float], pass_score: float)
 
 def status_strip(cells: Sequence[Cell], cell: str) -> Markup:
     """Draw one cell a stretch of time, *cell* long, in the colour of its worst status."""
+    return _strip(tuple(item.status for item in cells), cell)
+
+
+@lru_cache(maxsize=256)  # most strips of a page are alike
+def _strip(statuses: tuple[Status | None, ...], cell: str) -> Markup:
     wide, gap, height = 5, 1, 14
     where: dict[str, str] = {}
-    for i, item in enumerate(cells):
-        name = _class(item.status)
+    for i, status in enumerate(statuses):
+        name = _class(status)
         where[name] = where.get(name, "") + f"M{i * (wide + gap)} 0h{wide}v{height}h-{wide}z"
     parts = [f'<path class="{name}" d="{path}"/>' for name, path in where.items()]
-    return _svg("strip", len(cells) * (wide + gap), height, _strip_words(cells, cell), parts)
+    return _svg("strip", len(statuses) * (wide + gap), height, _strip_words(statuses, cell), parts)
 
 
-def favicon(status: Status) -> Markup:
-    """Draw the worst status as a shape of its colour, for the tab of a browser."""
-    shapes = {
-        Status.HEALTHY: '<circle cx="16" cy="16" r="12" fill="#2f855a"/>',
-        Status.WARNING: '<path d="M16 4L30 28H2Z" fill="#b7791f"/>',
-        Status.CRITICAL: '<rect x="4" y="4" width="24" height="24" fill="#c53030"/>',
-        Status.INSUFFICIENT_DATA: (
-            '<circle cx="16" cy="16" r="11" fill="none" stroke="#718096" stroke-width="4"/>'
-        ),
-        Status.BLIND: (
-            '<circle cx="16" cy="16" r="11" fill="none" stroke="#6b46c1" stroke-width="4"'
-            ' stroke-dasharray="6 4"/>'
-        ),
-    }
-    return Markup(  # noqa: S704  # constants
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32">{shapes[status]}</svg>'
-    )
-
-
-def badge(label: str, status: Status, value: str) -> Markup:
-    """Draw a badge for a README: the app's name, its status in words, its rate."""
-    colours = {
-        Status.HEALTHY: "#276749", Status.WARNING: "#975a16", Status.CRITICAL: "#c53030",
-        Status.INSUFFICIENT_DATA: "#4a5568", Status.BLIND: "#553c9a",
-    }  # fmt: skip
-    said = f"{ICONS[status]} {WORDS[status]} {value}".strip()
-    label = label[:_MOST_LABEL]
-    left, right = 12 + 7 * len(label), 12 + 7 * len(said)
-    text = 'font-family="system-ui,sans-serif" font-size="12" fill="#fff"'
-    return Markup(  # noqa: S704  # what comes from elsewhere is escaped
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + right}" height="22" role="img"'
-        f' aria-label="{escape(label)}: {escape(said)}">'
-        f'<rect width="{left}" height="22" fill="#4a5568"/>'
-        f'<rect x="{left}" width="{right}" height="22" fill="{colours[status]}"/>'
-        f'<text x="6" y="15" {text}>{escape(label)}</text>'
-        f'<text x="{left + 6}" y="15" {text}>{escape(said)}</text></svg>'
-    )
-
-
-def _svg(name: str, width: int, height: int, words: str, parts: Iterable[str]) -> Markup:
+def _svg(
+    name: str,
+    width: int,
+    height: int,
+    words: str,
+    parts: Iterable[str],
+    data: Mapping[str, float] | None = None,
+) -> Markup:
+    more = "".join(f' data-{key}="{_n(value)}"' for key, value in (data or {}).items())
     stretch = ' preserveAspectRatio="none"' if name in _STRETCHED else ""
     return Markup(  # noqa: S704  # parts are our own, and what comes from elsewhere is escaped
         f'<svg class="{name}" viewBox="0 0 {width} {height}"{stretch} role="img"'
-        f' aria-label="{escape(words)}">{"".join(parts)}</svg>'
+        f' aria-label="{escape(words)}"{more}>{"".join(parts)}</svg>'
     )
 
 
@@ -238,38 +240,27 @@ def _gaps(course: Course, frame: _Frame) -> list[str]:
 def _band(course: Course, frame: _Frame) -> list[str]:
     parts = []
     for run in course.runs():
-        steps = _widened(run, course.step_s / 2)
-        upper = [(frame.x(at), frame.y(step.high or 0.0)) for at, step in steps]
-        lower = [(frame.x(at), frame.y(step.low or 0.0)) for at, step in reversed(steps)]
-        parts.append(f"{_path(upper + lower, frame.digits)}z")
+        ats, steps = _widened(run, course.step_s / 2)
+        xs = frame.xs(ats)
+        upper = frame.ys([step.high or 0.0 for step in steps])
+        lower = frame.ys([step.low or 0.0 for step in steps])
+        parts.append(f"{frame.path(xs + xs[::-1], upper + lower[::-1])}z")
     return [f'<path class="band" d="{"".join(parts)}"/>'] if parts else []
 
 
 def _line(course: Course, frame: _Frame) -> list[str]:
-    parts = [
-        _path(
-            [(frame.x(at), frame.y(s.rate or 0.0)) for at, s in _widened(run, course.step_s / 2)],
-            frame.digits,
-        )
-        for run in course.runs()
-    ]
+    parts = []
+    for run in course.runs():
+        ats, steps = _widened(run, course.step_s / 2)
+        parts.append(frame.path(frame.xs(ats), frame.ys([step.rate or 0.0 for step in steps])))
     return [f'<path class="line" d="{"".join(parts)}"/>'] if parts else []
 
 
-def _path(points: Sequence[tuple[float, float]], digits: int) -> str:
-    """Write a line from point to point, each as its distance from the last: that packs best."""
-    scale = 10**digits
-    whole = [(round(x * scale), round(y * scale)) for x, y in points]
-    moves = [(x - a, y - b) for (a, b), (x, y) in pairwise(whole)]
-    (x, y), rest = whole[0], "l".join(f"{_n(dx / scale)} {_n(dy / scale)}" for dx, dy in moves)
-    return f"M{_n(x / scale)} {_n(y / scale)}" + (f"l{rest}" if rest else "")
-
-
-def _widened(run: Sequence[Step], half_s: float) -> list[tuple[float, Step]]:
+def _widened(run: Sequence[Step], half_s: float) -> tuple[list[float], list[Step]]:
     """Put each step in its middle; one that stands alone gets its whole width, to be seen."""
     if len(run) == 1:
-        return [(run[0].start_s, run[0]), (run[0].start_s + 2 * half_s, run[0])]
-    return [(step.start_s + half_s, step) for step in run]
+        return [run[0].start_s, run[0].start_s + 2 * half_s], [run[0], run[0]]
+    return [step.start_s + half_s for step in run], list(run)
 
 
 def _thresholds(frame: _Frame, lines: Lines) -> list[str]:
@@ -352,11 +343,11 @@ def _in_words(course: Course, spans: Sequence[Span] = ()) -> str:
     return said + "."
 
 
-def _strip_words(cells: Sequence[Cell], each: str) -> str:
-    known = [cell.status for cell in cells if cell.status is not None]
+def _strip_words(statuses: Sequence[Status | None], each: str) -> str:
+    known = [status for status in statuses if status is not None]
     counted = [(s, known.count(s)) for s in Status if s in known]
     said = ", ".join(f"{WORDS[status]} in {n}" for status, n in counted)
-    return f"Of {len(cells)} stretches of {each}: {said or 'nothing known'}."
+    return f"Of {len(statuses)} stretches of {each}: {said or 'nothing known'}."
 
 
 def _class(status: Status | None) -> str:

@@ -133,12 +133,15 @@ def strip(
     """
     end = (int(now_s) // cell_s + 1) * cell_s
     starts = range(end - cells * cell_s, end, cell_s)
-    return tuple(
-        Cell(start, _worst_in(changes, start, min(start + cell_s, now_s))) for start in starts
-    )
-
-
-def _worst_in(changes: Sequence[tuple[float, Status]], from_s: float, to_s: float) -> Status | None:
-    before = [status for at_s, status in changes if at_s <= from_s][-1:]
-    within = [status for at_s, status in changes if from_s < at_s < to_s]
-    return min(before + within, key=SEVERITY.index, default=None)
+    found: list[Cell] = []
+    status: Status | None = None
+    place = 0
+    for start in starts:
+        while place < len(changes) and changes[place][0] <= start:
+            status, place = changes[place][1], place + 1
+        worst = status
+        while place < len(changes) and changes[place][0] < min(start + cell_s, now_s):
+            status, place = changes[place][1], place + 1
+            worst = status if worst is None else min(worst, status, key=SEVERITY.index)
+        found.append(Cell(start, worst))
+    return tuple(found)

@@ -4,28 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime
+from typing import NamedTuple
 
 from sqlalchemy import Connection
 
+from alerts.evidence import AlertKey
 from alerts.ledger import incidents_since
-from monitor.models import Drift, Incident, Status, Tally, Verdict
+from alerts.memory import AlertState
+from alerts.stored_states import read_state
+from monitor.models import ROOT, Incident, Tally, Verdict
 from monitor.models.insight import Insight
 from monitor.report.model import Change, MetricReport
-from monitor.rolling.reference import Began, well_spans
+from monitor.rolling.reference import Span
 from monitor.settings import Settings
 from monitor.store.engine import Store
 from monitor.store.insights import read_marks
 from monitor.store.labels import Agreement, agreement
+from monitor.store.levels import BUCKETS, HOURS
+from monitor.store.levels import read_marks as read_levels
 from monitor.store.query import Stream, active_streams, series, window_tallies
 from monitor.store.verdicts import read_changes
 from monitor.store.worst import WorstSample, worst_samples
 from monitor.web.course import Course, Mark, course, steps_of
+from monitor.web.segment_rows import SegmentTable, read_segments
+from monitor.web.stretch import Kept, Stretch
+from workers.drift_reference import Reference, References
 from workers.facts import read_explained, read_status
 
-_STEPS = 96
 _WORST = 8
-_BIG_PSI, _SOME_PSI, _BIG_KS, _SOME_KS = 0.25, 0.1, 0.2, 0.1
 #: Of the 101 bins of the store: 0.00 to 0.05, 0.06 to 0.10, ... make twenty of a chart.
 _CHART_BINS = 20
 
@@ -38,9 +45,12 @@ class Detail:
     metric: str
     report: MetricReport
     course: Course
-    span_s: int
+    stretch: Stretch
     histogram_now: Sequence[float]
     histogram_before: Sequence[float]
+    reference: str  #: what the window is compared with, in words
+    segments: SegmentTable
+    alert: AlertState | None
     incidents: Sequence[Incident]
     changes: Sequence[Change]
     marks: Sequence[Mark]
@@ -53,34 +63,29 @@ class Detail:
         """The verdict that leads."""
         return self.report.verdict
 
-
-@dataclass(frozen=True, slots=True)
-class Distance:
-    """One line of the drift table."""
-
-    test: str
-    value: float | None
-    some_from: float
-    much_from: float
-
     @property
-    def effect(self) -> str:
-        """Say how much that is, by the usual limits."""
-        if self.value is None:
-            return "not known"
-        if self.value >= self.much_from:
-            return "much"
-        return "some" if self.value >= self.some_from else "little"
+    def span_s(self) -> int:
+        """How long the stretch is, in seconds."""
+        return self.stretch.length_s
 
 
-def distances(drift: Drift | None) -> list[Distance]:
-    """List how far the window lies from its reference, by each test."""
-    if drift is None:
-        return []
-    return [
-        Distance("population stability index", drift.psi, _SOME_PSI, _BIG_PSI),
-        Distance("Kolmogorov-Smirnov distance", drift.ks, _SOME_KS, _BIG_KS),
-    ]
+class Recent(NamedTuple):
+    """One metric of one app over a stretch of time: its newest report, and its course."""
+
+    report: MetricReport
+    course: Course
+
+
+def read_recent(
+    store: Store, settings: Settings, *, app: str, metric: str, stretch: Stretch, now: datetime
+) -> Recent | None:
+    """Read the course of one metric of one app; None when there is no such metric."""
+    report = _report(store, settings, app, metric, now)
+    if report is None:
+        return None
+    with store.read() as connection:
+        stream = _stream(connection, app, metric, settings, now)
+        return Recent(report, _course(connection, settings, stream, stretch))
 
 
 def read_detail(
@@ -89,91 +94,105 @@ def read_detail(
     *,
     app: str,
     metric: str,
-    span_s: int,
+    stretch: Stretch,
     now: datetime,
     with_worst: bool = True,
 ) -> Detail | None:
-    """Read one metric of one app over the last *span_s* seconds; None when there is none."""
-    report = read_status(store, settings, now=now, app=app)
-    found = next((m for item in report.apps for m in item.metrics if m.metric == metric), None)
-    if found is None:
+    """Read one metric of one app over a stretch of time; None when there is no such metric."""
+    report = _report(store, settings, app, metric, now)
+    if report is None:
         return None
-    since = now - timedelta(seconds=span_s)
-    step_s = max(1, span_s // _STEPS // settings.bucket_s) * settings.bucket_s
+    since = datetime.fromtimestamp(stretch.from_s, UTC)
+    until = datetime.fromtimestamp(stretch.to_s + 1, UTC)
     with store.read() as connection:
-        stream = _stream(connection, app, metric, since.timestamp())
-        histograms = _histograms(connection, settings, stream, now)
-        changes = _changes(connection, settings, app, metric, since)
+        stream = _stream(connection, app, metric, settings, now)
+        compared = _compared(connection, settings, stream, now)
         insight = read_explained(connection, app, now=now, since=since).get(metric)
+        key = AlertKey(app, metric, ROOT, settings.status_window_s)
         return Detail(
             app=app,
             metric=metric,
-            report=found,
-            course=_course(connection, stream, now, span_s, step_s),
-            span_s=span_s,
-            histogram_now=histograms[0],
-            histogram_before=histograms[1],
+            report=report,
+            course=_course(connection, settings, stretch=stretch, stream=stream),
+            stretch=stretch,
+            histogram_now=_in_bins(compared.current),
+            histogram_before=_in_bins(compared.reference.tally),
+            reference=compared.reference.described,
+            segments=compared.segments,
+            alert=read_state(connection, key),
             incidents=[
-                i for i in incidents_since(connection, since, app=app) if i.metric == metric
+                i
+                for i in incidents_since(connection, since, app=app)
+                if i.metric == metric and i.opened_at < until
             ],
-            changes=changes,
+            changes=[c for c in _changes(connection, settings, app, metric, since) if c.at < until],
             marks=_releases(connection, app, insight, since),
             insight=insight,
-            worst=worst_samples(connection, app=app, metric=metric, since=since, limit=_WORST)
+            worst=worst_samples(
+                connection, app=app, metric=metric, since=since, until=until, limit=_WORST
+            )
             if with_worst
             else (),
             labels=agreement(connection, app=app, metric=metric),
         )
 
 
-def _stream(connection: Connection, app: str, metric: str, since_s: float) -> Stream | None:
-    return next(
-        (
-            stream
-            for stream in active_streams(connection, since_s=since_s)
-            if stream.key[:3] == (app, metric, "*")
-        ),
-        None,
+def _report(
+    store: Store, settings: Settings, app: str, metric: str, now: datetime
+) -> MetricReport | None:
+    report = read_status(store, settings, now=now, app=app)
+    return next((m for item in report.apps for m in item.metrics if m.metric == metric), None)
+
+
+def _stream(
+    connection: Connection, app: str, metric: str, settings: Settings, now: datetime
+) -> Stream | None:
+    """Find the stream that speaks for the metric now, or the one that did last."""
+    window_s = max(settings.status_window_s, *settings.windows_s)
+    streams = active_streams(
+        connection, since_s=0, current_since_s=now.timestamp() - window_s, app=app
     )
+    return next((s for s in streams if s.key[:3] == (app, metric, ROOT)), None)
 
 
 def _course(
-    connection: Connection, stream: Stream | None, now: datetime, span_s: int, step_s: int
+    connection: Connection, settings: Settings, stream: Stream | None, stretch: Stretch
 ) -> Course:
+    marks = read_levels(connection)
+    kept = Kept(marks[BUCKETS.name].kept_from_s, marks[HOURS.name].kept_from_s)
+    step_s = stretch.step_s(settings.bucket_s, kept)
     tallies: dict[int, Tally] = {}
     if stream is not None:
-        from_s = int(now.timestamp() - span_s) // step_s * step_s
-        found = series(connection, [stream.stream_id], from_s=from_s, step_s=step_s)
-        tallies = found.get(stream.stream_id, {})
-    return course(steps_of(tallies), now_s=now.timestamp(), span_s=span_s, step_s=step_s)
-
-
-def _histograms(
-    connection: Connection, settings: Settings, stream: Stream | None, now: datetime
-) -> tuple[list[float], list[float]]:
-    """Count the scores of the window, and of the reference without its incidents."""
-    if stream is None:
-        return _in_bins(Tally()), _in_bins(Tally())
-    app, width = stream.key.app, settings.bucket_s
-    start_s = int(now.timestamp()) // width * width - settings.status_window_s + width
-    current = window_tallies(connection, from_s=start_s, app=app).get(stream.stream_id, Tally())
-    before, from_s = Tally(), start_s - settings.reference_s
-    began = [
-        Began(change.at.timestamp(), change.after)
-        for change in _key_changes(
-            connection, settings, stream, datetime.fromtimestamp(from_s, now.tzinfo)
+        from_s = stretch.from_s // step_s * step_s
+        found = series(
+            connection, [stream.stream_id], from_s=from_s, to_s=stretch.to_s + 1, step_s=step_s
         )
-    ]
-    for span in well_spans(began, from_s=from_s, to_s=start_s):
-        sums = window_tallies(connection, from_s=span.from_s, to_s=span.to_s, app=app)
-        before += sums.get(stream.stream_id, Tally())
-    return _in_bins(current), _in_bins(before)
+        tallies = found.get(stream.stream_id, {})
+    return course(steps_of(tallies), now_s=stretch.to_s, span_s=stretch.length_s, step_s=step_s)
 
 
-def _key_changes(
-    connection: Connection, settings: Settings, stream: Stream, since: datetime
-) -> list[Change]:
-    return _changes(connection, settings, stream.key.app, stream.key.metric, since)
+class _Compared(NamedTuple):
+    """The status window, what it is compared with, and the same by segment."""
+
+    current: Tally
+    reference: Reference
+    segments: SegmentTable
+
+
+def _compared(
+    connection: Connection, settings: Settings, stream: Stream | None, now: datetime
+) -> _Compared:
+    if stream is None:
+        return _Compared(Tally(), Reference("", Tally()), SegmentTable())
+    now_s, width_s = int(now.timestamp()), settings.bucket_s
+    window = Span(now_s // width_s * width_s - settings.status_window_s + width_s, now_s)
+    references = References(connection, settings)
+    current = window_tallies(connection, from_s=window.from_s, app=stream.key.app)
+    return _Compared(
+        current.get(stream.stream_id, Tally()),
+        references.of(stream, window),
+        read_segments(connection, references, stream, window),
+    )
 
 
 def _in_bins(tally: Tally) -> list[float]:
@@ -218,8 +237,3 @@ def _releases(
             if deploy.source == "tag"
         ]
     return sorted(marks, key=lambda mark: mark.at_s)
-
-
-def known_status(detail: Detail | None) -> Status:
-    """Give the status that title and icon carry."""
-    return Status.INSUFFICIENT_DATA if detail is None else detail.verdict.status

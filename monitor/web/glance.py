@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import Connection
 
 from alerts.ledger import open_incidents, outbox_counts
+from alerts.stored_groups import Ack, acknowledgements
 from monitor.models import Incident, Status, Verdict
 from monitor.report.model import SEVERITY, Report
 from monitor.settings import Settings
@@ -19,7 +20,7 @@ from monitor.store.engine import Store
 from monitor.store.ledger import Kind, read_since
 from monitor.store.query import active_streams, series
 from monitor.store.spent import cost_usd_since
-from monitor.store.verdicts import read_changes
+from monitor.store.verdicts import StatusStep, read_steps
 from monitor.web.course import Cell, Course, Step, course, steps_of, strip
 from workers.facts import read_status
 
@@ -76,6 +77,7 @@ class Glance:
     report: Report
     rows: Sequence[Row]
     incidents: Sequence[Incident]
+    acks: Mapping[str, Ack]  #: who looks after what, by the id of the group of incidents
     pipeline: Pipeline
     span_s: int
     cell_s: int
@@ -84,6 +86,12 @@ class Glance:
     def status(self) -> Status:
         """The worst of all."""
         return self.report.status
+
+    def verdict_of(self, incident: Incident) -> Verdict | None:
+        """Give what is known now of what an incident is about."""
+        key = (incident.app, incident.metric)
+        verdicts = (row.verdict for row in self.rows)
+        return next((v for v in verdicts if (v.app, v.metric) == key), None)
 
     @property
     def counts(self) -> list[tuple[Status, int]]:
@@ -101,8 +109,9 @@ class GlanceReader:
     """
     Makes the snapshot at most every two seconds, whoever asks; so fifty viewers cost as one.
 
-    Steps of the courses that are past are kept; only the newest two are summed again, and
-    all of them every quarter of an hour, for samples that came late.
+    Steps of the courses that are past are kept. Of streams that counted something since, only
+    the steps from the last look on are summed again; all of them every quarter of an hour, for
+    samples that came late.
     """
 
     store: Store
@@ -114,6 +123,9 @@ class GlanceReader:
     _made: float = 0.0
     _steps: dict[int, dict[int, Step]] = field(default_factory=dict)
     _steps_at: float | None = None
+    _looked_s: int = 0
+    _counted: dict[int, int] = field(default_factory=dict)
+    _changed: list[StatusStep] = field(default_factory=list)
     _cost: tuple[float, float] = (0.0, 0.0)
     _cost_at: float | None = None
 
@@ -138,12 +150,13 @@ class GlanceReader:
 
     def _read(self, now: datetime) -> Glance:
         report = read_status(self.store, self.settings, now=now)
+        verdicts = [item.verdict for app in report.apps for item in app.metrics]
         with self.store.read() as connection:
             incidents = open_incidents(connection)
+            acks = acknowledgements(connection)
             courses = self._courses(connection, now)
-            changes = self._changes(connection, now)
+            changes = self._changes(connection, verdicts, now)
             pipeline = self._pipeline(connection, now)
-        verdicts = [item.verdict for app in report.apps for item in app.metrics]
         troubled = {(incident.app, incident.metric) for incident in incidents}
         rows = [self._row(v, courses, changes, troubled, now) for v in verdicts]
         rows.sort(key=lambda r: (SEVERITY.index(r.verdict.status), r.verdict.app, r.verdict.metric))
@@ -151,6 +164,7 @@ class GlanceReader:
             report=report,
             rows=rows,
             incidents=incidents,
+            acks=acks,
             pipeline=pipeline,
             span_s=self.span_s,
             cell_s=self._cell_s,
@@ -181,35 +195,44 @@ class GlanceReader:
     def _courses(self, connection: Connection, now: datetime) -> dict[Key, Mapping[int, Step]]:
         now_s, step_s = now.timestamp(), self.step_s
         first_s = int(now_s - self.span_s) // step_s * step_s
-        streams = {
-            stream.stream_id: (stream.key.app, stream.key.metric)
-            for stream in active_streams(connection, since_s=first_s)
-            if stream.key.segment == "*"
-        }
+        streams = {s.stream_id: s for s in active_streams(connection, since_s=first_s)}
         known = self._steps_at is not None and 0 <= now_s - self._steps_at < _READ_ALL_EVERY_S
-        if known and streams.keys() <= self._steps.keys():
-            from_s = int(now_s) // step_s * step_s - step_s
-        else:
-            self._steps, from_s, self._steps_at = {}, first_s, now_s
-        found = series(connection, streams, from_s=from_s, step_s=step_s)
-        for stream_id in streams:
+        if not known or not streams.keys() <= self._counted.keys():
+            self._steps, self._counted = {}, {}
+            self._looked_s, self._steps_at = first_s, now_s
+        fresh = [key for key, s in streams.items() if s.n_total != self._counted.get(key)]
+        found = series(connection, fresh, from_s=self._looked_s, step_s=step_s)
+        for stream_id in fresh:
             steps = self._steps.setdefault(stream_id, {})
             steps.update(steps_of(found.get(stream_id, {})))
+            self._counted[stream_id] = streams[stream_id].n_total
             for old_s in [start_s for start_s in steps if start_s < first_s]:
                 del steps[old_s]
-        return {key: self._steps[stream_id] for stream_id, key in streams.items()}
+        # Workers may be behind by as much as is not called late.
+        self._looked_s = int(now_s - self.settings.settle_s) // step_s * step_s
+        return {(s.key.app, s.key.metric): self._steps[key] for key, s in streams.items()}
 
     def _changes(
-        self, connection: Connection, now: datetime
+        self, connection: Connection, verdicts: Sequence[Verdict], now: datetime
     ) -> dict[Key, list[tuple[float, Status]]]:
         since = now - timedelta(seconds=_CELLS * self._cell_s)
+        last_id = self._changed[-1].change_id if self._changed else 0
+        self._changed += read_steps(
+            connection, since=since, window_s=self.settings.status_window_s, after_id=last_id
+        )
+        # The last one stays, so that it is known which were read.
+        gone = sum(step.at_s < since.timestamp() for step in self._changed[:-1])
+        del self._changed[:gone]
         found: dict[Key, list[tuple[float, Status]]] = {}
-        for change in read_changes(connection, since=since):
-            if change.window_s == self.settings.status_window_s and change.segment == "*":
-                of_key = found.setdefault((change.app, change.metric), [])
-                if not of_key and change.before is not None:
-                    of_key.append((since.timestamp(), change.before))
-                of_key.append((change.at.timestamp(), change.after))
+        for step in self._changed:
+            of_key = found.setdefault((step.app, step.metric), [])
+            if not of_key and step.before is not None:
+                of_key.append((since.timestamp(), step.before))
+            of_key.append((step.at_s, step.after))
+        for verdict in verdicts:
+            # What did not change all that time is as it was before.
+            began = (verdict.since.timestamp(), verdict.status)
+            found.setdefault((verdict.app, verdict.metric), [began])
         return found
 
     def _pipeline(self, connection: Connection, now: datetime) -> Pipeline:

@@ -7,15 +7,18 @@ from functools import wraps
 from typing import TypeVar
 from urllib.parse import urlsplit
 
+from anyio import CapacityLimiter, to_thread
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from monitor.web.access import Access, Principal, Role, is_loopback
 
 #: Open to everybody: what a load balancer asks, and what holds no data.
 _OPEN = ("/healthz", "/readyz", "/static/", "/favicon/")
+#: So many passwords may wait to be looked at, so that wrong ones do not keep the machine busy.
+_MOST_WAITING = 8
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _HEADERS = {
     "Content-Security-Policy": (
@@ -46,6 +49,7 @@ class Guard:
         self._app = app
         self._access = access
         self._refuse = refuse
+        self._passwords = CapacityLimiter(1)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass one request on, or refuse it."""
@@ -62,13 +66,21 @@ class Guard:
             await send(message)
 
         request = Request(scope, receive)
-        refused = self._refusal(request)
+        is_open = path_of(request).startswith(_OPEN)
+        refused = None if is_open else await self._ask(request)
         await (refused or self._app)(scope, receive, with_headers)
+
+    async def _ask(self, request: Request) -> Response | None:
+        """Ask who it is, off the event loop: a password takes a while, on purpose."""
+        if not request.headers.get("authorization", "").lower().startswith("basic "):
+            return await to_thread.run_sync(self._refusal, request)
+        if self._passwords.statistics().tasks_waiting >= _MOST_WAITING:
+            headers = {"Retry-After": "1"}
+            return PlainTextResponse("too many passwords at once\n", 429, headers=headers)
+        return await to_thread.run_sync(self._refusal, request, limiter=self._passwords)
 
     def _refusal(self, request: Request) -> Response | None:
         headers = request.headers
-        if path_of(request).startswith(_OPEN):
-            return None
         if self._access.is_open and not is_loopback(_host_name(headers.get("host", ""))):
             return self._refuse(
                 request, 421, "not this machine's name",

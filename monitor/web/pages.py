@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -17,8 +17,11 @@ from alerts.ledger import (
     outbox_counts,
     snapshots,
 )
+from alerts.noise import noise_since
+from alerts.rules import timers_for, timers_from
+from alerts.stored_groups import acknowledgement
 from monitor.models import Status
-from monitor.report.insight_words import insight_lines
+from monitor.report.insight_words import comparison_rows, insight_lines
 from monitor.report.model import worst_status
 from monitor.report.words import setting_value
 from monitor.settings import Settings, variable
@@ -26,18 +29,18 @@ from monitor.store.labels import labels_of, newest_acts, note_act
 from monitor.store.one_sample import StoredEvaluation, StoredSample, read_sample
 from monitor.web import names
 from monitor.web.access import Role
+from monitor.web.acts import ACK_HOURS
 from monitor.web.course import spans_of
-from monitor.web.detail import distances, read_detail
+from monitor.web.detail import read_detail
 from monitor.web.glance import Glance
 from monitor.web.guard import needs, principal_of
 from monitor.web.passages import ClaimLine, Piece, claims_of, marked_output, marked_passages
 from monitor.web.site import Site
-from monitor.web.words import why
+from monitor.web.stretch import SPANS, read_stretch
+from monitor.web.words import alert_words, why
 
-#: Spans that the pages offer; any other number of seconds up to the longest is fine as well.
-SPANS: Mapping[str, int] = {
-    "15m": 900, "1h": 3600, "6h": 21_600, "24h": 86_400, "7d": 604_800, "30d": 2_592_000,
-}  # fmt: skip
+_NOISE_DAYS, _MOST_KEYS = (7, 30, 90), 200
+_SUMMED = ("fired", "acted_on", "by_itself", "short", "messages")
 _INCIDENTS_BACK = timedelta(days=30)
 
 
@@ -86,21 +89,28 @@ class Pages:
         """Show one metric of one app with all that explains it."""
         app, metric = (names.unslug(request.path_params[part]) for part in ("app", "metric"))
         site, now = self.site, self.site.clock()
-        spans = {**SPANS, "default": site.glance.span_s}
-        asked = request.query_params.get("span", "default")
+        bucket_s = site.settings.bucket_s
+        stretch = read_stretch(
+            request.query_params, now=now, usual_s=site.glance.span_s, bucket_s=bucket_s
+        )
         may_read = principal_of(request).role >= Role.READER
         found = read_detail(
-            site.store, site.settings, app=app, metric=metric,
-            span_s=spans.get(asked, spans["default"]), now=now, with_worst=may_read,
+            site.store, site.settings, app=app, metric=metric, stretch=stretch, now=now,
+            with_worst=may_read,
         )  # fmt: skip
         if found is None:
             return self.missing(request, f"nothing was scored as {metric!r} for an app {app!r}")
         if found.worst:
             self._note(request, "saw worst samples", f"{app} {metric}")
+        timers = timers_for(found.verdict, timers_from(site.settings))
+        comparison = found.insight.comparison if found.insight else None
         return _kept_nowhere(self.site.page(
-            request, "metric.html", status=found.verdict.status, detail=found, span=asked,
-            spans=[name for name, s in SPANS.items() if s >= site.settings.bucket_s * 10],
-            why=why(found.verdict, site.lines), distances=distances(found.verdict.drift),
+            request, "metric.html", status=found.verdict.status, detail=found,
+            spans=[name for name, s in SPANS.items() if s >= bucket_s * 10],
+            why=[*why(found.verdict, site.lines), *alert_words(found.alert, timers, now)],
+            comparison=comparison,
+            figures=list(zip(comparison_rows(comparison), comparison.figures, strict=True))
+            if comparison else [],
             shaded=spans_of(found.incidents, now), may_read=may_read,
             explained=insight_lines(found.insight, now) if found.insight else [],
         ))  # fmt: skip
@@ -139,10 +149,28 @@ class Pages:
             if found is None:
                 return self.missing(request, "no such incident")
             events = snapshots(connection, incident_id)
-            sent = deliveries(connection, incident_id=incident_id)
+            group_id = found.group_id or incident_id
+            sent = deliveries(connection, incident_id=group_id)
+            ack = acknowledgement(connection, group_id)
+        principal = principal_of(request)
         return self.site.page(
-            request, "incident.html", incident=found, events=events,
-            deliveries=list(reversed(sent)), may_read=principal_of(request).role >= Role.READER,
+            request, "incident.html", incident=found, events=events, ack=ack,
+            deliveries=list(reversed(sent)), may_read=principal.role >= Role.READER,
+            may_act=principal.role >= Role.OPERATOR, ack_hours=ACK_HOURS,
+            form_token=self.site.access.form_token(principal),
+        )  # fmt: skip
+
+    def noise(self, request: Request) -> Response:
+        """Show how often each key fired, and whether it was worth it."""
+        asked, now = request.query_params.get("days", ""), self.site.clock()
+        days = int(asked) if asked in map(str, _NOISE_DAYS) else _NOISE_DAYS[1]
+        with self.site.store.read() as connection:
+            found = noise_since(connection, now - timedelta(days=days), now)
+        return self.site.page(
+            request, "noise.html", rows=found[:_MOST_KEYS], left_out=len(found[_MOST_KEYS:]),
+            total={name: sum(getattr(item, name) for item in found) for name in _SUMMED},
+            days=days, choices=_NOISE_DAYS,
+            budget=self.site.settings.false_alarms_per_month * days / 30,
         )  # fmt: skip
 
     def channels(self, request: Request) -> Response:
@@ -153,7 +181,7 @@ class Pages:
         principal = principal_of(request)
         return self.site.page(
             request, "channels.html", health=health, counts=counts,
-            channels=self.site.channels, tried=request.query_params.get("tried", ""),
+            channels=self.site.wiring.channels, tried=request.query_params.get("tried", ""),
             how=request.query_params.get("how", ""), may_test=principal.role >= Role.OPERATOR,
             form_token=self.site.access.form_token(principal),
         )  # fmt: skip

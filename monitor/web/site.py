@@ -14,8 +14,7 @@ from jinja2 import Environment
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from alerts.channels.base import Channel
-from alerts.channels.registry import channels_from
+from alerts.wiring import Wiring, wiring_from
 from monitor.errors import GroundwatchError
 from monitor.models import Status
 from monitor.queue.consumer import backlog, connect
@@ -27,6 +26,7 @@ from monitor.web.charts import Lines
 from monitor.web.glance import Backlog, GlanceReader
 from monitor.web.guard import path_of, principal_of
 
+_ASSETS = ("style.css", "page.js", "zoom.js")
 #: Stands in the page for the moment it was made, which must not change its tag.
 _MADE_AT = "@made-at@"
 
@@ -54,9 +54,9 @@ class Site:
         return GlanceReader(self.store, self.settings, self.clock, self._backlog)
 
     @cached_property
-    def channels(self) -> dict[str, Channel]:
-        """The ways to reach people."""
-        return channels_from(self.settings)
+    def wiring(self) -> Wiring:
+        """The ways to reach people, and who hears of what."""
+        return wiring_from(self.settings)
 
     @cached_property
     def templates(self) -> Environment:
@@ -65,9 +65,9 @@ class Site:
 
     @cached_property
     def assets(self) -> dict[str, tuple[bytes, str]]:
-        """Give style sheet and script by name, each with a hash of its contents."""
+        """Give style sheet and scripts by name, each with a hash of its contents."""
         folder = files("monitor.web") / "static"
-        found = {name: (folder / name).read_bytes() for name in ("style.css", "page.js")}
+        found = {name: (folder / name).read_bytes() for name in _ASSETS}
         return {name: (body, hashlib.sha256(body).hexdigest()[:16]) for name, body in found.items()}
 
     @property

@@ -8,6 +8,9 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from alerts.evidence import Timers
+from alerts.memory import AlertState
+from alerts.progress import Progress, next_reminder, progress
 from monitor.models import Status, Verdict
 from monitor.report import words
 from monitor.report.model import Report
@@ -97,6 +100,28 @@ def _evidence(verdict: Verdict) -> list[tuple[str, str]]:
     if verdict.more_n is not None:
         said.append(("would be decided", f"after about {verdict.more_n:,} more samples"))
     return said
+
+
+def alert_words(state: AlertState | None, timers: Timers, now: datetime) -> list[tuple[str, str]]:
+    """Say where the alert stands: what is under way, how far it has come, and what is next."""
+    if state is None:
+        return [("alert", "never looked at")]
+    since = f" since {clock(state.phase_since)}" if state.phase_since else ""
+    said = [("alert", f"{state.phase}{since}")]
+    said += [(f"to {item.then}", _progress(item)) for item in progress(state, timers, now)]
+    reminder = next_reminder(state, timers)
+    if reminder is not None:
+        said.append(("next reminder", clock(max(now, reminder))))
+    return said
+
+
+def _progress(item: Progress) -> str:
+    if item.for_s <= 0:
+        return "at once: the evidence is the hold"
+    held = words.duration(min(item.held_s, item.for_s))
+    said = f"{held} of {words.duration(item.for_s)}"
+    missing = item.wanted - item.informed
+    return f"{said}; waits for new samples" if missing > 0 else said
 
 
 def environment() -> Environment:

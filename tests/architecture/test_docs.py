@@ -22,7 +22,10 @@ PAGES = [
     "CONTRIBUTING.md",
     "CHANGELOG.md",
     "docs/settings.md",
+    "docs/deploy.md",
     "docs/metrics.md",
+    "docs/scale.md",
+    "docs/threat-model.md",
 ]
 
 

@@ -4,9 +4,11 @@ import base64
 import io
 import json
 import re
+import socket
 import time
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from urllib.parse import urlsplit
 
 import pytest
 from pydantic import SecretStr
@@ -256,11 +258,23 @@ def test_an_alert_of_alertmanager_keeps_its_labels_and_ends():
         channel.send(message(), "d1", 1)
         later = NOW + timedelta(minutes=9)
         channel.send(message(AlertEvent.RESOLVED, at=later), "d2", 1)
-    (fired,), (resolved,) = (request.json for request in receiver.taken)
+    (fired,), (resolved, _) = (request.json for request in receiver.taken)
     assert fired["labels"] == resolved["labels"]
     assert fired["startsAt"] == resolved["startsAt"]
     assert datetime.fromisoformat(resolved["endsAt"]) == later
     assert datetime.fromisoformat(fired["endsAt"]) > NOW + timedelta(hours=24)
+
+
+def test_alertmanager_hears_the_end_of_the_severity_before():
+    with VendorReceiver("alertmanager") as receiver:
+        channel = MAKERS["alertmanager"](receiver.url, 5.0)
+        channel.send(message(level=Level.WARNING), "d1", 1)
+        later = NOW + timedelta(minutes=9)
+        channel.send(message(AlertEvent.ESCALATED, at=later), "d2", 1)
+    (warning,), (critical, ended) = (request.json for request in receiver.taken)
+    assert critical["labels"] != warning["labels"] == ended["labels"]
+    assert datetime.fromisoformat(ended["endsAt"]) == later
+    assert datetime.fromisoformat(critical["endsAt"]) > later
 
 
 def test_a_webhook_can_be_verified_by_anybodys_library():
@@ -300,11 +314,45 @@ def test_a_webhook_says_all_that_a_program_wants_to_know():
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("address", ["http://127.0.0.1:9/x", "http://[::1]/x", "http://10.0.0.8/"])
+@pytest.mark.parametrize(
+    "address",
+    [
+        "http://127.0.0.1:9/x",
+        "http://localhost:9/x",
+        "http://[::1]/x",
+        "http://10.0.0.8/",
+        "http://192.168.1.1/",
+        "http://169.254.169.254/latest",
+        "http://[fe80::1]/",
+        "http://[::ffff:127.0.0.1]/",
+        "http://[fd00::1]/",
+        "http://100.64.0.1/",
+        "http://0.0.0.0:9/",
+        "http://2130706433:9/",
+    ],
+)
 def test_a_webhook_to_a_private_address_is_refused_unless_allowed(address):
     with pytest.raises(DeliveryError) as caught:
         send_test(WebhookChannel(SecretStr(address), timeout_s=1), NOW)
     assert (caught.value.code, caught.value.transient) == ("private_address", False)
+
+
+def test_a_name_that_changes_its_address_after_the_check_is_not_followed(monkeypatch):
+    real, asked = socket.getaddrinfo, []
+
+    def rebound(host, port, *arguments, **options):
+        asked.append(host)
+        shown = "93.184.215.14" if len(asked) == 1 else "127.0.0.1"
+        return real(shown, port, *arguments, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", rebound)
+    with VendorReceiver("webhook") as receiver:
+        port = urlsplit(receiver.url).port
+        channel = WebhookChannel(SecretStr(f"http://rebound.example:{port}/"), timeout_s=5.0)
+        with pytest.raises(DeliveryError) as caught:
+            send_test(channel, NOW)
+        assert (caught.value.code, len(asked)) == ("private_address", 2)
+        assert receiver.requests == []
 
 
 @pytest.mark.parametrize("secret", ["whsec_", "hunter2", "whsec_aGk="])

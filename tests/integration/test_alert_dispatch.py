@@ -100,6 +100,16 @@ def test_one_recipient_that_is_refused_does_not_hold_up_the_other(world, answer)
     assert [mail["To"] for mail in world.mail.messages] == ["bob@example.org"]
 
 
+def test_a_mail_that_is_told_to_come_again_later_comes_once(world):
+    world.tell(Status.CRITICAL)
+    world.mail.script(MailAnswer.LATER)
+    for _ in range(4):
+        world.dispatch()
+        world.later(60)
+    arrived = [mail["To"] for mail in world.mail.messages]
+    assert arrived == ["bob@example.org", "ann@example.org"]
+
+
 def test_what_happened_while_a_channel_was_down_is_one_message(world):
     world.tell(Status.CRITICAL)
     world.slack.script(SlackAnswer.SERVER_ERROR)

@@ -190,3 +190,128 @@ def told_of(channel):
     except DeliveryError as error:
         return told_by(error)
     return ""
+
+
+@pytest.fixture
+def secretive(store, slack, mail, redis_url, tmp_path, monkeypatch):
+    """Settings in which every secret holds the canary, and channels of every type."""
+    for name, value in {"URL": slack.url, "SMTP": mail.url, "KEY": CANARY}.items():
+        monkeypatch.setenv(f"CANARY_{name}", value)
+    monkeypatch.setenv("CANARY_HOOK", f"http://127.0.0.1:9/{CANARY}")
+    path = tmp_path / "alerts.toml"
+    path.write_text(EVERY_CHANNEL)
+    return Settings.from_env(
+        {
+            "GROUNDWATCH_HOME": str(tmp_path),
+            "GROUNDWATCH_DATABASE_URL": store.engine.url.render_as_string(hide_password=False),
+            "GROUNDWATCH_REDIS_URL": redis_url,
+            "GROUNDWATCH_ALERTS_FILE": str(path),
+            "GROUNDWATCH_SLACK_WEBHOOK_URL": slack.url,
+            "GROUNDWATCH_SMTP_URL": mail.url.replace("://", f"://{CANARY}:{CANARY}@"),
+            "GROUNDWATCH_EMAIL_TO": "ann@example.org",
+            "OPENAI_API_KEY": CANARY,
+            "GROUNDWATCH_DEAD_MANS_SWITCH_URL": f"http://127.0.0.1:9/{CANARY}",
+            "GROUNDWATCH_DELIVERY_TIMEOUT_S": "0.3",
+        }
+    )
+
+
+EVERY_CHANNEL = """
+[channels.a]
+type = "slack"
+url = "env:CANARY_URL"
+[channels.b]
+type = "slack-bot"
+token = "env:CANARY_KEY"
+channel = "C0123"
+[channels.c]
+type = "teams"
+url = "env:CANARY_HOOK"
+[channels.d]
+type = "discord"
+url = "env:CANARY_HOOK"
+[channels.e]
+type = "alertmanager"
+url = "env:CANARY_HOOK"
+authorization = "env:CANARY_KEY"
+[channels.f]
+type = "webhook"
+url = "env:CANARY_HOOK"
+allow_private = true
+[channels.g]
+type = "email"
+url = "env:CANARY_SMTP"
+from = "gw@example.org"
+to = ["ann@example.org"]
+[[routes]]
+channels = ["a", "c", "d", "e", "f", "g"]
+fallback = "b"
+"""
+PAGES = ("/", "/incidents", "/channels", "/config", "/audit", "/api/v1/incidents", "/metrics",
+         "/api/v1/status", "/readyz")  # fmt: skip
+
+
+def fail_everywhere(store, settings):
+    """Tell of an incident on every channel; most of them refuse it, and the fallback too."""
+    wiring = wiring_from(settings)
+    channels = {n: c for n, c in wiring.channels.items() if n != "b"}
+    with store.write() as connection:
+        decide(
+            connection, [make_verdict(Status.CRITICAL, NOW)], now=NOW, timers=AT_ONCE,
+            channels=wiring.plan,
+        )  # fmt: skip
+    for minutes in (0, 2, 10):
+        now = NOW + timedelta(minutes=minutes)
+        Dispatcher(store, channels, random.Random(1), clock=lambda now=now: now).run_once()
+    return wiring
+
+
+def test_no_secret_on_any_page_in_any_table_or_in_redis(
+    store, slack, secretive, everything_logged, capfd
+):
+    from starlette.testclient import TestClient
+
+    from monitor.web.app import make_app
+    from monitor.web.site import Site
+    from workers.celery import make_app as make_celery
+
+    slack.script(SlackAnswer.NO_SERVICE)
+    wiring = fail_everywhere(store, secretive)
+    wake_up = make_celery(secretive)
+    wake_up.send_task("groundwatch.score", args=("worker", 0), retry=False)
+    site = Site(store, secretive)
+    with TestClient(make_app(site), base_url="http://127.0.0.1", client=("127.0.0.1", 1)) as web:
+        pages = [web.get(page) for page in PAGES]
+    tables = [_rows_of(store, table) for table in metadata.tables.values()]
+    told = [str(wiring), repr(secretive), "".join(capfd.readouterr()), everything_logged.getvalue()]
+    assert all(page.status_code < 600 and page.text for page in pages)
+    assert "'dead'" in "".join(tables)
+    for place in (*told, *tables, *(page.text for page in pages), *in_redis(secretive)):
+        assert CANARY not in place
+
+
+def _rows_of(store, table):
+    with store.read() as connection:
+        return str(connection.execute(select(table)).all())
+
+
+def in_redis(settings):
+    """Dump all that Redis holds, as it lies there."""
+    import redis
+
+    with redis.Redis.from_url(settings.redis_url) as client:
+        keys = client.keys("*")
+        assert keys
+        return [repr((key, client.dump(key))) for key in keys]
+
+
+def test_no_secret_in_what_the_command_config_prints(secretive, monkeypatch):
+    from typer.testing import CliRunner
+
+    from monitor.cli.app import app
+
+    monkeypatch.setattr(Settings, "from_env", classmethod(lambda *_: secretive))
+    shown = CliRunner().invoke(app, ["config"])
+    assert shown.exit_code == 0
+    assert "GROUNDWATCH_SMTP_URL" in shown.output
+    assert CANARY not in shown.output

@@ -24,6 +24,7 @@ from monitor.store.insights import (
     read_insights,
 )
 from monitor.store.lease import acquire
+from monitor.store.tables import bucket_bins, buckets, streams
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample
 from workers.evaluate import Evaluator
@@ -264,6 +265,36 @@ def test_release_of_last_week_is_no_new_deploy(world):
     insight, _ = world.insight()
     assert insight.deploys == []
     assert insight.version_since is None
+
+
+def hourly(stream_id, start_s, score, n=40):
+    """Give a bucket of one score, and its histogram, as they are stored."""
+    sums = dict.fromkeys(("sum_w", "sum_w2", "sum_wy", "sum_w2y"), float(n))
+    squares = dict.fromkeys(("sum_x2", "sum_wxx"), n * score * score)
+    counts = {"n": n, "passed": n, "failed": 0, "skipped": 0, "cost_microusd": 0}
+    place = {"stream_id": stream_id, "start_s": start_s}
+    scored = {"sum_x": n * score, "sum_wx": n * score}
+    return place | counts | sums | squares | scored, place | {"bin": round(100 * score), "count": n}
+
+
+def test_like_hours_are_compared_where_the_day_has_a_course(world):
+    world.answers(1, 0.95, from_s=-9 * DAY, to_s=-8 * DAY)
+    now_s = int(NOW.timestamp())
+    with world.store.write() as connection:
+        stream_id = connection.execute(select(streams.c.stream_id)).scalars().first()
+        # By day, from noon on, all is well; by night scores are lower, and have always been.
+        past = [
+            hourly(stream_id, now_s + 3600 * k, (0.95 if k % 24 < 12 else 0.8) + k % 3 / 100)
+            for k in range(-8 * 24, 0)
+        ]
+        for table, place in ((buckets, 0), (bucket_bins, 1)):
+            connection.execute(table.insert(), [rows[place] for rows in past])
+    world.answers(60, 0.95, from_s=0, to_s=HOUR)
+    assert [found.test for found in world.explain(after_s=HOUR)] == []
+    comparison = world.insight()[0].comparison
+    assert comparison.reference == "the same hours of the 7 d before"
+    assert 7 * 3 * 40 <= comparison.reference_n <= 8 * 3 * 40  # of 7 days of 24 hours
+    assert comparison.reference_mean == pytest.approx(0.91, abs=0.01)
 
 
 @pytest.mark.parametrize(

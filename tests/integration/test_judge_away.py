@@ -59,6 +59,16 @@ def run(context):
     return drain.run(budget_s=20)
 
 
+def run_dry(context):
+    """Run until the queue is empty: who finds the rest of a budget held gives the sample back."""
+    scored = 0
+    for _ in range(50):
+        scored += run(context)
+        if not context.redis.xlen(names.SAMPLES):
+            break
+    return scored
+
+
 def totals(context):
     with context.store.read() as connection:
         return read_totals(connection, APP).get(APP, {})
@@ -127,7 +137,7 @@ def test_local_scorer_has_no_judge_to_miss(make_context):
 def test_reached_budget_is_seen_in_every_status(make_context, policy, status):
     context = make_context(budget_usd_per_day=0.01, budget_policy=policy)
     put(context, 40)
-    assert run(context) == 40
+    assert run_dry(context) == 40
     budget = Budget(context.redis, [Cap("day", 10_000)])
     assert budget.charges()[0].charged_microusd <= 10_000
     assert budget.charges()[0].reached

@@ -5,7 +5,7 @@ from contextlib import closing
 
 import pytest
 
-from monitor.errors import JudgeAwayError
+from monitor.errors import JudgeAwayError, JudgeReplyError
 from monitor.models import EvaluationStatus
 from monitor.rolling.tallies import tally_of
 from monitor.scoring.asking import draw
@@ -156,7 +156,7 @@ ROW = {"name": "a", "reasoning": "", "numbers": [], "texts": [], "score": 0.5, "
 )
 def test_answer_of_the_wrong_form_is_refused(form, changes, message):
     content = json.dumps({"answers": [ROW | changes]})
-    with pytest.raises(Exception, match=message) as caught:
+    with pytest.raises(JudgeReplyError, match=message) as caught:
         read_answers(content, [Criterion("a", "?", form)], {Form.SENTENCES: 2})
     assert caught.value.code == "judge_reply_invalid"
 
@@ -168,5 +168,5 @@ def test_rating_is_put_on_a_scale_from_nought_to_one():
 
 def test_answers_are_refused_when_one_is_doubled():
     content = json.dumps({"answers": [ROW, ROW]})
-    with pytest.raises(Exception, match="2 answers to 1 criteria"):
+    with pytest.raises(JudgeReplyError, match="2 answers to 1 criteria"):
         read_answers(content, [Criterion("a", "?")], {})

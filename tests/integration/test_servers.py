@@ -1,7 +1,11 @@
 """The servers that the other tests stand on are real."""
 
+import pytest
 import redis
 from sqlalchemy import text
+
+from monitor.errors import StoreUnavailableError
+from monitor.store.engine import Store
 
 
 def test_redis_answers(redis_url):
@@ -14,3 +18,15 @@ def test_both_databases_write_and_read(store):
         connection.execute(text("CREATE TEMPORARY TABLE t (x INTEGER)"))
         connection.execute(text("INSERT INTO t VALUES (1)"))
         assert connection.execute(text("SELECT x FROM t")).scalar_one() == 1
+
+
+def test_tls_that_is_asked_of_postgresql_is_not_left_out(postgres_url):
+    # The server of the tests speaks none, so who insists on it is turned away.
+    for asked, reached in (("?sslmode=disable", True), ("?sslmode=require", False)):
+        store = Store(postgres_url + asked)
+        if reached:
+            store.check_reachable()
+        else:
+            with pytest.raises(StoreUnavailableError):
+                store.check_reachable()
+        store.close()

@@ -68,7 +68,7 @@ def test_first_day_is_not_taken_for_all_days():
     """The rate of its morning is no reference for its night."""
     found = []
     for run in (1, 2):  # of a benchmark; both were an alarm once
-        stream, *_ = cells._stream(Job(Cell("day and night", 10, 4, False), 90418, run))
+        stream, *_ = cells._stream(Job(Cell("day and night", 10, 4), 90418, run))
         first = stream.times_s < streams.BEGIN_S + 2 * streams.DAY_S
         found.append(alarms(backtest(*(column[first] for column in stream))))
     assert sum(found) == 0

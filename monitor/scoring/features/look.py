@@ -74,8 +74,9 @@ def look_at(query: str | None, contexts: Sequence[str], output: str) -> Look:
 def script(text: str) -> str | None:
     """Name the writing system of most letters of *text*; None when there are no letters."""
     letters = compatible("".join(islice(filter(str.isalpha, text), _LETTERS_READ)))
+    if letters.isascii():
+        # As names of characters would say, without looking each of them up.
+        return "LATIN" if letters else None
     names = Counter(unicodedata.name(char, "?").split()[0].split("-")[0] for char in letters)
-    if not names:
-        return None
     name = names.most_common(1)[0][0]
     return "CJK" if name in _EAST_ASIAN else name

@@ -48,6 +48,10 @@ class Passages:
             for stem in stems_in_order:
                 self.places.setdefault(stem, []).append(place)
                 place += 1
+        #: The information of a word that no passage holds.
+        self.unknown = math.log(len(self.sentences) + 9.0)
+        #: Asked for many times a sample, and there are few different answers.
+        self._information: dict[int, float] = {}
         self.prefixes = {stem[:_PREFIX] for stem in self.where if len(stem) >= _PREFIX - 1}
 
     def __len__(self) -> int:
@@ -55,12 +59,12 @@ class Passages:
 
     def information(self, stem: str) -> float:
         """Say how much a word tells: rare ones more than common ones."""
-        return math.log(1.0 + (len(self) + 8.0) / (len(self.where.get(stem, ())) + 1.0))
-
-    @property
-    def unknown(self) -> float:
-        """The information of a word that no passage holds."""
-        return math.log(len(self) + 9.0)
+        held = len(self.where.get(stem, ()))
+        found = self._information.get(held)
+        if found is None:
+            found = math.log(1.0 + (len(self.sentences) + 8.0) / (held + 1.0))
+            self._information[held] = found
+        return found
 
     def rarity(self, stem: str) -> float:
         """Say how rare a word is in general and here together, in [0, 1]."""

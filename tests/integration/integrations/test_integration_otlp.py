@@ -157,6 +157,24 @@ def test_answers_are_the_protocols(receiver):
     assert httpx.get(f"{receiver}/health").json()["rejected"] == 1
 
 
+def test_who_bears_no_token_is_turned_away_where_one_is_asked_for(redis_url, monkeypatch):
+    monkeypatch.setenv("GROUNDWATCH_OTLP_TOKEN", "secret")
+    process, url = started(redis_url)
+    codes = [
+        httpx.post(f"{url}/v1/traces", headers=PROTOBUF | headers, content=b"").status_code
+        for headers in ({}, {"Authorization": "Bearer other"}, {"Authorization": "Bearer secret"})
+    ]
+    ended(process)
+    assert codes == [401, 401, 200]
+
+
+def test_it_listens_for_others_only_with_a_token(redis_url):
+    process, _ = started(redis_url, "--host", "192.0.2.1")
+    _, errors = process.communicate(timeout=20)
+    assert process.returncode == 3
+    assert b"GROUNDWATCH_OTLP_TOKEN" in errors
+
+
 def test_exporter_is_told_of_success(receiver):
     provider = TracerProvider(shutdown_on_exit=False)
     span = provider.get_tracer("bot").start_span("llm", attributes=MODEL)

@@ -33,7 +33,7 @@ from workers.pipeline import Rules, result_of
 
 HOSTILE = "<script>document.title='owned'</script><img src=x onerror=alert(1)>\"'{{7*7}}\u202e"
 PASSAGE = "Refunds are paid back to the original card within five working days."
-RULES = Rules(pass_score=0.7, bucket_s=60)
+RULES = Rules(pass_score=0.7, bucket_s=60, dimensions=("language",))
 SETTINGS = {
     "GROUNDWATCH_MIN_N": "10",
     # Twelve samples are enough for a status.
@@ -70,6 +70,7 @@ def _interaction(app, number, output, text=PASSAGE):
     return Interaction(
         id=f"{app}-{number}", app=app, query=f"How long does a refund take? {text[:80]}",
         contexts=[text], output=output,
+        tags={"language": ("en", "fr", HOSTILE)[number % 3]},
     )  # fmt: skip
 
 

@@ -4,6 +4,8 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from starlette.requests import Request
@@ -63,7 +65,7 @@ def test_origin_of_our_own_will_do_where_a_browser_says_no_more(form, server):
     assert client.post(path, data=fields, headers={"Origin": server.url}).status_code == 303
 
 
-@pytest.mark.parametrize("token", ["", "x", "a.1.b", "a.99999999999.b"])
+@pytest.mark.parametrize("token", ["", "x", "a.1.b", "a.99999999999.b", "a.\u00b2.b"])
 def test_form_without_its_token_changes_nothing(form, token):
     client, path, fields = form
     assert client.post(path, data=fields | {"token": token}, headers=SAME).status_code == 403
@@ -132,6 +134,16 @@ def test_guard_goes_by_the_path_that_the_router_goes_by():
              "query_string": b"", "server": ("127.0.0.1", 80),
              "headers": [(b"host", b"127.0.0.1/static/")]}  # fmt: skip
     assert path_of(Request(scope)) == "/config"
+
+
+def test_many_wrong_passwords_are_sent_away_and_hold_up_nobody_else(client_with):
+    client = client_with(GROUNDWATCH_WEB_USERS=password_entry("ann", Role.VIEWER, "right"))
+    with ThreadPoolExecutor(40) as pool:
+        wrong = [pool.submit(client.get, "/", auth=("ann", str(i))) for i in range(60)]
+        codes = Counter(future.result().status_code for future in wrong)
+    assert set(codes) == {401, 429}
+    assert codes[429] > codes[401]
+    assert client.get("/", auth=("ann", "right")).status_code == 200
 
 
 def test_password_lets_in_and_a_wrong_one_does_not(client_with):

@@ -201,6 +201,10 @@ def test_a_course_is_drawn_from_its_lowest_to_its_highest_and_gaps_stay_gaps():
         ({"note": "it was silenced by ann: deploy"}, {AlertEvent.UNSILENCED},
          ("STILL CRITICAL", "it was silenced by ann: deploy")),
         ({"trend": (0.9, 0.5)}, {FIRED}, ("Course", "█▁")),
+        ({"well_since": NOW - timedelta(minutes=12)}, {FIRED},
+         ("AGAIN CRITICAL", "it was over since 2026-03-01 13:58 UTC")),
+        ({"reason": "superseded", "superseded": "evaluator a@1 before, a@2 now"}, {RESOLVED},
+         ("CLOSED", "judged in another way now, not because it recovered", "a@2 now")),
     ],
 )  # fmt: skip
 def test_each_sort_of_news_says_what_it_is(changes, tells, parts):

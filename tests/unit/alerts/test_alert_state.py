@@ -260,12 +260,12 @@ def test_a_clock_set_back_starts_the_timers_again(firing):
     assert (decision.state.phase, decision.state.seen_at) == (Phase.RECOVERING, back)
 
 
-def test_a_new_breach_after_a_resolve_is_a_new_incident(firing):
+def test_a_new_breach_long_after_a_resolve_is_a_new_incident(firing):
     first = firing.state.incident_id
-    firing.feed("h" * 16)
+    firing.feed("h" * 46)
     assert firing.feed("c" * 6) == [AlertEvent.FIRED]
     assert firing.state.incident_id != first
-    assert firing.state.sequence == 1
+    assert (firing.state.sequence, firing.last.reason) == (1, Reason.BREACH_HELD)
 
 
 def test_the_state_survives_json(firing):

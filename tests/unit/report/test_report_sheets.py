@@ -1,6 +1,7 @@
 """A report as sheets: one row a window, and no cell that a spreadsheet would run."""
 
 import csv
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
@@ -8,15 +9,18 @@ from hypothesis import strategies as st
 from openpyxl import load_workbook
 
 from monitor.cli.export import write_csv, write_xlsx
+from monitor.models.run import Figure, Run
+from monitor.report.run_sheets import run_sheets
 from monitor.report.sheets import inert, sheets_of
+from monitor.scoring.evaluators import METRICS
 
 
 def by_name(report):
     return {sheet.name: sheet for sheet in sheets_of(report)}
 
 
-def test_unified_metrics_has_a_row_for_each_window(full_report):
-    sheet = by_name(full_report)["unified_metrics"]
+def test_windows_has_a_row_for_each_window(full_report):
+    sheet = by_name(full_report)["windows"]
     windows = [w for app in full_report.apps for item in app.metrics for w in item.windows]
     assert len(sheet.rows) == len(windows)
     first = dict(zip(sheet.columns, sheet.rows[0], strict=True))
@@ -26,6 +30,64 @@ def test_unified_metrics_has_a_row_for_each_window(full_report):
 def test_every_row_is_as_long_as_its_header(full_report):
     for sheet in sheets_of(full_report):
         assert all(len(row) == len(sheet.columns) for row in sheet.rows), sheet.name
+
+
+def test_the_key_of_a_row_is_in_its_columns_and_no_two_rows_have_one(full_report):
+    unnamed = {"incidents"}  # those of the fixture have one id
+    for sheet in [*sheets_of(full_report), *run_sheets([RUN])]:
+        places = [sheet.columns.index(name) for name in sheet.key]
+        keys = [tuple(row[place] for place in places) for row in sheet.rows]
+        assert places
+        assert sheet.name in unnamed or len(set(keys)) == len(keys), sheet.name
+
+
+RUN = Run(
+    sample_id="s1", run_id="=cmd()", app="+shop", at=datetime(2026, 3, 1, tzinfo=UTC),
+    company_name="@apple", model_used="-gpt",
+    figures={
+        "faithfulness": Figure(0.9, explanation="all claims hold"),
+        "rag_overall_score": Figure(0.8),
+        "latency_ms": Figure(1.0, 412.0),
+        "plan_quality": Figure(0.35, explanation="\t=1+1"),
+        "bias": Figure(None),
+        "groundedness": Figure(0.7, explanation="=HYPERLINK()"),
+    },
+)  # fmt: skip
+
+
+def row_of(name):
+    (sheet,) = [sheet for sheet in run_sheets([RUN]) if sheet.name == name]
+    return dict(zip(sheet.columns, sheet.rows[0], strict=True)) if sheet.rows else None
+
+
+def test_runs_are_in_the_sheets_of_their_frameworks():
+    assert [sheet.name for sheet in run_sheets([])] == [
+        "deepeval_metrics", "openevals_metrics", "agent_metrics", "unified_metrics",
+        "llm_judge_results", "consistency_scores", "model_consistency", "cross_model_eval",
+        "other_metrics",
+    ]  # fmt: skip
+    deepeval = row_of("deepeval_metrics")
+    assert (deepeval["faithfulness"], deepeval["bias"], deepeval["overall_score"]) == (
+        0.9, None, 0.8
+    )  # fmt: skip
+    assert row_of("openevals_metrics")["latency_ms"] == 412.0
+    assert row_of("agent_metrics")["plan_quality_reason"] == "'=1+1"
+    assert row_of("llm_judge_results") is None
+    assert row_of("other_metrics")["metric"] == "groundedness"
+
+
+def test_no_text_of_a_run_is_a_formula():
+    for sheet in run_sheets([RUN]):
+        for row in sheet.rows:
+            assert not [c for c in row if isinstance(c, str) and c.startswith(tuple("=+-@\t\r"))]
+
+
+def test_every_metric_of_a_sheet_is_one_that_can_be_scored():
+    columns = {name for sheet in run_sheets([]) for name in sheet.columns}
+    renamed = {"overall_score", "accuracy_score", "consistency_score", "agent_efficiency_score"}
+    who = {"run_id", "timestamp", "app", "company_name", "model_used", "metric", "score", "reason"}
+    metrics = {name.removesuffix("_reason") for name in columns - who - renamed}
+    assert metrics <= set(METRICS)
 
 
 @given(st.text())
@@ -54,6 +116,6 @@ def test_files_read_back_as_they_were_written(empty_report, full_report, tmp_pat
     assert {"", "0.5"} >= {row["pass_rate"] for row in rows}
 
 
-@pytest.mark.parametrize("name", ["unified_metrics", "series", "incidents", "status_changes"])
+@pytest.mark.parametrize("name", ["windows", "series", "incidents", "status_changes"])
 def test_report_without_apps_has_empty_sheets(empty_report, name):
     assert by_name(empty_report)[name].rows == []

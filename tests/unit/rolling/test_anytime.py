@@ -15,6 +15,7 @@ from monitor.rolling.budget import Rules, stream_budget
 from monitor.rolling.evidence_walk import Looks
 from monitor.rolling.memory import Certainty, Memory, from_json, to_json
 from monitor.rolling.reference import Span
+from monitor.stats.intervals import wilson_interval
 
 RULES = Rules()
 
@@ -26,6 +27,12 @@ def looks(outcomes, every_s=60.0, start_s=0.0):
 
 def run(outcomes, memory=None, rules=RULES, start_s=0.0):
     return advance(memory or Memory.fresh(0.0), looks(outcomes, start_s=start_s), rules)
+
+
+def long_well(base):
+    n = base.n
+    well = Memory.fresh(0.0).but(baseline=base, status=Status.HEALTHY, n_day=90.0)
+    return well.but(spell_n=n, spell_passed=n * base.rate)
 
 
 def statuses(changes):
@@ -43,6 +50,31 @@ def test_good_stream_is_healthy_once_it_is_large_enough():
     _, changes = run([1] * 40)
     assert statuses(changes) == [Status.HEALTHY]
     assert changes[0].time_s == 29 * 60
+
+
+def test_stream_that_was_never_above_the_line_is_not_called_healthy():
+    memory, changes = run(np.arange(60) % 10 > 2)
+    assert statuses(changes) == []
+    assert (memory.status, memory.spell_n) == (Status.INSUFFICIENT_DATA, pytest.approx(60 / 1.5))
+
+
+def test_stream_is_doubted_as_soon_as_all_of_it_lies_below_the_line():
+    outcomes = np.arange(600) % 5 > 0  # eight of ten: a warning after more than a thousand
+    _, (healthy, doubted) = run(outcomes)
+    assert (healthy.status, doubted.status) == (Status.HEALTHY, Status.INSUFFICIENT_DATA)
+    n = round(doubted.time_s / 60) + 1
+    assert wilson_interval(outcomes[:n].sum(), n).high < 0.85
+    assert wilson_interval(outcomes[: n - 5].sum(), n - 5).high >= 0.85
+
+
+def test_young_stream_that_falls_below_the_line_is_unknown_before_it_is_a_warning():
+    _, changes = run([1] * 40 + [0, 0, 1] * 60)
+    assert statuses(changes)[:3] == [Status.HEALTHY, Status.INSUFFICIENT_DATA, Status.WARNING]
+
+
+def test_stream_at_the_line_is_not_doubted():
+    _, changes = run(np.arange(2000) % 20 < 17)
+    assert statuses(changes) == [Status.HEALTHY]
 
 
 def test_recovery_clears_and_stays_out_of_the_reference():
@@ -67,7 +99,7 @@ def test_fall_of_a_young_stream_is_probable_only():
 def test_fall_from_the_reference_needs_to_be_below_the_line():
     base = Baseline((0.90,), 0.92, 9000.0, 1.0, 1.0, effect_known=True)
     rng = np.random.default_rng(2)
-    good = Memory.fresh(0.0).but(baseline=base, status=Status.HEALTHY, n_day=90.0)
+    good = long_well(base)
     settled, _ = run(rng.random(4000) < 0.88, good)
     fallen, changes = run(rng.random(400) < 0.70, good)
     assert settled.status is Status.HEALTHY
@@ -77,7 +109,7 @@ def test_fall_from_the_reference_needs_to_be_below_the_line():
 
 def test_strict_policy_has_no_use_for_the_reference():
     base = Baseline((0.95,), 0.97, 9000.0, 1.0, 1.0, effect_known=True)
-    good = Memory.fresh(0.0).but(baseline=base, status=Status.HEALTHY, n_day=90.0)
+    good = long_well(base)
     outcomes = np.random.default_rng(3).random(300) < 0.80
     strict, _ = run(outcomes, good, Rules(use_reference=False))
     usual, _ = run(outcomes, good)
@@ -159,6 +191,16 @@ def test_incident_stays_out_of_the_reference():
     found = learned(broken, 8 * 1440, incidents=[Span(0, 2000)])
     assert found.rate == pytest.approx(0.92, abs=0.01)
     assert learned(broken, 8 * 1440).rate < 0.88
+
+
+def test_measured_dependence_outlives_a_long_incident():
+    past = history(8 * 1440, 1, 0.92, np.random.default_rng(10))
+    well = learned(past, 8 * 1440)
+    lasting = [Span(6 * 1440 - 60, 8 * 1440)]  # the two days in which it would be measured
+    assert (well.effect, well.effect_known) == (1.0, True)
+    assert not learned(past, 8 * 1440, incidents=lasting).effect_known
+    found = learned(past, 8 * 1440, incidents=lasting, before=well)
+    assert (found.effect, found.effect_known) == (1.0, True)
 
 
 def test_day_with_a_course_has_a_limit_for_each_hour():

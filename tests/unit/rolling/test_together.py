@@ -33,7 +33,7 @@ def looks(at_s, look):
 
 def assert_alike(one, other):
     assert (one.status, one.certainty) == (other.status, other.certainty)
-    for name in ("at_s", "owed", "n", "n_day", "status_s", "alarm_n"):
+    for name in ("at_s", "owed", "n", "n_day", "status_s", "spell_n", "spell_passed"):
         assert getattr(one, name) == pytest.approx(getattr(other, name), rel=1e-9, abs=1e-9)
     for mine, theirs in zip((one.log_r, *one.since), (other.log_r, *other.since), strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-9)

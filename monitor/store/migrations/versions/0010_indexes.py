@@ -2,7 +2,7 @@
 Indexes for what is read every second: the outbox's crowds, recent streams, hooks.
 
 Revision ID: 0010
-Revises: 0006
+Revises: 0008
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "0010"
-down_revision = "0006"
+down_revision = "0008"
 branch_labels = None
 depends_on = None
 

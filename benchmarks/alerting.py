@@ -1,11 +1,12 @@
 """
 What alerts cost the people who get them, and what they survive; figures as a table.
 
-    python -m benchmarks.alerts simulate | ceiling | storm | kill [--runs 50]
+    python -m benchmarks.alerts simulate | ceiling | storm | race | kill [--runs 50]
 
 `simulate`: false alerts a month, and delays, of the rule "value below the threshold" and
 of ours. `ceiling`: the most messages in any day, over periodic patterns of evidence.
 `storm`: 5,000 alerts that change at once. `kill`: dispatchers killed at seven points.
+`race`: three dispatchers and 200 incidents, one dispatcher paused beyond its lease.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from alerts.evidence import AlertKey, Timers
 from alerts.message import Message
 from alerts.plan import Plan
 from benchmarks.alerts_kill import kill_everywhere
+from benchmarks.alerts_race import race_everywhere
 from monitor.cli.console import quiet_logs
 from monitor.models.alerting import AlertEvent
 from monitor.models.status import Status
@@ -50,7 +52,7 @@ WINDOW, LINE, PER_STEP = 200, 0.88, 40 / 6
 def main() -> None:
     """Run what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["simulate", "ceiling", "storm", "kill"])
+    parser.add_argument("what", choices=["simulate", "ceiling", "storm", "race", "kill"])
     parser.add_argument("--runs", type=int, default=50)
     options = parser.parse_args()
     quiet_logs()
@@ -60,6 +62,8 @@ def main() -> None:
         ceiling()
     elif options.what == "storm":
         storm()
+    elif options.what == "race":
+        race_everywhere()
     else:
         kill_everywhere(options.runs)
 

@@ -1,0 +1,89 @@
+"""The daily or weekly digest: made once a period, whoever tries and however often."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from sqlalchemy import Connection, func, insert, select
+
+from alerts.announce import waiting_row
+from alerts.channels.base import Channel, Recipient, takes_digests
+from monitor.errors import SettingsError
+from monitor.models.alerting import DIGEST, Level
+from monitor.report.digest import Digest
+from monitor.report.periods import Period
+from monitor.settings import variable
+from monitor.store.alert_tables import digests, outbox
+from monitor.store.upsert import insert_new
+
+
+def recipients_of_digests(channels: Mapping[str, Channel], named: Sequence[str]) -> list[Recipient]:
+    """
+    List who gets the digest: the channels *named*, or else all that are for reading.
+
+    Raises
+    ------
+    SettingsError
+        If a name is no channel, or one that wakes people and takes no digest.
+    """
+    wrong = [name for name in named if name not in channels]
+    if wrong:
+        there = ", ".join(channels) or "none"
+        raise SettingsError(
+            f"{variable('digest_channels')}: no channel {wrong[0]!r} is set up; there is: {there}"
+        )
+    unfit = [name for name in named if not takes_digests(channels[name])]
+    if unfit:
+        raise SettingsError(
+            f"{variable('digest_channels')}: channel {unfit[0]!r} is for alerts only;"
+            " a digest goes to mail or chat"
+        )
+    chosen = named or [name for name, channel in channels.items() if takes_digests(channel)]
+    return [Recipient(name, address) for name in chosen for address in channels[name].addresses]
+
+
+def is_due(connection: Connection, period: Period) -> bool:
+    """Say whether the digest of *period* has still to be made."""
+    known = select(digests.c.name).where(digests.c.name == period.name)
+    return connection.execute(known).first() is None
+
+
+def is_first(connection: Connection) -> bool:
+    """Say whether no digest was ever made: then nobody has been watching for a whole period."""
+    return not connection.execute(select(func.count()).select_from(digests)).scalar_one()
+
+
+def note_first(connection: Connection, period: Period, now: datetime) -> None:
+    """Begin: *period* is over without a digest, and the next one gets the first."""
+    row = {"name": period.name, "made_at": now, "messages": 0}
+    insert_new(connection, digests, [row], returning=digests.c.name)
+
+
+def enqueue_once(
+    connection: Connection, digest: Digest, recipients: Sequence[Recipient], now: datetime
+) -> int:
+    """
+    Put a digest into the outbox, one message a recipient; 0 where that was done before.
+
+    Name and messages are written in one transaction, so that of any number of processes
+    one makes the messages, and a crash leaves both or neither.
+    """
+    row = {"name": digest.name, "made_at": now, "messages": len(recipients)}
+    if not insert_new(connection, digests, [row], returning=digests.c.name):
+        return 0
+    return enqueue(connection, digest, recipients, now)
+
+
+def enqueue(
+    connection: Connection, digest: Digest, recipients: Sequence[Recipient], now: datetime
+) -> int:
+    """Put a digest into the outbox, one message a recipient; say how many that are."""
+    stored = digest.model_dump(mode="json")
+    rows = [
+        waiting_row((digest.name, 1), DIGEST, Level.WARNING, stored, to, now=now)
+        for to in recipients
+    ]
+    if rows:
+        connection.execute(insert(outbox), rows)
+    return len(rows)

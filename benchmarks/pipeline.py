@@ -1,0 +1,217 @@
+"""
+Measure samples a second from the queue to the stored evaluation: python benchmarks/pipeline.py.
+
+``local`` scores without a key, beside Celery's own ceiling with the same samples (a task that
+does nothing); ``judge`` asks one that takes a second; ``latency`` sends a few samples a second
+and looks when a status counts them. Real processes, Redis and SQLite on this machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from figures import keep_figures
+from in_flight import SlowJudge
+
+import monitor
+from monitor.queue import names
+from monitor.queue.consumer import connect, live_workers
+from monitor.queue.wire import encode
+from monitor.store.engine import Store
+from monitor.store.migrate import migrate
+from monitor.store.verdicts import read_verdicts
+from monitor.testing import make_interaction, make_sample
+from workers.redis_server import RedisServer
+
+_PATIENCE_S = 120.0
+_STAGED = "staged"
+_WINDOW_S = 300
+
+
+class Bench:
+    """A Redis, a store and what runs on them."""
+
+    def __init__(self, folder: Path, server: RedisServer) -> None:
+        self.server, self.store_url = server, f"sqlite:///{folder}/store.db"
+        self.client: Any = connect(server.url)
+        self.environment = {
+            "PATH": "/usr/bin:/bin",
+            "OPENBLAS_NUM_THREADS": "1",
+            "GROUNDWATCH_HOME": str(folder),
+            "GROUNDWATCH_REDIS_URL": server.url,
+            "GROUNDWATCH_DATABASE_URL": self.store_url,
+            "GROUNDWATCH_LOG_LEVEL": "error",
+            "CEILING_REDIS_URL": server.url,
+        }
+        store = Store(self.store_url)
+        migrate(store)
+        store.close()
+
+    @contextmanager
+    def running(self, *command: str, **settings: str) -> Iterator[None]:
+        """Run ``python -m COMMAND`` meanwhile."""
+        process = subprocess.Popen(  # noqa: S603
+            [sys.executable, "-m", *command],
+            env=self.environment | settings,
+            cwd=Path(__file__).parent,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            yield
+        finally:
+            process.terminate()
+            process.wait()
+
+    @contextmanager
+    def worker(self, processes: int, **settings: str) -> Iterator[None]:
+        """Run a worker, from the moment on at which it takes work."""
+        with self.running("monitor", "worker", "--processes", str(processes), **settings):
+            wait_until(lambda: bool(live_workers(self.client, now_s=time.time())))
+            yield
+
+    def stage(self, n: int) -> list[str]:
+        """Put samples where no worker looks yet."""
+        bodies = []
+        with self.client.pipeline(transaction=False) as pipe:
+            for number in range(n):
+                query = f"How long does refund {number} of {time.time_ns()} take?"
+                fields = encode(make_sample(make_interaction(query=query)))
+                bodies.append(fields[b"body"].decode())
+                pipe.xadd(_STAGED, fields)
+            pipe.execute()
+        return bodies
+
+    def drained_s(self) -> float:
+        """Hand over what is staged, and time how long workers take for all of it."""
+        self.client.rename(_STAGED, names.SAMPLES)
+        started_s = time.monotonic()
+        wait_until(lambda: not self.client.xlen(names.SAMPLES), every_s=0.005)
+        return time.monotonic() - started_s
+
+
+def wait_until(condition: Callable[[], bool], *, every_s: float = 0.05) -> None:
+    """Wait for something that happens in another process."""
+    deadline_s = time.monotonic() + _PATIENCE_S
+    while not condition():
+        if time.monotonic() > deadline_s:
+            sys.exit("it did not happen in time")
+        time.sleep(every_s)
+
+
+def local(bench: Bench, n: int) -> dict[str, float]:
+    """Score locally with one process and with two, and let Celery do nothing with the same."""
+    found = {}
+    for processes in (1, 2):
+        with bench.worker(processes):
+            bench.stage(processes * 64)  # every process has loaded what it needs
+            bench.drained_s()
+            bodies = bench.stage(n)
+            found[f"local_{processes}_samples_per_s"] = n / bench.drained_s()
+        found[f"celery_{processes}_tasks_per_s"] = ceiling(bench, processes, bodies)
+    found["local_2_over_1_ratio"] = found["local_2_samples_per_s"] / found["local_1_samples_per_s"]
+    return found
+
+
+def ceiling(bench: Bench, processes: int, bodies: list[str]) -> float:
+    """Time Celery's prefork pool over tasks that do nothing, each with a sample as its message."""
+    from celery import Celery  # noqa: PLC0415
+
+    sender = Celery(broker=bench.server.url)
+    sender.conf.update(task_default_queue="ceiling", task_ignore_result=True)
+    with sender.connection_for_write() as connection:
+        for body in bodies:
+            sender.send_task("nothing", args=(body,), connection=connection)
+    whole = len(bodies)
+    arguments = ("-A", "pipeline_celery", "worker", "-c", str(processes), "-l", "ERROR")
+    with bench.running("celery", *arguments, "--without-gossip", "--without-mingle"):
+        wait_until(lambda: bench.client.llen("ceiling") < whole, every_s=0.002)
+        started_s = time.monotonic()
+        wait_until(
+            lambda: not bench.client.llen("ceiling") and not bench.client.hlen("unacked"),
+            every_s=0.005,
+        )
+        return whole / (time.monotonic() - started_s)
+
+
+def judge(bench: Bench, n: int) -> dict[str, float]:
+    """Ask a judge that takes a second, 50 at once in one process."""
+    with SlowJudge(1.0) as server:
+        settings = {
+            "GROUNDWATCH_SCORER": "judge",
+            "OPENAI_BASE_URL": server.url,
+            "OPENAI_API_KEY": "none",
+            "GROUNDWATCH_VERDICT_CACHE_S": "0",
+        }
+        with bench.worker(1, **settings):
+            bench.stage(n)
+            took_s = bench.drained_s()
+    return {
+        "judge_1s_50_samples_per_s": n / took_s,
+        "judge_most_calls_at_once": server.most_at_once,
+    }
+
+
+def latency(bench: Bench, n: int) -> dict[str, float]:
+    """Send four samples a second; look when the store has each, and when a status counts it."""
+    hook = monitor.Hook(app="bench", sample_rate=1.0, redis_url=bench.server.url)
+    store = Store(bench.store_url)
+    sent_s: list[float] = []
+    counted_s: list[float] = []
+    with bench.worker(1), bench.running("monitor", "scheduler"):
+        next_s = time.monotonic()
+        while len(counted_s) < n:
+            if len(sent_s) < n and time.monotonic() >= next_s:
+                hook.sample(query=f"q{len(sent_s)}", contexts=["It is so."], output="It is so.")
+                sent_s.append(time.monotonic())
+                next_s += 0.25
+            with store.read() as connection:
+                verdicts = [
+                    v
+                    for v in read_verdicts(connection, "bench").values()
+                    if v.window_s == _WINDOW_S
+                ]
+            counted = max((verdict.n for verdict in verdicts), default=0)
+            counted_s += [time.monotonic()] * (counted - len(counted_s))
+            time.sleep(0.02)
+    hook.close(1)
+    store.close()
+    took = sorted(b - a for a, b in zip(sent_s, counted_s, strict=True))
+    return {
+        "sample_to_status_p50_s": took[len(took) // 2],
+        "sample_to_status_p99_s": took[int(len(took) * 0.99)],
+    }
+
+
+_PARTS = {"local": (local, 4_000), "judge": (judge, 800), "latency": (latency, 100)}
+
+
+def main() -> None:
+    """Measure one part, print its figures and keep them."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").strip().split("\n\n")[0])
+    parser.add_argument("part", choices=sorted(_PARTS))
+    parser.add_argument("--samples", type=int, help="Unset: what takes under a minute.")
+    asked = parser.parse_args()
+    measure, n = _PARTS[asked.part]
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        RedisServer(Path(folder) / "redis", durable=False) as server,
+    ):
+        bench = Bench(Path(folder), server)
+        found = measure(bench, asked.samples or n)
+        bench.client.close()
+    for name, value in found.items():
+        print(f"{name:32} {value:10.4g}")
+    keep_figures("pipeline", found)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,340 @@
+"""What a digest says, as values: one page about a day or a week, for who did not look."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+
+from monitor.models import Incident, Status, Verdict
+from monitor.models.alerting import Level
+from monitor.models.movement import Movement
+from monitor.report.model import SEVERITY, Change, Ledger, worst_status
+from monitor.report.periods import Period
+
+_MOST_COURSES = 6
+_MOST_LISTED = 8
+#: Below this share of samples with an outcome other than failed or dropped, somebody should look.
+LOW_COVERAGE = 0.9
+
+
+class _Value(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class CoursePoint(_Value):
+    """The pass rate of one step with its 95 % interval; a step without scores has none."""
+
+    rate: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+class Course(_Value):
+    """One app and metric: how it stands, and its pass rate over the period."""
+
+    app: str
+    metric: str
+    status: Status
+    rate: float | None
+    low: float | None
+    high: float | None
+    n: int
+    points: Sequence[CoursePoint]
+
+
+class StatusMove(_Value):
+    """A status that is another one now than before, or that changed in between."""
+
+    app: str
+    metric: str
+    before: Status | None
+    after: Status
+    changes: int
+    at: AwareDatetime
+
+
+class Release(_Value):
+    """A release that went out."""
+
+    app: str
+    release: str
+    at: AwareDatetime
+
+
+class Episode(_Value):
+    """One incident: how bad it was, and how long it went on within its whole life."""
+
+    incident_id: str
+    app: str
+    metric: str
+    level: Level
+    opened_at: AwareDatetime
+    lasted_s: float
+    is_open: bool
+
+
+class NoisyKey(_Value):
+    """An app and metric that alerted more than once."""
+
+    app: str
+    metric: str
+    incidents: int
+    short: int = Field(description="Those of them that were over within ten minutes.")
+    messages: int
+
+
+class Coverage(_Value):
+    """Where the interactions of one app went in the period."""
+
+    app: str
+    seen: int
+    sampled: int
+    scored: int
+    skipped: int
+    failed: int
+    dropped: int
+
+    @property
+    def share(self) -> float | None:
+        """The share of what was sampled that was looked at; None where nothing was sampled."""
+        if not self.sampled:
+            return None
+        return min(1.0, (self.scored + self.skipped) / self.sampled)
+
+
+class Digest(_Value):
+    """Everything that one digest says."""
+
+    schema_version: Literal[1] = 1
+    name: str
+    start: AwareDatetime
+    end: AwareDatetime
+    made_at: AwareDatetime
+    zone: str
+    statuses: Mapping[str, Status]
+    moves: Sequence[StatusMove] = ()
+    releases: Sequence[Release] = ()
+    new_series: Sequence[tuple[str, str]] = ()
+    episodes: Sequence[Episode] = ()
+    more_episodes: int = 0
+    movers: Sequence[Movement] = Field((), description="The certain ones, the largest first.")
+    compared: int = 0
+    noisiest: Sequence[NoisyKey] = ()
+    messages: int = Field(0, description="Alert messages that were sent.")
+    dead_letters: int = 0
+    coverage: Sequence[Coverage] = ()
+    cost_usd: float = 0.0
+    cost_before_usd: float = 0.0
+    courses: Sequence[Course] = ()
+    warning_rate: float = Field(ge=0.0, le=1.0)
+    critical_rate: float = Field(ge=0.0, le=1.0)
+
+    @property
+    def status(self) -> Status:
+        """The worst status of all apps."""
+        return worst_status(list(self.statuses.values()))
+
+    @property
+    def window_s(self) -> float:
+        """How long the period was, in seconds."""
+        return (self.end - self.start).total_seconds()
+
+    @property
+    def low_coverage(self) -> list[Coverage]:
+        """Where fewer samples were looked at than should be."""
+        return [c for c in self.coverage if c.share is not None and c.share < LOW_COVERAGE]
+
+    @property
+    def nothing_to_do(self) -> bool:
+        """Whether nobody has to look at anything."""
+        return not (
+            self.status not in {Status.HEALTHY, Status.INSUFFICIENT_DATA}
+            or any(episode.is_open for episode in self.episodes)
+            or any(item.difference < 0 for item in self.movers)
+            or self.low_coverage
+            or self.dead_letters
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DigestFacts:
+    """What the store knows of a period, in this package's words."""
+
+    verdicts: Sequence[Verdict]  #: of the status window, one a metric
+    changes: Mapping[str, Sequence[Change]] = field(default_factory=dict)  #: by app, oldest first
+    releases: Sequence[Release] = ()
+    incidents: Sequence[Incident] = ()  #: open at any time in the period
+    messages: Mapping[str, int] = field(default_factory=dict)  #: sent, by group of incidents
+    dead_letters: int = 0
+    movements: Sequence[Movement] = ()
+    new_series: Sequence[tuple[str, str]] = ()
+    ledgers: Mapping[str, Ledger] = field(default_factory=dict)
+    cost_usd: float = 0.0
+    cost_before_usd: float = 0.0
+    courses: Mapping[tuple[str, str], tuple[CoursePoint, Sequence[CoursePoint], int]] = field(
+        default_factory=dict
+    )  #: by app and metric: the whole period, its steps, and its scores
+
+
+def build_digest(
+    facts: DigestFacts,
+    *,
+    period: Period,
+    now: datetime,
+    zone: str,
+    warning_rate: float,
+    critical_rate: float,
+) -> Digest:
+    """
+    Assemble a digest: the worst and the largest first, and no list longer than a page bears.
+
+    Parameters
+    ----------
+    facts
+        What the store knows.
+    period
+        What it is about.
+    now
+        When it is made; statuses and open incidents are as of then.
+    zone
+        Name of the time zone in which it tells times.
+    warning_rate, critical_rate
+        The lines of the charts.
+    """
+    incidents = [item for item in facts.incidents if not item.is_drill]
+    statuses: dict[str, list[Status]] = {app: [] for app in facts.ledgers}
+    for verdict in facts.verdicts:
+        statuses.setdefault(verdict.app, []).append(verdict.status)
+    return Digest(
+        name=period.name,
+        start=period.start,
+        end=period.end,
+        made_at=now,
+        zone=zone,
+        statuses={app: worst_status(found) for app, found in sorted(statuses.items())},
+        moves=_moves(facts.changes),
+        releases=sorted(facts.releases, key=lambda item: item.at)[-_MOST_LISTED:],
+        new_series=sorted(facts.new_series)[:_MOST_LISTED],
+        episodes=_episodes(incidents, now)[:_MOST_LISTED],
+        more_episodes=max(0, len(incidents) - _MOST_LISTED),
+        movers=[item for item in facts.movements if item.certain][:_MOST_LISTED],
+        compared=len(facts.movements),
+        noisiest=_noisiest(incidents, facts.messages),
+        messages=sum(facts.messages.values()),
+        dead_letters=facts.dead_letters,
+        coverage=[_coverage(app, ledger) for app, ledger in sorted(facts.ledgers.items())],
+        cost_usd=facts.cost_usd,
+        cost_before_usd=facts.cost_before_usd,
+        courses=_courses(facts),
+        warning_rate=warning_rate,
+        critical_rate=critical_rate,
+    )
+
+
+def _moves(changes: Mapping[str, Sequence[Change]]) -> list[StatusMove]:
+    """Say of each key where it began and where it is now, not each step between."""
+    found: dict[tuple[str, str], list[Change]] = {}
+    for app, items in changes.items():
+        for item in items:
+            found.setdefault((app, item.metric), []).append(item)
+    moves = [
+        StatusMove(
+            app=app,
+            metric=metric,
+            before=items[0].before,
+            after=items[-1].after,
+            changes=len(items),
+            at=items[-1].at,
+        )
+        for (app, metric), items in found.items()
+    ]
+    moves.sort(key=lambda move: (SEVERITY.index(move.after), move.app, move.metric))
+    return moves[:_MOST_LISTED]
+
+
+def _episodes(incidents: Sequence[Incident], now: datetime) -> list[Episode]:
+    found = [
+        Episode(
+            incident_id=item.incident_id,
+            app=item.app,
+            metric=item.metric,
+            level=item.peak_level,
+            opened_at=item.opened_at,
+            lasted_s=max(0.0, ((item.resolved_at or now) - item.opened_at).total_seconds()),
+            is_open=item.is_open,
+        )
+        for item in incidents
+    ]
+    return sorted(
+        found, key=lambda e: (not e.is_open, e.level is not Level.CRITICAL, -e.lasted_s, e.app)
+    )
+
+
+_SHORT_S = 600.0
+
+
+def _noisiest(incidents: Sequence[Incident], messages: Mapping[str, int]) -> list[NoisyKey]:
+    """Count by key; messages are those of the groups that a key's incidents began."""
+    by_key: dict[tuple[str, str], list[Incident]] = {}
+    for item in incidents:
+        by_key.setdefault((item.app, item.metric), []).append(item)
+    found = [
+        NoisyKey(
+            app=app,
+            metric=metric,
+            incidents=len(items),
+            short=sum(_was_short(item) for item in items),
+            messages=sum(messages.get(item.incident_id, 0) for item in items),
+        )
+        for (app, metric), items in by_key.items()
+        if len(items) > 1
+    ]
+    return sorted(found, key=lambda key: (-key.incidents, key.app, key.metric))[:3]
+
+
+def _was_short(incident: Incident) -> bool:
+    end = incident.resolved_at
+    return end is not None and (end - incident.opened_at).total_seconds() < _SHORT_S
+
+
+def _coverage(app: str, ledger: Ledger) -> Coverage:
+    ended = Counter(
+        {name: sum(getattr(ledger, name).values()) for name in ("skipped", "failed", "dropped")}
+    )
+    return Coverage(
+        app=app,
+        seen=ledger.seen,
+        sampled=ledger.sampled,
+        scored=ledger.scored,
+        skipped=ended["skipped"],
+        failed=ended["failed"],
+        dropped=ended["dropped"],
+    )
+
+
+def _courses(facts: DigestFacts) -> list[Course]:
+    """Draw the worst, and of these the lowest first."""
+    found = []
+    for verdict in facts.verdicts:
+        known = facts.courses.get((verdict.app, verdict.metric))
+        if known is not None:
+            whole, points, n = known
+            found.append(
+                Course(
+                    app=verdict.app,
+                    metric=verdict.metric,
+                    status=verdict.status,
+                    rate=whole.rate,
+                    low=whole.low,
+                    high=whole.high,
+                    n=n,
+                    points=points,
+                )
+            )
+    found.sort(key=lambda item: (SEVERITY.index(item.status), item.rate or 0.0, item.app))
+    return found[:_MOST_COURSES]

@@ -1,0 +1,151 @@
+"""A course as a picture that mail clients show: a PNG, drawn with Pillow where it is installed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from importlib.util import find_spec
+from io import BytesIO
+from typing import TYPE_CHECKING, Final, NamedTuple
+from zoneinfo import ZoneInfo
+
+from monitor.models import Status
+from monitor.report.digest import Course, CoursePoint, Digest
+
+if TYPE_CHECKING:
+    from PIL.ImageDraw import ImageDraw
+
+#: In pixels of the page; drawn four times as large and shrunk to twice, for sharp screens.
+WIDTH, HEIGHT = 560, 110
+_DRAWN, _SHOWN = 4, 2
+_LEFT, _RIGHT, _TOP, _BOTTOM = 44, 10, 8, 22
+_FONT_PX = 11
+_LEAST_SPAN = 0.1
+
+_WHITE, _QUIET, _GRID = "#ffffff", "#57606a", "#eaeef2"
+_WARNING, _CRITICAL = "#bf8700", "#b42318"
+_LINES: Final = {
+    Status.HEALTHY: ("#1a7f37", "#d5eedb"),
+    Status.WARNING: ("#9a6700", "#f6ebc8"),
+    Status.CRITICAL: ("#b42318", "#f8dcd8"),
+    Status.INSUFFICIENT_DATA: ("#57606a", "#e6e9ed"),
+    Status.BLIND: ("#8250df", "#ebe1fb"),
+}
+
+
+def can_draw() -> bool:
+    """Say whether Pillow is there: without it, a digest has charts of characters."""
+    return find_spec("PIL") is not None
+
+
+class _Frame(NamedTuple):
+    """Where rates and steps lie on the picture, in drawn pixels."""
+
+    low: float
+    high: float
+    steps: int
+
+    def x(self, step: float) -> float:
+        room = WIDTH - _LEFT - _RIGHT
+        return _DRAWN * (_LEFT + room * (step + 0.5) / max(1, self.steps))
+
+    def y(self, rate: float) -> float:
+        share = (rate - self.low) / (self.high - self.low)
+        room = HEIGHT - _TOP - _BOTTOM
+        return _DRAWN * (_TOP + room * (1 - min(1.0, max(0.0, share))))
+
+
+def draw_course(course: Course, digest: Digest) -> bytes:
+    """
+    Draw pass rate, 95 % band and both lines over the period, as a PNG.
+
+    A step without scores is a gap in line and band. The axis does not begin at zero; the
+    lines of warning and critical are always on it. All letters are ASCII: names stand
+    beside the picture, in the message.
+    """
+    from PIL import Image, ImageDraw, ImageFont  # noqa: PLC0415  # an extra
+
+    frame = _frame(course, digest)
+    image = Image.new("RGB", (WIDTH * _DRAWN, HEIGHT * _DRAWN), _WHITE)
+    canvas = ImageDraw.Draw(image)
+    _draw_lines(canvas, frame, digest)
+    _draw_points(canvas, frame, course)
+    image = image.resize((WIDTH * _SHOWN, HEIGHT * _SHOWN), Image.Resampling.LANCZOS)
+    canvas = ImageDraw.Draw(image)
+    canvas.font = ImageFont.load_default(_FONT_PX * _SHOWN)
+    _write_axes(canvas, frame, digest)
+    file = BytesIO()
+    image.quantize(64).save(file, "PNG", optimize=True)
+    return file.getvalue()
+
+
+def _frame(course: Course, digest: Digest) -> _Frame:
+    known = [p.low for p in course.points if p.low is not None]
+    lowest = min([*known, digest.critical_rate, digest.warning_rate, 1.0 - _LEAST_SPAN])
+    return _Frame(max(0.0, lowest - 0.02), 1.0, len(course.points))
+
+
+def _draw_lines(canvas: ImageDraw, frame: _Frame, digest: Digest) -> None:
+    left, right = _DRAWN * _LEFT, _DRAWN * (WIDTH - _RIGHT)
+    for rate in (frame.low, frame.high):
+        canvas.line([(left, frame.y(rate)), (right, frame.y(rate))], fill=_GRID, width=_DRAWN)
+    for rate, colour in ((digest.warning_rate, _WARNING), (digest.critical_rate, _CRITICAL)):
+        y = frame.y(rate)
+        for start in range(left, right, 8 * _DRAWN):
+            end = min(start + 4 * _DRAWN, right)
+            canvas.line([(start, y), (end, y)], fill=colour, width=_DRAWN)
+
+
+def _draw_points(canvas: ImageDraw, frame: _Frame, course: Course) -> None:
+    line, band = _LINES[course.status]
+    runs = list(_runs(course.points))
+    for first, points in runs:
+        top = [(frame.x(first + i), frame.y(p.high or 0.0)) for i, p in enumerate(points)]
+        foot = [(frame.x(first + i), frame.y(p.low or 0.0)) for i, p in enumerate(points)]
+        if len(points) > 1:
+            canvas.polygon([*top, *reversed(foot)], fill=band)
+        else:
+            canvas.line([*top, *foot], fill=band, width=4 * _DRAWN)
+    # Lines over all bands, so that none is hidden.
+    for first, points in runs:
+        places = [(frame.x(first + i), frame.y(p.rate or 0.0)) for i, p in enumerate(points)]
+        canvas.line(places, fill=line, width=2 * _DRAWN, joint="curve")
+        if len(points) == 1 or (first, points) == runs[-1]:
+            (x, y), dot = places[-1], 2.5 * _DRAWN
+            canvas.ellipse([(x - dot, y - dot), (x + dot, y + dot)], fill=line)
+
+
+def _runs(points: Sequence[CoursePoint]) -> list[tuple[int, list[CoursePoint]]]:
+    """Cut the points at the gaps."""
+    runs: list[tuple[int, list[CoursePoint]]] = []
+    goes_on = False
+    for place, point in enumerate(points):
+        if point.rate is None:
+            goes_on = False
+        elif goes_on:
+            runs[-1][1].append(point)
+        else:
+            runs.append((place, [point]))
+            goes_on = True
+    return runs
+
+
+def _write_axes(canvas: ImageDraw, frame: _Frame, digest: Digest) -> None:
+    marks = [(1.0, _QUIET), (digest.warning_rate, _WARNING), (digest.critical_rate, _CRITICAL)]
+    taken: list[float] = []
+    for rate, colour in marks:
+        y = frame.y(rate) / _DRAWN * _SHOWN
+        if all(abs(y - other) >= _FONT_PX * _SHOWN for other in taken):
+            taken.append(y)
+            said = f"{100 * rate:.0f} %"
+            canvas.text(((_LEFT - 6) * _SHOWN, y), said, fill=colour, anchor="rm")
+    foot = (HEIGHT - 4) * _SHOWN
+    for x, at, anchor in (
+        (_LEFT, digest.start, "ls"),
+        (WIDTH - _RIGHT, digest.end, "rs"),
+    ):
+        canvas.text((x * _SHOWN, foot), _when(at, digest.zone), fill=_QUIET, anchor=anchor)
+
+
+def _when(at: datetime, zone: str) -> str:
+    return f"{at.astimezone(ZoneInfo(zone)):%Y-%m-%d %H:%M}"

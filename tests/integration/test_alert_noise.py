@@ -1,0 +1,73 @@
+"""How often each key fired, and whether anybody did something about it."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from alerts.channels.base import Recipient
+from alerts.decide import decide
+from alerts.evidence import Timers
+from alerts.ledger import open_incidents
+from alerts.noise import noise_since
+from alerts.plan import Plan
+from alerts.stored_groups import acknowledge
+from monitor.models.status import Status
+from monitor.testing.verdicts import make_verdict
+
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+AT_ONCE = Timers(warning_for_s=0, critical_for_s=0, resolve_after_s=0, repeat_after_s=3600)
+H, W, C = Status.HEALTHY, Status.WARNING, Status.CRITICAL
+
+
+@pytest.fixture
+def tell(store):
+    """Decide on the status of one metric at a minute."""
+
+    def tell(minute, status, metric="groundedness"):
+        now = NOW + timedelta(minutes=minute)
+        with store.write() as connection:
+            decide(
+                connection, [make_verdict(status, now, app="bot", metric=metric)], now=now,
+                timers=AT_ONCE, channels=Plan.everyone([Recipient("slack")]),
+            )  # fmt: skip
+
+    return tell
+
+
+def noise(store, minute=600):
+    with store.read() as connection:
+        found = noise_since(connection, NOW, NOW + timedelta(minutes=minute))
+    return {item.key.metric: item for item in found}
+
+
+def test_what_ends_by_itself_soon_is_told_from_what_lasts(store, tell):
+    for minute, status in ((0, C), (4, H), (100, C), (160, H)):
+        tell(minute, status)
+    found = noise(store)["groundedness"]
+    assert (found.fired, found.by_itself, found.short, found.acted_on) == (2, 2, 1, 0)
+    assert found.longest == timedelta(minutes=60)
+
+
+def test_what_somebody_looked_after_was_not_for_nothing(store, tell):
+    tell(0, C)
+    with store.write() as connection:
+        (incident,) = open_incidents(connection)
+        until = NOW + timedelta(hours=8)
+        acknowledge(connection, incident.group_id, by="ann", note="", now=NOW, until=until)
+    tell(4, H)
+    found = noise(store)["groundedness"]
+    assert (found.acted_on, found.by_itself, found.short) == (1, 0, 0)
+
+
+def test_noisiest_key_comes_first_and_the_open_one_is_open(store, tell):
+    tell(0, W, "relevance")
+    for minute, status in ((1, C), (3, H), (120, C), (123, H)):
+        tell(minute, status)
+    found = noise(store)
+    assert list(found) == ["groundedness", "relevance"]
+    assert (found["relevance"].still_open, found["relevance"].by_itself) == (1, 0)
+
+
+def test_what_fired_before_is_not_counted(store, tell):
+    tell(-60, C)
+    assert noise(store) == {}

@@ -1,0 +1,18 @@
+"""Three dispatchers race, and one of them is paused for longer than its lease lasts."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
+
+from alerts_race import race
+
+
+@pytest.mark.parametrize(("point", "most_twice"), [("after_claim", 0), ("after_bytes", 1)])
+def test_nothing_is_lost_or_overtaken_or_told_under_two_ids(sqlite_url, point, most_twice):
+    found = race(sqlite_url, point, incidents=10, dispatchers=3, lease_s=4.0)
+    assert (found["lost"], found["other_id"], found["out_of_order"]) == (0, 0, 0)
+    # What had left before the pause may be sent again, under its id.
+    assert found["twice"] <= most_twice

@@ -1,0 +1,150 @@
+"""What fires again soon goes on in its incident and thread; what is judged anew does not."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from alerts import ledger
+from alerts.channels.base import Recipient
+from alerts.decide import decide
+from alerts.evidence import Timers
+from alerts.plan import Plan
+from alerts.routing.matchers import parse_all
+from alerts.rules import Lines
+from alerts.stored_silences import add_silence
+from monitor.models.alerting import AlertEvent, Level
+from monitor.models.status import Status
+from monitor.testing.verdicts import make_verdict
+
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+AT_ONCE = Timers(warning_for_s=0, critical_for_s=0, resolve_after_s=0, repeat_after_s=3600)
+H, W, C = Status.HEALTHY, Status.WARNING, Status.CRITICAL
+LINES = Lines(warning_rate=0.88, critical_rate=0.8)
+
+
+class World:
+    """A store in which verdicts are decided upon, minute by minute."""
+
+    def __init__(self, store):
+        self.store, self.plan = store, Plan.everyone([Recipient("slack")])
+
+    def tell(self, minute, evaluator="g@1", lines=LINES, **statuses):
+        """Decide on the statuses of metrics, named metric or app__metric."""
+        now = NOW + timedelta(minutes=minute)
+        verdicts = []
+        for name, status in statuses.items():
+            app, _, metric = name.rpartition("__")
+            verdicts.append(
+                make_verdict(
+                    status, now, app=app or "bot", metric=metric, evaluator_version=evaluator
+                )
+            )
+        with self.store.write() as connection:
+            return decide(
+                connection, verdicts, now=now, timers=AT_ONCE, channels=self.plan, lines=lines
+            )
+
+    def messages(self):
+        with self.store.read() as connection:
+            return list(reversed(ledger.messages(connection)))
+
+    def incidents(self):
+        with self.store.read() as connection:
+            return ledger.incidents_since(connection, NOW)
+
+
+@pytest.fixture
+def world(store):
+    return World(store)
+
+
+def test_what_fires_again_soon_is_told_in_the_same_thread(world):
+    for minute, status in enumerate((C, H, W)):
+        world.tell(minute, a=status)
+    fired, resolved, again = world.messages()
+    assert fired.incident_id == resolved.incident_id == again.incident_id
+    assert [m.sequence for m in (fired, resolved, again)] == [1, 2, 3]
+    assert again.well_since == NOW + timedelta(minutes=1)
+
+
+def test_the_incident_goes_on_with_its_first_times_and_its_worst_level(world):
+    for minute, status in enumerate((C, H, W, H)):
+        world.tell(minute, a=status)
+        (incident,) = world.incidents()
+        assert incident.is_open == (status is not H)
+    assert (incident.opened_at, incident.peak_level, incident.sequence) == (NOW, Level.CRITICAL, 4)
+
+
+def test_what_fires_again_joins_what_fires_in_its_app_by_then(world):
+    world.tell(0, a=W, b=H)
+    world.tell(1, a=H, b=H)
+    world.tell(2, a=H, b=W)
+    world.tell(3, a=C, b=W)
+    assert [m.event.value for m in world.messages()] == ["fired", "resolved", "fired", "escalated"]
+    assert len({m.incident_id for m in world.messages()}) == 2
+    world.tell(4, a=H, b=H)
+    with world.store.read() as connection:
+        assert ledger.open_groups_count(connection) == 0
+
+
+def test_an_app_of_a_common_cause_goes_on_in_it(world):
+    apps = ("x__a", "y__a", "z__a")
+    world.tell(0, **dict.fromkeys(apps, C))
+    world.tell(1, x__a=H, y__a=C, z__a=C)
+    world.tell(2, **dict.fromkeys(apps, C))
+    assert [m.event for m in world.messages()] == [AlertEvent.FIRED]
+    world.tell(3, **dict.fromkeys(apps, H))
+    world.tell(4, x__a=H, y__a=W, z__a=H)
+    assert len({m.incident_id for m in world.messages()}) == 1
+    assert world.messages()[-1].cause == "the judge g@1"
+
+
+def test_a_metric_that_joins_what_was_reopened_just_now_is_no_message(world):
+    world.tell(0, a=W, b=H)
+    world.tell(9, a=H, b=H)
+    world.tell(10, a=W, b=H)
+    world.tell(11, a=W, b=W)
+    assert [m.event.value for m in world.messages()] == ["fired", "resolved", "fired"]
+
+
+def test_a_silence_that_was_over_before_it_fired_again_is_not_told_of(world):
+    with world.store.write() as connection:
+        add_silence(
+            connection, parse_all(["app=bot"]), now=NOW, ends_at=NOW + timedelta(minutes=5),
+            author="ann", comment="deploy",
+        )  # fmt: skip
+    world.tell(0, a=W)
+    world.tell(1, a=H)
+    assert world.messages() == []
+    world.tell(9, a=W)
+    assert [m.event for m in world.messages()] == [AlertEvent.FIRED]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"evaluator": "g@2"}, "evaluator g@1 before, g@2 now"),
+        (
+            {"lines": Lines(warning_rate=0.9, critical_rate=0.8)},
+            (
+                "threshold warning below 0.88, critical below 0.8 before,"
+                " warning below 0.9, critical below 0.8 now"
+            ),
+        ),
+    ],
+)
+def test_what_is_judged_in_another_way_is_closed_and_begins_anew(world, changes, words):
+    world.tell(0, a=C)
+    (event,) = world.tell(1, a=C, **changes)
+    assert (event.event, event.reason) == (AlertEvent.RESOLVED, "superseded")
+    world.tell(2, a=C, **changes)
+    fired, closed, other = world.messages()
+    assert closed.superseded == words
+    assert closed.incident_id == fired.incident_id != other.incident_id
+    assert (other.sequence, other.well_since) == (1, None)
+
+
+def test_the_end_of_what_was_superseded_is_told_when_other_metrics_are_over(world):
+    world.tell(0, a=C, b=W)
+    world.tell(1, evaluator="g@2", a=H, b=H)
+    assert [m.event for m in world.messages()] == [AlertEvent.FIRED, AlertEvent.RESOLVED]

@@ -1,0 +1,257 @@
+"""What is told together, and when that is news; the oracle knows the rules and not the code."""
+
+import random
+import tomllib
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from alerts import grouping
+from alerts.evidence import AlertKey
+from alerts.try_channel import sample_snapshot
+from monitor.models.alerting import AlertEvent, Level
+
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+E = AlertEvent
+REMIND = {Level.CRITICAL: 3600.0, Level.WARNING: 7200.0}
+PLANTED = tomllib.loads(Path(__file__).with_name("planted_bugs.toml").read_text("utf-8"))[
+    "grouping"
+]
+SAMPLE = sample_snapshot(NOW)
+
+
+def snapshot(name, *, app="bot", event=E.FIRED, judge="", **changes):
+    verdict = SAMPLE.verdict.model_copy(
+        update={"app": app, "metric": name, "evaluator_version": judge}
+    )
+    changes |= {"incident_id": f"{app}-{name}", "event": event, "verdict": verdict, "at": NOW}
+    return SAMPLE.model_copy(update=changes)
+
+
+def level(rng):
+    return rng.choice(list(Level))
+
+
+def some_group(rng):
+    told = rng.random() < 0.7
+    ago = timedelta(minutes=rng.choice([0, 2, 5, 30, 90, 150]))
+    return grouping.Group(
+        group_id="g",
+        app="bot",
+        cause=None,
+        opened_at=NOW - ago,
+        level=level(rng) if told else None,
+        told_at=NOW - ago if told else None,
+        sequence=rng.randint(1, 5) if told else 0,
+        flapping=frozenset(name_of(n) for n in "ab" if rng.random() < 0.15),
+        acked_until=rng.choice([None, None, NOW - timedelta(hours=1), NOW + timedelta(hours=1)]),
+    )
+
+
+def name_of(metric):
+    return grouping.key_name(snapshot(metric).key)
+
+
+def some_happening(rng):
+    """Draw a group, what happened in it, and what fires in it now."""
+    kinds = [E.FIRED, E.ESCALATED, E.REPEATED, E.REPEATED, E.RESOLVED, E.RESOLVED, E.SETTLED,
+             E.UNSILENCED, E.DEESCALATED]  # fmt: skip
+    events, members = [], []
+    for metric in "abcd":
+        over, its_level = False, level(rng)
+        if rng.random() < 0.4:
+            kind = rng.choice(kinds)
+            over = kind in {E.RESOLVED, E.SETTLED}
+            quiet, flaps = rng.random() < 0.2, rng.random() < 0.15
+            events.append(
+                snapshot(metric, event=kind, level=its_level, quiet=quiet, flapping=flaps)
+            )
+        if not over and (rng.random() < 0.3 or (events and events[-1].key.metric == metric)):
+            silenced = rng.random() < 0.3
+            members.append(
+                grouping.Member(f"bot-{metric}", snapshot(metric).key, its_level, silenced)
+            )
+    silenced = {member.incident_id for member in members if member.silenced}
+    silenced |= {event.incident_id for event in events if rng.random() < 0.1}
+    return grouping.Happened(
+        group=some_group(rng),
+        events=events,
+        silenced=silenced,
+        members=members,
+        known_names={name for name in "abcd" if rng.random() < 0.3},
+    )
+
+
+def worst(levels):
+    return Level.CRITICAL if Level.CRITICAL in levels else Level.WARNING
+
+
+def leading(events):
+    """Take the first of the worst."""
+    return next((e for e in events if e.level == worst([e.level for e in events])), None)
+
+
+def expected_news(happened, flapping, wait_s):
+    """Say what people should be told, and of which alert, or (None, None)."""
+    group, events = happened.group, happened.events
+    told = group.told_at is not None
+    heard = [e for e in events if not e.quiet and e.incident_id not in happened.silenced]
+    of = {kind: [e for e in events if e.event is kind] for kind in E}
+    awake = [member for member in happened.members if not member.silenced]
+    if told and of[E.SETTLED]:
+        return E.SETTLED, of[E.SETTLED][0]
+    if told and of[E.RESOLVED] and not awake and not flapping:
+        return E.RESOLVED, of[E.RESOLVED][0]
+    news = began(happened, [e for e in heard if e.event in {E.FIRED, E.ESCALATED}], wait_s)
+    unsilenced = [e for e in heard if e.event is E.UNSILENCED]
+    if news[0] is None and unsilenced and not any(e.event in {E.FIRED, E.ESCALATED} for e in heard):
+        news = E.UNSILENCED, unsilenced[0]
+    return news if news[0] else reminder(group, [e for e in heard if e.event is E.REPEATED])
+
+
+def began(happened, worse, wait_s):
+    """Say whether what fires or got worse is news."""
+    group, lead = happened.group, leading(worse)
+    if lead is None:
+        return None, None
+    if group.told_at is None:
+        return E.FIRED, lead
+    if lead.level is Level.CRITICAL and group.level is Level.WARNING:
+        return E.ESCALATED, lead
+    new = [e for e in worse if e.key.metric not in happened.known_names]
+    age_s = (NOW - group.opened_at).total_seconds()
+    if new and (age_s < wait_s or age_s >= 300):
+        return E.JOINED, leading(new)
+    return None, None
+
+
+def reminder(group, due):
+    lead = leading(due)
+    if lead is None:
+        return None, None
+    if group.told_at is None:
+        return E.FIRED, lead
+    acked = group.acked_until is not None and group.acked_until > NOW
+    soon = (NOW - group.told_at).total_seconds() < REMIND[lead.level]
+    return (None, None) if acked or soon else (E.REPEATED, lead)
+
+
+def expected_flapping(happened):
+    flapping = set(happened.group.flapping)
+    for event in happened.events:
+        (flapping.add if event.flapping else flapping.discard)(name_of(event.key.metric))
+    return frozenset(flapping)
+
+
+def expected_known(happened, event):
+    """Say how bad people think that it is afterwards."""
+    awake = [member.level for member in happened.members if not member.silenced]
+    if event is E.RESOLVED or (event is E.SETTLED and not happened.members):
+        return None
+    if event is None:
+        before = happened.group.level
+        return worst(awake) if before is not None and happened.members else before
+    heard = [e for e in happened.events if not e.quiet and e.incident_id not in happened.silenced]
+    return worst([*awake, *(e.level for e in heard if e.event is not E.RESOLVED)])
+
+
+def news_is_right(module, rng):
+    """Compare one drawn happening with the rules."""
+    happened, wait_s = some_happening(rng), rng.choice([0.0, 60.0, 180.0])
+    flapping, group = expected_flapping(happened), happened.group
+    event, lead = expected_news(happened, flapping, wait_s)
+    after, news = module.news_of(happened, NOW, remind_after_s=REMIND, group_wait_s=wait_s)
+    known = expected_known(happened, event)
+    ends = event is not None and known is None
+    acked = None if ends or event is E.ESCALATED else group.acked_until
+    if (after.level, after.flapping, after.acked_until) != (known, flapping, acked):
+        return False
+    if event is None:
+        return news is None and (after.told_at, after.sequence) == (group.told_at, group.sequence)
+    told_at = None if ends else NOW
+    others = tuple(m for m in happened.members if m.incident_id != lead.incident_id)
+    return (
+        news is not None
+        and (news.event, news.lead, news.others, news.group) == (event, lead, others, after)
+        and (after.told_at, after.sequence) == (told_at, group.sequence + 1)
+    )
+
+
+def group_named(name, app, cause=None):
+    return grouping.Group(group_id=name, app=app, cause=cause, opened_at=NOW)
+
+
+def some_beginnings(rng):
+    """Draw alerts that fire, and the groups that there are."""
+    apps = rng.sample("pqrstu", rng.randint(1, 6))
+    judges = {app: rng.choice(["", "j1", "j1", "j2"]) for app in apps}
+    fired = [
+        snapshot(metric, app=app, judge=judges[app])
+        for app in apps
+        for metric in "ab"
+        if rng.random() < 0.7
+    ]
+    rng.shuffle(fired)
+    by_app = {app: group_named(f"open-{app}", app) for app in apps if rng.random() < 0.2}
+    cause = {"the judge j2": group_named("cause", "*", "the judge j2")}
+    by_cause = cause if rng.random() < 0.3 else {}
+    young = {"the judge j1": set(rng.sample("xyz", rng.randint(0, 2)))}
+    was_in = {
+        event.incident_id: group_named(f"was-{event.key.app}", event.key.app)
+        for event in fired
+        if rng.random() < 0.15
+    }
+    return fired, by_app, by_cause, young, was_in
+
+
+def places_are_right(module, rng):
+    """Compare the groups of one drawn evaluation with the rules."""
+    fired, by_app, by_cause, young, was_in = some_beginnings(rng)
+    placed = module.place(fired, by_app, by_cause, young, was_in)
+    again = {e.key.app for e in fired if e.incident_id in was_in} - by_app.keys()
+    fresh = {e.key.app: e for e in reversed(fired) if e.key.app not in by_app.keys() | again}
+    for event in fired:
+        app, found = event.key.app, placed[event.incident_id]
+        judge = f"the judge {event.verdict.evaluator_version}"
+        alike = {a for a, e in fresh.items() if f"the judge {e.verdict.evaluator_version}" == judge}
+        common = judge != "the judge " and (
+            judge in by_cause or len(alike | set(young.get(judge, ()))) >= 3
+        )
+        if app in by_app:
+            right = found == by_app[app]
+        elif app in again:
+            right = found.group_id == f"was-{app}"
+        elif common:
+            of_cause = {placed[fresh[a].incident_id].group_id for a in alike}
+            right = (found.cause, of_cause) == (judge, {found.group_id})
+            right = right and (judge not in by_cause or found == by_cause[judge])
+        else:
+            right = (found.cause, found.app, found.group_id) == (None, app, fresh[app].incident_id)
+        if not right:
+            return False
+    return placed.keys() == {event.incident_id for event in fired}
+
+
+@pytest.mark.parametrize("rule", [news_is_right, places_are_right])
+def test_groups_are_told_by_the_rules(rule, plant):
+    # The second is a copy without a bug: nothing must be found only because it is a copy.
+    for module in (grouping, plant("alerts.grouping")):
+        rng = random.Random(7)
+        assert all(rule(module, rng) for _ in range(800))
+
+
+@pytest.mark.parametrize("bug", PLANTED)
+def test_a_bug_that_is_planted_is_found(bug, plant):
+    module, rng = plant("alerts.grouping", *PLANTED[bug]), random.Random(7)
+    for _ in range(1500):
+        if not news_is_right(module, rng) or not places_are_right(module, rng):
+            return
+    pytest.fail("nobody noticed")
+
+
+def test_a_group_is_over_when_nothing_fires_and_nothing_is_held_back():
+    member = grouping.Member("i", AlertKey("bot", "a", "*", 60), Level.WARNING, silenced=True)
+    group = group_named("g", "bot")
+    assert grouping.is_over(group, [])
+    assert not grouping.is_over(group, [member])

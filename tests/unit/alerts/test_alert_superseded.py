@@ -1,0 +1,165 @@
+"""What is judged in another way is closed; what fires again soon is reopened."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from alerts.basis import basis_of, what_changed
+from alerts.evidence import Basis, Evidence, Observation, Timers
+from alerts.flapping import MOST_A_DAY
+from alerts.rules import Lines
+from alerts.state import AlertKey, AlertState, Phase, Reason, step
+from alerts.threshold_rules import RULE_SETS, judge_all
+from monitor.models.alerting import AlertEvent
+from monitor.models.status import Status
+from monitor.testing.verdicts import make_verdict
+
+START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+AT_ONCE = Timers(warning_for_s=0, critical_for_s=0, resolve_after_s=0, repeat_after_s=14_400)
+HELD = replace(AT_ONCE, warning_for_s=300, critical_for_s=300)
+LETTERS = dict(zip("hwcu", Evidence, strict=True))
+LINES = Lines(warning_rate=0.88, critical_rate=0.8)
+FIRED, RESOLVED = AlertEvent.FIRED, AlertEvent.RESOLVED
+
+
+class Alert:
+    """One key, evaluated every minute by an evaluator that may change."""
+
+    def __init__(self, timers=AT_ONCE):
+        self.state, self.now = AlertState(key=AlertKey("app", "metric", "*", 60)), START
+        self.timers, self.last = timers, None
+
+    def feed(self, letters, evaluator="v1"):
+        """Feed evaluations; return the events that people hear of."""
+        heard = []
+        for letter in letters:
+            self.now += timedelta(minutes=1)
+            observation = Observation(
+                evidence=LETTERS[letter],
+                at=self.now,
+                n_total=int(self.now.timestamp()),
+                basis=None if evaluator is None else Basis(evaluator=evaluator),
+            )
+            self.last = step(self.state, observation, self.now, self.timers)
+            self.state = self.last.state
+            if self.last.event and not self.last.quiet:
+                heard.append(self.last.event)
+        return heard
+
+
+@pytest.fixture
+def firing():
+    alert = Alert()
+    alert.feed("c")
+    return alert
+
+
+@pytest.mark.parametrize("letter", "hwcu")
+def test_what_fires_is_closed_once_when_another_evaluator_judges(firing, letter):
+    assert firing.feed(letter, "v2") == [RESOLVED]
+    assert (firing.last.reason, firing.state.phase) == (Reason.SUPERSEDED, Phase.OK)
+    assert firing.feed("h" * 5, "v2") == []
+
+
+def test_what_is_bad_by_the_new_evaluator_too_is_another_incident(firing):
+    before = firing.state.incident_id
+    assert firing.feed("cc", "v2") == [RESOLVED, FIRED]
+    assert firing.state.incident_id != before
+    assert firing.last.reason is Reason.BREACH_HELD
+
+
+def test_what_was_seen_by_another_evaluator_does_not_count_as_held():
+    alert = Alert(HELD)
+    alert.feed("w" * 4)
+    assert alert.feed("w" * 5, "v2") == []
+    assert alert.feed("w", "v2") == [FIRED]
+    assert alert.state.breach_since == START + timedelta(minutes=5)
+
+
+@pytest.mark.parametrize("quiet_letters", ["", "h"])
+def test_what_flaps_is_closed_and_told_as_well(quiet_letters):
+    alert = Alert()
+    alert.feed("wh" * 3 + "w" + quiet_letters)
+    assert alert.state.quiet_since is not None
+    assert alert.feed("h", "v2") == [RESOLVED]
+    assert alert.state.quiet_since is None
+
+
+def test_nobody_gets_more_than_ten_messages_though_everything_changes_all_day():
+    alert, heard = Alert(), []
+    for number in range(40):
+        heard += alert.feed("c", f"v{number}")
+        heard += alert.feed("c", f"v{number}")
+    assert len(heard) == MOST_A_DAY
+
+
+def test_a_state_that_knows_no_basis_yet_takes_the_first_it_sees(firing):
+    firing.state = firing.state.but(basis=None)
+    assert firing.feed("c", "v2") == []
+    assert firing.feed("c", None) == []
+    assert firing.state.basis == Basis(evaluator="v2")
+
+
+def test_what_fires_again_soon_is_the_same_incident(firing):
+    before = firing.state
+    assert firing.feed("h" + "h" * 29 + "w") == [RESOLVED, FIRED]
+    after = firing.state
+    assert (after.incident_id, after.sequence) == (before.incident_id, 3)
+    assert (after.peak, after.opened_at, firing.last.reason) == (
+        "warning", firing.now, Reason.REOPENED,
+    )  # fmt: skip
+
+
+def test_what_fires_again_later_is_another_incident(firing):
+    before = firing.state.incident_id
+    assert firing.feed("h" * 32 + "w") == [RESOLVED, FIRED]
+    assert firing.state.incident_id != before
+
+
+def test_nothing_is_reopened_when_that_is_not_wanted(firing):
+    before = firing.state.incident_id
+    firing.timers = replace(AT_ONCE, reopen_within_s=0)
+    firing.feed("hhw")
+    assert firing.state.incident_id != before
+
+
+def verdict(metric="groundedness", **changes):
+    found = make_verdict(Status.CRITICAL, START, metric=metric, evaluator_version="g@1")
+    return found.model_copy(update=changes)
+
+
+def test_evaluator_policy_and_lines_are_the_basis_of_a_status():
+    basis = basis_of(verdict(), LINES, ())
+    for other in (
+        basis_of(verdict(evaluator_version="g@2"), LINES, ()),
+        basis_of(verdict(policy="point"), LINES, ()),
+        basis_of(verdict(), Lines(warning_rate=0.85, critical_rate=0.8), ()),
+    ):
+        assert other != basis
+    later = verdict(evaluated_at=START + timedelta(hours=1), n=9, pass_rate=0.1, reason="other")
+    assert basis_of(later, LINES, ()) == basis
+
+
+def test_a_changed_threshold_of_a_rule_is_another_basis():
+    rules = RULE_SETS["rag"]
+    lower = [replace(rule, below=rule.below and rule.below / 2) for rule in rules]
+    judged = next(v for v in judge_all([verdict()], rules) if v.metric == "rule:groundedness")
+    assert basis_of(judged, LINES, rules) != basis_of(judged, LINES, lower)
+
+
+def test_a_rule_for_every_metric_does_not_care_which_evaluator_it_looks_at():
+    rules = RULE_SETS["rag"]
+    judged = next(v for v in judge_all([verdict()], rules) if v.metric == "rule:errors")
+    other = judged.model_copy(update={"evaluator_version": "another@1"})
+    assert basis_of(judged, LINES, rules) == basis_of(other, LINES, rules)
+
+
+def test_alerts_about_the_monitor_are_never_superseded():
+    assert basis_of(verdict("monitor:queue_lag"), LINES, ()) is None
+
+
+def test_what_changed_is_said_in_words():
+    before, now = Basis(evaluator="g@1", policy="point"), Basis(evaluator="g@2", policy="point")
+    assert what_changed(before, now) == "evaluator g@1 before, g@2 now"
+    assert what_changed(None, now) == what_changed(now, now) == ""

@@ -1,0 +1,221 @@
+"""A digest: what is told first, what is left out, and that nothing of it is a command."""
+
+import unicodedata
+from datetime import UTC, datetime, timedelta
+from io import BytesIO
+
+import pytest
+from PIL import Image
+
+from monitor.models import Incident, Level, Status
+from monitor.models.movement import Movement
+from monitor.report.build import make_ledger
+from monitor.report.digest import CoursePoint, DigestFacts, Release, build_digest
+from monitor.report.digest_chart import HEIGHT, WIDTH, draw_course
+from monitor.report.digest_text import render_digest
+from monitor.report.digest_words import digest_sections, digest_verdict
+from monitor.report.model import Change
+from monitor.report.periods import Period
+from monitor.testing.verdicts import make_verdict
+
+NOW = datetime(2026, 3, 2, 7, 0, tzinfo=UTC)
+PERIOD = Period("daily-2026-03-02", NOW - timedelta(days=1), NOW)
+HOSTILE = "[/red]\x1b[31m<!channel>|\n# `x` [bold]\u202e*y* $(rm) <b>&amp;"
+WELL = make_ledger({("seen", ""): 900, ("sampled", ""): 90, ("scored", ""): 90})
+
+
+def incident(number, minutes=None, **more):
+    opened = NOW - timedelta(hours=number + 1)
+    fields = {
+        "incident_id": f"incident-{number}", "app": "shop", "metric": "groundedness",
+        "segment": "*", "window_s": 3600, "level": Level.CRITICAL, "peak_level": Level.CRITICAL,
+        "since": opened, "opened_at": opened, "updated_at": NOW, "sequence": 1,
+        "resolved_at": None if minutes is None else opened + timedelta(minutes=minutes),
+    }  # fmt: skip
+    return Incident.model_validate(fields | more)
+
+
+def moved(before, after, *, certain=True, metric="groundedness"):
+    return Movement(
+        app="shop", metric=metric, before=before, after=after, n_before=400, n_after=390,
+        low=max(-1, after - before - 0.05), high=min(1, after - before + 0.05), p_value=0.001,
+        certain=certain,
+    )  # fmt: skip
+
+
+def make(**facts):
+    usual = {
+        "verdicts": [make_verdict(Status.HEALTHY, NOW, app="shop")],
+        "ledgers": {"shop": WELL},
+    }
+    return build_digest(
+        DigestFacts(**(usual | facts)), period=PERIOD, now=NOW, zone="Europe/Stockholm",
+        warning_rate=0.85, critical_rate=0.7,
+    )  # fmt: skip
+
+
+def section(digest, title):
+    return next((s.lines for s in digest_sections(digest) if s.title == title), [])
+
+
+def test_a_quiet_day_says_that_there_is_nothing_to_do():
+    digest = make(movements=[moved(0.9, 0.91, certain=False)])
+    assert digest_verdict(digest) == "shop is healthy. Nothing to do."
+    assert section(digest, "To do") == []
+    assert section(digest, "Movers") == [
+        "none of 1 compared with the period before moved beyond chance"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        ({"verdicts": [make_verdict(Status.CRITICAL, NOW, app="shop")]}, "report --app shop"),
+        ({"verdicts": [make_verdict(Status.BLIND, NOW, app="shop")]}, "shop is blind"),
+        ({"incidents": [incident(1)]}, "has been critical for 2 h: groundwatch alerts show"),
+        ({"dead_letters": 2}, "2 alert messages did not get through"),
+        (
+            {"ledgers": {"shop": make_ledger({("sampled", ""): 9, ("failed", "x"): 9})}},
+            "only 0.0 % of the samples were looked at",
+        ),
+    ],
+)
+def test_what_somebody_has_to_look_at_is_told_with_the_command(facts, said):
+    digest = make(**facts)
+    assert not digest.nothing_to_do
+    assert "Nothing to do" not in digest_verdict(digest)
+    assert any(said in line for line in section(digest, "To do"))
+
+
+def test_a_fall_alone_is_enough_to_look_and_a_rise_is_not():
+    assert not make(movements=[moved(0.9, 0.6)]).nothing_to_do
+    assert make(movements=[moved(0.6, 0.9)]).nothing_to_do
+
+
+def test_falls_are_told_before_rises_each_with_interval_sizes_and_how_many_were_compared():
+    digest = make(
+        movements=[
+            moved(0.5, 0.9, metric="relevance"), moved(0.9, 0.6), moved(0.9, 0.88, certain=False)
+        ]
+    )  # fmt: skip
+    fall, rise, note = section(digest, "Movers")
+    assert fall == (
+        "▼ shop groundedness down 90.0 % to 60.0 %, -30.0 pts (-35.0 to -25.0; n 400 and 390)"
+    )
+    assert rise.startswith("▲ shop relevance up")
+    assert note.startswith("2 of 3 compared")
+
+
+def test_incidents_are_told_open_ones_first_and_drills_not_at_all():
+    found = [incident(3, 40), incident(2), incident(1, 5, incident_id="drill-1")]
+    lines = section(make(incidents=found), "Incidents")
+    assert lines == [
+        "shop groundedness: critical from 02 Mar 05:00, still open after 3 h",
+        "shop groundedness: critical from 02 Mar 04:00, over after 40 min",
+    ]
+
+
+def test_many_incidents_are_counted_and_the_noisy_key_is_named():
+    digest = make(
+        incidents=[incident(n, 5 if n % 2 else 30) for n in range(1, 21)],
+        messages={"incident-1": 4, "incident-2": 3, "other": 1},
+    )
+    assert section(digest, "Incidents")[-1] == "and 12 more incidents: groundwatch alerts ls"
+    assert section(digest, "Noisiest") == [
+        "shop groundedness: 20 incidents, 10 over within 10 min, 7 messages"
+    ]
+
+
+def test_a_status_is_told_from_where_it_began_to_where_it_is():
+    after = [Status.CRITICAL, Status.WARNING, Status.HEALTHY]
+    before = [Status.HEALTHY, Status.CRITICAL, Status.WARNING]
+    changes = [
+        Change(at=NOW - timedelta(hours=3 - n), metric="m", before=b, after=a, pass_rate=None,
+               n=0, reason="")
+        for n, (b, a) in enumerate(zip(before, after, strict=True))
+    ]  # fmt: skip
+    assert section(make(changes={"shop": changes}), "What changed") == [
+        "shop m was another and is again ● healthy since 02 Mar 07:00, 3 changes"
+    ]
+
+
+def test_cost_stands_beside_that_of_the_period_before():
+    assert section(make(cost_usd=1.5, cost_before_usd=20), "Cost") == [
+        "judge $1.50, $20.00 in the period before"
+    ]
+
+
+def course_facts(points):
+    whole = CoursePoint(rate=0.8, low=0.7, high=0.9)
+    return {("shop", "groundedness"): (whole, points, 240)}
+
+
+@pytest.fixture
+def hostile():
+    point = CoursePoint(rate=0.8, low=0.7, high=0.9)
+    verdict = make_verdict(Status.CRITICAL, NOW, app=HOSTILE, metric=HOSTILE)
+    return make(
+        verdicts=[verdict],
+        ledgers={HOSTILE: WELL},
+        incidents=[incident(1, app=HOSTILE, metric=HOSTILE), incident(2, 3, app=HOSTILE)],
+        movements=[moved(0.9, 0.5).model_copy(update={"app": HOSTILE, "metric": HOSTILE})],
+        releases=[Release(app=HOSTILE, release=HOSTILE, at=NOW)],
+        new_series=[(HOSTILE, HOSTILE)],
+        courses={(HOSTILE, HOSTILE): (point, [point, CoursePoint()], 24)},
+    )
+
+
+def test_hostile_names_print_no_control_character(hostile):
+    text = render_digest(hostile)
+    wild = {c for c in text if unicodedata.category(c) in {"Cc", "Cf"}} - {"\n"}
+    assert wild == set()
+    assert "groundwatch report --app '[/red]" in text  # quoted: `$(rm)` runs nothing
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_lines_fit_where_words_allow_it(hostile, width):
+    assert max(map(len, render_digest(hostile, width).splitlines())) <= width
+
+
+def test_it_reads_back_from_its_own_json(hostile):
+    assert type(hostile).model_validate_json(hostile.model_dump_json()) == hostile
+
+
+def picture(points):
+    digest = make(courses=course_facts(points))
+    image = Image.open(BytesIO(draw_course(digest.courses[0], digest)))
+    return image.convert("RGB")
+
+
+def columns_with_line(image):
+    """Tell in which columns the line is, by its colour."""
+    green = (26, 127, 55)
+    return [
+        x
+        for x in range(image.width)
+        if any(
+            sum(abs(a - b) for a, b in zip(image.getpixel((x, y)), green, strict=True)) < 60
+            for y in range(image.height)
+        )
+    ]
+
+
+def test_a_chart_shows_a_gap_as_a_gap():
+    point = CoursePoint(rate=0.9, low=0.85, high=0.95)
+    image = picture([point] * 4 + [CoursePoint()] * 4 + [point] * 4)
+    assert image.size == (2 * WIDTH, 2 * HEIGHT)
+    drawn = columns_with_line(image)
+    middle = image.width * 0.54
+    assert any(x < middle - 200 for x in drawn)
+    assert any(x > middle + 200 for x in drawn)
+    assert not [x for x in drawn if abs(x - middle) < 100]
+
+
+def test_a_fall_is_lower_on_the_chart():
+    high, low = (CoursePoint(rate=r, low=r, high=r) for r in (0.99, 0.72))
+    image = picture([high, high, low, low])
+    at = {
+        x: [y for y in range(image.height) if image.getpixel((x, y))[0] < 90]
+        for x in (300, 900)
+    }  # fmt: skip
+    assert max(at[300]) < min(at[900])

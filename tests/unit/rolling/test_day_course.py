@@ -1,0 +1,59 @@
+"""A course of the day is told from noise and from bad days, and like hours are found."""
+
+import numpy as np
+import pytest
+
+from monitor.models import Tally
+from monitor.rolling.day_course import has_course, same_hours
+from monitor.rolling.reference import Span
+
+HOUR, DAY = 3600, 86_400
+
+
+def week(mean, seed=1, n=60):
+    """Seven days of hours; *mean* gives the mean score of a day and hour."""
+    rng = np.random.default_rng(seed)
+    hours = {}
+    for k in range(7 * 24):
+        scores = np.clip(rng.normal(mean(k // 24, k % 24), 0.12, n), 0, 1)
+        hours[k * HOUR] = Tally(n=n, sum_x=float(scores.sum()))
+    return hours
+
+
+def sine(_day, hour):
+    return 0.8 + 0.02 * np.sin(2 * np.pi * hour / 24)
+
+
+def test_small_course_of_the_day_is_seen():
+    assert has_course(week(sine))
+
+
+def test_noise_is_no_course():
+    found = [has_course(week(lambda _day, _hour: 0.8, seed)) for seed in range(200)]
+    assert sum(found) <= 2
+
+
+def test_bad_days_and_bad_hours_are_no_course():
+    assert not has_course(week(lambda day, _hour: 0.6 + 0.05 * day))
+    assert not has_course(week(lambda day, hour: 0.3 if (day, hour) == (3, 5) else 0.8))
+
+
+def test_two_days_are_too_few_and_so_are_two_hours():
+    hours = week(sine)
+    assert not has_course({s: t for s, t in hours.items() if s < 2 * DAY})
+    assert not has_course({s: t for s, t in hours.items() if s % DAY < 2 * HOUR})
+
+
+@pytest.mark.parametrize("window", [Span(900_000, 903_000), Span(950_400, 954_000)])
+def test_like_hours_are_those_around_the_window_on_every_day(window):
+    found = same_hours([Span(0, 3 * DAY), Span(4 * DAY, 7 * DAY)], window)
+    hours = {s % DAY // HOUR for span in found for s in range(*span, HOUR)}
+    middle = window.from_s % DAY // HOUR
+    assert hours == {(middle + k) % 24 for k in (-1, 0, 1)}
+    assert sum(span.to_s - span.from_s for span in found) == 6 * 3 * HOUR
+    assert found == sorted(found)
+
+
+def test_window_of_a_day_is_compared_with_all_hours():
+    spans = [Span(0, 3 * DAY)]
+    assert same_hours(spans, Span(10 * DAY, 11 * DAY)) == spans

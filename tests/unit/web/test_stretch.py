@@ -1,0 +1,80 @@
+"""A stretch of time survives its way through an address, whatever the address holds."""
+
+from datetime import UTC, datetime
+from urllib.parse import parse_qsl
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from monitor.web.stretch import SPANS, Kept, Stretch, read_stretch
+
+NOW = datetime(2026, 5, 4, 12, 0, 30, tzinfo=UTC)
+NOW_S = int(NOW.timestamp())
+HOUR, DAY = 3600, 86_400
+
+
+def read(**query):
+    names = {name.rstrip("_"): text for name, text in query.items()}
+    return read_stretch(names, now=NOW, usual_s=DAY, bucket_s=60)
+
+
+@given(
+    st.integers(NOW_S - 300 * DAY, NOW_S - 600),
+    st.integers(600, 90 * DAY),
+)
+def test_address_holds_the_whole_view(from_s, length_s):
+    stretch = Stretch(from_s=from_s, to_s=min(NOW_S, from_s + length_s), is_fixed=True)
+    again = read_stretch(dict(parse_qsl(stretch.query)), now=NOW, usual_s=DAY, bucket_s=60)
+    assert again == stretch
+
+
+@given(st.dictionaries(st.sampled_from(["from", "to", "span"]), st.text(max_size=30)))
+def test_whatever_an_address_holds_is_some_stretch_that_ends_by_now(query):
+    found = read_stretch(query, now=NOW, usual_s=DAY, bucket_s=60)
+    assert found.from_s < found.to_s <= NOW_S
+
+
+@given(st.datetimes(), st.datetimes())
+def test_any_two_moments_are_a_stretch_of_at_least_eight_buckets(first, last):
+    found = read(from_=first.isoformat(), to=last.isoformat())
+    assert found.from_s + 8 * 60 <= found.to_s <= NOW_S
+
+
+@pytest.mark.parametrize("span", SPANS)
+def test_span_goes_on_to_now(span):
+    found = read(span=span)
+    assert (found.to_s, found.length_s, found.query) == (NOW_S, SPANS[span], f"span={span}")
+
+
+def test_moments_without_a_zone_are_utc():
+    naive, aware = (
+        read(from_=f"2026-05-03T10:00{zone}", to="2026-05-03T12:00Z") for zone in ("", "+00:00")
+    )
+    assert naive == aware
+    assert naive.begins == "2026-05-03T10:00"
+
+
+def test_what_reaches_beyond_now_is_moved_back_whole():
+    later = Stretch.last(6 * HOUR, NOW).moved(0.5)
+    found = read_stretch(dict(parse_qsl(later.query)), now=NOW, usual_s=DAY, bucket_s=60)
+    assert (found.to_s, found.length_s) == (NOW_S, 6 * HOUR)
+
+
+def test_closer_and_wider_keep_the_middle():
+    stretch = Stretch(from_s=NOW_S - 8 * HOUR, to_s=NOW_S - 4 * HOUR, is_fixed=True)
+    assert stretch.zoomed(0.5).zoomed(2) == stretch
+
+
+@pytest.mark.parametrize(
+    ("length_s", "step_s"),
+    [(HOUR, 60), (6 * HOUR, 180), (DAY, 900), (7 * DAY, 2 * HOUR), (30 * DAY, 8 * HOUR)],
+)
+def test_about_a_hundred_steps_in_whole_buckets_or_hours(length_s, step_s):
+    assert Stretch.last(length_s, NOW).step_s(60) == step_s
+
+
+def test_no_step_is_narrower_than_what_is_kept():
+    day = Stretch.last(DAY, NOW)
+    assert day.step_s(60, Kept(buckets_from_s=NOW_S)) == HOUR
+    assert day.step_s(60, Kept(buckets_from_s=NOW_S, hours_from_s=NOW_S)) == DAY
