@@ -65,15 +65,15 @@ class Collector:
 
 def read_counters(hook_id: str, values: Mapping[bytes, bytes]) -> HookCounters | None:
     """Read the hash of one hook; None for a test's, and for what is not one of ours."""
-    text = {key.decode(): value.decode("utf-8", "replace") for key, value in values.items()}
+    text = {_text(name): _text(value) for name, value in values.items()}
     if text.get("app") == names.DOCTOR_APP:
         return None
     try:
         return HookCounters(
-            hook_id=hook_id[:64],
+            hook_id=hook_id.replace("\0", "")[:64],
             app=text["app"][:_MOST_CHARS],
             host=text["host"][:_MOST_HOST_CHARS],
-            pid=min(int(text["pid"]), _MOST_PID),
+            pid=min(max(int(text["pid"]), 0), _MOST_PID),
             heartbeat_at=datetime.fromtimestamp(int(text["heartbeat_at_ms"]) / 1000, UTC),
             counters={
                 name[:100]: min(int(value), _MOST_COUNT)
@@ -81,7 +81,12 @@ def read_counters(hook_id: str, values: Mapping[bytes, bytes]) -> HookCounters |
                 if name in _PLAIN or name.startswith("dropped:")
             },
         )
-    except (KeyError, ValueError, OverflowError) as error:
+    except (KeyError, ValueError, OverflowError, OSError) as error:
         if text:
             log.warning("hook.unreadable", hook_id=hook_id, error=type(error).__name__)
         return None
+
+
+def _text(raw: bytes) -> str:
+    """Read a text that any program may have written; no database takes all of them."""
+    return raw.decode("utf-8", "replace").replace("\0", "")

@@ -126,7 +126,7 @@ def _steps(connection: Connection, from_s: int, step_s: int) -> dict[Key, _Steps
 
 
 def _pairs(connection: Connection, steps: Mapping[Key, _Steps], edges: Sequence[int]) -> list[Pair]:
-    states = read_states(connection)
+    states = read_states(connection, [item.stream.stream_id for item in steps.values()])
     return [
         Pair(
             app,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -38,6 +39,8 @@ _MONTH_S = 30 * 86_400
 _SETTLE_BUCKETS = 2
 _CHUNK_BUCKETS, _CHUNK_LEAST, _CHUNK_MOST = 60, 50, 24
 _LOOK_BACK_BUCKETS = 48 * 60
+#: Streams that fell behind together share so many buckets a look, so that none takes long.
+_MOST_AT_ONCE = 100_000
 
 
 class Watched(NamedTuple):
@@ -45,6 +48,13 @@ class Watched(NamedTuple):
 
     states: dict[int, dict[str, Any]]
     findings: list[DriftFinding]
+
+
+class _News(NamedTuple):
+    """Buckets that a stream has not taken in yet, and up to when they were read."""
+
+    buckets: Mapping[int, Counter[int]]
+    to_s: int
 
 
 class _Measured(NamedTuple):
@@ -79,18 +89,19 @@ class DriftWatch:
 
     def look(self) -> Watched:
         """Take in what is new, and tell what was found in it."""
-        stored = read_states(self._connection)
+        stored = read_states(self._connection, [stream.stream_id for stream in self._streams])
         states = {
             stream.stream_id: self._state(stream, stored.get(stream.stream_id))
             for stream in self._streams
         }
         findings: list[DriftFinding] = []
-        buckets = self._buckets(states)
+        news = self._news(states)
         for stream in self._streams:
+            buckets, to_s = news[stream.stream_id]
             state, alarms = take_in(
                 states[stream.stream_id],
-                buckets.get(stream.stream_id, {}),
-                to_s=self._settled_s,
+                buckets,
+                to_s=to_s,
                 bucket_s=self._bucket_s,
                 line=threshold(self._bucket_s, self._budget(stream)),
             )
@@ -151,12 +162,18 @@ class DriftWatch:
             self._known[key] = _Measured(max(effects, default=1.0), by_hour)
         return self._known[key]
 
-    def _buckets(self, states: Mapping[int, StreamState]) -> dict[int, dict[int, Any]]:
-        from_s = min((state.at_s for state in states.values()), default=self._settled_s)
-        if from_s >= self._settled_s:
-            return {}
-        found = bins_by_bucket(self._connection, from_s=from_s, to_s=self._settled_s)
-        return {stream_id: dict(buckets) for stream_id, buckets in found.items()}
+    def _news(self, states: Mapping[int, StreamState]) -> dict[int, _News]:
+        """Read what streams have not taken in yet; those that stand at one place together."""
+        together: dict[int, list[int]] = defaultdict(list)
+        for stream_id, state in states.items():
+            together[state.at_s].append(stream_id)
+        found: dict[int, _News] = {}
+        for at_s, stream_ids in together.items():
+            most = max(1, _MOST_AT_ONCE // len(stream_ids)) * self._bucket_s
+            to_s = min(self._settled_s, at_s + most)
+            bins = bins_by_bucket(self._connection, stream_ids, from_s=at_s, to_s=to_s)
+            found |= {stream_id: _News(bins.get(stream_id, {}), to_s) for stream_id in stream_ids}
+        return found
 
     def _together(self, states: dict[int, StreamState]) -> list[DriftFinding]:
         """Find segments that fall together: each needs less evidence than one alone."""

@@ -11,6 +11,7 @@ import numpy as np
 from sqlalchemy import Connection
 
 from alerts.channels.registry import Recipient
+from alerts.conditions import SELF, verdicts_on
 from alerts.decide import decide
 from alerts.evidence import AlertKey
 from alerts.plan import Plan
@@ -30,6 +31,7 @@ from monitor.store.lease import Lease, fence
 from monitor.store.query import Stream, active_streams, window_tallies
 from monitor.store.verdicts import StatusChange, read_verdicts, save_verdicts
 from monitor.store.worst import worst_explanations
+from workers.failing import Failing
 from workers.reference import reference_tallies
 from workers.standings import Asked, Standings
 
@@ -81,6 +83,7 @@ class Evaluator:
     policies: PolicyChoice
     conditions: Callable[[datetime], Sequence[Verdict]] = no_conditions
     _standings: Standings = field(init=False)
+    _failing: Failing = field(default_factory=Failing)
     _reference: dict[int, Tally] = field(default_factory=dict)
     _reference_at: datetime | None = None
 
@@ -106,7 +109,7 @@ class Evaluator:
             before = read_verdicts(connection)
             standings.begin(connection, lease)
             verdicts = self._verdicts(connection, standings, before, now, (trouble, note))
-        of_monitor = self.conditions(now)
+        of_monitor = self._of_monitor(now)
         with self.store.write() as connection:
             fence(connection, lease)
             changes = save_verdicts(connection, verdicts, before)
@@ -125,6 +128,19 @@ class Evaluator:
             )
         standings.committed()
         return changes
+
+    def _of_monitor(self, now: datetime) -> Sequence[Verdict]:
+        """Say how the monitor does; that this cannot be read must cost no status and no alert."""
+        found: list[Verdict] = []
+        error = self._failing.guard("conditions", lambda: found.extend(self.conditions(now)))
+        if error is None:
+            return found
+        kind = "monitor:store_unsafe"
+        why = (
+            f"how the monitor does cannot be read ({type(error).__name__}); see the scheduler's log"
+        )
+        window_s = self.settings.status_window_s
+        return verdicts_on(SELF, {kind: why}, [kind], window_s=window_s, now=now)
 
     def _verdicts(
         self,

@@ -23,22 +23,22 @@ from alerts.dead_mans_switch import Chain, DeadMansSwitch, broken_link
 from alerts.dispatch import Dispatcher
 from alerts.ledger import oldest_waiting
 from monitor.errors import GroundwatchError
-from monitor.store.lease import Lease, acquire, new_owner, release
+from monitor.store.lease import Lease
 from workers.collect import Collector
 from workers.context import Context
 from workers.digest_job import DigestJob
 from workers.evaluate import Evaluator
 from workers.expire import EVERY_S as EXPIRE_EVERY_S
 from workers.expire import Expirer, Limits
+from workers.failing import Failing
 from workers.insights import Explainer
 from workers.judge_watch import JudgeWatch
+from workers.lease_holder import RENEW_EVERY_S, LeaseHolder
 from workers.queue_watch import BLIND_AFTER_S, QueueWatch
 from workers.retention import EVERY_S, Keeper
 from workers.vitals import VitalsReader
 
 _TICK_S = 0.25
-_LEASE_TTL_S = 15.0
-_LEASE_EVERY_S = 1.0
 _DELIVER_EVERY_S = 0.5
 _DIGEST_EVERY_S = 10.0
 #: A link of the chain that did nothing for so long is not fresh; a send may take a while.
@@ -60,11 +60,10 @@ class Scheduler:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._owner = new_owner()
-        self._lease: Lease | None = None
+        self._holder = LeaseHolder(context.store)
         self._queue = QueueWatch(context.impatient_redis)
         self._judge = JudgeWatch.make(context.settings, context.impatient_redis)
-        self._failing: set[str] = set()
+        self._failing = Failing()
         self._evaluator = Evaluator(
             store=context.store,
             settings=context.settings,
@@ -95,38 +94,36 @@ class Scheduler:
 
     def run(self, stop: threading.Event) -> None:
         """Work until *stop* is set; then give the lease back."""
-        deliveries = threading.Thread(
-            target=self._deliver_until, args=(stop,), name="groundwatch-deliver"
-        )
-        deliveries.start()
-        due = dict.fromkeys(("lease", *(job.name for job in self.jobs)), 0.0)
+        beside = [
+            threading.Thread(target=self._deliver_until, args=(stop,), name="groundwatch-deliver"),
+            threading.Thread(target=self._hold_until, args=(stop,), name="groundwatch-lease"),
+        ]
+        for thread in beside:
+            thread.start()
+        due = dict.fromkeys((job.name for job in self.jobs), 0.0)
         try:
             while not stop.wait(_TICK_S):
                 self._tick(due, time.monotonic())
         finally:
             stop.set()
-            deliveries.join()
-            if self._lease is not None:
-                with suppress(GroundwatchError):
-                    release(self._context.store, self._lease)
+            for thread in beside:
+                thread.join()
+            with suppress(GroundwatchError):
+                self._holder.release()
 
     def _tick(self, due: dict[str, float], now_s: float) -> None:
-        if now_s >= due["lease"]:
-            due["lease"] = now_s + _LEASE_EVERY_S
-            self._guarded("lease", self._take_lease)
         for job in self.jobs:
-            if self._lease is not None and now_s >= due[job.name]:
+            lease = self._holder.lease
+            if lease is not None and now_s >= due[job.name]:
                 due[job.name] = now_s + job.every_s
-                self._guarded(job.name, partial(job.run, self._lease))
-                # A job that took long, as with a Redis that hangs, must not cost the lease.
-                if time.monotonic() - now_s > _LEASE_EVERY_S:
-                    self._guarded("lease", self._take_lease)
+                self._holder.begin()
+                self._failing.guard(job.name, partial(job.run, lease))
+                self._holder.end()
 
-    def _take_lease(self) -> None:
-        before, self._lease = self._lease, None
-        self._lease = acquire(self._context.store, "scheduler", self._owner, ttl_s=_LEASE_TTL_S)
-        if self._lease is not None and before is None:
-            log.info("lease.taken", owner=self._owner, token=self._lease.token)
+    def _hold_until(self, stop: threading.Event) -> None:
+        self._failing.guard("lease", self._holder.renew)
+        while not stop.wait(RENEW_EVERY_S):
+            self._failing.guard("lease", self._holder.renew)
 
     def _digest(self) -> Iterator[Job]:
         if self._context.settings.digest != "off":
@@ -210,22 +207,4 @@ class Scheduler:
             self._dispatched_at = datetime.now(UTC)
 
         while not stop.wait(_DELIVER_EVERY_S):
-            self._guarded("deliver", deliver)
-
-    def _guarded(self, name: str, work: Callable[[], object]) -> None:
-        """Run *work*; what fails is logged once, and tried again the next time."""
-        try:
-            work()
-        except GroundwatchError as error:
-            if name not in self._failing:
-                log.error("job.failed", job=name, code=error.code, message=str(error))  # noqa: TRY400
-            self._failing.add(name)
-        except Exception:
-            # A mistake of ours must not end the schedule; the others go on.
-            if name not in self._failing:
-                log.exception("job.broken", job=name)
-            self._failing.add(name)
-        else:
-            if name in self._failing:
-                log.info("job.recovered", job=name)
-            self._failing.discard(name)
+            self._failing.guard("deliver", deliver)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import sys
 import traceback
+from collections.abc import Callable
+from typing import NoReturn
 
 from monitor.errors import GroundwatchError, MissingExtraError
 
@@ -13,18 +15,18 @@ _UNKNOWN, _INTERRUPTED = 3, 130
 
 def main() -> None:
     """Run the command line; a user's mistake is one line on stderr, never a traceback."""
-    try:
-        from monitor.cli.app import app  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        if error.name and error.name.split(".")[0] in {"monitor", "workers", "alerts"}:
-            raise
-        sys.exit(f"groundwatch: {MissingExtraError('the command line')}")
+    app = _app()
     try:
         app()
     except KeyboardInterrupt:
         sys.exit(_INTERRUPTED)
     except GroundwatchError as error:
         _give_up(str(error))
+    except ModuleNotFoundError as error:
+        # Commands are imported when they are called, and need packages of their own.
+        if _is_ours(error):
+            _break_down()
+        _give_up(f"{MissingExtraError('this command')} ({error.name} is not installed)")
     except OSError as error:
         if error.filename is None:
             raise
@@ -34,12 +36,30 @@ def main() -> None:
         )
 
     except Exception:  # noqa: BLE001
-        # A mistake of ours: the whole story, but not the exit code of a warning.
-        traceback.print_exc()
-        sys.exit(_UNKNOWN)
+        _break_down()
 
 
-def _give_up(message: str) -> None:
+def _app() -> Callable[[], object]:
+    try:
+        from monitor.cli.app import app  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        if _is_ours(error):
+            raise
+        sys.exit(f"groundwatch: {MissingExtraError('the command line')}")
+    return app
+
+
+def _is_ours(error: ModuleNotFoundError) -> bool:
+    return (error.name or "").split(".")[0] in {"", "monitor", "workers", "alerts"}
+
+
+def _break_down() -> NoReturn:
+    """Tell a mistake of ours: the whole story, but not with the exit code of a warning."""
+    traceback.print_exc()
+    sys.exit(_UNKNOWN)
+
+
+def _give_up(message: str) -> NoReturn:
     """Print one line a mistake, and leave with 3: nothing could be told, which is no status."""
     # Messages of libraries run over several lines, of which the further ones are indented.
     for line in re.sub(r"\n\s+", " ", message).splitlines():

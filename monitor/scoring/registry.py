@@ -28,7 +28,8 @@ from monitor.scoring.judges.local import LocalJudge
 from monitor.scoring.judges.prices import Prices
 from monitor.scoring.panel import Panel
 from monitor.scoring.scorer import Scorer
-from monitor.scoring.spending.governed import GovernedJudge
+from monitor.scoring.spending.gate import Gate
+from monitor.scoring.spending.governed import GovernedAsker, GovernedJudge
 from monitor.scoring.spending.meter import Meter
 from monitor.scoring.spending.slots import Slots
 from monitor.settings import Settings, variable
@@ -72,7 +73,7 @@ def make_scorer(
     bound = chosen(settings, parameters=parameters)
     shared = [each for each in bound if isinstance(each.metric, Read)]
     asks = settings.scorer in {"judge", "cascade"}
-    money = _Money.of(settings, client) if asks else None
+    money = _Money.of(settings, client, once=once) if asks else None
     inner = _shared(settings, shared, client, money, once=once) if shared else None
     if inner is not None and len(shared) == len(bound) and _are_plain(shared, settings):
         return inner
@@ -100,16 +101,25 @@ class _Money:
     """What keeps a judge within bounds, one for all that asks it."""
 
     fleet: Fleet
-    slots: Slots
+    gate: Gate
     meter: Meter
 
     @classmethod
-    def of(cls, settings: Settings, client: redis.Redis | None) -> Self:
+    def of(cls, settings: Settings, client: redis.Redis | None, *, once: bool) -> Self:
         prices = Prices.from_settings(settings)
         fleet = make_fleet(settings, client, partial(prices.cost_usd, settings.judge_model))
         slots = Slots(settings.judge_concurrency)
         meter = Meter(budget=fleet.budget, price=fleet.price, pace=fleet.pace, slots=slots)
-        return cls(fleet, slots, meter)
+        gate = Gate(
+            slots=slots,
+            pace=fleet.pace,
+            absence=fleet.absence,
+            kept=fleet.kept,
+            # A worker holds samples no longer than the calls of a round take; a run of its own
+            # waits.
+            longest_wait_s=None if once else settings.judge_timeout_s,
+        )
+        return cls(fleet, gate, meter)
 
 
 def _shared(
@@ -124,7 +134,7 @@ def _shared(
     if money is None:
         judge, concurrency = _JUDGES[settings.scorer](settings)
         return _scorer(settings, bound, judge, concurrency)
-    judged = _judged(settings, bound, money, once=once)
+    judged = _judged(settings, bound, money)
     made: ScoresSamples = judged
     watch = money.fleet.watch
     if settings.scorer == "cascade":
@@ -149,7 +159,7 @@ def _asker(settings: Settings, money: _Money) -> Asker:
     from monitor.scoring.judges.openai_criteria import OpenAICriteria  # noqa: PLC0415
 
     _check_key(settings)
-    return OpenAICriteria.from_settings(settings, meter=money.meter)
+    return GovernedAsker(OpenAICriteria.from_settings(settings, meter=money.meter), money.gate)
 
 
 def _scorer(settings: Settings, bound: Sequence[Bound], judge: Judge, concurrency: int) -> Scorer:
@@ -180,17 +190,9 @@ def _capped(
     )
 
 
-def _judged(settings: Settings, bound: Sequence[Bound], money: _Money, *, once: bool) -> Scorer:
+def _judged(settings: Settings, bound: Sequence[Bound], money: _Money) -> Scorer:
     """Make a judge that costs money, with all that keeps it within bounds."""
-    judge = GovernedJudge(
-        inner=_openai(settings, money.meter),
-        slots=money.slots,
-        pace=money.fleet.pace,
-        absence=money.fleet.absence,
-        kept=money.fleet.kept,
-        # A worker holds samples no longer than the calls of a round take; a run of its own waits.
-        longest_wait_s=None if once else settings.judge_timeout_s,
-    )
+    judge = GovernedJudge(_openai(settings, money.meter), money.gate)
     return _scorer(settings, bound, judge, settings.judge_concurrency)
 
 

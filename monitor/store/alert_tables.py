@@ -17,6 +17,7 @@ from sqlalchemy import (
     String,
     Table,
     UniqueConstraint,
+    text,
 )
 from sqlalchemy.types import TypeDecorator
 
@@ -166,6 +167,14 @@ outbox = Table(
     UniqueConstraint("incident_id", "channel", "recipient", "sequence"),
     Index(None, "status", "channel", "due_at"),
     Index(None, "finished_at"),
+    # Who has had many messages lately, and what a message carries besides its own news.
+    Index("ix_groundwatch_outbox_finished", "status", "channel", "finished_at"),
+    Index(
+        "ix_groundwatch_outbox_merged",
+        "merged_into",
+        sqlite_where=text("merged_into IS NOT NULL"),
+        postgresql_where=text("merged_into IS NOT NULL"),
+    ),
 )
 
 #: The periodic digests that were made: a name is written once, and with it its messages.

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, delete, func, select
+from sqlalchemy import Column, ColumnElement, Connection, delete, func, select
 
 from monitor.models.insight import AppInsight, DriftFinding, Insight
 from monitor.models.tally import ROOT
@@ -18,6 +18,7 @@ from monitor.store.upsert import put
 
 #: Findings older than this are let go.
 _KEEP_FINDINGS_S = 400 * 86_400
+_MOST_IDS = 1_000  # named in one query
 
 
 class ReleaseMark(NamedTuple):
@@ -98,10 +99,14 @@ def _finest(first_s: int, level: Level) -> int:
     return first_s if level.name == "bucket" else first_s + level.width_s - 1
 
 
-def read_states(connection: Connection) -> dict[int, Any]:
-    """Read where the detectors stand, by stream id."""
+def read_states(connection: Connection, stream_ids: Sequence[int]) -> dict[int, Any]:
+    """Read where the detectors of these streams stand, by stream id."""
     query = select(drift_states.c.stream_id, drift_states.c.state)
-    return {row.stream_id: row.state for row in connection.execute(query)}
+    return {
+        row.stream_id: row.state
+        for some in _some_of(drift_states.c.stream_id, stream_ids)
+        for row in connection.execute(query.where(some))
+    }
 
 
 def save_states(connection: Connection, states: Mapping[int, Any]) -> None:
@@ -111,20 +116,19 @@ def save_states(connection: Connection, states: Mapping[int, Any]) -> None:
 
 
 def bins_by_bucket(
-    connection: Connection, *, from_s: int, to_s: int
+    connection: Connection, stream_ids: Sequence[int], *, from_s: int, to_s: int
 ) -> dict[int, dict[int, Counter[int]]]:
-    """Read the histograms of the buckets in [from_s, to_s), by stream and by start."""
+    """Read histograms of buckets in [from_s, to_s) of these streams, by stream and by start."""
     columns = bucket_bins.c
-    query = (
-        select(columns.stream_id, columns.start_s, columns.bin, columns.count)
-        .select_from(streams.join(bucket_bins, streams.c.stream_id == columns.stream_id))
-        .where(streams.c.last_bucket_s >= from_s, columns.start_s >= from_s, columns.start_s < to_s)
-        # So that SQLite seeks each stream's rows rather than reading them all.
-        .order_by(streams.c.stream_id)
+    query = select(columns.stream_id, columns.start_s, columns.bin, columns.count).where(
+        columns.start_s >= from_s, columns.start_s < to_s
     )
     found: dict[int, dict[int, Counter[int]]] = {}
-    for stream_id, start_s, position, count in connection.execute(query):
-        found.setdefault(stream_id, {}).setdefault(start_s, Counter())[position] = int(count)
+    if from_s >= to_s:
+        return found
+    for some in _some_of(columns.stream_id, stream_ids):
+        for stream_id, start_s, position, count in connection.execute(query.where(some)):
+            found.setdefault(stream_id, {}).setdefault(start_s, Counter())[position] = int(count)
     return found
 
 
@@ -219,6 +223,12 @@ def version_since(connection: Connection, stream_id: int) -> int | None:
         return None
     rows = _first_rows(connection, streams.c.stream_id == stream_id)
     return min((first_s for _, _, first_s in rows), default=None)
+
+
+def _some_of(column: Column[int], stream_ids: Sequence[int]) -> Iterator[ColumnElement[bool]]:
+    """Pick the rows of these streams, of so many at a time as a database takes."""
+    for first in range(0, len(stream_ids), _MOST_IDS):
+        yield column.in_(stream_ids[first : first + _MOST_IDS])
 
 
 def _ms(moment: datetime) -> int:

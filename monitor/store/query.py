@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -60,7 +61,8 @@ def active_streams(
     since *current_since_s*, or else the one that was used last. So two workers with
     different judges do not take turns.
     """
-    query = select(streams).where(streams.c.last_bucket_s >= since_s)
+    # PostgreSQL goes by the index for a whole number only.
+    query = select(streams).where(streams.c.last_bucket_s >= math.ceil(since_s))
     if segment is not None:
         query = query.where(streams.c.segment == segment)
     if app is not None:

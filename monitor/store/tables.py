@@ -78,6 +78,8 @@ streams = Table(
     Column("past_w2", Float, nullable=False, server_default="0"),
     Column("past_wy", Float, nullable=False, server_default="0"),
     UniqueConstraint("app", "metric", "segment", "evaluator_version"),
+    # Those that counted something lately: with every release, more are quiet for ever.
+    Index("ix_groundwatch_streams_last", "last_bucket_s"),
 )
 
 #: Sums over the evaluations of one stream that fall into one bucket of time.
@@ -127,6 +129,8 @@ hooks = Table(
     Column("pid", Integer, nullable=False),
     Column("heartbeat_at_ms", BigInt, nullable=False),
     Column("counters", Json, nullable=False),
+    Index("ix_groundwatch_hooks_app", "app", "heartbeat_at_ms"),
+    Index("ix_groundwatch_hooks_heartbeat", "heartbeat_at_ms"),
 )
 
 #: The ledger: how many were seen, sampled, sent, dropped, scored, failed, skipped, ever.

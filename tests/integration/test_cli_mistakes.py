@@ -462,3 +462,23 @@ def test_settings_are_shown_without_secrets_and_markup_when_listed(groundwatch):
     assert result.code == 0
     assert "[/red][31m" in result.out
     assert "redis://:***@host:1/0" in result.out
+
+
+@pytest.mark.parametrize("command", ["web", "up"])
+def test_missing_package_is_named_with_what_to_install(tmp_path, command):
+    code = (
+        "import sys; sys.modules['jinja2'] = None; from monitor.cli import main;"
+        f" sys.argv = ['groundwatch', {command!r}]; main()"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "GROUNDWATCH_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ended.returncode == 3
+    [line] = ended.stderr.splitlines()
+    assert "pip install 'groundwatch[server]'" in line
+    assert "jinja2" in line

@@ -75,3 +75,24 @@ def test_hash_that_is_not_ours_is_passed_over(redis_url, collect):
     client.hset(names.hook("stranger"), mapping={"seen": "many"})
     client.close()
     assert collect()["bot"][Booking(Kind.SEEN, "")] == 10
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {b"\xff": 1},
+        {"dropped:a\0b": 1},
+        {"app": "a\0b"},
+        {"host": "h\0"},
+        {"pid": -(2**40)},
+        {"heartbeat_at_ms": -62135596800001},
+        {"heartbeat_at_ms": 10**30},
+    ],
+)
+def test_odd_hash_of_one_hook_costs_no_other_hook_its_counters(redis_url, collect, odd):
+    interact(redis_url, "bot", 10, 1.0)
+    counters = {"app": "odd", "host": "h", "pid": 1, "heartbeat_at_ms": 1, "seen": 5}
+    with connect(redis_url) as client:
+        client.hset(names.hook("odd"), mapping=counters | odd)
+        client.zadd(names.HOOKS, {"odd": 1})
+    assert collect()["bot"][Booking(Kind.SEEN, "")] == 10

@@ -112,7 +112,10 @@ def test_sample_that_breaks_the_scorer_is_set_aside_and_harms_no_other(context, 
     monkeypatch.setattr(context.scorer, "score", break_on_one)
     put(context, make_interaction(), make_interaction(output="break"), make_interaction())
     run(context)
-    assert totals(context) == {Booking(Kind.FAILED, "internal_error"): 1, Booking(Kind.SCORED, ""): 2}
+    assert totals(context) == {
+        Booking(Kind.FAILED, "internal_error"): 1,
+        Booking(Kind.SCORED, ""): 2,
+    }
     assert (context.redis.xlen(names.SAMPLES), pending(context)) == (0, 0)
 
 

@@ -194,6 +194,16 @@ def test_traffic_that_stops_leaves_the_key_with_too_little_data(world):
     assert world.verdict().status is Status.INSUFFICIENT_DATA
 
 
+def test_vitals_that_cannot_be_read_cost_no_verdict_and_are_told(world):
+    world.evaluator.conditions = lambda _: {}["a kind of a newer program"]
+    world.scored(0.1, n=20)
+    for _ in range(3):
+        world.evaluate()
+    assert world.verdict().status is Status.CRITICAL
+    metrics = {incident.metric for incident in world.incidents()}
+    assert metrics == {"groundedness", "monitor:store_unsafe"}
+
+
 def test_evaluator_that_lost_the_lease_writes_nothing(world):
     world.scored(0.1, n=12)
     acquire(world.store, "scheduler", "test", ttl_s=-1)

@@ -1,5 +1,6 @@
 """What explains a status: from stored samples to segments, drift, deploys, trend and inputs."""
 
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -15,7 +16,13 @@ from monitor.rolling.policies import Lines
 from monitor.settings import Settings
 from monitor.store.inputs import read_inputs
 from monitor.store.insight_tables import input_bins
-from monitor.store.insights import ReleaseMark, add_mark, read_findings, read_insights
+from monitor.store.insights import (
+    ReleaseMark,
+    add_mark,
+    bins_by_bucket,
+    read_findings,
+    read_insights,
+)
 from monitor.store.lease import acquire
 from monitor.store.tables import bucket_bins, buckets, streams
 from monitor.store.write import record
@@ -113,6 +120,45 @@ def test_fall_of_the_mean_is_found_once_with_its_onset(world):
     world.answers(120, 0.5, from_s=0, to_s=1800)
     again = world.explain(after_s=1800 + 300)
     assert [item for item in again if item.test == "score_down" and item.segment == "*"] == []
+
+
+def rows_of_histograms(world):
+    """Count the rows of histograms that a look of the detectors reads, by stream."""
+    rows = Counter()
+
+    def spy(*args, **span):
+        found = bins_by_bucket(*args, **span)
+        rows.update({stream_id: len(buckets) for stream_id, buckets in found.items()})
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("workers.drift_watch.bins_by_bucket", spy)
+        world.explain(after_s=300)
+    return rows
+
+
+def test_stream_that_comes_back_costs_the_others_nothing(world):
+    world.answers(60, 0.9, from_s=-HOUR, to_s=0, tags={"model": "weekends"})
+    world.explain()
+    world.now += timedelta(days=3)
+    world.answers(240, 0.9, from_s=-4 * HOUR, to_s=0, tags={"model": "daily"}, version="local-2")
+    world.explain()
+    world.answers(5, 0.9, from_s=0, to_s=300, tags={"model": "daily"}, version="local-2")
+    world.answers(1, 0.9, from_s=0, to_s=300, tags={"model": "weekends"})
+    assert set(rows_of_histograms(world).values()) == {1, 5}
+
+
+def test_scheduler_that_was_down_catches_up_bit_by_bit(world, monkeypatch):
+    monkeypatch.setattr("workers.drift_watch._MOST_AT_ONCE", 60)
+    world.answers(400, 0.95, from_s=-2 * DAY, to_s=-60)
+    world.explain()
+    world.answers(120, 0.5, from_s=0, to_s=2 * HOUR)
+    world.now += timedelta(hours=2)
+    looks = [sum(rows_of_histograms(world).values()) for _ in range(4)]
+    assert max(looks) == 60
+    with world.store.read() as connection:
+        found = read_findings(connection, since=NOW)
+    assert "score_down" in {item.test for item in found if item.segment == "*"}
 
 
 def test_closed_chunk_of_another_shape_is_found_once(world):

@@ -87,9 +87,12 @@ def ill(context):
 
 
 @pytest.mark.parametrize("fault", ["401", "429_long"])
-@pytest.mark.parametrize("scorer", ["judge", "cascade"])
-def test_samples_wait_until_the_judge_is_back(make_context, server, fault, scorer):
-    context = make_context(scorer=scorer, judge_share=1.0)
+@pytest.mark.parametrize(
+    ("scorer", "metric"),
+    [("judge", "groundedness"), ("cascade", "groundedness"), ("judge", "answer_relevancy")],
+)
+def test_samples_wait_until_the_judge_is_back(make_context, server, fault, scorer, metric):
+    context = make_context(scorer=scorer, judge_share=1.0, metrics=(metric,))
     put(context, 30)
     server.always = fault
     assert run(context) == 0

@@ -9,11 +9,14 @@ import pytest
 from monitor.errors import JudgeAwayError, JudgeUnavailableError
 from monitor.queue import names
 from monitor.queue.consumer import connect
+from monitor.scoring.asker import Reply
 from monitor.scoring.base import Claim, Judgement, Verdict
+from monitor.scoring.declaration import Answer, Answers, Criterion, Form
 from monitor.scoring.registry import make_scorer
 from monitor.scoring.spending.away import Absence
-from monitor.scoring.spending.governed import GovernedJudge
-from monitor.scoring.spending.kept import KeptVerdicts
+from monitor.scoring.spending.gate import Gate
+from monitor.scoring.spending.governed import GovernedAsker, GovernedJudge
+from monitor.scoring.spending.kept import KeptVerdicts, content_key, judgement_from
 from monitor.scoring.spending.pace import Pace, milliseconds
 from monitor.scoring.spending.slots import Slots
 from monitor.settings import Settings
@@ -37,6 +40,14 @@ def kept(client):
     return KeptVerdicts(client, kept_s=60, most=3)
 
 
+def keep(kept, interaction):
+    kept.put(content_key("v1", interaction), JUDGEMENT)
+
+
+def find(kept, interaction, version="v1"):
+    return kept.get(content_key(version, interaction), judgement_from)
+
+
 class FixedJudge:
     version = "fixed-1"
 
@@ -50,14 +61,17 @@ class FixedJudge:
             raise self.says
         return self.says
 
+    def ask(self, interaction, criteria, fields):
+        return self.judge(interaction)
+
     def close(self):
         pass
 
 
 def test_kept_verdict_comes_back_whole_and_free(kept):
     interaction = make_interaction()
-    kept.put("v1", interaction, JUDGEMENT)
-    found = kept.get("v1", make_interaction(id="another"))
+    keep(kept, interaction)
+    found = find(kept, make_interaction(id="another"))
     assert found.claims == (CLAIM,)
     assert (found.relevance, found.cost_usd, found.kept) == (0.5, 0.0, True)
 
@@ -66,35 +80,95 @@ def test_kept_verdict_comes_back_whole_and_free(kept):
     "changed", [{"query": "Else?"}, {"contexts": ["Else."]}, {"output": "Else."}]
 )
 def test_other_texts_have_no_kept_verdict(kept, changed):
-    kept.put("v1", make_interaction(), JUDGEMENT)
-    assert kept.get("v1", make_interaction(**changed)) is None
+    keep(kept, make_interaction())
+    assert find(kept, make_interaction(**changed)) is None
 
 
 def test_other_judge_or_prompt_has_no_kept_verdict(kept):
-    kept.put("v1", make_interaction(), JUDGEMENT)
-    assert kept.get("v2", make_interaction()) is None
+    keep(kept, make_interaction())
+    assert find(kept, make_interaction(), "v2") is None
 
 
 def test_no_more_verdicts_are_kept_than_there_is_room_for(kept, client):
     for number in range(5):
-        kept.put("v1", make_interaction(query=f"{number}?"), JUDGEMENT)
+        keep(kept, make_interaction(query=f"{number}?"))
     assert client.zcard(names.VERDICTS) == 3
     assert len(client.keys(names.verdict("*"))) == 3
 
 
 def test_verdict_of_another_program_is_no_verdict(kept, client):
-    kept.put("v1", make_interaction(), JUDGEMENT)
+    keep(kept, make_interaction())
     (key,) = client.keys(names.verdict("*"))
     client.set(key, b"garbage")
-    assert kept.get("v1", make_interaction()) is None
+    assert find(kept, make_interaction()) is None
 
 
 def test_judge_is_asked_once_about_the_same_texts(kept):
     inner = FixedJudge(JUDGEMENT)
-    judge = GovernedJudge(inner=inner, slots=Slots(4), kept=kept)
+    judge = GovernedJudge(inner, Gate(slots=Slots(4), kept=kept))
     for _ in range(3):
         judge.judge(make_interaction())
     assert inner.asked == 1
+
+
+SCORED = Criterion("score", "How good is it?")
+LISTED = Criterion("listed", "Which sentences?", Form.SENTENCES)
+REPLY = Reply(
+    answers=Answers(
+        by_name={
+            "score": Answer(score=0.5, reasoning="So.", suggestions=("Do.",)),
+            "listed": Answer(numbers=(1,), texts=("What?",)),
+        },
+        sentences=("It is so.",),
+        passages=1,
+        reference=(),
+    ),
+    duration_ms=5.0,
+    cost_usd=0.25,
+    details={"model": "m"},
+)
+QUESTION = {"criteria": (SCORED, LISTED), "fields": frozenset({"output"})}
+
+
+def asked_twice(kept, interaction=None, **question):
+    """Ask a question twice, the second time as told; give what came and how many were asked."""
+    inner = FixedJudge(REPLY)
+    asker = GovernedAsker(inner, Gate(slots=Slots(4), kept=kept))
+    asker.ask(make_interaction(), **QUESTION)
+    made = asker.ask(interaction or make_interaction(id="another"), **(QUESTION | question))
+    return made, inner.asked
+
+
+def test_kept_answers_come_back_whole_and_free(kept):
+    found, asked = asked_twice(kept)
+    assert asked == 1
+    assert found.answers == REPLY.answers
+    assert (found.cost_usd, found.details) == (0.0, {"model": "m", "kept_verdict": True})
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"criteria": (SCORED,)},
+        {"criteria": (SCORED, Criterion("listed", "Which of them?", Form.SENTENCES))},
+        {"fields": frozenset({"output", "query"})},
+        {"interaction": make_interaction(output="Else.")},
+        {"interaction": make_interaction(expected={"answer": "Else."})},
+    ],
+)
+def test_other_questions_or_texts_are_asked(kept, changed):
+    assert asked_twice(kept, **changed)[1] == 2
+
+
+def test_judge_and_asker_hear_of_each_other(client):
+    gate = Gate(slots=Slots(4), absence=Absence(client, "e"))
+    asker = GovernedAsker(FixedJudge(JudgeAwayError("no key")), gate)
+    with pytest.raises(JudgeAwayError):
+        asker.ask(make_interaction(), **QUESTION)
+    judge = FixedJudge(JUDGEMENT)
+    with pytest.raises(JudgeAwayError, match="no key"):
+        GovernedJudge(judge, gate).judge(make_interaction())
+    assert judge.asked == 0
 
 
 def test_one_process_hears_that_the_judge_is_away_and_none_asks(client):
@@ -102,9 +176,9 @@ def test_one_process_hears_that_the_judge_is_away_and_none_asks(client):
     first = FixedJudge(JudgeAwayError("no key", retry_after_s=30.0))
     second = FixedJudge(JUDGEMENT)
     with pytest.raises(JudgeAwayError):
-        GovernedJudge(inner=first, slots=Slots(4), absence=absence).judge(make_interaction())
+        GovernedJudge(first, Gate(slots=Slots(4), absence=absence)).judge(make_interaction())
     with pytest.raises(JudgeAwayError, match="no key"):
-        GovernedJudge(inner=second, slots=Slots(4), absence=absence).judge(make_interaction())
+        GovernedJudge(second, Gate(slots=Slots(4), absence=absence)).judge(make_interaction())
     assert second.asked == 0
     assert 20 < absence.look().for_s <= 30
 
@@ -115,7 +189,7 @@ def test_judge_is_asked_again_when_the_time_is_over(client):
     client.pexpire(names.judge_away("e"), 1)
     time.sleep(0.01)
     inner = FixedJudge(JUDGEMENT)
-    GovernedJudge(inner=inner, slots=Slots(4), absence=absence).judge(make_interaction())
+    GovernedJudge(inner, Gate(slots=Slots(4), absence=absence)).judge(make_interaction())
     assert inner.asked == 1
 
 
@@ -172,7 +246,7 @@ def test_durations_of_headers_are_read(text, found):
 
 def test_slots_halve_when_the_judge_is_overloaded():
     slots = Slots(50)
-    judge = GovernedJudge(inner=FixedJudge(JudgeUnavailableError("late")), slots=slots)
+    judge = GovernedJudge(FixedJudge(JudgeUnavailableError("late")), Gate(slots=slots))
     for _ in range(5):  # at once, so one piece of news
         with pytest.raises(JudgeUnavailableError):
             judge.judge(make_interaction())
@@ -226,10 +300,22 @@ def test_one_process_holds_fifty_calls_in_flight(client):
     assert None not in scores
 
 
+def test_questions_of_metrics_do_not_begin_all_at_once(client):
+    with SlowJudge(16) as server:
+        settings = Settings(
+            scorer="judge", openai_base_url=server.url, judge_concurrency=16, metrics=("bias",)
+        )
+        scorer = make_scorer(settings, client=client)
+        with ThreadPoolExecutor(16) as pool:
+            list(pool.map(scorer.score, [make_interaction(query=f"{n}?") for n in range(16)]))
+        scorer.close()
+    assert server.most_at_once < 16  # 8, and one more for each that went well
+
+
 def test_sample_that_waits_too_long_for_a_slot_is_given_back():
     slots = Slots(1)
     slots.take()
-    judge = GovernedJudge(inner=FixedJudge(JUDGEMENT), slots=slots, longest_wait_s=0.01)
+    judge = GovernedJudge(FixedJudge(JUDGEMENT), Gate(slots=slots, longest_wait_s=0.01))
     with pytest.raises(JudgeAwayError, match="bears"):
         judge.judge(make_interaction())
     slots.give_back()

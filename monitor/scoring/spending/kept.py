@@ -1,4 +1,4 @@
-"""Verdicts that were paid for once: kept for the same judge, prompt and texts."""
+"""Answers that were paid for once: kept for the same judge, prompt, questions and texts."""
 
 from __future__ import annotations
 
@@ -6,18 +6,25 @@ import hashlib
 import json
 import time
 import zlib
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import redis
 
 from monitor.models import Interaction
 from monitor.queue import names
 from monitor.queue.consumer import translated
+from monitor.scoring.asker import Reply
 from monitor.scoring.base import Claim, Judgement, Verdict
+from monitor.scoring.declaration import Answer, Answers, Criterion
+
+T = TypeVar("T")
 
 #: Redis holds the queue as well, and must not fill with verdicts: about 20 MB.
 _MOST_KEPT = 20_000
+#: What answers refer to whatever was asked: sentences, passages and the reference by number.
+_ALWAYS_TOLD = frozenset({"output", "contexts", "expected"})
 
 _PUT = """
 redis.call('SET', KEYS[2], ARGV[1], 'EX', ARGV[2])
@@ -36,10 +43,11 @@ return 0
 
 class KeptVerdicts:
     """
-    A bounded store of verdicts in Redis; the oldest go first.
+    A bounded store of answers in Redis; the oldest go first.
 
-    The key is a digest of the judge's version, which names model and prompt, and of
-    query, passages and output; the verdict itself quotes passages, as tables do.
+    The key is a digest of all that an answer depends on: the judge's version, which names
+    model and prompt, the texts, and the questions where they differ from call to call. The
+    answer itself quotes passages, as tables do.
     """
 
     def __init__(self, client: redis.Redis, *, kept_s: int, most: int = _MOST_KEPT) -> None:
@@ -48,39 +56,68 @@ class KeptVerdicts:
         self._kept_s = kept_s
         self._most = most
 
-    def get(self, version: str, interaction: Interaction) -> Judgement | None:
-        """Find the verdict on the same texts; it costs nothing now."""
+    def get(self, key: str, restore: Callable[[dict[str, Any]], T]) -> T | None:
+        """Find the answer under *key*, as *restore* makes it of its fields."""
         with translated():
-            packed = self._redis.get(names.verdict(content_key(version, interaction)))
-        return None if packed is None else _unpacked(packed)
+            packed = self._redis.get(names.verdict(key))
+        if packed is None:
+            return None
+        try:
+            return restore(json.loads(zlib.decompress(packed)))
+        except (zlib.error, ValueError, TypeError, KeyError, AttributeError):
+            return None  # of another version of this program
 
-    def put(self, version: str, interaction: Interaction, judgement: Judgement) -> None:
-        """Keep a verdict."""
-        key = names.verdict(content_key(version, interaction))
-        arguments: list[Any] = [_packed(judgement), self._kept_s, int(time.time()), self._most]
+    def put(self, key: str, answer: Any) -> None:
+        """Keep an answer, which is a dataclass of plain values."""
+        packed = zlib.compress(json.dumps(asdict(answer)).encode(), 1)
+        arguments: list[Any] = [packed, self._kept_s, int(time.time()), self._most]
         with translated():
-            self._put(keys=[names.VERDICTS, key], args=arguments)
+            self._put(keys=[names.VERDICTS, names.verdict(key)], args=arguments)
 
 
 def content_key(version: str, interaction: Interaction) -> str:
     """Digest all that a verdict depends on."""
     contexts = [context.text for context in interaction.contexts]
-    texts = [version, interaction.query or "", contexts, interaction.output]
-    return hashlib.sha256(json.dumps(texts).encode()).hexdigest()
+    return _digest([version, interaction.query or "", contexts, interaction.output])
 
 
-def _packed(judgement: Judgement) -> bytes:
-    return zlib.compress(json.dumps(asdict(judgement)).encode(), 1)
+def question_key(
+    version: str,
+    interaction: Interaction,
+    criteria: Sequence[Criterion],
+    fields: frozenset[str],
+) -> str:
+    """Digest all that the answers to *criteria* depend on, when *fields* are sent."""
+    asked = [asdict(criterion) for criterion in criteria]
+    roots = {path.partition(".")[0] for path in fields}
+    told = interaction.model_dump(include=roots | _ALWAYS_TOLD)
+    return _digest([version, asked, sorted(fields), told])
 
 
-def _unpacked(packed: bytes) -> Judgement | None:
-    try:
-        values = json.loads(zlib.decompress(packed))
-        values = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
-        claims = tuple(
-            Claim(**claim | {"verdict": Verdict(claim["verdict"])}) for claim in values["claims"]
-        )
-        judgement = Judgement(**values | {"claims": claims})
-    except (zlib.error, ValueError, TypeError, KeyError):
-        return None  # of another version of this program
+def judgement_from(values: dict[str, Any]) -> Judgement:
+    """Make a judgement of what was kept of it; it costs nothing now."""
+    claims = tuple(
+        Claim(**_plain(claim) | {"verdict": Verdict(claim["verdict"])})
+        for claim in values["claims"]
+    )
+    judgement = Judgement(**_plain(values) | {"claims": claims})
     return replace(judgement, cost_usd=0.0, duration_ms=0.0, kept=True)
+
+
+def reply_from(values: dict[str, Any]) -> Reply:
+    """Make a reply of what was kept of it; it costs nothing now."""
+    answers = values["answers"]
+    by_name = {name: Answer(**_plain(said)) for name, said in answers["by_name"].items()}
+    return Reply(
+        answers=Answers(**_plain(answers) | {"by_name": by_name}),
+        cost_usd=0.0,
+        details=values["details"] | {"kept_verdict": True},
+    )
+
+
+def _plain(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}
+
+
+def _digest(told: list[Any]) -> str:
+    return hashlib.sha256(json.dumps(told, default=str).encode()).hexdigest()

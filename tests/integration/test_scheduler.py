@@ -1,0 +1,76 @@
+"""Schedulers that share a store: slow jobs, and jobs that hang."""
+
+import threading
+import time
+from contextlib import contextmanager
+
+import pytest
+
+from monitor.settings import Settings
+from monitor.store.lease import fence
+from workers import lease_holder
+from workers.context import Context
+from workers.scheduler import Job, Scheduler
+
+TTL_S = 1.0
+
+
+@pytest.fixture
+def contexts(redis_url, sqlite_url):
+    made = [Context(Settings(database_url=sqlite_url, redis_url=redis_url)) for _ in range(2)]
+    yield made
+    for context in made:
+        context.close()
+
+
+@pytest.fixture
+def short_leases(monkeypatch):
+    monkeypatch.setattr(lease_holder, "TTL_S", TTL_S)
+    monkeypatch.setattr("workers.scheduler.RENEW_EVERY_S", 0.1)
+
+
+@contextmanager
+def running(contexts, run):
+    """Run a scheduler a context, each with *run* as its only job."""
+    stop = threading.Event()
+    threads = []
+    for context in contexts:
+        scheduler = Scheduler(context)
+        scheduler.jobs = (Job("job", 0.0, lambda lease, own=context: run(own, lease)),)
+        threads.append(threading.Thread(target=scheduler.run, args=(stop,)))
+        threads[-1].start()
+    try:
+        yield
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+
+
+@pytest.mark.usefixtures("short_leases")
+def test_job_that_takes_longer_than_the_lease_is_written(contexts):
+    written = threading.Event()
+
+    def slow(context, lease):
+        time.sleep(1.5 * TTL_S)  # reads and computes
+        with context.store.write() as connection:
+            fence(connection, lease)
+        written.set()
+
+    with running(contexts, slow):
+        assert written.wait(8 * TTL_S)
+
+
+@pytest.mark.usefixtures("short_leases")
+def test_job_that_hangs_costs_the_lease(contexts, monkeypatch):
+    monkeypatch.setattr(lease_holder, "LONGEST_JOB_S", 0.3)
+    both, owners = threading.Event(), set()
+
+    def hang(context, lease):
+        owners.add(lease.owner)
+        if len(owners) == 2:
+            both.set()
+        both.wait(20)
+
+    with running(contexts, hang):
+        assert both.wait(20)

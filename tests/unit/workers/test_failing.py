@@ -1,0 +1,45 @@
+"""Failures of jobs: what is news is logged, and nothing twice within ten minutes."""
+
+import pytest
+from structlog.testing import capture_logs
+
+from monitor.errors import QueueUnavailableError, StoreUnavailableError
+from workers.failing import Failing
+
+AWAY, FULL = StoreUnavailableError("away"), QueueUnavailableError("full")
+
+
+def logged(*steps):
+    """Run steps of (seconds, exception or None) of one job; give the events with their errors."""
+    clock = iter([at_s for at_s, error in steps if error])
+    failing = Failing(lambda: next(clock))
+
+    def run(error):
+        if error:
+            raise error
+
+    with capture_logs() as logs:
+        for _, error in steps:
+            assert failing.guard("job", lambda error=error: run(error)) is error
+    return [entry["event"] for entry in logs]
+
+
+@pytest.mark.parametrize(
+    ("steps", "events"),
+    [
+        ([(0, AWAY), (599, AWAY)], ["job.failed"]),
+        ([(0, AWAY), (1, FULL)], ["job.failed"] * 2),
+        ([(0, AWAY), (1, KeyError("x")), (2, KeyError("y"))], ["job.failed", "job.broken"]),
+        ([(0, AWAY), (601, AWAY), (1200, AWAY)], ["job.failed"] * 2),
+        ([(0, AWAY), (1, None), (2, None)], ["job.failed", "job.recovered"]),
+        ([(0, AWAY), (1, None), (2, AWAY)], ["job.failed", "job.recovered", "job.failed"]),
+    ],
+)
+def test_what_is_news_is_logged_once(steps, events):
+    assert logged(*steps) == events
+
+
+def test_a_mistake_of_ours_is_logged_with_its_traceback():
+    with capture_logs() as logs:
+        Failing().guard("job", lambda: {}["x"])
+    assert isinstance(logs[0]["exc_info"], KeyError)
