@@ -115,13 +115,13 @@ def acl_lines():
 
 
 @pytest.fixture
-def guarded(redis_server, redis_url):
+def guarded(redis_url):
     """The Redis of the tests with the users of the manual, and nobody else's right."""
     with closing(redis.Redis.from_url(redis_url)) as admin:
         for _, name, *rules in acl_lines():
             admin.execute_command("ACL", "SETUSER", name, "reset", *rules)
         admin.execute_command("ACL", "LOG", "RESET")
-        yield lambda user: f"redis://{user}:PASSWORD@127.0.0.1:{redis_server.port}/0"
+        yield lambda user: redis_url.replace("redis://", f"redis://{user}:PASSWORD@")
         for _, name, *_ in acl_lines():
             admin.execute_command("ACL", "DELUSER", name)
 

@@ -22,7 +22,7 @@ from monitor.scoring.words import stem, words
 from monitor.testing import make_interaction
 
 LENGTH = 100_000
-GENEROUS_S = 1.0
+GENEROUS_S = 2.0
 JUDGE = LocalJudge()
 
 
