@@ -22,7 +22,7 @@ from monitor.store.insights import read_marks, read_states
 from monitor.store.ledger import read_between
 from monitor.store.query import Stream, active_streams, series
 from monitor.store.verdicts import read_changes
-from workers.facts import plain_counts, verdicts_by_app
+from workers.facts import plain_counts, told_change, verdicts_by_app
 
 _HOUR_S = 3600
 _MOST_POINTS = 28
@@ -153,17 +153,7 @@ def _changes(connection: Connection, settings: Settings, period: Period) -> dict
     for change in read_changes(connection, since=period.start):
         ours = change.window_s == settings.status_window_s and change.segment == ROOT
         if ours and change.at < period.end:
-            found.setdefault(change.app, []).append(
-                Change(
-                    at=change.at,
-                    metric=change.metric,
-                    before=change.before,
-                    after=change.after,
-                    pass_rate=change.verdict.pass_rate,
-                    n=change.verdict.n,
-                    reason=change.verdict.reason,
-                )
-            )
+            found.setdefault(change.app, []).append(told_change(change))
     return found
 
 

@@ -26,7 +26,7 @@ from monitor.store.hooks import last_heartbeat, last_heartbeats
 from monitor.store.insights import read_findings, read_insights
 from monitor.store.ledger import Booking, Kind, read_since, read_totals
 from monitor.store.query import active_streams, series
-from monitor.store.verdicts import read_changes, read_verdicts
+from monitor.store.verdicts import StatusChange, read_changes, read_verdicts
 from monitor.store.worst import worst_samples
 
 _STEPS = 48
@@ -106,15 +106,7 @@ def _facts(
         recent=_by_kind(read_since(connection, since.timestamp(), app).get(app)),
         series=_series(connection, app, since, spans.step_s),
         changes=[
-            Change(
-                at=change.at,
-                metric=change.metric,
-                before=change.before,
-                after=change.after,
-                pass_rate=change.verdict.pass_rate,
-                n=change.verdict.n,
-                reason=change.verdict.reason,
-            )
+            told_change(change)
             for change in read_changes(connection, since=since, app=app)
             if change.window_s == spans.status_window_s
         ],
@@ -123,6 +115,19 @@ def _facts(
         insights=read_explained(connection, app, now=now, since=since),
         inputs=_inputs(connection, app, now),
         last_heartbeat=last_heartbeat(connection, app),
+    )
+
+
+def told_change(change: StatusChange) -> Change:
+    """Leave of a change of status what a report says of it."""
+    return Change(
+        at=change.at,
+        metric=change.metric,
+        before=change.before,
+        after=change.after,
+        pass_rate=change.verdict.pass_rate,
+        n=change.verdict.n,
+        reason=change.verdict.reason,
     )
 
 

@@ -11,7 +11,8 @@ from monitor.models import Tally
 from monitor.models.insight import Deploy
 from monitor.rolling.windows import window_stats
 from monitor.stats.changepoint import locate_change
-from monitor.stats.differences import anytime_interval, exact_interval, newcombe_interval
+from monitor.stats.differences import exact_interval, newcombe_interval
+from monitor.stats.sequences import anytime_interval
 
 _ALPHA: Final = 0.05
 #: So strong must the evidence of a change be before a time is given for it.

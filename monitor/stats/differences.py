@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import betaincinv, betaln, gammaln, logsumexp, xlog1py, xlogy
+from scipy.special import betaincinv, betaln, gammaln, logsumexp
 
 from monitor.stats.intervals import Interval, wilson_interval
 
@@ -64,44 +64,6 @@ def exact_interval(passed: float, n: float, *, alpha: float = 0.05) -> Interval:
     low = float(betaincinv(passed, n - passed + 1, alpha / 2)) if passed > 0 else 0.0
     high = float(betaincinv(passed + 1, n - passed, 1 - alpha / 2)) if passed < n else 1.0
     return Interval(low, high)
-
-
-def anytime_interval(passed: float, n: float, *, alpha: float = 0.05) -> Interval:
-    """
-    Bound a rate at any time: the probability of ever missing it is at most *alpha*.
-
-    A confidence sequence by inversion of a Beta(1/2, 1/2) mixture of likelihood ratios.
-    The start of the counting must have been fixed beforehand, as a deploy's is.
-
-    Parameters
-    ----------
-    passed, n
-        0 <= passed <= n; nothing counted yet bounds by [0, 1].
-    alpha
-        In (0, 1).
-
-    References
-    ----------
-    .. [1] S. R. Howard et al., "Time-uniform, nonparametric, nonasymptotic confidence
-       sequences", Annals of Statistics 49 (2021), 1055-1080.
-    """
-    if n <= 0:
-        return Interval(0.0, 1.0)
-    failed = n - passed
-    mixture = float(betaln(passed + 0.5, failed + 0.5) - betaln(0.5, 0.5))
-    line = mixture + math.log(alpha)
-
-    def bound(inside: float, outside: float) -> float:
-        for _ in range(_STEPS):
-            middle = (inside + outside) / 2
-            likelihood = float(xlogy(passed, middle) + xlog1py(failed, -middle))
-            inside, outside = (middle, outside) if likelihood > line else (inside, middle)
-        return outside
-
-    rate = passed / n
-    return Interval(
-        0.0 if passed <= 0 else bound(rate, 0.0), 1.0 if failed <= 0 else bound(rate, 1.0)
-    )
 
 
 def predictive_tail(passed: float, n: float, *, mean: float, size: float) -> float:

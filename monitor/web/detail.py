@@ -30,7 +30,7 @@ from monitor.web.course import Course, Mark, course, steps_of
 from monitor.web.segment_rows import SegmentTable, read_segments
 from monitor.web.stretch import Kept, Stretch
 from workers.drift_reference import Reference, References
-from workers.facts import read_explained, read_status
+from workers.facts import read_explained, read_status, told_change
 
 _WORST = 8
 #: Of the 101 bins of the store: 0.00 to 0.05, 0.06 to 0.10, ... make twenty of a chart.
@@ -206,15 +206,7 @@ def _changes(
     connection: Connection, settings: Settings, app: str, metric: str, since: datetime
 ) -> list[Change]:
     return [
-        Change(
-            at=change.at,
-            metric=change.metric,
-            before=change.before,
-            after=change.after,
-            pass_rate=change.verdict.pass_rate,
-            n=change.verdict.n,
-            reason=change.verdict.reason,
-        )
+        told_change(change)
         for change in read_changes(connection, since=since, app=app)
         if change.metric == metric
         and change.segment == "*"
