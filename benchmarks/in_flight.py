@@ -30,8 +30,8 @@ from workers.redis_server import RedisServer
 class SlowJudge(JudgeServer):
     """Answers after a while, and counts how many requests are with it."""
 
-    def __init__(self, takes_s: float) -> None:
-        super().__init__()
+    def __init__(self, takes_s: float, **options: Any) -> None:
+        super().__init__(**options)
         self._takes_s = takes_s
         self._at_once = 0
         self._gate = threading.Lock()

@@ -61,6 +61,7 @@ class JudgeServer:
         model: str | None = None,
         dialect: str = "openai",
         most_chars: int | None = None,
+        host: str = "127.0.0.1",
     ) -> None:
         self._always = _known(always)
         self.dialect = DIALECTS[dialect]
@@ -71,14 +72,15 @@ class JudgeServer:
         self._script: deque[str] = deque()
         self._lock = threading.Lock()
         self.stopping = threading.Event()
-        self._http = _Server(("127.0.0.1", 0), _Handler)
+        self._http = _Server((host, 0), _Handler)
         self._http.judge = self
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True)
 
     @property
     def url(self) -> str:
         """The value for ``OPENAI_BASE_URL``."""
-        return f"http://127.0.0.1:{self._http.server_address[1]}{self.dialect.path}"
+        host, port = self._http.server_address[:2]
+        return f"http://{host!s}:{port}{self.dialect.path}"
 
     @property
     def always(self) -> str:

@@ -1,4 +1,4 @@
-"""A real PostgreSQL for tests: the machine's own, else the one that comes as a wheel."""
+"""A real PostgreSQL for tests and benchmarks: the machine's own, else the one from the wheel."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Self
@@ -23,16 +24,28 @@ class PostgresServer:
     A PostgreSQL of our own, as a child process; a context manager.
 
     One that is not *durable* does not wait for the disk: it outlives its own death, not
-    the machine's.
+    the machine's. It trusts whoever reaches it at *host*. *before* goes before its command
+    line, such as ``ip netns exec NAME``.
     """
 
-    def __init__(self, folder: Path, *, durable: bool = True) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        durable: bool = True,
+        host: str = "127.0.0.1",
+        before: Sequence[str] = (),
+    ) -> None:
         self._folder = folder
+        self._host = host
         self._extra = () if durable else ("-F",)
         self._binaries = _find_binaries(folder)
         self._port = free_port()
         self._user = _unprivileged_user()
-        self.url = f"postgresql+psycopg://groundwatch@127.0.0.1:{self._port}/postgres"
+        # As root first, where something comes before it that only root may do.
+        become = ("setpriv", f"--reuid={self._user}", "--clear-groups") if self._user else ()
+        self._before = (*before, *become) if before else ()
+        self.url = f"postgresql+psycopg://groundwatch@{host}:{self._port}/postgres"
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -43,10 +56,10 @@ class PostgresServer:
         with log.open("ab") as stderr:
             self.process = subprocess.Popen(  # noqa: S603
                 [
-                    *(self._binaries / "postgres", "-D", data, "-p", str(self._port)),
-                    *("-h", "127.0.0.1", "-k", self._folder, *self._extra),
+                    *(*self._before, self._binaries / "postgres", "-D", data),
+                    *("-p", str(self._port), "-h", self._host, "-k", self._folder, *self._extra),
                 ],
-                user=self._user,
+                user=None if self._before else self._user,
                 stdout=stderr,
                 stderr=stderr,
                 cwd=self._folder,
@@ -93,6 +106,8 @@ class PostgresServer:
             cwd=self._folder,
             env=_locale(),
         )
+        with (data / "pg_hba.conf").open("a") as rules:
+            rules.write("host all all samenet trust\n")
 
 
 def _find_binaries(folder: Path) -> Path:
