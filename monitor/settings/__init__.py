@@ -7,7 +7,7 @@ from monitor.settings.addresses import (
     resolve_redis_url,
 )
 from monitor.settings.environment import FILE_SUFFIX, PREFIX, environment_value, variable
-from monitor.settings.fields import Settings
+from monitor.settings.reading import Settings
 
 __all__ = [
     "DEFAULT_REDIS_URL",
