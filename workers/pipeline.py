@@ -22,8 +22,9 @@ from monitor.scoring.base import ScoresSamples
 from monitor.store.engine import Store
 from monitor.store.write import Contribution, DeadLetter, Result, record
 
-#: An entry that was handed out this often without coming back has killed its workers.
-MAX_DELIVERIES = 2
+#: The first time an entry is in work with others, any of which may have killed the worker; after
+#: that it is alone. So one that never came back from so many hands killed its worker twice.
+MAX_DELIVERIES = 3
 #: Why samples expire.
 TOO_OLD = "too_old"
 
