@@ -95,7 +95,7 @@ def test_damage_is_told_when_a_packed_file_is_cut(tmp_path, end):
         RecordFile(path, tell=lambda _: None).count_lines()
 
 
-@pytest.mark.parametrize("data", [b"", b"\n\n  \n", gzip.compress(b"")])
+@pytest.mark.parametrize("data", [b"", b"\n\n  \n", gzip.compress(b"", mtime=0)])
 def test_file_is_refused_when_nothing_is_in_it(tmp_path, data):
     path = tmp_path / "f.jsonl"
     path.write_bytes(data)
