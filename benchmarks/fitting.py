@@ -27,7 +27,7 @@ PRIOR = 0.7
 #: Features are cut to this many standard deviations around their mean, or to what all but the
 #: rarest records have: a sign that is seldom seen must not be cut off.
 WIDEST, RARE = 4.0, 0.001
-_OWN_SLOPE, _OWN_INTERCEPT = 30.0, 2.0  # how strongly kinds are drawn to the common calibration
+_OWN_SLOPE, _OWN_INTERCEPT = 30.0, 2.0  # how strongly forms are drawn to the common calibration
 
 
 @dataclass(frozen=True)
@@ -86,51 +86,68 @@ def fit(
     low = np.minimum(mean - WIDEST * spread, rarest[0])
     high = np.maximum(mean + WIDEST * spread, rarest[1])
     scaled = (np.clip(values, low, high) - mean) / spread
-    known = sorted(set(kinds)) if own else []
-    inside = [np.array([kind == each for each in kinds], dtype=float) for kind in known]
-    wide = np.hstack([scaled, *(scaled * mask[:, None] * own for mask in inside)])
-    drawn_to = np.zeros((1 + len(known), len(names)))
-    drawn_to[0] = [(expected or {}).get(name, 0.0) for name in names] * spread
-    slopes = _slopes(wide, good, sources, ridge, drawn_to.ravel()).reshape(1 + len(known), -1)
-    weights = {"": slopes[0] / spread}
-    weights |= {k: (slopes[0] + own * s) / spread for k, s in zip(known, slopes[1:], strict=True)}
+    drawn_to = np.array([(expected or {}).get(name, 0.0) for name in names]) * spread
+    common, apart = _slopes(scaled, good, sources, kinds, ridge=ridge, own=own, drawn_to=drawn_to)
+    weights = {"": common / spread}
+    weights |= {kind: (common + own * slopes) / spread for kind, slopes in apart.items()}
     return Fitted(names, low, high, mean, weights)
 
 
 def fit_plain(values: Array, good: Array, sources: Groups, ridge: float) -> Array:
     """Fit weights of *values* as they are, each source with the same weight."""
-    return _slopes(values, good, sources, ridge, np.zeros(values.shape[1]))
+    kinds, drawn_to = [""] * len(values), np.zeros(values.shape[1])
+    return _slopes(values, good, sources, kinds, ridge=ridge, own=0.0, drawn_to=drawn_to)[0]
 
 
-def _slopes(scaled: Array, good: Array, groups: Groups, ridge: float, drawn_to: Array) -> Array:
-    sources, member = np.unique(groups, return_inverse=True)
+def _slopes(
+    scaled: Array,
+    good: Array,
+    sources: Groups,
+    kinds: Groups,
+    *,
+    ridge: float,
+    own: float,
+    drawn_to: Array,
+) -> tuple[Array, dict[str, Array]]:
+    """Find the common slopes, and by how much (times *own*) those of every kind differ."""
+    known, member = np.unique(sources, return_inverse=True)
     sizes = np.bincount(member)
-    weight = len(member) / (len(sources) * sizes[member])
-    count = scaled.shape[1]
+    weight = len(member) / (len(known) * sizes[member])
+    names, kind = np.unique(kinds, return_inverse=True)
+    places = [np.flatnonzero(kind == each) for each in range(len(names))]
+    parts = [scaled[place] for place in places]
+    shape = (1 + len(names), scaled.shape[1])
+    count = shape[0] * shape[1]
 
     def loss(parameters: Array) -> tuple[float, Array]:
-        slopes, intercepts = parameters[:count], parameters[count:]
-        odds = scaled @ slopes + intercepts[member]
-        wrong = 1 / (1 + np.exp(-odds)) - good
-        away = slopes - drawn_to
-        value = weight @ (np.logaddexp(0, odds) - good * odds) + ridge / 2 * away @ away
-        steps = np.bincount(member, weights=weight * wrong) + 0.02 * intercepts
+        slopes, intercepts = parameters[:count].reshape(shape), parameters[count:]
+        odds = intercepts[member]
+        for place, part, differing in zip(places, parts, slopes[1:], strict=True):
+            odds[place] += part @ (slopes[0] + own * differing)
+        wrong = weight * (1 / (1 + np.exp(-odds)) - good)
+        away = slopes.copy()
+        away[0] -= drawn_to
+        value = weight @ (np.logaddexp(0, odds) - good * odds) + ridge / 2 * (away * away).sum()
         value += 0.01 * intercepts @ intercepts
-        return float(value), np.concatenate([scaled.T @ (weight * wrong) + ridge * away, steps])
+        steps = np.array([part.T @ wrong[at] for at, part in zip(places, parts, strict=True)])
+        downhill = ridge * away + np.vstack([steps.sum(axis=0), own * steps])
+        by_source = np.bincount(member, weights=wrong) + 0.02 * intercepts
+        return float(value), np.concatenate([downhill.ravel(), by_source])
 
-    start = np.concatenate([drawn_to, np.zeros(len(sources))])
+    start = np.zeros(count + len(known))
+    start[: shape[1]] = drawn_to
     found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 1000}).x
-    slopes: Array = found[:count]
-    return slopes
+    common, *apart = found[:count].reshape(shape)
+    return common, dict(zip(map(str, names), apart, strict=True))
 
 
 def calibrate(
-    odds: Array, good: Array, sources: Groups, kinds: Groups
+    odds: Array, good: Array, sources: Groups, forms: Groups
 ) -> dict[str, tuple[float, float]]:
     """
-    Find slope and intercept of log odds for every kind, at the share ``PRIOR`` of good answers.
+    Find slope and intercept of log odds for every form, at the share ``PRIOR`` of good answers.
 
-    Sources and classes weigh evenly, and a kind with few records stays near the common line.
+    Sources and classes weigh evenly, and a form with few records stays near the common line, "".
     *odds* should come from models that have not seen the records.
     """
     keys = list(zip(sources, good, strict=True))
@@ -152,9 +169,9 @@ def calibrate(
 
     common = line(np.ones(len(odds), dtype=bool), None)
     lines = {"": common}
-    for kind in sorted(set(kinds)):
-        lines[kind] = line(np.array([each == kind for each in kinds]), common)
-    return {kind: (slope, intercept + shift) for kind, (slope, intercept) in lines.items()}
+    for form in sorted(set(forms)):
+        lines[form] = line(np.array([each == form for each in forms]), common)
+    return {form: (slope, intercept + shift) for form, (slope, intercept) in lines.items()}
 
 
 def _rounded(value: float) -> float:

@@ -74,7 +74,7 @@ def held_out_groundedness(
         for row, look, figures, value in zip(
             unseen.rows, unseen.looks, unseen.figures, odds, strict=True
         ):
-            slope, intercept = lines.get(look.kind, lines[""])
+            slope, intercept = lines[look.kind]
             probability = sigmoid(float(slope * value + intercept))
             claims = model.claim_odds(figures, str(look.kind)).tolist()
             scores[row["id"]] = held_down(probability, look.checkable, claims)

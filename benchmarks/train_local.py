@@ -32,6 +32,17 @@ TEMPLATES_JOIN = ("ragtruth_qa", "halueval_qa")
 RIDGE = {"claim": 200.0, "response": 200.0, "relevance": 60.0}
 OWN = {"claim": 0.5, "response": 1.0}
 CALIBRATION_FOLDS = 3
+#: Kinds of which one app has several have one calibration: a line for each would move, say, short
+#: answers against long ones by what other apps have more of, and spoil the order within an app.
+FORMS = {
+    Kind.STRUCTURED: "record",
+    Kind.BRIEF: "text",
+    Kind.TEXT: "text",
+    Kind.SHORT_ANSWER: "answer",
+    Kind.ANSWER: "answer",
+    Kind.LONG_ANSWER: "answer",
+}
+Lines = dict[str, tuple[float, float]]
 #: What a plain contradiction is expected to weigh, in log odds, before any record is seen. They
 #: are rare in most sources, and a model drawn towards 0 would hardly notice them.
 EXPECTED = {
@@ -100,11 +111,11 @@ class Groundedness:
 
     claim: Fitted
     response: Fitted
-    claim_lines: dict[str, tuple[float, float]]
+    claim_lines: Lines
 
     def claim_odds(self, figures: Array, kind: str) -> Array:
         """Judge every claim of one record."""
-        slope, intercept = self.claim_lines.get(kind, self.claim_lines[""])
+        slope, intercept = self.claim_lines[kind]
         odds = self.claim.odds(figures, [kind] * len(figures))
         return slope * odds + intercept
 
@@ -161,20 +172,26 @@ def fit_groundedness(measured: Measured) -> Groundedness:
     return Groundedness(claim, response, lines)
 
 
-def calibrated(measured: Measured) -> dict[str, tuple[float, float]]:
-    """Find slope and intercept by kind on records that the models have not seen."""
+def calibrated(measured: Measured) -> Lines:
+    """Find slope and intercept for every kind on records that the models have not seen."""
     odds = np.zeros(len(measured.rows))
     folds = np.array([fold(row) % CALIBRATION_FOLDS for row in measured.rows])
     for held in sorted(set(folds)):
         seen = measured.where(lambda row, held=held: fold(row) % CALIBRATION_FOLDS != held)
         unseen = measured.where(lambda row, held=held: fold(row) % CALIBRATION_FOLDS == held)
         odds[folds == held] = fit_groundedness(seen).odds(unseen)
-    return calibrate(odds, measured.good, measured.sources, measured.kinds)
+    return lines_by_kind(odds, measured.good, measured.sources, measured.kinds)
+
+
+def lines_by_kind(odds: Array, good: Array, sources: Sequence[str], kinds: Sequence[str]) -> Lines:
+    """Find slope and intercept for every kind; those of one form have the same."""
+    lines = calibrate(odds, good, sources, [FORMS[Kind(kind)] for kind in kinds])
+    return {str(kind): lines.get(form, lines[""]) for kind, form in FORMS.items()}
 
 
 def _fit_claims(
     measured: Measured, known: Sequence[tuple[int, int, float]]
-) -> tuple[Fitted, dict[str, tuple[float, float]]]:
+) -> tuple[Fitted, Lines]:
     values = np.array([measured.figures[i][j] for i, j, _ in known])
     good = np.array([y for _, _, y in known])
     sources = [measured.sources[i] for i, _, _ in known]
@@ -189,7 +206,7 @@ def _fit_claims(
         own=OWN["claim"],
         expected=EXPECTED["claim"],
     )
-    return claim, calibrate(claim.odds(values, kinds), good, sources, kinds)
+    return claim, lines_by_kind(claim.odds(values, kinds), good, sources, kinds)
 
 
 def _worst(claim: Fitted, measured: Measured, at: int) -> int:
