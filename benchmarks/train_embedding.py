@@ -21,7 +21,7 @@ from train_local import NOT_FOR_TRAINING, groundedness_data, measure
 
 from monitor.scoring.judges.embedding_model import EmbeddingModel
 
-OUTPUT = Path(__file__).parent.parent / "monitor/scoring/judges/local_embedding.v1.json"
+OUTPUT = Path(__file__).parent.parent / "monitor/scoring/judges/local_embedding.v2.json"
 PROBE = "The shop opens at nine, and refunds take five working days."
 _DIGITS = 4
 

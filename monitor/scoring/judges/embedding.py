@@ -18,7 +18,7 @@ from monitor.scoring.features.support import CLAIM_FEATURES
 from monitor.scoring.judges.logistic import ByKind
 from monitor.settings import variable
 
-COEFFICIENTS = "local_embedding.v1.json"
+COEFFICIENTS = "local_embedding.v2.json"
 #: Least cosine with the vector of the model that the coefficients were fitted to.
 _ALIKE = 0.95
 

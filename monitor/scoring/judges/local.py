@@ -34,7 +34,7 @@ from monitor.scoring.judges.local_claims import (
 from monitor.scoring.judges.logistic import ByKind, sigmoid
 from monitor.scoring.words import has_words
 
-COEFFICIENTS = "local.v1.json"
+COEFFICIENTS = "local.v2.json"
 #: Scripts without spaces whose words, or syllables, the judge cannot tell apart.
 _UNSPLIT = frozenset({"KHMER", "MYANMAR", "TIBETAN"})
 
@@ -67,7 +67,7 @@ class LocalJudge:
         rules = (CONTRADICTED_AT_MOST, ABSENT_AT_MOST, ABSENT_BELOW, FEWEST_MISSING)
         shaping = json.dumps(data, sort_keys=True) + read_background() + str(rules)
         digest = hashlib.sha256(shaping.encode()).hexdigest()
-        self.version = f"local-1-{digest[:8]}"
+        self.version = f"local-2-{digest[:8]}"
         if embedding is not None:
             self.version += f"+{embedding.version}"
 

@@ -46,7 +46,7 @@ def judgement(score, relevance=0.9, **more):
 def cascade(local, judge, share=0.1, metrics=METRICS, memory=None, **more):
     made = Says(judge)
     return Cascade(
-        local=Scorer(Says(local, "local-1-abc"), metrics, 0.7),
+        local=Scorer(Says(local, "local-2-abc"), metrics, 0.7),
         judge=Scorer(made, metrics, 0.7, concurrency=5),
         asking=Asking(share),
         calibration=Calibration(memory or OwnMemory(), pass_score=0.7),
