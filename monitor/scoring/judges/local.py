@@ -68,7 +68,7 @@ class LocalJudge:
         rules = (CONTRADICTED_AT_MOST, ABSENT_AT_MOST, ABSENT_BELOW, FEWEST_MISSING)
         shaping = json.dumps(data, sort_keys=True) + read_background() + str(rules)
         digest = hashlib.sha256(shaping.encode()).hexdigest()
-        self.version = f"local-1-{digest[:8]}"
+        self.version = f"local-2-{digest[:8]}"
         if embedding is not None:
             self.version += f"+{embedding.version}"
 
