@@ -112,7 +112,7 @@ def test_improvement_is_explained_as_well():
 def test_few_scores_name_nobody():
     found = explain(
         {"route=a": (2000, 0.92), "route=b": (100, 0.92)},
-        {"route=a": (400, 0.92), "route=b": (5, 0.0)},
+        {"route=a": (400, 0.92), "route=b": (4, 0.0)},
     )
     assert found.named == []
 
