@@ -1,11 +1,8 @@
 """Redis refuses, hangs, restarts or is full: the app does not notice, and the counts stay exact."""
 
-import contextlib
-import itertools
 import socket
 import subprocess
 import sys
-import threading
 import time
 
 import pytest
