@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,12 @@ from monitor.queue.address import pool_of
 #: An idle time longer than any worker waits before it takes over.
 _LONG_AGO_MS = 365 * 86_400_000
 _GROUP = names.GROUP.encode()
+#: All of it or nothing, so that what is deleted here counts, and counts once. A Redis that is
+#: full refuses to count, and must not refuse to be emptied.
+_ACKNOWLEDGE = """#!lua flags=allow-oom
+redis.call('XACK', KEYS[1], ARGV[1], unpack(ARGV, 2))
+redis.call('INCRBY', KEYS[2], redis.call('XDEL', KEYS[1], unpack(ARGV, 2)))
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +81,7 @@ class Consumer:
 
     def __init__(self, client: redis.Redis, name: str) -> None:
         self._redis: Any = client
+        self._acknowledge = self._redis.register_script(_ACKNOWLEDGE)
         self.name = name
 
     def now_s(self) -> float:
@@ -162,14 +169,10 @@ class Consumer:
         """Remove entries that are stored; call it after the commit."""
         if not entry_ids:
             return
-        with translated(), self._redis.pipeline(transaction=True) as pipe:
-            pipe.xack(names.SAMPLES, names.GROUP, *entry_ids)
-            pipe.xdel(names.SAMPLES, *entry_ids)
-            _, deleted = pipe.execute()
-            # Not within the transaction: a Redis that is full refuses to count, and must
-            # not refuse to be emptied. What is deleted here was not yet, so it counts once.
-            with suppress(redis.OutOfMemoryError):
-                self._redis.incrby(names.ACKNOWLEDGED, deleted)
+        with translated():
+            self._acknowledge(
+                keys=[names.SAMPLES, names.ACKNOWLEDGED], args=[names.GROUP, *entry_ids]
+            )
 
     def leave(self) -> None:
         """Forget this consumer, unless entries are still pending under its name."""

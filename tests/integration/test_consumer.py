@@ -132,6 +132,7 @@ def test_full_redis_can_be_emptied(client):
     finally:
         client.config_set("maxmemory", 0)
     assert client.xlen(names.SAMPLES) == 0
+    assert int(client.get(names.ACKNOWLEDGED)) == len(entries)
 
 
 def test_group_is_made_again_when_redis_came_back_empty(client):
