@@ -22,16 +22,18 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
 from chaos_app import APP, clean_environment, start_app, told
+from chaos_disk import SmallDisk, postgres_disk_is_full, redis_disk_is_full
 from chaos_kills import random_kills
 from chaos_proxy import DrippingProxy
 
+from monitor.errors import GroundwatchError
 from monitor.queue import names
 from monitor.queue.consumer import connect
 from monitor.settings import Settings
@@ -49,6 +51,8 @@ SETTLED_WITHIN_S = 90.0
 _FULL_AT_BYTES = 8_192
 #: What kills the metric in `deadly/`, a folder of its own: others here would hide packages.
 _DEADLY = "this text kills"
+#: Where a disk is full, and what it holds: an empty PostgreSQL, and some of its log.
+_DISKS = {"redis-disk-full": ("redis", 64), "postgres-disk-full": ("pg", 600)}
 _METRICS = Path(__file__).parent / "deadly"
 
 
@@ -62,15 +66,19 @@ class World:
     seconds: float
     stack: ExitStack = field(default_factory=ExitStack)
     proxy: DrippingProxy | None = None
+    faults: Sequence[str] = ()  #: those that will happen, where they need something prepared
+    disks: dict[str, SmallDisk] = field(default_factory=dict)
+    impossible: dict[str, str] = field(default_factory=dict)  #: faults that cannot be, and why
 
     def __enter__(self) -> Self:
         """Start everything."""
+        self._mount()
         self.redis = RedisServer(self.folder / "redis")
         self.redis.start()
         self.stack.callback(self.redis.stop)
         self.postgres: PostgresServer | None = None
         if self.store_kind == "postgresql":
-            (self.folder / "pg").mkdir()
+            (self.folder / "pg").mkdir(exist_ok=True)
             self.postgres = PostgresServer(self.folder / "pg")
             self.stack.enter_context(self.postgres)
         url = self.postgres.url if self.postgres else f"sqlite:///{self.folder / 'store.db'}"
@@ -102,6 +110,16 @@ class World:
         self.stack.callback(watch.join)
         self.stack.callback(stop.set)
         return self
+
+    def _mount(self) -> None:
+        """Give servers small disks of their own where these are to be full."""
+        for fault, (name, megabytes) in _DISKS.items():
+            if fault in self.faults:
+                disk = SmallDisk(self.folder / name, megabytes)
+                try:
+                    self.disks[name] = self.stack.enter_context(disk)
+                except GroundwatchError as error:
+                    self.impossible[fault] = str(error)
 
     def _metrics_file(self) -> Path:
         """Declare the metric that a certain text makes deadly."""
@@ -257,10 +275,17 @@ FAULTS: dict[str, Callable[[World], None]] = {
     "redelivery": redelivered,
     "deadly-record": lambda _: None,
     "two-schedulers": second_scheduler,
+    "redis-disk-full": redis_disk_is_full,
+    "postgres-disk-full": postgres_disk_is_full,
     "postgres": postgres_dies,
     "postgres-stalls": lambda w: paused([w.postgres.process.pid], 5.0),  # type: ignore[union-attr]
 }
-ONLY = {"disk-full": "sqlite", "postgres": "postgresql", "postgres-stalls": "postgresql"}
+ONLY = {
+    "disk-full": "sqlite",
+    "postgres": "postgresql",
+    "postgres-stalls": "postgresql",
+    "postgres-disk-full": "postgresql",
+}
 
 
 def one(world: World, name: str) -> dict[str, Any]:
@@ -316,7 +341,9 @@ def results(world: World, faults: list[str], kills: int) -> Iterator[dict[str, A
         yield many_kills(world, kills)
         return
     for name in faults:
-        if ONLY.get(name, world.store_kind) == world.store_kind:
+        if name in world.impossible:
+            print(f"{name:16} left out: {world.impossible[name]}", file=sys.stderr)
+        else:
             yield one(world, name)
 
 
@@ -344,9 +371,11 @@ def main() -> int:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
-        with World(Path(folder), given.store, given.rate, given.seconds) as world:
+        faults = [name for name in given.fault if ONLY.get(name, given.store) == given.store]
+        of_world = (Path(folder), given.store, given.rate, given.seconds)
+        with World(*of_world, faults=faults) as world:
             lines = []
-            for line in results(world, given.fault, given.kills):
+            for line in results(world, faults, given.kills):
                 lines.append(line)
                 if not given.json:
                     show(line)
