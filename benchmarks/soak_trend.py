@@ -58,7 +58,10 @@ def read(log: Path) -> dict[tuple[str, str], Series]:
     """Read a log, also one that was cut: process and measure to readings."""
     found: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for line in log.read_text(encoding="utf-8").splitlines():
-        record = json.loads(line)
+        try:
+            record = json.loads(line)
+        except ValueError:
+            break
         for process, sizes in record.get("mb", {}).items():
             for measure, size in sizes.items():
                 found.setdefault((process, measure), []).append((record["s"], size))
