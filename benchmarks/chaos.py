@@ -64,6 +64,7 @@ class World:
     store_kind: str
     rate: int
     seconds: float
+    settings_of_ours: dict[str, str] = field(default_factory=dict)  #: instead of those for faults
     stack: ExitStack = field(default_factory=ExitStack)
     proxy: DrippingProxy | None = None
     faults: Sequence[str] = ()  #: those that will happen, where they need something prepared
@@ -94,6 +95,7 @@ class World:
             "GROUNDWATCH_METRICS": "groundedness,relevance,deadly",
             "GROUNDWATCH_METRICS_FILE": str(self._metrics_file()),
             "PYTHONPATH": str(_METRICS),
+            **self.settings_of_ours,
         }
         self.settings = Settings.from_env(self.environment)
         self.store = Store(url)

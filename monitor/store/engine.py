@@ -19,6 +19,8 @@ from sqlalchemy.exc import (
 
 from monitor.errors import RowRefusedError, SettingsError, StoreUnavailableError
 
+SQLITE_CACHE_KB = 8_000
+
 _SQLITE_PRAGMAS = (
     # Before the journal mode, or it is ignored; a file that is there already keeps what it has.
     "PRAGMA auto_vacuum=INCREMENTAL",
@@ -27,7 +29,9 @@ _SQLITE_PRAGMAS = (
     "PRAGMA synchronous=FULL",
     "PRAGMA busy_timeout=30000",
     "PRAGMA foreign_keys=ON",
-    "PRAGMA cache_size=-32000",
+    # For each connection, and what it takes it keeps. The operating system has the file in memory
+    # too, so more saves no reading; a commit changes about 2 MB, which fit.
+    f"PRAGMA cache_size=-{SQLITE_CACHE_KB}",
     "PRAGMA journal_size_limit=67108864",
 )
 
