@@ -66,8 +66,8 @@ def judge_away(endpoint: str) -> str:
 
 
 def calibration(app: str, metric: str, version: str) -> str:
-    """Name the hash with what a judge said at each local score."""
-    return f"groundwatch:calibration:{version}:{metric}:{app}"
+    """Name the stream with a judge's last verdicts, each beside its local score."""
+    return f"groundwatch:judge:said:{version}:{metric}:{app}"
 
 
 def slot(worker: str, number: int) -> str:
