@@ -48,6 +48,7 @@ from workers.stack import plan_stack
 from workers.supervise import Supervisor
 
 SETTLED_WITHIN_S = 90.0
+_BACKLOG_WITHIN_S = 400.0
 _FULL_AT_BYTES = 8_192
 #: What kills the metric in `deadly/`, a folder of its own: others here would hide packages.
 _DEADLY = "this text kills"
@@ -161,9 +162,9 @@ class World:
             bookings = read_totals(connection, APP).get(APP, {})
         return sum(n for (kind, _), n in bookings.items() if kind is wanted)
 
-    def settle(self) -> bool:
+    def settle(self, within_s: float = SETTLED_WITHIN_S) -> bool:
         """Wait until nothing waits and the counters have come."""
-        deadline = time.monotonic() + SETTLED_WITHIN_S
+        deadline = time.monotonic() + within_s
         while time.monotonic() < deadline:
             with suppress(Exception):
                 done = self.client.xlen(names.SAMPLES) == 0 and self.look().holds
@@ -310,6 +311,7 @@ def one(world: World, name: str) -> dict[str, Any]:
 def many_kills(world: World, kills: int) -> dict[str, Any]:
     """Kill so many processes of the worker at random; say what became of every sample."""
     sampled, dropped, in_work = random_kills(world, kills)
+    world.settle(_BACKLOG_WITHIN_S)
     line = reckon(world, f"{kills} kills", sampled, dropped, 0, 0)
     return line | {"in_work": in_work}
 

@@ -9,8 +9,10 @@ import redis
 from monitor.queue import names
 from monitor.queue.consumer import translated
 
+#: Who is woken begins at once; after this long without, the wake-up was lost.
+_WOKEN_MS = 5_000
 #: A drain keeps its slot once a second; after this long without, it is dead or cut off.
-_TTL_MS = 10_000
+_RUNNING_MS = 10_000
 _WOKEN, _RUNNING = b"woken", b"running"
 
 
@@ -30,7 +32,7 @@ class Slot:
     def take(self) -> bool:
         """Take the slot if it is free."""
         with translated():
-            return bool(self._redis.set(self._key, _WOKEN, nx=True, px=_TTL_MS))
+            return bool(self._redis.set(self._key, _WOKEN, nx=True, px=_WOKEN_MS))
 
     def begin(self, now_s: float) -> bool:
         """
@@ -39,7 +41,7 @@ class Slot:
         False when it is no longer there, or another drain runs in it: then do not run.
         """
         with translated(), self._redis.pipeline(transaction=True) as pipe:
-            pipe.set(self._key, _RUNNING, xx=True, get=True, px=_TTL_MS)
+            pipe.set(self._key, _RUNNING, xx=True, get=True, px=_RUNNING_MS)
             pipe.zadd(names.HEARD, {self._worker: now_s})
             before, _ = pipe.execute()
         return bool(before == _WOKEN)
@@ -52,7 +54,7 @@ class Slot:
     def keep(self) -> bool:
         """Keep the slot; False when it was taken away, which means: stop."""
         with translated():
-            return bool(self._redis.pexpire(self._key, _TTL_MS))
+            return bool(self._redis.pexpire(self._key, _RUNNING_MS))
 
     def give_back(self) -> None:
         """Free the slot."""
