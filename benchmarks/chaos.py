@@ -24,19 +24,23 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
 from chaos_app import APP, clean_environment, start_app, told
+from chaos_clock import FAULTS as CLOCK_FAULTS
+from chaos_clock import WHOSE, Clocks
 from chaos_disk import SmallDisk, postgres_disk_is_full, redis_disk_is_full
 from chaos_kills import random_kills
 from chaos_proxy import DrippingProxy
+from sqlalchemy import select
 
 from monitor.errors import GroundwatchError
 from monitor.queue import names
 from monitor.queue.consumer import connect
 from monitor.settings import Settings
+from monitor.store.alert_tables import incidents
 from monitor.store.engine import Store
 from monitor.store.ledger import Kind, read_totals
 from monitor.store.migrate import migrate
@@ -45,7 +49,7 @@ from monitor.testing.postgres_server import PostgresServer
 from workers.reconcile import reconcile
 from workers.redis_server import RedisServer
 from workers.stack import plan_stack
-from workers.supervise import Supervisor
+from workers.supervise import Service, Supervisor
 
 SETTLED_WITHIN_S = 90.0
 _BACKLOG_WITHIN_S = 400.0
@@ -70,11 +74,13 @@ class World:
     proxy: DrippingProxy | None = None
     faults: Sequence[str] = ()  #: those that will happen, where they need something prepared
     disks: dict[str, SmallDisk] = field(default_factory=dict)
+    clocks: Clocks | None = None
     impossible: dict[str, str] = field(default_factory=dict)  #: faults that cannot be, and why
 
     def __enter__(self) -> Self:
         """Start everything."""
         self._mount()
+        self._find_clocks()
         self.redis = RedisServer(self.folder / "redis")
         self.redis.start()
         self.stack.callback(self.redis.stop)
@@ -92,6 +98,8 @@ class World:
             "GROUNDWATCH_DATABASE_URL": url,
             "GROUNDWATCH_ABANDONED_AFTER_S": "2",
             "GROUNDWATCH_EVALUATE_EVERY_S": "1",
+            "GROUNDWATCH_WARNING_FOR_S": "0",
+            "GROUNDWATCH_CRITICAL_FOR_S": "0",
             "GROUNDWATCH_WEB_PORT": "0",
             "GROUNDWATCH_METRICS": "groundedness,relevance,deadly",
             "GROUNDWATCH_METRICS_FILE": str(self._metrics_file()),
@@ -104,7 +112,8 @@ class World:
         self.client = connect(self.redis.url, timeout_s=5.0)
         plan = plan_stack(self.settings, self.environment, with_page=True)
         self.page = plan.page_url or ""
-        self.supervisor = Supervisor(plan.services, listener=lambda *_: None)
+        services = [replace(each, environment=self._clocked(each)) for each in plan.services]
+        self.supervisor = Supervisor(services, listener=lambda *_: None)
         self.supervisor.start()
         self.stack.callback(self.supervisor.stop)
         stop = threading.Event()
@@ -123,6 +132,22 @@ class World:
                     self.disks[name] = self.stack.enter_context(disk)
                 except GroundwatchError as error:
                     self.impossible[fault] = str(error)
+
+    def _find_clocks(self) -> None:
+        """Give processes clocks of their own where these are to jump."""
+        wanted = [fault for fault in self.faults if fault in CLOCK_FAULTS]
+        if wanted:
+            try:
+                self.clocks = Clocks(self.folder)
+            except GroundwatchError as error:
+                self.impossible |= dict.fromkeys(wanted, str(error))
+
+    def _clocked(self, service: Service) -> dict[str, str]:
+        return {**service.environment, **self.clock_of(service.name)}
+
+    def clock_of(self, name: str) -> dict[str, str]:
+        """Say what makes a process go by the clock of its name; nothing where clocks stay."""
+        return self.clocks.environment(name) if self.clocks and name in WHOSE else {}
 
     def _metrics_file(self) -> Path:
         """Declare the metric that a certain text makes deadly."""
@@ -161,6 +186,11 @@ class World:
         with self.store.read() as connection:
             bookings = read_totals(connection, APP).get(APP, {})
         return sum(n for (kind, _), n in bookings.items() if kind is wanted)
+
+    def alerts(self) -> set[str]:
+        """List what people were alerted of so far."""
+        with self.store.read() as connection:
+            return set(connection.execute(select(incidents.c.metric)).scalars())
 
     def settle(self, within_s: float = SETTLED_WITHIN_S) -> bool:
         """Wait until nothing waits and the counters have come."""
@@ -280,6 +310,7 @@ FAULTS: dict[str, Callable[[World], None]] = {
     "two-schedulers": second_scheduler,
     "redis-disk-full": redis_disk_is_full,
     "postgres-disk-full": postgres_disk_is_full,
+    **CLOCK_FAULTS,
     "postgres": postgres_dies,
     "postgres-stalls": lambda w: paused([w.postgres.process.pid], 5.0),  # type: ignore[union-attr]
 }
@@ -293,19 +324,20 @@ ONLY = {
 
 def one(world: World, name: str) -> dict[str, Any]:
     """Let one fault happen in the middle of traffic; say what became of every sample."""
-    before, failed = world.ended(), world.failed()
+    before, failed, alerts = world.ended(), world.failed(), world.alerts()
     with ExitStack() as stack:
         url = world.redis.url
         if name == "network-drips":
             world.proxy = stack.enter_context(DrippingProxy(world.redis.port))
             url = world.proxy.url
-        of_app = {**world.environment, "GROUNDWATCH_REDIS_URL": url}
+        of_app = {**world.environment, **world.clock_of("app"), "GROUNDWATCH_REDIS_URL": url}
         deadly = _DEADLY if name == "deadly-record" else ""
         app = start_app(of_app, world.rate, world.seconds, deadly)
         time.sleep(world.seconds / 3)
         FAULTS[name](world)
         counted = told(app)
-    return reckon(world, name, counted["sampled"], counted["dropped"], before, failed)
+    line = reckon(world, name, counted["sampled"], counted["dropped"], before, failed)
+    return line | {"alerts": sorted(world.alerts() - alerts)}
 
 
 def many_kills(world: World, kills: int) -> dict[str, Any]:
@@ -354,11 +386,12 @@ def results(world: World, faults: list[str], kills: int) -> Iterator[dict[str, A
 def show(line: dict[str, Any]) -> None:
     """Print a line."""
     in_work = f"  in work {line['in_work']:,}" if "in_work" in line else ""
+    alerts = f"  alerts of {', '.join(line['alerts'])}" if line.get("alerts") else ""
     print(
         f"{line['fault']:16} sampled {line['sampled']:6,}{in_work}  ended {line['ended']:6,}"
         f"  failed {line['failed']:3}  lost {line['lost']:3}  doubled {line['doubled']:3}"
         f"  dropped {line['dropped'] or 0}  reconciled {line['reconciled']}"
-        f" {line['wrong'] or ''}  after {line['settled_s']} s",
+        f" {line['wrong'] or ''}  after {line['settled_s']} s{alerts}",
         flush=True,
     )
 
