@@ -11,12 +11,12 @@ from typing import Self
 from monitor.errors import RecordError
 from monitor.models import Evaluation, Sample, ScoredSample, Tally
 from monitor.models.interaction import without_texts
+from monitor.models.segments import places_of
 from monitor.queue import names
 from monitor.queue.census import sample_id_of
 from monitor.queue.consumer import Entry
 from monitor.queue.wire import decode
 from monitor.rolling.inputs import fingerprint
-from monitor.rolling.segments import places_of
 from monitor.rolling.tallies import bucket_start, stream_key, tally_of
 from monitor.scoring.base import ScoresSamples
 from monitor.store.engine import Store
