@@ -25,7 +25,7 @@ from contextlib import suppress
 from pathlib import Path
 from subprocess import Popen
 
-from chaos import World
+from chaos import World, reckon
 from chaos_app import start, told
 from soak_trend import read, table
 
@@ -115,19 +115,8 @@ def main() -> None:
             _watch(world, app, seconds, given.log)
             _report(given.log)
             counted = told(app)
-            settled = world.settle()
-            dropped = sum(counted["dropped"].values())
-            missing = counted["sampled"] - dropped - world.ended()
-            found = {
-                "sampled": counted["sampled"],
-                "dropped": counted["dropped"],
-                "different_words": counted["words"],
-                "ended": world.ended(),
-                "lost": max(0, missing),
-                "doubled": max(0, -missing),
-                "reconciled": settled,
-            }
-            print(json.dumps(found), flush=True)
+            line = reckon(world, "none", counted["sampled"], counted["dropped"], 0, 0)
+            print(json.dumps(line | {"different_words": counted["words"]}), flush=True)
 
 
 if __name__ == "__main__":

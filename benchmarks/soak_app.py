@@ -71,7 +71,7 @@ def main() -> None:
                 contexts=[passage],
                 output=f"{' '.join(passage.split()[:5])}. {words.sentence(5)}",
                 user_id=f"user-{n % 997}",
-                release=f"v{n // 100_000}",
+                release=f"v{n % 3}",
             )
             n += 1
         time.sleep(0.005)

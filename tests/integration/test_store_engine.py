@@ -13,4 +13,4 @@ def test_connections_to_sqlite_hold_little_memory_however_large_the_file(sqlite_
     with store.read() as connection:
         kilobytes = -connection.execute(text("PRAGMA cache_size")).scalar_one()
     store.close()
-    assert 0 < kilobytes * POOL <= 50_000
+    assert 0 < kilobytes * POOL <= 10_000
