@@ -2,10 +2,12 @@
 Faults, one after the other, with traffic: what was lost, what was counted twice.
 
     python benchmarks/chaos.py [--store sqlite|postgresql] [--fault NAME ...] [--json]
+    python benchmarks/chaos.py [--store sqlite|postgresql] --kills 40
 
 A real app samples through the real hook while a real worker, scheduler and page run. A
 fault happens in the middle; when the queue is empty again, the app's own counters are
-held against the ledger, and the reconciliation looks at every sum.
+held against the ledger, and the reconciliation looks at every sum. With ``--kills``, so many
+processes of the worker are killed instead, each at any point of its work.
 """
 
 from __future__ import annotations
@@ -20,13 +22,14 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
 from chaos_app import APP, clean_environment, start_app, told
+from chaos_kills import random_kills
 from chaos_proxy import DrippingProxy
 
 from monitor.queue import names
@@ -274,16 +277,29 @@ def one(world: World, name: str) -> dict[str, Any]:
         time.sleep(world.seconds / 3)
         FAULTS[name](world)
         counted = told(app)
+    return reckon(world, name, counted["sampled"], counted["dropped"], before, failed)
+
+
+def many_kills(world: World, kills: int) -> dict[str, Any]:
+    """Kill so many processes of the worker at random; say what became of every sample."""
+    sampled, dropped, in_work = random_kills(world, kills)
+    line = reckon(world, f"{kills} kills", sampled, dropped, 0, 0)
+    return line | {"in_work": in_work}
+
+
+def reckon(
+    world: World, name: str, sampled: int, dropped: Mapping[str, int], before: int, failed: int
+) -> dict[str, Any]:
+    """Wait until all is in place, and hold what the apps counted against what has ended."""
     began_s = time.monotonic()
     settled = world.settle()
     found = world.look()
     ended = world.ended() - before
-    dropped = sum(counted["dropped"].values())
-    missing = counted["sampled"] - dropped - ended
+    missing = sampled - sum(dropped.values()) - ended
     return {
         "fault": name,
-        "sampled": counted["sampled"],
-        "dropped": counted["dropped"],
+        "sampled": sampled,
+        "dropped": dropped,
         "ended": ended,
         "failed": world.failed() - failed,
         "lost": max(0, missing),
@@ -294,6 +310,28 @@ def one(world: World, name: str) -> dict[str, Any]:
     }
 
 
+def results(world: World, faults: list[str], kills: int) -> Iterator[dict[str, Any]]:
+    """Give one line after the other."""
+    if kills:
+        yield many_kills(world, kills)
+        return
+    for name in faults:
+        if ONLY.get(name, world.store_kind) == world.store_kind:
+            yield one(world, name)
+
+
+def show(line: dict[str, Any]) -> None:
+    """Print a line."""
+    in_work = f"  in work {line['in_work']:,}" if "in_work" in line else ""
+    print(
+        f"{line['fault']:16} sampled {line['sampled']:6,}{in_work}  ended {line['ended']:6,}"
+        f"  failed {line['failed']:3}  lost {line['lost']:3}  doubled {line['doubled']:3}"
+        f"  dropped {line['dropped'] or 0}  reconciled {line['reconciled']}"
+        f" {line['wrong'] or ''}  after {line['settled_s']} s",
+        flush=True,
+    )
+
+
 def main() -> int:
     """Run the faults and print a line for each."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -301,26 +339,17 @@ def main() -> int:
     parser.add_argument("--fault", nargs="*", choices=FAULTS, default=list(FAULTS))
     parser.add_argument("--rate", type=int, default=100)
     parser.add_argument("--seconds", type=float, default=6.0)
+    parser.add_argument("--kills", type=int, default=0)
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
-    lines = []
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
         with World(Path(folder), given.store, given.rate, given.seconds) as world:
-            for name in given.fault:
-                if ONLY.get(name, given.store) != given.store:
-                    continue
-                line = one(world, name)
+            lines = []
+            for line in results(world, given.fault, given.kills):
                 lines.append(line)
                 if not given.json:
-                    print(
-                        f"{name:16} sampled {line['sampled']:6,}  ended {line['ended']:6,}"
-                        f"  failed {line['failed']:3}  lost {line['lost']:3}"
-                        f"  doubled {line['doubled']:3}"
-                        f"  dropped {line['dropped'] or 0}  reconciled {line['reconciled']}"
-                        f" {line['wrong'] or ''}  after {line['settled_s']} s",
-                        flush=True,
-                    )
+                    show(line)
     if given.json:
         print(json.dumps(lines))
     return 0 if all(x["reconciled"] and not x["lost"] + x["doubled"] for x in lines) else 1

@@ -16,7 +16,7 @@ from celery.signals import setup_logging, worker_init, worker_process_init, work
 from monitor.errors import GroundwatchError
 from monitor.queue import names
 from monitor.settings import Settings
-from workers import processes
+from workers import processes, transport
 from workers.broker import broker_conf
 from workers.logs import configure_logs
 from workers.pump import Pump
@@ -31,6 +31,7 @@ def _settings() -> Settings:
 
 def make_app(settings: Settings) -> Celery:
     """Build the application for one set of settings."""
+    transport.use_here()
     app = Celery("groundwatch", include=["workers.tasks"])
     app.conf.update(
         # Messages carry no data, only a wake-up; so JSON, no results, no copies of arguments.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -12,6 +13,7 @@ import structlog
 
 from monitor.queue import names
 from monitor.queue.consumer import translated
+from monitor.queue.producer import COUNTERS_KEPT_S
 from monitor.store.engine import Store
 from monitor.store.hooks import HookCounters, absorb
 from monitor.store.lease import Lease, fence
@@ -44,16 +46,21 @@ class Collector:
         with translated():
             index = anything.zrange(names.HOOKS, 0, -1, withscores=True)
             heard = {hook_id.decode("utf-8", "replace"): score for hook_id, score in index}
-            changed = [h for h, score in heard.items() if self._heartbeats.get(h) != score]
+            # Also who has been silent for so long that there may be nothing left of it to read.
+            silent_ms = (time.time() - COUNTERS_KEPT_S) * 1000
+            changed = {h for h, score in heard.items() if self._heartbeats.get(h) != score}
+            asked = [h for h, score in heard.items() if h in changed or score < silent_ms]
             with anything.pipeline(transaction=False) as pipe:
-                for hook_id in changed:
+                for hook_id in asked:
                     pipe.hgetall(names.hook(hook_id))
-                hashes = dict(zip(changed, pipe.execute(), strict=True))
+                hashes = dict(zip(asked, pipe.execute(), strict=True))
             # The hash of a hook that is gone expires by itself; its name is all that is left.
             gone = [hook_id for hook_id, values in hashes.items() if not values]
             if gone:
                 anything.zrem(names.HOOKS, *gone)
-        found = [read_counters(hook_id, values) for hook_id, values in hashes.items() if values]
+        found = [
+            read_counters(h, values) for h, values in hashes.items() if values and h in changed
+        ]
         news = [counters for counters in found if counters is not None]
         if news:
             with self.store.write() as connection:

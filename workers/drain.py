@@ -100,7 +100,8 @@ class Drain:
             if taking and self._away:
                 taking = False
                 self._hand_back_unbegun()
-            if taking and self._is_due("ask", _ASK_EVERY_S) and not self.may_go_on():
+            # Asked to the end, for asking keeps our place.
+            if self._is_due("ask", _ASK_EVERY_S) and not self.may_go_on() and taking:
                 taking = False
                 self._hand_back_unbegun()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,16 @@ from monitor.queue.address import pool_of
 #: An idle time longer than any worker waits before it takes over.
 _LONG_AGO_MS = 365 * 86_400_000
 _GROUP = names.GROUP.encode()
+
+#: More arguments at once than this are too many for a script.
+_AT_ONCE = 1000
+#: One step, so that no death in between leaves entries that are gone and were not counted. A
+#: Redis that is full lets a script go on that has begun to delete; a transaction it refuses.
+_ACKNOWLEDGE = """
+redis.call('XACK', KEYS[1], ARGV[1], unpack(ARGV, 2))
+local deleted = redis.call('XDEL', KEYS[1], unpack(ARGV, 2))
+if deleted > 0 then redis.call('INCRBY', KEYS[2], deleted) end
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +85,7 @@ class Consumer:
 
     def __init__(self, client: redis.Redis, name: str) -> None:
         self._redis: Any = client
+        self._acknowledge = self._redis.register_script(_ACKNOWLEDGE)
         self.name = name
 
     def now_s(self) -> float:
@@ -160,16 +171,11 @@ class Consumer:
 
     def acknowledge(self, entry_ids: Sequence[str]) -> None:
         """Remove entries that are stored; call it after the commit."""
-        if not entry_ids:
-            return
-        with translated(), self._redis.pipeline(transaction=True) as pipe:
-            pipe.xack(names.SAMPLES, names.GROUP, *entry_ids)
-            pipe.xdel(names.SAMPLES, *entry_ids)
-            _, deleted = pipe.execute()
-            # Not within the transaction: a Redis that is full refuses to count, and must
-            # not refuse to be emptied. What is deleted here was not yet, so it counts once.
-            with suppress(redis.OutOfMemoryError):
-                self._redis.incrby(names.ACKNOWLEDGED, deleted)
+        keys = [names.SAMPLES, names.ACKNOWLEDGED]
+        with translated():
+            for first in range(0, len(entry_ids), _AT_ONCE):
+                ids = entry_ids[first : first + _AT_ONCE]
+                self._acknowledge(keys=keys, args=[names.GROUP, *ids])
 
     def leave(self) -> None:
         """Forget this consumer, unless entries are still pending under its name."""

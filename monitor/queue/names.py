@@ -12,6 +12,10 @@ LATER = "groundwatch:later"
 HOOKS = "groundwatch:hooks"
 #: Sorted set of workers by the time, in epoch seconds, at which they were last alive.
 WORKERS = "groundwatch:workers"
+#: Sorted set of workers by the time, in epoch seconds, at which a drain they woke last began.
+HEARD = "groundwatch:heard"
+#: Hash of the workers that ended themselves: how many, and when and why the last one did.
+STALLS = "groundwatch:stalls"
 #: How many entries workers have acknowledged and deleted, ever.
 ACKNOWLEDGED = "groundwatch:acknowledged"
 #: Hash of the judge's calls under way: what was reserved for each, and until when.

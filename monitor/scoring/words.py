@@ -7,6 +7,7 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
+from monitor.scoring.function_words import FUNCTION_WORDS
 from monitor.scoring.unicode import MARKS, compatible
 
 _STOP_WORDS = """
@@ -18,7 +19,7 @@ where why how all any both each few more most other some such only own same too 
 ll m re ve not no yes while during before after because through between out up down off again once
 however therefore according per via etc
 """
-STOP_WORDS = frozenset(_STOP_WORDS.split())
+STOP_WORDS = frozenset(_STOP_WORDS.split()) | FUNCTION_WORDS
 NEGATIONS = frozenset(
     {"not", "no", "never", "none", "nobody", "nothing", "neither", "nor", "without", "cannot"}
 )
@@ -48,6 +49,8 @@ _WORD = re.compile(rf"\d+(?:[.,:]\d+)*|{_LETTERS}(?:['’]{_LETTERS})*")
 _UNSPACED = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
 _IRREGULAR_NOT = re.compile(r"\b(ca|wo)(?=n['’]t\b)", re.IGNORECASE)
 _NOT = re.compile(r"n['’]t\b", re.IGNORECASE)
+#: French and Italian write "l'article", "dell'acquisto": the noun is what counts.
+_ELIDED = re.compile(r"(?:[cdjlmnst]|qu|un|quest|quell|(?:d|n)ell|[ds]?all|sull)'(?=\w{3})")
 _LONG_NUMBER = 15
 _LONGEST_KEPT = 40  # characters; the caches must not hold whole texts
 
@@ -91,6 +94,8 @@ def _made_word(surface: str) -> Word:
             _plain_number(surface), content=True, number=True, capital=False, surface=surface
         )
     lower = surface.lower().replace("’", "'").removesuffix("'s")
+    if elided := _ELIDED.match(lower):
+        lower = lower[elided.end() :]
     if lower in _NUMBER_WORDS:
         return Word(_NUMBER_WORDS[lower], content=True, number=True, capital=False, surface=surface)
     alone = len(lower) == 1 and lower.isascii()

@@ -68,6 +68,20 @@ def test_clock_that_is_wrong_hides_no_other_hook(redis_url, collect, shift_ms):
     assert collect()["bot"][Booking(Kind.SEEN, "")] == 20
 
 
+def test_hook_that_is_long_gone_is_forgotten_and_its_counts_stay(redis_url, collect):
+    with connect(redis_url) as client:
+        long_ago_ms = int(client.time()[0] * 1000) - 8 * 86_400_000
+        counters = {
+            "app": "bot", "host": "h", "pid": 1, "heartbeat_at_ms": long_ago_ms, "seen": 5,
+        }  # fmt: skip
+        client.hset(names.hook("gone"), mapping=counters)
+        client.zadd(names.HOOKS, {"gone": long_ago_ms})
+        collect()
+        client.delete(names.hook("gone"))  # as it expires after a week
+        assert collect()["bot"][Booking(Kind.SEEN, "")] == 5
+        assert client.zrange(names.HOOKS, 0, -1) == []
+
+
 def test_hash_that_is_not_ours_is_passed_over(redis_url, collect):
     interact(redis_url, "bot", 10, 1.0)
     client = connect(redis_url)

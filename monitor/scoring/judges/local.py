@@ -17,6 +17,7 @@ from monitor.scoring.features.background import read_background
 from monitor.scoring.features.look import Look, look_at, script
 from monitor.scoring.features.relevance import (
     RELEVANCE_FEATURES,
+    names_anything,
     only_echoes,
     relevance_features,
 )
@@ -67,7 +68,7 @@ class LocalJudge:
         rules = (CONTRADICTED_AT_MOST, ABSENT_AT_MOST, ABSENT_BELOW, FEWEST_MISSING)
         shaping = json.dumps(data, sort_keys=True) + read_background() + str(rules)
         digest = hashlib.sha256(shaping.encode()).hexdigest()
-        self.version = f"local-1-{digest[:8]}"
+        self.version = f"local-2-{digest[:8]}"
         if embedding is not None:
             self.version += f"+{embedding.version}"
 
@@ -122,7 +123,7 @@ class LocalJudge:
 
     def _judge_relevance(self, interaction: Interaction, look: Look) -> tuple[float | None, str]:
         query = interaction.query
-        if not query or not has_words(query):
+        if not query or not names_anything(query):
             return None, ""
         if only_echoes(query, interaction.output):
             return 0.0, "It adds nothing to the question."

@@ -128,7 +128,7 @@ def test_where_the_judge_finds_nothing_the_expectation_stands():
     _, relevant = both.score(make_interaction(), key="k")
     assert relevant.status is EvaluationStatus.COMPLETED
     assert not relevant.metadata["judged"]
-    assert relevant.metadata["judge_skipped"] == "unsupported_text"
+    assert relevant.metadata["judge_skipped"] == "nothing_asked"
 
 
 def test_what_cannot_be_judged_is_skipped_and_asks_nobody():
