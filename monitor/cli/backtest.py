@@ -11,8 +11,9 @@ import typer
 from rich.text import Text
 
 from alerts.backtest import Told, missed
-from monitor.cli.console import out, parse_duration_s, table
+from monitor.cli.console import out, parse_duration_s
 from monitor.cli.stores import open_store
+from monitor.report.listing import Listing
 from monitor.report.words import harmless
 from monitor.settings import Settings
 from workers.backtest import (
@@ -65,7 +66,7 @@ def backtest(
 
 
 def _print(told: Mapping[str, list[Told]]) -> None:
-    listed = table("app", "metric", *told)
+    listed = Listing.of("app", "metric", *told)
     by_key = [{each.key[:3]: each for each in found} for found in told.values()]
     present = next(iter(told.values()))
     for one in present:
