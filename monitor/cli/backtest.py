@@ -26,6 +26,9 @@ from workers.backtest import (
     with_policy,
 )
 
+#: A shorter history says nothing of a month.
+_DAY_S = 86_400.0
+
 
 def backtest(
     since: Annotated[str, typer.Option(help="How far back: 7d, 30d.")] = "30d",
@@ -71,11 +74,19 @@ def _print(told: Mapping[str, list[Told]]) -> None:
     present = next(iter(told.values()))
     for one in present:
         found = [keys[one.key[:3]] for keys in by_key]
-        cells = [f"{len(each.events)} ({each.per_month:.1f})" for each in found]
+        cells = [_count(each) for each in found]
         listed.add_row(Text(harmless(one.key.app, 40)), Text(harmless(one.key.metric, 40)), *cells)
     out.print(listed if present else "there is no history to look at")
     if present:
-        out.print("messages on this history (and at this pace in 30 days)")
+        out.print(
+            "messages on this history (and at this pace in 30 days, where it is a day or longer)"
+        )
+
+
+def _count(told: Told) -> str:
+    """Count messages, and what they would be in 30 days where the history is long enough."""
+    long = told.span_s >= _DAY_S
+    return f"{len(told.events)}" + (f" ({told.per_month:.1f})" if long else "")
 
 
 def _print_missed(before: list[Told], after: list[Told], present: Rules) -> None:
