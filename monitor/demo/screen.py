@@ -81,8 +81,12 @@ class Screen:
             status_text(change.after),
             f"  pass rate {percent(change.pass_rate)}, n {change.n}",
         )
-        # Why it is healthy with a low rate, or warning with a critical one.
-        for words in ("the window still holds the incident", "no longer below the critical line"):
+        # Why a status is not that of the rate beside it.
+        for words in (
+            "the window still holds the incident",
+            "the window still holds the time before",
+            "no longer below the critical line",
+        ):
             if words in change.reason:
                 line.append(f" ({words})", style="dim")
         self._say(line)

@@ -90,8 +90,7 @@ def _since_recovery(memory: Memory, window: WindowStats, line: float) -> str:
     told = "recovered, though the window still holds the incident"
     if memory.spell_n < 1:
         return told
-    rate = memory.spell_passed / memory.spell_n
-    return f"{told}: {rate:.1%} of about {memory.spell_n:.0f} passed since"
+    return f"{told}: {memory.spell_passed / memory.spell_n:.1%} passed since"
 
 
 def _alarm_reason(memory: Memory, window: WindowStats, rules: Rules) -> str:
@@ -101,6 +100,8 @@ def _alarm_reason(memory: Memory, window: WindowStats, rules: Rules) -> str:
     now = "" if window.pass_rate is None else f"pass rate {window.pass_rate:.3f}: "
     before = memory.baseline.rate
     where = f"{name} line {line:g}"
+    if window.pass_rate is not None and window.pass_rate >= line:
+        where += ", though the window still holds the time before"
     if not critical and window.pass_rate is not None and window.pass_rate < rules.critical_rate:
         where += f", not yet or no longer below the critical line {rules.critical_rate:g}"
     if _certainty(memory, rules) is Certainty.CONFIRMED or before is None:

@@ -57,6 +57,7 @@ class Pipeline:
     counts: Mapping[str, int]
     waiting: int | None  #: in the queue; None when Redis does not answer
     oldest_s: float | None
+    events: Mapping[str, int]  #: of OpenTelemetry about evaluations, by how they ended, ever
     failed: Mapping[str, int]
     dropped: Mapping[str, int]
     cost_today_usd: float
@@ -101,7 +102,7 @@ class Glance:
 
 
 #: What is known of the queue: how many wait, and for how long the oldest.
-Backlog = tuple[int | None, float | None]
+Backlog = tuple[int | None, float | None, Mapping[str, int]]
 
 
 @dataclass(slots=True)
@@ -243,12 +244,13 @@ class GlanceReader:
                 counts[kind.value] += n
                 if kind in reasons:
                     reasons[kind][reason] += n
-        waiting, oldest_s = self.backlog()
+        waiting, oldest_s, events = self.backlog()
         today, month = self._costs(connection, now)
         return Pipeline(
             counts=counts,
             waiting=waiting,
             oldest_s=oldest_s,
+            events=events,
             failed=reasons[Kind.FAILED],
             dropped=reasons[Kind.DROPPED],
             cost_today_usd=today,
