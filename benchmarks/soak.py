@@ -80,6 +80,8 @@ def _watch(world: World, app: Popen[str], seconds: float, log: Path) -> None:
             with suppress(OSError):
                 urllib.request.urlopen(world.page, timeout=5).read()  # noqa: S310
             now_s = time.monotonic()
+            if app.poll() is not None:
+                break
             reading = _reading(world, app.pid, now_s - began_s)
             file.write(json.dumps(reading) + "\n")
             if now_s - told_s >= _TOLD_EVERY_S:
