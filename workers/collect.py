@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,7 +14,7 @@ from monitor.queue import names
 from monitor.queue.consumer import translated
 from monitor.store.engine import Store
 from monitor.store.hooks import HookCounters, absorb
-from monitor.store.lease import Lease, fence
+from monitor.store.lease import Lease, database_now, fence
 
 _MOST_CHARS, _MOST_HOST_CHARS = 200, 255
 _MOST_PID, _MOST_COUNT = 2**31 - 1, 2**62
@@ -38,13 +38,18 @@ class Collector:
     bucket_s: int
     _heartbeats: dict[str, float] = field(default_factory=dict)
 
+    def _heard(self, counters: HookCounters, now: datetime) -> HookCounters:
+        """Say when a hook was alive: just now, if it has changed since we looked last."""
+        is_known = counters.hook_id in self._heartbeats
+        return replace(counters, heard_at=now if is_known else min(now, counters.heartbeat_at))
+
     def run(self, lease: Lease) -> int:
         """Do one round; return how many hooks had news."""
         anything: Any = self.client
         with translated():
             index = anything.zrange(names.HOOKS, 0, -1, withscores=True)
-            heard = {hook_id.decode("utf-8", "replace"): score for hook_id, score in index}
-            changed = [h for h, score in heard.items() if self._heartbeats.get(h) != score]
+            told = {hook_id.decode("utf-8", "replace"): score for hook_id, score in index}
+            changed = [h for h, score in told.items() if self._heartbeats.get(h) != score]
             with anything.pipeline(transaction=False) as pipe:
                 for hook_id in changed:
                     pipe.hgetall(names.hook(hook_id))
@@ -58,8 +63,10 @@ class Collector:
         if news:
             with self.store.write() as connection:
                 fence(connection, lease)
-                absorb(connection, news, bucket_s=self.bucket_s)
-        self._heartbeats = heard
+                now = database_now(connection)
+                heard = [self._heard(counters, now) for counters in news]
+                absorb(connection, heard, bucket_s=self.bucket_s)
+        self._heartbeats = told
         return len(news)
 
 

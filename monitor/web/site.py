@@ -130,7 +130,7 @@ class Site:
 
     def _backlog(self) -> Backlog:
         try:
-            found = backlog(self._redis, now_s=self.clock().timestamp())
+            found = backlog(self._redis)
         except (GroundwatchError, redis.RedisError):
             return None, None
         return found.waiting, found.oldest_age_s
