@@ -139,6 +139,9 @@ class Drain:
         """Tell the queue's time: ours may jump, and must not make samples old."""
         return self._clock_s + time.monotonic()
 
+    def _now(self) -> datetime:
+        return datetime.fromtimestamp(self._queue_time_s(), UTC)
+
     def _take_abandoned(self, room: int) -> list[Entry]:
         if not self._is_due("abandoned", _ABANDONED_EVERY_S):
             return []
@@ -152,9 +155,9 @@ class Drain:
 
     def _score(self, entry: Entry) -> Result | Dead:
         started_s = time.monotonic()
-        now = datetime.now(UTC)
+        now = self._now()
         try:
-            waited_s = self._queue_time_s() - entry.added_at_s
+            waited_s = now.timestamp() - entry.added_at_s
             result = score_entry(entry, self.scorer, self.rules, now=now, waited_s=waited_s)
         except GroundwatchError:
             raise
@@ -209,14 +212,14 @@ class Drain:
         """Write all of them at once; one that cannot be written is set aside alone."""
         try:
             results = [result for _, result in done]
-            return commit(self.store, results, self.rules, now=datetime.now(UTC))
+            return commit(self.store, results, self.rules, now=self._now())
         except Exception as error:
             if getattr(error, "transient", False):
                 raise
             if len(done) > 1:
                 return sum(self._write([one]) for one in done)
             dead = Dead(done[0][0], "unwritable", type(error).__name__)
-            return commit(self.store, [dead], self.rules, now=datetime.now(UTC))
+            return commit(self.store, [dead], self.rules, now=self._now())
 
     def _hand_back_unbegun(self) -> None:
         """Told to stop: what nobody has begun to score is for others."""

@@ -84,7 +84,7 @@ class Expirer:
     ) -> int:
         entries = oldest.take_oldest(count, before_s=before_s)
         if entries:
-            now = datetime.now(UTC)
+            now = datetime.fromtimestamp(consumer.now_s(), UTC)
             results = [self._ended(entry, reason, now) for entry in entries]
             commit(self.store, results, self.rules, now=now)
             consumer.acknowledge([entry.entry_id for entry in entries])

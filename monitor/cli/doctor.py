@@ -125,7 +125,7 @@ def _redis(settings: Settings) -> Iterator[Finding]:
         " that is full cannot even be emptied",
     )
     now_s = time.time()
-    waiting = backlog(client, now_s=now_s)
+    waiting = backlog(client)
     age = f", the oldest for {duration(waiting.oldest_age_s)}" if waiting.oldest_age_s else ""
     yield Finding(
         "queue",

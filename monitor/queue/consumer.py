@@ -196,21 +196,23 @@ class Consumer:
             return call()
 
 
-def backlog(client: redis.Redis, *, now_s: float) -> Backlog:
-    """Measure the stream: how much waits, how old it is, what was lost."""
+def backlog(client: redis.Redis) -> Backlog:
+    """Measure the stream, by its own clock: how much waits, how old it is, what was lost."""
     anything: Any = client
     with translated(), anything.pipeline(transaction=True) as pipe:
+        pipe.time()
         pipe.get(names.ACKNOWLEDGED)
         pipe.xlen(names.SAMPLES)
         pipe.xrange(names.SAMPLES, count=1)
         pipe.xinfo_stream(names.SAMPLES)
         pipe.llen(names.LATER)
-        acknowledged, waiting, first, info, later = pipe.execute(raise_on_error=False)
+        now, acknowledged, waiting, first, info, later = pipe.execute(raise_on_error=False)
         if isinstance(waiting, redis.RedisError):
             raise waiting
         # There is no stream before the first sample.
         added = 0 if isinstance(info, redis.ResponseError) else info.get("entries-added", 0)
-    age = now_s - int(first[0][0].split(b"-")[0]) / 1000 if first else None
+    now_s = now[0] + now[1] / 1e6
+    age = _age_s(first, now_s)
     lost = int(added) - int(acknowledged or 0) - int(waiting)
     news = age if first and not later else _age_of_news(anything, now_s)
     return Backlog(waiting=waiting, oldest_age_s=age, news_age_s=news, lost=max(0, lost))
@@ -222,7 +224,12 @@ def _age_of_news(client: Any, now_s: float) -> float | None:
         groups = client.xinfo_groups(names.SAMPLES) if client.exists(names.SAMPLES) else []
         position = next((g["last-delivered-id"] for g in groups if g["name"] == _GROUP), b"0-0")
         first = client.xrange(names.SAMPLES, min=b"(" + position, count=1)
-    return now_s - int(first[0][0].split(b"-")[0]) / 1000 if first else None
+    return _age_s(first, now_s)
+
+
+def _age_s(first: Sequence[tuple[bytes, Any]], now_s: float) -> float | None:
+    """Tell how long an entry waits; not less than nothing, though the clock was set back."""
+    return max(0.0, now_s - int(first[0][0].split(b"-")[0]) / 1000) if first else None
 
 
 @contextmanager

@@ -132,7 +132,7 @@ class Site:
 
     def _backlog(self) -> Backlog:
         try:
-            found = backlog(self._redis, now_s=self.clock().timestamp())
+            found = backlog(self._redis)
             stalls = read_stalls(self._redis).count
             events = read_events(self._redis)
         except (GroundwatchError, redis.RedisError):

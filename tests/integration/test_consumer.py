@@ -147,13 +147,13 @@ def test_backlog_counts_what_waits_and_what_was_lost(client):
     put(client, 4)
     reader.acknowledge([entry.entry_id for entry in reader.take(1)])
     client.xtrim(names.SAMPLES, maxlen=2, approximate=False)
-    found = backlog(client, now_s=redis_time(client))
+    found = backlog(client)
     assert (found.waiting, found.lost) == (2, 1)
     assert 0 <= found.oldest_age_s < 60
 
 
 def test_backlog_of_an_unused_redis_is_empty(client):
-    found = backlog(client, now_s=0)
+    found = backlog(client)
     assert (found.waiting, found.lost, found.oldest_age_s) == (0, 0, None)
 
 
