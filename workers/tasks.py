@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 
 import structlog
 from celery import shared_task
@@ -23,6 +24,12 @@ def score(worker: str, number: int) -> None:
     context = processes.context()
     slot = Slot(context.redis, worker, number)
     try:
+        if not slot.begin(time.time()):
+            return  # late: we are no longer wanted
+    except GroundwatchError as error:
+        log.warning("drain.not_begun", code=error.code, message=str(error))
+        return
+    try:
         if context.judge_is_away():
             return
         scored = context.drain(slot.keep).run(budget_s=_BUDGET_S)
@@ -33,5 +40,6 @@ def score(worker: str, number: int) -> None:
         if scored:
             log.info("drain.finished", scored=scored)
     finally:
+        context.tell_events()
         with contextlib.suppress(GroundwatchError):
             slot.give_back()

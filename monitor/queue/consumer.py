@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,15 @@ from monitor.queue.address import pool_of
 #: An idle time longer than any worker waits before it takes over.
 _LONG_AGO_MS = 365 * 86_400_000
 _GROUP = names.GROUP.encode()
+#: More arguments at once than this are too many for a script.
+_AT_ONCE = 1000
+#: One step, so that no death in between leaves entries that are gone and were not counted. A
+#: Redis that is full lets a script go on that has begun to delete; a transaction it refuses.
+_ACKNOWLEDGE = """
+redis.call('XACK', KEYS[1], ARGV[1], unpack(ARGV, 2))
+local deleted = redis.call('XDEL', KEYS[1], unpack(ARGV, 2))
+if deleted > 0 then redis.call('INCRBY', KEYS[2], deleted) end
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +84,7 @@ class Consumer:
 
     def __init__(self, client: redis.Redis, name: str) -> None:
         self._redis: Any = client
+        self._acknowledge = self._redis.register_script(_ACKNOWLEDGE)
         self.name = name
 
     def now_s(self) -> float:
@@ -160,16 +170,11 @@ class Consumer:
 
     def acknowledge(self, entry_ids: Sequence[str]) -> None:
         """Remove entries that are stored; call it after the commit."""
-        if not entry_ids:
-            return
-        with translated(), self._redis.pipeline(transaction=True) as pipe:
-            pipe.xack(names.SAMPLES, names.GROUP, *entry_ids)
-            pipe.xdel(names.SAMPLES, *entry_ids)
-            _, deleted = pipe.execute()
-            # Not within the transaction: a Redis that is full refuses to count, and must
-            # not refuse to be emptied. What is deleted here was not yet, so it counts once.
-            with suppress(redis.OutOfMemoryError):
-                self._redis.incrby(names.ACKNOWLEDGED, deleted)
+        keys = [names.SAMPLES, names.ACKNOWLEDGED]
+        with translated():
+            for first in range(0, len(entry_ids), _AT_ONCE):
+                ids = entry_ids[first : first + _AT_ONCE]
+                self._acknowledge(keys=keys, args=[names.GROUP, *ids])
 
     def leave(self) -> None:
         """Forget this consumer, unless entries are still pending under its name."""
@@ -191,21 +196,23 @@ class Consumer:
             return call()
 
 
-def backlog(client: redis.Redis, *, now_s: float) -> Backlog:
-    """Measure the stream: how much waits, how old it is, what was lost."""
+def backlog(client: redis.Redis) -> Backlog:
+    """Measure the stream, by its own clock: how much waits, how old it is, what was lost."""
     anything: Any = client
     with translated(), anything.pipeline(transaction=True) as pipe:
+        pipe.time()
         pipe.get(names.ACKNOWLEDGED)
         pipe.xlen(names.SAMPLES)
         pipe.xrange(names.SAMPLES, count=1)
         pipe.xinfo_stream(names.SAMPLES)
         pipe.llen(names.LATER)
-        acknowledged, waiting, first, info, later = pipe.execute(raise_on_error=False)
+        now, acknowledged, waiting, first, info, later = pipe.execute(raise_on_error=False)
         if isinstance(waiting, redis.RedisError):
             raise waiting
         # There is no stream before the first sample.
         added = 0 if isinstance(info, redis.ResponseError) else info.get("entries-added", 0)
-    age = now_s - int(first[0][0].split(b"-")[0]) / 1000 if first else None
+    now_s = now[0] + now[1] / 1e6
+    age = _age_s(first, now_s)
     lost = int(added) - int(acknowledged or 0) - int(waiting)
     news = age if first and not later else _age_of_news(anything, now_s)
     return Backlog(waiting=waiting, oldest_age_s=age, news_age_s=news, lost=max(0, lost))
@@ -217,7 +224,12 @@ def _age_of_news(client: Any, now_s: float) -> float | None:
         groups = client.xinfo_groups(names.SAMPLES) if client.exists(names.SAMPLES) else []
         position = next((g["last-delivered-id"] for g in groups if g["name"] == _GROUP), b"0-0")
         first = client.xrange(names.SAMPLES, min=b"(" + position, count=1)
-    return now_s - int(first[0][0].split(b"-")[0]) / 1000 if first else None
+    return _age_s(first, now_s)
+
+
+def _age_s(first: Sequence[tuple[bytes, Any]], now_s: float) -> float | None:
+    """Tell how long an entry waits; not less than nothing, though the clock was set back."""
+    return max(0.0, now_s - int(first[0][0].split(b"-")[0]) / 1000) if first else None
 
 
 @contextmanager

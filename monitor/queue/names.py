@@ -12,12 +12,18 @@ LATER = "groundwatch:later"
 HOOKS = "groundwatch:hooks"
 #: Sorted set of workers by the time, in epoch seconds, at which they were last alive.
 WORKERS = "groundwatch:workers"
+#: Sorted set of workers by the time, in epoch seconds, at which a drain they woke last began.
+HEARD = "groundwatch:heard"
+#: Hash of the workers that ended themselves: how many, and when and why the last one did.
+STALLS = "groundwatch:stalls"
 #: How many entries workers have acknowledged and deleted, ever.
 ACKNOWLEDGED = "groundwatch:acknowledged"
 #: Hash of the judge's calls under way: what was reserved for each, and until when.
 BUDGET_HELD = "groundwatch:budget:held"
 #: Sorted set of the keys of kept verdicts, by the time they were kept, in epoch seconds.
 VERDICTS = "groundwatch:verdicts"
+#: Hash of the OpenTelemetry events about evaluations: how many were sent, failed, dropped, ever.
+EVENTS = "groundwatch:events"
 #: The app of test interactions: stored, but neither scored nor counted anywhere.
 DOCTOR_APP = "groundwatch-doctor"
 #: Fields of a stream entry.
@@ -62,8 +68,8 @@ def judge_away(endpoint: str) -> str:
 
 
 def calibration(app: str, metric: str, version: str) -> str:
-    """Name the hash with what a judge said at each local score."""
-    return f"groundwatch:calibration:{version}:{metric}:{app}"
+    """Name the stream with a judge's last verdicts, each beside its local score."""
+    return f"groundwatch:judge:said:{version}:{metric}:{app}"
 
 
 def slot(worker: str, number: int) -> str:

@@ -17,9 +17,6 @@ import redis
 from monitor.queue import names
 from monitor.queue.consumer import Entry, translated
 
-#: What waits for longer is not new: it makes way for what is.
-BEHIND_AFTER_S = 300.0
-
 _POSITION = """
 local function position()
   for _, group in ipairs(redis.call('XINFO', 'GROUPS', KEYS[1])) do
@@ -30,9 +27,11 @@ local function position()
 end
 """
 
+# What was given back unharmed is pending without a delivery: it is anybody's.
 _CLAIM = """
 local function claim(id)
-  if #redis.call('XPENDING', KEYS[1], ARGV[1], id, id, 1) > 0 then return nil end
+  local pending = redis.call('XPENDING', KEYS[1], ARGV[1], id, id, 1)[1]
+  if pending and pending[4] > 0 then return nil end
   return redis.call('XCLAIM', KEYS[1], ARGV[1], ARGV[2], 0, id, 'RETRYCOUNT', 1, 'FORCE')[1]
 end
 """
@@ -71,13 +70,21 @@ return taken
 """
 )
 
+# The very oldest may be in work, all of them; so far is looked behind them.
+_PAGES, _PAGE = 20, 250
+
 _TAKE_OLDEST = (
     _CLAIM
     + """
-local taken = {}
-for _, entry in ipairs(redis.call('XRANGE', KEYS[1], '-', ARGV[4], 'COUNT', ARGV[3])) do
-  local claimed = claim(entry[1])
-  if claimed then taken[#taken + 1] = claimed end
+local taken, from, most = {}, '-', tonumber(ARGV[3])
+for _ = 1, ARGV[5] do
+  local found = redis.call('XRANGE', KEYS[1], from, ARGV[4], 'COUNT', ARGV[6])
+  for _, entry in ipairs(found) do
+    local claimed = #taken < most and claim(entry[1])
+    if claimed then taken[#taken + 1] = claimed end
+  end
+  if #found == 0 or #taken == most then break end
+  from = '(' .. found[#found][1]
 end
 return taken
 """
@@ -114,9 +121,10 @@ class NewestFirst:
             return _entries(self._take_later(keys=[names.SAMPLES, names.LATER], args=args))
 
     def take_oldest(self, count: int, *, before_s: float) -> list[Entry]:
-        """Take, of the *count* oldest that came before *before_s*, what nobody works on."""
+        """Take the *count* oldest that came before *before_s* and that nobody works on."""
         with translated():
-            args = [names.GROUP, self._name, count, f"{int(before_s * 1000)}-0"]
+            before = f"{int(before_s * 1000)}-0"
+            args = [names.GROUP, self._name, count, before, _PAGES, _PAGE]
             return _entries(self._take_oldest(keys=[names.SAMPLES], args=args))
 
 

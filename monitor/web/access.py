@@ -66,8 +66,10 @@ class Access:
     users: list[_Entry] = field(init=False)
     _believed: dict[bytes, tuple[float, Principal]] = field(init=False, default_factory=dict)
     _key: bytes = field(init=False, default_factory=lambda: secrets.token_bytes(32))
+    _form_key: bytes = field(init=False)
 
     def __post_init__(self) -> None:
+        self._form_key = _shared_key(self.settings) or self._key
         self.tokens = _entries(self.settings.web_tokens, "web_tokens")
         self.users = _entries(self.settings.web_users, "web_users")
         _networks(self.settings.web_trusted_proxies)
@@ -113,7 +115,7 @@ class Access:
         )
 
     def _sign(self, *parts: str) -> str:
-        return hmac.new(self._key, "\n".join(parts).encode(), hashlib.sha256).hexdigest()
+        return hmac.new(self._form_key, "\n".join(parts).encode(), hashlib.sha256).hexdigest()
 
     def _by_token(self, token: str) -> Principal | None:
         given = hashlib.sha256(token.encode()).hexdigest()
@@ -197,6 +199,20 @@ def _is_password(password: str, stored: str) -> bool:
 
 #: Compared with when there is no such user, so that the time tells nothing.
 _NOBODYS = f"{_SCRYPT_MARK}{'00' * 16}${'00' * 32}"
+
+
+def _shared_key(settings: Settings) -> bytes | None:
+    """
+    Make the key of forms out of secrets that all pages of one deployment have.
+
+    So a form that one of them showed is taken by the others, and by itself after a restart.
+    """
+    given = (settings.web_tokens, settings.web_users)
+    told = [secret.get_secret_value() if secret else "" for secret in given]
+    told.append(settings.database_url or "")
+    if not any(told):
+        return None
+    return hmac.digest(b"groundwatch forms", "\n".join(told).encode(), "sha256")
 
 
 def _entries(value: SecretStr | None, setting: str) -> list[_Entry]:

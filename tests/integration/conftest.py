@@ -1,12 +1,17 @@
-"""What tests of the hook share: all that Redis was told, summed over the processes of an app."""
+"""What tests of the queue share: all that Redis was told, and a way to it that loses an answer."""
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+import socket
 import subprocess
 import sys
+import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from urllib.parse import urlsplit
 
 import pytest
 import redis
@@ -76,3 +81,38 @@ def run(redis_url: str, tmp_path) -> Callable[..., subprocess.CompletedProcess[s
         return done
 
     return run_
+
+
+def _pass_on(client: socket.socket, server: socket.socket, lost: bytes | None) -> None:
+    with client, server, contextlib.suppress(OSError):
+        while data := client.recv(1 << 20):
+            server.sendall(data)
+            answer = server.recv(1 << 20)
+            if lost is not None and lost in data:
+                return
+            client.sendall(answer)
+
+
+@pytest.fixture
+def forgetful() -> Iterator[Callable[[str, bytes], str]]:
+    """Make a way to a Redis that loses its first answer to what holds a word, and breaks off."""
+    with contextlib.ExitStack() as opened:
+
+        def way(redis_url: str, lost: bytes) -> str:
+            found = urlsplit(redis_url)
+            listener = socket.create_server(("127.0.0.1", 0))
+            opened.callback(listener.close)
+            opened.callback(listener.shutdown, socket.SHUT_RDWR)
+
+            def accept() -> None:
+                with contextlib.suppress(OSError):
+                    for number in itertools.count():
+                        client, _ = listener.accept()
+                        server = socket.create_connection(("127.0.0.1", found.port or 6379))
+                        ends = (client, server, None if number else lost)
+                        threading.Thread(target=_pass_on, args=ends, daemon=True).start()
+
+            threading.Thread(target=accept, daemon=True).start()
+            return f"redis://127.0.0.1:{listener.getsockname()[1]}{found.path}"
+
+        yield way

@@ -1,11 +1,8 @@
 """Redis refuses, hangs, restarts or is full: the app does not notice, and the counts stay exact."""
 
-import contextlib
-import itertools
 import socket
 import subprocess
 import sys
-import threading
 import time
 
 import pytest
@@ -65,37 +62,8 @@ def test_error_is_told_without_the_password(url):
     hook.close(0.1)
 
 
-@pytest.fixture
-def forgetful_url(own_server):
-    """A proxy that loses the first answer to an EXEC: Redis has written, the hook cannot know."""
-    listener = socket.create_server(("127.0.0.1", 0))
-
-    def pump(client, server, *, lose):
-        with client, server, contextlib.suppress(OSError):
-            while data := client.recv(1 << 20):
-                server.sendall(data)
-                if lose and b"EXEC" in data:
-                    server.recv(1 << 20)
-                    return
-                client.sendall(server.recv(1 << 20))
-
-    def accept():
-        with contextlib.suppress(OSError):
-            for number in itertools.count():
-                client, _ = listener.accept()
-                server = socket.create_connection(("127.0.0.1", own_server.port))
-                threading.Thread(
-                    target=pump, args=(client, server), kwargs={"lose": number == 0}, daemon=True
-                ).start()
-
-    threading.Thread(target=accept, daemon=True).start()
-    yield f"redis://127.0.0.1:{listener.getsockname()[1]}/0"
-    listener.shutdown(socket.SHUT_RDWR)
-    listener.close()
-
-
-def test_counts_are_those_of_one_delivery_when_an_answer_is_lost(own_server, forgetful_url):
-    hook = monitor.Hook(sample_rate=1.0, redis_url=forgetful_url)
+def test_counts_are_those_of_one_delivery_when_an_answer_is_lost(own_server, forgetful):
+    hook = monitor.Hook(sample_rate=1.0, redis_url=forgetful(own_server.url, b"EXEC"))
     hook.sample(output="a")
     assert hook.flush(timeout=8)
     with redis.Redis.from_url(own_server.url) as client:

@@ -190,6 +190,21 @@ def test_oldest_give_way_when_the_queue_is_full_for_minutes(context):
     assert context.redis.xlen(names.SAMPLES) == 80
 
 
+def test_what_was_given_back_gives_way_too(context):
+    put(context.redis, 3600, 600)
+    worker = Consumer(context.redis, "w")
+    worker.give_back(worker.take(300))
+    assert expirer(context, samples=600).run(None) == 120
+    assert holds(context, 600)
+
+
+def test_oldest_give_way_though_the_very_oldest_are_in_work(context):
+    put(context.redis, 3600, 600)
+    held = Consumer(context.redis, "w").take(300)
+    assert expirer(context, samples=600).run(None) == 120
+    assert context.redis.xpending(names.SAMPLES, names.GROUP)["pending"] == len(held)
+
+
 def test_full_by_size_makes_room_too(context):
     put(context.redis, 3600, 40, output="x" * 50_000)
     assert expirer(context, megabytes=1).run(None) > 15
@@ -241,4 +256,4 @@ def test_backlog_that_is_left_for_later_blinds_nobody(context):
     assert "3 samples wait" in watch.trouble(now)
     NewestFirst(context.redis, "a").skip_to(time.time() - 300)
     assert watch.trouble(now) is None
-    assert backlog(context.redis, now_s=time.time()).oldest_age_s > 3600
+    assert backlog(context.redis).oldest_age_s > 3600

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from monitor.models import Interaction
 from monitor.scoring.base import Finding
-from monitor.scoring.claims import is_refusal
 from monitor.scoring.declaration import Metric, NoParameters, computed
 from monitor.scoring.entailment import checkable
 from monitor.scoring.metrics import integration
+from monitor.scoring.refusals import is_refusal
 from monitor.scoring.sentences import split_sentences
 
 

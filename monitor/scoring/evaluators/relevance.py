@@ -19,6 +19,8 @@ class Relevance:
         """Read relevance out of a judgement."""
         if judgement.declined_rightly:
             return Finding(skipped="right_refusal")
-        if not judgement.readable or judgement.relevance is None:
+        if not judgement.readable:
             return Finding(skipped="unsupported_text")
+        if judgement.relevance is None:
+            return Finding(skipped="nothing_asked")
         return Finding(score=judgement.relevance, explanation=judgement.relevance_reason)

@@ -33,7 +33,7 @@ METRICS: tuple[Metric, ...] = (
             source="seed 002, RAG Triad",
             backend=_BACKEND,
             cost=Cost.JUDGE,
-            skips=("unsupported_text",),
+            skips=("unsupported_text", "nothing_asked"),
         ),
         lambda judgement, _, __: _RELEVANCE.evaluate(judgement),
     ),

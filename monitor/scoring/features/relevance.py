@@ -7,8 +7,9 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from monitor.scoring.claims import is_checkable, is_refusal
+from monitor.scoring.claims import is_checkable
 from monitor.scoring.features.passages import Passages
+from monitor.scoring.refusals import is_refusal
 from monitor.scoring.words import Word, stem, words
 
 RELEVANCE_FEATURES = (
@@ -42,6 +43,12 @@ _CHOICE = re.compile(
     re.IGNORECASE,
 )
 _ASKED_BACK = re.compile(r"\?\s*$")
+
+
+def names_anything(query: str) -> bool:
+    """Say whether *query* names something that an answer can take up, as "how long?" does not."""
+    rest = _NUMBER.sub(" ", query[:MOST_CHARS])
+    return any(word.content for word in words(rest))
 
 
 def only_echoes(query: str, output: str) -> bool:

@@ -17,6 +17,7 @@ from monitor.scoring.features.background import read_background
 from monitor.scoring.features.look import Look, look_at, script
 from monitor.scoring.features.relevance import (
     RELEVANCE_FEATURES,
+    names_anything,
     only_echoes,
     relevance_features,
 )
@@ -122,7 +123,7 @@ class LocalJudge:
 
     def _judge_relevance(self, interaction: Interaction, look: Look) -> tuple[float | None, str]:
         query = interaction.query
-        if not query or not has_words(query):
+        if not query or not names_anything(query):
             return None, ""
         if only_echoes(query, interaction.output):
             return 0.0, "It adds nothing to the question."

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from monitor.scoring.base import Claim, Verdict
-from monitor.scoring.claims import is_refusal
 from monitor.scoring.features.answerable import answer_held
 from monitor.scoring.features.laid import Conflict
 from monitor.scoring.features.look import Look
 from monitor.scoring.features.passages import Passages
 from monitor.scoring.features.support import ClaimFeatures
 from monitor.scoring.judges.logistic import sigmoid
+from monitor.scoring.refusals import is_refusal
 
 #: The most that is left of a probability where a detail is certainly contradicted.
 CONTRADICTED_AT_MOST = 0.25

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from monitor.errors import SettingsError
 from monitor.settings import Settings
 from monitor.store.labels import labels_of, newest_acts
-from monitor.web.access import Access, Role, new_token, password_entry
+from monitor.web.access import Access, Principal, Role, new_token, password_entry
 from monitor.web.guard import path_of
 from monitor.web.names import sample_path
 
@@ -69,6 +69,19 @@ def test_origin_of_our_own_will_do_where_a_browser_says_no_more(form, server):
 def test_form_without_its_token_changes_nothing(form, token):
     client, path, fields = form
     assert client.post(path, data=fields | {"token": token}, headers=SAME).status_code == 403
+
+
+def test_form_of_one_page_is_taken_by_another_of_the_same_deployment_only():
+    ann = Principal("ann", Role.OPERATOR)
+
+    def page(**settings):
+        return Access(Settings(web_proxy_user_header="x-user", **settings))
+
+    url = "postgresql+psycopg://u:{}@h/d"
+    token = page(database_url=url.format("secret")).form_token(ann)
+    assert page(database_url=url.format("secret")).form_is_ours(token, ann)
+    assert not page(database_url=url.format("other")).form_is_ours(token, ann)
+    assert not page().form_is_ours(page().form_token(ann), ann)
 
 
 @pytest.mark.parametrize("path", ["/channels/test", "/sample/x/label"])

@@ -2,7 +2,8 @@
 
 import pytest
 
-from monitor.scoring.claims import is_checkable, is_refusal
+from monitor.scoring.claims import is_checkable
+from monitor.scoring.refusals import is_refusal
 
 
 @pytest.mark.parametrize(
@@ -14,6 +15,24 @@ from monitor.scoring.claims import is_checkable, is_refusal
         "I cannot answer this.",
         "The price is not mentioned in the given context.",
         "Unable to answer based on given passages.",
+        "I'm sorry, but I cannot answer that.",
+        "Unfortunately I don't know, but I am sorry.",
+        "Das weiß ich leider nicht.",
+        "Es tut mir leid, aber dazu habe ich keine Informationen.",
+        "Je suis désolé, mais je ne sais pas.",
+        "Lo siento, pero no tengo información sobre eso.",
+        "Desculpe, não sei.",
+        "Mi dispiace, non lo so.",
+        "Dat weet ik helaas niet.",
+        "Niestety nie wiem.",
+        "Üzgünüm, bilmiyorum.",
+        "К сожалению, у меня нет информации.",
+        "На жаль, я не знаю.",
+        "عذرًا، لا أعرف.",
+        "मुझे पता नहीं है।",
+        "抱歉,我不知道。",
+        "申し訳ありませんが、わかりません。",
+        "죄송하지만 알 수 없습니다.",
     ],
 )
 def test_refusal_is_recognised_when_sentence_declines(sentence):
@@ -27,6 +46,14 @@ def test_refusal_is_recognised_when_sentence_declines(sentence):
         "The passage does not mention the price, but the shop is open on Sundays.",
         "The museum does not sell tickets.",
         "Sorry is a song of 2015.",
+        "The museum is open, but I do not know the price.",
+        "Den Preis weiß ich nicht, aber geöffnet ist bis 18 Uhr.",
+        "No sé el precio, pero abre los domingos.",
+        "価格はわかりませんが、営業は九時からです。",
+        "Das Rathaus steht am Markt.",
+        "Le musée est fermé le lundi.",
+        "El envío tarda tres días.",
+        "北京是中国的首都。",
     ],
 )
 def test_no_refusal_is_seen_when_sentence_states_something(sentence):

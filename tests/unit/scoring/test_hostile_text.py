@@ -7,7 +7,7 @@ import time
 import pytest
 
 from monitor.errors import JudgeReplyError
-from monitor.scoring.claims import is_checkable, is_refusal
+from monitor.scoring.claims import is_checkable
 from monitor.scoring.features.flatten import flatten
 from monitor.scoring.features.look import look_at, script
 from monitor.scoring.judges.injection import marked, suspected
@@ -16,6 +16,7 @@ from monitor.scoring.judges.openai_errors import RefusedCall
 from monitor.scoring.judges.packing import pack
 from monitor.scoring.judges.quotes import Quotable
 from monitor.scoring.judges.reply import read_envelope, read_reply
+from monitor.scoring.refusals import is_refusal
 from monitor.scoring.sentences import split_sentences
 from monitor.scoring.unicode import storable
 from monitor.scoring.words import stem, words

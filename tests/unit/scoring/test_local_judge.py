@@ -139,6 +139,12 @@ def test_relevance_is_low_when_output_is_off_topic_or_an_echo(judge, output):
     assert look(judge, output, REFUND).relevance < 0.5
 
 
+@pytest.mark.parametrize("query", ["How long?", "And then?", "???"])
+def test_relevance_is_skipped_when_the_query_names_nothing(judge, query):
+    judgement = look(judge, "You can return it within 30 days.", REFUND, query=query)
+    assert Relevance().evaluate(judgement).skipped == "nothing_asked"
+
+
 def test_relevance_is_given_when_there_are_no_passages(judge):
     judgement = look(judge, "A refund takes five days, a long time for some.")
     assert judgement.relevance > 0.5

@@ -1,0 +1,169 @@
+"""The local judge reads more languages than the one its coefficients come from."""
+
+from typing import NamedTuple
+
+import pytest
+
+from monitor.scoring.features.background import rarity
+from monitor.scoring.function_words import FUNCTION_WORDS
+from monitor.scoring.judges.local import LocalJudge
+from monitor.scoring.words import stem, words
+from monitor.testing import make_interaction
+
+
+class Case(NamedTuple):
+    """A question, what the passage says, an answer that it holds and one that it does not."""
+
+    query: str
+    passage: str
+    held: str
+    foreign: str
+
+
+CASES = {
+    "German": Case(
+        "Wie lange kann ich einen Artikel zurückgeben?",
+        "Artikel können innerhalb von 30 Tagen nach dem Kauf zurückgegeben werden.",
+        "Sie können den Artikel innerhalb von 30 Tagen nach dem Kauf zurückgeben.",
+        "Wir haben in Berlin drei neue Filialen mit eigenem Café eröffnet.",
+    ),
+    "French": Case(
+        "Combien de temps ai-je pour retourner un article ?",
+        "Les articles peuvent être retournés dans les 30 jours suivant l'achat.",
+        "Vous pouvez retourner l'article dans les 30 jours suivant l'achat.",
+        "Nous avons ouvert trois nouvelles boutiques à Lyon avec un café.",
+    ),
+    "Spanish": Case(
+        "¿Cuánto tiempo tengo para devolver un artículo?",
+        "Los artículos se pueden devolver en un plazo de 30 días desde la compra.",
+        "Puede devolver el artículo en un plazo de 30 días desde la compra.",
+        "Hemos abierto tres tiendas nuevas en Sevilla con cafetería propia.",
+    ),
+    "Portuguese": Case(
+        "Quanto tempo tenho para devolver um artigo?",
+        "Os artigos podem ser devolvidos no prazo de 30 dias após a compra.",
+        "O artigo pode ser devolvido no prazo de 30 dias após a compra.",
+        "Abrimos três novas lojas em Lisboa com café próprio.",
+    ),
+    "Italian": Case(
+        "Quanto tempo ho per restituire un articolo?",
+        "Gli articoli possono essere restituiti entro 30 giorni dall'acquisto.",
+        "L'articolo può essere restituito entro 30 giorni dall'acquisto.",
+        "Abbiamo aperto tre nuovi negozi a Milano con un bar.",
+    ),
+    "Dutch": Case(
+        "Hoe lang kan ik een artikel terugsturen?",
+        "Artikelen kunnen binnen 30 dagen na aankoop worden teruggestuurd.",
+        "U kunt het artikel binnen 30 dagen na aankoop terugsturen.",
+        "Wij hebben in Utrecht drie nieuwe winkels met een café geopend.",
+    ),
+    "Polish": Case(
+        "Ile mam czasu na zwrot artykułu?",
+        "Artykuły można zwrócić w ciągu 30 dni od zakupu.",
+        "Artykuł można zwrócić w ciągu 30 dni od zakupu.",
+        "Otworzyliśmy trzy nowe sklepy w Krakowie z własną kawiarnią.",
+    ),
+    "Swedish": Case(
+        "Hur länge kan jag returnera en artikel?",
+        "Artiklar kan returneras inom 30 dagar efter köpet.",
+        "Du kan returnera artikeln inom 30 dagar efter köpet.",
+        "Vi har öppnat tre nya butiker i Malmö med ett kafé.",
+    ),
+    "Turkish": Case(
+        "Bir ürünü ne kadar sürede iade edebilirim?",
+        "Ürünler satın alma tarihinden itibaren 30 gün içinde iade edilebilir.",
+        "Ürünü satın alma tarihinden itibaren 30 gün içinde iade edebilirsiniz.",
+        "İzmir'de kafesi olan üç yeni mağaza açtık.",
+    ),
+    "Russian": Case(
+        "Сколько у меня времени, чтобы вернуть товар?",
+        "Товар можно вернуть в течение 30 дней после покупки.",
+        "Вы можете вернуть товар в течение 30 дней после покупки.",
+        "Мы открыли три новых магазина в Казани с кафе.",
+    ),
+    "Ukrainian": Case(
+        "Скільки часу я маю, щоб повернути товар?",
+        "Товар можна повернути протягом 30 днів після покупки.",
+        "Ви можете повернути товар протягом 30 днів після покупки.",
+        "Ми відкрили три нові крамниці у Львові з кав'ярнею.",
+    ),
+    "Chinese": Case(
+        "退货期限是多久?",
+        "商品可以在购买后30天内退货。满50欧元免运费。",
+        "您可以在购买后30天内退货。",
+        "我们在上海新开了三家带咖啡馆的商店。",
+    ),
+    "Japanese": Case(
+        "返品期限はいつまでですか?",
+        "商品は購入後30日以内に返品できます。",
+        "購入後30日以内に返品できます。",
+        "大阪に喫茶店のある新しい店を三軒開きました。",
+    ),
+    "Korean": Case(
+        "반품은 며칠 안에 할 수 있나요?",
+        "상품은 구매 후 30일 이내에 반품할 수 있습니다.",
+        "구매 후 30일 이내에 반품할 수 있습니다.",
+        "부산에 카페가 있는 새 매장을 세 곳 열었습니다.",
+    ),
+    "Arabic": Case(
+        "كم لدي من الوقت لإرجاع منتج؟",
+        "يمكن إرجاع المنتجات خلال 30 يومًا من الشراء.",
+        "يمكنك إرجاع المنتج خلال 30 يومًا من الشراء.",
+        "افتتحنا ثلاثة متاجر جديدة في دبي مع مقهى.",
+    ),
+    "Hindi": Case(
+        "मैं सामान कितने दिनों में लौटा सकता हूँ?",
+        "सामान खरीद के 30 दिनों के भीतर लौटाया जा सकता है।",
+        "आप सामान खरीद के 30 दिनों के भीतर लौटा सकते हैं।",
+        "हमने मुंबई में तीन नई दुकानें खोली हैं।",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def judge():
+    return LocalJudge()
+
+
+def judged(judge, case, output):
+    return judge.judge(make_interaction(query=case.query, contexts=[case.passage], output=output))
+
+
+@pytest.mark.parametrize("language", CASES)
+def test_answer_from_the_passage_is_grounded(judge, language):
+    case = CASES[language]
+    assert judged(judge, case, case.held).groundedness > 0.7
+
+
+@pytest.mark.parametrize("language", CASES)
+def test_answer_from_nowhere_is_not_grounded(judge, language):
+    case = CASES[language]
+    assert judged(judge, case, case.foreign).groundedness < 0.2
+
+
+@pytest.mark.parametrize("language", CASES)
+def test_other_number_is_not_grounded(judge, language):
+    case = CASES[language]
+    assert judged(judge, case, case.held.replace("30", "90")).groundedness < 0.3
+
+
+@pytest.mark.parametrize("language", CASES)
+def test_answer_to_the_question_is_the_more_relevant_one(judge, language):
+    case = CASES[language]
+    held, foreign = (judged(judge, case, each).relevance for each in (case.held, case.foreign))
+    assert held > foreign + 0.05
+
+
+def test_function_words_are_none_that_english_texts_are_about():
+    known = {word for word in FUNCTION_WORDS if rarity(stem(word)) < 1}
+    assert not known
+
+
+@pytest.mark.parametrize("text", ["l'articolo", "dell'articolo", "L’articolo", "un'articolo"])
+def test_noun_is_found_behind_its_article(text):
+    assert words(text)[0].stem == words("articolo")[0].stem
+
+
+@pytest.mark.parametrize("text", ["o'clock", "I'll", "it's"])
+def test_english_apostrophes_stay(text):
+    assert words(text)[0].stem != words(text.split("'")[1])[0].stem
