@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Select, func, or_, select
+from sqlalchemy import Connection, RowMapping, Select, func, or_, select
 
+from alerts.memory import CLOSED
 from alerts.snapshot import Snapshot
 from monitor.models.alerting import (
     DIGEST,
@@ -30,7 +31,7 @@ _DELIVERY_COLUMNS = [outbox.c[name] for name in Delivery.model_fields]
 
 def open_incidents(connection: Connection, *, app: str | None = None) -> list[Incident]:
     """List what goes on now, critical ones first, then the oldest."""
-    query = select(incidents).where(incidents.c.resolved_at.is_(None))
+    query = _with_its_end().where(incidents.c.resolved_at.is_(None))
     return _incidents(connection, query.order_by(_CRITICAL_FIRST, incidents.c.opened_at), app=app)
 
 
@@ -38,7 +39,7 @@ def incidents_since(
     connection: Connection, since: datetime, *, app: str | None = None
 ) -> list[Incident]:
     """List the incidents that were open at any time since then, the newest first."""
-    query = select(incidents).where(
+    query = _with_its_end().where(
         or_(incidents.c.resolved_at.is_(None), incidents.c.resolved_at >= since)
     )
     return _incidents(connection, query.order_by(incidents.c.opened_at.desc()), app=app)
@@ -47,14 +48,14 @@ def incidents_since(
 def incidents_named(connection: Connection, name: str) -> list[Incident]:
     """List the incidents whose id begins so, two at most."""
     begins = incidents.c.incident_id.startswith(name, autoescape=True)
-    return _incidents(connection, select(incidents).where(begins).limit(2), app=None)
+    return _incidents(connection, _with_its_end().where(begins).limit(2), app=None)
 
 
 def incident(connection: Connection, incident_id: str) -> Incident | None:
     """Find one incident by its id."""
-    query = select(incidents).where(incidents.c.incident_id == incident_id)
+    query = _with_its_end().where(incidents.c.incident_id == incident_id)
     row = connection.execute(query).mappings().first()
-    return None if row is None else Incident.model_validate(dict(row))
+    return None if row is None else _incident(row)
 
 
 def timeline(connection: Connection, incident_id: str) -> list[TimelineEvent]:
@@ -164,4 +165,20 @@ def channel_health(connection: Connection) -> list[ChannelHealth]:
 def _incidents(connection: Connection, query: Select[Any], *, app: str | None) -> list[Incident]:
     if app is not None:
         query = query.where(incidents.c.app == app)
-    return [Incident.model_validate(dict(row)) for row in connection.execute(query).mappings()]
+    return [_incident(row) for row in connection.execute(query).mappings()]
+
+
+def _with_its_end() -> Select[Any]:
+    """Select incidents with the reason of their last event."""
+    last = (alert_events.c.incident_id == incidents.c.incident_id) & (
+        alert_events.c.sequence == incidents.c.sequence
+    )
+    reason = alert_events.c.snapshot["reason"].as_string().label("reason")
+    return select(incidents, reason).join_from(incidents, alert_events, last, isouter=True)
+
+
+def _incident(row: RowMapping) -> Incident:
+    found = dict(row)
+    reason = found.pop("reason")
+    closed = reason if found["resolved_at"] and reason in CLOSED else None
+    return Incident.model_validate({**found, "closed_as": closed})

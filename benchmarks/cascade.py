@@ -36,7 +36,7 @@ from monitor.models.passing import PassRule
 from monitor.rolling.windows import WindowStats, window_stats
 from monitor.scoring.asking import Asking
 from monitor.scoring.calibration import KEPT
-from monitor.scoring.curve import Verdict, fit_curve
+from monitor.scoring.curve import Expected, Verdict, fit_curve
 from monitor.stats.intervals import wilson_interval
 from monitor.stats.prediction_powered import difference_estimate
 
@@ -51,16 +51,11 @@ Z = 1.959963984540054
 
 
 class Half(NamedTuple):
-    """Records of one half: local scores, the judge's verdicts as 0 or 1, and segments."""
+    """Records of one half: local scores, and the judge's verdicts as 0 or 1."""
 
     scores: Array
     passed: Array
-    places: Sequence[tuple[int, ...]]
-
-    def verdict(self, record: int) -> Verdict:
-        """Give what the judge says of a record; its score is its pass."""
-        passed = float(self.passed[record])
-        return Verdict(float(self.scores[record]), passed > 0, passed, self.places[record])
+    verdicts: Sequence[Verdict]  #: what the judge says of each; the score is its pass
 
 
 class Run(NamedTuple):
@@ -86,22 +81,29 @@ class Simulation:
         drawn = random.integers(0, len(half.scores), size).tolist()
         draws = random.random(size).tolist()
         estimates, calls = np.empty(size), 0
+        known: dict[int, Expected] = {}
         for place, (record, draw) in enumerate(zip(drawn, draws, strict=True)):
-            sample = half.verdict(record)
-            expected = self._curve.expect(sample.local_score, sample.places)
+            sample = half.verdicts[record]
+            if (expected := known.get(record)) is None:
+                expected = self._curve.expect(sample.local_score, sample.places)
+                known[record] = expected
             probability = self._asking.probability(expected.spread)
             truth = sample.score if draw < probability else None
             estimates[place] = difference_estimate(expected.passes, truth, probability)
             if truth is not None:
                 calls += 1
-                self._learn(sample)
+                if self._learn(sample):
+                    known.clear()
         return window_stats(_tally(estimates)), calls
 
-    def _learn(self, verdict: Verdict) -> None:
+    def _learn(self, verdict: Verdict) -> bool:
+        """Learn a verdict; say whether expectations are new."""
         self._verdicts.append(verdict)
         self._new += 1
-        if self._new * LEARN_AT >= len(self._verdicts):
+        due = self._new * LEARN_AT >= len(self._verdicts)
+        if due:
             self._curve, self._new = fit_curve(self._verdicts, RULE), 0
+        return due
 
 
 def _tally(y: Array) -> Tally:
@@ -141,8 +143,11 @@ def halves(
     chosen = [
         [i for i in members if (document(rows[i]) in first) is wanted] for wanted in (True, False)
     ]
-    places = [(zlib.crc32(row["source"].encode()),) if tagged else () for row in rows]
-    return [Half(scores[part], passed[part], [places[i] for i in part]) for part in chosen]
+    verdicts = [
+        Verdict(score, good > 0, good, (zlib.crc32(row["source"].encode()),) if tagged else ())
+        for row, score, good in zip(rows, scores.tolist(), passed.tolist(), strict=True)
+    ]
+    return [Half(scores[part], passed[part], [verdicts[i] for i in part]) for part in chosen]
 
 
 def fold_key(key: str) -> tuple[int, str]:
@@ -211,9 +216,9 @@ def explained(half: Half) -> float:
 
 def _fitted(half: Half) -> Array:
     """Give the expected pass of every record, learnt from all of them."""
-    verdicts = [half.verdict(record) for record in range(len(half.scores))]
-    curve = fit_curve(verdicts, RULE)
-    return np.array([curve.expect(each.local_score, each.places).passes for each in verdicts])
+    curve = fit_curve(half.verdicts, RULE)
+    expected = [curve.expect(each.local_score, each.places) for each in half.verdicts]
+    return np.array([each.passes for each in expected])
 
 
 def floor(half: Half, share: float) -> float:

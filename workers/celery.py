@@ -59,6 +59,8 @@ def make_app(settings: Settings) -> Celery:
         # Redis may restart under us: never give up.
         broker_connection_retry_on_startup=True,
         broker_connection_max_retries=None,
+        # Nor when it refuses to write, as while its disk is full.
+        broker_channel_error_retry=True,
         **broker_conf(settings.broker_url),
     )
     app.steps["worker"].add(Pump)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -13,8 +14,10 @@ from redis import Redis
 from alerts.channels.base import Channel
 from alerts.plan import Plan
 from alerts.wiring import Wiring, wiring_from
+from monitor.errors import QueueUnavailableError
 from monitor.queue.consumer import Consumer, connect
 from monitor.queue.newest_first import NewestFirst
+from monitor.queue.told_events import add_events
 from monitor.rolling.choice import PolicyChoice
 from monitor.rolling.policies import Lines
 from monitor.scoring.base import ScoresSamples
@@ -106,6 +109,7 @@ class Context:
             dimensions=self.settings.segments,
             settle_s=self.settings.settle_s,
             news_s=self.settings.status_window_s,
+            behind_after_s=self.settings.behind_after_s,
             expire_after_s=self.settings.expire_after_s,
         )
 
@@ -128,11 +132,20 @@ class Context:
             tell=None if self.events is None else self.events.tell,
         )
 
+    def tell_events(self) -> None:
+        """Tell all how many evaluation events were sent, failed or dropped here."""
+        events = vars(self).get("events")
+        news = {} if events is None else events.news()
+        if news:
+            with suppress(QueueUnavailableError):
+                add_events(self.redis, news)
+
     def close(self) -> None:
         """Close what was opened."""
         opened = vars(self)
         if opened.get("events") is not None:
             opened["events"].close()
+            self.tell_events()
         if "scorer" in opened:
             self.scorer.close()
         for client in ("redis", "impatient_redis"):

@@ -52,7 +52,8 @@ def read_digest(store: Store, settings: Settings, period: Period, *, now: dateti
 
     Statuses and open incidents are as of *now*. Sums are of whole hours, so that in a zone
     whose hours begin at half past, up to half an hour counts to the period before; a
-    period under half a day is summed more finely.
+    period under half a day is summed more finely. One that ends *now* has the hour that has
+    just begun, and so much less at its beginning.
     """
     with store.read() as connection:
         facts = _facts(connection, settings, period, now)
@@ -74,7 +75,9 @@ def _facts(
     before_s = 2 * start_s - end_s
     step_s = _step_s(end_s - start_s, settings.bucket_s)
     steps = _steps(connection, int(before_s), step_s)
-    edges = [int(edge) // step_s * step_s for edge in (before_s, start_s, end_s)]
+    # What is asked for by hand ends now: the hour that has begun is its newest, and not left out.
+    up_s = step_s - 1 if period.end == now else 0
+    edges = [(int(edge) + up_s) // step_s * step_s for edge in (before_s, start_s, end_s)]
     ledgers = read_between(connection, start_s, end_s)
     known = {*ledgers, *(verdict.app for verdict in verdicts)}
     incidents = incidents_since(connection, period.start)

@@ -22,7 +22,7 @@ import structlog
 from monitor.errors import GroundwatchError, JudgeAwayError
 from monitor.queue.census import sample_id_of
 from monitor.queue.consumer import Consumer, Entry
-from monitor.queue.newest_first import BEHIND_AFTER_S, NewestFirst
+from monitor.queue.newest_first import NewestFirst
 from monitor.scoring.base import ScoresSamples
 from monitor.store.engine import Store
 from monitor.store.write import Result
@@ -131,7 +131,7 @@ class Drain:
 
     def _skip_if_behind(self, entries: list[Entry]) -> None:
         """Go on with what is new; statuses need that first."""
-        edge_s = self._queue_time_s() - BEHIND_AFTER_S
+        edge_s = self._queue_time_s() - self.rules.behind_after_s
         if entries and entries[-1].added_at_s < edge_s and self.newest_first.skip_to(edge_s):
             log.warning("backlog.left_for_later", before_s=round(edge_s))
 

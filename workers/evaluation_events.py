@@ -59,6 +59,7 @@ class EvaluationEvents:
         self._most_waiting = most_waiting
         self._taken = 0
         self._dropped = 0
+        self._told: Counter[str] = Counter()
         exporter = OTLPLogExporter(endpoint=url.get_secret_value(), timeout=_TIMEOUT_S)
         self._counting = _Counting(exporter)
         self._provider = LoggerProvider(
@@ -99,6 +100,12 @@ class EvaluationEvents:
             "dropped": self._dropped,
             "waiting": waiting,
         }
+
+    def news(self) -> dict[str, int]:
+        """Count what ended since this was last asked: sent, failed, dropped."""
+        now = Counter({what: n for what, n in self.counts().items() if what != "waiting"})
+        found, self._told = now - self._told, now
+        return dict(found)
 
     def close(self) -> None:
         """Send what waits, for a few seconds at most, and say how it all ended."""

@@ -38,6 +38,7 @@ class Rules:
     dimensions: tuple[str, ...] = ()
     settle_s: int = 600
     news_s: int = 3600  #: what is older than the status window is no news of now
+    behind_after_s: float = 300.0  #: what waits for longer makes way for what is new
     expire_after_s: float = 0.0  #: what has waited so long is of no use any more; 0: never
 
 

@@ -87,7 +87,7 @@ class Scheduler:
             Job("evaluate", context.settings.evaluate_every_s, self._evaluate),
             Job("insights", explainer.every_s, self._explain),
             *self._digest(),
-            Job("expire", EXPIRE_EVERY_S, self._expirer().run),
+            Job("expire", self._expire_every_s, self._expirer().run),
             Job("retention", EVERY_S, Keeper(context.store, context.settings).run),
             *self._dead_mans_switch(),
         )
@@ -132,6 +132,11 @@ class Scheduler:
             yield Job(
                 "digest", _DIGEST_EVERY_S, lambda lease: job.run(lease, now=datetime.now(UTC))
             )
+
+    @property
+    def _expire_every_s(self) -> float:
+        """Look several times before what was new has become old."""
+        return min(EXPIRE_EVERY_S, self._context.settings.behind_after_s / 4)
 
     def _expirer(self) -> Expirer:
         settings = self._context.settings

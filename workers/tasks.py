@@ -40,5 +40,6 @@ def score(worker: str, number: int) -> None:
         if scored:
             log.info("drain.finished", scored=scored)
     finally:
+        context.tell_events()
         with contextlib.suppress(GroundwatchError):
             slot.give_back()

@@ -15,19 +15,20 @@ from sqlalchemy import Connection
 from alerts import drill as drills
 from alerts.channels.base import Channel, Recipient
 from alerts.dispatch import Dispatcher
-from alerts.ledger import deliveries, incidents_named, incidents_since, snapshots
+from alerts.ledger import deliveries, incidents_named, incidents_since, open_incidents, snapshots
 from alerts.rendering import Form, rendered
 from alerts.stored_groups import acknowledge, acknowledgement
 from alerts.try_channel import send_test
 from alerts.wiring import wiring_from
 from monitor.cli import outbox, silences
 from monitor.cli.backtest import backtest
-from monitor.cli.console import err, out, parse_duration_s, quiet_logs, table, warn
+from monitor.cli.console import err, out, parse_duration_s, quiet_logs, warn
 from monitor.cli.routing import route
 from monitor.cli.stores import open_store
 from monitor.errors import DeliveryError, SettingsError
 from monitor.models.alerting import AlertEvent, Incident
-from monitor.report.words import duration, harmless, level_words, moment
+from monitor.report.listing import Listing
+from monitor.report.words import harmless, incident_sentence, level_words, moment
 from monitor.settings import Settings, variable
 
 #: Where the address of a channel comes from; of all others it is the routes file.
@@ -54,10 +55,8 @@ def ls(
     with open_store(Settings.from_env()).read() as connection:
         found = incidents_since(connection, since)
         acks = {i.group_id: acknowledgement(connection, i.group_id or "") for i in found}
-    listed = table("id", "opened", "level", "app", "metric", "state")
+    listed = Listing.of("id", "opened", "level", "app", "metric", "state")
     for incident in found:
-        lasted = duration(((incident.resolved_at or now) - incident.opened_at).total_seconds())
-        state = f"resolved after {lasted}" if incident.resolved_at else f"open for {lasted}"
         ack = None if incident.resolved_at else acks[incident.group_id]
         marks = [
             f"silenced by {incident.hushed_by}" if incident.hushed_by and incident.is_open else "",
@@ -69,7 +68,7 @@ def ls(
             level_words(incident),
             Text(harmless(incident.app, 40)),
             Text(harmless(incident.metric, 40)),
-            Text(", ".join([state, *filter(None, marks)])),
+            Text(", ".join([incident_sentence(incident, now), *filter(None, marks)])),
         )
     out.print(listed if found else f"no incidents in the last {window}")
 
@@ -77,21 +76,21 @@ def ls(
 @app.command("show")
 def show(name: Named) -> None:
     """Show one incident: what happened and why, and what became of each message."""
-    now = datetime.now(UTC)
-    with open_store(Settings.from_env()).read() as connection:
+    settings, now = Settings.from_env(), datetime.now(UTC)
+    with open_store(settings).read() as connection:
         incident = _one(connection, name)
         events = snapshots(connection, incident.incident_id)
         group = incident.group_id or incident.incident_id
         sent = deliveries(connection, incident_id=group)
         ack = acknowledgement(connection, group)
-    state = "over" if incident.resolved_at else "open"
-    out.print(Text(harmless(f"{incident.app} · {incident.metric}: {incident.level}, {state}", 200)))
+    what = f"{incident.app} · {incident.metric}: {level_words(incident)}"
+    out.print(Text(harmless(f"{what}, {incident_sentence(incident, now)}", 200)))
     if ack:
         until = f"reminders are off until {moment(ack.until, now)}"
         out.print(
             Text(harmless(f"acknowledged by {ack.by}: {ack.note or 'no note'}; {until}", 300))
         )
-    story = table("at", "event", "level", "pass rate", "n", "why")
+    story = Listing.of("at", "event", "level", "pass rate", "n", "why")
     for event in events:
         found = event.verdict
         rate = "" if found.pass_rate is None else f"{100 * found.pass_rate:.1f} %"
@@ -99,7 +98,7 @@ def show(name: Named) -> None:
         at = moment(event.at, now)
         story.add_row(at, event.event, event.level, rate, f"{found.n:,}", Text(harmless(why, 300)))
     out.print(story)
-    messages = table("message", "event", "channel", "recipient", "state", "last error")
+    messages = Listing.of("message", "event", "channel", "recipient", "state", "last error")
     for item in reversed(sent):
         messages.add_row(
             item.delivery_id[:8],
@@ -109,7 +108,12 @@ def show(name: Named) -> None:
             item.status,
             item.error_code or "",
         )
-    out.print(messages if sent else "nobody was told: it is silenced, or was told with another")
+    if sent:
+        out.print(messages)
+    elif not wiring_from(settings).channels:
+        out.print("nobody was told: no channel is set up")
+    else:
+        out.print("nobody was told: it is silenced, or was told with another")
 
 
 @app.command("ack")
@@ -126,9 +130,16 @@ def ack(
         incident = _one(connection, name)
         group = incident.group_id or incident.incident_id
         who = by or getpass.getuser()
+        others = [
+            f"{found.app} {found.metric}"
+            for found in open_incidents(connection)
+            if found.group_id == group and found.incident_id != incident.incident_id
+        ]
         if not acknowledge(connection, group, by=who, note=note, now=now, until=until):
             raise SettingsError(f"incident {incident.incident_id} is over already")
     out.print(f"no reminders until {until:%Y-%m-%d %H:%M} UTC; you hear of it if it gets worse")
+    if others:
+        out.print(Text(harmless(f"nor of what is told with it: {', '.join(others)}", 300)))
 
 
 @app.command("test")
@@ -176,7 +187,7 @@ def drill(
         dispatcher.run_once()
     with store.read() as connection:
         sent = deliveries(connection, incident_id=began.incident_id)
-    listed = table("event", "channel", "recipient", "state", "last error")
+    listed = Listing.of("event", "channel", "recipient", "state", "last error")
     for item in sorted(sent, key=lambda item: item.sequence):
         error = item.error_code or ""
         listed.add_row(item.event, item.channel, Text(item.recipient), item.status, error)

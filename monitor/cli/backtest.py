@@ -11,8 +11,9 @@ import typer
 from rich.text import Text
 
 from alerts.backtest import Told, missed
-from monitor.cli.console import out, parse_duration_s, table
+from monitor.cli.console import out, parse_duration_s
 from monitor.cli.stores import open_store
+from monitor.report.listing import Listing
 from monitor.report.words import harmless
 from monitor.settings import Settings
 from workers.backtest import (
@@ -24,6 +25,9 @@ from workers.backtest import (
     scores_of,
     with_policy,
 )
+
+#: A shorter history says nothing of a month.
+_DAY_S = 86_400.0
 
 
 def backtest(
@@ -65,16 +69,24 @@ def backtest(
 
 
 def _print(told: Mapping[str, list[Told]]) -> None:
-    listed = table("app", "metric", *told)
+    listed = Listing.of("app", "metric", *told)
     by_key = [{each.key[:3]: each for each in found} for found in told.values()]
     present = next(iter(told.values()))
     for one in present:
         found = [keys[one.key[:3]] for keys in by_key]
-        cells = [f"{len(each.events)} ({each.per_month:.1f})" for each in found]
+        cells = [_count(each) for each in found]
         listed.add_row(Text(harmless(one.key.app, 40)), Text(harmless(one.key.metric, 40)), *cells)
     out.print(listed if present else "there is no history to look at")
     if present:
-        out.print("messages on this history (and at this pace in 30 days)")
+        out.print(
+            "messages on this history (and at this pace in 30 days, where it is a day or longer)"
+        )
+
+
+def _count(told: Told) -> str:
+    """Count messages, and what they would be in 30 days where the history is long enough."""
+    long = told.span_s >= _DAY_S
+    return f"{len(told.events)}" + (f" ({told.per_month:.1f})" if long else "")
 
 
 def _print_missed(before: list[Told], after: list[Told], present: Rules) -> None:

@@ -7,10 +7,10 @@ from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from monitor.cli.console import out
+from monitor.report.listing import Listing
 from monitor.report.words import setting_value
 from monitor.settings import FILE_SUFFIX, PREFIX, Settings, variable
 
@@ -32,20 +32,17 @@ def config(
         typer.echo(manual(), nl=False)
         return
     settings = Settings.from_env()
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column("variable", no_wrap=True)
-    table.add_column("value", overflow="fold")
-    table.add_column("what it is", overflow="fold")
+    listed = Listing.of("variable", "value", "what it is")
     for name, field in Settings.model_fields.items():
         key = variable(name)
         is_set = key in os.environ or key + FILE_SUFFIX in os.environ  # noqa: TID251
-        table.add_row(
+        listed.add_row(
             key,
             Text(setting_value(getattr(settings, name))),
             Text(field.description or ""),
             style="bold" if is_set else "",
         )
-    out.print(table)
+    out.print(listed)
 
 
 def manual() -> str:

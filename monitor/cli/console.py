@@ -10,7 +10,6 @@ import sys
 import structlog
 import typer
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from monitor.report.words import harmless
@@ -61,14 +60,6 @@ def quiet_logs() -> None:
         wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
-
-
-def table(*names: str) -> Table:
-    """Make a table without lines, which also reads well in a pipe."""
-    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for name in names:
-        made.add_column(name)
-    return made
 
 
 def warn(text: str) -> None:

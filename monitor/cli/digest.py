@@ -15,10 +15,11 @@ from alerts.dispatch import Dispatcher
 from alerts.ledger import deliveries
 from alerts.periodic import enqueue, recipients_of_digests
 from alerts.wiring import wiring_from
-from monitor.cli.console import out, parse_duration_s, quiet_logs, table
+from monitor.cli.console import out, parse_duration_s, quiet_logs
 from monitor.cli.stores import open_store
 from monitor.report.digest import Digest
 from monitor.report.digest_text import render_digest
+from monitor.report.listing import Listing
 from monitor.report.periods import window_before
 from monitor.report.words import harmless
 from monitor.settings import Settings
@@ -62,7 +63,7 @@ def _send(found: Digest, store: Store, settings: Settings, name: str) -> None:
     Dispatcher(store, channels, Random()).run_once()  # noqa: S311
     with store.read() as connection:
         sent = deliveries(connection, incident_id=found.name)
-    listed = table("channel", "recipient", "state", "last error")
+    listed = Listing.of("channel", "recipient", "state", "last error")
     for item in sent:
         recipient = Text(harmless(item.recipient, 60))
         listed.add_row(item.channel, recipient, item.status, item.error_code or "")

@@ -19,6 +19,7 @@ from monitor.cli.reconcile import run
 from monitor.cli.stores import open_store
 from monitor.queue.consumer import backlog, connect, live_workers, translated
 from monitor.queue.stalls import read_stalls
+from monitor.queue.told_events import read_events
 from monitor.report.words import duration
 from monitor.settings import Settings, masked_url
 from monitor.store.hooks import last_heartbeat
@@ -132,6 +133,16 @@ def _redis(settings: Settings) -> Iterator[Finding]:
         found=f"{waiting.waiting:,} waiting{age}; {waiting.lost:,} lost to the size limit",
         advice="add workers, or lower GROUNDWATCH_SAMPLE_RATE",
     )
+    if settings.evaluation_events_url is not None:
+        events = read_events(client)
+        lost = events.get("dropped", 0) + events.get("failed", 0)
+        yield Finding(
+            "evaluation events",
+            ok=lost == 0,
+            found=f"{events.get('sent', 0):,} sent, {events.get('failed', 0):,} failed,"
+            f" {events.get('dropped', 0):,} dropped, ever",
+            advice="the receiver at GROUNDWATCH_EVALUATION_EVENTS_URL is away or too slow",
+        )
     workers = live_workers(client, now_s=now_s)
     advice = "start one: groundwatch up, or groundwatch worker"
     found = ", ".join(workers) or "none alive"

@@ -7,11 +7,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from monitor.cli.console import out, parse_duration_s
 from monitor.cli.stores import open_store
+from monitor.report.listing import Listing
 from monitor.report.words import harmless
 from monitor.settings import Settings
 from monitor.store.engine import Store
@@ -62,13 +62,11 @@ def _show(store: Store, app: str | None, now: datetime) -> None:
     if not marks:
         out.print("no deploys are marked")
         return
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for name in ("at (UTC)", "app", "release", "note"):
-        table.add_column(name)
+    listed = Listing.of("at (UTC)", "app", "release", "note")
     for item in reversed(marks):
         names = (harmless(text, 80) for text in (item.app, item.release, item.note))
-        table.add_row(f"{item.at:%Y-%m-%d %H:%M:%S}", *(Text(name) for name in names))
-    out.print(table)
+        listed.add_row(f"{item.at:%Y-%m-%d %H:%M:%S}", *(Text(name) for name in names))
+    out.print(listed)
 
 
 def _moment(text: str, now: datetime) -> datetime:

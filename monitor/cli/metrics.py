@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from monitor.cli.config import Format
 from monitor.cli.console import out
+from monitor.report.listing import Listing
 from monitor.report.words import harmless
 from monitor.scoring.choosing import known_metrics
 from monitor.scoring.listing import manual
@@ -27,12 +27,10 @@ def metrics(
         typer.echo(manual(), nl=False)
         return
     settings = Settings.from_env()
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for name in ("metric", "better", "cost", "needs", "what it is"):
-        table.add_column(name, no_wrap=name == "metric", overflow="fold")
+    listed = Listing.of("metric", "better", "cost", "needs", "what it is")
     for name, metric in known_metrics(read_metrics_file(settings.metrics_file)).items():
         declared = metric.declaration
-        table.add_row(
+        listed.add_row(
             name,
             declared.direction.value,
             declared.cost.value,
@@ -40,4 +38,4 @@ def metrics(
             Text(harmless(declared.what)),
             style="bold" if name in settings.metrics else "",
         )
-    out.print(table)
+    out.print(listed)

@@ -10,9 +10,10 @@ from rich.text import Text
 
 from alerts import dead_letters
 from alerts.ledger import deliveries
-from monitor.cli.console import out, table
+from monitor.cli.console import out
 from monitor.cli.stores import open_store
 from monitor.models.alerting import DeliveryStatus
+from monitor.report.listing import Listing
 from monitor.report.words import harmless, moment
 from monitor.settings import Settings
 
@@ -39,7 +40,7 @@ def ls(
     status = DeliveryStatus.DEAD if dead else None
     with open_store(Settings.from_env()).read() as connection:
         found = deliveries(connection, status=status)
-    listed = table(
+    listed = Listing.of(
         "id", "created", "event", "channel", "recipient", "state", "attempts", "last error"
     )
     for item in found:

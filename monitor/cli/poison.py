@@ -10,10 +10,11 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from monitor.cli.console import out, table
+from monitor.cli.console import out
 from monitor.cli.stores import open_store
 from monitor.queue import names
 from monitor.queue.consumer import connect, translated
+from monitor.report.listing import Listing
 from monitor.report.words import harmless, moment
 from monitor.settings import Settings
 from monitor.store.poison import begin_retry, drop_letter, end_retry, find_letter, letters
@@ -34,7 +35,7 @@ def ls() -> None:
     now = datetime.now(UTC)
     with closing(open_store(Settings.from_env())) as store, store.read() as connection:
         found = letters(connection)
-    listed = table("id", "at", "app", "reason", "size", "state", "detail")
+    listed = Listing.of("id", "at", "app", "reason", "size", "state", "detail")
     for item in found:
         listed.add_row(
             item.entry_id,

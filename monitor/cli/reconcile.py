@@ -10,9 +10,10 @@ from datetime import UTC, datetime
 import typer
 from rich.text import Text
 
-from monitor.cli.console import out, table, warn
+from monitor.cli.console import out, warn
 from monitor.cli.stores import open_store
 from monitor.queue.consumer import connect
+from monitor.report.listing import Listing
 from monitor.report.words import harmless
 from monitor.settings import Settings
 from monitor.store.balance import Check, Reconciliation
@@ -37,9 +38,8 @@ def run(settings: Settings, window_s: int, *, as_json: bool) -> int:
 def _print(found: Reconciliation) -> None:
     since = datetime.fromtimestamp(found.since_s, UTC)
     out.print(f"rows since {since:%Y-%m-%d %H:%M} UTC; ledger and streams as of all time")
-    listed = table("", "sum", "of", "found", "counterpart", "difference")
-    for column in listed.columns[2:]:
-        column.justify = "right"
+    figures = ("of", "found", "counterpart", "difference")
+    listed = Listing.of("", "sum", *figures, right=figures)
     for check in found.checks:
         mark = Text("✗", style="bold red") if check.wrong else Text("✓", style="green")
         listed.add_row(

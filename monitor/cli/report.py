@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from monitor.cli.console import err, out, parse_duration_s
-from monitor.cli.stores import open_store
+from monitor.cli.stores import check_app, open_store
 from monitor.report.markdown import render_markdown
 from monitor.report.model import Report
 from monitor.report.text import render_report
@@ -44,6 +44,7 @@ def report(
     window_s = parse_duration_s(window)
     settings = Settings.from_env()
     store = open_store(settings)
+    check_app(store, settings, app)
     found = read_report(store, settings, now=datetime.now(UTC), window_s=window_s, app=app)
     if output is not None:
         output.write_text(_write(found, format, settings), encoding="utf-8")

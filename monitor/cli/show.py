@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
-from rich.console import Group, RenderableType
-from rich.table import Table
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.text import Text
 
 from monitor.cli.console import out, parse_duration_s
 from monitor.cli.stores import open_store
 from monitor.report.insight_words import insight_lines
+from monitor.report.listing import Course, Listing
 from monitor.report.model import Point
 from monitor.report.text import status_text
 from monitor.report.words import (
@@ -23,14 +24,17 @@ from monitor.report.words import (
     percent,
     rate_with_interval,
     score,
-    sparkline,
+    with_interval,
 )
 from monitor.settings import Settings
 from monitor.web.detail import Detail, read_detail
+from monitor.web.segment_rows import SegmentTable
 from monitor.web.stretch import Stretch
+from monitor.web.words import points
 from workers.facts import read_status
 
-_BAR_CHARS = 30
+#: The longest bar, and what its row needs beside it.
+_BAR_CHARS, _BESIDE_BARS = 30, 30
 
 
 def show(
@@ -65,21 +69,27 @@ def _parts(found: Detail) -> Iterator[RenderableType]:
         f"  {rate_with_interval(verdict)}, n {verdict.n:,} in {duration(verdict.window_s)}",
     )
     yield Text(f"{harmless(verdict.reason, 300)} ({harmless(verdict.policy, 40)})", style="dim")
-    points = [
+    steps = [
         Point(start=datetime.fromtimestamp(step.start_s, UTC), n=step.n, pass_rate=step.rate)
         for step in found.course.steps
     ]
-    yield Text(f"\n{sparkline(points)}")
     gaps = f", {found.course.gaps} steps without scores" if found.course.gaps else ""
-    yield Text(f"pass rate, last {duration(found.span_s)}, n {found.course.n:,}{gaps}", style="dim")
+    yield Text()
+    yield Course(steps, f"pass rate, last {duration(found.span_s)}, n {found.course.n:,}{gaps}")
     if verdict.drift is not None:
         yield Text(drift_sentence(verdict.drift), style="dim")
     if found.insight is not None and (lines := insight_lines(found.insight, datetime.now(UTC))):
         yield Text("\nWhat explains it", style="bold")
         yield from (Text(line) for line in lines)
+    if found.segments.rows:
+        compared = f", against {harmless(found.segments.reference, 60)}"
+        yield Text.assemble(("\nSegments", "bold"), (compared, "dim"))
+        yield _segments(found.segments)
+        if found.segments.left_out:
+            yield Text(f"{found.segments.left_out} more add less", style="dim")
     if sum(found.histogram_now):
         yield Text("\nScores now, and in the reference", style="bold")
-        yield _histogram(found.histogram_now, found.histogram_before)
+        yield Histogram(found.histogram_now, found.histogram_before)
     if found.worst:
         yield Text("\nWorst samples", style="bold")
     for sample in found.worst:
@@ -89,20 +99,41 @@ def _parts(found: Detail) -> Iterator[RenderableType]:
         )
 
 
-def _histogram(now: Sequence[float], before: Sequence[float]) -> Table:
-    """Draw two distributions in tenths of the score, as bars and shares."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for name in ("score", "now", "", "reference"):
-        table.add_column(name, justify="left" if name == "" else "right", no_wrap=True)
-    tenths = range(10)
-    current, earlier = (_tenths(counts) for counts in (now, before))
-    most = max(*current, 0.01)
-    for tenth in tenths:
-        bar = "█" * round(current[tenth] / most * _BAR_CHARS)
-        label = f"{tenth / 10:.1f}–{(tenth + 1) / 10:.1f}"
-        shown = percent(earlier[tenth]) if sum(before) else "–"
-        table.add_row(label, percent(current[tenth]), bar, shown)
-    return table
+def _segments(found: SegmentTable) -> Listing:
+    figures = ("share", "n", "pass rate (95 %)", "change", "adds")
+    listed = Listing.of("segment", *figures, right=figures)
+    for row in found.rows:
+        listed.add_row(
+            harmless(f"{row.dimension} {row.value}", 60),
+            percent(row.share),
+            f"{row.n:,.0f}",
+            with_interval(row.rate, row.low, row.high),
+            points(row.change),
+            points(row.adds),
+        )
+    return listed
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """Two distributions in tenths of the score, as bars and shares; as long as there is room."""
+
+    now: Sequence[float]
+    before: Sequence[float]
+
+    def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
+        """Draw them."""
+        current, earlier = (_tenths(counts) for counts in (self.now, self.before))
+        longest = max(1, min(_BAR_CHARS, options.max_width - _BESIDE_BARS))
+        listed = Listing.of("score", "now", "reference", "", right=("score", "now", "reference"))
+        for tenth, (share, share_before) in enumerate(zip(current, earlier, strict=True)):
+            listed.add_row(
+                f"{tenth / 10:.1f}–{(tenth + 1) / 10:.1f}",
+                percent(share),
+                percent(share_before) if sum(self.before) else "–",
+                "█" * round(share / max(*current, 0.01) * longest),
+            )
+        yield listed
 
 
 def _tenths(counts: Sequence[float]) -> list[float]:

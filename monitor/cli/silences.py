@@ -15,9 +15,10 @@ from alerts.routing.matchers import Matcher, parse_all
 from alerts.silence_preview import preview as preview_of
 from alerts.stored_silences import add_silence, expire_silence, silences_after
 from alerts.wiring import wiring_from
-from monitor.cli.console import out, parse_duration_s, table, warn
+from monitor.cli.console import out, parse_duration_s, warn
 from monitor.cli.stores import open_store
 from monitor.errors import SettingsError
+from monitor.report.listing import Listing
 from monitor.report.words import harmless, moment
 from monitor.settings import Settings
 
@@ -76,7 +77,7 @@ def ls(
     since = now - timedelta(seconds=parse_duration_s(window) if window else 0)
     with open_store(settings).read() as connection:
         found = silences_after(connection, since)
-    listed = table("id", "matchers", "ends", "by", "why")
+    listed = Listing.of("id", "matchers", "ends", "by", "why")
     for silence in found:
         listed.add_row(
             silence.hush_id,

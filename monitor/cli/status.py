@@ -10,7 +10,7 @@ import typer
 from rich.live import Live
 
 from monitor.cli.console import out
-from monitor.cli.stores import open_store
+from monitor.cli.stores import check_app, open_store
 from monitor.report.build import exit_code
 from monitor.report.model import Report
 from monitor.report.text import render_status
@@ -33,6 +33,7 @@ def status(
     """
     settings = Settings.from_env()
     store = open_store(settings)
+    check_app(store, settings, app)
     report = read_status(store, settings, now=datetime.now(UTC), app=app)
     if json:
         typer.echo(report.model_dump_json(indent=2))

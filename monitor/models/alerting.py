@@ -68,6 +68,11 @@ class Incident(_View):
     sequence: int = Field(ge=1, description="Number of events so far.")
     group_id: str | None = Field(None, description="The incidents told with it share this.")
     hushed_by: str | None = Field(None, description="The silence that holds it back now.")
+    closed_as: str | None = Field(
+        None,
+        description="Why it ended without a recovery: `superseded`, `no_longer_evaluated` or"
+        " `expired_no_data`.",
+    )
 
     @property
     def is_open(self) -> bool:

@@ -16,7 +16,6 @@ from monitor.queue.address import pool_of
 #: An idle time longer than any worker waits before it takes over.
 _LONG_AGO_MS = 365 * 86_400_000
 _GROUP = names.GROUP.encode()
-
 #: More arguments at once than this are too many for a script.
 _AT_ONCE = 1000
 #: One step, so that no death in between leaves entries that are gone and were not counted. A

@@ -22,6 +22,8 @@ ACKNOWLEDGED = "groundwatch:acknowledged"
 BUDGET_HELD = "groundwatch:budget:held"
 #: Sorted set of the keys of kept verdicts, by the time they were kept, in epoch seconds.
 VERDICTS = "groundwatch:verdicts"
+#: Hash of the OpenTelemetry events about evaluations: how many were sent, failed, dropped, ever.
+EVENTS = "groundwatch:events"
 #: The app of test interactions: stored, but neither scored nor counted anywhere.
 DOCTOR_APP = "groundwatch-doctor"
 #: Fields of a stream entry.

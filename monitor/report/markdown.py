@@ -17,6 +17,7 @@ from monitor.report.words import (
     duration,
     harmless,
     headline,
+    incident_sentence,
     judge_sentence,
     ledger_sentence,
     level_words,
@@ -121,10 +122,7 @@ def _distances(insight: Insight) -> Iterator[str]:
 
 def _incidents(app: AppReport, now: datetime) -> Iterator[str]:
     for incident in app.incidents:
-        end = incident.resolved_at
-        lasted = duration(((end or now) - incident.opened_at).total_seconds())
-        state = f"resolved after {lasted}" if end else f"open for {lasted}"
-        opened = moment(incident.opened_at, now)
+        opened, state = moment(incident.opened_at, now), incident_sentence(incident, now)
         yield f"- {opened} {_safe(incident.metric)} {level_words(incident)}, {state}"
 
 

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from monitor.models import Status, Verdict
 from monitor.report.insight_words import drift_rows, input_lines, insight_lines
+from monitor.report.listing import Course, Listing
 from monitor.report.model import AppReport, MetricReport, Report
 from monitor.report.words import (
     ICONS,
@@ -23,6 +24,7 @@ from monitor.report.words import (
     duration,
     harmless,
     headline,
+    incident_sentence,
     judge_sentence,
     ledger_sentence,
     level_words,
@@ -33,7 +35,6 @@ from monitor.report.words import (
     recent_sentence,
     score,
     score_sentence,
-    sparkline,
 )
 
 STYLES: Mapping[Status, str] = {
@@ -212,7 +213,7 @@ def _metric(item: MetricReport, report: Report) -> Iterator[RenderableType]:
     )
     yield Text(f"{reason_sentence(verdict)} ({harmless(verdict.policy, 40)})", style="dim")
     if item.series:
-        yield Text(f"{sparkline(item.series)}  pass rate, last {duration(report.window_s)}")
+        yield Course(item.series, f"pass rate, last {duration(report.window_s)}")
     yield _windows(item.windows)
     if sentence := score_sentence(verdict):
         yield Text(sentence, style="dim")
@@ -232,12 +233,11 @@ def _metric(item: MetricReport, report: Report) -> Iterator[RenderableType]:
         )
 
 
-def _windows(verdicts: Sequence[Verdict]) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for name in ("window", "status", "pass rate (95 %)", "n", "failed", "skipped", "score", "cost"):
-        table.add_column(name, justify="left" if name == "status" else "right", no_wrap=True)
+def _windows(verdicts: Sequence[Verdict]) -> Listing:
+    figures = ("pass rate (95 %)", "n", "failed", "skipped", "score", "cost")
+    listed = Listing.of("window", "status", *figures, right=("window", *figures))
     for verdict in verdicts:
-        table.add_row(
+        listed.add_row(
             duration(verdict.window_s),
             status_text(verdict.status),
             rate_with_interval(verdict),
@@ -247,43 +247,40 @@ def _windows(verdicts: Sequence[Verdict]) -> Table:
             score(verdict.average_score),
             f"${verdict.cost_usd:.4f}" if verdict.cost_usd else "–",
         )
-    return table
+    return listed
 
 
-def _drift_table(rows: Sequence[Sequence[str]]) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for name in ("distance to the reference", "value", "effect", "significance"):
-        table.add_column(name, justify="right" if name == "value" else "left")
+def _drift_table(rows: Sequence[Sequence[str]]) -> Listing:
+    names = ("distance to the reference", "value", "effect", "significance")
+    listed = Listing.of(*names, right=("value",))
     for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
-    return table
+        listed.add_row(*row)
+    return listed
 
 
-def _changes(app: AppReport, now: datetime) -> Table:
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+def _changes(app: AppReport, now: datetime) -> Listing:
+    listed = Listing.of("", "", "", "", "")
     for change in app.changes:
-        table.add_row(
+        listed.add_row(
             moment(change.at, now),
             Text(harmless(change.metric, 40)),
             status_text(change.after),
             percent(change.pass_rate),
             f"n {change.n:,}",
         )
-    return table
+    return listed
 
 
-def _incidents(app: AppReport, now: datetime) -> Table:
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+def _incidents(app: AppReport, now: datetime) -> Listing:
+    listed = Listing.of("", "", "", "")
     for incident in app.incidents:
-        end = incident.resolved_at
-        lasted = duration(((end or now) - incident.opened_at).total_seconds())
-        table.add_row(
+        listed.add_row(
             moment(incident.opened_at, now),
             Text(harmless(incident.metric, 40)),
             level_words(incident),
-            f"resolved after {lasted}" if end else f"open for {lasted}",
+            incident_sentence(incident, now),
         )
-    return table
+    return listed
 
 
 def _section(title: str, body: RenderableType) -> RenderableType:

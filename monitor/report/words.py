@@ -36,6 +36,12 @@ _MOST_NAMED = 4
 #: Below so many samples in the reference its distances are mostly noise.
 _FEW = 200
 _SEVERAL = 2
+#: How an incident ended that did not recover.
+_CLOSED: Mapping[str, str] = {
+    "superseded": "superseded",
+    "no_longer_evaluated": "no longer evaluated",
+    "expired_no_data": "no data any more",
+}
 
 
 def percent(rate: float | None) -> str:
@@ -50,10 +56,14 @@ def score(value: float | None) -> str:
 
 def rate_with_interval(verdict: Verdict) -> str:
     """Write the pass rate with its interval: never a bare value."""
-    if verdict.pass_rate is None or verdict.low is None or verdict.high is None:
+    return with_interval(verdict.pass_rate, verdict.low, verdict.high)
+
+
+def with_interval(rate: float | None, low: float | None, high: float | None) -> str:
+    """Write a rate with its interval; a dash where nothing was scored."""
+    if rate is None or low is None or high is None:
         return "–"
-    bounds = f"{100 * verdict.low:.1f}–{100 * verdict.high:.1f}"
-    return f"{percent(verdict.pass_rate)} ({bounds})"
+    return f"{percent(rate)} ({100 * low:.1f}–{100 * high:.1f})"
 
 
 def level_words(incident: Incident) -> str:
@@ -62,6 +72,16 @@ def level_words(incident: Incident) -> str:
     if incident.is_open and incident.level is not incident.peak_level:
         said += f", now {incident.level}"
     return f"TEST {said}" if incident.is_drill else said
+
+
+def incident_sentence(incident: Incident, now: datetime) -> str:
+    """Say whether an incident goes on, has recovered, or was closed without that."""
+    lasted = duration(((incident.resolved_at or now) - incident.opened_at).total_seconds())
+    if incident.is_open:
+        return f"open for {lasted}"
+    if incident.closed_as is not None:
+        return f"closed after {lasted}: {_CLOSED.get(incident.closed_as, incident.closed_as)}"
+    return f"resolved after {lasted}"
 
 
 def reason_sentence(verdict: Verdict) -> str:

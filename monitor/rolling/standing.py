@@ -73,10 +73,24 @@ def _finding(memory: Memory, window: WindowStats, rules: Rules, finest: float) -
 def _no_evidence(memory: Memory, window: WindowStats, rules: Rules, finest: float) -> str:
     line = rules.warning_rate
     told = f"no evidence of a pass rate below {line:g}; a fall below {finest:.2f} would be seen"
+    if since := _since_recovery(memory, window, line):
+        return f"{since}; {told} within a day"
     more_n = _more_n(memory, window, rules)
     if window.interval is None or window.interval.high >= line or more_n is None:
         return f"{told} within a day"
     return f"{told} within a day; about {more_n} more samples as low as these would be evidence"
+
+
+def _since_recovery(memory: Memory, window: WindowStats, line: float) -> str:
+    """Say why a stream is well though its window is not: the window reaches back further."""
+    if not memory.incidents or window.pass_rate is None or window.pass_rate >= line:
+        return ""
+    if memory.spell_n >= window.n_effective or memory.spell_passed < line * memory.spell_n:
+        return ""
+    told = "recovered, though the window still holds the incident"
+    if memory.spell_n < 1:
+        return told
+    return f"{told}: {memory.spell_passed / memory.spell_n:.1%} passed since"
 
 
 def _alarm_reason(memory: Memory, window: WindowStats, rules: Rules) -> str:
@@ -85,9 +99,14 @@ def _alarm_reason(memory: Memory, window: WindowStats, rules: Rules) -> str:
     name = "critical" if critical else "warning"
     now = "" if window.pass_rate is None else f"pass rate {window.pass_rate:.3f}: "
     before = memory.baseline.rate
+    where = f"{name} line {line:g}"
+    if window.pass_rate is not None and window.pass_rate >= line:
+        where += ", though the window still holds the time before"
+    if not critical and window.pass_rate is not None and window.pass_rate < rules.critical_rate:
+        where += f", not yet or no longer below the critical line {rules.critical_rate:g}"
     if _certainty(memory, rules) is Certainty.CONFIRMED or before is None:
-        return f"{now}the evidence says it is below the {name} line {line:g}"
-    return f"{now}fell from {before:.3f}, and is probably below the {name} line {line:g}"
+        return f"{now}the evidence says it is below the {where}"
+    return f"{now}fell from {before:.3f}, and is probably below the {where}"
 
 
 def _too_little(memory: Memory, window: WindowStats, rules: Rules) -> str:

@@ -108,6 +108,13 @@ def _of_pipeline(glance: Glance) -> Iterator[Metric]:
             "groundwatch_worker_stalls", "Workers that ended themselves for want of progress.",
             value=found.stalls,
         )  # fmt: skip
+    events = CounterMetricFamily(
+        "groundwatch_evaluation_events", "OpenTelemetry events about evaluations.",
+        labels=("outcome",),
+    )  # fmt: skip
+    for outcome in ("sent", "failed", "dropped"):
+        events.add_metric([outcome], found.events.get(outcome, 0))
+    yield events
     yield _gauge("groundwatch_redis_up", "Whether Redis answers.", int(found.waiting is not None))
     yield _gauge(
         "groundwatch_judge_cost_today_usd", "What the judge cost since midnight UTC.",

@@ -59,6 +59,7 @@ class Pipeline:
     waiting: int | None  #: in the queue; None when Redis does not answer
     oldest_s: float | None
     stalls: int | None  #: workers that ended themselves for want of progress, ever
+    events: Mapping[str, int]  #: of OpenTelemetry about evaluations, by how they ended, ever
     failed: Mapping[str, int]
     dropped: Mapping[str, int]
     cost_today_usd: float
@@ -103,11 +104,12 @@ class Glance:
 
 
 class Backlog(NamedTuple):
-    """What is known of the queue; nothing while Redis does not answer."""
+    """What Redis knows; nothing while it does not answer."""
 
     waiting: int | None = None
     oldest_s: float | None = None
     stalls: int | None = None
+    events: Mapping[str, int] = {}
 
 
 @dataclass(slots=True)
@@ -256,6 +258,7 @@ class GlanceReader:
             waiting=queue.waiting,
             oldest_s=queue.oldest_s,
             stalls=queue.stalls,
+            events=queue.events,
             failed=reasons[Kind.FAILED],
             dropped=reasons[Kind.DROPPED],
             cost_today_usd=today,

@@ -19,6 +19,7 @@ from monitor.errors import GroundwatchError
 from monitor.models import Status
 from monitor.queue.consumer import backlog, connect
 from monitor.queue.stalls import read_stalls
+from monitor.queue.told_events import read_events
 from monitor.settings import Settings
 from monitor.store.engine import Store
 from monitor.web import words
@@ -133,6 +134,7 @@ class Site:
         try:
             found = backlog(self._redis, now_s=self.clock().timestamp())
             stalls = read_stalls(self._redis).count
+            events = read_events(self._redis)
         except (GroundwatchError, redis.RedisError):
             return Backlog()
-        return Backlog(found.waiting, found.oldest_age_s, stalls)
+        return Backlog(found.waiting, found.oldest_age_s, stalls, events)

@@ -47,7 +47,7 @@ def points(change: float | None) -> str:
     """Write a difference of two rates in percentage points, with its sign."""
     if change is None:
         return "–"
-    return f"{100 * change:+.1f} pp".replace("-", "−")  # noqa: RUF001  # a minus sign
+    return f"{100 * change:+.1f} pts".replace("-", "−")  # noqa: RUF001  # a minus sign
 
 
 def bounds(low: float | None, high: float | None) -> str:
@@ -142,7 +142,7 @@ def _helpers() -> Mapping[str, Any]:
         *(clock, clock_s, statuses, statuses_of, iso, points, bounds, dollars, title),
         *(words.percent, words.score, words.duration, words.harmless, words.moment),
         *(words.headline, words.rate_with_interval, words.drift_sentence),
-        *(words.judge_sentence, words.ledger_sentence),
+        *(words.judge_sentence, words.ledger_sentence, words.incident_sentence),
         *(charts.sparkline, charts.course_chart, charts.histograms, charts.status_strip),
         *(names.metric_path, names.app_path, names.sample_path, names.incident_path),
     ]

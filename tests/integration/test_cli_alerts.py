@@ -48,9 +48,9 @@ class World:
         assert done.exit_code == 0, done.output
         return done.output
 
-    def tell(self, status, *, after_s=0.0, app="shop"):
+    def tell(self, status, *, after_s=0.0, app="shop", **fields):
         self.now += timedelta(seconds=after_s)
-        verdict = make_verdict(status, self.now, app=app)
+        verdict = make_verdict(status, self.now, app=app, **fields)
         with self.store.write() as connection:
             save_verdicts(connection, [verdict], {})
             plan = wiring_from(Settings.from_env()).plan
@@ -94,6 +94,31 @@ def test_an_incident_is_listed_shown_and_acknowledged(world):
     shown = world.says(f"show {name}")
     for part in ("acknowledged by ann: looking", "fired", "breach_held", "62.0 %", "slack"):
         assert part in shown
+
+
+def test_what_is_told_together_is_acknowledged_together_and_named(world):
+    world.tell(Status.CRITICAL)
+    world.tell(Status.CRITICAL, metric="relevance")
+    world.dispatch()
+    said = world.says(f"ack {world.incident().incident_id}")
+    assert "nor of what is told with it: shop groundedness" in said
+
+
+def test_an_incident_that_did_not_recover_is_not_listed_as_resolved(world):
+    world.tell(Status.CRITICAL)
+    world.tell(Status.CRITICAL, after_s=60, evaluator_version="another-1 pass 0.7")
+    listed = world.says("ls")
+    assert "closed after 60 s: superseded" in listed
+    assert "resolved" not in listed
+
+
+def test_ids_are_whole_however_narrow_the_terminal_is(world, monkeypatch):
+    world.tell(Status.CRITICAL)
+    monkeypatch.setattr(console.out, "_width", 30)
+    listed = world.says("ls")
+    assert world.incident().incident_id[:8] in listed.split()
+    assert "groundedness" in listed
+    assert "…" not in listed
 
 
 def test_who_is_not_there_cannot_be_shown_or_acknowledged(world):

@@ -1,5 +1,6 @@
 """What users get wrong: each is one clear line on stderr and an exit code, and breaks nothing."""
 
+import contextlib
 import gzip
 import json
 import os
@@ -7,13 +8,18 @@ import signal
 import subprocess
 import sys
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 import redis
 
+from monitor.models import Status
 from monitor.queue import names
+from monitor.store.engine import Store
+from monitor.store.verdicts import save_verdicts
 from monitor.testing.receivers import SlackAnswer, SlackReceiver
+from monitor.testing.verdicts import make_verdict
 
 NOBODY = "redis://127.0.0.1:1/0"
 #: Loads the command once and runs each job in a fork of its own: the same, without the wait.
@@ -264,6 +270,20 @@ def test_status_is_unknown_when_the_store_is_empty(groundwatch):
     result = groundwatch("status")
 
     assert (result.code, result.out.strip()) == (3, "No app has sent anything yet.")
+
+
+@pytest.mark.parametrize("command", ["status --app shop", "report --app shop"])
+def test_app_that_nobody_heard_of_is_not_taken_for_silence(groundwatch, tmp_path, command):
+    groundwatch("migrate")
+    with contextlib.closing(Store(f"sqlite:///{tmp_path}/home/groundwatch.db")) as store:
+        verdict = make_verdict(Status.HEALTHY, datetime.now(UTC), app="bot")
+        with store.write() as connection:
+            save_verdicts(connection, [verdict], {})
+
+    result = groundwatch(*command.split())
+
+    assert result.code == 3
+    assert only_line(result).endswith("nothing was heard of an app 'shop'; there is bot")
 
 
 @pytest.mark.parametrize(

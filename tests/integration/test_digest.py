@@ -212,6 +212,13 @@ def test_channels_that_only_wake_people_get_none_and_say_so_when_they_are_named(
         recipients_of_digests(lite.channels, ["nobody"])
 
 
+def test_a_digest_asked_for_in_between_has_the_newest_scores(lite):
+    fill(lite.store, rates=(0.94, 0.7), now=NOW + timedelta(hours=1))  # up to the next full hour
+    found = read_digest(lite.store, lite.settings, window_before(NOW, 24 * 3600), now=NOW)
+    (course,) = found.courses
+    assert course.n == 24 * 50
+
+
 def test_the_command_sends_it_and_shows_what_became_of_it(lite, sqlite_url, monkeypatch):
     fill(lite.store, rates=(0.9, 0.9), now=datetime.now(UTC))
     monkeypatch.setenv("GROUNDWATCH_DATABASE_URL", sqlite_url)

@@ -10,6 +10,8 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from pydantic import SecretStr
 
 from monitor.models import ErrorInfo, Evaluation
+from monitor.queue.consumer import connect
+from monitor.queue.told_events import read_events
 from monitor.settings import Settings
 from monitor.testing import make_evaluation, make_interaction, make_sample
 from workers.context import Context
@@ -173,8 +175,23 @@ def test_a_worker_tells_what_it_has_stored(receiver, store, redis_url):
         time.sleep(0.05)
     names = [attributes(record)["gen_ai.evaluation.name"] for record in receiver.records()]
     assert sorted(names) == ["groundedness"] * 3 + ["relevance"] * 3
+    context.tell_events()
     context.__dict__.pop("store")
     context.close()
+    with connect(redis_url) as client:
+        assert read_events(client) == {"sent": 6}
+
+
+def test_what_all_workers_lost_is_counted_together_and_once(receiver, redis_url):
+    receiver.status = 400
+    url = receiver.url.get_secret_value()
+    for _ in range(2):
+        context = Context(Settings(redis_url=redis_url, evaluation_events_url=url))
+        context.events.tell([result(make_evaluation())])
+        context.tell_events()
+        context.close()
+    with connect(redis_url) as client:
+        assert read_events(client) == {"failed": 2}
 
 
 def test_it_is_off_unless_it_is_asked_for():

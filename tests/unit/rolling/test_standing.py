@@ -11,6 +11,7 @@ from monitor.rolling.standing import standing_of
 from monitor.rolling.windows import window_stats
 
 RULES = Rules()
+HEALTHY = Status.HEALTHY
 
 
 def standing(outcomes, last=60):
@@ -42,3 +43,20 @@ def test_low_window_of_a_healthy_stream_is_not_passed_over_in_silence():
     assert found.finding.status is Status.HEALTHY
     assert f"about {found.more_n} more samples as low as these" in found.finding.reason
     assert "more samples" not in standing([1] * 600).finding.reason
+
+
+def test_window_that_still_holds_what_is_over_says_so():
+    outcomes, held = [1] * 600 + [0] * 60, "recovered, though the window still holds the incident"
+    after = next(n for n in range(200) if standing(outcomes + [1] * n).finding.status is HEALTHY)
+    assert held in standing(outcomes + [1] * after, last=after + 60).finding.reason
+    later = standing(outcomes + [1] * (after + 20), last=after + 80).finding
+    assert f"{held}: 100.0% passed since" in later.reason
+    assert held not in standing(outcomes + [1] * (after + 20), last=20).finding.reason
+    assert held not in standing([1] * 600 + [1, 0, 1] * 15, last=45).finding.reason
+
+
+def test_warning_with_a_critical_rate_says_that_this_is_known():
+    outcomes = [1] * 600 + [0] * 60
+    found = (standing(outcomes + [1] * n, last=60 + n).finding for n in range(200))
+    reason = next(f.reason for f in found if f.status is Status.WARNING)
+    assert reason.endswith("warning line 0.85, not yet or no longer below the critical line 0.7")

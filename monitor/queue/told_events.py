@@ -1,0 +1,41 @@
+"""How many OpenTelemetry events about evaluations all workers together sent, lost and dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import redis
+
+from monitor.queue import names
+from monitor.queue.consumer import translated
+
+
+def add_events(client: redis.Redis, news: Mapping[str, int]) -> None:
+    """
+    Add what one worker has counted since it last told.
+
+    Raises
+    ------
+    QueueUnavailableError
+        If Redis does not answer.
+    """
+    with translated(), client.pipeline(transaction=True) as pipe:
+        for what, n in news.items():
+            pipe.hincrby(names.EVENTS, what, n)
+        pipe.execute()
+
+
+def read_events(client: redis.Redis) -> dict[str, int]:
+    """
+    Read what all workers counted, ever: sent, failed, dropped; empty where none is told.
+
+    Raises
+    ------
+    QueueUnavailableError
+        If Redis does not answer.
+    """
+    anything: Any = client
+    with translated():
+        found = anything.hgetall(names.EVENTS)
+    return {what.decode(): int(n) for what, n in found.items()}
