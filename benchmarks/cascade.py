@@ -8,14 +8,17 @@ from the other half; the rate of that half is what the window's interval should 
 
 Beside it: asking the judge about all samples, and about a plain random share of them.
 "calls" says how many calls a plain share would need for the same half-width: 60 %
-means that the cascade made 60 % of those. Goal: at most 60 %. "floor" is the least that this
-local score allows when everything about it is known.
+means that the cascade made 60 % of those. Goal: at most 60 %. "floor" is what the curve
+allows when it was learnt from all records of the half. "in segments" tells the cascade from
+which data set a sample comes, as the tag of a route or a prompt's version would.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
+import zlib
+from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -29,16 +32,20 @@ from rich.table import Table
 from scoring import held_out_groundedness, held_out_relevance
 
 from monitor.models import Tally
+from monitor.models.passing import PassRule
 from monitor.rolling.windows import WindowStats, window_stats
 from monitor.scoring.asking import Asking
-from monitor.scoring.calibration import BINS, Counts, Expected, bin_of, expectations
+from monitor.scoring.calibration import KEPT
+from monitor.scoring.curve import Expected, Verdict, fit_curve
 from monitor.stats.intervals import wilson_interval
 from monitor.stats.prediction_powered import difference_estimate
 
 Array = NDArray[np.float64]
 SHARES = (0.1, 0.25, 0.5)
-PASS_SCORE = 0.7
-LEARN_EVERY = 10  # verdicts; production reads them every two seconds
+AFTER = (0, 50, 200, 1_000)  # verdicts, for the table of how it begins
+RULE = PassRule(0.7)
+LEARN_AT = 5  # fitted when one verdict in so many is new; production does it more often
+TOGETHER, TAGGED = "all together", "in segments"
 FEWEST = 60  # records of a data set, in the smaller half
 Z = 1.959963984540054
 
@@ -48,6 +55,7 @@ class Half(NamedTuple):
 
     scores: Array
     passed: Array
+    verdicts: Sequence[Verdict]  #: what the judge says of each; the score is its pass
 
 
 class Run(NamedTuple):
@@ -64,32 +72,38 @@ class Simulation:
 
     def __init__(self, share: float) -> None:
         self._asking = Asking(share)
-        self._counts = Counts()
-        self._known: tuple[Expected, ...] = expectations(self._counts, pass_score=PASS_SCORE)
-        self._learnt = 0
+        self._verdicts: deque[Verdict] = deque(maxlen=KEPT)
+        self._curve = fit_curve((), RULE)
+        self._new = 0
 
     def window(self, random: np.random.Generator, half: Half, size: int) -> tuple[WindowStats, int]:
         """Score *size* samples drawn from *half*; give the window's figures and the calls."""
-        drawn = random.integers(0, len(half.scores), size)
-        draws = random.random(size)
+        drawn = random.integers(0, len(half.scores), size).tolist()
+        draws = random.random(size).tolist()
         estimates, calls = np.empty(size), 0
+        known: dict[int, Expected] = {}
         for place, (record, draw) in enumerate(zip(drawn, draws, strict=True)):
-            position = bin_of(half.scores[record])
-            expected = self._known[position]
+            sample = half.verdicts[record]
+            if (expected := known.get(record)) is None:
+                expected = self._curve.expect(sample.local_score, sample.places)
+                known[record] = expected
             probability = self._asking.probability(expected.spread)
-            truth = float(half.passed[record]) if draw < probability else None
+            truth = sample.score if draw < probability else None
             estimates[place] = difference_estimate(expected.passes, truth, probability)
             if truth is not None:
                 calls += 1
-                self._learn(position, truth)
+                if self._learn(sample):
+                    known.clear()
         return window_stats(_tally(estimates)), calls
 
-    def _learn(self, position: int, truth: float) -> None:
-        self._counts.n[position] += 1
-        self._counts.passed[position] += truth
-        self._learnt += 1
-        if self._learnt % LEARN_EVERY == 0:
-            self._known = expectations(self._counts, pass_score=PASS_SCORE)
+    def _learn(self, verdict: Verdict) -> bool:
+        """Learn a verdict; say whether expectations are new."""
+        self._verdicts.append(verdict)
+        self._new += 1
+        due = self._new * LEARN_AT >= len(self._verdicts)
+        if due:
+            self._curve, self._new = fit_curve(self._verdicts, RULE), 0
+        return due
 
 
 def _tally(y: Array) -> Tally:
@@ -105,7 +119,8 @@ def cascaded(
 ) -> Run:
     """Let a cascade see earlier traffic, and then a window."""
     simulation = Simulation(share)
-    simulation.window(random, earlier, sizes[0])
+    if sizes[0]:
+        simulation.window(random, earlier, sizes[0])
     stats, calls = simulation.window(random, half, sizes[1])
     assert stats.interval is not None
     assert stats.pass_rate is not None
@@ -119,14 +134,20 @@ def plain(random: np.random.Generator, half: Half, share: float, size: int) -> R
     return Run(passed / calls, *wilson_interval(passed, calls), calls)
 
 
-def halves(rows: Sequence[Row], members: Sequence[int], passed: Array, scores: Array) -> list[Half]:
+def halves(
+    rows: Sequence[Row], members: Sequence[int], passed: Array, scores: Array, *, tagged: bool
+) -> list[Half]:
     """Cut the records of a data set in two by document."""
     keys = sorted({document(rows[i]) for i in members}, key=fold_key)
     first = set(keys[: len(keys) // 2])
     chosen = [
         [i for i in members if (document(rows[i]) in first) is wanted] for wanted in (True, False)
     ]
-    return [Half(scores[part], passed[part]) for part in chosen]
+    verdicts = [
+        Verdict(score, good > 0, good, (zlib.crc32(row["source"].encode()),) if tagged else ())
+        for row, score, good in zip(rows, scores.tolist(), passed.tolist(), strict=True)
+    ]
+    return [Half(scores[part], passed[part], [verdicts[i] for i in part]) for part in chosen]
 
 
 def fold_key(key: str) -> tuple[int, str]:
@@ -134,15 +155,18 @@ def fold_key(key: str) -> tuple[int, str]:
     return fold({"doc": key, "query": key}), key[::-1]
 
 
-def measure(parts: Sequence[Half], share: float, repetitions: int, size: int) -> list[str]:
+def measure(
+    parts: Sequence[Half], share: float, repetitions: int, sizes: tuple[int, int]
+) -> list[str]:
     """Repeat both ways of asking on both halves; give the cells of a row."""
+    size = sizes[1]
     random = np.random.default_rng(17)
     ours: list[tuple[Run, float]] = []
     theirs: list[tuple[Run, float]] = []
     for turn in range(repetitions):
         earlier, half = parts[turn % 2], parts[1 - turn % 2]
         truth = float(half.passed.mean())
-        ours.append((cascaded(random, earlier, half, share, (4 * size, size)), truth))
+        ours.append((cascaded(random, earlier, half, share, sizes), truth))
         theirs.append((plain(random, half, share, size), truth))
     calls = float(np.mean([run.calls for run, _ in ours]))
     needed = _calls_for(_half_width(ours), theirs)
@@ -191,31 +215,26 @@ def explained(half: Half) -> float:
 
 
 def _fitted(half: Half) -> Array:
-    """Give the calibrated pass of every record, learnt from all of them."""
-    position = np.minimum(BINS - 1, (half.scores * BINS).astype(int))
-    counts = Counts()
-    for k in range(BINS):
-        counts.n[k] = float((position == k).sum())
-        counts.passed[k] = float(half.passed[position == k].sum())
-    fitted = np.array([each.passes for each in expectations(counts, pass_score=PASS_SCORE)])
-    found: Array = fitted[position]
-    return found
+    """Give the expected pass of every record, learnt from all of them."""
+    curve = fit_curve(half.verdicts, RULE)
+    expected = [curve.expect(each.local_score, each.places) for each in half.verdicts]
+    return np.array([each.passes for each in expected])
 
 
 def floor(half: Half, share: float) -> float:
     """
-    Give the calls that this local score allows at best, as a share of a plain sample's.
+    Give the calls that the curve through this local score allows, as a share of a plain sample's.
 
-    With the residual's standard deviation s at each score known, asking in proportion to it
-    has the least variance there is: (E s)^2 / share, and what the prediction leaves besides,
-    its own variance. A plain share has p (1 - p) / share.
+    Asking in proportion to the expected standard deviation, an estimate varies by the verdicts'
+    variance and by (1 / asked - 1) times its own squared residual; a plain share has
+    p (1 - p) / share.
     """
     fitted = _fitted(half)
     spread = np.sqrt(fitted * (1 - fitted))
-    asked = np.minimum(1.0, spread * share / max(spread.mean(), 1e-9))
-    least = fitted.var() + (spread**2 / np.maximum(asked, 1e-9)).mean()
-    p = half.passed.mean()
-    return float(share * least / max(p * (1 - p), 1e-9))
+    asked = np.minimum(1.0, spread * share / spread.mean())
+    added = ((1 / asked - 1) * (half.passed - fitted) ** 2).mean()
+    alone = half.passed.var()
+    return float(share * (alone + added) / max(alone, 1e-9))
 
 
 def by_fold(row: Row) -> str:
@@ -227,24 +246,34 @@ def table(
     title: str, rows: Sequence[Row], good: Sequence[int], scores: Sequence[float],
     repetitions: int, size: int,
 ) -> Table:  # fmt: skip
-    """Lay out one row a data set and share, and all data sets together."""
+    """
+    Lay out one row a data set and share, and all data sets together.
+
+    "after" says how many verdicts there were before the window, where it is not four
+    windows' worth.
+    """
     made = Table(title=f"{title}: windows of {size} samples, {repetitions} repetitions")
-    for heading in ("source", "explained", "share", "asked", "half-width", "of plain", "calls",
-                    "floor", "bias ± 2 se", "covers", "plain covers"):  # fmt: skip
+    for heading in ("source", "explained", "after", "share", "asked", "half-width", "of plain",
+                    "calls", "floor", "bias ± 2 se", "covers", "plain covers"):  # fmt: skip
         made.add_column(heading, justify="left" if heading == "source" else "right")
     passed, local = np.array(good, float), np.array(scores, float)
-    groups = {**by_source(rows), "all together": list(range(len(rows)))}
+    every = list(range(len(rows)))
+    groups = {**by_source(rows), TOGETHER: every, TAGGED: every}
     for source, members in groups.items():
-        parts = halves(rows, members, passed, local)
+        parts = halves(rows, members, passed, local, tagged=source == TAGGED)
         if min(len(part.scores) for part in parts) < FEWEST or len(set(passed[members])) < 2:  # noqa: PLR2004
             continue
         r2 = f"{np.mean([explained(part) for part in parts]):.0%}"
         p = float(passed[members].mean())
-        every = wilson_interval(p * size, size)
-        whole = f"{(every.high - every.low) / 2:.3f}"
-        made.add_row(source, r2, "all", "100%", whole, "", "", "", "")
+        whole = wilson_interval(p * size, size)
+        width = f"{(whole.high - whole.low) / 2:.3f}"
+        made.add_row(source, r2, "", "all", "100%", width, "", "", "", "")
         for share in SHARES:
-            made.add_row("", "", *measure(parts, share, repetitions, size))
+            made.add_row("", "", "", *measure(parts, share, repetitions, (4 * size, size)))
+        for judged in AFTER if source in (TOGETHER, TAGGED) else ():
+            before = round(judged / SHARES[0])
+            cells = measure(parts, SHARES[0], repetitions, (before, size))
+            made.add_row("", "", f"{judged}", *cells)
         made.add_section()
     return made
 
@@ -255,17 +284,20 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="folder with the labelled records")
     parser.add_argument("--repetitions", type=int, default=400)
     parser.add_argument("--size", type=int, default=1_000, help="samples in a window")
+    parser.add_argument("--metric", choices=("groundedness", "relevance"), help="only this one")
     asked = parser.parse_args()
-    console, started = Console(width=130), time.perf_counter()
-    measured = training.measure(read_rows(asked.folder, GROUNDEDNESS))
-    scores = held_out_groundedness(measured, by_fold)
+    console, started = Console(width=150), time.perf_counter()
     sizes = (asked.repetitions, asked.size)
-    good = [1 - row["label"] for row in measured.rows]
-    local = [scores[row["id"]] for row in measured.rows]
-    console.print(table("Groundedness", measured.rows, good, local, *sizes))
-    rows = read_rows(asked.folder, RELEVANCE)
-    good = [row["label"] for row in rows]
-    console.print(table("Relevance", rows, good, held_out_relevance(rows, by_fold), *sizes))
+    if asked.metric != "relevance":
+        measured = training.measure(read_rows(asked.folder, GROUNDEDNESS))
+        scores = held_out_groundedness(measured, by_fold)
+        good = [1 - row["label"] for row in measured.rows]
+        local = [scores[row["id"]] for row in measured.rows]
+        console.print(table("Groundedness", measured.rows, good, local, *sizes))
+    if asked.metric != "groundedness":
+        rows = read_rows(asked.folder, RELEVANCE)
+        good = [row["label"] for row in rows]
+        console.print(table("Relevance", rows, good, held_out_relevance(rows, by_fold), *sizes))
     console.print(f"measured in {time.perf_counter() - started:.0f} s")
 
 

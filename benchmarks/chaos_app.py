@@ -1,4 +1,4 @@
-"""The app of `chaos.py` and `soak.py`: samples at a steady rate through the real hook."""
+"""The app of `chaos.py`: samples at a steady rate through the real hook."""
 
 from __future__ import annotations
 
@@ -45,11 +45,15 @@ def start_app(
     environment: Mapping[str, str], rate: float, seconds: float, last: str = ""
 ) -> subprocess.Popen[str]:
     """Start an app that samples so many a second, for so long, and in the end the text *last*."""
+    return start(environment, "-c", _CODE, str(rate), str(seconds), last)
+
+
+def start(environment: Mapping[str, str], *arguments: str) -> subprocess.Popen[str]:
+    """Start a program of Python's that samples everything as the app."""
     ours = {**environment, "GROUNDWATCH_APP": APP, "GROUNDWATCH_SAMPLE_RATE": "1"}
     return subprocess.Popen(  # noqa: S603
-        [sys.executable, "-c", _CODE, str(rate), str(seconds), last],
-        env=ours, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        [sys.executable, *arguments], env=ours, stdout=subprocess.PIPE, text=True
+    )
 
 
 def told(app: subprocess.Popen[str]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from contextlib import closing
 
 from monitor.models import Interaction
 from monitor.scoring.declaration import Asked, Combined, Computed, Read
-from monitor.scoring.entailment import supports
+from monitor.scoring.entailment import forget
 from monitor.scoring.evaluators import METRICS
 from monitor.scoring.registry import make_scorer
 from monitor.settings import Settings
@@ -80,7 +80,7 @@ def interaction(number: int) -> Interaction:
 
 def rate(metrics: tuple[str, ...], samples: list[Interaction]) -> float:
     """Score the samples one after the other; return samples a second of CPU."""
-    supports.cache_clear()
+    forget()
     with closing(make_scorer(Settings(metrics=metrics))) as scorer:
         scorer.score(interaction(-1))
         started = time.process_time()

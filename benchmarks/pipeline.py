@@ -20,6 +20,7 @@ from typing import Any
 
 from figures import keep_figures
 from in_flight import SlowJudge
+from sqlalchemy import func, select
 
 import monitor
 from monitor.queue import names
@@ -27,6 +28,7 @@ from monitor.queue.consumer import connect, live_workers
 from monitor.queue.wire import encode
 from monitor.store.engine import Store
 from monitor.store.migrate import migrate
+from monitor.store.tables import samples
 from monitor.store.verdicts import read_verdicts
 from monitor.testing import make_interaction, make_sample
 from workers.redis_server import RedisServer
@@ -161,34 +163,60 @@ def judge(bench: Bench, n: int) -> dict[str, float]:
 
 
 def latency(bench: Bench, n: int) -> dict[str, float]:
-    """Send four samples a second; look when the store has each, and when a status counts it."""
+    """
+    Send four samples a second; look when the store has each, and when a status counts it.
+
+    The first one only wakes the processes, which load much of what they need with it.
+    """
     hook = monitor.Hook(app="bench", sample_rate=1.0, redis_url=bench.server.url)
     store = Store(bench.store_url)
+
+    def send(number: int) -> None:
+        hook.sample(query=f"q{number}", contexts=["It is so."], output="It is so.")
+
     sent_s: list[float] = []
+    stored_s: list[float] = []
     counted_s: list[float] = []
     with bench.worker(1), bench.running("monitor", "scheduler"):
+        send(0)
+        wait_until(lambda: _counted(store) > 0)
         next_s = time.monotonic()
         while len(counted_s) < n:
             if len(sent_s) < n and time.monotonic() >= next_s:
-                hook.sample(query=f"q{len(sent_s)}", contexts=["It is so."], output="It is so.")
                 sent_s.append(time.monotonic())
+                send(len(sent_s))
                 next_s += 0.25
-            with store.read() as connection:
-                verdicts = [
-                    v
-                    for v in read_verdicts(connection, "bench").values()
-                    if v.window_s == _WINDOW_S
-                ]
-            counted = max((verdict.n for verdict in verdicts), default=0)
-            counted_s += [time.monotonic()] * (counted - len(counted_s))
+            _note(stored_s, _stored(store) - 1)
+            _note(counted_s, _counted(store) - 1)
             time.sleep(0.02)
     hook.close(1)
     store.close()
-    took = sorted(b - a for a, b in zip(sent_s, counted_s, strict=True))
+    return _quantiles("stored", sent_s, stored_s) | _quantiles("status", sent_s, counted_s)
+
+
+def _note(times_s: list[float], number: int) -> None:
+    """Note that so many have arrived by now."""
+    times_s += [time.monotonic()] * (number - len(times_s))
+
+
+def _quantiles(where: str, sent_s: list[float], there_s: list[float]) -> dict[str, float]:
+    took = sorted(b - a for a, b in zip(sent_s, there_s, strict=True))
     return {
-        "sample_to_status_p50_s": took[len(took) // 2],
-        "sample_to_status_p99_s": took[int(len(took) * 0.99)],
+        f"sample_to_{where}_p50_s": took[len(took) // 2],
+        f"sample_to_{where}_p99_s": took[int(len(took) * 0.99)],
     }
+
+
+def _stored(store: Store) -> int:
+    with store.read() as connection:
+        return connection.execute(select(func.count()).select_from(samples)).scalar_one()
+
+
+def _counted(store: Store) -> int:
+    """Read how many samples a status counts."""
+    with store.read() as connection:
+        verdicts = read_verdicts(connection, "bench").values()
+    return max((v.n for v in verdicts if v.window_s == _WINDOW_S), default=0)
 
 
 _PARTS = {"local": (local, 4_000), "judge": (judge, 800), "latency": (latency, 100)}

@@ -14,7 +14,6 @@ from monitor.queue.address import Place, place_of
 #: Redis may restart under us: never block for ever on a frozen one.
 _TRANSPORT = {
     "global_keyprefix": names.CELERY_PREFIX,
-    "visibility_timeout": 3600,
     "socket_timeout": 15,
     "socket_connect_timeout": 5,
     "socket_keepalive": True,

@@ -16,7 +16,7 @@ from celery.signals import setup_logging, worker_init, worker_process_init, work
 from monitor.errors import GroundwatchError
 from monitor.queue import names
 from monitor.settings import Settings
-from workers import processes
+from workers import processes, transport
 from workers.broker import broker_conf
 from workers.logs import configure_logs
 from workers.pump import Pump
@@ -31,6 +31,7 @@ def _settings() -> Settings:
 
 def make_app(settings: Settings) -> Celery:
     """Build the application for one set of settings."""
+    transport.use_here()
     app = Celery("groundwatch", include=["workers.tasks"])
     app.conf.update(
         # Messages carry no data, only a wake-up; so JSON, no results, no copies of arguments.
@@ -58,6 +59,8 @@ def make_app(settings: Settings) -> Celery:
         # Redis may restart under us: never give up.
         broker_connection_retry_on_startup=True,
         broker_connection_max_retries=None,
+        # Nor when it refuses to write, as while its disk is full.
+        broker_channel_error_retry=True,
         **broker_conf(settings.broker_url),
     )
     app.steps["worker"].add(Pump)

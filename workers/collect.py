@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,7 +16,7 @@ from monitor.queue.consumer import translated
 from monitor.queue.producer import COUNTERS_KEPT_S
 from monitor.store.engine import Store
 from monitor.store.hooks import HookCounters, absorb
-from monitor.store.lease import Lease, fence
+from monitor.store.lease import Lease, database_now, fence
 
 _MOST_CHARS, _MOST_HOST_CHARS = 200, 255
 _MOST_PID, _MOST_COUNT = 2**31 - 1, 2**62
@@ -40,16 +40,21 @@ class Collector:
     bucket_s: int
     _heartbeats: dict[str, float] = field(default_factory=dict)
 
+    def _heard(self, counters: HookCounters, now: datetime) -> HookCounters:
+        """Say when a hook was alive: just now, if it has changed since we looked last."""
+        is_known = counters.hook_id in self._heartbeats
+        return replace(counters, heard_at=now if is_known else min(now, counters.heartbeat_at))
+
     def run(self, lease: Lease) -> int:
         """Do one round; return how many hooks had news."""
         anything: Any = self.client
         with translated():
             index = anything.zrange(names.HOOKS, 0, -1, withscores=True)
-            heard = {hook_id.decode("utf-8", "replace"): score for hook_id, score in index}
+            told = {hook_id.decode("utf-8", "replace"): score for hook_id, score in index}
             # Also who has been silent for so long that there may be nothing left of it to read.
             silent_ms = (time.time() - COUNTERS_KEPT_S) * 1000
-            changed = {h for h, score in heard.items() if self._heartbeats.get(h) != score}
-            asked = [h for h, score in heard.items() if h in changed or score < silent_ms]
+            changed = {h for h, score in told.items() if self._heartbeats.get(h) != score}
+            asked = [h for h, score in told.items() if h in changed or score < silent_ms]
             with anything.pipeline(transaction=False) as pipe:
                 for hook_id in asked:
                     pipe.hgetall(names.hook(hook_id))
@@ -65,8 +70,10 @@ class Collector:
         if news:
             with self.store.write() as connection:
                 fence(connection, lease)
-                absorb(connection, news, bucket_s=self.bucket_s)
-        self._heartbeats = heard
+                now = database_now(connection)
+                heard = [self._heard(counters, now) for counters in news]
+                absorb(connection, heard, bucket_s=self.bucket_s)
+        self._heartbeats = told
         return len(news)
 
 

@@ -109,6 +109,7 @@ class Context:
             dimensions=self.settings.segments,
             settle_s=self.settings.settle_s,
             news_s=self.settings.status_window_s,
+            behind_after_s=self.settings.behind_after_s,
             expire_after_s=self.settings.expire_after_s,
         )
 

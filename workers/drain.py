@@ -22,7 +22,7 @@ import structlog
 from monitor.errors import GroundwatchError, JudgeAwayError
 from monitor.queue.census import sample_id_of
 from monitor.queue.consumer import Consumer, Entry
-from monitor.queue.newest_first import BEHIND_AFTER_S, NewestFirst
+from monitor.queue.newest_first import NewestFirst
 from monitor.scoring.base import ScoresSamples
 from monitor.store.engine import Store
 from monitor.store.write import Result
@@ -100,7 +100,8 @@ class Drain:
             if taking and self._away:
                 taking = False
                 self._hand_back_unbegun()
-            if taking and self._is_due("ask", _ASK_EVERY_S) and not self.may_go_on():
+            # Asked to the end, for asking keeps our place.
+            if self._is_due("ask", _ASK_EVERY_S) and not self.may_go_on() and taking:
                 taking = False
                 self._hand_back_unbegun()
 
@@ -130,13 +131,16 @@ class Drain:
 
     def _skip_if_behind(self, entries: list[Entry]) -> None:
         """Go on with what is new; statuses need that first."""
-        edge_s = self._queue_time_s() - BEHIND_AFTER_S
+        edge_s = self._queue_time_s() - self.rules.behind_after_s
         if entries and entries[-1].added_at_s < edge_s and self.newest_first.skip_to(edge_s):
             log.warning("backlog.left_for_later", before_s=round(edge_s))
 
     def _queue_time_s(self) -> float:
         """Tell the queue's time: ours may jump, and must not make samples old."""
         return self._clock_s + time.monotonic()
+
+    def _now(self) -> datetime:
+        return datetime.fromtimestamp(self._queue_time_s(), UTC)
 
     def _take_abandoned(self, room: int) -> list[Entry]:
         if not self._is_due("abandoned", _ABANDONED_EVERY_S):
@@ -151,9 +155,9 @@ class Drain:
 
     def _score(self, entry: Entry) -> Result | Dead:
         started_s = time.monotonic()
-        now = datetime.now(UTC)
+        now = self._now()
         try:
-            waited_s = self._queue_time_s() - entry.added_at_s
+            waited_s = now.timestamp() - entry.added_at_s
             result = score_entry(entry, self.scorer, self.rules, now=now, waited_s=waited_s)
         except GroundwatchError:
             raise
@@ -208,14 +212,14 @@ class Drain:
         """Write all of them at once; one that cannot be written is set aside alone."""
         try:
             results = [result for _, result in done]
-            return commit(self.store, results, self.rules, now=datetime.now(UTC))
+            return commit(self.store, results, self.rules, now=self._now())
         except Exception as error:
             if getattr(error, "transient", False):
                 raise
             if len(done) > 1:
                 return sum(self._write([one]) for one in done)
             dead = Dead(done[0][0], "unwritable", type(error).__name__)
-            return commit(self.store, [dead], self.rules, now=datetime.now(UTC))
+            return commit(self.store, [dead], self.rules, now=self._now())
 
     def _hand_back_unbegun(self) -> None:
         """Told to stop: what nobody has begun to score is for others."""

@@ -18,7 +18,7 @@ import structlog
 from monitor.errors import RecordError
 from monitor.queue import names
 from monitor.queue.consumer import Consumer, Entry, translated
-from monitor.queue.newest_first import BEHIND_AFTER_S, NewestFirst
+from monitor.queue.newest_first import NewestFirst
 from monitor.queue.wire import decode
 from monitor.store.engine import Store
 from monitor.store.lease import Lease
@@ -71,7 +71,7 @@ class Expirer:
         excess = self._excess()
         while excess > 0 and time.monotonic() < end_s:
             count = min(_AT_ONCE, excess)
-            n = self._expire(consumer, oldest, count, now_s - BEHIND_AFTER_S, NO_ROOM)
+            n = self._expire(consumer, oldest, count, now_s - self.rules.behind_after_s, NO_ROOM)
             if not n:
                 break
             done, excess = done + n, excess - n
@@ -84,7 +84,7 @@ class Expirer:
     ) -> int:
         entries = oldest.take_oldest(count, before_s=before_s)
         if entries:
-            now = datetime.now(UTC)
+            now = datetime.fromtimestamp(consumer.now_s(), UTC)
             results = [self._ended(entry, reason, now) for entry in entries]
             commit(self.store, results, self.rules, now=now)
             consumer.acknowledge([entry.entry_id for entry in entries])

@@ -11,12 +11,12 @@ from typing import Self
 from monitor.errors import RecordError
 from monitor.models import Evaluation, Sample, ScoredSample, Tally
 from monitor.models.interaction import without_texts
+from monitor.models.segments import places_of
 from monitor.queue import names
 from monitor.queue.census import sample_id_of
 from monitor.queue.consumer import Entry
 from monitor.queue.wire import decode
 from monitor.rolling.inputs import fingerprint
-from monitor.rolling.segments import places_of
 from monitor.rolling.tallies import bucket_start, stream_key, tally_of
 from monitor.scoring.base import ScoresSamples
 from monitor.store.engine import Store
@@ -38,6 +38,7 @@ class Rules:
     dimensions: tuple[str, ...] = ()
     settle_s: int = 600
     news_s: int = 3600  #: what is older than the status window is no news of now
+    behind_after_s: float = 300.0  #: what waits for longer makes way for what is new
     expire_after_s: float = 0.0  #: what has waited so long is of no use any more; 0: never
 
 

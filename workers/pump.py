@@ -11,22 +11,29 @@ from __future__ import annotations
 import os
 import threading
 import time
+from contextlib import suppress
 from typing import Any
 
 import structlog
 from celery import bootsteps
+from celery.worker import state
 from kombu.exceptions import OperationalError
 
 from monitor.errors import QueueUnavailableError
 from monitor.queue import names
 from monitor.queue.consumer import connect, translated
+from monitor.queue.stalls import note_stall
 from monitor.settings import Settings
 from workers.slots import Slot
+from workers.stall_watch import Look, StallWatch
 
 _EVERY_S = 0.5
 _PER_DRAIN = 50
 _EXPIRES_S = 15
 _FORGET_AFTER_S = 86_400
+#: What a worker that makes no progress ends with, and how long it may take to.
+STALLED = os.EX_SOFTWARE
+_END_WITHIN_S = 30.0
 
 log = structlog.get_logger("groundwatch.pump")
 
@@ -48,7 +55,9 @@ class Pump(bootsteps.StartStopStep):
 
     def start(self, parent: Any) -> None:
         """Begin to look for work."""
-        self._redis = connect(Settings.from_env().broker_url)
+        settings = Settings.from_env()
+        self._redis = connect(settings.broker_url)
+        self._watch = StallWatch(settings.stall_after_s)
         self._thread = threading.Thread(
             target=self._run, args=(parent,), name="groundwatch-pump", daemon=True
         )
@@ -62,6 +71,7 @@ class Pump(bootsteps.StartStopStep):
         try:
             with translated():
                 self._redis.zrem(names.WORKERS, self._name)
+                self._redis.zrem(names.HEARD, self._name)
             for slot in self._slots(parent):
                 slot.give_back()
         except QueueUnavailableError as error:
@@ -75,6 +85,7 @@ class Pump(bootsteps.StartStopStep):
                 if self._reachable:
                     log.warning("queue.unreachable", message=str(error))
                 self._reachable = False
+                self._watch.reset()
             except Exception:
                 # A mistake of ours must not leave a worker that lives and hears nothing.
                 log.exception("pump.broken")
@@ -89,22 +100,57 @@ class Pump(bootsteps.StartStopStep):
         with translated():
             self._alive(time.time())
             waiting = self._redis.xlen(names.SAMPLES)
-        if not waiting:
-            return
-        wanted = 1 + waiting // _PER_DRAIN
-        for number, slot in enumerate(self._slots(parent)[:wanted]):
-            if slot.take():
-                parent.app.send_task(
-                    names.TASK_SCORE,
-                    args=(self._name, number),
-                    expires=_EXPIRES_S,
-                    retry=False,
-                )
+        if waiting:
+            wanted = 1 + waiting // _PER_DRAIN
+            for number, slot in enumerate(self._slots(parent)[:wanted]):
+                if slot.take():
+                    self._send(parent, slot, number)
+        why = self._watch.look(self._seen(parent, waiting), time.monotonic())
+        if why is not None:
+            self._end(why)
+
+    def _send(self, parent: Any, slot: Slot, number: int) -> None:
+        try:
+            parent.app.send_task(
+                names.TASK_SCORE,
+                args=(self._name, number),
+                expires=_EXPIRES_S,
+                retry=False,
+            )
+        except BaseException:
+            # Nobody will come: the next look may try again.
+            with suppress(QueueUnavailableError):
+                slot.give_back()
+            raise
+
+    def _seen(self, parent: Any, waiting: int) -> Look:
+        with translated():
+            return Look(
+                waits=bool(waiting),
+                busy=bool(state.active_requests),
+                taken=state.all_total_count[0],
+                runs=any(slot.runs() for slot in self._slots(parent)),
+                heard=self._redis.zscore(names.HEARD, self._name),
+                left=bool(self._redis.llen(names.CELERY_PREFIX + names.CELERY_QUEUE)),
+            )
+
+    def _end(self, why: str) -> None:
+        """End this worker, by Celery's own way where that still works."""
+        log.critical("worker.stalled", why=why)
+        with suppress(QueueUnavailableError):
+            note_stall(self._redis, self._name, why, now_s=time.time())
+        celery_state: Any = state
+        celery_state.should_stop = STALLED
+        last_resort = threading.Timer(_END_WITHIN_S, os._exit, (STALLED,))
+        last_resort.daemon = True
+        last_resort.start()
+        self._stop.set()
 
     def _alive(self, now_s: float) -> None:
         """Say that we live, and forget those that have not for a day."""
         self._redis.zadd(names.WORKERS, {self._name: now_s})
-        self._redis.zremrangebyscore(names.WORKERS, "-inf", now_s - _FORGET_AFTER_S)
+        for key in (names.WORKERS, names.HEARD):
+            self._redis.zremrangebyscore(key, "-inf", now_s - _FORGET_AFTER_S)
 
     def _slots(self, parent: Any) -> list[Slot]:
         return [Slot(self._redis, self._name, n) for n in range(parent.concurrency)]

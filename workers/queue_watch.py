@@ -28,7 +28,7 @@ class QueueWatch:
         if self._answered_at is None:
             self._answered_at = now
         try:
-            found = backlog(self.client, now_s=now.timestamp())
+            found = backlog(self.client)
         except QueueUnavailableError:
             self.last = None
             away_s = (now - self._answered_at).total_seconds()

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from random import Random
 from typing import NamedTuple
@@ -23,7 +23,7 @@ from alerts.dead_mans_switch import Chain, DeadMansSwitch, broken_link
 from alerts.dispatch import Dispatcher
 from alerts.ledger import oldest_waiting
 from monitor.errors import GroundwatchError
-from monitor.store.lease import Lease
+from monitor.store.lease import Lease, database_now
 from workers.collect import Collector
 from workers.context import Context
 from workers.digest_job import DigestJob
@@ -87,10 +87,15 @@ class Scheduler:
             Job("evaluate", context.settings.evaluate_every_s, self._evaluate),
             Job("insights", explainer.every_s, self._explain),
             *self._digest(),
-            Job("expire", EXPIRE_EVERY_S, self._expirer().run),
+            Job("expire", self._expire_every_s, self._expirer().run),
             Job("retention", EVERY_S, Keeper(context.store, context.settings).run),
             *self._dead_mans_switch(),
         )
+
+    def _now(self) -> datetime:
+        """Tell the time by the database's clock, which all schedulers share; ours may jump."""
+        with self._context.store.read() as connection:
+            return database_now(connection)
 
     def run(self, stop: threading.Event) -> None:
         """Work until *stop* is set; then give the lease back."""
@@ -129,9 +134,12 @@ class Scheduler:
         if self._context.settings.digest != "off":
             context = self._context
             job = DigestJob(context.store, context.settings, context.channels)
-            yield Job(
-                "digest", _DIGEST_EVERY_S, lambda lease: job.run(lease, now=datetime.now(UTC))
-            )
+            yield Job("digest", _DIGEST_EVERY_S, lambda lease: job.run(lease, now=self._now()))
+
+    @property
+    def _expire_every_s(self) -> float:
+        """Look several times before what was new has become old."""
+        return min(EXPIRE_EVERY_S, self._context.settings.behind_after_s / 4)
 
     def _expirer(self) -> Expirer:
         settings = self._context.settings
@@ -162,10 +170,10 @@ class Scheduler:
             oldest_message_at=min(waiting.values(), default=None),
         )
         fresh_s = max(_FRESH_S, 3 * self._context.settings.evaluate_every_s)
-        return broken_link(chain, datetime.now(UTC), fresh_s=fresh_s, patience_s=BLIND_AFTER_S)
+        return broken_link(chain, self._now(), fresh_s=fresh_s, patience_s=BLIND_AFTER_S)
 
     def _evaluate(self, lease: Lease) -> None:
-        now = datetime.now(UTC)
+        now = self._now()
         judge = self._judge.look()
         trouble = judge.trouble or self._queue.trouble(now)
         changes = self._evaluator.run(lease, now=now, trouble=trouble, note=judge.note)
@@ -183,7 +191,7 @@ class Scheduler:
             )
 
     def _explain(self, lease: Lease) -> None:
-        for found in self._explainer.run(lease, now=datetime.now(UTC)):
+        for found in self._explainer.run(lease, now=self._now()):
             log.info(
                 "drift.found",
                 app=found.app,
@@ -204,7 +212,7 @@ class Scheduler:
 
         def deliver() -> None:
             dispatcher.run_once(lambda: not stop.is_set())
-            self._dispatched_at = datetime.now(UTC)
+            self._dispatched_at = self._now()
 
         while not stop.wait(_DELIVER_EVERY_S):
             self._failing.guard("deliver", deliver)

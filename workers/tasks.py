@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 
 import structlog
 from celery import shared_task
@@ -22,6 +23,12 @@ def score(worker: str, number: int) -> None:
     """Score what waits in the queue, for as long as this worker keeps its slot."""
     context = processes.context()
     slot = Slot(context.redis, worker, number)
+    try:
+        if not slot.begin(time.time()):
+            return  # late: we are no longer wanted
+    except GroundwatchError as error:
+        log.warning("drain.not_begun", code=error.code, message=str(error))
+        return
     try:
         if context.judge_is_away():
             return

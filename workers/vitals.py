@@ -32,6 +32,7 @@ from monitor.store.ledger import Booking, Kind, read_between
 from monitor.store.tables import counts, evaluations, hooks, streams
 from workers.judge_watch import Found
 from workers.queue_watch import QueueWatch
+from workers.retention import Clocks
 
 #: Conditions look at this much of the past.
 SPAN_S = 900
@@ -55,17 +56,18 @@ class VitalsReader:
     settings: Settings
     queue: QueueWatch
     judge: Callable[[], Found] = Found  #: what is known of the judge
+    clocks: Callable[[], Clocks] = Clocks.now
     _found: list[Verdict] = field(default_factory=list)
     _read_at: datetime | None = None
-    _evaluated_at: datetime | None = None
+    _evaluated_s: float | None = None  #: by the steady clock: the calendar may jump
     _paused_s: float = 0.0
-    _paused_at: datetime | None = None
+    _paused_at_s: float | None = None
     _unsafe: tuple[str, ...] = ()
     _asked_redis_at: datetime | None = None
 
     def __call__(self, now: datetime) -> list[Verdict]:
         """Say of each condition whether it holds now."""
-        self._note_pause(now)
+        self._note_pause(self.clocks().steady_s)
         # A clock that was set back must not keep what was found in the future.
         age_s = _READ_EVERY_S if self._read_at is None else (now - self._read_at).total_seconds()
         if not 0 <= age_s < _READ_EVERY_S:
@@ -101,14 +103,14 @@ class VitalsReader:
             clock_skew_s=skew_s,
         )
 
-    def _note_pause(self, now: datetime) -> None:
+    def _note_pause(self, now_s: float) -> None:
         """Remember the longest pause between two evaluations of this process for a while."""
-        before, self._evaluated_at = self._evaluated_at, now
-        if self._paused_at and (now - self._paused_at).total_seconds() > _PAUSE_TOLD_S:
-            self._paused_s, self._paused_at = 0.0, None
-        pause_s = 0.0 if before is None else (now - before).total_seconds()
+        before_s, self._evaluated_s = self._evaluated_s, now_s
+        if self._paused_at_s is not None and now_s - self._paused_at_s > _PAUSE_TOLD_S:
+            self._paused_s, self._paused_at_s = 0.0, None
+        pause_s = 0.0 if before_s is None else now_s - before_s
         if pause_s > max(self._paused_s, 60.0, 3 * self.settings.evaluate_every_s):
-            self._paused_s, self._paused_at = pause_s, now
+            self._paused_s, self._paused_at_s = pause_s, now_s
 
     def _what_is_unsafe(self, now: datetime) -> tuple[str, ...]:
         asked_s = (

@@ -18,6 +18,7 @@ from monitor.cli.hook_doctor import trial
 from monitor.cli.reconcile import run
 from monitor.cli.stores import open_store
 from monitor.queue.consumer import backlog, connect, live_workers, translated
+from monitor.queue.stalls import read_stalls
 from monitor.queue.told_events import read_events
 from monitor.report.words import duration
 from monitor.settings import Settings, masked_url
@@ -27,6 +28,8 @@ from workers.context import Context
 
 #: What waits may take this share of Redis; the rest is for Celery and for the work itself.
 _MOST_OF_MEMORY = 0.7
+#: A worker that ended itself for want of progress is pointed to for so long.
+_STALL_SHOWN_S = 3600.0
 
 
 class Part(StrEnum):
@@ -122,7 +125,7 @@ def _redis(settings: Settings) -> Iterator[Finding]:
         " that is full cannot even be emptied",
     )
     now_s = time.time()
-    waiting = backlog(client, now_s=now_s)
+    waiting = backlog(client)
     age = f", the oldest for {duration(waiting.oldest_age_s)}" if waiting.oldest_age_s else ""
     yield Finding(
         "queue",
@@ -144,6 +147,21 @@ def _redis(settings: Settings) -> Iterator[Finding]:
     advice = "start one: groundwatch up, or groundwatch worker"
     found = ", ".join(workers) or "none alive"
     yield Finding("workers", ok=bool(workers), found=found, advice=advice)
+    yield from _stalls(client, now_s)
+
+
+def _stalls(client: Any, now_s: float) -> Iterator[Finding]:
+    stalls = read_stalls(client)
+    if stalls.count:
+        ended = "1 ended itself" if stalls.count == 1 else f"{stalls.count:,} ended themselves"
+        age_s = now_s - stalls.at_s
+        yield Finding(
+            "workers that made no progress",
+            ok=age_s > _STALL_SHOWN_S,
+            found=f"{ended}, the last {duration(age_s)} ago: {stalls.why}",
+            advice=f"see the log of {stalls.worker}; docs/operations.md says more",
+            optional=True,
+        )
 
 
 def _store(settings: Settings) -> Iterator[Finding]:

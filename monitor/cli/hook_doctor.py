@@ -44,7 +44,7 @@ def trial(settings: Settings) -> Iterator[Finding]:
         return
     client = connect(settings.broker_url)
     now_s = time.time()
-    workers, waiting = live_workers(client, now_s=now_s), backlog(client, now_s=now_s).waiting
+    workers, waiting = live_workers(client, now_s=now_s), backlog(client).waiting
     yield Finding(
         "worker",
         ok=bool(workers),

@@ -27,6 +27,8 @@ def worker(
     os.umask(PRIVATE)
     here.check()
     settings = here.settings()
+    from celery.worker import state  # noqa: PLC0415
+
     from workers.celery import app  # noqa: PLC0415
 
     app.worker_main(
@@ -43,6 +45,8 @@ def worker(
             *("--without-gossip", "--without-mingle"),
         ]
     )
+    # Celery keeps to itself what a worker ended with.
+    sys.exit(state.should_stop or 0)
 
 
 def scheduler() -> None:

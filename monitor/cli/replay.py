@@ -127,7 +127,7 @@ class _Sender:
             self._still_there()
             time.sleep(_PAUSE_S)
         if self.count % _LOOK_EVERY == 0:
-            while backlog(self.client, now_s=time.time()).waiting > self.settings.queue_limit // 2:
+            while backlog(self.client).waiting > self.settings.queue_limit // 2:
                 time.sleep(_PAUSE_S)
 
     def _still_there(self) -> None:

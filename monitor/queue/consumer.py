@@ -16,15 +16,15 @@ from monitor.queue.address import pool_of
 #: An idle time longer than any worker waits before it takes over.
 _LONG_AGO_MS = 365 * 86_400_000
 _GROUP = names.GROUP.encode()
-
-# A script, so that what is deleted is counted with it, whichever answer gets lost: asked again, it
-# finds nothing more to delete. A Redis that is full takes it, as it begins by making room.
+#: More arguments at once than this are too many for a script.
+_AT_ONCE = 1000
+#: One step, so that no death in between leaves entries that are gone and were not counted. A
+#: Redis that is full lets a script go on that has begun to delete; a transaction it refuses.
 _ACKNOWLEDGE = """
 redis.call('XACK', KEYS[1], ARGV[1], unpack(ARGV, 2))
-redis.call('INCRBY', KEYS[2], redis.call('XDEL', KEYS[1], unpack(ARGV, 2)))
-return 0
+local deleted = redis.call('XDEL', KEYS[1], unpack(ARGV, 2))
+if deleted > 0 then redis.call('INCRBY', KEYS[2], deleted) end
 """
-_AT_ONCE = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,11 +170,11 @@ class Consumer:
 
     def acknowledge(self, entry_ids: Sequence[str]) -> None:
         """Remove entries that are stored; call it after the commit."""
+        keys = [names.SAMPLES, names.ACKNOWLEDGED]
         with translated():
             for first in range(0, len(entry_ids), _AT_ONCE):
-                some = entry_ids[first : first + _AT_ONCE]
-                keys = [names.SAMPLES, names.ACKNOWLEDGED]
-                self._acknowledge(keys=keys, args=[names.GROUP, *some])
+                ids = entry_ids[first : first + _AT_ONCE]
+                self._acknowledge(keys=keys, args=[names.GROUP, *ids])
 
     def leave(self) -> None:
         """Forget this consumer, unless entries are still pending under its name."""
@@ -196,21 +196,23 @@ class Consumer:
             return call()
 
 
-def backlog(client: redis.Redis, *, now_s: float) -> Backlog:
-    """Measure the stream: how much waits, how old it is, what was lost."""
+def backlog(client: redis.Redis) -> Backlog:
+    """Measure the stream, by its own clock: how much waits, how old it is, what was lost."""
     anything: Any = client
     with translated(), anything.pipeline(transaction=True) as pipe:
+        pipe.time()
         pipe.get(names.ACKNOWLEDGED)
         pipe.xlen(names.SAMPLES)
         pipe.xrange(names.SAMPLES, count=1)
         pipe.xinfo_stream(names.SAMPLES)
         pipe.llen(names.LATER)
-        acknowledged, waiting, first, info, later = pipe.execute(raise_on_error=False)
+        now, acknowledged, waiting, first, info, later = pipe.execute(raise_on_error=False)
         if isinstance(waiting, redis.RedisError):
             raise waiting
         # There is no stream before the first sample.
         added = 0 if isinstance(info, redis.ResponseError) else info.get("entries-added", 0)
-    age = now_s - int(first[0][0].split(b"-")[0]) / 1000 if first else None
+    now_s = now[0] + now[1] / 1e6
+    age = _age_s(first, now_s)
     lost = int(added) - int(acknowledged or 0) - int(waiting)
     news = age if first and not later else _age_of_news(anything, now_s)
     return Backlog(waiting=waiting, oldest_age_s=age, news_age_s=news, lost=max(0, lost))
@@ -222,7 +224,12 @@ def _age_of_news(client: Any, now_s: float) -> float | None:
         groups = client.xinfo_groups(names.SAMPLES) if client.exists(names.SAMPLES) else []
         position = next((g["last-delivered-id"] for g in groups if g["name"] == _GROUP), b"0-0")
         first = client.xrange(names.SAMPLES, min=b"(" + position, count=1)
-    return now_s - int(first[0][0].split(b"-")[0]) / 1000 if first else None
+    return _age_s(first, now_s)
+
+
+def _age_s(first: Sequence[tuple[bytes, Any]], now_s: float) -> float | None:
+    """Tell how long an entry waits; not less than nothing, though the clock was set back."""
+    return max(0.0, now_s - int(first[0][0].split(b"-")[0]) / 1000) if first else None
 
 
 @contextmanager

@@ -12,6 +12,10 @@ LATER = "groundwatch:later"
 HOOKS = "groundwatch:hooks"
 #: Sorted set of workers by the time, in epoch seconds, at which they were last alive.
 WORKERS = "groundwatch:workers"
+#: Sorted set of workers by the time, in epoch seconds, at which a drain they woke last began.
+HEARD = "groundwatch:heard"
+#: Hash of the workers that ended themselves: how many, and when and why the last one did.
+STALLS = "groundwatch:stalls"
 #: How many entries workers have acknowledged and deleted, ever.
 ACKNOWLEDGED = "groundwatch:acknowledged"
 #: Hash of the judge's calls under way: what was reserved for each, and until when.
@@ -64,8 +68,8 @@ def judge_away(endpoint: str) -> str:
 
 
 def calibration(app: str, metric: str, version: str) -> str:
-    """Name the hash with what a judge said at each local score."""
-    return f"groundwatch:calibration:{version}:{metric}:{app}"
+    """Name the stream with a judge's last verdicts, each beside its local score."""
+    return f"groundwatch:judge:said:{version}:{metric}:{app}"
 
 
 def slot(worker: str, number: int) -> str:

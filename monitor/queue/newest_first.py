@@ -17,9 +17,6 @@ import redis
 from monitor.queue import names
 from monitor.queue.consumer import Entry, translated
 
-#: What waits for longer is not new: it makes way for what is.
-BEHIND_AFTER_S = 300.0
-
 _POSITION = """
 local function position()
   for _, group in ipairs(redis.call('XINFO', 'GROUPS', KEYS[1])) do

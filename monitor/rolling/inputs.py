@@ -30,6 +30,7 @@ TOPIC_GROUPS: Final = 128
 
 _MOST_CONTEXTS = 20
 _MOST_CHARS = 4000
+_LONGEST_KEPT = 40  # characters of a word whose group is kept
 #: Two bins a doubling: 1, 2, 3, 4, 6, 8, 11, 16, ...
 _BINS_PER_DOUBLING = 2
 _WORD = re.compile(r"[^\W\d_]{3,}")
@@ -92,7 +93,8 @@ def length_of_bin(position: int) -> int:
 
 def topic_groups(text: str) -> set[int]:
     """Give the groups into which the words of a text fall, each once: a set of 0 to 127."""
-    return {_group(word) for word in _WORD.findall(text.casefold())}
+    found = set(_WORD.findall(text.casefold()))
+    return {_kept_group(w) if len(w) <= _LONGEST_KEPT else _group(w) for w in found}
 
 
 def guess_language(text: str) -> str:
@@ -117,10 +119,12 @@ def _upper_half(chars: int) -> int:
     return int(chars * chars >= 1 << (2 * chars.bit_length() - 1))
 
 
-@lru_cache(maxsize=20_000)
 def _group(word: str) -> int:
     digest = hashlib.blake2b(word.encode("utf-8", "replace"), digest_size=4).digest()
     return int.from_bytes(digest, "big") % TOPIC_GROUPS
+
+
+_kept_group = lru_cache(maxsize=10_000)(_group)
 
 
 @lru_cache(maxsize=4096)

@@ -14,14 +14,17 @@ verdict would have been.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from monitor.models import Evaluation, EvaluationStatus, Interaction
 from monitor.models.passing import PassRule
+from monitor.models.segments import places_of
 from monitor.scoring.asking import Answering, Asking, draw
-from monitor.scoring.calibration import Calibration, Expected
+from monitor.scoring.calibration import Calibration
+from monitor.scoring.curve import Expected, Verdict
 from monitor.scoring.scorer import Scorer
 from monitor.stats.prediction_powered import difference_estimate
 
@@ -34,7 +37,8 @@ class Cascade:
     Scores with *local*, and asks *judge* now and then; may be shared by threads.
 
     ``factor`` gives the part of the share that the budget leaves, in [0, 1]; ``rules`` say
-    when a metric passes that does not pass at the pass score or above.
+    when a metric passes that does not pass at the pass score or above; ``dimensions`` name
+    the segments in which the judge may be of another mind at the same local score.
     """
 
     local: Scorer
@@ -43,6 +47,7 @@ class Cascade:
     calibration: Calibration
     factor: Callable[[], float] = lambda: 1.0
     rules: Mapping[str, PassRule] = field(default_factory=dict)
+    dimensions: tuple[str, ...] = ()
     _answering: Answering = field(default_factory=Answering)
 
     @property
@@ -65,9 +70,10 @@ class Cascade:
             If the judge is to be asked and nobody can be asked now.
         """
         found = self.local.score(interaction, key=key)
+        places = self._places(interaction)
         expected = {
             each.evaluator_name: self.calibration.expect(
-                interaction.app, each.evaluator_name, float(each.score or 0.0)
+                interaction.app, each.evaluator_name, float(each.score or 0.0), places
             )
             for each in found
             if each.status is EvaluationStatus.COMPLETED
@@ -87,8 +93,7 @@ class Cascade:
                 each,
                 said.get(each.evaluator_name),
                 expected.get(each.evaluator_name),
-                _Odds(probability, answered_share),
-                interaction.app,
+                _Sample(interaction.app, places, probability, answered_share),
             )
             for each in found
         )
@@ -103,25 +108,28 @@ class Cascade:
         local: Evaluation,
         judged: Evaluation | None,
         expected: Expected | None,
-        odds: _Odds,
-        app: str,
+        sample: _Sample,
     ) -> Evaluation:
         if expected is None:
             return local.model_copy(update=self._named(judged))
         if judged is not None and judged.status is EvaluationStatus.FAILED:
             return judged.model_copy(update=self._named())
-        local_score, truth = float(local.score or 0.0), None
+        local_score, verdict = float(local.score or 0.0), None
         shown = local
         if judged is not None and judged.status is EvaluationStatus.COMPLETED:
             shown, truth = judged, float(judged.score or 0.0)
-            self.calibration.learn(app, local.evaluator_name, local_score, truth)
-        rule = self.rules.get(local.evaluator_name, PassRule(self.local.pass_score))
-        passed = None if truth is None else rule.passes(truth)
-        noted = _noted(local_score, (truth, passed), expected, odds)
-        metadata = (shown.metadata or {}) | noted
-        if judged is not None and truth is None:
+            rule = self.rules.get(local.evaluator_name, PassRule(self.local.pass_score))
+            verdict = Verdict(local_score, rule.passes(truth), truth, sample.places)
+            self.calibration.learn(sample.app, local.evaluator_name, verdict)
+        metadata = (shown.metadata or {}) | _noted(local_score, verdict, expected, sample)
+        if judged is not None and verdict is None:
             metadata["judge_skipped"] = judged.reason
         return shown.model_copy(update={"metadata": metadata, **self._named(judged)})
+
+    def _places(self, interaction: Interaction) -> tuple[int, ...]:
+        """Number the segments of a sample, alike in all processes."""
+        found = places_of(interaction, self.dimensions)
+        return tuple(zlib.crc32("=".join(place).encode(errors="replace")) for place in found)
 
     def _named(self, judged: Evaluation | None = None) -> dict[str, Any]:
         """Name the evaluator; a question is paid for whatever came of it."""
@@ -130,24 +138,25 @@ class Cascade:
 
 
 @dataclass(frozen=True, slots=True)
-class _Odds:
+class _Sample:
+    app: str
+    places: tuple[int, ...]
     probability: float
     answered_share: float
 
 
 def _noted(
-    local_score: float, judged: tuple[float | None, bool | None], expected: Expected, odds: _Odds
+    local_score: float, verdict: Verdict | None, expected: Expected, sample: _Sample
 ) -> dict[str, Any]:
-    truth, passed = judged
-    each = odds.probability * odds.answered_share
-    passes = None if passed is None else float(passed)
+    each = sample.probability * sample.answered_share
+    passed, score = (None, None) if verdict is None else (float(verdict.passed), verdict.score)
     return {
-        "judged": truth is not None,
-        "judge_probability": odds.probability,
-        "answered_share": odds.answered_share,
+        "judged": verdict is not None,
+        "judge_probability": sample.probability,
+        "answered_share": sample.answered_share,
         "local_score": local_score,
-        "pass_estimate": difference_estimate(expected.passes, passes, each),
-        "score_estimate": difference_estimate(expected.score, truth, each),
+        "pass_estimate": difference_estimate(expected.passes, passed, each),
+        "score_estimate": difference_estimate(expected.score, score, each),
     }
 
 

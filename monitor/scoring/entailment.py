@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -25,15 +26,46 @@ def _judge() -> LocalJudge:
     return LocalJudge()
 
 
-@lru_cache(maxsize=512)
 def supports(premise: str, hypotheses: tuple[str, ...]) -> tuple[float, ...]:
     """
     Give the local scorer's support for each of *hypotheses* by *premise*, in [0, 1].
 
     1.0 where the statement stands in the passage word for word. Of several sentences in one
     hypothesis the least supported counts. It counts words, numbers, names and negations:
-    paraphrases and inferences score too low. All at once costs about as much as one.
+    paraphrases and inferences score too low. All at once costs about as much as one, and what
+    was asked lately is known.
     """
+    return _supports(_Question(premise, hypotheses))
+
+
+class _Question:
+    """What is asked, as a key that is as small as its digest once it is answered."""
+
+    __slots__ = ("_digest", "_texts")
+
+    def __init__(self, premise: str, hypotheses: tuple[str, ...]) -> None:
+        digest = hashlib.blake2b(digest_size=16)
+        for text in (premise, *hypotheses):
+            raw = text.encode("utf-8", "surrogatepass")
+            digest.update(len(raw).to_bytes(8, "big") + raw)
+        self._digest = digest.digest()
+        self._texts: tuple[str, tuple[str, ...]] | None = (premise, hypotheses)
+
+    def take(self) -> tuple[str, tuple[str, ...]]:
+        """Give the texts, once: the cache keeps us, and must not keep them."""
+        texts, self._texts = self._texts, None
+        return texts or ("", ())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Question) and self._digest == other._digest
+
+    def __hash__(self) -> int:
+        return hash(self._digest)
+
+
+@lru_cache(maxsize=512)
+def _supports(question: _Question) -> tuple[float, ...]:
+    premise, hypotheses = question.take()
     if not premise.strip() or not hypotheses:
         return (0.0,) * len(hypotheses)
     text = "\n".join(" ".join(each.split()) for each in hypotheses)
@@ -47,6 +79,11 @@ def supports(premise: str, hypotheses: tuple[str, ...]) -> tuple[float, ...]:
     if len(hypotheses) == 1:
         return (_literal(premise, hypotheses[0]) or _support(found),)
     return tuple(supports(premise, (each,))[0] for each in hypotheses)
+
+
+def forget() -> None:
+    """Let go of what was asked lately, as for a measurement."""
+    _supports.cache_clear()
 
 
 def local_entailment(premise: str, hypothesis: str) -> float:

@@ -7,13 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from monitor.errors import (
-    BudgetReachedError,
-    GroundwatchError,
-    JudgeAwayError,
-    JudgeError,
-    JudgeReplyError,
-)
+from monitor.errors import BudgetReachedError, JudgeError, JudgeReplyError
 from monitor.models import Evaluation, EvaluationStatus, Interaction
 from monitor.models.bands import advice_for
 from monitor.queue.wire import has_texts
@@ -22,7 +16,7 @@ from monitor.scoring.base import Finding, ScoresSamples
 from monitor.scoring.bound import Bound
 from monitor.scoring.declaration import Asked, Combined, Computed, Criterion, Read
 from monitor.scoring.metrics.weighted import weighted_average
-from monitor.scoring.scorer import failure, log_internal
+from monitor.scoring.scorer import failure, log_internal, outcome_of
 
 
 class Panel:
@@ -188,18 +182,11 @@ class Panel:
             assert isinstance(each.metric, Asked)
             criteria |= {item.name: item for item in each.metric.criteria(each.parameters)}
         fields = frozenset(path for each in wanted for path in each.declaration.requires)
-        assert self._asker is not None
-        try:
-            return self._asker.ask(interaction, tuple(criteria.values()), fields)
-        except (JudgeAwayError, BudgetReachedError):
-            raise
-        except JudgeError as error:
-            return error
-        except GroundwatchError:
-            raise
-        except Exception as error:  # noqa: BLE001 - a broken judge is a failed evaluation
-            log_internal(error, interaction.id)
-            return error
+        asker = self._asker
+        assert asker is not None
+        return outcome_of(
+            lambda: asker.ask(interaction, tuple(criteria.values()), fields), interaction.id
+        )
 
     def _read(
         self, each: Bound, reply: Reply, interaction: Interaction, fields: dict[str, Any]

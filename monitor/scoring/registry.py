@@ -18,7 +18,7 @@ from monitor.scoring.base import Judge, ScoresSamples
 from monitor.scoring.bound import Bound
 from monitor.scoring.calibration import Calibration, OwnMemory, SharedMemory
 from monitor.scoring.capped import BudgetWatch, CappedScorer, SkippingScorer
-from monitor.scoring.cascade import Cascade
+from monitor.scoring.cascade import Cascade, cascade_version
 from monitor.scoring.choosing import chosen
 from monitor.scoring.declaration import Asked, Read
 from monitor.scoring.evaluators import EVALUATORS
@@ -139,17 +139,20 @@ def _shared(
     watch = money.fleet.watch
     if settings.scorer == "cascade":
         rules = {each.name: each.rule for each in bound}
+        local = _scorer(settings, bound, _local(settings)[0], 1)
+        version = cascade_version(judged.version, local.version)
         made = Cascade(
-            local=_scorer(settings, bound, _local(settings)[0], 1),
+            local=local,
             judge=judged,
             asking=Asking(settings.judge_share),
             calibration=Calibration(
-                OwnMemory() if client is None else SharedMemory(client, judged.version),
+                OwnMemory() if client is None else SharedMemory(client, version),
                 pass_score=settings.pass_score,
                 rules=rules,
             ),
             factor=_factor(settings, watch),
             rules=rules,
+            dimensions=settings.segments,
         )
     return made if watch is None or once else _capped(settings, bound, made, watch)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import structlog
 
@@ -20,6 +20,7 @@ from monitor.queue.wire import has_texts
 from monitor.scoring.base import Evaluator, Finding, Judge, Judgement
 from monitor.scoring.evaluators import EVALUATORS
 
+T = TypeVar("T")
 _log = structlog.get_logger("groundwatch.scoring")
 
 
@@ -62,7 +63,9 @@ class Scorer:
         unseen = None if has_texts(interaction) else "not_captured"
         unmet = {n: unseen or each.unmet(interaction) for n, each in self._evaluators.items()}
         wanted = [name for name, reason in unmet.items() if reason is None]
-        outcome = self._ask(interaction) if wanted else None
+        outcome = (
+            outcome_of(lambda: self._judge.judge(interaction), interaction.id) if wanted else None
+        )
         made = []
         for name, reason in unmet.items():
             fields = self._fields(name, interaction)
@@ -79,19 +82,6 @@ class Scorer:
     def close(self) -> None:
         """Give the judge's connections back."""
         self._judge.close()
-
-    def _ask(self, interaction: Interaction) -> Judgement | Exception:
-        try:
-            return self._judge.judge(interaction)
-        except (JudgeAwayError, BudgetReachedError):
-            raise
-        except JudgeError as error:
-            return error
-        except GroundwatchError:
-            raise
-        except Exception as error:  # noqa: BLE001 - a broken judge is a failed evaluation
-            log_internal(error, interaction.id)
-            return error
 
     def _evaluate(
         self,
@@ -168,6 +158,28 @@ def failure(error: Exception, fields: dict[str, Any], *, shared_by: int) -> Eval
         context=context | {"transient": error.transient},
     )
     return Evaluation.failed(error=info, **fields)
+
+
+def outcome_of(ask: Callable[[], T], interaction_id: str) -> T | Exception:
+    """
+    Ask a judge; give what it says, or the error that makes the evaluation a failed one.
+
+    Raises
+    ------
+    JudgeAwayError, BudgetReachedError, QueueUnavailableError
+        If nobody can be asked now, which is no fault of the interaction.
+    """
+    try:
+        return ask()
+    except (JudgeAwayError, BudgetReachedError):
+        raise
+    except JudgeError as error:
+        return error
+    except GroundwatchError:
+        raise
+    except Exception as error:  # noqa: BLE001 - a broken judge is a failed evaluation
+        log_internal(error, interaction_id)
+        return error
 
 
 def log_internal(error: Exception, interaction_id: str) -> None:

@@ -177,6 +177,19 @@ class Fields(BaseModel):
     abandoned_after_s: Seconds = Field(
         60.0, description="Silence after which a dead worker's samples are handed to another."
     )
+    stall_after_s: float = Field(
+        60.0,
+        ge=5,
+        description="A worker that has begun nothing for so long, while samples wait and Redis "
+        "answers, ends itself so that its supervisor starts another.",
+    )
+    behind_after_s: float = Field(
+        300.0,
+        gt=0,
+        le=300,
+        description="Samples that have waited in Redis for so long are scored after those that are "
+        "new, and give way first when the queue is full.",
+    )
     expire_after_s: Annotated[int, Field(ge=0)] = Field(
         86_400,
         description="Samples that have waited in Redis for so long are not scored any more, but "

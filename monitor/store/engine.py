@@ -27,7 +27,10 @@ _SQLITE_PRAGMAS = (
     "PRAGMA synchronous=FULL",
     "PRAGMA busy_timeout=30000",
     "PRAGMA foreign_keys=ON",
-    "PRAGMA cache_size=-32000",
+    # SQLite's own default. A connection keeps what its cache ever took, the operating system has
+    # the file in memory as well, and another process that writes empties it: 16 times as much made
+    # no commit and no evaluation faster, in a file of 1.7 GB.
+    "PRAGMA cache_size=-2000",
     "PRAGMA journal_size_limit=67108864",
 )
 

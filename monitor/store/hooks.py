@@ -24,7 +24,8 @@ class HookCounters:
     app: str
     host: str
     pid: int
-    heartbeat_at: datetime
+    heartbeat_at: datetime  #: by the clock of its host
+    heard_at: datetime | None = None  #: by ours, where we know it better than its host does
     counters: Mapping[str, int]  #: seen, sampled, sent, and dropped:<reason>
 
 
@@ -88,6 +89,6 @@ def _row(item: HookCounters, before: Mapping[str, int]) -> dict[str, object]:
         "app": item.app,
         "host": item.host,
         "pid": item.pid,
-        "heartbeat_at_ms": round(item.heartbeat_at.timestamp() * 1000),
+        "heartbeat_at_ms": round((item.heard_at or item.heartbeat_at).timestamp() * 1000),
         "counters": {**before, **highest},
     }

@@ -103,6 +103,11 @@ def _of_pipeline(glance: Glance) -> Iterator[Metric]:
             "groundwatch_queue_oldest_seconds", "How long the oldest has waited.",
             found.oldest_s or 0.0,
         )  # fmt: skip
+    if found.stalls is not None:
+        yield CounterMetricFamily(
+            "groundwatch_worker_stalls", "Workers that ended themselves for want of progress.",
+            value=found.stalls,
+        )  # fmt: skip
     events = CounterMetricFamily(
         "groundwatch_evaluation_events", "OpenTelemetry events about evaluations.",
         labels=("outcome",),

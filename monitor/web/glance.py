@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from sqlalchemy import Connection
 
@@ -57,6 +58,7 @@ class Pipeline:
     counts: Mapping[str, int]
     waiting: int | None  #: in the queue; None when Redis does not answer
     oldest_s: float | None
+    stalls: int | None  #: workers that ended themselves for want of progress, ever
     events: Mapping[str, int]  #: of OpenTelemetry about evaluations, by how they ended, ever
     failed: Mapping[str, int]
     dropped: Mapping[str, int]
@@ -101,8 +103,13 @@ class Glance:
         return [(status, found[status]) for status in SEVERITY if found[status]]
 
 
-#: What is known of the queue: how many wait, and for how long the oldest.
-Backlog = tuple[int | None, float | None, Mapping[str, int]]
+class Backlog(NamedTuple):
+    """What Redis knows; nothing while it does not answer."""
+
+    waiting: int | None = None
+    oldest_s: float | None = None
+    stalls: int | None = None
+    events: Mapping[str, int] = {}
 
 
 @dataclass(slots=True)
@@ -244,13 +251,14 @@ class GlanceReader:
                 counts[kind.value] += n
                 if kind in reasons:
                     reasons[kind][reason] += n
-        waiting, oldest_s, events = self.backlog()
+        queue = self.backlog()
         today, month = self._costs(connection, now)
         return Pipeline(
             counts=counts,
-            waiting=waiting,
-            oldest_s=oldest_s,
-            events=events,
+            waiting=queue.waiting,
+            oldest_s=queue.oldest_s,
+            stalls=queue.stalls,
+            events=queue.events,
             failed=reasons[Kind.FAILED],
             dropped=reasons[Kind.DROPPED],
             cost_today_usd=today,

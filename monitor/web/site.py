@@ -18,6 +18,7 @@ from alerts.wiring import Wiring, wiring_from
 from monitor.errors import GroundwatchError
 from monitor.models import Status
 from monitor.queue.consumer import backlog, connect
+from monitor.queue.stalls import read_stalls
 from monitor.queue.told_events import read_events
 from monitor.settings import Settings
 from monitor.store.engine import Store
@@ -131,8 +132,9 @@ class Site:
 
     def _backlog(self) -> Backlog:
         try:
-            found = backlog(self._redis, now_s=self.clock().timestamp())
+            found = backlog(self._redis)
+            stalls = read_stalls(self._redis).count
             events = read_events(self._redis)
         except (GroundwatchError, redis.RedisError):
-            return None, None, {}
-        return found.waiting, found.oldest_age_s, events
+            return Backlog()
+        return Backlog(found.waiting, found.oldest_age_s, stalls, events)

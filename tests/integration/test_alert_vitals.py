@@ -17,6 +17,7 @@ from monitor.testing.vendor_receiver import Reaction, VendorReceiver
 from workers.context import Context
 from workers.pipeline import Rules, result_of
 from workers.queue_watch import QueueWatch
+from workers.retention import Clocks
 from workers.scheduler import Scheduler
 from workers.vitals import VitalsReader
 
@@ -26,8 +27,17 @@ NOW = datetime.now(UTC).replace(microsecond=0)
 @pytest.fixture
 def reader(store, redis_url):
     client = connect(redis_url)
-    yield VitalsReader(store=store, settings=Settings(), queue=QueueWatch(client))
+    yield VitalsReader(store=store, settings=Settings(), queue=QueueWatch(client), clocks=Steady())
     client.close()
+
+
+class Steady:
+    """A clock that goes on as told, whatever the calendar does."""
+
+    passed_s = 0.0
+
+    def __call__(self):
+        return Clocks(0.0, self.passed_s)
 
 
 def ill(reader, now=NOW):
@@ -104,9 +114,17 @@ def test_a_redis_that_may_lose_samples_is_told(store, reader):
 def test_a_pause_between_evaluations_is_told_for_a_while(reader):
     ill(reader)
     late = NOW + timedelta(minutes=5)
+    reader.clocks.passed_s = 300.0
     assert "300 s nothing" in ill(reader, late)["groundwatch", "monitor:evaluator_stale"]
     for minute in range(1, 40):
+        reader.clocks.passed_s += 50.0
         found = ill(reader, late + timedelta(seconds=50 * minute))
+    assert ("groundwatch", "monitor:evaluator_stale") not in found
+
+
+def test_a_calendar_that_jumps_is_no_pause(reader):
+    ill(reader)
+    found = ill(reader, NOW + timedelta(hours=1))
     assert ("groundwatch", "monitor:evaluator_stale") not in found
 
 

@@ -5,6 +5,7 @@ import pytest
 from monitor.hook import Hook
 from monitor.queue import names
 from monitor.queue.consumer import connect
+from monitor.store.hooks import last_heartbeat
 from monitor.store.lease import acquire
 from monitor.store.ledger import Booking, Kind, read_totals
 from workers.collect import Collector
@@ -110,3 +111,18 @@ def test_odd_hash_of_one_hook_costs_no_other_hook_its_counters(redis_url, collec
         client.hset(names.hook("odd"), mapping=counters | odd)
         client.zadd(names.HOOKS, {"odd": 1})
     assert collect()["bot"][Booking(Kind.SEEN, "")] == 10
+
+
+def test_hook_whose_clock_is_behind_is_heard_of_now(redis_url, store, collect):
+    client = connect(redis_url)
+    now_ms = int(client.time()[0] * 1000)
+    for beat in range(2):
+        at_ms = now_ms - 3_600_000 + beat
+        counters = {"app": "odd", "host": "h", "pid": 1, "heartbeat_at_ms": at_ms, "seen": beat}
+        client.hset(names.hook("odd"), mapping=counters)
+        client.zadd(names.HOOKS, {"odd": at_ms})
+        collect()
+    client.close()
+    with store.read() as connection:
+        heard_at = last_heartbeat(connection, "odd")
+    assert abs(heard_at.timestamp() * 1000 - now_ms) < 60_000

@@ -1,8 +1,10 @@
 """A run of a worker over the queue: scored, committed, then acknowledged; poison is set aside."""
 
+import gc
 import json
 import threading
 import time
+import tracemalloc
 from datetime import UTC, datetime
 
 import pytest
@@ -66,6 +68,23 @@ def test_samples_are_scored_stored_and_acknowledged(context):
     assert run(context) == 120
     assert totals(context) == {Booking(Kind.SCORED, ""): 120}
     assert (context.redis.xlen(names.SAMPLES), pending(context)) == (0, 0)
+
+
+def test_no_text_is_kept_when_its_sample_is_stored(context):
+    def bytes_after(n):
+        put(context, *(make_interaction(contexts=[f"{i} " + "x" * 20_000]) for i in range(n)))
+        assert run(context) == n
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0]
+
+    bytes_after(10)
+    tracemalloc.start()
+    try:
+        before = bytes_after(10)
+        # Not nothing: pydantic keeps 16,384 short strings, psycopg 100 statements.
+        assert (bytes_after(40) - before) / 40 < 5_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_sample_sent_twice_is_scored_once(context):

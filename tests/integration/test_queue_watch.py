@@ -29,9 +29,21 @@ def test_fresh_samples_are_no_trouble(watch):
 
 
 def test_samples_that_wait_for_minutes_are(watch):
+    ten_minutes_ago = f"{(watch.client.time()[0] - 600) * 1000}-1"
+    watch.client.xadd(names.SAMPLES, encode(make_sample()), id=ten_minutes_ago)
+    assert watch.trouble(datetime.now(UTC)) == "1 samples wait, the oldest for 10 min"
+
+
+def test_clock_of_ours_that_is_ahead_makes_no_sample_old(watch):
     watch.client.xadd(names.SAMPLES, encode(make_sample()))
-    later = datetime.now(UTC) + timedelta(minutes=10)
-    assert watch.trouble(later) == "1 samples wait, the oldest for 10 min"
+    assert watch.trouble(datetime.now(UTC) + timedelta(hours=1)) is None
+
+
+def test_clock_of_the_queue_that_was_set_back_makes_none_younger_than_new(watch):
+    ahead = f"{(watch.client.time()[0] + 3600) * 1000}-1"
+    watch.client.xadd(names.SAMPLES, encode(make_sample()), id=ahead)
+    assert watch.trouble(datetime.now(UTC)) is None
+    assert watch.last.oldest_age_s == 0
 
 
 def test_redis_away_is_trouble_only_when_it_lasts():

@@ -100,7 +100,7 @@ class CriteriaCase:
         )
         return packed, rest
 
-    def squeezed_more(self) -> CriteriaCase | None:
+    def squeezed_more(self) -> Self | None:
         """Halve the room that the texts take; None when there is nothing left to halve."""
         packed, rest = self.packed()
         size = min(self.budget, packed.tokens + tokens_of(_json(rest)))
@@ -108,7 +108,7 @@ class CriteriaCase:
             return None
         return replace(self, budget=size // 2, squeezed=self.squeezed + 1)
 
-    def with_marks(self) -> CriteriaCase:
+    def with_marks(self) -> Self:
         """Take the force out of the texts, because something in them spoke to the judge."""
         return replace(self, marked=True)
 

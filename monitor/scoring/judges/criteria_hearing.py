@@ -6,22 +6,15 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from monitor.errors import JudgeError
 from monitor.scoring.declaration import Answer, Criterion
 from monitor.scoring.judges.criteria_case import CriteriaCase, CriteriaQuestion
 from monitor.scoring.judges.openai_call import ChatCall, Spent
 from monitor.scoring.judges.openai_errors import ContextTooLongError
-from monitor.scoring.judges.reply import (
-    AskOtherwiseError,
-    CanaryMissedError,
-    TruncatedReplyError,
-)
-
-_MOST_SPLITS = 3  # halvings: eight parts
-_MOST_CANARIES_MISSED = 2
+from monitor.scoring.judges.otherwise import Otherwise
+from monitor.scoring.judges.reply import AskOtherwiseError, TruncatedReplyError
 
 
-class CriteriaHearing:
+class CriteriaHearing(Otherwise[CriteriaCase]):
     """
     The questions about one case: one when all goes well, and more only for a reason.
 
@@ -30,10 +23,8 @@ class CriteriaHearing:
     """
 
     def __init__(self, call: ChatCall, prompt: str, case: CriteriaCase) -> None:
-        self._call = call
+        super().__init__(call, case)
         self._prompt = prompt
-        self._case = case
-        self._splits = self._canaries_missed = 0
 
     def hear(
         self, criteria: Sequence[Criterion], spent: Spent, depth: int = 0
@@ -42,12 +33,8 @@ class CriteriaHearing:
         while True:
             try:
                 return self._call.ask(partial(self._question, criteria), spent)
-            except TruncatedReplyError:
-                if len(criteria) < 2 or depth >= _MOST_SPLITS:  # noqa: PLR2004 - one has no halves
-                    raise
-                self._splits += 1
-                middle = len(criteria) // 2
-                halves = criteria[:middle], criteria[middle:]
+            except TruncatedReplyError as error:
+                halves = self._halves(criteria, depth, error)
                 first, second = (self.hear(half, spent, depth + 1) for half in halves)
                 return first | second
             except (ContextTooLongError, AskOtherwiseError) as error:
@@ -60,17 +47,3 @@ class CriteriaHearing:
 
     def _question(self, criteria: Sequence[Criterion]) -> CriteriaQuestion:
         return self._case.question(self._prompt, criteria)
-
-    def _adapt(self, error: JudgeError) -> None:
-        """Change the question so that *error* need not come again, or raise it."""
-        if isinstance(error, ContextTooLongError):
-            case = self._case.squeezed_more()
-        elif isinstance(error, CanaryMissedError):
-            self._canaries_missed += 1
-            missed_often = self._canaries_missed >= _MOST_CANARIES_MISSED
-            case = None if missed_often else self._case.with_marks()
-        else:
-            case = self._case if self._call.leave_room_for_thoughts() else None
-        if case is None:
-            raise error
-        self._case = case

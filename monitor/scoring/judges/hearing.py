@@ -9,21 +9,18 @@ from typing import Any
 from monitor.errors import JudgeError, JudgeReplyError
 from monitor.scoring.judges.openai_call import ChatCall, Spent
 from monitor.scoring.judges.openai_errors import ContextTooLongError
+from monitor.scoring.judges.otherwise import Otherwise
 from monitor.scoring.judges.question import Case, Question
 from monitor.scoring.judges.quotes import Quotable
 from monitor.scoring.judges.reply import (
     AskOtherwiseError,
-    CanaryMissedError,
     JudgeReply,
     TruncatedReplyError,
     VerdictRow,
 )
 
-_MOST_SPLITS = 3  # halvings: eight parts
-_MOST_CANARIES_MISSED = 2
 
-
-class Hearing:
+class Hearing(Otherwise[Case]):
     """
     The questions about one case: one when all goes well, and more only for a reason.
 
@@ -34,12 +31,11 @@ class Hearing:
     """
 
     def __init__(self, call: ChatCall, prompt: str, case: Case, passages: Quotable) -> None:
-        self._call = call
+        super().__init__(call, case)
         self._prompt = prompt
         self._passages = passages
-        self._case = case
         self._packed = case.packed()
-        self._splits = self._asked_again = self._canaries_missed = 0
+        self._asked_again = 0
         self.rows: dict[int, VerdictRow] = {}
         self.whole: JudgeReply | None = None  #: the first answer, for what is about the whole
 
@@ -107,13 +103,9 @@ class Hearing:
         while (asked := self._still_there(numbers)) or self.whole is None:
             try:
                 self._take(self._call.ask(partial(self._question, asked, doubted), spent))
-            except TruncatedReplyError:
-                if len(asked) < 2 or depth >= _MOST_SPLITS:  # noqa: PLR2004 - one has no halves
-                    raise
-                self._splits += 1
-                middle = len(asked) // 2
-                self._ask(asked[:middle], doubted, spent, depth + 1)
-                self._ask(asked[middle:], doubted, spent, depth + 1)
+            except TruncatedReplyError as error:
+                for half in self._halves(asked, depth, error):
+                    self._ask(half, doubted, spent, depth + 1)
                 return
             except (ContextTooLongError, AskOtherwiseError) as error:
                 self._adapt(error)
@@ -131,18 +123,8 @@ class Hearing:
         self.whole = self.whole or reply
 
     def _adapt(self, error: JudgeError) -> None:
-        """Change the question so that *error* need not come again, or raise it."""
-        if isinstance(error, ContextTooLongError):
-            case = self._case.squeezed_more()
-        elif isinstance(error, CanaryMissedError):
-            self._canaries_missed += 1
-            missed_often = self._canaries_missed >= _MOST_CANARIES_MISSED
-            case = None if missed_often else self._case.with_marks()
-        else:
-            case = self._case if self._call.leave_room_for_thoughts() else None
-        if case is None:
-            raise error
-        self._case, self._packed = case, case.packed()
+        super()._adapt(error)
+        self._packed = self._case.packed()
 
     def _unproven(self, row: VerdictRow) -> bool:
         quote = (row.quote or "").strip()

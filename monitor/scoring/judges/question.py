@@ -7,7 +7,7 @@ import json
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 from monitor.models import Interaction
 from monitor.scoring.claims import MOST_SENTENCES
@@ -115,14 +115,14 @@ class Case:
         """Fit the texts into the budget."""
         return pack(self.query, self.contexts, self.sentences, self.budget, pieces=self.pieces)
 
-    def squeezed_more(self) -> Case | None:
+    def squeezed_more(self) -> Self | None:
         """Halve the room that the texts take; None when there is nothing left to halve."""
         size = min(self.budget, self.packed().tokens)
         if size // 2 < _LEAST_BUDGET:
             return None
         return replace(self, budget=size // 2, squeezed=self.squeezed + 1)
 
-    def with_marks(self) -> Case:
+    def with_marks(self) -> Self:
         """Take the force out of the texts, because something in them spoke to the judge."""
         return replace(self, marked=True)
 

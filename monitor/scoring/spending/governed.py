@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from monitor.models import Interaction
 from monitor.scoring.asker import Asker, Reply
@@ -16,17 +17,30 @@ _CHARS_PER_TOKEN = 4
 _PROMPT_TOKENS = 1_000
 
 
+A = TypeVar("A", Judge, Asker)
+
+
 @dataclass(frozen=True, slots=True)
-class GovernedJudge:
+class _Governed(Generic[A]):
     """Asks *inner* as far as the gate lets it."""
 
-    inner: Judge
+    inner: A
     gate: Gate
 
     @property
     def version(self) -> str:
-        """Name what judges."""
+        """Name what judges or answers."""
         return self.inner.version
+
+    def close(self) -> None:
+        """Give connections back."""
+        self.inner.close()
+
+
+class GovernedJudge(_Governed[Judge]):
+    """Has *inner* judge as far as the gate lets it."""
+
+    __slots__ = ()
 
     def judge(self, interaction: Interaction) -> Judgement:
         """
@@ -46,22 +60,11 @@ class GovernedJudge:
             )
         )
 
-    def close(self) -> None:
-        """Give connections back."""
-        self.inner.close()
 
-
-@dataclass(frozen=True, slots=True)
-class GovernedAsker:
+class GovernedAsker(_Governed[Asker]):
     """Puts questions to *inner* as far as the gate lets it."""
 
-    inner: Asker
-    gate: Gate
-
-    @property
-    def version(self) -> str:
-        """Name what answers."""
-        return self.inner.version
+    __slots__ = ()
 
     def ask(
         self, interaction: Interaction, criteria: Sequence[Criterion], fields: frozenset[str]
@@ -83,10 +86,6 @@ class GovernedAsker:
                 tokens=_about(interaction) + questions // _CHARS_PER_TOKEN,
             )
         )
-
-    def close(self) -> None:
-        """Give connections back."""
-        self.inner.close()
 
 
 def _about(interaction: Interaction) -> int:

@@ -102,7 +102,7 @@ def test_prometheus_reads_the_figures(get):
     assert values["shop", "groundedness"] == 2
     assert families["groundwatch_scored"].type == "counter"
     labels = {name for f in families.values() for s in f.samples for name in s.labels}
-    assert labels <= {"app", "metric", "state"}
+    assert labels <= {"app", "metric", "outcome", "state"}
 
 
 def test_badge_says_the_status_and_nothing_hostile(world, get):

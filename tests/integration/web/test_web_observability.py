@@ -43,7 +43,8 @@ def families(server):
             found.setdefault(sample[1], set()).update(re.findall(r'(\w+)="', sample[2] or ""))
     assert len(found) > 15
     # Told only while Redis answers.
-    return {"groundwatch_queue_samples": set(), "groundwatch_queue_oldest_seconds": set()} | found
+    of_redis = ("queue_samples", "queue_oldest_seconds", "worker_stalls_total")
+    return {f"groundwatch_{name}": set() for name in of_redis} | found
 
 
 @pytest.mark.parametrize("expression", expressions())

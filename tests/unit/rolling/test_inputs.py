@@ -5,6 +5,7 @@ import pytest
 from monitor.models import Interaction
 from monitor.rolling.inputs import (
     LANGUAGES,
+    _kept_group,
     fingerprint,
     guess_language,
     length_bin,
@@ -46,6 +47,12 @@ def test_language_is_guessed(text, language):
 
 def test_topic_has_each_group_once_whatever_the_case():
     assert topic_groups("Refund refund REFUND") == topic_groups("refund")
+
+
+def test_group_of_a_long_word_is_not_kept():
+    before = _kept_group.cache_info().currsize
+    assert topic_groups("q" * 4000 + " " + "z" * 41)
+    assert _kept_group.cache_info().currsize == before
 
 
 def test_interaction_counts_once_in_each_feature():

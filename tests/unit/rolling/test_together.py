@@ -9,7 +9,7 @@ from monitor.models import Status
 from monitor.rolling.anytime import advance
 from monitor.rolling.baseline import Baseline
 from monitor.rolling.budget import Rules
-from monitor.rolling.evidence_walk import Looks
+from monitor.rolling.evidence_walk import CALM, Looks, _table
 from monitor.rolling.memory import Memory
 from monitor.rolling.together import advance_all
 
@@ -73,3 +73,8 @@ def test_each_kind_of_stream_is_among_them():
     found = advance_all(memories, news, Rules())
     assert [bool(changes) for _, changes in found] == [False, True, True, False]
     assert found[1][0].alarmed
+
+
+def test_bets_that_are_kept_take_little_memory():
+    bets = _table(CALM, Rules(), HOURLY)
+    assert sum(side.nbytes for side in bets) * _table.cache_info().maxsize < 25_000_000

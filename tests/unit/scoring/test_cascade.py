@@ -11,7 +11,7 @@ from monitor.rolling.tallies import tally_of, total
 from monitor.rolling.windows import window_stats
 from monitor.scoring.asking import Answering, Asking, draw
 from monitor.scoring.base import Claim, Judgement, Verdict
-from monitor.scoring.calibration import BINS, Calibration, Counts, OwnMemory, expectations
+from monitor.scoring.calibration import Calibration, OwnMemory
 from monitor.scoring.cascade import Cascade
 from monitor.scoring.scorer import Scorer
 from monitor.testing import make_interaction
@@ -138,21 +138,22 @@ def test_what_cannot_be_judged_is_skipped_and_asks_nobody():
     assert judge.asked == 0
 
 
-def test_expectations_are_monotone_and_learn():
-    counts = Counts()
-    counts.n[18], counts.passed[18] = 100.0, 20.0
-    counts.n[10], counts.passed[10] = 100.0, 60.0
-    found = [each.passes for each in expectations(counts, pass_score=0.7)]
-    assert found == sorted(found)
-    assert found[18] == pytest.approx(0.4, abs=0.05)
-
-
-def test_expectations_begin_with_the_local_score():
-    found = expectations(Counts(), pass_score=0.7)
-    assert [each.score for each in found] == pytest.approx([(k + 0.5) / BINS for k in range(BINS)],
-                                                           abs=0.006)  # fmt: skip
-    assert found[2].passes < 0.1
-    assert found[19].passes > 0.8
+def test_the_judge_is_asked_more_where_a_segment_is_undecided(monkeypatch):
+    """Of two segments with the same local score the judge passes one always, one half."""
+    monkeypatch.setattr("monitor.scoring.calibration._FRESH_S", 0.0)
+    both, _ = cascade(
+        lambda _: judgement(0.9),
+        lambda each: judgement(float(each.tags["route"] == "sure" or int(each.id) % 4 < 2)),
+        share=0.5,
+        metrics=("groundedness",),
+        dimensions=("route",),
+    )
+    asked = {"sure": [], "odd": []}
+    for n in range(400):
+        route = "odd" if n % 2 else "sure"
+        [found] = both.score(make_interaction(id=str(n), tags={"route": route}), key=str(n))
+        asked[route].append(found.metadata["judge_probability"])
+    assert np.mean(asked["odd"][100:]) > 1.5 * np.mean(asked["sure"][100:])
 
 
 def test_share_of_answers_is_learnt_and_bounded():

@@ -1,5 +1,7 @@
 """Local entailment counts words: what it must get right, and what it may not claim."""
 
+import tracemalloc
+
 import pytest
 
 from monitor.scoring.entailment import contradictions, local_entailment, local_matrix
@@ -30,3 +32,13 @@ def test_nothing_entails_and_contradicts_nothing(premise, hypothesis):
 def test_matrix_has_a_row_a_claim():
     assert local_matrix(["a claim here"] * 3, ["one", "two"]).shape == (3, 2)
     assert local_matrix([], ["one"]).shape == (0, 1)
+
+
+def test_no_text_is_kept_when_its_support_is():
+    local_entailment(PASSAGE, "warm")
+    tracemalloc.start()
+    for place in range(20):
+        local_entailment(f"{place} " + "." * 500_000, f"{place} is told")
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 1_000_000

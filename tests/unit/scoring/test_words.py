@@ -1,10 +1,11 @@
 """Words are compared by what they mean, not by how they are written."""
 
+import tracemalloc
 import unicodedata
 
 import pytest
 
-from monitor.scoring.words import _kept_stem, _kept_word, stem, words
+from monitor.scoring.words import _kept_word, stem, words
 
 
 def stems(text):
@@ -64,7 +65,18 @@ def test_marks_are_cut_when_a_letter_has_more_than_any_script():
     assert len(word.surface) < 40
 
 
-def test_caches_hold_no_long_text_when_words_are_long():
-    before = _kept_word.cache_info().currsize, _kept_stem.cache_info().currsize
+def test_cache_holds_no_long_text_when_words_are_long():
+    before = _kept_word.cache_info().currsize
     words("q" * 41 + " " + "z" * 10_000)
-    assert (_kept_word.cache_info().currsize, _kept_stem.cache_info().currsize) == before
+    assert _kept_word.cache_info().currsize == before
+
+
+def test_memory_stays_small_when_every_word_is_new():
+    _kept_word.cache_clear()
+    letters = str.maketrans("0123456789", "abcdefghij")
+    tracemalloc.start()
+    for number in range(40_000):
+        words(f"new{number:08}".translate(letters))
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 8_000_000

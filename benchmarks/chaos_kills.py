@@ -1,0 +1,76 @@
+"""Random kills: processes of the worker that have samples in work, at any point of that work."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from collections import Counter
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from chaos_app import start_app, told
+
+from monitor.errors import QueueUnavailableError
+from monitor.queue import names
+from monitor.queue.consumer import translated
+
+if TYPE_CHECKING:
+    from chaos import World
+
+#: An app runs for so long, then the next one; kills go on from one to the other.
+_ROUND_S = 10.0
+#: A kill comes so long after a process was seen at work, at most: some batches later.
+_MOST_LATER_S = 1.5
+_SEED = 20261122
+
+
+def random_kills(world: World, kills: int) -> tuple[int, Counter[str], int]:
+    """
+    Kill so many processes under traffic.
+
+    Returns
+    -------
+    tuple
+        How many samples the hooks of all apps took, how many they dropped by reason, and how
+        many the victims had in work.
+    """
+    chance = random.Random(_SEED)  # noqa: S311
+    dropped: Counter[str] = Counter()
+    sampled = done = in_work = 0
+    while done < kills:
+        app = start_app(world.environment, world.rate, _ROUND_S)
+        end_s = time.monotonic() + _ROUND_S
+        while done < kills and time.monotonic() < end_s:
+            had = _kill_one(world, chance, until_s=end_s)
+            done, in_work = done + (had is not None), in_work + (had or 0)
+        found = told(app)
+        sampled += found["sampled"]
+        dropped.update(found["dropped"])
+    return sampled, dropped, in_work
+
+
+def _kill_one(world: World, chance: random.Random, *, until_s: float) -> int | None:
+    """Kill a process that has samples in work; give how many, or None where none had any."""
+    while time.monotonic() < until_s:
+        at_work = _at_work(world)
+        if at_work:
+            pid = chance.choice(sorted(at_work))
+            time.sleep(chance.uniform(0.0, _MOST_LATER_S))
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+                return at_work[pid]
+        time.sleep(0.02)
+    return None
+
+
+def _at_work(world: World) -> dict[int, int]:
+    """Give how many samples each process of the worker has in work; those without left out."""
+    children = set(world.children("worker"))
+    client: Any = world.client
+    with suppress(QueueUnavailableError), translated():
+        consumers = client.xinfo_consumers(names.SAMPLES, names.GROUP)
+        pids = {int(c["name"].decode().rsplit("-", 1)[1]): int(c["pending"]) for c in consumers}
+        return {pid: pending for pid, pending in pids.items() if pending and pid in children}
+    return {}

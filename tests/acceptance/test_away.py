@@ -1,0 +1,53 @@
+"""A day without workers, compressed: bounded, counted, the newest first, and no stale alert."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+AWAY = Path(__file__).parents[2] / "benchmarks" / "away.py"
+
+
+@pytest.fixture(scope="module")
+def found():
+    day = ("--day", "10", "--rate", "300", "--queue-megabytes", "2", "--redis-megabytes", "6")
+    done = subprocess.run(
+        [sys.executable, AWAY, "--json", *day],
+        capture_output=True, text=True, timeout=150, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr[-2000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_app_notices_nothing(found):
+    assert found["raised"] == 0
+    assert found["calls"] == found["seen"] == found["sampled"] > 500
+    assert set(found["dropped"]) <= {"queue_full"}
+
+
+def test_redis_stays_under_its_memory_and_refuses_nothing(found):
+    assert 2 < found["peak_mb"] < found["limit_mb"]
+    assert found["refused_by_redis"] == 0
+
+
+def test_old_samples_expire_by_age_and_for_want_of_room(found):
+    assert found["ended"]["expired:too_old"] > 0
+    assert found["ended"]["expired:no_room"] > 0
+
+
+def test_every_sample_ends_in_one_place(found):
+    ended = sum(found["ended"].values()) + sum(found["dropped"].values())
+    assert ended == found["sampled"]
+    assert found["reconciled"]
+
+
+def test_newest_is_scored_first_and_the_rest_from_its_newest_end(found):
+    assert found["new_scored"] > 0
+    assert found["old_before_new"] == 0
+    assert found["old_scored"] < 30 or found["order_of_old"] < -0.5
+
+
+def test_no_alert_is_raised_about_a_past_that_is_over(found):
+    assert found["incidents"]["answers"] == []

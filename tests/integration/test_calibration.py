@@ -1,0 +1,57 @@
+"""What a judge said, kept in Redis for all workers."""
+
+import redis
+
+from monitor.models.passing import PassRule
+from monitor.queue import names
+from monitor.scoring.calibration import KEPT, Calibration, SharedMemory
+from monitor.scoring.curve import Verdict
+
+NO, YES = Verdict(0.9, passed=False, score=0.25, places=(3, 4_000_000_000)), Verdict(0.5, True, 1.0)
+
+
+def test_every_worker_hears_what_another_learnt(redis_url):
+    client = redis.Redis.from_url(redis_url)
+    here, there = SharedMemory(client, "v1"), SharedMemory(client, "v1")
+    here.add("shop", "groundedness", NO)
+    assert there.read("shop", "groundedness") == ((NO,), 1)
+    here.add("shop", "groundedness", YES)
+    assert there.read("shop", "groundedness") == ((NO, YES), 2)
+    assert there.read("shop", "groundedness").total == 2
+
+
+def test_apps_metrics_and_versions_are_apart(redis_url):
+    client = redis.Redis.from_url(redis_url)
+    SharedMemory(client, "v1").add("shop", "groundedness", NO)
+    assert not SharedMemory(client, "v2").read("shop", "groundedness").verdicts
+    assert not SharedMemory(client, "v1").read("bank", "groundedness").verdicts
+    assert not SharedMemory(client, "v1").read("shop", "relevance").verdicts
+
+
+def test_what_is_kept_is_bounded_and_ends(redis_url):
+    client = redis.Redis.from_url(redis_url)
+    memory = SharedMemory(client, "v1")
+    for _ in range(KEPT + 300):
+        memory.add("shop", "groundedness", YES)
+    key = names.calibration("shop", "groundedness", "v1")
+    assert KEPT <= client.xlen(key) <= KEPT + 200
+    assert len(memory.read("shop", "groundedness").verdicts) == KEPT
+    assert 0 < client.ttl(key) <= 90 * 86_400
+
+
+def test_a_redis_that_goes_away_leaves_the_last_expectations(redis_url):
+    client = redis.Redis.from_url(redis_url)
+    memory = SharedMemory(client, "v1")
+    for _ in range(50):
+        memory.add("shop", "groundedness", NO)
+    calibration = Calibration(memory, pass_score=0.7, rules={"groundedness": PassRule(0.7)})
+    before = calibration.expect("shop", "groundedness", 0.9)
+    assert before.passes < 0.3
+    client.connection_pool.disconnect()
+    client.connection_pool.connection_kwargs |= {"port": 1}
+    calibration._known["shop", "groundedness"] = calibration._known[
+        "shop", "groundedness"
+    ]._replace(read_s=0.0)
+    calibration.learn("shop", "groundedness", YES)
+    assert calibration.expect("shop", "groundedness", 0.9) == before
+    assert calibration.expect("bank", "groundedness", 0.7).passes == 0.5

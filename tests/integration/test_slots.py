@@ -1,0 +1,41 @@
+"""Slots of a worker's drains, in a real Redis."""
+
+from contextlib import closing
+
+import pytest
+
+from monitor.queue import names
+from monitor.queue.consumer import connect
+from workers.slots import Slot
+
+
+@pytest.fixture
+def client(redis_url):
+    with closing(connect(redis_url)) as client:
+        yield client
+
+
+def test_one_drain_at_a_time_runs_in_a_slot(client):
+    slot = Slot(client, "w", 0)
+    assert slot.take()
+    assert not slot.runs()
+    assert slot.begin(1.0)
+    assert slot.runs()
+    assert not slot.begin(2.0)
+    assert not slot.take()
+    slot.give_back()
+    assert slot.take()
+
+
+def test_a_wake_up_that_comes_late_begins_nothing(client):
+    assert not Slot(client, "w", 0).begin(1.0)
+    assert not Slot(client, "w", 0).runs()
+
+
+def test_who_woke_a_drain_can_see_that_it_was_heard(client):
+    slot = Slot(client, "w", 0)
+    slot.take()
+    assert client.zscore(names.HEARD, "w") is None
+    slot.begin(5.0)
+    slot.give_back()
+    assert client.zscore(names.HEARD, "w") == 5.0

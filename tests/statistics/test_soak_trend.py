@@ -1,0 +1,64 @@
+"""What `benchmarks/soak.py` calls flat."""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
+
+from soak_app import Vocabulary, spelled
+from soak_trend import Trend, read, table
+
+SECONDS = np.arange(0.0, 2400.0, 5.0)
+
+
+def trend(sizes):
+    return Trend.of(np.column_stack([SECONDS, sizes]))
+
+
+@pytest.mark.parametrize(
+    ("mb_per_hour", "noise_mb", "finding"),
+    [
+        (0.0, 0.0, "flat"),
+        (0.5, 0.01, "flat"),
+        (2.0, 0.01, "grows"),
+        (-20.0, 0.5, "shrinks"),
+        (0.0, 100.0, "unclear"),
+    ],
+)
+def test_finding_follows_slope_and_interval(mb_per_hour, noise_mb, finding):
+    noise = np.random.default_rng(1).normal(0.0, noise_mb, SECONDS.size)
+    assert trend(100.0 + mb_per_hour * SECONDS / 3600 + noise).finding == finding
+
+
+def test_slope_is_in_its_interval_as_often_as_it_says():
+    rng = np.random.default_rng(2)
+    found = [trend(100 + 3 * SECONDS / 3600 + rng.normal(0, 1, SECONDS.size)) for _ in range(400)]
+    held = np.mean([abs(each.slope_mb_per_hour - 3) < each.half for each in found])
+    assert 0.92 < held < 0.98
+
+
+def test_log_that_was_cut_is_read(tmp_path):
+    log = tmp_path / "soak.jsonl"
+    lines = [json.dumps({"s": s, "mb": {"app": {"rss": 50.0}}}) for s in range(0, 200, 5)]
+    log.write_text("\n".join(lines) + '\n{"s": 200, "mb": {"ap')
+    readings = read(log)
+    assert len(readings["app", "rss"]) == len(lines)
+    assert "flat" in list(table(readings, "rss"))[1]
+
+
+def test_words_keep_coming_as_heaps_law_says():
+    words = Vocabulary()
+    sizes = []
+    for _ in range(2):
+        for _ in range(40_000):
+            words.word()
+        sizes.append(words.size)
+    assert sizes == pytest.approx([40 * 40_000**0.5, 40 * 80_000**0.5], rel=0.05)
+
+
+def test_each_rank_has_a_word_of_its_own():
+    assert len({spelled(rank) for rank in range(1, 20_000)}) == 19_999

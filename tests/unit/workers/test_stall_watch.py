@@ -1,0 +1,70 @@
+"""When a worker is to be replaced: only when nothing begins, and always then."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workers.stall_watch import Look, StallWatch
+
+AFTER_S = 60.0
+DEAF = Look(waits=True, busy=False, taken=7, runs=False, heard=100.0, left=True)
+
+
+def seen(looks, every_s=0.5):
+    """Give what the watch says at each of the looks."""
+    watch = StallWatch(AFTER_S)
+    return [watch.look(look, n * every_s) for n, look in enumerate(looks)]
+
+
+def looks(every_s=0.5, for_s=3 * AFTER_S):
+    return int(for_s / every_s)
+
+
+def test_a_worker_that_nobody_hears_is_told_of_in_time():
+    said = seen([DEAF] * looks())
+    first = next(n for n, why in enumerate(said) if why)
+    assert first * 0.5 == pytest.approx(AFTER_S, abs=1)
+    assert "no wake-up was heard for 60 s" in said[first]
+
+
+def test_one_that_is_deaf_beside_others_that_hear_is_told_of_too():
+    said = seen(replace(DEAF, heard=float(n)) for n in range(looks()))
+    assert "no idle process took one" in next(filter(None, said))
+
+
+@pytest.mark.parametrize(
+    "progress",
+    [
+        {"waits": False},  # nothing to do
+        {"busy": True},  # a slow judge
+    ],
+)
+@given(st.integers(1, 119))
+def test_none_is_told_of_that_has_nothing_to_do_or_much(progress, every):
+    """A look of this kind at least every minute is enough, whatever the others are like."""
+    said = seen(replace(DEAF, **progress) if n % every == 0 else DEAF for n in range(looks()))
+    assert not any(said)
+
+
+@given(st.integers(1, 118), st.booleans())
+def test_none_is_told_of_whose_drains_begin(every, run_on):
+    """Neither where they run long elsewhere, nor where they end at once, as with no judge."""
+    course = [
+        replace(DEAF, heard=float(n // every), taken=n // every, runs=run_on and n % every == 0)
+        for n in range(looks())
+    ]
+    assert not any(seen(course))
+
+
+def test_a_drain_that_runs_elsewhere_for_long_is_progress():
+    assert not any(seen([replace(DEAF, runs=True, left=False)] * looks()))
+
+
+def test_a_redis_that_was_away_begins_the_time_anew():
+    watch = StallWatch(AFTER_S)
+    for n in range(119):
+        assert watch.look(DEAF, n * 0.5) is None
+    watch.reset()
+    assert not any(watch.look(DEAF, 60 + n * 0.5) for n in range(119))
