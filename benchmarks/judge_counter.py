@@ -8,11 +8,11 @@ import threading
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from monitor.scoring.sentences import split_sentences
 from monitor.testing.judge_replies import completion, judge_by_overlap
+from monitor.testing.serving import Serving
 
 _BYTES_PER_TOKEN = 4
 _CASE = re.compile(r"case (\d{3})")
@@ -20,7 +20,7 @@ _EMBEDDING = [0.1, 0.2, 0.3]
 _REASON = "The passage says so in its first sentences."
 
 
-class CountingServer:
+class CountingServer(Serving):
     """
     Counts calls and tokens by client; the first part of the path says who asks.
 
@@ -32,14 +32,13 @@ class CountingServer:
         self._samples = samples
         self._lock = threading.Lock()
         self.counts: dict[str, Counter[str]] = defaultdict(Counter)
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
-        self._http.daemon_threads = True
-        self._http.counter = self  # type: ignore[attr-defined]
-        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True)
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+        self._server.daemon_threads = True
+        self._server.counter = self  # type: ignore[attr-defined]
 
     def url(self, client: str) -> str:
         """Name the address for *client*."""
-        return f"http://127.0.0.1:{self._http.server_address[1]}/{client}/v1"
+        return f"http://127.0.0.1:{self._server.server_address[1]}/{client}/v1"
 
     def answer(self, path: str, request: dict[str, Any]) -> dict[str, Any]:
         """Count a request and answer it."""
@@ -77,20 +76,6 @@ class CountingServer:
         given = (request.get("response_format") or {}).get("json_schema") or {}
         schema = given.get("schema") or _schema_in(text)
         return json.dumps(Form(schema, sample).fill()), None
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._http.shutdown()
-        self._http.server_close()
-        self._thread.join()
 
 
 def _tokens(request: dict[str, Any]) -> int:

@@ -15,8 +15,6 @@ import os
 import random
 import re
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -31,13 +29,14 @@ from sqlalchemy import select
 from monitor.models import Status
 from monitor.models.status import Drift, Verdict
 from monitor.models.tally import TALLY_SUMS
-from monitor.settings import PREFIX, Settings
+from monitor.settings import Settings
 from monitor.store.engine import Store
 from monitor.store.migrate import migrate
 from monitor.store.rollup import roll_up
 from monitor.store.tables import buckets, streams
 from monitor.store.upsert import add
 from monitor.store.verdicts import read_verdicts, save_verdicts
+from monitor.testing.page import served_page
 
 _MINUTE, _DAY_S = 60, 86_400
 _METRICS = ("groundedness", "relevance", "completeness", "safety")
@@ -124,20 +123,9 @@ def _verdict(app: str, metric: str, now: datetime, chance: random.Random) -> Ver
 
 
 def _measure(home: str, requests: int, feed: Callable[[], None]) -> dict[str, Any]:
-    environment = {key: value for key, value in os.environ.items() if not key.startswith(PREFIX)}  # noqa: TID251
-    process = subprocess.Popen(
-        [sys.executable, "-P", "-m", "monitor", "web", "--port", "0"],
-        env=environment | {"GROUNDWATCH_HOME": home, "GROUNDWATCH_EVALUATE_EVERY_S": "3600"},
-        stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    try:
-        assert process.stderr is not None
-        found = re.search(r"http://\S+", process.stderr.readline())
-        assert found is not None
-        return _ask(found[0], requests, process.pid, feed) | {"memory_mb": _memory_mb(process.pid)}
-    finally:
-        process.terminate()
-        process.wait(timeout=20)
+    with served_page(home) as page:
+        measured = _ask(page.url, requests, page.pid, feed)
+        return measured | {"memory_mb": _memory_mb(page.pid)}
 
 
 def _ask(url: str, requests: int, pid: int, feed: Callable[[], None]) -> dict[str, Any]:

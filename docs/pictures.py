@@ -9,15 +9,10 @@ picture for each page. With --only-store it leaves the store in that folder inst
 from __future__ import annotations
 
 import argparse
-import os
 import random
-import re
 import shutil
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -39,7 +34,7 @@ from monitor.models import Evaluation, Interaction
 from monitor.rolling.choice import PolicyChoice
 from monitor.rolling.policies import Lines
 from monitor.scoring.registry import make_scorer
-from monitor.settings import PREFIX, Settings
+from monitor.settings import Settings
 from monitor.store.engine import Store
 from monitor.store.hooks import HookCounters, absorb
 from monitor.store.insights import ReleaseMark, add_mark
@@ -48,6 +43,7 @@ from monitor.store.migrate import migrate
 from monitor.store.worst import worst_samples
 from monitor.store.write import record
 from monitor.testing import make_sample
+from monitor.testing.page import served_page
 from monitor.testing.receivers import SlackReceiver
 from monitor.web.names import metric_path, sample_path
 from workers.evaluate import Evaluator
@@ -248,25 +244,6 @@ def paths(story: Story) -> dict[str, str]:
     }
 
 
-@contextmanager
-def served(home: str) -> Iterator[str]:
-    """Serve the store in *home* with the real command."""
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(PREFIX)}  # noqa: TID251
-    process = subprocess.Popen(
-        [sys.executable, "-P", "-m", "monitor", "web", "--port", "0"],
-        env=kept | {"GROUNDWATCH_HOME": home, "GROUNDWATCH_EVALUATE_EVERY_S": "3600"},
-        stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    try:
-        assert process.stderr is not None
-        found = re.search(r"http://\S+", process.stderr.readline())
-        assert found is not None
-        yield found[0].rstrip("/")
-    finally:
-        process.terminate()
-        process.wait(timeout=20)
-
-
 def take(url: str, pages: dict[str, str], browser: str) -> None:
     """Write a picture of each page, wide and light; and of the first one narrow and dark."""
     looks = [(name, path, 1000, 700, "light") for name, path in pages.items()]
@@ -297,8 +274,8 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as home:
         story = build(home)
-        with served(home) as url:
-            take(url, paths(story), shutil.which(asked.browser) or asked.browser)
+        with served_page(home) as page:
+            take(page.url, paths(story), shutil.which(asked.browser) or asked.browser)
         story.store.close()
 
 

@@ -9,11 +9,11 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from monitor.testing.judge_dialects import DIALECTS
 from monitor.testing.judge_replies import SPOILS, completion, judge_by_overlap, obey, spoil
+from monitor.testing.serving import Serving
 
 _HANG_S = 60.0
 
@@ -44,7 +44,7 @@ _ARGUMENTS = {
 }
 
 
-class JudgeServer:
+class JudgeServer(Serving):
     """
     A real HTTP server that plays an OpenAI-compatible endpoint; use it in a ``with``.
 
@@ -72,14 +72,14 @@ class JudgeServer:
         self._script: deque[str] = deque()
         self._lock = threading.Lock()
         self.stopping = threading.Event()
-        self._http = _Server((host, 0), _Handler)
-        self._http.judge = self
-        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True)
+        server = _Server((host, 0), _Handler)
+        server.judge = self
+        self._server = server
 
     @property
     def url(self) -> str:
         """The value for ``OPENAI_BASE_URL``."""
-        host, port = self._http.server_address[:2]
+        host, port = self._server.server_address[:2]
         return f"http://{host!s}:{port}{self.dialect.path}"
 
     @property
@@ -111,20 +111,8 @@ class JudgeServer:
                 return "too_long"
             return self._script.popleft() if self._script else self.always
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def _let_go(self) -> None:
         self.stopping.set()
-        self._http.shutdown()
-        self._http.server_close()
-        self._thread.join()
 
 
 class _Server(ThreadingHTTPServer):

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections import deque
 from enum import StrEnum
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
-from typing import Any, Self
+from http.server import BaseHTTPRequestHandler
+from typing import Any
 
 from monitor.testing.mail_receiver import MailAnswer, MailReceiver
-from monitor.testing.waiting import Waiting
+from monitor.testing.serving import Receiver
 
 __all__ = ["MailAnswer", "MailReceiver", "SlackAnswer", "SlackReceiver"]
-
-_DRIP_S = 0.02
 
 
 class SlackAnswer(StrEnum):
@@ -45,7 +41,7 @@ _PLAIN_ANSWERS: dict[SlackAnswer, tuple[int, str]] = {
 }
 
 
-class SlackReceiver(Waiting):
+class SlackReceiver(Receiver):
     """
     An HTTP server that answers as Slack's incoming webhooks do.
 
@@ -54,17 +50,11 @@ class SlackReceiver(Waiting):
     """
 
     def __init__(self, path: str = "/services/T000/B000/secret", retry_after: str = "30") -> None:
-        super().__init__()
-        self.path = path
+        super().__init__(path)
         self.retry_after = retry_after
         self.messages: list[dict[str, Any]] = []
         self.requests: list[dict[str, Any]] = []
         self._script: deque[SlackAnswer] = deque()
-
-    @property
-    def url(self) -> str:
-        """The address of the webhook."""
-        return f"http://127.0.0.1:{self._server.server_address[1]}{self.path}"
 
     def script(self, *answers: SlackAnswer) -> None:
         """Queue answers for the next requests."""
@@ -73,32 +63,6 @@ class SlackReceiver(Waiting):
     def wait_for(self, count: int, timeout_s: float = 10.0) -> None:
         """Wait until *count* messages were taken."""
         self._wait(lambda: len(self.messages) >= count, timeout_s)
-
-    def __enter__(self) -> Self:
-        receiver = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                receiver._answer(self)
-
-            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - its name there
-                """Say nothing on standard error."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
-        )
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, _kind: type[BaseException] | None, _error: object, _trace: TracebackType | None
-    ) -> None:
-        self._stopping.set()
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
 
     def _answer(self, handler: BaseHTTPRequestHandler) -> None:
         size = int(handler.headers.get("Content-Length", 0))
@@ -127,11 +91,3 @@ class SlackReceiver(Waiting):
         handler.send_header("Content-Length", str(len(text)))
         handler.end_headers()
         handler.wfile.write(text.encode())
-
-    def _drip(self, handler: BaseHTTPRequestHandler) -> None:
-        try:
-            handler.wfile.write(b"HTTP/1.1 200 OK\r\nX-Slow: ")
-            while not self._stopping.wait(_DRIP_S):
-                handler.wfile.write(b".")
-        except OSError:
-            return

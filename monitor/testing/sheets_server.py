@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 from collections import deque
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
+
+from monitor.testing.serving import Serving
 
 _ID = "spreadsheet-1"
 _TOKEN = "token-of-the-test"  # noqa: S105 - opens nothing
 _BAD, _DENIED, _UNKNOWN, _TOO_MANY = 400, 403, 404, 429
 
 
-class SheetsServer:
+class SheetsServer(Serving):
     """
     One spreadsheet; ``grids`` holds the cells of each sheet, row by row.
 
@@ -56,9 +56,6 @@ class SheetsServer:
                 pass
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, args=(0.02,), daemon=True
-        )
 
     @property
     def url(self) -> str:
@@ -73,20 +70,6 @@ class SheetsServer:
     def script(self, *statuses: int) -> None:
         """Queue statuses for the next calls of the API."""
         self._script.extend(statuses)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
 
     def answer(self, method: str, path: str, body: bytes, bearer: str | None) -> tuple[int, Any]:
         """Answer one request: a status and a document."""

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
-from typing import Any, Self
+from http.server import BaseHTTPRequestHandler
+from typing import Any
 
+from monitor.testing.serving import Receiver
 from monitor.testing.vendor_rules import RULES, Refused
-from monitor.testing.waiting import Waiting
 
-_DRIP_S = 0.02
 _BOMB = b"\x1f\x8b\x08" + b"\0" * 2_000_000
 #: What a response may be: status, headers, body.
 Response = tuple[int, Mapping[str, str], bytes]
@@ -57,7 +54,7 @@ class Request:
         return json.loads(self.body)
 
 
-class VendorReceiver(Waiting):
+class VendorReceiver(Receiver):
     """
     Plays one vendor; refuses what breaks the vendor's documented rules.
 
@@ -66,18 +63,12 @@ class VendorReceiver(Waiting):
     """
 
     def __init__(self, vendor: str, path: str = "") -> None:
-        super().__init__()
-        self.path = path
+        super().__init__(path, gets=True)
         self.retry_after = "30"
         self.taken: list[Request] = []
         self.requests: list[Request] = []
         self._rules = RULES[vendor]
         self._script: deque[Reaction] = deque()
-
-    @property
-    def url(self) -> str:
-        """Where it listens."""
-        return f"http://127.0.0.1:{self._server.server_address[1]}{self.path}"
 
     def script(self, *reactions: Reaction) -> None:
         """Queue reactions for the next requests."""
@@ -86,34 +77,6 @@ class VendorReceiver(Waiting):
     def wait_for(self, count: int, timeout_s: float = 10.0) -> None:
         """Wait until *count* requests were taken."""
         self._wait(lambda: len(self.taken) >= count, timeout_s)
-
-    def __enter__(self) -> Self:
-        receiver = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                receiver._answer(self)
-
-            do_GET = do_POST  # noqa: N815 - its name there
-
-            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - its name there
-                """Say nothing on standard error."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
-        )
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, _kind: type[BaseException] | None, _error: object, _trace: TracebackType | None
-    ) -> None:
-        self._stopping.set()
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
 
     def _answer(self, handler: BaseHTTPRequestHandler) -> None:
         size = int(handler.headers.get("Content-Length", 0))
@@ -151,14 +114,6 @@ class VendorReceiver(Waiting):
             return self._rules.take(request.path, request.headers, request.body)
         except Refused as refused:
             return refused.response
-
-    def _drip(self, handler: BaseHTTPRequestHandler) -> None:
-        try:
-            handler.wfile.write(b"HTTP/1.1 200 OK\r\nX-Slow: ")
-            while not self._stopping.wait(_DRIP_S):
-                handler.wfile.write(b".")
-        except OSError:
-            return
 
 
 def _write(handler: BaseHTTPRequestHandler, response: Response) -> None:

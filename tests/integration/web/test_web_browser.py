@@ -94,6 +94,16 @@ def test_pages_fit_are_quiet_and_ask_nobody_else(open_page, server, paths):
     assert [url for url in asked if not url.startswith(server.url)] == []
 
 
+@pytest.mark.parametrize("width", [800, 1000, 1280])
+def test_names_of_metrics_are_whole_words(open_page, server, width):
+    page = open_page(viewport={"width": width, "height": 800})
+    page.goto(server.url)
+    lines = page.locator("td.name a", has_text="groundedness").evaluate_all(
+        "found => found.map(each => each.getClientRects().length)"
+    )
+    assert set(lines) == {1}
+
+
 def test_no_page_breaks_a_rule_of_wcag(open_page, server, paths, world):
     page = open_page(color_scheme="light", viewport={"width": 1280, "height": 800})
     axe, found = Axe(), {}
