@@ -32,7 +32,7 @@ from chaos_app import APP, clean_environment, start_app, told
 from chaos_clock import FAULTS as CLOCK_FAULTS
 from chaos_clock import WHOSE, Clocks
 from chaos_disk import SmallDisk, postgres_disk_is_full, redis_disk_is_full
-from chaos_kills import random_kills
+from chaos_kills import kill, paused, postgres_dies, random_kills, redis_dies
 from chaos_proxy import DrippingProxy
 from sqlalchemy import select
 
@@ -209,38 +209,6 @@ class World:
             self.client, self.store, now_s=time.time(), window_s=3600,
             bucket_s=self.settings.bucket_s,
         )  # fmt: skip
-
-
-def kill(*pids: int) -> None:
-    """Kill processes, as the kernel does when memory is short."""
-    for pid in pids:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-
-
-def paused(pids: list[int], for_s: float) -> None:
-    """Stop processes for a while, as a machine that swaps or a network that stalls."""
-    for pid in pids:
-        os.kill(pid, signal.SIGSTOP)
-    time.sleep(for_s)
-    for pid in pids:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGCONT)
-
-
-def redis_dies(world: World) -> None:
-    """Kill Redis, and start it again on its files."""
-    world.redis.kill()
-    time.sleep(1.0)
-    world.redis.start()
-
-
-def postgres_dies(world: World) -> None:
-    """Kill PostgreSQL with all its children, and start it again on its files."""
-    assert world.postgres is not None
-    world.postgres.kill()
-    time.sleep(1.0)
-    world.postgres.start()
 
 
 def disk_is_full(world: World) -> None:

@@ -1,4 +1,4 @@
-"""Random kills: processes of the worker that have samples in work, at any point of that work."""
+"""Processes that are killed or paused: one when told to, or many at any point of their work."""
 
 from __future__ import annotations
 
@@ -24,6 +24,38 @@ _ROUND_S = 10.0
 #: A kill comes so long after a process was seen at work, at most: some batches later.
 _MOST_LATER_S = 1.5
 _SEED = 20261122
+
+
+def kill(*pids: int) -> None:
+    """Kill processes, as the kernel does when memory is short."""
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def paused(pids: list[int], for_s: float) -> None:
+    """Stop processes for a while, as a machine that swaps or a network that stalls."""
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    time.sleep(for_s)
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
+
+
+def redis_dies(world: World) -> None:
+    """Kill Redis, and start it again on its files."""
+    world.redis.kill()
+    time.sleep(1.0)
+    world.redis.start()
+
+
+def postgres_dies(world: World) -> None:
+    """Kill PostgreSQL with all its children, and start it again on its files."""
+    assert world.postgres is not None
+    world.postgres.kill()
+    time.sleep(1.0)
+    world.postgres.start()
 
 
 def random_kills(world: World, kills: int) -> tuple[int, Counter[str], int]:
@@ -58,9 +90,8 @@ def _kill_one(world: World, chance: random.Random, *, until_s: float) -> int | N
         if at_work:
             pid = chance.choice(sorted(at_work))
             time.sleep(chance.uniform(0.0, _MOST_LATER_S))
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-                return at_work[pid]
+            kill(pid)
+            return at_work[pid]
         time.sleep(0.02)
     return None
 
