@@ -2,10 +2,11 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+AUDIT := $(VENV)/audit/bin/pip-audit
 READY := $(VENV)/ready
 DEV := $(VENV)/ready-dev
 
-.PHONY: demo test lint check pictures clean
+.PHONY: demo test lint check audit pictures clean
 .DEFAULT_GOAL := demo
 
 demo: $(READY)  ## the whole loop on generated traffic: healthy, degraded, recovered
@@ -22,6 +23,10 @@ lint: $(DEV)  ## format, lint, types, and the direction of imports
 
 check: lint test  ## what CI runs
 	$(BIN)/groundwatch demo --quick
+
+audit:  ## known weaknesses of what is pinned; asks pypi.org, and fails where it cannot be asked
+	@test -x $(AUDIT) || { $(PYTHON) -m venv $(VENV)/audit && $(VENV)/audit/bin/python -m pip install --quiet pip-audit; }
+	@$(AUDIT) -r constraints.txt --no-deps --disable-pip --strict --progress-spinner off
 
 pictures: $(DEV)  ## the pictures of the pages in docs/, from a week of made-up traffic
 	$(BIN)/python docs/pictures.py

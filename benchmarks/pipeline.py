@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from monitor.queue.consumer import connect, live_workers
 from monitor.queue.wire import encode
 from monitor.store.engine import Store
 from monitor.store.migrate import migrate
-from monitor.store.tables import samples
+from monitor.store.tables import evaluations, samples
 from monitor.store.verdicts import read_verdicts
 from monitor.testing import make_interaction, make_sample
 from workers.redis_server import RedisServer
@@ -36,6 +36,7 @@ from workers.redis_server import RedisServer
 _PATIENCE_S = 120.0
 _STAGED = "staged"
 _WINDOW_S = 300
+_RATE = 4.0  #: samples a second where it is not as many as can be
 
 
 class Bench:
@@ -162,6 +163,42 @@ def judge(bench: Bench, n: int) -> dict[str, float]:
     }
 
 
+def slow_judge(bench: Bench, n: int) -> dict[str, float]:
+    """Let a cascade ask a judge that takes 20 s; see how long samples wait that need none."""
+    found = {}
+    with SlowJudge(20.0) as server:
+        settings = {
+            "GROUNDWATCH_SCORER": "cascade",
+            "OPENAI_BASE_URL": server.url,
+            "OPENAI_API_KEY": "none",
+        }
+        hook = monitor.Hook(app="bench", sample_rate=1.0, redis_url=bench.server.url)
+        with bench.worker(1, **settings):
+            began_s = time.monotonic()
+            for number in range(n):
+                time.sleep(max(0.0, began_s + number / _RATE - time.monotonic()))
+                hook.sample(query=f"q{number}", contexts=["It is so."], output=f"It is {number}.")
+            wait_until(lambda: not bench.client.xlen(names.SAMPLES))
+        hook.close(1)
+    store = Store(bench.store_url)
+    with store.read() as connection:
+        columns = samples.c.received_at_ms - samples.c.occurred_at_ms, evaluations.c.record
+        rows = connection.execute(
+            select(*columns).join(evaluations, evaluations.c.sample_id == samples.c.sample_id)
+        ).all()
+    store.close()
+    alone = sorted(ms / 1000 for ms, said in rows if _is_not_asked(said["metadata"] or {}))
+    found["cascade_20s_not_asked_ratio"] = len(alone) / len(rows)
+    for share in (50, 75, 90):
+        found[f"cascade_20s_not_asked_p{share}_s"] = alone[len(alone) * share // 100]
+    found["cascade_20s_not_asked_longest_s"] = alone[-1]
+    return found
+
+
+def _is_not_asked(metadata: Mapping[str, Any]) -> bool:
+    return metadata.get("judged") is False and "judge_skipped" not in metadata
+
+
 def latency(bench: Bench, n: int) -> dict[str, float]:
     """
     Send four samples a second; look when the store has each, and when a status counts it.
@@ -219,7 +256,12 @@ def _counted(store: Store) -> int:
     return max((v.n for v in verdicts if v.window_s == _WINDOW_S), default=0)
 
 
-_PARTS = {"local": (local, 4_000), "judge": (judge, 800), "latency": (latency, 100)}
+_PARTS = {
+    "slow-judge": (slow_judge, 200),
+    "local": (local, 4_000),
+    "judge": (judge, 800),
+    "latency": (latency, 100),
+}
 
 
 def main() -> None:

@@ -8,7 +8,9 @@ A model, not a measurement. Its constants are what the benchmarks here measured 
 from __future__ import annotations
 
 import argparse
+import math
 from dataclasses import dataclass
+from typing import Self
 
 from figures import read_figures
 
@@ -30,10 +32,34 @@ class Assumed:
     usd_per_million_output: float = 1.60
     calls_in_flight: float = 50
     kept_days: float = 30
-    stored_over_sent: float = 1.6  #: a sample's rows and indexes beside its bytes on the wire
     worker_utilisation: float = 0.6  #: so that a backlog can be worked off
-    store_samples_per_s: float = 1_500  #: what one small PostgreSQL is trusted with
     redis_bytes_per_s: float = 100e6  #: what one Redis is trusted with, both ways
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """What the benchmarks here found last."""
+
+    local_samples_per_s: float  #: of one process
+    judge_samples_per_s: float  #: of one process, whose judge takes a second
+    store_samples_per_s: float  #: of one PostgreSQL on the small machine of the benchmarks
+    rows_per_sample: float
+    stored_over_sent: float  #: a sample's rows and indexes beside its bytes on the wire
+    redis_over_sent: float  #: an entry's memory beside the same
+
+    @classmethod
+    def last(cls) -> Self:
+        """Read them."""
+        figures = read_figures()
+        pipeline, constants = figures["pipeline"], figures["constants"]
+        return cls(
+            local_samples_per_s=pipeline["local_1_samples_per_s"],
+            judge_samples_per_s=pipeline["judge_1s_50_samples_per_s"],
+            store_samples_per_s=constants["postgres_2_samples_per_s"],
+            rows_per_sample=constants["rows_per_sample"],
+            stored_over_sent=constants["stored_over_sent_ratio"],
+            redis_over_sent=constants["redis_over_sent_ratio"],
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,13 +79,8 @@ class Cost:
     first_limit: str
 
 
-def cost(rate: int, local_per_s: float, judge_per_s: float, a: Assumed) -> Cost:
-    """
-    Work out what *rate* interactions a second cost.
-
-    *local_per_s* and *judge_per_s* are samples a second of one worker process, scored
-    locally and by a judge that takes a second.
-    """
+def cost(rate: int, m: Measured, a: Assumed) -> Cost:
+    """Work out what *rate* interactions a second cost."""
     samples = rate * a.sample_rate
     calls = samples * a.judge_share
     usd = (
@@ -67,28 +88,27 @@ def cost(rate: int, local_per_s: float, judge_per_s: float, a: Assumed) -> Cost:
         + a.judge_output_tokens * a.usd_per_million_output
     ) / 1e6
     wire = 2 * samples * a.sample_bytes  # in and out again
-    # A sample and two metrics, each also in about five segments' buckets, which do not grow.
-    rows = 3 * samples * _DAY_S
-    stored = samples * a.sample_bytes * a.stored_over_sent * a.kept_days * _DAY_S
+    # A sample and two metrics; buckets, their own and those of segments, do not grow with it.
+    rows = m.rows_per_sample * samples * _DAY_S
+    stored = samples * a.sample_bytes * m.stored_over_sent * a.kept_days * _DAY_S
     return Cost(
         interactions_per_s=rate,
         samples_per_s=samples,
         redis_megabytes_per_s=wire / 1e6,
-        redis_hour_gigabytes=samples * a.sample_bytes * _OUTAGE_S / 1e9,
-        local_processes=max(1.0, samples / local_per_s / a.worker_utilisation),
+        redis_hour_gigabytes=samples * a.sample_bytes * m.redis_over_sent * _OUTAGE_S / 1e9,
+        local_processes=max(1.0, samples / m.local_samples_per_s / a.worker_utilisation),
         judge_calls_per_s=calls,
-        judge_processes=max(1.0, calls / judge_per_s / a.worker_utilisation),
+        judge_processes=max(1.0, calls / m.judge_samples_per_s / a.worker_utilisation),
         usd_per_month=calls * usd * _MONTH_S,
         store_rows_per_day=rows,
         store_terabytes=stored / 1e12,
-        first_limit=_first_limit(samples, calls * usd * _MONTH_S, wire, a),
+        first_limit=_first_limit(samples / m.store_samples_per_s, calls * usd * _MONTH_S, wire, a),
     )
 
 
-def _first_limit(samples: float, usd: float, wire: float, a: Assumed) -> str:
-    stores = samples / a.store_samples_per_s
+def _first_limit(stores: float, usd: float, wire: float, a: Assumed) -> str:
     if stores > 1:
-        return f"the store: {stores:.0f} shards by app" if stores >= 2 else "the store"  # noqa: PLR2004
+        return f"the store: {math.ceil(stores)} shards by app"
     if wire > a.redis_bytes_per_s:
         return "Redis"
     if usd > 10_000:  # noqa: PLR2004
@@ -98,8 +118,7 @@ def _first_limit(samples: float, usd: float, wire: float, a: Assumed) -> str:
 
 def table(assumed: Assumed) -> str:
     """Write the costs of all rates as a Markdown table."""
-    figures = read_figures()["pipeline"]
-    local, judge = figures["local_1_samples_per_s"], figures["judge_1s_50_samples_per_s"]
+    measured = Measured.last()
     lines = [
         (
             "| interactions/s | samples/s | Redis MB/s | Redis GB after an hour without workers "
@@ -109,7 +128,7 @@ def table(assumed: Assumed) -> str:
         "|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|---|",
     ]
     for rate in RATES:
-        c = cost(rate, local, judge, assumed)
+        c = cost(rate, measured, assumed)
         lines.append(
             f"| {c.interactions_per_s:,} | {c.samples_per_s:,.3g} | {c.redis_megabytes_per_s:,.3g} "
             f"| {c.redis_hour_gigabytes:,.3g} | {c.local_processes:,.0f} "

@@ -57,7 +57,8 @@ def _text(rng: random.Random, n_chars: int) -> str:
     return " ".join(rng.choices(_WORDS, k=n_chars // 7))
 
 
-def _result(rng: random.Random, at: datetime, rules: Rules) -> Result:
+def made_result(rng: random.Random, at: datetime, rules: Rules) -> Result:
+    """Make a sample of usual size as a worker hands it to the store, scored with two metrics."""
     interaction = make_interaction(
         app=_APP,
         query=_text(rng, 100),
@@ -90,7 +91,7 @@ def _result(rng: random.Random, at: datetime, rules: Rules) -> Result:
 def _write(store: Store, rng: random.Random, day: datetime, n: int, rules: Rules) -> None:
     moments = sorted(day + timedelta(seconds=rng.randrange(86_400)) for _ in range(n))
     for first in range(0, n, _BATCH):
-        batch = [_result(rng, at, rules) for at in moments[first : first + _BATCH]]
+        batch = [made_result(rng, at, rules) for at in moments[first : first + _BATCH]]
         now = moments[min(first + _BATCH, n) - 1]
         with store.write() as connection:
             record(connection, batch, now=now, bucket_s=rules.bucket_s)

@@ -1,0 +1,118 @@
+"""
+Measure what a sample costs Redis and PostgreSQL: python benchmarks/constants.py [--samples 4000].
+
+Samples are those of `store_size.py`: 2,000 characters, two metrics, six dimensions. They are
+written as workers write them, fifty to a transaction, by one writer and by two, to a
+PostgreSQL that waits for its disk. The figures are for the model of `scale.py`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from figures import keep_figures
+from sqlalchemy import func, select
+from store_size import made_result
+
+from monitor.queue import names
+from monitor.queue.consumer import connect
+from monitor.queue.wire import encode
+from monitor.settings import Settings
+from monitor.store.engine import Store
+from monitor.store.migrate import migrate
+from monitor.store.space import size_bytes
+from monitor.store.tables import evaluations, samples
+from monitor.store.write import Result, record
+from monitor.testing.postgres_server import PostgresServer
+from workers.pipeline import Rules
+from workers.redis_server import RedisServer
+
+_BATCH = 50
+
+
+def made(n: int, seed: int) -> list[Result]:
+    """Make samples of now, with their scores."""
+    rules = Rules(pass_score=0.7, bucket_s=60, dimensions=Settings().segments)
+    rng = random.Random(seed)  # noqa: S311
+    return [made_result(rng, datetime.now(UTC), rules) for _ in range(n)]
+
+
+def in_redis(folder: Path, results: list[Result]) -> dict[str, float]:
+    """Put samples into a stream; say how large they are on the way, and there."""
+    entries = [encode(result.scored.sample) for result in results]
+    with RedisServer(folder, durable=False) as server:
+        client: Any = connect(server.url)
+        before = client.info("memory")["used_memory_dataset"]
+        for entry in entries:
+            client.xadd(names.SAMPLES, entry)
+        used = client.info("memory")["used_memory_dataset"] - before
+        client.close()
+    sent = sum(len(part) for entry in entries for item in entry.items() for part in item)
+    return {
+        "sample_bytes": sent / len(entries),
+        "redis_over_sent_ratio": used / sent,
+    }
+
+
+def in_postgres(folder: Path, n: int, sent_bytes: float) -> dict[str, float]:
+    """Write samples with one writer and with two; say how fast, how many rows, how large."""
+    folder.mkdir()
+    found = {}
+    with PostgresServer(folder) as server:
+        store = Store(server.url)
+        migrate(store)
+        _write(store, made(_BATCH, 0))
+        for writers in (1, 2):
+            parts = [made(n // writers, 10 * writers + each) for each in range(writers)]
+            began_rows, began_bytes = _size(store)
+            began_s = time.monotonic()
+            with ThreadPoolExecutor(writers) as pool:
+                list(pool.map(lambda part: _write(store, part), parts))
+            found[f"postgres_{writers}_samples_per_s"] = n / (time.monotonic() - began_s)
+        rows, size = _size(store)
+        store.close()
+    return found | {
+        "rows_per_sample": (rows - began_rows) / n,
+        "stored_over_sent_ratio": (size - began_bytes) / n / sent_bytes,
+    }
+
+
+def _write(store: Store, results: list[Result]) -> None:
+    for first in range(0, len(results), _BATCH):
+        with store.write() as connection:
+            batch = results[first : first + _BATCH]
+            record(connection, batch, now=datetime.now(UTC), bucket_s=60)
+
+
+def _size(store: Store) -> tuple[int, int]:
+    with store.read() as connection:
+        rows = sum(
+            connection.execute(select(func.count()).select_from(table)).scalar_one()
+            for table in (samples, evaluations)
+        )
+        return rows, size_bytes(connection)
+
+
+def main() -> None:
+    """Print the figures and keep them."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").strip().split("\n\n")[0])
+    parser.add_argument("--samples", type=int, default=4_000)
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        found = in_redis(Path(folder) / "redis", made(asked.samples, 1))
+        found |= in_postgres(Path(folder) / "pg", asked.samples, found["sample_bytes"])
+    for name, value in found.items():
+        print(f"{name:32} {value:10.4g}")
+    keep_figures("constants", found)
+
+
+if __name__ == "__main__":
+    main()
