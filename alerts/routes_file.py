@@ -27,7 +27,7 @@ from alerts.routing.matchers import BUILT_IN, AppLabels, Matcher, parse_all
 from alerts.routing.routes import Route
 from alerts.routing.silences import Maintenance
 from alerts.threshold_rules import RULE_SETS, Figure, ThresholdRule
-from monitor.errors import GroundwatchError, SettingsError
+from monitor.errors import GroundwatchError, SettingsError, own_words
 from monitor.models.alerting import Level
 
 Loc = tuple[int | str, ...]
@@ -146,7 +146,7 @@ def read_routes_file(path: Path, others: Mapping[str, Channel], timeout_s: float
     try:
         document = _Document.model_validate(raw)
     except ValidationError as error:
-        found = [(tuple(e["loc"]), e["msg"].removeprefix("Value error, ")) for e in error.errors()]
+        found = [(tuple(e["loc"]), own_words(e["msg"])) for e in error.errors()]
         raise _mistakes(path, text, found) from None
     reading = _Reading(document, others, timeout_s)
     result = reading.result()

@@ -198,3 +198,8 @@ class MissingExtraError(GroundwatchError, ImportError):
 
     def __init__(self, part: str, extra: str = "server") -> None:
         super().__init__(f"{part} needs more packages: pip install 'groundwatch[{extra}]'")
+
+
+def own_words(message: str) -> str:
+    """Give what a validator of ours said, without what pydantic puts before it."""
+    return message.removeprefix("Value error, ").removeprefix("Assertion failed, ")

@@ -13,7 +13,7 @@ from typing import BinaryIO, NamedTuple
 
 from pydantic import ValidationError
 
-from monitor.errors import RecordError
+from monitor.errors import RecordError, own_words
 from monitor.models import Interaction
 
 _SHOWN_MISTAKES = 5
@@ -117,4 +117,4 @@ def _first_mistake(error: ValidationError) -> tuple[str, str]:
     where = ".".join(str(part) for part in first["loc"]) or "record"
     if first["type"] == "missing":
         return "missing_field", f"field {where!r} is missing"
-    return "wrong_type", f"field {where!r}: {first['msg']}"
+    return "wrong_type", f"field {where!r}: {own_words(first['msg'])}"

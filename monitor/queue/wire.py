@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pydantic_core import PydanticSerializationError, ValidationError, to_json
 
-from monitor.errors import RecordError, RecordTooLargeError, UnknownSchemaError
+from monitor.errors import RecordError, RecordTooLargeError, UnknownSchemaError, own_words
 from monitor.queue.names import FIELD_APP, FIELD_BODY, FIELD_VERSION
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ def _check_version(raw: bytes | None) -> None:
 def _mistakes(error: ValidationError) -> str:
     found = error.errors(include_url=False, include_input=False, include_context=False)
     shown = [
-        f"{'.'.join(str(part) for part in item['loc']) or 'body'}: {item['msg']}"
+        f"{'.'.join(str(part) for part in item['loc']) or 'body'}: {own_words(item['msg'])}"
         for item in found[:_MISTAKES_SHOWN]
     ]
     more = len(found) - len(shown)

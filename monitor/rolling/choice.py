@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from monitor.errors import SettingsError
+from monitor.errors import SettingsError, own_words
 from monitor.rolling.policies import POLICIES, Policy
 
 _GROUP: Final = "groundwatch.policies"
@@ -111,7 +111,7 @@ def _parsed(rules: str) -> Sequence[PolicyRule]:
         problem = error.errors()[0]
         where = ".".join(str(part) for part in problem["loc"])
         raise SettingsError(
-            f"{_SETTING}: {where + ': ' if where else ''}{problem['msg']};"
+            f"{_SETTING}: {where + ': ' if where else ''}{own_words(problem['msg'])};"
             ' write [{"app": "shop", "metric": "relevance", "policy": "wilson"}]'
         ) from None
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from monitor.errors import SettingsError
+from monitor.errors import SettingsError, own_words
 from monitor.models.passing import PassRule
 from monitor.scoring.bound import Bound
 from monitor.scoring.declaration import Combined, Metric
@@ -145,7 +145,7 @@ def _parameters(kind: type[BaseModel], values: dict[str, Any], where: str) -> Ba
         if first["type"] == "extra_forbidden":
             known = ["pass_score", *kind.model_fields]
             raise SettingsError(f"{where} has no parameter {key!r}; {_hint(key, known)}") from None
-        what = first["msg"].removeprefix("Value error, ")
+        what = own_words(first["msg"])
         raise SettingsError(f"{where} {key}: {what}".replace(" : ", " ")) from None
 
 

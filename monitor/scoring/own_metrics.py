@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from monitor.errors import SettingsError
+from monitor.errors import SettingsError, own_words
 from monitor.models import Interaction
 from monitor.models.passing import Direction
 from monitor.scoring.adapters.deepeval import deepeval_metric
@@ -81,7 +81,7 @@ def own_metric(name: str, table: dict[str, Any], *, where: str, folder: Path) ->
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         key = ".".join(str(part) for part in first["loc"])
-        raise SettingsError(f"{where}: [{name}] {key}: {first['msg']}") from None
+        raise SettingsError(f"{where}: [{name}] {key}: {own_words(first['msg'])}") from None
     try:
         if own.function is not None:
             return function_metric(

@@ -7,6 +7,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from monitor.errors import own_words
+
 PREFIX = "GROUNDWATCH_"
 FILE_SUFFIX = "_FILE"
 #: Settings that keep the name they have everywhere else.
@@ -59,5 +61,5 @@ def _did_you_mean(key: str, known: frozenset[str]) -> str:
 
 def mistake(loc: tuple[int | str, ...], message: str) -> str:
     """Say in a line what is wrong with a value."""
-    message = message.removeprefix("Value error, ")
+    message = own_words(message)
     return f"{variable(str(loc[0]))}: {message}" if loc else message

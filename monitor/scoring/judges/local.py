@@ -157,7 +157,7 @@ def _readable(output: str, contexts: list[str]) -> bool:
 def _relevance_reason(values: dict[str, float]) -> str:
     if values["refusal"] >= 1:
         return "It declines to answer."
-    said = f"It takes up {values['query_covered_near']:.0%} of what the question names"
+    said = f"It takes up {100 * values['query_covered_near']:.0f} % of what the question names"
     if values["type_misses"]:
         return f"{said}, without the kind of thing that is asked for."
     return f"{said}."

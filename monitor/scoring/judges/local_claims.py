@@ -108,7 +108,7 @@ def _claim(sentence: str, claim: ClaimFeatures, look: Look, odds: float) -> Clai
 
 
 def _verdict(claim: ClaimFeatures, support: float, passages: Passages) -> tuple[Verdict, str]:
-    share = f"{claim.covered_two:.0%} of its information is in the nearest sentences"
+    share = f"{100 * claim.covered_two:.0f} % of its information is in the nearest sentences"
     if support >= _SUPPORTED:
         return Verdict.SUPPORTED, share
     if conflict := _conflict(claim, passages):

@@ -97,5 +97,6 @@ def _claim(sentence: str, row: Sequence[Inference], passages: Sequence[tuple[int
         support=support,
         evidence=text if len(text) <= _LONGEST_EVIDENCE else None,
         context_index=index,
-        reason=f"entailed with {support:.0%}, contradicted with {row[against].contradiction:.0%}",
+        reason=f"entailed with {100 * support:.0f} %,"
+        f" contradicted with {100 * row[against].contradiction:.0f} %",
     )

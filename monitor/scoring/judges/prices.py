@@ -13,7 +13,7 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from monitor.errors import SettingsError
+from monitor.errors import SettingsError, own_words
 from monitor.settings import Settings, variable
 
 _DATED = re.compile(r"-\d{4}-\d{2}-\d{2}$")
@@ -139,7 +139,7 @@ def _read(path: Path) -> tuple[dict[str, Price], str]:
         item = error.errors(include_input=False, include_url=False)[0]
         place = ".".join(str(part) for part in item["loc"]) or "the file"
         raise SettingsError(
-            f"{name}: {path}: {place}: {item['msg']}; a line is"
+            f"{name}: {path}: {place}: {own_words(item['msg'])}; a line is"
             ' {"my-model": {"input": 0.4, "cached": 0.1, "output": 1.6}}, US dollars a million'
             " tokens"
         ) from None
