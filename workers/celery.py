@@ -20,6 +20,7 @@ from workers import processes, transport
 from workers.broker import broker_conf
 from workers.logs import configure_logs
 from workers.pump import Pump
+from workers.slots import DRAIN_FOR_S
 
 
 def _settings() -> Settings:
@@ -48,8 +49,8 @@ def make_app(settings: Settings) -> Celery:
         task_acks_late=False,
         worker_prefetch_multiplier=1,
         # A drain ends by itself: after its budget, and the two rounds of calls it may hold.
-        task_soft_time_limit=60 + 2 * settings.judge_timeout_s,
-        task_time_limit=90 + 2 * settings.judge_timeout_s,
+        task_soft_time_limit=DRAIN_FOR_S + 45 + 2 * settings.judge_timeout_s,
+        task_time_limit=DRAIN_FOR_S + 75 + 2 * settings.judge_timeout_s,
         # A stray QUIT gets a bounded warm stop before the cold one.
         worker_soft_shutdown_timeout=20.0,
         worker_cancel_long_running_tasks_on_connection_loss=False,

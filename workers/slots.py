@@ -9,6 +9,10 @@ import redis
 from monitor.queue import names
 from monitor.queue.consumer import translated
 
+#: A drain takes samples for so long, then ends once its judge has answered; what comes meanwhile
+#: waits, so the longer the better. Told to stop, it stops at once. Between two drains Celery looks
+#: at the memory of the process.
+DRAIN_FOR_S = 120.0
 #: Who is woken begins at once; after this long without, the wake-up was lost.
 _WOKEN_MS = 5_000
 #: A drain keeps its slot once a second; after this long without, it is dead or cut off.

@@ -11,9 +11,7 @@ from celery import shared_task
 from monitor.errors import GroundwatchError
 from monitor.queue import names
 from workers import processes
-from workers.slots import Slot
-
-_BUDGET_S = 15.0
+from workers.slots import DRAIN_FOR_S, Slot
 
 log = structlog.get_logger("groundwatch.worker")
 
@@ -32,7 +30,7 @@ def score(worker: str, number: int) -> None:
     try:
         if context.judge_is_away():
             return
-        scored = context.drain(slot.keep).run(budget_s=_BUDGET_S)
+        scored = context.drain(slot.keep).run(budget_s=DRAIN_FOR_S)
     except GroundwatchError as error:
         # Nothing was acknowledged, so nothing is lost; the pump wakes us again.
         log.error("drain.failed", code=error.code, message=str(error))  # noqa: TRY400

@@ -196,6 +196,20 @@ class Consumer:
             return call()
 
 
+def read_hash(client: redis.Redis, key: str) -> dict[str, str]:
+    """
+    Read a small hash of ours, as text; empty when there is none.
+
+    Raises
+    ------
+    QueueUnavailableError
+        If Redis does not answer.
+    """
+    anything: Any = client
+    with translated():
+        return {name.decode(): value.decode() for name, value in anything.hgetall(key).items()}
+
+
 def backlog(client: redis.Redis) -> Backlog:
     """Measure the stream, by its own clock: how much waits, how old it is, what was lost."""
     anything: Any = client

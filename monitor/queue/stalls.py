@@ -8,7 +8,7 @@ from typing import Any
 import redis
 
 from monitor.queue import names
-from monitor.queue.consumer import translated
+from monitor.queue.consumer import read_hash, translated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,11 +46,7 @@ def read_stalls(client: redis.Redis) -> Stalls:
     QueueUnavailableError
         If Redis does not answer.
     """
-    anything: Any = client
-    with translated():
-        found = {
-            name.decode(): value.decode() for name, value in anything.hgetall(names.STALLS).items()
-        }
+    found = read_hash(client, names.STALLS)
     return Stalls(
         count=int(found.get("count", 0)),
         at_s=float(found.get("at_s", 0.0)),

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import redis
 
 from monitor.queue import names
-from monitor.queue.consumer import translated
+from monitor.queue.consumer import read_hash, translated
 
 
 def add_events(client: redis.Redis, news: Mapping[str, int]) -> None:
@@ -35,7 +34,4 @@ def read_events(client: redis.Redis) -> dict[str, int]:
     QueueUnavailableError
         If Redis does not answer.
     """
-    anything: Any = client
-    with translated():
-        found = anything.hgetall(names.EVENTS)
-    return {what.decode(): int(n) for what, n in found.items()}
+    return {what: int(n) for what, n in read_hash(client, names.EVENTS).items()}
