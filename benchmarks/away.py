@@ -210,7 +210,8 @@ def a_day(place: Place) -> dict[str, Any]:
         place.until(lambda: place.expired("no_room") > 0)
         place.pause(scale.day_s / 9)
         traffic(scale.rate / 20, _GOOD)
-        place.pause(scale.day_s / 6)
+        # So that the bad answers have left the window, however soon the worker is there.
+        place.pause(1.5 * scale.window_s + 2)
         stack.enter_context(place.running("-m", "monitor", "worker", "--processes", "1"))
         place.until(lambda: bool(live_workers(client, now_s=time.time())))
         back_ms, waited = int(time.time() * 1000), client.xlen(names.SAMPLES)
@@ -251,7 +252,9 @@ def order_of_scoring(place: Place, back_ms: int, scale: Scale) -> dict[str, Any]
         rows = connection.execute(query.order_by(columns[1])).all()
     edge_ms = back_ms - scale.day_s / 9 * 1000
     left = np.array([row for row in rows[_FIRST_WINDOW:] if row[0] < edge_ms])
-    new = [received for occurred, received in rows if occurred >= edge_ms]
+    # The worker begins a moment after it is seen, and what was at the edge is old by then.
+    news_ms = back_ms - scale.day_s / 18 * 1000
+    new = [received for occurred, received in rows if occurred >= news_ms]
     old_first = int((left[:, 1] < max(new)).sum()) if len(left) and new else 0
     return {
         "new_scored": len(new),

@@ -155,8 +155,10 @@ class Standings:
         n, w, w2, wy = (sum(row[i] for row in rows) for i in (1, 2, 3, 4))
         begun_s = min(now_s, rows[0][0]) if rows else now_s
         total = _Seen.of(stream)
+        # The buckets also hold what was no news when it came; the sums of the stream do not.
+        is_all = n >= total.n
         before = _Seen(total.n - n, total.sum_w - w, total.sum_w2 - w2, total.sum_wy - wy)
-        return _Kept(Memory.fresh(begun_s), before)
+        return _Kept(Memory.fresh(begun_s), _Seen() if is_all else before)
 
     def _learned(
         self, connection: Connection, stream: Stream, memory: Memory, now_s: float, rules: Rules
@@ -183,15 +185,21 @@ class Standings:
         if not paused:
             return [(now_s, *rest)]
         pieces: list[tuple[float, ...]] = []
-        for start_s, *sums in self._rows(connection, stream, now_s, _FIRST):
+        at_s = memory.at_s
+        # The newest first: what is beyond the news was a backlog, and stands in older buckets.
+        for start_s, *sums in reversed(self._rows(connection, stream, now_s, _FIRST)):
             if memory.n > 0 and start_s <= memory.at_s // self.bucket_s * self.bucket_s:
-                continue
-            pieces.append((min(now_s, start_s + self.bucket_s - 0.001), *sums[:4]))
+                break
+            at_s = min(now_s, start_s + self.bucket_s - 0.001)
+            if sums[0] > rest[0]:
+                break
+            pieces.append((at_s, *sums[:4]))
             rest = [left - used for left, used in zip(rest, sums[:4], strict=True)]
+            at_s = memory.at_s
         if rest[0] > 0:
-            # What is left arrived late, or belongs to the bucket of the last look.
-            pieces.insert(0, (memory.at_s, *rest))
-        return [piece for piece in pieces if piece[1] > 0] or [(now_s, *rest)]
+            # What is left arrived late, or belongs to the bucket of the last look or of a backlog.
+            pieces.append((at_s, *rest))
+        return [piece for piece in reversed(pieces) if piece[1] > 0] or [(now_s, *rest)]
 
     def _onset(self, connection: Connection, stream: Stream, now_s: float) -> Onset | None:
         rows = np.array(self._rows(connection, stream, now_s, _ONSET)).reshape(-1, 7)
