@@ -253,10 +253,10 @@ def second_scheduler(world: World) -> None:
 
 
 def drip(world: World) -> None:
-    """Let bytes between app and Redis drip."""
+    """Let bytes between app and Redis drip, and no more when the app says what it counted."""
     assert world.proxy is not None
     world.proxy.slow.set()
-    time.sleep(3.0)
+    time.sleep(min(3.0, world.seconds / 2))
     world.proxy.slow.clear()
 
 
