@@ -163,6 +163,12 @@ def test_samples_older_than_the_window_are_no_news_when_they_arrive(world):
         assert incidents_since(connection, NOW - timedelta(days=1)) == []
 
 
+def test_backlog_is_no_news_of_a_stream_that_nobody_has_looked_at(world):
+    world.scored(300, passing=0.0, at=world.now - timedelta(minutes=70))
+    world.scored(20, passing=1.0)
+    assert world.evaluate().status not in {Status.WARNING, Status.CRITICAL}
+
+
 def test_forgotten_states_begin_with_the_last_day(world):
     world.scored(500, passing=0.1, at=world.now - timedelta(days=3))
     world.scored(200, passing=0.95, at=world.now - timedelta(minutes=5))
