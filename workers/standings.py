@@ -156,9 +156,9 @@ class Standings:
         begun_s = min(now_s, rows[0][0]) if rows else now_s
         total = _Seen.of(stream)
         # The buckets also hold what was no news when it came; the sums of the stream do not.
-        is_all = n >= total.n
+        all_news_is_here = n >= total.n
         before = _Seen(total.n - n, total.sum_w - w, total.sum_w2 - w2, total.sum_wy - wy)
-        return _Kept(Memory.fresh(begun_s), _Seen() if is_all else before)
+        return _Kept(Memory.fresh(begun_s), _Seen() if all_news_is_here else before)
 
     def _learned(
         self, connection: Connection, stream: Stream, memory: Memory, now_s: float, rules: Rules

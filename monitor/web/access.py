@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
@@ -206,10 +207,11 @@ def _shared_key(settings: Settings) -> bytes | None:
     Make the key of forms out of secrets that all pages of one deployment have.
 
     So a form that one of them showed is taken by the others, and by itself after a restart.
+    None where there is no secret: an address without a password can be guessed.
     """
     given = (settings.web_tokens, settings.web_users)
     told = [secret.get_secret_value() if secret else "" for secret in given]
-    told.append(settings.database_url or "")
+    told.append(urlsplit(settings.database_url or "").password or "")
     if not any(told):
         return None
     return hmac.digest(b"groundwatch forms", "\n".join(told).encode(), "sha256")

@@ -82,6 +82,8 @@ def test_form_of_one_page_is_taken_by_another_of_the_same_deployment_only():
     assert page(database_url=url.format("secret")).form_is_ours(token, ann)
     assert not page(database_url=url.format("other")).form_is_ours(token, ann)
     assert not page().form_is_ours(page().form_token(ann), ann)
+    guessed = {"database_url": "postgresql+psycopg://u@h/d"}
+    assert not page(**guessed).form_is_ours(page(**guessed).form_token(ann), ann)
 
 
 @pytest.mark.parametrize("path", ["/channels/test", "/sample/x/label"])
