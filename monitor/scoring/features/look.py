@@ -17,6 +17,7 @@ from monitor.scoring.features.kinds import Kind, kind_of
 from monitor.scoring.features.passages import Passages
 from monitor.scoring.features.relevance import MOST_CHARS
 from monitor.scoring.features.support import CLAIM_FEATURES, ClaimFeatures, claim_features
+from monitor.scoring.mentions import without_mentions
 from monitor.scoring.sentences import split_sentences
 from monitor.scoring.unicode import compatible
 from monitor.scoring.words import words
@@ -56,10 +57,10 @@ def look_at(query: str | None, contexts: Sequence[str], output: str) -> Look:
     sentences = found[:MOST_SENTENCES]
     asked = frozenset(word.stem for word in words((query or "")[:MOST_CHARS]) if word.content)
     claims = tuple(
-        claim_features(sentence, passages, asked, attributes)
+        claim_features(said, passages, asked, attributes)
         if len(passages) and checkable
         else None
-        for sentence, checkable in ((s, is_checkable(s)) for s in sentences)
+        for said, checkable in (_stated(sentence) for sentence in sentences)
     )
     stated = [claim for claim in claims if claim is not None]
     kind = kind_of(
@@ -69,6 +70,12 @@ def look_at(query: str | None, contexts: Sequence[str], output: str) -> Look:
         words=round(sum(np.exp(claim.values[_LENGTH]) for claim in stated)),
     )
     return Look(passages, sentences, claims, kind, len(found) - len(sentences))
+
+
+def _stated(sentence: str) -> tuple[str, bool]:
+    """Give what a sentence says, and whether that can be checked."""
+    said = without_mentions(sentence)
+    return said, is_checkable(sentence) and (said is sentence or is_checkable(said))
 
 
 def script(text: str) -> str | None:
