@@ -14,7 +14,8 @@ sen capt col lt sgt jan feb mar apr jun jul aug sep sept oct nov dec u.s u.k a.m
 _ABBREVIATIONS = frozenset(_ABBREVIATED.split())
 # Possessive, and never in the middle of a run: otherwise long runs take quadratic time.
 _END = re.compile(
-    r"""(?<![.!?…])[.!?…]++["'”’)\]]*+(?=\s|$)|(?<![。！？．])[。！？．]++["”’」）]*+"""
+    r"""(?<![.!?…])[.!?…]++["'”’)\]]*+(?:\[\^?\d{1,3}\])*+(?=\s|$)"""
+    r"""|(?<![。！？．])[。！？．]++["”’」）]*+"""
 )
 _BULLET = re.compile(r"^\s*(?:[-*•·–—]+\s+|\(?\d{1,3}[.)]\s+|#{1,6}\s+|>\s+|\|)+")
 _LONGEST_WORD = 40

@@ -3,11 +3,13 @@
 # ruff: noqa: RUF001 - the punctuation of other languages is meant
 from __future__ import annotations
 
+import html
 import re
 from functools import lru_cache
 from typing import NamedTuple
 
 from monitor.scoring.function_words import FUNCTION_WORDS
+from monitor.scoring.stems import stem
 from monitor.scoring.unicode import MARKS, compatible
 
 _STOP_WORDS = """
@@ -27,6 +29,10 @@ _TWO_TO_TWENTY = """
 two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
 seventeen eighteen nineteen twenty
 """
+_SIXTH_TO_TWENTIETH = """
+sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth fifteenth sixteenth
+seventeenth eighteenth nineteenth twentieth
+"""
 _NUMBER_WORDS = {
     **{word: str(number) for number, word in enumerate(_TWO_TO_TWENTY.split(), start=2)},
     "thirty": "30",
@@ -41,6 +47,8 @@ _NUMBER_WORDS = {
     "third": "3",
     "fourth": "4",
     "fifth": "5",
+    **{word: str(number) for number, word in enumerate(_SIXTH_TO_TWENTIETH.split(), start=6)},
+    "twice": "2",
 }
 
 _LETTERS = rf"[^\W\d_]++(?:[{MARKS}]++[^\W\d_]*+)*+"  # vowels of many scripts are marks
@@ -69,7 +77,7 @@ class Word(NamedTuple):
 
 def words(text: str) -> tuple[Word, ...]:
     """Split *text* into words, the same for all ways of writing it in Unicode."""
-    text = compatible(text)
+    text = compatible(html.unescape(text) if "&" in text else text)
     if "'" in text or "’" in text:
         text = _IRREGULAR_NOT.sub(lambda m: "can" if m[1].lower() == "ca" else "will", text)
         text = _NOT.sub(" not", text)
@@ -120,25 +128,3 @@ def _plain_number(surface: str) -> str:
     if "." in number and ":" not in number:
         number = number.rstrip("0").rstrip(".") if number.count(".") == 1 else number
     return number.lstrip("0")[:_LONG_NUMBER] or "0"
-
-
-_ENDINGS = (
-    ("ization", "iz"), ("isation", "iz"), ("ational", "at"), ("fulness", "ful"), ("ations", "at"),
-    ("ation", "at"), ("ments", "ment"), ("iness", "y"), ("ising", "iz"), ("izing", "iz"),
-    ("ised", "iz"), ("ized", "iz"), ("ises", "iz"), ("izes", "iz"), ("ies", "y"), ("ied", "y"),
-    ("ily", "y"), ("sses", "ss"), ("ating", "at"), ("ated", "at"), ("ates", "at"), ("ate", "at"),
-    ("ing", ""), ("ed", ""), ("ly", ""), ("es", ""), ("s", ""), ("e", ""),
-)  # fmt: skip
-_SHORTEST_STEM = 3
-
-
-def stem(word: str) -> str:
-    """Cut an English ending off *word*; words of other languages mostly stay as they are."""
-    if len(word) <= _SHORTEST_STEM or not word.isascii() or word.endswith(("ss", "us", "is")):
-        return word
-    for ending, instead in _ENDINGS:
-        if word.endswith(ending) and len(word) - len(ending) >= _SHORTEST_STEM:
-            bare = word[: -len(ending)] + instead
-            doubled = ending in {"ing", "ed"} and bare[-1] == bare[-2] and bare[-1] not in "lsz"
-            return bare[:-1] if doubled else bare
-    return word

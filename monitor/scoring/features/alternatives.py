@@ -5,7 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 
 from monitor.scoring.features.polarity import OPPOSITES
-from monitor.scoring.words import Word, stem
+from monitor.scoring.stems import stem
+from monitor.scoring.words import Word
 
 
 class Change(StrEnum):

@@ -11,7 +11,8 @@ from typing import Any
 
 from monitor.scoring.features.clock import Opening, openings
 from monitor.scoring.features.flatten import read_json, spaced_key
-from monitor.scoring.words import NEGATIONS, Word, stem, words
+from monitor.scoring.stems import stem
+from monitor.scoring.words import NEGATIONS, Word, words
 
 ATTRIBUTE_FEATURES = (
     "attributes_agree", "attributes_conflict", "attributes_unknown", "hours_agree",

@@ -8,7 +8,8 @@ from itertools import pairwise
 from monitor.scoring.features.aligned import Aligned
 from monitor.scoring.features.alternatives import Change
 from monitor.scoring.features.laid import DENIALS, TELLS, Conflict, copied, laid_beside, share_in
-from monitor.scoring.words import Word, stem
+from monitor.scoring.stems import stem
+from monitor.scoring.words import Word
 
 _COPIED_DENIAL = 0.75  # least share of a claim that a sentence holds which says the opposite
 _SWAPPED = 0.9  # least share of a claim that a sentence with other roles holds

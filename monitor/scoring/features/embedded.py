@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from monitor.scoring.features.look import Look
 from monitor.scoring.features.passages import Passages
+from monitor.scoring.mentions import without_mentions
 from monitor.scoring.words import Word, words
 
 ALIGNMENT_FEATURES = (
@@ -60,7 +61,7 @@ def compare(look: Look, model: Embeds) -> Compared:
     by information, the least similar ones, words that no passage holds, words that one does.
     """
     stated = [
-        (text, claim)
+        (without_mentions(text), claim)
         for text, claim in zip(look.sentences, look.claims, strict=True)
         if claim is not None
     ]

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from monitor.scoring.features.aligned import Aligned
 from monitor.scoring.features.alternatives import Change
-from monitor.scoring.words import NEGATIONS, Word, stem
+from monitor.scoring.stems import stem
+from monitor.scoring.words import NEGATIONS, Word
 
 COPIED = 0.6  # least share of the other information of a claim that its best sentence holds
 LONGEST = 3  # words that are exchanged for each other

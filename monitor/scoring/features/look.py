@@ -11,12 +11,17 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.scoring.claims import MOST_SENTENCES, is_checkable
+from monitor.scoring.claims import MOST_SENTENCES, headings, is_checkable
 from monitor.scoring.features.attributes import Attributes
 from monitor.scoring.features.kinds import Kind, kind_of
 from monitor.scoring.features.passages import Passages
 from monitor.scoring.features.relevance import MOST_CHARS
-from monitor.scoring.features.support import CLAIM_FEATURES, ClaimFeatures, claim_features
+from monitor.scoring.features.support import (
+    CLAIM_FEATURES,
+    ClaimFeatures,
+    claim_features,
+    is_sweeping,
+)
 from monitor.scoring.mentions import without_mentions
 from monitor.scoring.sentences import split_sentences
 from monitor.scoring.unicode import compatible
@@ -53,14 +58,14 @@ def look_at(query: str | None, contexts: Sequence[str], output: str) -> Look:
     """Split and measure; without passages the claims are not measured."""
     passages = Passages(contexts)
     attributes = Attributes.read(contexts)
-    found = split_sentences(output)
+    found, titles = split_sentences(output), headings(output)
     sentences = found[:MOST_SENTENCES]
     asked = frozenset(word.stem for word in words((query or "")[:MOST_CHARS]) if word.content)
     claims = tuple(
-        claim_features(said, passages, asked, attributes)
-        if len(passages) and checkable
+        _measured(sentence, passages, asked, attributes)
+        if len(passages) and sentence not in titles
         else None
-        for said, checkable in (_stated(sentence) for sentence in sentences)
+        for sentence in sentences
     )
     stated = [claim for claim in claims if claim is not None]
     kind = kind_of(
@@ -72,10 +77,16 @@ def look_at(query: str | None, contexts: Sequence[str], output: str) -> Look:
     return Look(passages, sentences, claims, kind, len(found) - len(sentences))
 
 
-def _stated(sentence: str) -> tuple[str, bool]:
-    """Give what a sentence says, and whether that can be checked."""
+def _measured(
+    sentence: str, passages: Passages, asked: frozenset[str], attributes: Attributes
+) -> ClaimFeatures | None:
+    """Compare what a sentence says with the passages; None if that is nothing."""
+    if not is_checkable(sentence):
+        return None
     said = without_mentions(sentence)
-    return said, is_checkable(sentence) and (said is sentence or is_checkable(said))
+    if said != sentence and not is_checkable(said):
+        return None
+    return claim_features(said, passages, asked, attributes, sweeping=is_sweeping(sentence))
 
 
 def script(text: str) -> str | None:

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from monitor.scoring.features.aligned import Aligned
 from monitor.scoring.features.alternatives import Change, is_unit
 from monitor.scoring.features.laid import Conflict, Slot, copied, told_elsewhere
+from monitor.scoring.stems import stem
 from monitor.scoring.unicode import compatible
-from monitor.scoring.words import Word, stem
+from monitor.scoring.words import Word
 
 _FIRST_YEAR, _LAST_YEAR = 1000, 2100
 _CLOSE = 0.06  # a number so near, with a word such as "about", says the same

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from monitor.scoring.features.aligned import Aligned
-from monitor.scoring.words import NEGATIONS, Word, stem
+from monitor.scoring.stems import stem
+from monitor.scoring.words import NEGATIONS, Word
 
 POLARITY_FEATURES = (
     "negation", "denies_affirmed", "affirms_denied", "antonym", "stronger", "more_certain",

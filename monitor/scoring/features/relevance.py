@@ -10,7 +10,8 @@ from itertools import pairwise
 from monitor.scoring.claims import is_checkable
 from monitor.scoring.features.passages import Passages
 from monitor.scoring.refusals import is_refusal
-from monitor.scoring.words import Word, stem, words
+from monitor.scoring.stems import stem
+from monitor.scoring.words import Word, words
 
 RELEVANCE_FEATURES = (
     "query_covered", "query_covered_near", "query_any", "query_bigrams", "echo", "all_echo",

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from monitor.scoring.features.aligned import Aligned
-from monitor.scoring.words import Word, stem
+from monitor.scoring.stems import stem
+from monitor.scoring.words import Word
 
 NUMBER_FEATURES = (
     "numbers", "numbers_absent", "any_number_absent", "numbers_elsewhere", "numbers_neighbour",
@@ -43,14 +44,20 @@ class Slots:
     absent: tuple[str, ...]
 
 
-def number_features(aligned: Aligned) -> Slots:
-    """Compare numbers; the figures are in the order of ``NUMBER_FEATURES``."""
+def number_features(aligned: Aligned, query: frozenset[str] = frozenset()) -> Slots:
+    """
+    Compare numbers; the figures are in the order of ``NUMBER_FEATURES``.
+
+    A number that the question names, *query* holding its stems, is not made up.
+    """
     tokens, passages = aligned.tokens, aligned.passages
     numbers = [(place, word.stem) for place, word in enumerate(tokens) if word.number]
     numbers = numbers[:_MOST]
     if not numbers:
         return Slots((0.0,) * len(NUMBER_FEATURES), ())
-    absent = tuple(number for _, number in numbers if number not in passages.where)
+    absent = tuple(
+        number for _, number in numbers if number not in passages.where and number not in query
+    )
     present = [(place, number) for place, number in numbers if number in passages.where]
     count = len(numbers)
     rounded = sum(_rounded(aligned, number) for number in absent)

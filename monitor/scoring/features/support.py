@@ -26,7 +26,8 @@ from monitor.scoring.features.slots import (
     name_features,
     number_features,
 )
-from monitor.scoring.words import Word, stem
+from monitor.scoring.stems import stem
+from monitor.scoring.words import Word
 
 COVERAGE_FEATURES = (
     "overlap", "covered", "covered_near", "covered_one", "covered_two", "covered_rare",
@@ -77,11 +78,20 @@ class ClaimFeatures:
 
 
 def claim_features(
-    claim: str, passages: Passages, query: frozenset[str], attributes: Attributes = NO_ATTRIBUTES
+    claim: str,
+    passages: Passages,
+    query: frozenset[str],
+    attributes: Attributes = NO_ATTRIBUTES,
+    *,
+    sweeping: bool = False,
 ) -> ClaimFeatures:
-    """Compare one claim with the passages; *query* holds the stems of the question."""
+    """
+    Compare one claim with the passages.
+
+    *query* holds the stems of the question; *sweeping* says that the claim sums up.
+    """
     aligned = Aligned.lay(claim, passages)
-    numbers, names = number_features(aligned), name_features(aligned)
+    numbers, names = number_features(aligned, query), name_features(aligned)
     polarity, negation, antonym = polarity_features(aligned)
     told = attribute_features(claim, aligned.tokens, attributes, passages.where)
     two = aligned.shares[1]
@@ -89,7 +99,7 @@ def claim_features(
         *_coverage(aligned, query),
         bool(numbers.absent) * two * two,
         bool(names.absent) * two * two,
-        float(_SWEEPING.match(claim) is not None),
+        float(sweeping),
         _query_novel(aligned, query),
         *order_features(aligned),
         *numbers.values,
@@ -118,6 +128,11 @@ def claim_features(
         and len(missing) >= FEWEST_MISSING
         and values[_COVERED_NEAR] < ABSENT_BELOW,
     )
+
+
+def is_sweeping(sentence: str) -> bool:
+    """Say whether *sentence* begins like one that sums up or concludes."""
+    return _SWEEPING.match(sentence) is not None
 
 
 def _coverage(aligned: Aligned, query: frozenset[str]) -> tuple[float, ...]:

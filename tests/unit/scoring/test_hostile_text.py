@@ -7,7 +7,7 @@ import time
 import pytest
 
 from monitor.errors import JudgeReplyError
-from monitor.scoring.claims import is_checkable
+from monitor.scoring.claims import headings, is_checkable
 from monitor.scoring.features.flatten import flatten
 from monitor.scoring.features.look import look_at, script
 from monitor.scoring.judges.injection import marked, suspected
@@ -16,10 +16,12 @@ from monitor.scoring.judges.openai_errors import RefusedCall
 from monitor.scoring.judges.packing import pack
 from monitor.scoring.judges.quotes import Quotable
 from monitor.scoring.judges.reply import read_envelope, read_reply
+from monitor.scoring.mentions import without_mentions
 from monitor.scoring.refusals import is_refusal
 from monitor.scoring.sentences import split_sentences
+from monitor.scoring.stems import stem
 from monitor.scoring.unicode import storable
-from monitor.scoring.words import stem, words
+from monitor.scoring.words import words
 from monitor.testing import make_interaction
 
 LENGTH = 100_000
@@ -56,6 +58,11 @@ TEXTS = {
     "newlines": filled("\n"),
     "lines": filled("Ab cd.\n"),
     "one word": filled("a"),
+    "passages": filled("passage 1, "),
+    "which": filled("according to the given "),
+    "marks of passages": filled("[1"),
+    "headings": filled("# a **b** "),
+    "entities": filled("&amp;&#39;&"),
     "apostrophes": filled("n't"),
     "words": filled("the data does not mention information in "),
     "sentences": filled("Blue refunds take 5 days. "),
@@ -78,6 +85,8 @@ FUNCTIONS = {
     "words": words,
     "stem": stem,
     "is_checkable": is_checkable,
+    "headings": lambda text: headings(f"{text}\nend"),
+    "without_mentions": without_mentions,
     "is_refusal": is_refusal,
     "script": script,
     "flatten": flatten,

@@ -17,6 +17,7 @@ from monitor.scoring.sentences import split_sentences
         ("Steps:\n1. Open it.\n2) Press the key\n- Wait",
          ("Steps:", "Open it.", "Press the key", "Wait")),
         ("**Bold** words. `code` too!", ("Bold words.", "code too!")),
+        ("It is open.[1][2] It is free.[3]", ("It is open.[1][2]", "It is free.[3]")),
         ('He said "Stop!" Then he left.', ('He said "Stop!"', "Then he left.")),
         ("退款需要五天。请耐心等待！", ("退款需要五天。", "请耐心等待！")),
         ("...\n---\n \n", ()),

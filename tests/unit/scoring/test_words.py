@@ -5,7 +5,8 @@ import unicodedata
 
 import pytest
 
-from monitor.scoring.words import _kept_word, stem, words
+from monitor.scoring.stems import stem
+from monitor.scoring.words import _kept_word, words
 
 
 def stems(text):
@@ -17,6 +18,10 @@ def stems(text):
     [
         ("refund", "refunds"), ("cities", "city"), ("stopped", "stopping"), ("paid", "paid"),
         ("created", "creating"), ("happily", "happy"), ("organisation", "organization"),
+        ("tried", "try"), ("fried", "fry"), ("promised", "promise"), ("precisely", "precise"),
+        ("colours", "color"), ("theatre", "theater"), ("neighbouring", "neighboring"),
+        ("analysed", "analyze"), ("removal", "removing"), ("excited", "excitement"),
+        ("responsible", "responsibility"), ("effectively", "effects"),
     ],
 )  # fmt: skip
 def test_stems_are_equal_when_only_the_ending_differs(one, other):
@@ -29,10 +34,22 @@ def test_stem_is_the_word_when_its_end_is_no_ending(word):
 
 
 @pytest.mark.parametrize(
-    ("one", "other"), [("1,000", "1000"), ("5.0", "5"), ("five", "5"), ("007", "7")]
+    ("one", "other"),
+    [
+        ("1,000", "1000"),
+        ("5.0", "5"),
+        ("five", "5"),
+        ("007", "7"),
+        ("twelfth", "12"),
+        ("twice", "2"),
+    ],
 )
 def test_numbers_are_equal_when_only_their_writing_differs(one, other):
     assert stems(one) == stems(other)
+
+
+def test_word_is_the_same_when_its_mark_is_written_as_an_entity():
+    assert words("Korea&rsquo;s R&amp;D") == words("Korea’s R&D")
 
 
 def test_negation_is_a_word_of_its_own_when_contracted():
