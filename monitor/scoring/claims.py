@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from monitor.scoring.mentions import without_mentions
 from monitor.scoring.refusals import is_refusal
 from monitor.scoring.sentences import split_sentences
 from monitor.scoring.words import words
@@ -34,9 +35,10 @@ def headings(text: str) -> frozenset[str]:
 
 def is_checkable(sentence: str) -> bool:
     """Say whether *sentence* states something that a passage could support."""
-    tokens = words(sentence[:_CHARS_READ])
+    said = without_mentions(sentence[:_CHARS_READ])
+    tokens = words(said)
     if not any(word.content for word in tokens):
         return False
     if sentence.endswith(("?", "？", ":")) or is_refusal(sentence):  # noqa: RUF001
         return False
-    return len(tokens) > _LONGEST_SMALL_TALK or not _SMALL_TALK.match(sentence)
+    return len(tokens) > _LONGEST_SMALL_TALK or not _SMALL_TALK.match(said)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from monitor.scoring.features.passages import Passages
-from monitor.scoring.words import Word, words
+from monitor.scoring.features.spelling import as_told
+from monitor.scoring.words import Word
 
 _MOST_CHARS, _MOST_WORDS = 5_000, 400  # bound the time: hardly a sentence has more
 
@@ -38,7 +39,7 @@ class Aligned:
     @classmethod
     def lay(cls, claim: str, passages: Passages) -> Aligned:
         """Find the evidence of one claim."""
-        tokens = words(claim[:_MOST_CHARS])[:_MOST_WORDS]
+        tokens = as_told(claim[:_MOST_CHARS], passages)[:_MOST_WORDS]
         content = tuple(dict.fromkeys(word.stem for word in tokens if word.content))
         weights = {stem: passages.information(stem) for stem in content}
         evidence, (one, two) = passages.best(weights)

@@ -15,6 +15,7 @@ _SETS = {
 }  # fmt: skip
 _DAY = r"(?:mon|tues?|wed(?:nes)?|thu(?:rs?)?|fri|sat(?:ur)?|sun)(?:day)?s?"
 _TIME = r"(?:\d{1,2}(?::\d{1,2})? ?(?:[ap]\.?m\b\.?|o'clock)|\d{1,2}:\d{1,2}|noon|midnight)"
+TIME = re.compile(rf"(?<![\d:]){_TIME}", re.IGNORECASE)
 _TOKEN = re.compile(
     rf"\b(?P<days>{_DAY})\b(?: ?(?:-|–|to|through|thru|until) ?(?P<last>{_DAY})\b)?"
     r"|\b(?P<set>weekdays?|weekends?|daily|every ?day|(?:seven|7) days)\b"
@@ -77,16 +78,17 @@ def _day(word: str) -> int:
 
 def _hours(start: str, end: str) -> tuple[int, int] | None:
     """Read both times; a bare first number takes the half of the day from the second."""
-    last = _minutes(end)
-    first = _minutes(start)
+    last = minutes_of_day(end)
+    first = minutes_of_day(start)
     if start.isdigit() and re.search(r"[ap]\.?m", end, re.IGNORECASE):
-        first = _minutes(f"{start} {'p' if 'p' in end.lower() else 'a'}m")
+        first = minutes_of_day(f"{start} {'p' if 'p' in end.lower() else 'a'}m")
     if first is None or last is None:
         return None
     return first % _DAY_MINUTES, last % _DAY_MINUTES
 
 
-def _minutes(text: str) -> int | None:
+def minutes_of_day(text: str) -> int | None:
+    """Read a time of day, in minutes since midnight; None where there is no such time."""
     lower = text.lower()
     if lower in {"noon", "midnight"}:
         return _NOON * 60 if lower == "noon" else 0

@@ -84,8 +84,6 @@ def _measured(
     if not is_checkable(sentence):
         return None
     said = without_mentions(sentence)
-    if said != sentence and not is_checkable(said):
-        return None
     return claim_features(said, passages, asked, attributes, sweeping=is_sweeping(sentence))
 
 

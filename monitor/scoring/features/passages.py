@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import cached_property
 from itertools import pairwise
 
 from monitor.scoring.features.background import rarity
+from monitor.scoring.features.clock import TIME, minutes_of_day
 from monitor.scoring.features.flatten import flatten
 from monitor.scoring.sentences import split_sentences
 from monitor.scoring.words import Word, words
@@ -53,6 +55,14 @@ class Passages:
         #: Asked for many times a sample, and there are few different answers.
         self._information: dict[int, float] = {}
         self.prefixes = {stem[:_PREFIX] for stem in self.where if len(stem) >= _PREFIX - 1}
+
+    @cached_property
+    def times(self) -> dict[int | None, str]:
+        """The times of day that are told, by minutes since midnight, as they are first written."""
+        found = (match[0] for _, text in self.sentences for match in TIME.finditer(text))
+        told = {minutes_of_day(text): text for text in reversed([*found])}
+        told.pop(None, None)
+        return told
 
     def __len__(self) -> int:
         return len(self.sentences)

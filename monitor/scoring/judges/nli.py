@@ -12,6 +12,7 @@ from monitor.scoring.claims import MOST_SENTENCES, is_checkable
 from monitor.scoring.features.flatten import flatten
 from monitor.scoring.judges.local import LocalJudge
 from monitor.scoring.judges.nli_model import Inference, NliModel
+from monitor.scoring.mentions import without_mentions
 from monitor.scoring.sentences import split_sentences
 from monitor.scoring.unicode import storable
 
@@ -65,7 +66,7 @@ class NliJudge:
         if not passages:
             return ()
         checkable = [sentence for sentence in sentences if is_checkable(sentence)]
-        pairs = [(text, sentence) for sentence in checkable for _, text in passages]
+        pairs = [(text, without_mentions(each)) for each in checkable for _, text in passages]
         found = self._model.infer(pairs)
         rows = (found[at : at + len(passages)] for at in range(0, len(found), len(passages)))
         return tuple(
