@@ -52,6 +52,18 @@ def test_word_is_the_same_when_its_mark_is_written_as_an_entity():
     assert words("Korea&rsquo;s R&amp;D") == words("Korea’s R&D")
 
 
+@pytest.mark.parametrize(
+    ("one", "other"), [("U.S.", "US"), ("5 p.m.", "5 PM"), ("F.E.A.R.", "FEAR")]
+)
+def test_abbreviation_is_one_word_with_dots_and_without(one, other):
+    assert stems(one) == stems(other)
+
+
+def test_percent_is_read_alike_as_sign_and_word():
+    assert [w.stem for w in words("5%") if w.content] == ["5"]
+    assert [w.stem for w in words("5 percent") if w.content] == ["5"]
+
+
 def test_negation_is_a_word_of_its_own_when_contracted():
     assert "not" in stems("It doesn't work")
     assert stems("It can’t work") == stems("It can not work")

@@ -1,0 +1,54 @@
+"""A claim is compared as the passages write it: times of day, words joined or apart."""
+
+import pytest
+
+from monitor.scoring.features.passages import Passages
+from monitor.scoring.features.spelling import as_told
+from monitor.scoring.judges.local import LocalJudge
+from monitor.testing import make_interaction
+
+RECORD = '{"name": "Blue Door", "hours": {"Monday": "10:0-21:0"}, "WiFi": "free", "TakeOut": true}'
+TEXT = "The shop closes at 5 p.m. on half-time days. The website is about healthcare in the U.S."
+
+
+def told(claim, passage):
+    return " ".join(word.surface for word in as_told(claim, Passages([passage])))
+
+
+@pytest.mark.parametrize(
+    ("claim", "passage", "expected"),
+    [
+        ("from 10 AM to 9:00 p.m. daily", RECORD, "from 10:0 to 21:0 daily"),
+        ("free WiFi and takeout", RECORD, "free Wi Fi and take out"),
+        ("closes at 17:00", TEXT, "closes at 5 pm"),
+        ("at halftime", TEXT, "at half time"),
+        ("a web site for health care", TEXT, "a website for healthcare"),
+    ],
+)
+def test_claim_takes_the_form_that_the_passages_have(claim, passage, expected):
+    assert told(claim, passage) == expected
+
+
+@pytest.mark.parametrize(
+    "claim",
+    ["at 8 PM or 25:70", "on a day off", "shop close by", "unheard of", "5 1 days", "at half time"],
+)
+def test_claim_stays_when_the_passages_have_no_other_form(claim):
+    expected = claim.replace(":", " ") if ":70" in claim else claim
+    assert told(claim, TEXT).replace(":", " ") == expected
+
+
+@pytest.fixture(scope="module")
+def judge():
+    return LocalJudge()
+
+
+def groundedness(judge, output):
+    fields = {"query": "Describe the place.", "contexts": [RECORD], "output": output}
+    return judge.judge(make_interaction(**fields)).groundedness
+
+
+def test_hours_are_right_in_either_form(judge):
+    right = groundedness(judge, "Blue Door is open on Monday from 10 AM to 9 PM, with free WiFi.")
+    wrong = groundedness(judge, "Blue Door is open on Monday from 10 AM to 8 PM, with free WiFi.")
+    assert right > 0.7 > wrong
