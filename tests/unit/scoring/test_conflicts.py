@@ -374,6 +374,7 @@ def test_score_falls_when_one_of_many_claims_is_contradicted(judge):
         ("The office is in the United States of America.", "The office is in the USA."),
         ("It has free Wi-Fi in the lounge.", "It has free WiFi in the lounge."),
         ("The hall is not open on Sunday.", "The hall is closed on Sunday."),
+        ("Harbour of Lights (1987 film) .", 'There are two films titled "Harbour of Lights".'),
     ],
 )  # fmt: skip
 def test_nothing_is_certain_when_it_may_be_the_same_in_other_words(context, output):
