@@ -416,11 +416,15 @@ def test_records_are_sent_when_the_hook_of_the_app_is_switched_off(
 def test_nothing_is_sent_when_nobody_is_there_to_wait_for(groundwatch, redis_url, good_file):
     groundwatch("migrate")
 
-    result = groundwatch(
-        "replay", good_file, "--app", "a", "--wait", GROUNDWATCH_REDIS_URL=redis_url
-    )
+    wait = ("--wait", "--worker-within", "1s")
+    result = groundwatch("replay", good_file, "--app", "a", *wait, GROUNDWATCH_REDIS_URL=redis_url)
 
-    assert "no worker is alive, so --wait would wait for ever" in only_line(result)
+    told, refused = result.err.splitlines()
+    assert result.code == 3
+    assert told == "no worker is alive; waiting up to 1 s, in case it is starting"
+    assert refused == (
+        "groundwatch: no worker is alive; nothing was sent; start everything with: groundwatch up"
+    )
     assert not redis.Redis.from_url(redis_url).exists(names.SAMPLES)
 
 
