@@ -65,7 +65,7 @@ def _parts(found: Detail) -> Iterator[RenderableType]:
     verdict = found.verdict
     yield Text.assemble(
         (f"{harmless(found.app, 60)}, {harmless(found.metric, 60)}  ", "bold"),
-        status_text(verdict.status),
+        status_text(verdict.status, verdict.n),
         f"  {rate_with_interval(verdict)}, n {verdict.n:,} in {duration(verdict.window_s)}",
     )
     yield Text(f"{harmless(verdict.reason, 300)} ({harmless(verdict.policy, 40)})", style="dim")

@@ -29,6 +29,7 @@ from monitor.report.words import (
     score,
     score_sentence,
     sparkline,
+    status_word,
 )
 
 _SPECIAL = str.maketrans({c: f"\\{c}" for c in "\\`*_{}[]<>#|~"})
@@ -81,7 +82,7 @@ def _app(app: AppReport, report: Report) -> Iterator[str]:
 def _row(verdict: Verdict) -> str:
     cells = (
         _safe(verdict.metric),
-        f"{ICONS[verdict.status]} {WORDS[verdict.status]}",
+        f"{ICONS[verdict.status]} {status_word(verdict.status, verdict.n)}",
         duration(verdict.window_s),
         rate_with_interval(verdict),
         f"{verdict.n:,}",

@@ -18,7 +18,6 @@ from monitor.report.listing import Course, Listing
 from monitor.report.model import AppReport, MetricReport, Report
 from monitor.report.words import (
     ICONS,
-    WORDS,
     cost_sentence,
     drift_sentence,
     duration,
@@ -35,6 +34,7 @@ from monitor.report.words import (
     recent_sentence,
     score,
     score_sentence,
+    status_word,
 )
 
 STYLES: Mapping[Status, str] = {
@@ -70,9 +70,9 @@ _COLUMNS = (
 )
 
 
-def status_text(status: Status) -> Text:
-    """Write a status as shape, word and colour."""
-    return Text(f"{ICONS[status]} {WORDS[status]}", style=STYLES[status])
+def status_text(status: Status, n: int | None = None) -> Text:
+    """Write a status as shape, word and colour; *n* scores are those that it would rest on."""
+    return Text(f"{ICONS[status]} {status_word(status, n)}", style=STYLES[status])
 
 
 def render_status(report: Report) -> RenderableType:
@@ -139,7 +139,7 @@ class StatusTable:
                 name = Text(f"{harmless(app.app, 40)} {harmless(item.metric, 40)}", style="bold")
                 yield name
                 figures = f"  {rate_with_interval(verdict)}, n {verdict.n:,}"
-                yield Text("  ").append_text(status_text(verdict.status)).append(figures)
+                yield Text("  ").append_text(status_text(verdict.status, verdict.n)).append(figures)
 
 
 def render_report(report: Report) -> RenderableType:
@@ -164,7 +164,7 @@ def _row(app: str, verdict: Verdict, now: datetime) -> dict[str, RenderableType]
     return {
         "app": Text(harmless(app, 40)),
         "metric": Text(harmless(verdict.metric, 40)),
-        "status": status_text(verdict.status),
+        "status": status_text(verdict.status, verdict.n),
         "pass rate (95 %)": rate_with_interval(verdict),
         "n": f"{verdict.n:,}",
         "score": score(verdict.average_score),
@@ -209,7 +209,9 @@ def _metric(item: MetricReport, report: Report) -> Iterator[RenderableType]:
     now = report.generated_at
     since = f"for {duration((now - verdict.since).total_seconds())}"
     yield Text.assemble(
-        (f"\n{harmless(item.metric, 60)}  ", "bold"), status_text(verdict.status), f"  {since}"
+        (f"\n{harmless(item.metric, 60)}  ", "bold"),
+        status_text(verdict.status, verdict.n),
+        f"  {since}",
     )
     yield Text(f"{reason_sentence(verdict)} ({harmless(verdict.policy, 40)})", style="dim")
     if item.series:
@@ -239,7 +241,7 @@ def _windows(verdicts: Sequence[Verdict]) -> Listing:
     for verdict in verdicts:
         listed.add_row(
             duration(verdict.window_s),
-            status_text(verdict.status),
+            status_text(verdict.status, verdict.n),
             rate_with_interval(verdict),
             f"{verdict.n:,}",
             f"{verdict.n_failed:,}",

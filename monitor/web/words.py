@@ -140,7 +140,14 @@ def environment() -> Environment:
 def _helpers() -> Mapping[str, Any]:
     functions: list[Callable[..., Any]] = [
         *(clock, clock_s, statuses, statuses_of, iso, points, bounds, dollars, title),
-        *(words.percent, words.score, words.duration, words.harmless, words.moment),
+        *(
+            words.percent,
+            words.score,
+            words.status_word,
+            words.duration,
+            words.harmless,
+            words.moment,
+        ),
         *(words.headline, words.rate_with_interval, words.drift_sentence),
         *(words.judge_sentence, words.ledger_sentence, words.incident_sentence),
         *(charts.sparkline, charts.course_chart, charts.histograms, charts.status_strip),
