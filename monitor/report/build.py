@@ -34,6 +34,8 @@ class AppFacts:
     changes: Sequence[Change] = ()
     incidents: Sequence[Incident] = ()
     worst: Mapping[str, Sequence[Worst]] = field(default_factory=dict)
+    failed: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  #: by metric and reason
+    skipped: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  #: likewise
     insights: Mapping[str, Insight] = field(default_factory=dict)  #: by metric
     inputs: Sequence[InputDrift] = ()
     last_heartbeat: datetime | None = None
@@ -159,6 +161,8 @@ def _app(
             ),
             series=_series(facts.series.get(verdict.metric), now, window_s, step_s),
             worst=facts.worst.get(verdict.metric, ()),
+            failed=facts.failed.get(verdict.metric, {}),
+            skipped=facts.skipped.get(verdict.metric, {}),
             insight=facts.insights.get(verdict.metric),
         )
         for verdict in facts.verdicts

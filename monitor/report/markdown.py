@@ -30,6 +30,7 @@ from monitor.report.words import (
     score_sentence,
     sparkline,
     status_word,
+    unscored_sentence,
 )
 
 _SPECIAL = str.maketrans({c: f"\\{c}" for c in "\\`*_{}[]<>#|~"})
@@ -98,6 +99,8 @@ def _details(item: MetricReport, report: Report) -> Iterator[str]:
     yield from ("", f"**{_safe(item.metric)}**: {_safe(reason_sentence(verdict))}")
     if item.series:
         yield from ("", f"`{sparkline(item.series)}` pass rate, last {duration(report.window_s)}")
+    if said := unscored_sentence(item.failed, item.skipped, report.window_s):
+        yield from ("", _safe(said))
     if sentence := score_sentence(verdict):
         yield from ("", sentence)
     if verdict.drift is not None:

@@ -35,6 +35,7 @@ from monitor.report.words import (
     score,
     score_sentence,
     status_word,
+    unscored_sentence,
 )
 
 STYLES: Mapping[Status, str] = {
@@ -217,12 +218,7 @@ def _metric(item: MetricReport, report: Report) -> Iterator[RenderableType]:
     if item.series:
         yield Course(item.series, f"pass rate, last {duration(report.window_s)}")
     yield _windows(item.windows)
-    if sentence := score_sentence(verdict):
-        yield Text(sentence, style="dim")
-    if verdict.drift is not None:
-        yield Text(drift_sentence(verdict.drift), style="dim")
-    if said := judge_sentence(verdict):
-        yield Text(said, style="dim")
+    yield from (Text(said, style="dim") for said in _beside(item, report) if said)
     if item.insight is not None:
         yield from (Text(line) for line in insight_lines(item.insight, now))
         rows = drift_rows(item.insight)
@@ -233,6 +229,15 @@ def _metric(item: MetricReport, report: Report) -> Iterator[RenderableType]:
             f"{sample.score:.2f}  {harmless(sample.interaction_id, 60)}"
             f"  {harmless(sample.explanation)}"
         )
+
+
+def _beside(item: MetricReport, report: Report) -> Iterator[str]:
+    """Say what belongs to the figures of the windows; '' where there is nothing to say."""
+    verdict = item.verdict
+    yield unscored_sentence(item.failed, item.skipped, report.window_s)
+    yield score_sentence(verdict)
+    yield drift_sentence(verdict.drift) if verdict.drift is not None else ""
+    yield judge_sentence(verdict)
 
 
 def _windows(verdicts: Sequence[Verdict]) -> Listing:

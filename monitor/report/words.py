@@ -201,6 +201,18 @@ def reasons(counts: Mapping[str, int]) -> str:
     return f"{total:,} ({parts})" if parts else f"{total:,}"
 
 
+def unscored_sentence(
+    failed: Mapping[str, int], skipped: Mapping[str, int], window_s: float
+) -> str:
+    """Say how many evaluations of a metric have no score, and why; '' when all have one."""
+    parts = [
+        f"{word} {reasons(counts)}"
+        for word, counts in (("failed", failed), ("skipped", skipped))
+        if counts
+    ]
+    return f"without a score in the last {duration(window_s)}: {', '.join(parts)}" if parts else ""
+
+
 def recent_sentence(recent: Mapping[str, int], window_s: float) -> str:
     """Say how many interactions of each kind fell into the window of the report."""
     parts = ", ".join(f"{kind} {n:,}" for kind, n in recent.items())

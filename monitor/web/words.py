@@ -149,7 +149,13 @@ def _helpers() -> Mapping[str, Any]:
             words.moment,
         ),
         *(words.headline, words.rate_with_interval, words.drift_sentence),
-        *(words.judge_sentence, words.ledger_sentence, words.incident_sentence),
+        *(
+            words.judge_sentence,
+            words.ledger_sentence,
+            words.unscored_sentence,
+            words.incident_sentence,
+            words.reasons,
+        ),
         *(charts.sparkline, charts.course_chart, charts.histograms, charts.status_strip),
         *(names.metric_path, names.app_path, names.sample_path, names.incident_path),
     ]

@@ -67,8 +67,10 @@ class Server:
 
 
 def _interaction(app, number, output, text=PASSAGE):
+    asked = (app, number) != ("support-bot", 11)
     return Interaction(
-        id=f"{app}-{number}", app=app, query=f"How long does a refund take? {text[:80]}",
+        id=f"{app}-{number}", app=app,
+        query=f"How long does a refund take? {text[:80]}" if asked else None,
         contexts=[text], output=output,
         tags={"language": ("en", "fr", HOSTILE)[number % 3]},
     )  # fmt: skip

@@ -1,5 +1,6 @@
 """Values to a report: what comes first, what adds up, and the exit code."""
 
+import json
 from datetime import UTC, datetime, timedelta
 from io import StringIO
 
@@ -106,6 +107,24 @@ def test_status_that_is_held_is_told_as_such_in_every_form():
     assert [one.count("CRITICAL (held)") >= 1 for one in told] == [True] * 3
     # The window with scores: the status is told as usual.
     assert all("CRITICAL " in one.replace("CRITICAL (held)", "") for one in told[:2])
+
+
+def test_every_reason_why_there_is_no_score_is_told_in_every_form():
+    given = {
+        "failed": {"m": {"judge_unavailable": 1234}},
+        "skipped": {"m": {"no_query": 2, "x": 1}},
+    }
+    item = AppFacts(app="a", verdicts=[make_verdict(H, NOW, metric="m")], ledger=Ledger(), **given)
+    found = report(item)
+
+    text = StringIO()
+    Console(file=text, width=120).print(render_report(found))
+    said = "last 60 min: failed 1,234 (judge_unavailable 1,234), skipped 3 (no_query 2, x 1)"
+    assert said in text.getvalue()
+    assert said in render_markdown(found).replace("\\", "")
+    assert said in render_html(found, Lines(warning=0.85, critical=0.7))
+    metric = json.loads(found.model_dump_json())["apps"][0]["metrics"][0]
+    assert (metric["failed"], metric["skipped"]) == (given["failed"]["m"], given["skipped"]["m"])
 
 
 def test_worst_app_and_metric_come_first_when_built():
