@@ -43,6 +43,11 @@ def statuses_of(report: Report) -> dict[str, Status]:
     return {words.harmless(app.app, 60): app.status for app in report.apps}
 
 
+def sentence(text: str) -> str:
+    """Write words as a sentence of its own."""
+    return f"{text[:1].upper()}{text[1:]}."
+
+
 def points(change: float | None) -> str:
     """Write a difference of two rates in percentage points, with its sign."""
     if change is None:
@@ -139,7 +144,7 @@ def environment() -> Environment:
 
 def _helpers() -> Mapping[str, Any]:
     functions: list[Callable[..., Any]] = [
-        *(clock, clock_s, statuses, statuses_of, iso, points, bounds, dollars, title),
+        *(clock, clock_s, statuses, statuses_of, iso, points, bounds, dollars, title, sentence),
         *(
             words.percent,
             words.score,
