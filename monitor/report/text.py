@@ -49,6 +49,8 @@ STYLES: Mapping[Status, str] = {
 
 #: Below so many characters a table has no room.
 _NARROW = 60
+#: A name is folded to no less than this.
+_FOLDED = 12
 
 
 class _Column(NamedTuple):
@@ -117,19 +119,22 @@ class StatusTable:
     def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
         """Draw the table; what matters least is left out first, and long names are folded."""
         room = options.max_width
-        if room < _NARROW:
+        shown = [column for column in _COLUMNS if column.from_width <= room]
+        rows = [
+            _row(app.app, item.verdict, self.report.generated_at)
+            for app in self.report.apps
+            for item in app.metrics
+        ]
+        if room < max(_NARROW, _needed(shown, rows)):
             yield from self._stacked()
             return
-        shown = [column for column in _COLUMNS if column.from_width <= room]
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
         for column in shown:
             table.add_column(
                 column.name, justify=column.justify, no_wrap=not column.folds, overflow="fold"
             )
-        for app in self.report.apps:
-            for item in app.metrics:
-                cells = _row(app.app, item.verdict, self.report.generated_at)
-                table.add_row(*(cells[column.name] for column in shown))
+        for cells in rows:
+            table.add_row(*(cells[column.name] for column in shown))
         yield table
 
     def _stacked(self) -> Iterator[Text]:
@@ -141,6 +146,15 @@ class StatusTable:
                 yield name
                 figures = f"  {rate_with_interval(verdict)}, n {verdict.n:,}"
                 yield Text("  ").append_text(status_text(verdict.status, verdict.n)).append(figures)
+
+
+def _needed(columns: Sequence[_Column], rows: Sequence[Mapping[str, Text]]) -> int:
+    """Count the characters that a table needs, its names folded as far as they may be."""
+    widths = []
+    for column in columns:
+        width = max(len(column.name), *(row[column.name].cell_len for row in rows), 0)
+        widths.append(min(width, _FOLDED) if column.folds else width)
+    return sum(widths) + 2 * (len(columns) - 1)
 
 
 def render_report(report: Report) -> RenderableType:
@@ -161,17 +175,17 @@ def _headline(report: Report) -> Text:
     return Text(headline(statuses) + "\n", style=f"bold {STYLES[report.status]}")
 
 
-def _row(app: str, verdict: Verdict, now: datetime) -> dict[str, RenderableType]:
+def _row(app: str, verdict: Verdict, now: datetime) -> dict[str, Text]:
     return {
         "app": Text(harmless(app, 40)),
         "metric": Text(harmless(verdict.metric, 40)),
         "status": status_text(verdict.status, verdict.n),
-        "pass rate (95 %)": rate_with_interval(verdict),
-        "n": f"{verdict.n:,}",
-        "score": score(verdict.average_score),
-        "window": duration(verdict.window_s),
-        "since": duration((now - verdict.since).total_seconds()),
-        "before": _before(verdict),
+        "pass rate (95 %)": Text(rate_with_interval(verdict)),
+        "n": Text(f"{verdict.n:,}"),
+        "score": Text(score(verdict.average_score)),
+        "window": Text(duration(verdict.window_s)),
+        "since": Text(duration((now - verdict.since).total_seconds())),
+        "before": Text(_before(verdict)),
     }
 
 
