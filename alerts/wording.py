@@ -276,7 +276,8 @@ def _since(snapshot: Snapshot, tells: frozenset[AlertEvent]) -> str:
         text = f"began {began}, fired {fired}, {ended} {resolved}; worst: {snapshot.peak.value}"
         late = ". Earlier messages about this may not have reached you"
         return text + late if AlertEvent.FIRED in tells else text
-    held = f"{began}, held for {duration(snapshot.at - snapshot.since)}"
+    held_for = duration(snapshot.at - snapshot.since)
+    held = began if held_for == duration(0) else f"{began}, held for {held_for}"
     well = snapshot.well_since
     again = "" if well is None else f"; it had been over since {clock_time(well)}"
     return f"{held}{again}{_onset(snapshot.verdict)}"
@@ -292,7 +293,7 @@ def _onset(verdict: Verdict) -> str:
     bounds = (verdict.onset_earliest, verdict.onset_latest)
     days = {verdict.onset.date(), *(bound.date() for bound in bounds)}
     low, high = (f"{b:%H:%M}" if len(days) == 1 else f"{b:%Y-%m-%d %H:%M}" for b in bounds)
-    return f"{text} ({low} to {high})"
+    return text if low == high else f"{text} ({low} to {high})"
 
 
 def _not_counted(verdict: Verdict) -> str:

@@ -98,9 +98,9 @@ def _evidence(verdict: Verdict) -> list[tuple[str, str]]:
     if verdict.low_any is not None and verdict.high_any is not None:
         said.append(("bounds at every look", f"{bounds(verdict.low_any, verdict.high_any)} %"))
     if verdict.onset is not None:
-        since = clock(verdict.onset)
-        if verdict.onset_earliest is not None and verdict.onset_latest is not None:
-            since += f" ({clock(verdict.onset_earliest)} to {clock(verdict.onset_latest)})"
+        since, low, high = clock(verdict.onset), verdict.onset_earliest, verdict.onset_latest
+        if low is not None and high is not None and clock(low) != clock(high):
+            since += f" ({clock(low)} to {clock(high)})"
         said.append(("most likely began", since))
     if verdict.more_n is not None:
         said.append(("would be decided", f"after about {verdict.more_n:,} more samples"))

@@ -208,6 +208,14 @@ def test_what_was_before_is_told_in_words(status, said):
     assert dict(render(snapshot(status_before=status), {FIRED}).facts)["Before"].startswith(said)
 
 
+def test_times_that_say_nothing_are_left_out():
+    verdict = snapshot().verdict.model_copy(
+        update={"onset": NOW, "onset_earliest": NOW, "onset_latest": NOW + timedelta(seconds=9)}
+    )
+    told = dict(render(snapshot(verdict=verdict, since=NOW), {FIRED}).facts)["Since"]
+    assert told == "2026-03-01 14:10 UTC; most likely began 2026-03-01 14:10 UTC"
+
+
 def test_nothing_is_made_up_of_a_time_before_of_which_nothing_is_known():
     verdict = snapshot().verdict.model_copy(update={"drift": None})
     facts = dict(render(snapshot(status_before=None, verdict=verdict), {FIRED}).facts)
