@@ -120,13 +120,14 @@ def _changed(digest: Digest) -> Iterator[str]:
 
 
 def _move(item: StatusMove, digest: Digest) -> str:
-    before = "unknown" if item.before is None else WORDS[item.before]
     often = f", {item.changes} changes" if item.changes > 1 else ""
     after = f"{ICONS[item.after]} {WORDS[item.after]}"
     when = f"since {_time(item.at, digest)}{often}"
+    if item.before is None:
+        return f"{_key(item.app, item.metric)} is new, and {after} {when}"
     if item.before is item.after:
         return f"{_key(item.app, item.metric)} was another and is again {after} {when}"
-    return f"{_key(item.app, item.metric)} was {before}, is {after} {when}"
+    return f"{_key(item.app, item.metric)} was {WORDS[item.before]}, is {after} {when}"
 
 
 def _incidents(digest: Digest) -> Iterator[str]:
