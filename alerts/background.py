@@ -142,7 +142,7 @@ def _changed(
 
 def _moved(item: InputDrift) -> str:
     feature = plain(item.feature.replace("_", " "), 40)
-    return f"{feature}: {plain(item.before, 40)} before, {plain(item.after, 40)} now"
+    return f"{feature} went from {plain(item.before, 40)} to {plain(item.after, 40)}"
 
 
 def _segments(found: Attribution) -> str:

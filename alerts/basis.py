@@ -34,6 +34,6 @@ def what_changed(before: Basis | None, now: Basis | None) -> str:
     if before is None or now is None:
         return ""
     return "; ".join(
-        f"{name} {old or 'unknown'} before, {new or 'unknown'} now"
+        f"{name} changed from {old or 'unknown'} to {new or 'unknown'}"
         for name, old, new in before.differences(now)
     )

@@ -248,7 +248,7 @@ def _of_scoring(vitals: AppVitals) -> Iterator[tuple[str, str | None]]:
         for metric, before in vitals.judges_before.items()
         if vitals.judges_now.get(metric, before) != before
     }
-    listed = "; ".join(f"{m}: {old} before, {new} now" for m, (old, new) in sorted(changed.items()))
+    listed = "; ".join(f"{m} went from {old} to {new}" for m, (old, new) in sorted(changed.items()))
     yield "monitor:judge_changed", listed or None
 
 

@@ -7,16 +7,24 @@ from datetime import datetime, timedelta
 
 from alerts.conditions import CONDITIONS
 from alerts.escaping import plain
+from alerts.evidence import Evidence
 from alerts.memory import CLOSED, Reason
 from alerts.routing.matchers import MONITOR_PREFIX
 from alerts.rules import Lines
 from alerts.snapshot import Other, Snapshot
+from alerts.threshold_rules import RULE_PREFIX
 from monitor.models.alerting import AlertEvent, Level
 from monitor.models.status import Status, Verdict
 
 Fact = tuple[str, str]
 _OVER = frozenset({AlertEvent.RESOLVED, AlertEvent.SETTLED})
 _BLOCKS = "▁▂▃▄▅▆▇█"
+_BEFORE = {
+    Evidence.HEALTHY: "it was healthy",
+    Evidence.WARNING: "it was at warning",
+    Evidence.CRITICAL: "it was critical",
+    Evidence.UNCERTAIN: "not enough was known to tell",
+}
 _UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 
 
@@ -78,7 +86,7 @@ def headline(snapshot: Snapshot, tells: frozenset[AlertEvent]) -> str:
     if _is_closed(snapshot):
         return f"{_closed_because(snapshot)}; was {snapshot.peak.value}, fired {length} ago"
     if AlertEvent.SETTLED in tells:
-        return f"stable again: it began {snapshot.onsets} times, and is healthy since 8 h"
+        return f"stable again: it began {snapshot.onsets} times, and has been healthy for 8 h"
     if _is_about_monitor(snapshot):
         return _of_monitor(snapshot, over=over, length=length)
     if over:
@@ -89,10 +97,20 @@ def headline(snapshot: Snapshot, tells: frozenset[AlertEvent]) -> str:
 def _of_rate(snapshot: Snapshot, tells: frozenset[AlertEvent], length: str) -> str:
     if snapshot.verdict.status is Status.BLIND:
         return f"no news, still firing after {length}: the monitor does not see"
-    rate = f"{_short_rate(snapshot.verdict)} of answers pass {_basis(snapshot.verdict)}"
-    if AlertEvent.FIRED in tells:
-        return f"only {rate}"
-    return f"got worse: {rate}" if AlertEvent.ESCALATED in tells else f"for {length} now: {rate}"
+    said = _ill(snapshot)
+    if AlertEvent.FIRED in tells or snapshot.at == snapshot.opened_at:
+        return said
+    return f"got worse: {said}" if AlertEvent.ESCALATED in tells else f"after {length} still {said}"
+
+
+def _ill(snapshot: Snapshot) -> str:
+    verdict = snapshot.verdict
+    if _is_of_rule(snapshot):
+        return plain(verdict.reason, 200)
+    if verdict.pass_rate is None:
+        level = snapshot.level.value
+        return f"{level}, with no scores in the last {duration(verdict.window_s)}"
+    return f"only {percent(verdict.pass_rate)} of answers pass {_basis(verdict)}"
 
 
 def facts(
@@ -148,6 +166,10 @@ def _is_about_monitor(snapshot: Snapshot) -> bool:
     return snapshot.key.metric.startswith(MONITOR_PREFIX)
 
 
+def _is_of_rule(snapshot: Snapshot) -> bool:
+    return snapshot.key.metric.startswith(RULE_PREFIX)
+
+
 def _of_monitor(snapshot: Snapshot, *, over: bool, length: str) -> str:
     condition = CONDITIONS.get(snapshot.key.metric)
     if condition is None:
@@ -186,7 +208,7 @@ def _flapping(snapshot: Snapshot) -> str:
 
 def _stale(snapshot: Snapshot) -> str:
     assert snapshot.stale_since is not None
-    return f"nothing is known since {clock_time(snapshot.stale_since)}"
+    return f"nothing has been known since {clock_time(snapshot.stale_since)}"
 
 
 def _of_answers(snapshot: Snapshot, tells: frozenset[AlertEvent]) -> list[Fact]:
@@ -203,7 +225,7 @@ def _of_answers(snapshot: Snapshot, tells: frozenset[AlertEvent]) -> list[Fact]:
 def figure(verdict: Verdict) -> str:
     """Write the pass rate with all that it must never be shown without."""
     if verdict.pass_rate is None:
-        return f"no scores (n = {verdict.n:,}, last {duration(verdict.window_s)})"
+        return f"no scores in the last {duration(verdict.window_s)} (n = {verdict.n:,})"
     score = "" if verdict.average_score is None else f"average score {verdict.average_score:.2f}"
     rate = f"{percent(verdict.pass_rate)} pass {_basis(verdict)} in the last"
     return "; ".join(filter(None, (f"{rate} {duration(verdict.window_s)}", score)))
@@ -215,10 +237,6 @@ def _basis(verdict: Verdict) -> str:
     if verdict.low is None or verdict.high is None:
         return f"({size})"
     return f"({percent(verdict.low)} to {percent(verdict.high)}, {size})"
-
-
-def _short_rate(verdict: Verdict) -> str:
-    return "an unknown share" if verdict.pass_rate is None else percent(verdict.pass_rate)
 
 
 def _background(snapshot: Snapshot, tells: frozenset[AlertEvent]) -> list[Fact]:
@@ -233,17 +251,18 @@ def _background(snapshot: Snapshot, tells: frozenset[AlertEvent]) -> list[Fact]:
 
 
 def _before(snapshot: Snapshot) -> str:
-    drift = snapshot.verdict.drift
-    status = f"status was {snapshot.status_before.value}" if snapshot.status_before else ""
-    if drift is None or drift.reference_pass_rate is None:
-        return status or "nothing is known from before"
-    rate = f"{percent(drift.reference_pass_rate)} pass (n = {drift.reference_n:,}, reference)"
-    return f"{rate}; {status}" if status else rate
+    """Say how it was before: what the status was, and the rate of the reference."""
+    drift, status = snapshot.verdict.drift, snapshot.status_before
+    said = [] if status is None else [_BEFORE[status]]
+    if drift is not None and drift.reference_pass_rate is not None:
+        size = f"n = {drift.reference_n:,}, the reference"
+        said.append(f"{percent(drift.reference_pass_rate)} of answers passed ({size})")
+    return "; ".join(said) or "nothing is known of the time before"
 
 
 def _line(lines: Lines | None, snapshot: Snapshot, tells: frozenset[AlertEvent]) -> str:
-    if lines is None:
-        return ""
+    if lines is None or _is_of_rule(snapshot):
+        return ""  # a rule has a line of its own, which its reason says
     if AlertEvent.RESOLVED in tells:
         return f"healthy from {percent(lines.of(Level.WARNING))}"
     return f"{snapshot.level.value} below {percent(lines.of(snapshot.level))}"
@@ -257,9 +276,10 @@ def _since(snapshot: Snapshot, tells: frozenset[AlertEvent]) -> str:
         text = f"began {began}, fired {fired}, {ended} {resolved}; worst: {snapshot.peak.value}"
         late = ". Earlier messages about this may not have reached you"
         return text + late if AlertEvent.FIRED in tells else text
-    held = f"{began}, held for {duration(snapshot.at - snapshot.since)}"
+    held_for = duration(snapshot.at - snapshot.since)
+    held = began if held_for == duration(0) else f"{began}, held for {held_for}"
     well = snapshot.well_since
-    again = "" if well is None else f"; it was over since {clock_time(well)}"
+    again = "" if well is None else f"; it had been over since {clock_time(well)}"
     return f"{held}{again}{_onset(snapshot.verdict)}"
 
 
@@ -273,7 +293,7 @@ def _onset(verdict: Verdict) -> str:
     bounds = (verdict.onset_earliest, verdict.onset_latest)
     days = {verdict.onset.date(), *(bound.date() for bound in bounds)}
     low, high = (f"{b:%H:%M}" if len(days) == 1 else f"{b:%Y-%m-%d %H:%M}" for b in bounds)
-    return f"{text} ({low} to {high})"
+    return text if low == high else f"{text} ({low} to {high})"
 
 
 def _not_counted(verdict: Verdict) -> str:

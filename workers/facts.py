@@ -26,6 +26,7 @@ from monitor.store.hooks import last_heartbeat, last_heartbeats
 from monitor.store.insights import read_findings, read_insights
 from monitor.store.ledger import Booking, Kind, read_since, read_totals
 from monitor.store.query import active_streams, series
+from monitor.store.unscored import unscored
 from monitor.store.verdicts import StatusChange, read_changes, read_verdicts
 from monitor.store.worst import worst_samples
 
@@ -99,6 +100,9 @@ def _facts(
 ) -> AppFacts:
     since = now - timedelta(seconds=spans.window_s)
     metrics = sorted({verdict.metric for verdict in verdicts})
+    without = {
+        metric: unscored(connection, app=app, metric=metric, since=since) for metric in metrics
+    }
     return AppFacts(
         app=app,
         verdicts=verdicts,
@@ -112,6 +116,8 @@ def _facts(
         ],
         incidents=[item for item in incidents_since(connection, since) if item.app == app],
         worst={metric: _worst(connection, app, metric, since) for metric in metrics},
+        failed={metric: found.failed for metric, found in without.items()},
+        skipped={metric: found.skipped for metric, found in without.items()},
         insights=read_explained(connection, app, now=now, since=since),
         inputs=_inputs(connection, app, now),
         last_heartbeat=last_heartbeat(connection, app),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Annotated, Any, NamedTuple
 
@@ -49,6 +50,8 @@ class _Unmistakable(TyperCommand):
         """Parse as ever; a mistake ends with 3, unknown, rather than with 2, critical."""
         try:
             return super().parse_args(ctx, args)
+        except typer.Exit:
+            raise  # --help is no mistake
         except Exception as error:
             error.exit_code = 3  # type: ignore[attr-defined]
             raise
@@ -60,6 +63,16 @@ class _LazyGroup(TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
         """List the names, in the order of the table."""
         return list(COMMANDS)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find a command; for a name that is none, name the one that was probably meant."""
+        try:
+            return super().resolve_command(ctx, args)
+        except Exception as error:
+            close = get_close_matches(args[0], COMMANDS, n=1)
+            if close and (said := getattr(error, "message", "")):
+                error.message = f"{said} Did you mean '{close[0]}'?"  # type: ignore[attr-defined]
+            raise
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
         """Load one command."""

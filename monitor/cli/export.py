@@ -13,7 +13,7 @@ import typer
 from rich.text import Text
 
 from monitor.cli.console import err, parse_duration_s, warn
-from monitor.cli.stores import open_store
+from monitor.cli.stores import check_app, open_store
 from monitor.errors import MissingExtraError
 from monitor.report.run_sheets import run_sheets
 from monitor.report.sheets import Sheet, sheets_of
@@ -58,7 +58,9 @@ def export(
     window_s = parse_duration_s(window)
     where = _where(to, output, spreadsheet, account)
     settings = Settings.from_env()
-    sheets = _read(open_store(settings), settings, window_s, app, runs)
+    store = open_store(settings)
+    check_app(store, settings, app)
+    sheets = _read(store, settings, window_s, app, runs)
     if to is To.GOOGLE:
         assert spreadsheet is not None
         assert account is not None
@@ -130,10 +132,12 @@ def write_xlsx(sheets: Sequence[Sheet], file: Path) -> None:
         from openpyxl import Workbook  # noqa: PLC0415  # an extra
     except ModuleNotFoundError:
         raise MissingExtraError("export to xlsx", "sheets") from None
-    book = Workbook(write_only=True)
-    for sheet in sheets:
-        page = book.create_sheet(sheet.name)
-        page.append(list(sheet.columns))
-        for row in sheet.rows:
-            page.append(list(row))
-    book.save(file)
+    # Opened first: a book that is begun and cannot be written leaves noise behind.
+    with file.open("wb") as target:
+        book = Workbook(write_only=True)
+        for sheet in sheets:
+            page = book.create_sheet(sheet.name)
+            page.append(list(sheet.columns))
+            for row in sheet.rows:
+                page.append(list(row))
+        book.save(target)

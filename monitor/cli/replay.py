@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,12 +16,14 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from monitor.cli.console import err, out, warn
+from monitor.cli.arrival import await_worker
+from monitor.cli.console import err, out, parse_duration_s, warn
 from monitor.cli.records import Record, RecordFile
 from monitor.cli.stores import open_store
 from monitor.errors import QueueUnavailableError
 from monitor.hook import Hook
-from monitor.queue.consumer import backlog, connect, live_workers, translated
+from monitor.hook.options import check
+from monitor.queue.consumer import backlog, connect, translated
 from monitor.report.words import reasons
 from monitor.settings import Settings
 from monitor.store.lease import current_owner
@@ -41,15 +45,23 @@ def replay(
         float | None, typer.Option(min=0.001, help="Records a second; unset: as fast as they go.")
     ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until all are scored.")] = False,
+    worker_within: Annotated[
+        str, typer.Option(help="With --wait: how long to wait for a worker to be there.")
+    ] = "30s",
 ) -> None:
     """Send real records through the real hook and, on request, wait for their scores."""
+    within_s = parse_duration_s(worker_within)
+    with _mistakes_told():
+        check({"app": app})
     settings = Settings.from_env()
+    records = RecordFile(file, tell=lambda text: warn(f"{file.name} {text}"))
+    total = records.count_lines()
+    if wait:
+        await_worker(settings, within_s=within_s)
     client = connect(settings.broker_url)
     with translated():
         client.ping()
-    waiter = _Waiter(settings, client, app) if wait else None
-    records = RecordFile(file, tell=lambda text: warn(f"{file.name} {text}"))
-    total = records.count_lines()
+    waiter = _Waiter(settings, app) if wait else None
     hook = _hook(app, settings)
     with _progress() as progress:
         sender = _Sender(hook, client, settings, rate)
@@ -71,8 +83,14 @@ def replay(
 
 
 def _hook(app: str, settings: Settings) -> Hook:
-    try:
+    with _mistakes_told():
         return Hook(app=app, sample_rate=1.0, redis_url=settings.broker_url, enabled=True)
+
+
+@contextmanager
+def _mistakes_told() -> Iterator[None]:
+    try:
+        yield
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
 
@@ -143,15 +161,11 @@ class _Sender:
 class _Waiter:
     """Watches the ledger until what was sent has ended somewhere."""
 
-    def __init__(self, settings: Settings, client: redis.Redis, app: str) -> None:
+    def __init__(self, settings: Settings, app: str) -> None:
         self._store = open_store(settings)
         self._app = app
         self._evaluate_every_s = settings.evaluate_every_s
         self._before = self._counts()
-        if not live_workers(client, now_s=time.time()):
-            raise QueueUnavailableError(
-                "no worker is alive, so --wait would wait for ever; start one: groundwatch up"
-            )
 
     def wait(self, sent: int, show: Any) -> None:
         last, last_s = -1, time.monotonic()

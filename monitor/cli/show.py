@@ -24,6 +24,7 @@ from monitor.report.words import (
     percent,
     rate_with_interval,
     score,
+    unscored_sentence,
     with_interval,
 )
 from monitor.settings import Settings
@@ -65,7 +66,7 @@ def _parts(found: Detail) -> Iterator[RenderableType]:
     verdict = found.verdict
     yield Text.assemble(
         (f"{harmless(found.app, 60)}, {harmless(found.metric, 60)}  ", "bold"),
-        status_text(verdict.status),
+        status_text(verdict.status, verdict.n),
         f"  {rate_with_interval(verdict)}, n {verdict.n:,} in {duration(verdict.window_s)}",
     )
     yield Text(f"{harmless(verdict.reason, 300)} ({harmless(verdict.policy, 40)})", style="dim")
@@ -90,6 +91,14 @@ def _parts(found: Detail) -> Iterator[RenderableType]:
     if sum(found.histogram_now):
         yield Text("\nScores now, and in the reference", style="bold")
         yield Histogram(found.histogram_now, found.histogram_before)
+    yield from _samples(found)
+
+
+def _samples(found: Detail) -> Iterator[RenderableType]:
+    """Tell of single samples: why some have no score, and which are the worst."""
+    without = found.unscored
+    if said := unscored_sentence(without.failed, without.skipped, found.span_s):
+        yield Text(f"\n{said}", style="dim")
     if found.worst:
         yield Text("\nWorst samples", style="bold")
     for sample in found.worst:

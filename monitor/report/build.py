@@ -19,7 +19,7 @@ from monitor.report.model import (
     Report,
     Worst,
 )
-from monitor.report.words import WORDS, duration
+from monitor.report.words import WORDS, duration, is_held, moment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +34,8 @@ class AppFacts:
     changes: Sequence[Change] = ()
     incidents: Sequence[Incident] = ()
     worst: Mapping[str, Sequence[Worst]] = field(default_factory=dict)
+    failed: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  #: by metric and reason
+    skipped: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  #: likewise
     insights: Mapping[str, Insight] = field(default_factory=dict)  #: by metric
     inputs: Sequence[InputDrift] = ()
     last_heartbeat: datetime | None = None
@@ -96,6 +98,24 @@ def blind_when_stale(verdict: Verdict, *, now: datetime, stale_after_s: float) -
     )
 
 
+def without_held_status(verdict: Verdict, now: datetime) -> Verdict:
+    """
+    Give a window without scores no status, where a policy goes by evidence.
+
+    Such a status is that of the whole stream, held from before; beside an empty window it
+    would read as if it were about it.
+    """
+    if not is_held(verdict.status, verdict.n):
+        return verdict
+    held = f"{WORDS[verdict.status]} since {moment(verdict.since, now)}, by the scores before it"
+    return verdict.model_copy(
+        update={
+            "status": Status.INSUFFICIENT_DATA,
+            "reason": f"no scores in this window; {held}",
+        }
+    )
+
+
 def make_ledger(counts: Mapping[tuple[str, str], int]) -> Ledger:
     """
     Sum counts by (kind, reason) to a ledger that adds up.
@@ -131,11 +151,18 @@ def _app(
             metric=verdict.metric,
             verdict=verdict,
             windows=sorted(
-                (v for v in facts.verdicts if v.metric == verdict.metric),
+                (
+                    # The one that leads keeps its status, which alerts go by, and says it is held.
+                    v if v is verdict else without_held_status(v, now)
+                    for v in facts.verdicts
+                    if v.metric == verdict.metric
+                ),
                 key=lambda v: v.window_s,
             ),
             series=_series(facts.series.get(verdict.metric), now, window_s, step_s),
             worst=facts.worst.get(verdict.metric, ()),
+            failed=facts.failed.get(verdict.metric, {}),
+            skipped=facts.skipped.get(verdict.metric, {}),
             insight=facts.insights.get(verdict.metric),
         )
         for verdict in facts.verdicts

@@ -11,7 +11,16 @@ from zoneinfo import ZoneInfo
 from monitor.models import Status
 from monitor.models.movement import Movement
 from monitor.report.digest import Course, Coverage, Digest, Episode, NoisyKey, StatusMove
-from monitor.report.words import ICONS, WORDS, duration, harmless, headline, percent, sparkbar
+from monitor.report.words import (
+    ICONS,
+    WORDS,
+    duration,
+    harmless,
+    headline,
+    percent,
+    sparkbar,
+    status_word,
+)
 
 _NAME_CHARS = 60
 _DAY_S = 86_400
@@ -62,7 +71,7 @@ def digest_sections(digest: Digest) -> list[Section]:
 
 def chart_label(course: Course) -> str:
     """Name a course with its status and figures, for a chart or in place of one."""
-    icon, word = ICONS[course.status], WORDS[course.status]
+    icon, word = ICONS[course.status], status_word(course.status, course.n)
     return f"{icon} {_key(course.app, course.metric)}: {word}, {_figures(course)}"
 
 
@@ -111,13 +120,14 @@ def _changed(digest: Digest) -> Iterator[str]:
 
 
 def _move(item: StatusMove, digest: Digest) -> str:
-    before = "unknown" if item.before is None else WORDS[item.before]
     often = f", {item.changes} changes" if item.changes > 1 else ""
     after = f"{ICONS[item.after]} {WORDS[item.after]}"
     when = f"since {_time(item.at, digest)}{often}"
+    if item.before is None:
+        return f"{_key(item.app, item.metric)} is new, and {after} {when}"
     if item.before is item.after:
         return f"{_key(item.app, item.metric)} was another and is again {after} {when}"
-    return f"{_key(item.app, item.metric)} was {before}, is {after} {when}"
+    return f"{_key(item.app, item.metric)} was {WORDS[item.before]}, is {after} {when}"
 
 
 def _incidents(digest: Digest) -> Iterator[str]:

@@ -40,7 +40,7 @@ _MOST_FINDINGS, _MOST_NAMED = 5, 3
 
 def insight_lines(insight: Insight, now: datetime) -> list[str]:
     """Write what explains a metric, a sentence a line; few or none while all is well."""
-    return [
+    found = [
         *_version(insight, now),
         *(_attribution(insight.attribution, now) if insight.attribution else ()),
         *(_finding(item, now) for item in _most_telling(insight.findings)),
@@ -48,6 +48,8 @@ def insight_lines(insight: Insight, now: datetime) -> list[str]:
         *(_trend(insight.trend) if insight.trend else ()),
         *(_deploy(item, now) for item in insight.deploys if _is_told(item)),
     ]
+    # Two tests may find the same.
+    return list(dict.fromkeys(found))
 
 
 def drift_rows(insight: Insight) -> list[tuple[str, str, str, str]]:
@@ -110,9 +112,7 @@ def _version(insight: Insight, now: datetime) -> Iterator[str]:
 
 
 def _attribution(found: Attribution, now: datetime) -> Iterator[str]:
-    since = moment(found.since, now)
-    if found.since_low is not None and found.since_high is not None:
-        since += f" ({moment(found.since_low, now)} to {moment(found.since_high, now)})"
+    since = moment(found.since, now) + _between(found.since_low, found.since_high, now)
     change = (
         f"pass rate {percent(found.rate_before)} to {percent(found.rate_after)} since {since},"
         f" change {_points(found.change)} ({_points(found.low)} to {_points(found.high)})"
@@ -153,9 +153,8 @@ def _finding(item: DriftFinding, now: datetime) -> str:
     means = f"mean score {item.mean_before:.2f} to {item.mean_after:.2f} (n {item.n:,})"
     when = ""
     if item.onset is not None:
-        when = f", since {moment(item.onset, now)}"
-        if item.onset_low is not None and item.onset_high is not None:
-            when += f" ({moment(item.onset_low, now)} to {moment(item.onset_high, now)})"
+        since = moment(item.onset, now) + _between(item.onset_low, item.onset_high, now)
+        when = f", since {since}"
     how = "the mean moved" if item.p_value is None else f"the shape moved, {_chance(item.p_value)}"
     return f"drift{where}: {means}{when}; {how}, found {moment(item.found_at, now)}"
 
@@ -184,10 +183,17 @@ def _deploy(item: Deploy, now: datetime) -> str:
             f" {_points(item.difference)} ({_points(item.low)} to {_points(item.high)})"
         )
     text += f": {item.verdict}"
-    if item.change_at is not None and item.change_low is not None and item.change_high is not None:
-        low, high = moment(item.change_low, now), moment(item.change_high, now)
-        text += f"; the change itself lies between {low} and {high}"
+    if item.change_at is not None:
+        between = _between(item.change_low, item.change_high, now)
+        text += f"; the change itself came at {moment(item.change_at, now)}{between}"
     return text
+
+
+def _between(low: datetime | None, high: datetime | None, now: datetime) -> str:
+    """Write the bounds of a time behind it; '' where there are none, or they read the same."""
+    if low is None or high is None or moment(low, now) == moment(high, now):
+        return ""
+    return f" ({moment(low, now)} to {moment(high, now)})"
 
 
 def _significance(figure: DriftFigure) -> str:

@@ -29,6 +29,8 @@ from monitor.report.words import (
     score,
     score_sentence,
     sparkline,
+    status_word,
+    unscored_sentence,
 )
 
 _SPECIAL = str.maketrans({c: f"\\{c}" for c in "\\`*_{}[]<>#|~"})
@@ -81,7 +83,7 @@ def _app(app: AppReport, report: Report) -> Iterator[str]:
 def _row(verdict: Verdict) -> str:
     cells = (
         _safe(verdict.metric),
-        f"{ICONS[verdict.status]} {WORDS[verdict.status]}",
+        f"{ICONS[verdict.status]} {status_word(verdict.status, verdict.n)}",
         duration(verdict.window_s),
         rate_with_interval(verdict),
         f"{verdict.n:,}",
@@ -97,6 +99,8 @@ def _details(item: MetricReport, report: Report) -> Iterator[str]:
     yield from ("", f"**{_safe(item.metric)}**: {_safe(reason_sentence(verdict))}")
     if item.series:
         yield from ("", f"`{sparkline(item.series)}` pass rate, last {duration(report.window_s)}")
+    if said := unscored_sentence(item.failed, item.skipped, report.window_s):
+        yield from ("", _safe(said))
     if sentence := score_sentence(verdict):
         yield from ("", sentence)
     if verdict.drift is not None:

@@ -81,6 +81,12 @@ class MetricReport(_Value):
     windows: Sequence[Verdict]
     series: Sequence[Point] = ()
     worst: Sequence[Worst] = ()
+    failed: Mapping[str, int] = Field(
+        default_factory=dict, description="Evaluations that broke, in the report's window."
+    )
+    skipped: Mapping[str, int] = Field(
+        default_factory=dict, description="Those that had nothing to judge, by reason as well."
+    )
     insight: Insight | None = Field(None, description="What explains it, when it is known.")
 
 

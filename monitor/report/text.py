@@ -18,7 +18,6 @@ from monitor.report.listing import Course, Listing
 from monitor.report.model import AppReport, MetricReport, Report
 from monitor.report.words import (
     ICONS,
-    WORDS,
     cost_sentence,
     drift_sentence,
     duration,
@@ -35,6 +34,8 @@ from monitor.report.words import (
     recent_sentence,
     score,
     score_sentence,
+    status_word,
+    unscored_sentence,
 )
 
 STYLES: Mapping[Status, str] = {
@@ -48,6 +49,8 @@ STYLES: Mapping[Status, str] = {
 
 #: Below so many characters a table has no room.
 _NARROW = 60
+#: A name is folded to no less than this.
+_FOLDED = 12
 
 
 class _Column(NamedTuple):
@@ -70,9 +73,9 @@ _COLUMNS = (
 )
 
 
-def status_text(status: Status) -> Text:
-    """Write a status as shape, word and colour."""
-    return Text(f"{ICONS[status]} {WORDS[status]}", style=STYLES[status])
+def status_text(status: Status, n: int | None = None) -> Text:
+    """Write a status as shape, word and colour; *n* scores are those that it would rest on."""
+    return Text(f"{ICONS[status]} {status_word(status, n)}", style=STYLES[status])
 
 
 def render_status(report: Report) -> RenderableType:
@@ -116,19 +119,22 @@ class StatusTable:
     def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
         """Draw the table; what matters least is left out first, and long names are folded."""
         room = options.max_width
-        if room < _NARROW:
+        shown = [column for column in _COLUMNS if column.from_width <= room]
+        rows = [
+            _row(app.app, item.verdict, self.report.generated_at)
+            for app in self.report.apps
+            for item in app.metrics
+        ]
+        if room < max(_NARROW, _needed(shown, rows)):
             yield from self._stacked()
             return
-        shown = [column for column in _COLUMNS if column.from_width <= room]
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
         for column in shown:
             table.add_column(
                 column.name, justify=column.justify, no_wrap=not column.folds, overflow="fold"
             )
-        for app in self.report.apps:
-            for item in app.metrics:
-                cells = _row(app.app, item.verdict, self.report.generated_at)
-                table.add_row(*(cells[column.name] for column in shown))
+        for cells in rows:
+            table.add_row(*(cells[column.name] for column in shown))
         yield table
 
     def _stacked(self) -> Iterator[Text]:
@@ -139,7 +145,16 @@ class StatusTable:
                 name = Text(f"{harmless(app.app, 40)} {harmless(item.metric, 40)}", style="bold")
                 yield name
                 figures = f"  {rate_with_interval(verdict)}, n {verdict.n:,}"
-                yield Text("  ").append_text(status_text(verdict.status)).append(figures)
+                yield Text("  ").append_text(status_text(verdict.status, verdict.n)).append(figures)
+
+
+def _needed(columns: Sequence[_Column], rows: Sequence[Mapping[str, Text]]) -> int:
+    """Count the characters that a table needs, its names folded as far as they may be."""
+    widths = []
+    for column in columns:
+        width = max(len(column.name), *(row[column.name].cell_len for row in rows), 0)
+        widths.append(min(width, _FOLDED) if column.folds else width)
+    return sum(widths) + 2 * (len(columns) - 1)
 
 
 def render_report(report: Report) -> RenderableType:
@@ -160,17 +175,17 @@ def _headline(report: Report) -> Text:
     return Text(headline(statuses) + "\n", style=f"bold {STYLES[report.status]}")
 
 
-def _row(app: str, verdict: Verdict, now: datetime) -> dict[str, RenderableType]:
+def _row(app: str, verdict: Verdict, now: datetime) -> dict[str, Text]:
     return {
         "app": Text(harmless(app, 40)),
         "metric": Text(harmless(verdict.metric, 40)),
-        "status": status_text(verdict.status),
-        "pass rate (95 %)": rate_with_interval(verdict),
-        "n": f"{verdict.n:,}",
-        "score": score(verdict.average_score),
-        "window": duration(verdict.window_s),
-        "since": duration((now - verdict.since).total_seconds()),
-        "before": _before(verdict),
+        "status": status_text(verdict.status, verdict.n),
+        "pass rate (95 %)": Text(rate_with_interval(verdict)),
+        "n": Text(f"{verdict.n:,}"),
+        "score": Text(score(verdict.average_score)),
+        "window": Text(duration(verdict.window_s)),
+        "since": Text(duration((now - verdict.since).total_seconds())),
+        "before": Text(_before(verdict)),
     }
 
 
@@ -209,18 +224,15 @@ def _metric(item: MetricReport, report: Report) -> Iterator[RenderableType]:
     now = report.generated_at
     since = f"for {duration((now - verdict.since).total_seconds())}"
     yield Text.assemble(
-        (f"\n{harmless(item.metric, 60)}  ", "bold"), status_text(verdict.status), f"  {since}"
+        (f"\n{harmless(item.metric, 60)}  ", "bold"),
+        status_text(verdict.status, verdict.n),
+        f"  {since}",
     )
     yield Text(f"{reason_sentence(verdict)} ({harmless(verdict.policy, 40)})", style="dim")
     if item.series:
         yield Course(item.series, f"pass rate, last {duration(report.window_s)}")
     yield _windows(item.windows)
-    if sentence := score_sentence(verdict):
-        yield Text(sentence, style="dim")
-    if verdict.drift is not None:
-        yield Text(drift_sentence(verdict.drift), style="dim")
-    if said := judge_sentence(verdict):
-        yield Text(said, style="dim")
+    yield from (Text(said, style="dim") for said in _beside(item, report) if said)
     if item.insight is not None:
         yield from (Text(line) for line in insight_lines(item.insight, now))
         rows = drift_rows(item.insight)
@@ -233,13 +245,22 @@ def _metric(item: MetricReport, report: Report) -> Iterator[RenderableType]:
         )
 
 
+def _beside(item: MetricReport, report: Report) -> Iterator[str]:
+    """Say what belongs to the figures of the windows; '' where there is nothing to say."""
+    verdict = item.verdict
+    yield unscored_sentence(item.failed, item.skipped, report.window_s)
+    yield score_sentence(verdict)
+    yield drift_sentence(verdict.drift) if verdict.drift is not None else ""
+    yield judge_sentence(verdict)
+
+
 def _windows(verdicts: Sequence[Verdict]) -> Listing:
     figures = ("pass rate (95 %)", "n", "failed", "skipped", "score", "cost")
     listed = Listing.of("window", "status", *figures, right=("window", *figures))
     for verdict in verdicts:
         listed.add_row(
             duration(verdict.window_s),
-            status_text(verdict.status),
+            status_text(verdict.status, verdict.n),
             rate_with_interval(verdict),
             f"{verdict.n:,}",
             f"{verdict.n_failed:,}",

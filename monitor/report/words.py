@@ -29,6 +29,8 @@ WORDS: Mapping[Status, str] = {
     Status.INSUFFICIENT_DATA: "not enough data",
     Status.BLIND: "blind",
 }
+#: What a window without scores cannot have of its own.
+_OF_SCORES = frozenset({Status.HEALTHY, Status.WARNING, Status.CRITICAL})
 _BARS = "▁▂▃▄▅▆▇█"
 _GAP = "·"
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
@@ -52,6 +54,17 @@ def percent(rate: float | None) -> str:
 def score(value: float | None) -> str:
     """Write a score with two decimals; a dash when there is none."""
     return "–" if value is None else f"{value:.2f}"
+
+
+def is_held(status: Status, n: int) -> bool:
+    """Tell a status that is held from before, because nothing was scored since."""
+    return n == 0 and status in _OF_SCORES
+
+
+def status_word(status: Status, n: int | None = None) -> str:
+    """Name a status; with the scores *n* that it would rest on, also whether it is held."""
+    held = n is not None and is_held(status, n)
+    return f"{WORDS[status]} (held)" if held else WORDS[status]
 
 
 def rate_with_interval(verdict: Verdict) -> str:
@@ -186,6 +199,18 @@ def reasons(counts: Mapping[str, int]) -> str:
     total = sum(counts.values())
     parts = ", ".join(f"{harmless(reason, 60)} {n:,}" for reason, n in counts.items() if reason)
     return f"{total:,} ({parts})" if parts else f"{total:,}"
+
+
+def unscored_sentence(
+    failed: Mapping[str, int], skipped: Mapping[str, int], window_s: float
+) -> str:
+    """Say how many evaluations of a metric have no score, and why; '' when all have one."""
+    parts = [
+        f"{word} {reasons(counts)}"
+        for word, counts in (("failed", failed), ("skipped", skipped))
+        if counts
+    ]
+    return f"without a score in the last {duration(window_s)}: {', '.join(parts)}" if parts else ""
 
 
 def recent_sentence(recent: Mapping[str, int], window_s: float) -> str:

@@ -72,7 +72,8 @@ def _finding(memory: Memory, window: WindowStats, rules: Rules, finest: float) -
 
 def _no_evidence(memory: Memory, window: WindowStats, rules: Rules, finest: float) -> str:
     line = rules.warning_rate
-    told = f"no evidence of a pass rate below {line:g}; a fall below {finest:.2f} would be seen"
+    told = f"{_held(window)}no evidence of a pass rate below {line:g}"
+    told += f"; a fall below {finest:.2f} would be seen"
     if since := _since_recovery(memory, window, line):
         return f"{since}; {told} within a day"
     more_n = _more_n(memory, window, rules)
@@ -97,7 +98,7 @@ def _alarm_reason(memory: Memory, window: WindowStats, rules: Rules) -> str:
     critical = memory.status is Status.CRITICAL
     line = rules.critical_rate if critical else rules.warning_rate
     name = "critical" if critical else "warning"
-    now = "" if window.pass_rate is None else f"pass rate {window.pass_rate:.3f}: "
+    now = _held(window) or f"pass rate {window.pass_rate:.3f}: "
     before = memory.baseline.rate
     where = f"{name} line {line:g}"
     if window.pass_rate is not None and window.pass_rate >= line:
@@ -107,6 +108,11 @@ def _alarm_reason(memory: Memory, window: WindowStats, rules: Rules) -> str:
     if _certainty(memory, rules) is Certainty.CONFIRMED or before is None:
         return f"{now}the evidence says it is below the {where}"
     return f"{now}fell from {before:.3f}, and is probably below the {where}"
+
+
+def _held(window: WindowStats) -> str:
+    """Say that a status rests on what came before the window; empty where the window has scores."""
+    return "no scores in the status window, so it is held from before: " if window.n == 0 else ""
 
 
 def _too_little(memory: Memory, window: WindowStats, rules: Rules) -> str:

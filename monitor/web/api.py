@@ -17,6 +17,7 @@ from monitor.report.model import worst_status
 from monitor.report.words import percent
 from monitor.store.labels import note_act
 from monitor.store.one_sample import read_sample
+from monitor.store.unscored import unscored
 from monitor.web import emblems, names, schema
 from monitor.web.access import Role
 from monitor.web.course import Step
@@ -76,8 +77,16 @@ class Api:
         app, metric = _key(request)
         for row in self.site.glance.read().rows:
             if (row.verdict.app, row.verdict.metric) == (app, metric):
-                return _answer(_status_of(row.verdict))
+                return _answer(self._metric(row.verdict))
         return _none(request)
+
+    def _metric(self, verdict: Verdict) -> schema.MetricAnswer:
+        since = verdict.evaluated_at - timedelta(seconds=verdict.window_s)
+        with self.site.store.read() as connection:
+            without = unscored(connection, app=verdict.app, metric=verdict.metric, since=since)
+        return schema.MetricAnswer(
+            **dict(_status_of(verdict)), failed=without.failed, skipped=without.skipped
+        )
 
     def series(self, request: Request) -> Response:
         """Give the course of one metric."""

@@ -24,6 +24,7 @@ from monitor.store.labels import Agreement, agreement
 from monitor.store.levels import BUCKETS, HOURS
 from monitor.store.levels import read_marks as read_levels
 from monitor.store.query import Stream, active_streams, series, window_tallies
+from monitor.store.unscored import Unscored, unscored
 from monitor.store.verdicts import read_changes
 from monitor.store.worst import WorstSample, worst_samples
 from monitor.web.course import Course, Mark, course, steps_of
@@ -56,6 +57,7 @@ class Detail:
     marks: Sequence[Mark]
     insight: Insight | None
     worst: Sequence[WorstSample]
+    unscored: Unscored
     labels: Agreement
 
     @property
@@ -133,6 +135,7 @@ def read_detail(
             )
             if with_worst
             else (),
+            unscored=unscored(connection, app=app, metric=metric, since=since, until=until),
             labels=agreement(connection, app=app, metric=metric),
         )
 

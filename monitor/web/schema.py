@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
@@ -43,6 +43,13 @@ class MetricStatus(_Answer):
     policy: str
     reason: str
     evaluator_version: str
+
+
+class MetricAnswer(MetricStatus):
+    """The status of one app and metric, and why evaluations of its window have no score."""
+
+    failed: Mapping[str, int] = Field(description="Evaluations that broke, by reason.")
+    skipped: Mapping[str, int] = Field(description="Those with nothing to judge, by reason.")
 
 
 class Pipeline(_Answer):
@@ -138,7 +145,7 @@ _APP_ONLY = {"name": "app", "in": "query", "schema": {"type": "string"}}
 _PATHS: dict[str, tuple[str, type[BaseModel], list[dict[str, Any]]]] = {
     "/api/v1/status": ("Everything at a glance", StatusAnswer, []),
     "/api/v1/metrics": ("All apps and metrics", MetricsPage, [_APP_ONLY, *_CURSOR]),
-    "/api/v1/apps/{app}/metrics/{metric}": ("One metric of one app", MetricStatus, []),
+    "/api/v1/apps/{app}/metrics/{metric}": ("One metric of one app", MetricAnswer, []),
     "/api/v1/apps/{app}/metrics/{metric}/series": ("Its course", SeriesAnswer, [_SPAN]),
     "/api/v1/incidents": ("Incidents of thirty days", IncidentsPage, [_APP_ONLY, *_CURSOR]),
     "/api/v1/incidents/{incident_id}": ("One incident", IncidentAnswer, []),

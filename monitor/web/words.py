@@ -43,6 +43,11 @@ def statuses_of(report: Report) -> dict[str, Status]:
     return {words.harmless(app.app, 60): app.status for app in report.apps}
 
 
+def sentence(text: str) -> str:
+    """Write words as a sentence of its own."""
+    return f"{text[:1].upper()}{text[1:]}."
+
+
 def points(change: float | None) -> str:
     """Write a difference of two rates in percentage points, with its sign."""
     if change is None:
@@ -93,9 +98,9 @@ def _evidence(verdict: Verdict) -> list[tuple[str, str]]:
     if verdict.low_any is not None and verdict.high_any is not None:
         said.append(("bounds at every look", f"{bounds(verdict.low_any, verdict.high_any)} %"))
     if verdict.onset is not None:
-        since = clock(verdict.onset)
-        if verdict.onset_earliest is not None and verdict.onset_latest is not None:
-            since += f" ({clock(verdict.onset_earliest)} to {clock(verdict.onset_latest)})"
+        since, low, high = clock(verdict.onset), verdict.onset_earliest, verdict.onset_latest
+        if low is not None and high is not None and clock(low) != clock(high):
+            since += f" ({clock(low)} to {clock(high)})"
         said.append(("most likely began", since))
     if verdict.more_n is not None:
         said.append(("would be decided", f"after about {verdict.more_n:,} more samples"))
@@ -139,10 +144,23 @@ def environment() -> Environment:
 
 def _helpers() -> Mapping[str, Any]:
     functions: list[Callable[..., Any]] = [
-        *(clock, clock_s, statuses, statuses_of, iso, points, bounds, dollars, title),
-        *(words.percent, words.score, words.duration, words.harmless, words.moment),
+        *(clock, clock_s, statuses, statuses_of, iso, points, bounds, dollars, title, sentence),
+        *(
+            words.percent,
+            words.score,
+            words.status_word,
+            words.duration,
+            words.harmless,
+            words.moment,
+        ),
         *(words.headline, words.rate_with_interval, words.drift_sentence),
-        *(words.judge_sentence, words.ledger_sentence, words.incident_sentence),
+        *(
+            words.judge_sentence,
+            words.ledger_sentence,
+            words.unscored_sentence,
+            words.incident_sentence,
+            words.reasons,
+        ),
         *(charts.sparkline, charts.course_chart, charts.histograms, charts.status_strip),
         *(names.metric_path, names.app_path, names.sample_path, names.incident_path),
     ]

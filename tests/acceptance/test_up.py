@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -183,8 +184,11 @@ def test_nothing_is_lost_or_counted_twice_whatever_is_killed(up, command, record
 def test_one_interrupt_stops_everything_and_data_is_there_after_a_restart(
     up, command, records, home
 ):
-    up.start()
-    command("replay", records(50), "--app", APP, "--wait")
+    with ThreadPoolExecutor(1) as beside:
+        # Nothing is there yet: it waits for the worker of the stack that starts now.
+        replayed = beside.submit(command, "replay", records(50), "--app", APP, "--wait")
+        up.start()
+        assert "scored        50" in replayed.result()
     assert APP in httpx.get(up.page).text
     assert "stopped" in up.interrupt()
     services = ("redis", "monitor worker", "monitor scheduler", "monitor web")

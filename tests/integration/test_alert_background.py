@@ -103,7 +103,7 @@ def test_what_explains_the_fall_is_told_by_its_contribution(store):
     assert found.changed.split("; ") == [
         "release 2.1 since 03-01 11:35 UTC",
         "evaluator judge-8 since 03-01 11:40 UTC",
-        "query chars: 40 before, 310 now",
+        "query chars went from 40 to 310",
     ]
 
 

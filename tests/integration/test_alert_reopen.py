@@ -123,12 +123,12 @@ def test_a_silence_that_was_over_before_it_fired_again_is_not_told_of(world):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"evaluator": "g@2"}, "evaluator g@1 before, g@2 now"),
+        ({"evaluator": "g@2"}, "evaluator changed from g@1 to g@2"),
         (
             {"lines": Lines(warning_rate=0.9, critical_rate=0.8)},
             (
-                "threshold warning below 0.88, critical below 0.8 before,"
-                " warning below 0.9, critical below 0.8 now"
+                "threshold changed from warning below 0.88, critical below 0.8"
+                " to warning below 0.9, critical below 0.8"
             ),
         ),
     ],

@@ -272,7 +272,9 @@ def test_status_is_unknown_when_the_store_is_empty(groundwatch):
     assert (result.code, result.out.strip()) == (3, "No app has sent anything yet.")
 
 
-@pytest.mark.parametrize("command", ["status --app shop", "report --app shop"])
+@pytest.mark.parametrize(
+    "command", ["status --app shop", "report --app shop", "export --to csv -o x --app shop"]
+)
 def test_app_that_nobody_heard_of_is_not_taken_for_silence(groundwatch, tmp_path, command):
     groundwatch("migrate")
     with contextlib.closing(Store(f"sqlite:///{tmp_path}/home/groundwatch.db")) as store:
@@ -321,7 +323,7 @@ def test_file_that_is_read_is_untouched_when_it_is_named_as_output(
     assert (tmp_path / good_file).read_bytes() == record("r1") + b"\n"
 
 
-@pytest.mark.parametrize("command", ["score good.jsonl -o", "report -o"])
+@pytest.mark.parametrize("command", ["score good.jsonl -o", "report -o", "export --to xlsx -o"])
 def test_output_is_named_when_it_cannot_be_written(groundwatch, good_file, command):
     groundwatch("migrate")
 
@@ -416,11 +418,15 @@ def test_records_are_sent_when_the_hook_of_the_app_is_switched_off(
 def test_nothing_is_sent_when_nobody_is_there_to_wait_for(groundwatch, redis_url, good_file):
     groundwatch("migrate")
 
-    result = groundwatch(
-        "replay", good_file, "--app", "a", "--wait", GROUNDWATCH_REDIS_URL=redis_url
-    )
+    wait = ("--wait", "--worker-within", "1s")
+    result = groundwatch("replay", good_file, "--app", "a", *wait, GROUNDWATCH_REDIS_URL=redis_url)
 
-    assert "no worker is alive, so --wait would wait for ever" in only_line(result)
+    told, refused = result.err.splitlines()
+    assert result.code == 3
+    assert told == "no worker is alive; waiting up to 1 s, in case it is starting"
+    assert refused == (
+        "groundwatch: no worker is alive; nothing was sent; start everything with: groundwatch up"
+    )
     assert not redis.Redis.from_url(redis_url).exists(names.SAMPLES)
 
 

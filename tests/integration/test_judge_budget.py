@@ -17,6 +17,7 @@ from redis.retry import Retry
 from monitor.errors import BudgetReachedError, JudgeAwayError, JudgeError, SettingsError
 from monitor.queue import names
 from monitor.queue.consumer import connect
+from monitor.scoring.fleet import make_fleet
 from monitor.scoring.judges.openai_call import Patience
 from monitor.scoring.judges.openai_judge import OpenAIJudge
 from monitor.scoring.judges.prices import Price, Prices
@@ -126,6 +127,23 @@ def test_reservation_of_a_dead_worker_stays_charged(budget, client):
     with pytest.raises(BudgetReachedError):
         budget.reserve(200)
     assert held(client) == 0
+
+
+@pytest.mark.parametrize("timeout_s", [30.0, 300.0, 1_800.5])
+def test_call_is_held_for_as_long_as_the_settings_let_it_take(client, timeout_s):
+    settings = Settings(judge_timeout_s=timeout_s, budget_usd_per_hour=1.0)
+    budget = make_fleet(settings, client, price).budget
+    now_s = client.time()[0]
+    slow = budget.reserve(900_000)
+    till_s = int(client.hget(names.BUDGET_HELD, slow.reservation_id).split(b":")[1])
+    assert till_s - now_s >= timeout_s + 60
+
+    # The worker whose call ends just in time gets back what it did not spend.
+    client.hset(names.BUDGET_HELD, slow.reservation_id, f"900000:{till_s - int(timeout_s)}")
+    with pytest.raises(CrowdedError):
+        budget.reserve(200_000)
+    budget.settle(slow, 100)
+    assert charged(budget) == [100]
 
 
 def test_new_period_begins_with_nothing(budget, client):

@@ -13,6 +13,7 @@ from monitor.store.alert_tables import outbox as outbox_table
 from monitor.store.hooks import last_heartbeat
 from monitor.store.insights import bins_by_bucket, read_states
 from monitor.store.query import active_streams
+from monitor.store.unscored import unscored
 from workers.vitals import read_apps
 
 NOW = datetime(2026, 1, 8, 12, 0, tzinfo=UTC)
@@ -60,6 +61,11 @@ def merge(connection):
 
 
 READS = {
+    "evaluations without a score": (
+        lambda connection: unscored(connection, app="a", metric="m", since=NOW),
+        "groundwatch_evaluations",
+        {"groundwatch_evaluations_worst"},
+    ),
     "crowds of a channel": (
         lambda connection: find_crowds(connection, ["slack"], NOW),
         "groundwatch_outbox",

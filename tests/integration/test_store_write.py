@@ -1,15 +1,16 @@
 """Writing results: exactly once, on both databases, in any order, from several at a time."""
 
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from sqlalchemy import func, select
 
-from monitor.models import Evaluation
+from monitor.models import ErrorInfo, Evaluation
 from monitor.store.ledger import Booking, Kind, read_since, read_totals
 from monitor.store.query import active_streams, window_tallies
 from monitor.store.tables import dead_letters, evaluations, samples
+from monitor.store.unscored import unscored
 from monitor.store.worst import worst_samples
 from monitor.store.write import DeadLetter, record
 from monitor.testing import make_evaluation, make_interaction, make_sample
@@ -151,6 +152,26 @@ def test_worst_samples_come_first_and_tell_different_things(store):
     with store.read() as connection:
         found = worst_samples(connection, app="bot", metric="groundedness", since=NOW, limit=3)
     assert [item.evaluation.explanation for item in found] == ["a", "b", "c"]
+
+
+def test_evaluations_without_a_score_are_counted_by_metric_and_reason(store):
+    asked = {"target_event_id": "i", "evaluator_name": "relevance"}
+    broken = ErrorInfo(type="JudgeUnavailableError", message="", code="judge_unavailable")
+    write(store, [
+        result(make_evaluation(), Evaluation.skipped(reason="nothing_asked", **asked)),
+        result(make_evaluation(), Evaluation.skipped(reason="no_query", **asked)),
+        result(make_evaluation(), Evaluation.skipped(reason="no_query", **asked)),
+        result(make_evaluation(), Evaluation.failed(error=broken, **asked)),
+        result(Evaluation.skipped(reason="no_query", **asked), app="other"),
+    ])  # fmt: skip
+
+    def reasons_since(since, metric="relevance"):
+        with store.read() as connection:
+            return unscored(connection, app="bot", metric=metric, since=since)
+
+    assert reasons_since(NOW) == ({"judge_unavailable": 1}, {"no_query": 2, "nothing_asked": 1})
+    assert reasons_since(NOW, "groundedness") == ({}, {})
+    assert reasons_since(NOW + timedelta(seconds=1)) == ({}, {})
 
 
 def test_worst_samples_are_the_highest_when_lower_is_better(store):

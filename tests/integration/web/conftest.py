@@ -32,6 +32,7 @@ from workers.insights import Explainer
 from workers.pipeline import Rules, result_of
 
 HOSTILE = "<script>document.title='owned'</script><img src=x onerror=alert(1)>\"'{{7*7}}\u202e"
+WIDE = "W" * 120
 PASSAGE = "Refunds are paid back to the original card within five working days."
 RULES = Rules(pass_score=0.7, bucket_s=60, dimensions=("language",))
 SETTINGS = {
@@ -66,32 +67,46 @@ class Server:
         return httpx.Client(base_url=self.url, timeout=20, **options)
 
 
-def _interaction(app, number, output, text=PASSAGE):
+def _interaction(app, number, output, text, odd):
+    asked = (app, number) != ("support-bot", 11)
     return Interaction(
-        id=f"{app}-{number}", app=app, query=f"How long does a refund take? {text[:80]}",
+        id=f"{app}-{number}", app=app,
+        query=f"How long does a refund take? {text[:80]}" if asked else None,
         contexts=[text], output=output,
-        tags={"language": ("en", "fr", HOSTILE)[number % 3]},
+        tags={"language": ("en", "fr", odd)[number % 3]},
     )  # fmt: skip
 
 
 @pytest.fixture(scope="session")
 def world(tmp_path_factory):
-    home = tmp_path_factory.mktemp("web")
-    settings = Settings.from_env({**SETTINGS, "GROUNDWATCH_HOME": str(home)})
-    store = Store(settings.sql_url)
-    migrate(store)
-    now = datetime.now(UTC)
     answers = {
         "support-bot": ("A refund is paid back to the original card within five days.", PASSAGE),
         "shop": ("Wire four ducats to the lighthouse keeper of Genoa before Easter.", PASSAGE),
         f"bots/{HOSTILE}": (f"Refunds are paid back to the card. {HOSTILE}", HOSTILE + PASSAGE),
     }  # fmt: skip
+    marks = (("shop", "v12"), (f"bots/{HOSTILE}", HOSTILE))
+    yield from _world(tmp_path_factory.mktemp("web"), answers, marks)
+
+
+@pytest.fixture(scope="session")
+def wide_world(tmp_path_factory):
+    """A store in which every name is one long word without a place to break it."""
+    answers = {WIDE: (f"Wire four ducats to {WIDE} of Genoa before Easter.", f"{PASSAGE} {WIDE}")}
+    yield from _world(tmp_path_factory.mktemp("wide"), answers, ((WIDE, WIDE),), odd=WIDE)
+
+
+def _world(home, answers, marks, odd=HOSTILE):
+    settings = Settings.from_env({**SETTINGS, "GROUNDWATCH_HOME": str(home)})
+    store = Store(settings.sql_url)
+    migrate(store)
+    now = datetime.now(UTC)
     samples, results = {}, []
     scorer = make_scorer(settings)
     for app, (output, text) in answers.items():
         for number in range(12):
             sample = make_sample(
-                _interaction(app, number, output, text), sampled_at=now - timedelta(minutes=number)
+                _interaction(app, number, output, text, odd),
+                sampled_at=now - timedelta(minutes=number),
             )
             samples.setdefault(app, sample.sample_id)
             found = scorer.score(sample.interaction, key=sample.sample_id)
@@ -108,7 +123,7 @@ def world(tmp_path_factory):
     evaluator.run(lease, now=now)
     deployed = now - timedelta(minutes=2)
     with store.write() as connection:
-        for app, release in (("shop", "v12"), (f"bots/{HOSTILE}", HOSTILE)):
+        for app, release in marks:
             add_mark(connection, ReleaseMark(app, release, deployed, "", now))
     Explainer(store=store, settings=settings).run(lease, now=now)
     yield World(store, str(home), samples)
@@ -151,7 +166,7 @@ def client_with(world):
     """Make a client of the application itself, with settings of the test's own."""
     with ExitStack() as stack:
 
-        def make(**environment):
+        def make(*, world=world, **environment):
             ours = SETTINGS | {"GROUNDWATCH_HOME": world.home} | environment
             settings = Settings.from_env(ours)
             site = Site(Store(settings.sql_url), settings)

@@ -47,6 +47,11 @@ def test_rate_has_bounds_and_n(get):
     assert rate["n"] == 12
 
 
+def test_metric_says_why_evaluations_have_no_score(get):
+    found = get("/api/v1/apps/support-bot/metrics/relevance").json()
+    assert (found["failed"], found["skipped"]) == ({}, {"no_query": 1})
+
+
 def test_series_has_no_holes_and_adds_up(get):
     found = get("/api/v1/apps/shop/metrics/groundedness/series?span_s=3600").json()
     rates = [step["pass_rate"] for step in found["steps"]]

@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+from datetime import UTC, datetime
 from itertools import product
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -11,7 +12,12 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import sync_playwright
 
+from monitor.settings import Settings
+from monitor.store.labels import note_act
+from monitor.web.charts import Lines
 from monitor.web.names import app_path, metric_path, sample_path
+from monitor.web.onefile import render_html
+from workers.facts import read_report
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 SETUP = Path(__file__).parents[3] / ".venv" / "chromium"
@@ -92,6 +98,42 @@ def test_pages_fit_are_quiet_and_ask_nobody_else(open_page, server, paths):
     # A browser says itself that a page is not there.
     assert [text for text in said if "404" not in text] == []
     assert [url for url in asked if not url.startswith(server.url)] == []
+
+
+def test_long_words_make_no_page_wider(open_page, client_with, wide_world):
+    client = client_with(world=wide_world)
+    ((wide, sample_id),) = wide_world.samples.items()
+    incident = re.search(r"/incidents/\w+", client.get("/incidents").text)[0]
+    with wide_world.store.write() as connection:
+        note_act(connection, who=wide, act="saw sample", target=wide, at=datetime.now(UTC))
+    file = Path(wide_world.home) / "report.html"
+    file.write_text(_report(wide_world), encoding="utf-8")
+    page = open_page()
+    page.route("http://127.0.0.1/**", lambda route: _pass_on(route, client))
+    too_wide = []
+    for path in (
+        "/", app_path(wide), metric_path(wide, "groundedness"), sample_path(sample_id),
+        "/incidents", incident, f"/silences?matchers=app%3D{wide}", "/noise", "/audit",
+        app_path(f"{wide}x"), file.as_uri(),
+    ):  # fmt: skip
+        page.goto(path if "://" in path else f"http://127.0.0.1{path}")
+        assert wide[:50] in page.content(), path
+        for width in (390, 768, 1280):
+            page.set_viewport_size({"width": width, "height": 800})
+            if page.evaluate("document.documentElement.scrollWidth > window.innerWidth"):
+                too_wide.append((path.replace(wide, "WIDE"), width))
+    assert too_wide == []
+
+
+def _pass_on(route, client):
+    answer = client.get(route.request.url)
+    route.fulfill(status=answer.status_code, headers=dict(answer.headers), body=answer.content)
+
+
+def _report(world):
+    settings = Settings(home=world.home, evaluate_every_s=600)
+    report = read_report(world.store, settings, now=datetime.now(UTC), window_s=3600)
+    return render_html(report, Lines(warning=0.85, critical=0.7))
 
 
 @pytest.mark.parametrize("width", [800, 1000, 1280])

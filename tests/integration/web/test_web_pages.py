@@ -138,6 +138,12 @@ def test_metric_page_says_why_and_shows_the_worst_samples(get):
         assert said in text
 
 
+def test_metric_page_says_why_evaluations_have_no_score(get):
+    said = "<dd>failed 0, skipped 1 (no_query 1)</dd>"
+    assert said in get("/app/support-bot/relevance").text
+    assert said not in get("/app/support-bot/groundedness").text
+
+
 def test_metric_page_says_what_explains_it_and_marks_the_release(get):
     text = get(BROKEN).text
     explained = text.split('aria-label="What explains it"')[1].split("</section>")[0]

@@ -45,7 +45,7 @@ def test_nothing_is_wrong_when_nothing_is():
         ("judge_errors", {"failed": {"judge_rate_limited": 12}}, "judge_rate_limited 12"),
         ("budget_reached", {"skipped": {"budget_reached": 30}}, "30 of"),
         ("contexts_missing", {"skipped": {"no_context": 60}}, "60 of"),
-        ("judge_changed", {"judges_now": {"g": "j2"}}, "g: j1 before, j2 now"),
+        ("judge_changed", {"judges_now": {"g": "j2"}}, "g went from j1 to j2"),
     ],
 )
 def test_each_condition_of_an_app_comes_alone_with_its_reason(kind, changes, reason):

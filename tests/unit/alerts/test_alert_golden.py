@@ -23,6 +23,15 @@ GOLDEN = Path(__file__).parents[2] / "golden" / "alerts"
 HOSTILE = "<!channel> @everyone [x](https://evil.example) <b>**_`&"
 ENDINGS = {Form.HTML: "html", Form.EMAIL: "eml", Form.TEXT: "txt"}
 
+#: How long after the alert fired each sort of news comes.
+LATER_MIN = {
+    AlertEvent.ESCALATED: 12,
+    AlertEvent.REPEATED: 240,
+    AlertEvent.RESOLVED: 45,
+    AlertEvent.SETTLED: 45,
+    AlertEvent.UNSILENCED: 90,
+}
+
 
 def snapshot(event):
     base = sample_snapshot(NOW)
@@ -39,7 +48,7 @@ def snapshot(event):
         }
     )
     background = Background(
-        changed=f"release 2.1 {HOSTILE} at 03-01 13:35 UTC; query chars: 40 before, 310 now",
+        changed=f"release 2.1 {HOSTILE} at 03-01 13:35 UTC; query chars went from 40 to 310",
         segments=f"release=2.1 {HOSTILE}: 94 % to 41 % (n = 120), 88 % of the fall",
         pipeline="9,000 seen, 900 sampled, 880 scored, 12 failed in 15 min (most of all timeout)",
     )
@@ -50,7 +59,7 @@ def snapshot(event):
             "incident_id": "0123456789abcdef",
             "event": event,
             "reason": "golden",
-            "at": NOW + timedelta(minutes=45 if over else 0),
+            "at": NOW + timedelta(minutes=LATER_MIN.get(event, 0)),
             "verdict": verdict,
             "background": background,
             "samples": (f"0.05: {HOSTILE} the answer names a fee that no passage has",),

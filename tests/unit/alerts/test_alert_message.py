@@ -8,6 +8,7 @@ import pytest
 
 from alerts.channels.email_message import compose
 from alerts.channels.slack_payload import payload, text_only
+from alerts.evidence import Evidence
 from alerts.message import render
 from alerts.snapshot import Background, Other, Snapshot
 from alerts.try_channel import sample_snapshot
@@ -45,7 +46,7 @@ def test_a_fired_message_says_everything_that_matters():
     for part in (
         "CRITICAL  test-app · groundedness",
         "62.0 % pass (55.0 % to 69.0 %, n = 200) in the last 1 h",
-        "94.0 % pass (n = 3,400, reference)",
+        "94.0 % of answers passed (n = 3,400, the reference)",
         "critical below 70.0 %",
         "2026-03-01 13:58 UTC, held for 12 min",
         "groundwatch report --app test-app",
@@ -170,6 +171,57 @@ def test_a_reminder_while_blind_says_that_there_is_no_news():
     assert message.headline == "no news, still firing after 4 h: the monitor does not see"
 
 
+def test_a_reminder_without_new_scores_does_not_tell_a_rate():
+    verdict = snapshot().verdict.model_copy(
+        update={"pass_rate": None, "low": None, "high": None, "average_score": None, "n": 0}
+    )
+    message = render(snapshot(verdict=verdict, at=NOW + timedelta(hours=4)), {REPEATED})
+    assert message.headline == "after 4 h still critical, with no scores in the last 1 h"
+    assert ("Now", "no scores in the last 1 h (n = 0)") in message.facts
+
+
+def test_an_alert_of_a_rule_tells_the_figure_and_the_line_of_its_rule():
+    reason = "groundedness: error rate 0.083; the rule: above 0.05"
+    verdict = snapshot().verdict.model_copy(update={"metric": "rule:errors", "reason": reason})
+    message = render(snapshot(verdict=verdict), {FIRED})
+    assert message.headline == reason
+    assert "Line" not in dict(message.facts)
+
+
+def test_a_rate_is_told_without_a_time_when_the_alert_fires_now():
+    assert render(snapshot(), {AlertEvent.JOINED}).headline.startswith("only 62.0 % of answers")
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (Evidence.HEALTHY, "it was healthy; 94.0 % of answers passed (n = 3,400, the reference)"),
+        (
+            Evidence.WARNING,
+            "it was at warning; 94.0 % of answers passed (n = 3,400, the reference)",
+        ),
+        (Evidence.UNCERTAIN, "not enough was known to tell; 94.0 % of answers passed"),
+        (None, "94.0 % of answers passed (n = 3,400, the reference)"),
+    ],
+)
+def test_what_was_before_is_told_in_words(status, said):
+    assert dict(render(snapshot(status_before=status), {FIRED}).facts)["Before"].startswith(said)
+
+
+def test_times_that_say_nothing_are_left_out():
+    verdict = snapshot().verdict.model_copy(
+        update={"onset": NOW, "onset_earliest": NOW, "onset_latest": NOW + timedelta(seconds=9)}
+    )
+    told = dict(render(snapshot(verdict=verdict, since=NOW), {FIRED}).facts)["Since"]
+    assert told == "2026-03-01 14:10 UTC; most likely began 2026-03-01 14:10 UTC"
+
+
+def test_nothing_is_made_up_of_a_time_before_of_which_nothing_is_known():
+    verdict = snapshot().verdict.model_copy(update={"drift": None})
+    facts = dict(render(snapshot(status_before=None, verdict=verdict), {FIRED}).facts)
+    assert facts["Before"] == "nothing is known of the time before"
+
+
 def test_a_snapshot_of_a_newer_release_is_read():
     stored = snapshot().model_dump(mode="json")
     for part in (stored, stored["lines"], stored["verdict"], stored["verdict"]["drift"]):
@@ -192,7 +244,7 @@ def test_a_course_is_drawn_from_its_lowest_to_its_highest_and_gaps_stay_gaps():
         ({"reason": "expired_no_data"}, {RESOLVED},
          ("EXPIRED", "closed because data stopped, not because it recovered")),
         ({"flapping": True, "onsets": 4}, {FIRED}, ("it began 4 times in a day",)),
-        ({"stale_since": NOW}, {REPEATED}, ("nothing is known since 2026-03-01 14:10 UTC",)),
+        ({"stale_since": NOW}, {REPEATED}, ("nothing has been known since 2026-03-01 14:10 UTC",)),
         ({"others": (Other(app="test-app", metric="relevance", segment="*", level="warning"),),
           "more": 3}, {FIRED}, ("Also firing", "relevance (warning) and 3 more")),
         ({"cause": "the judge j7",
@@ -202,9 +254,9 @@ def test_a_course_is_drawn_from_its_lowest_to_its_highest_and_gaps_stay_gaps():
          ("STILL CRITICAL", "it was silenced by ann: deploy")),
         ({"trend": (0.9, 0.5)}, {FIRED}, ("Course", "█▁")),
         ({"well_since": NOW - timedelta(minutes=12)}, {FIRED},
-         ("AGAIN CRITICAL", "it was over since 2026-03-01 13:58 UTC")),
-        ({"reason": "superseded", "superseded": "evaluator a@1 before, a@2 now"}, {RESOLVED},
-         ("CLOSED", "judged in another way now, not because it recovered", "a@2 now")),
+         ("AGAIN CRITICAL", "it had been over since 2026-03-01 13:58 UTC")),
+        ({"reason": "superseded", "superseded": "evaluator changed from a@1 to a@2"}, {RESOLVED},
+         ("CLOSED", "judged in another way now, not because it recovered", "from a@1 to a@2")),
     ],
 )  # fmt: skip
 def test_each_sort_of_news_says_what_it_is(changes, tells, parts):

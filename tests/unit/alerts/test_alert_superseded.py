@@ -161,5 +161,5 @@ def test_alerts_about_the_monitor_are_never_superseded():
 
 def test_what_changed_is_said_in_words():
     before, now = Basis(evaluator="g@1", policy="point"), Basis(evaluator="g@2", policy="point")
-    assert what_changed(before, now) == "evaluator g@1 before, g@2 now"
+    assert what_changed(before, now) == "evaluator changed from g@1 to g@2"
     assert what_changed(None, now) == what_changed(now, now) == ""

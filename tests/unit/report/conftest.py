@@ -96,6 +96,8 @@ def facts(app, status):
                 distance=0.5, p_value=1e-9, moved=True,
             )
         ],
+        failed={"groundedness": {"judge_unavailable": 7}},
+        skipped={"groundedness": {HOSTILE: 5, "no_query": 2}},
         worst={
             "groundedness": [
                 Worst(interaction_id=HOSTILE, at=NOW, score=0.1, explanation=HOSTILE * 3)

@@ -10,15 +10,16 @@ from PIL import Image
 from monitor.models import Incident, Level, Status
 from monitor.models.movement import Movement
 from monitor.report.build import make_ledger
-from monitor.report.digest import CoursePoint, DigestFacts, Release, build_digest
+from monitor.report.digest import Course, CoursePoint, DigestFacts, Release, build_digest
 from monitor.report.digest_chart import HEIGHT, WIDTH, draw_course
 from monitor.report.digest_text import render_digest
-from monitor.report.digest_words import digest_sections, digest_verdict
+from monitor.report.digest_words import chart_label, digest_sections, digest_verdict
 from monitor.report.model import Change
 from monitor.report.periods import Period
 from monitor.testing.verdicts import make_verdict
 
 NOW = datetime(2026, 3, 2, 7, 0, tzinfo=UTC)
+HOUR = timedelta(hours=1)
 PERIOD = Period("daily-2026-03-02", NOW - timedelta(days=1), NOW)
 HOSTILE = "[/red]\x1b[31m<!channel>|\n# `x` [bold]\u202e*y* $(rm) <b>&amp;"
 WELL = make_ledger({("seen", ""): 900, ("sampled", ""): 90, ("scored", ""): 90})
@@ -137,6 +138,22 @@ def test_a_status_is_told_from_where_it_began_to_where_it_is():
     assert section(make(changes={"shop": changes}), "What changed") == [
         "shop m was another and is again ● healthy since 02 Mar 07:00, 3 changes"
     ]
+
+
+def test_metric_without_a_status_before_is_new():
+    change = Change(
+        at=NOW - HOUR, metric="m", before=None, after=Status.WARNING, pass_rate=0.8, n=9, reason=""
+    )
+    (line,) = section(make(changes={"shop": [change]}), "What changed")
+    assert line == "shop m is new, and ▲ warning since 02 Mar 07:00"
+
+
+def test_status_that_is_held_is_told_as_such_beside_its_course():
+    course = Course(
+        app="shop", metric="m", status=Status.CRITICAL, rate=None, low=None, high=None, n=0,
+        points=[],
+    )  # fmt: skip
+    assert chart_label(course) == "■ shop m: CRITICAL (held), no scores"
 
 
 def test_cost_stands_beside_that_of_the_period_before():

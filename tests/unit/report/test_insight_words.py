@@ -7,6 +7,7 @@ from monitor.models.insight import (
     Deploy,
     DriftComparison,
     DriftFigure,
+    DriftFinding,
     Insight,
     SegmentEffect,
     Trend,
@@ -14,6 +15,7 @@ from monitor.models.insight import (
 from monitor.report.insight_words import drift_rows, insight_lines
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+HOUR = timedelta(hours=1)
 CALM = Insight(
     app="bot",
     metric="groundedness",
@@ -112,6 +114,23 @@ def test_deploy_tells_before_and_after_and_what_is_decided():
         "deploy v12 at 12:00:00 UTC: 92.0 % (n 500) to 70.0 % (n 200), -22.0 pts"
     )
     assert line.endswith("worse")
+
+
+def test_time_is_told_once_when_its_bounds_read_the_same():
+    since = {"since": NOW, "since_low": NOW, "since_high": NOW + timedelta(milliseconds=10)}
+    (line,) = insight_lines(attribution(named=[], **since), NOW)
+    assert "since 12:00:00 UTC, change" in line
+    (line,) = insight_lines(attribution(named=[], **since | {"since_low": NOW - HOUR}), NOW)
+    assert "since 12:00:00 UTC (11:00:00 UTC to 12:00:00 UTC), change" in line
+
+
+def test_what_two_tests_found_alike_is_told_once():
+    finding = DriftFinding(
+        app="bot", metric="groundedness", segment="*", test="ks", from_s=0, found_at=NOW,
+        mean_before=0.9, mean_after=0.8, n=90, p_value=1e-9,
+    )  # fmt: skip
+    findings = [finding, finding.model_copy(update={"test": "mann_whitney"})]
+    assert len(insight_lines(CALM.model_copy(update={"findings": findings}), NOW)) == 1
 
 
 def test_new_judge_is_told_for_a_day():

@@ -1,15 +1,22 @@
 """Values to a report: what comes first, what adds up, and the exit code."""
 
+import json
 from datetime import UTC, datetime, timedelta
+from io import StringIO
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
 from monitor.models import Status, Tally
 from monitor.report.build import AppFacts, build_report, exit_code, make_ledger
+from monitor.report.markdown import render_markdown
 from monitor.report.model import Ledger, Report, worst_status
+from monitor.report.text import render_report, render_status
 from monitor.testing.verdicts import make_verdict
+from monitor.web.charts import Lines
+from monitor.web.onefile import render_html
 
 NOW = datetime(2026, 3, 1, 12, 0, 30, tzinfo=UTC)
 H, W, C, I, B = Status  # noqa: E741
@@ -62,6 +69,62 @@ def test_counters_are_raised_when_the_hook_lags_behind_the_workers():
     ledger = make_ledger({("seen", ""): 4, ("sampled", ""): 4, ("scored", ""): 9})
 
     assert (ledger.seen, ledger.sampled, ledger.queued) == (9, 9, 0)
+
+
+def silent(**overrides):
+    """Make the verdicts of a stream that is critical, and fell silent an hour ago or more."""
+    return [
+        make_verdict(
+            C, NOW, window_s=window_s, n=n, pass_rate=rate, low=rate, high=rate,
+            since=NOW - timedelta(hours=3), **overrides,
+        )
+        for window_s, n, rate in ((300, 0, None), (3600, 0, None), (86_400, 90, 0.4))
+    ]  # fmt: skip
+
+
+def test_window_without_scores_has_no_status_and_says_what_is_held():
+    item = AppFacts(app="a", verdicts=silent(), ledger=Ledger())
+
+    metric = report(item).apps[0].metrics[0]
+
+    assert [v.status for v in metric.windows] == [I, C, C]
+    assert metric.windows[0].reason == (
+        "no scores in this window; CRITICAL since 09:00:30 UTC, by the scores before it"
+    )
+    assert metric.verdict.status is C
+
+
+def test_status_that_is_held_is_told_as_such_in_every_form():
+    found = report(AppFacts(app="a", verdicts=silent(app="a"), ledger=Ledger()))
+
+    text = StringIO()
+    Console(file=text, width=120).print(render_status(found), render_report(found))
+    told = [
+        text.getvalue(),
+        render_markdown(found),
+        render_html(found, Lines(warning=0.85, critical=0.7)),
+    ]
+    assert [one.count("CRITICAL (held)") >= 1 for one in told] == [True] * 3
+    # The window with scores: the status is told as usual.
+    assert all("CRITICAL " in one.replace("CRITICAL (held)", "") for one in told[:2])
+
+
+def test_every_reason_why_there_is_no_score_is_told_in_every_form():
+    given = {
+        "failed": {"m": {"judge_unavailable": 1234}},
+        "skipped": {"m": {"no_query": 2, "x": 1}},
+    }
+    item = AppFacts(app="a", verdicts=[make_verdict(H, NOW, metric="m")], ledger=Ledger(), **given)
+    found = report(item)
+
+    text = StringIO()
+    Console(file=text, width=120).print(render_report(found))
+    said = "last 60 min: failed 1,234 (judge_unavailable 1,234), skipped 3 (no_query 2, x 1)"
+    assert said in text.getvalue()
+    assert said in render_markdown(found).replace("\\", "")
+    assert said in render_html(found, Lines(warning=0.85, critical=0.7))
+    metric = json.loads(found.model_dump_json())["apps"][0]["metrics"][0]
+    assert (metric["failed"], metric["skipped"]) == (given["failed"]["m"], given["skipped"]["m"])
 
 
 def test_worst_app_and_metric_come_first_when_built():

@@ -1,14 +1,21 @@
 """The report in a terminal: it fits, and nothing in it does harm."""
 
 import re
+from datetime import UTC, datetime
 from io import StringIO
 
 import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
+from monitor.models import Status
+from monitor.report.build import AppFacts, build_report
+from monitor.report.model import Ledger
 from monitor.report.text import render_report, render_status
 from monitor.report.words import ICONS, WORDS
+from monitor.testing.verdicts import make_verdict
+
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
 BOTH = pytest.mark.parametrize("render", [render_status, render_report])
 WIDTHS = pytest.mark.parametrize("width", [60, 80, 120])
@@ -28,6 +35,16 @@ def printed(renderable, width, *, colour=False):
     )
     console.print(renderable)
     return out.getvalue()
+
+
+def test_names_are_whole_where_the_table_has_no_room_for_them():
+    verdict = make_verdict(Status.CRITICAL, NOW, app="shop-bot", n=0, pass_rate=None)
+    item = AppFacts(app="shop-bot", verdicts=[verdict], ledger=Ledger())
+    found = build_report([item], now=NOW, window_s=3600, status_window_s=3600)
+    for width in (60, 80):
+        said = printed(render_status(found), width)
+        assert "groundedness" in said
+        assert "CRITICAL (held)" in said
 
 
 @BOTH

@@ -1,6 +1,7 @@
 """What is said of a stream beside its status: why, and what it would take."""
 
 import numpy as np
+import pytest
 
 from monitor.models import Status, Tally
 from monitor.rolling.anytime import advance
@@ -20,6 +21,7 @@ def standing(outcomes, last=60):
     looks = Looks(60.0 * np.arange(passed.size), np.ones(passed.size), passed)
     memory, _ = advance(Memory.fresh(0.0), looks, RULES)
     n, good = min(last, passed.size), float(passed[-last:].sum())
+    good = good if n else 0.0
     tally = Tally(n=n, passed=int(good), sum_w=n, sum_w2=n, sum_wy=good, sum_w2y=good)
     return standing_of(memory, window_stats(tally), RULES)
 
@@ -43,6 +45,16 @@ def test_low_window_of_a_healthy_stream_is_not_passed_over_in_silence():
     assert found.finding.status is Status.HEALTHY
     assert f"about {found.more_n} more samples as low as these" in found.finding.reason
     assert "more samples" not in standing([1] * 600).finding.reason
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "status"), [([1] * 600, Status.HEALTHY), ([1] * 600 + [0] * 60, Status.CRITICAL)]
+)
+def test_status_of_a_stream_that_fell_silent_says_that_it_is_held(outcomes, status):
+    found = standing(outcomes, last=0).finding
+    assert found.status is status
+    assert found.reason.startswith("no scores in the status window, so it is held from before: ")
+    assert "held from before" not in standing(outcomes).finding.reason
 
 
 def test_window_that_still_holds_what_is_over_says_so():
