@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from monitor.cli.console import err, out, warn
-from monitor.cli.records import Record, RecordFile
+from monitor.cli.records import Record, RecordFile, readable
 from monitor.cli.stores import open_store
 from monitor.errors import QueueUnavailableError
 from monitor.hook import Hook
@@ -34,7 +34,11 @@ _GIVE_UP_AFTER_S = 120.0
 
 def replay(
     file: Annotated[
-        Path, typer.Argument(help="JSONL, plain or gzipped.", exists=True, dir_okay=False)
+        Path,
+        typer.Argument(
+            help="JSONL, plain or gzipped; - is the standard input.",
+            callback=readable,
+        ),
     ],
     app: Annotated[str, typer.Option(help="Name under which the records are watched.")],
     rate: Annotated[
@@ -48,10 +52,12 @@ def replay(
     with translated():
         client.ping()
     waiter = _Waiter(settings, client, app) if wait else None
-    records = RecordFile(file, tell=lambda text: warn(f"{file.name} {text}"))
-    total = records.count_lines()
-    hook = _hook(app, settings)
-    with _progress() as progress:
+    with (
+        RecordFile.opened(file, lambda text: warn(f"{file.name} {text}")) as records,
+        _progress() as progress,
+    ):
+        total = records.count_lines()
+        hook = _hook(app, settings)
         sender = _Sender(hook, client, settings, rate)
         task = progress.add_task("sent", total=total)
         for record in records:

@@ -6,6 +6,7 @@ import itertools
 import json
 import multiprocessing
 import os
+import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
@@ -106,7 +107,16 @@ _scorers: list[ScoresSamples] = []  #: the one of this process
 
 
 def _begin(settings: Settings) -> None:
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     _scorers.append(make_scorer(settings))
+
+
+def _end_with_parent() -> None:
+    """End this process when who started it is killed: nobody else would tell it to."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _score_chunk(interactions: list[Interaction]) -> list[Scored]:

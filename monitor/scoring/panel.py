@@ -39,6 +39,8 @@ class Panel:
     is_asked
         Draws, by a sample's key, whether the asker is asked about it; metrics with questions
         of their own are else skipped as ``not_asked``.
+    once
+        Whether a budget that is reached ends the run, rather than skipping these metrics.
     """
 
     def __init__(
@@ -50,12 +52,14 @@ class Panel:
         *,
         concurrency: int = 1,
         is_asked: Callable[[str], bool] | None = None,
+        once: bool = False,
     ) -> None:
         self._wanted = tuple(wanted)
         self._bound = {each.name: each for each in bound}
         self._inner = inner
         self._asker = asker
         self._is_asked = is_asked or (lambda _: True)
+        self._once = once
         self._versions: dict[str, str] = {}
         for each in bound:
             self._versions[each.name] = self._version_of(each)
@@ -153,6 +157,8 @@ class Panel:
         try:
             outcome = self._asked(wanted, interaction) if wanted else None
         except BudgetReachedError:
+            if self._once:
+                raise
             return self._skipped(wanted, interaction, "budget_reached")
         made = {}
         for each in wanted:

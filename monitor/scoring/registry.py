@@ -34,7 +34,12 @@ from monitor.scoring.spending.meter import Meter
 from monitor.scoring.spending.slots import Slots
 from monitor.settings import Settings, variable
 
-__all__ = ["EVALUATORS", "make_scorer"]
+__all__ = ["EVALUATORS", "asks", "make_scorer"]
+
+
+def asks(settings: Settings) -> bool:
+    """Say whether a judge is asked that costs money, rather than all computed here."""
+    return settings.scorer in {"judge", "cascade"}
 
 
 def make_scorer(
@@ -72,8 +77,7 @@ def make_scorer(
     """
     bound = chosen(settings, parameters=parameters)
     shared = [each for each in bound if isinstance(each.metric, Read)]
-    asks = settings.scorer in {"judge", "cascade"}
-    money = _Money.of(settings, client, once=once) if asks else None
+    money = _Money.of(settings, client, once=once) if asks(settings) else None
     inner = _shared(settings, shared, client, money, once=once) if shared else None
     if inner is not None and len(shared) == len(bound) and _are_plain(shared, settings):
         return inner
@@ -89,6 +93,7 @@ def make_scorer(
         is_asked=(lambda key: draw(key) < settings.judge_share)
         if settings.scorer == "cascade"
         else None,
+        once=once,
     )
 
 
