@@ -185,6 +185,24 @@ def _thoughts_truncated(payload: dict[str, Any]) -> None:
     _choice(finish_reason="length")(payload)
 
 
+def _error(code: int, **choice: Any) -> Callable[[dict[str, Any]], None]:
+    """Put an error into an answer that is called a success, in place of it or behind a half."""
+
+    def apply(payload: dict[str, Any]) -> None:
+        error = {"message": "Provider returned error", "code": code}
+        if choice:
+            payload["choices"][0].update(choice, error=error)
+        else:
+            payload.clear()
+            payload["error"] = error
+
+    return apply
+
+
+def _thoughts_in_total(payload: dict[str, Any]) -> None:
+    payload["usage"]["total_tokens"] += 100
+
+
 def _no_canary(text: str) -> str:
     return json.dumps(json.loads(text) | {"canary": "sung by another"})
 
@@ -200,6 +218,10 @@ SPOILS: dict[str, Callable[[dict[str, Any]], None]] = {
     "thinking": _content(lambda text: f"<think>Is it {{1}} or [2]?</think>\n{text}"),
     "refusal": _message(content=None, refusal="I cannot help with that."),
     "null": _message(content=None),
+    "tool_calls": _message(content=None, tool_calls=[{"id": "1", "type": "function"}]),
+    "error_in_200": _error(429),
+    "error_after_200": _error(502, finish_reason="error"),
+    "thoughts_in_total": _thoughts_in_total,
     "empty_choices": lambda payload: payload.update(choices=[]),
     "content_filter": _choice(finish_reason="content_filter"),
     "missing_number": _verdicts(lambda rows: rows.clear()),

@@ -162,7 +162,10 @@ def test_what_a_call_cost_is_what_is_charged(client):
     assert charged(budget) == [microusd_up(judgement.cost_usd)]
 
 
-@pytest.mark.parametrize(("fault", "charges"), [("503", False), ("reset", True), ("hang", True)])
+@pytest.mark.parametrize(
+    ("fault", "charges"),
+    [("503", False), ("504", True), ("error_in_200", True), ("reset", True), ("hang", True)],
+)
 def test_failure_is_charged_unless_the_endpoint_refused(fault, charges, client):
     budget = Budget(client, [Cap("hour", CAP)])
     with JudgeServer(always=fault) as server:

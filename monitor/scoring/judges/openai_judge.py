@@ -143,7 +143,7 @@ def _claim(text: str, row: VerdictRow, passages: Quotable) -> Claim:
     quote = (row.quote or "").strip()
     index = passages.find(quote)
     verdict = Verdict(row.verdict)
-    missing = storable(row.unsupported or "", _MAX_REASON_CHARS)
+    missing = storable(row.unsupported, _MAX_REASON_CHARS)
     reason = f"not carried: {missing}" if missing else ""
     if verdict is Verdict.SUPPORTED and index is None:
         verdict = Verdict.UNVERIFIED

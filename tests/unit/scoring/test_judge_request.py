@@ -114,6 +114,9 @@ def test_version_stays_when_the_same_endpoint_is_written_otherwise(url):
     assert judges[0].version == judges[1].version
 
 
+AT_EIGHT = {"date": "Sun, 22 Nov 2026 08:00:00 GMT"}
+
+
 @pytest.mark.parametrize(
     ("headers", "wait_s"),
     [
@@ -121,6 +124,13 @@ def test_version_stays_when_the_same_endpoint_is_written_otherwise(url):
         ({"retry-after": "7"}, 7.0),
         ({"retry-after": "-7"}, 0.0),
         ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0.0),
+        ({"retry-after": "6m0s"}, 360.0),
+        ({"retry-after": "Sun, 22 Nov 2026 08:00:30 GMT"} | AT_EIGHT, 30.0),
+        ({"retry-after": "Sun, 22 Nov 2026 08:00:30"} | AT_EIGHT, 30.0),
+        ({"retry-after": "2026-11-22T09:00:30+01:00"} | AT_EIGHT, 30.0),
+        ({"retry-after": "1795334430"} | AT_EIGHT, 30.0),
+        ({"retry-after": "1795334430000"} | AT_EIGHT, 30.0),
+        ({"retry-after": "Mon, 01 Jan 0001 00:00:00 GMT"}, 0.0),
         ({"retry-after": "soon"}, None),
         ({"retry-after": "nan"}, None),
         ({"retry-after": "inf"}, None),
