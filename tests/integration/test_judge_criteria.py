@@ -99,6 +99,29 @@ def test_question_is_asked_with_less_when_the_endpoint_finds_it_too_long(score, 
     assert found.metadata["contexts_packed"]
 
 
+def test_only_sentences_that_were_sent_count(server, score):
+    output = "It takes five days. " * 10 + "Trams are blue and stop at the harbour. " * 200
+    long = make_interaction(output=output)
+    [found] = score("answer_relevancy", interaction=long, judge_input_tokens=1_000)
+    sent = len(asked_of(server.requests[0])["data"]["sentences"])
+    irrelevant = len(found.metadata["irrelevant"])
+    assert 10 < sent < 100
+    assert found.metadata["sentences_left_out"] == 210 - sent
+    assert irrelevant > 0
+    assert found.score == pytest.approx(1 - irrelevant / sent, abs=1e-6)
+
+
+def test_only_passages_that_were_sent_count(server, score):
+    passages = [f"Refund {n} takes five days to reach the card. " * 4 for n in range(40)]
+    long = make_interaction(query="How long does a refund take?", contexts=passages)
+    [found] = score("contextual_relevancy", interaction=long, judge_input_tokens=1_000)
+    left_out = found.metadata["passages_left_out"]
+    sent = asked_of(server.requests[0])["data"]["passages"]
+    assert len(sent) + len(left_out) == 40
+    assert len(left_out) > 10
+    assert found.score == len(found.metadata["relevant"]) / len(sent) == 1
+
+
 @pytest.mark.parametrize("metric", ["tool_efficiency", "factual_accuracy"])
 def test_what_is_no_passage_is_cut_when_it_takes_all_the_room(server, score, metric):
     calls = [{"name": "find", "arguments": {"text": "x" * 50_000}}] * 3

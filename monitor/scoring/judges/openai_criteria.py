@@ -8,8 +8,7 @@ from typing import Any, Self
 from monitor.errors import JudgeError
 from monitor.models import Interaction
 from monitor.scoring.asker import Reply
-from monitor.scoring.claims import MOST_SENTENCES
-from monitor.scoring.declaration import Answers, Criterion
+from monitor.scoring.declaration import Criterion
 from monitor.scoring.judges.criteria_case import CriteriaCase, reference_of
 from monitor.scoring.judges.criteria_hearing import CriteriaHearing
 from monitor.scoring.judges.criteria_reply import SCHEMA
@@ -18,7 +17,6 @@ from monitor.scoring.judges.openai_call import ChatCall, Patience, Spent
 from monitor.scoring.judges.openai_client import SharedClient
 from monitor.scoring.judges.prices import Prices
 from monitor.scoring.prompts import load_prompt
-from monitor.scoring.sentences import split_sentences
 from monitor.scoring.spending.meter import Meter
 from monitor.settings import Settings
 
@@ -75,10 +73,8 @@ class OpenAICriteria:
         JudgeError
             If there is no usable answer; it says what the tries cost.
         """
-        sentences = split_sentences(interaction.output)[:MOST_SENTENCES]
-        sentences = sentences or (interaction.output.strip(),)
         reference = reference_of(interaction)
-        case = CriteriaCase.of(interaction, fields, sentences, reference, self._input_tokens)
+        case = CriteriaCase.of(interaction, fields, reference, self._input_tokens)
         hearing = CriteriaHearing(self._call, self._prompt, case)
         spent = self._call.begin()
         try:
@@ -87,12 +83,7 @@ class OpenAICriteria:
             error.context |= hearing.details() | self._bill(spent)
             raise
         return Reply(
-            answers=Answers(
-                by_name=found,
-                sentences=sentences,
-                passages=len(interaction.contexts),
-                reference=reference,
-            ),
+            answers=hearing.case.answers(found, reference),
             duration_ms=spent.duration_ms,
             cost_usd=self._cost_usd(spent),
             details=hearing.details()

@@ -134,6 +134,11 @@ class ContextTooLongError(JudgeRefusedError):
     """Query, passages and output do not fit into the model; fewer of them may."""
 
 
+def no_room() -> ContextTooLongError:
+    """Say that no passage can be sent: without one, every claim would look unfounded."""
+    return ContextTooLongError("query and output leave no room for any passage")
+
+
 def refusal(error: BaseException) -> RefusedCall | None:
     """Find the endpoint's answer in *error*; older versions of the library wrap it."""
     for found in (error, error.__cause__):

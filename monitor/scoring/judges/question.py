@@ -12,6 +12,7 @@ from typing import Any, Protocol, Self, TypeVar
 from monitor.models import Interaction
 from monitor.scoring.claims import MOST_SENTENCES
 from monitor.scoring.judges.injection import MARK, marked, secret_word, suspected
+from monitor.scoring.judges.openai_errors import no_room
 from monitor.scoring.judges.packing import Packed, pack
 from monitor.scoring.judges.reply import JudgeReply, read_reply
 from monitor.scoring.sentences import split_sentences
@@ -129,7 +130,16 @@ class Case:
     def question(
         self, prompt: str, packed: Packed, asked: Sequence[int], doubted: Sequence[int]
     ) -> Question:
-        """Ask for verdicts on *asked*; the secret words are new with every question."""
+        """
+        Ask for verdicts on *asked*; the secret words are new with every question.
+
+        Raises
+        ------
+        ContextTooLongError
+            If there is no room for any passage.
+        """
+        if packed.lost:
+            raise no_room()
         write: Callable[[str], str] = marked if self.marked else str
         data: dict[str, Any] = {
             "query": write(packed.query),
