@@ -10,6 +10,7 @@ import pytest
 
 from monitor.errors import JudgeAwayError
 from monitor.scoring.judges.openai_judge import OpenAIJudge
+from monitor.scoring.judges.prices import Price, Prices
 from monitor.scoring.registry import make_scorer
 from monitor.settings import Settings
 from monitor.testing import make_interaction
@@ -192,3 +193,13 @@ def data_of(request):
 
 def _texts(interaction):
     return [context.text for context in interaction.contexts]
+
+
+def test_cost_is_known_when_the_endpoint_answers_under_another_name():
+    prices = Prices(own={"my-own": Price(input=1.0, output=2.0)})
+    with JudgeServer(model="/models/llama.gguf") as server:
+        judge = OpenAIJudge("my-own", base_url=server.url, prices=prices)
+        found = judge.judge(make_interaction())
+        judge.close()
+    assert found.model == "/models/llama.gguf"
+    assert found.cost_usd == (found.input_tokens + 2 * found.output_tokens) / 1e6

@@ -40,6 +40,7 @@ class OpenAICriteria:
         patience = patience or Patience()
         self._client = SharedClient(api_key, base_url, patience.timeout_s)
         self._call = ChatCall(self._client, model, patience, meter, SCHEMA)
+        self._model = model
         self._prices = prices or Prices()
         self._prompt = load_prompt(PROMPT)
         self._input_tokens = input_tokens
@@ -102,13 +103,16 @@ class OpenAICriteria:
 
     def _cost_usd(self, spent: Spent) -> float | None:
         return self._prices.cost_usd(
-            spent.model, spent.input_tokens, spent.output_tokens, spent.cached_tokens
+            self._billed(spent), spent.input_tokens, spent.output_tokens, spent.cached_tokens
         )
+
+    def _billed(self, spent: Spent) -> str:
+        return self._prices.known_as(spent.model, self._model)
 
     def _priced(self, spent: Spent) -> dict[str, Any]:
         found = {
             "cached_input_tokens": spent.cached_tokens,
-            "prices_as_of": self._prices.as_of(spent.model) if spent.model else None,
+            "prices_as_of": self._prices.as_of(self._billed(spent)) if spent.model else None,
         }
         return {key: value for key, value in found.items() if value}
 

@@ -51,6 +51,7 @@ class OpenAIJudge:
         patience = patience or Patience()
         self._client = SharedClient(api_key, base_url, patience.timeout_s)
         self._call = ChatCall(self._client, model, patience, meter)
+        self._model = model
         self._prices = prices or Prices()
         self._prompt = load_prompt(PROMPT)
         self._input_tokens = input_tokens
@@ -110,17 +111,22 @@ class OpenAIJudge:
 
     def _cost_usd(self, spent: Spent) -> float | None:
         return self._prices.cost_usd(
-            spent.model, spent.input_tokens, spent.output_tokens, spent.cached_tokens
+            self._billed(spent), spent.input_tokens, spent.output_tokens, spent.cached_tokens
         )
+
+    def _billed(self, spent: Spent) -> str:
+        return self._prices.known_as(spent.model, self._model)
 
     def _details(self, spent: Spent) -> dict[str, Any]:
         """Put on record what the call used, beside tokens and cost."""
         unknown = None
         if self._cost_usd(spent) is None and spent.model:
-            unknown = self._prices.unknown(spent.model) or "the endpoint does not count tokens"
+            unknown = (
+                self._prices.unknown(self._billed(spent)) or "the endpoint does not count tokens"
+            )
         found: dict[str, Any] = {
             "cached_input_tokens": spent.cached_tokens,
-            "prices_as_of": self._prices.as_of(spent.model) if spent.model else None,
+            "prices_as_of": self._prices.as_of(self._billed(spent)) if spent.model else None,
             "tries_without_usage": spent.unanswered,
             "cost_unknown": unknown,
         }
