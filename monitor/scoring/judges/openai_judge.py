@@ -121,9 +121,8 @@ class OpenAIJudge:
         """Put on record what the call used, beside tokens and cost."""
         unknown = None
         if self._cost_usd(spent) is None and spent.model:
-            unknown = (
-                self._prices.unknown(self._billed(spent)) or "the endpoint does not count tokens"
-            )
+            no_price = self._prices.unknown(self._billed(spent))
+            unknown = no_price or "the endpoint does not count tokens"
         found: dict[str, Any] = {
             "cached_input_tokens": spent.cached_tokens,
             "prices_as_of": self._prices.as_of(self._billed(spent)) if spent.model else None,

@@ -94,17 +94,13 @@ class Prices:
 
     def known_as(self, answered: str | None, asked: str) -> str:
         """
-        Choose the name by which a call is priced: what the user's own table knows comes first.
+        Choose the name by which a call is priced: the user's own table comes first.
 
-        Endpoints may answer under another name than they are *asked* by, such as a
-        deployment's or a path's, or under none.
+        Endpoints may answer under another name than they are *asked* by, such as that of a
+        file, or under none. Without a word of the user it may as well be another model.
         """
         names = [name for name in (answered, asked) if name]
-        for table in (self.own, _built_in().models):
-            for name in names:
-                if _in(table, name) is not None:
-                    return name
-        return names[0]
+        return next((name for name in names if _in(self.own, name) is not None), names[0])
 
     def unknown(self, model: str | None) -> str | None:
         """Say what to do when there is no price for *model*; None when there is one."""

@@ -103,6 +103,7 @@ def test_file_is_refused_when_it_is_not_there(tmp_path):
         ("/models/llama.gguf", "my-own", "my-own"),
         ("gpt-4.1-mini", "my-own", "my-own"),
         (None, "gpt-4.1", "gpt-4.1"),
+        ("mystery-7b", "gpt-4.1", "mystery-7b"),
         ("nobody", "knows", "nobody"),
     ],
 )
