@@ -14,7 +14,7 @@ from monitor.scoring.judges.criteria_reply import read_answers
 from monitor.scoring.judges.injection import MARK, marked, secret_word, suspected
 from monitor.scoring.judges.openai_errors import no_room
 from monitor.scoring.judges.packing import Packed, pack, tokens_of
-from monitor.scoring.judges.question import seed_of
+from monitor.scoring.judges.question import seed_of, sent_texts
 from monitor.scoring.sentences import split_sentences
 
 _LEAST_BUDGET = 200  # tokens; with less there is nothing to judge by
@@ -73,20 +73,20 @@ class CriteriaCase:
         contexts = [c.text for c in interaction.contexts] if "contexts" in roots else []
         output = interaction.output if "output" in roots else ""
         sentences = split_sentences(output) or ((output.strip(),) if output else ())
-        rest = _rest(interaction, fields, reference)
-        texts = {"query": query, "contexts": "\n".join(contexts), "output": output}
-        suspects = suspected(texts | {"expected": json.dumps(rest, ensure_ascii=False)})
-        return cls(
+        made = cls(
             query=query,
             contexts=tuple(contexts),
             sentences=tuple(sentences[:MOST_SENTENCES]),
             beyond=max(len(sentences) - MOST_SENTENCES, 0),
-            rest=rest,
+            rest=_rest(interaction, fields, reference),
             seed=seed_of(interaction.id),
-            suspects=suspects,
+            suspects=(),
             budget=budget,
-            marked=bool(suspects),
+            marked=False,
         )
+        packed, rest = made.packed()
+        suspects = suspected(sent_texts(packed) | {"expected": _json(rest)})
+        return replace(made, suspects=suspects, marked=bool(suspects))
 
     def packed(self) -> tuple[Packed, dict[str, Any]]:
         """Fit the texts into the budget: query, passages and sentences, and all the rest."""

@@ -88,25 +88,21 @@ class Case:
         """Prepare an interaction."""
         seed = seed_of(interaction.id)
         contexts = [c.text for c in interaction.contexts if c.text.strip()]
-        texts = {
-            "query": interaction.query or "",
-            "contexts": "\n".join(contexts),
-            "output": interaction.output,
-        }
         random.Random(seed).shuffle(contexts)  # noqa: S311 - a fair order, not a secret
         found = split_sentences(interaction.output) or (interaction.output.strip(),)
-        suspects = suspected(texts)
-        return cls(
-            query=texts["query"],
+        made = cls(
+            query=interaction.query or "",
             contexts=tuple(contexts),
             sentences=found[:MOST_SENTENCES],
             sentences_left_out=max(len(found) - MOST_SENTENCES, 0),
             seed=seed,
-            suspects=suspects,
+            suspects=(),
             budget=budget,
-            marked=bool(suspects),
+            marked=False,
             pieces=pieces,
         )
+        suspects = suspected(sent_texts(made.packed()))
+        return replace(made, suspects=suspects, marked=bool(suspects))
 
     def numbers(self, packed: Packed) -> tuple[int, ...]:
         """List the numbers of all sentences that can get a verdict: none without passages."""
@@ -167,6 +163,15 @@ class Case:
             marked=self.marked,
             squeezed=self.squeezed,
         )
+
+
+def sent_texts(packed: Packed) -> dict[str, str]:
+    """Name the texts that the judge gets to see: what is left out cannot speak to it."""
+    return {
+        "query": packed.query,
+        "contexts": "\n".join(packed.contexts),
+        "output": "\n".join(packed.sentences),
+    }
 
 
 def seed_of(interaction_id: str) -> int:
