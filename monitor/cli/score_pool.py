@@ -91,11 +91,19 @@ def _in_order(
 
 @contextmanager
 def _cancelling(pool: Executor) -> Iterator[Executor]:
-    """Leave without what has not begun: whoever stops early wants to stop."""
+    """
+    Leave without what has not begun: whoever stops early wants to stop.
+
+    An interrupt does not even wait for what has begun; closing the scorer ends that.
+    """
+    wait = True
     try:
         yield pool
+    except KeyboardInterrupt:
+        wait = False
+        raise
     finally:
-        pool.shutdown(cancel_futures=True)
+        pool.shutdown(wait=wait, cancel_futures=True)
 
 
 def _chunks(items: Iterator[Interaction]) -> Iterator[list[Interaction]]:

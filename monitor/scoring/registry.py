@@ -81,6 +81,7 @@ def make_scorer(
     inner = _shared(settings, shared, client, money, once=once) if shared else None
     if inner is not None and len(shared) == len(bound) and _are_plain(shared, settings):
         return inner
+    factor = _factor(settings, money.fleet.watch if money else None)
     has_questions = any(isinstance(each.metric, Asked) for each in bound)
     return Panel(
         settings.metrics,
@@ -90,7 +91,7 @@ def make_scorer(
         concurrency=settings.judge_concurrency if money and has_questions else 1,
         # A cascade asks about a share of samples, drawn without looking at them: what is
         # scored stands for all, without weights.
-        is_asked=(lambda key: draw(key) < settings.judge_share)
+        is_asked=(lambda key: draw(key) < settings.judge_share * factor())
         if settings.scorer == "cascade"
         else None,
         once=once,

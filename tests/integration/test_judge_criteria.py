@@ -7,8 +7,10 @@ import pytest
 
 from monitor.errors import JudgeAwayError, JudgeReplyError
 from monitor.models import EvaluationStatus
+from monitor.queue.consumer import connect
 from monitor.rolling.tallies import tally_of
 from monitor.scoring.asking import draw
+from monitor.scoring.capped import BudgetWatch
 from monitor.scoring.declaration import Criterion, Form
 from monitor.scoring.judges.criteria_reply import read_answers
 from monitor.scoring.registry import make_scorer
@@ -215,6 +217,18 @@ def test_cascade_asks_questions_about_its_share_of_samples(server):
     assert [each.status is EvaluationStatus.COMPLETED for each in found] == asked
     assert {each.reason for each in found} == {"", "not_asked"}
     assert len(server.requests) == sum(asked)
+
+
+def test_cascade_asks_no_questions_when_the_budget_leaves_no_share(server, redis_url, monkeypatch):
+    monkeypatch.setattr(BudgetWatch, "factor", lambda _: 0.0)
+    server.requests.clear()
+    settings = Settings(
+        scorer="cascade", judge_share=1.0, openai_base_url=server.url, metrics=("bias",),
+        budget_usd_per_day=1.0,
+    )  # fmt: skip
+    with closing(make_scorer(settings, client=connect(redis_url))) as scorer:
+        [found] = scorer.score(make_interaction())
+    assert (found.reason, server.requests) == ("not_asked", [])
 
 
 def test_cascade_counts_a_low_score_as_passed_where_lower_is_better(server):

@@ -1,6 +1,7 @@
 """No fault of an endpoint ever becomes a score, and each is named for what it is."""
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -9,6 +10,7 @@ from monitor.models import EvaluationStatus
 from monitor.scoring.judges.openai_call import Patience
 from monitor.scoring.judges.openai_judge import OpenAIJudge
 from monitor.scoring.scorer import Scorer
+from monitor.scoring.spending.budget import CrowdedError
 from monitor.testing import make_interaction
 from monitor.testing.judge_server import BEHAVIOURS, JudgeServer
 
@@ -217,6 +219,19 @@ def test_behaviour_is_refused_when_there_is_none_of_its_name(server):
         JudgeServer(always="typo")
     with pytest.raises(ValueError, match="no such behaviour: typo"):
         server.always = "typo"
+
+
+def test_call_is_given_up_and_not_made_again_when_the_judge_is_closed(server):
+    judge = OpenAIJudge("m", base_url=server.url, patience=Patience(timeout_s=30))
+    server.always = "hang"
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(judge.judge, make_interaction())
+        while not server.requests:
+            time.sleep(0.01)
+        judge.close()
+        with pytest.raises(CrowdedError, match="closed while it was asked"):
+            asked.result(10)
+    assert len(server.requests) == 1
 
 
 def test_error_body_is_not_read_whole_when_it_never_ends(server, judge):
