@@ -54,24 +54,34 @@ class RecordFile:
     tell: Callable[[str], None]
     unreadable: Counter[str] = field(default_factory=Counter)
     name: str = ""  #: for people, where it is not that of the path
+    lines: int = 0  #: that are not blank, once they are counted
 
     @classmethod
     @contextmanager
     def opened(cls, path: Path, tell: Callable[[str], None]) -> Iterator[Self]:
         """
-        Open the records of *path*; ``-`` is the standard input.
+        Open the records of *path* and count its lines; ``-`` is the standard input.
 
         A pipe can be read once only, and records are read twice: what it sends is copied
         to a file that is gone afterwards.
+
+        Raises
+        ------
+        RecordError
+            If it cannot be read, is damaged or holds nothing.
         """
         if path != STDIN and path.is_file():
-            yield cls(path, tell)
+            made = cls(path, tell)
+            made.lines = made.count_lines()
+            yield made
             return
         with tempfile.NamedTemporaryFile(prefix="groundwatch-") as copy:
             with nullcontext(sys.stdin.buffer) if path == STDIN else path.open("rb") as pipe:
                 shutil.copyfileobj(pipe, copy)
             copy.flush()
-            yield cls(Path(copy.name), tell, name="stdin" if path == STDIN else str(path))
+            made = cls(Path(copy.name), tell, name="stdin" if path == STDIN else str(path))
+            made.lines = made.count_lines()
+            yield made
 
     def __iter__(self) -> Iterator[Record]:
         for number, line in self._lines():

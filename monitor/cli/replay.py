@@ -56,10 +56,9 @@ def replay(
         RecordFile.opened(file, lambda text: warn(f"{file.name} {text}")) as records,
         _progress() as progress,
     ):
-        total = records.count_lines()
         hook = _hook(app, settings)
         sender = _Sender(hook, client, settings, rate)
-        task = progress.add_task("sent", total=total)
+        task = progress.add_task("sent", total=records.lines)
         for record in records:
             sender.send(record)
             progress.update(task, completed=sender.count)

@@ -69,11 +69,10 @@ def score(
         RecordFile.opened(file, lambda text: warn(f"{file.name} {text}")) as records,
         closing(_opened(output, records.path, overwrite, scorer, settings)) as target,
     ):
-        total = records.count_lines()
         if target.done:
             err.print(f"{len(target.done):,} records are scored already; going on", soft_wrap=True)
         with _progress() as bar:
-            task = bar.add_task("scoring", total=total, completed=len(target.done))
+            task = bar.add_task("scoring", total=records.lines, completed=len(target.done))
             try:
                 for scored in _score(_rest(records, target), scorer, settings):
                     found.update(scored.statuses)
@@ -81,7 +80,7 @@ def score(
                     bar.advance(task)
             except (JudgeAwayError, BudgetReachedError) as error:
                 raise type(error)(f"{error}; run it again to go on where it stopped") from None
-            bar.update(task, total=total - records.unreadable.total())
+            bar.update(task, total=records.lines - records.unreadable.total())
     err.print(
         f"evaluations {reasons(found)}; bad lines {reasons(records.unreadable)}", soft_wrap=True
     )

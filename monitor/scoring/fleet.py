@@ -60,8 +60,7 @@ def make_fleet(settings: Settings, client: redis.Redis | None, price: Price) -> 
             raise SettingsError("a budget is set, and only a Redis can keep it")
         return Fleet(price=price)
     endpoint = endpoint_name(settings)
-    longest_s = settings.judge_timeout_s
-    budget = Budget(client, caps, longest_call_s=longest_s) if caps else None
+    budget = Budget(client, caps) if caps else None
     kept_s = settings.verdict_cache_s
     return Fleet(
         client=client,

@@ -107,6 +107,6 @@ def a_home(value: Path) -> Path:
 
 Names = Annotated[tuple[str, ...], BeforeValidator(split_commas)]
 Rate = Annotated[float, Field(ge=0, le=1)]
-Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Seconds = Annotated[float, Field(gt=0)]
 Days = Annotated[float, Field(gt=0, le=36_500)]
 Dollars = Annotated[float, Field(gt=0, le=1e9)]

@@ -26,10 +26,8 @@ from monitor.queue.consumer import translated
 from monitor.settings import Settings
 
 _MICRO = 1_000_000
-#: From then on a reservation counts as spent; never before the longest call may have ended.
-_LEAST_HELD_S = 300
-#: What a call may take beyond its time-out, until it is settled.
-_TO_SETTLE_S = 60
+#: Longer than any call lasts; from then on a reservation counts as spent.
+_HELD_S = 300
 
 _RESERVE = """
 local now, id, amount = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
@@ -140,20 +138,14 @@ class Budget:
     """
     Caps on what is spent by all that share a Redis; safe for threads and processes.
 
-    A reservation is held for as long as a call may take, *longest_call_s*, and some more:
-    settled later, it would stay charged at its worst price.
-
     Raises
     ------
     QueueUnavailableError
         From every method, when Redis does not answer.
     """
 
-    def __init__(
-        self, client: redis.Redis, caps: Sequence[Cap], *, longest_call_s: float = 0.0
-    ) -> None:
+    def __init__(self, client: redis.Redis, caps: Sequence[Cap]) -> None:
         self._redis: Any = client
-        self._held_s = max(_LEAST_HELD_S, math.ceil(longest_call_s) + _TO_SETTLE_S)
         self._caps = tuple(caps)
         self._keys = [names.BUDGET_HELD, *(names.budget(cap.period) for cap in caps)]
         self._reserve = self._redis.register_script(_RESERVE)
@@ -177,7 +169,7 @@ class Budget:
         ]
         made = Reservation(uuid.uuid4().hex, microusd, periods)
         now_s = int(now.timestamp())
-        arguments: list[Any] = [now_s, made.reservation_id, microusd, now_s + self._held_s, *limits]
+        arguments: list[Any] = [now_s, made.reservation_id, microusd, now_s + _HELD_S, *limits]
         with translated():
             answer, which = self._reserve(keys=self._keys, args=arguments)
         if answer == b"granted":
