@@ -4,6 +4,7 @@ import json
 import multiprocessing
 import os
 import signal
+import threading
 import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -15,7 +16,9 @@ from monitor.cli.app import app
 from monitor.cli.score_output import ScoreOutput
 from monitor.cli.score_pool import _begin, score_on_all_cores
 from monitor.errors import BudgetReachedError, GroundwatchError, JudgeAwayError
+from monitor.queue.consumer import connect
 from monitor.scoring.registry import make_scorer
+from monitor.scoring.spending.budget import Budget, Cap
 from monitor.settings import Settings
 from monitor.testing import make_interaction
 from monitor.testing.judge_server import JudgeServer
@@ -152,6 +155,20 @@ def test_budget_holds_for_files_too(records, scores, redis_url, monkeypatch):
         stopped = score(records, scores, "--judge", "judge")
     assert isinstance(stopped.exception, BudgetReachedError)
     assert server.requests == []
+
+
+def test_run_waits_for_budget_that_calls_under_way_hold(records, scores, redis_url, monkeypatch):
+    monkeypatch.setattr("monitor.scoring.spending.meter._CROWDED_S", 0.001)
+    monkeypatch.setenv("GROUNDWATCH_REDIS_URL", redis_url)
+    monkeypatch.setenv("GROUNDWATCH_BUDGET_USD_PER_DAY", "1")
+    with connect(redis_url) as client, JudgeServer() as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        budget = Budget(client, [Cap("day", 1_000_000)])
+        held = budget.reserve(999_999)
+        threading.Timer(0.5, budget.settle, (held, 0)).start()
+        done = score(records, scores, "--judge", "judge")
+    assert done.exit_code == 0, done.output
+    assert len(rows(scores)) == 20
 
 
 def test_budget_holds_for_metrics_with_questions_of_their_own(

@@ -10,7 +10,7 @@ from monitor.models import EvaluationStatus
 from monitor.scoring.judges.openai_call import Patience
 from monitor.scoring.judges.openai_judge import OpenAIJudge
 from monitor.scoring.scorer import Scorer
-from monitor.scoring.spending.budget import CrowdedError
+from monitor.scoring.spending.budget import GivenUpError
 from monitor.testing import make_interaction
 from monitor.testing.judge_server import BEHAVIOURS, JudgeServer
 
@@ -229,7 +229,7 @@ def test_call_is_given_up_and_not_made_again_when_the_judge_is_closed(server):
         while not server.requests:
             time.sleep(0.01)
         judge.close()
-        with pytest.raises(CrowdedError, match="closed while it was asked"):
+        with pytest.raises(GivenUpError, match="closed while it was asked"):
             asked.result(10)
     assert len(server.requests) == 1
 

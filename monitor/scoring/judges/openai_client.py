@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import openai
 
 from monitor.scoring.judges.openai_errors import RefusedCall
-from monitor.scoring.spending.budget import CrowdedError
+from monitor.scoring.spending.budget import GivenUpError
 
 _T = TypeVar("_T")
 _NO_KEY = "not-needed"
@@ -90,11 +90,11 @@ class SharedClient:
 
         Raises
         ------
-        CrowdedError
+        GivenUpError
             If this process has closed it: whoever asks now was given up.
         """
         if os.getpid() in self._closed:
-            raise CrowdedError("the judge was closed while it was asked", retry_after_s=1.0)
+            raise GivenUpError("the judge was closed while it was asked", retry_after_s=1.0)
         endpoint = self._endpoints.get(os.getpid())
         return endpoint if endpoint is not None else self._make()
 

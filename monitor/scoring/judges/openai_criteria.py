@@ -12,7 +12,12 @@ from monitor.scoring.declaration import Criterion
 from monitor.scoring.judges.criteria_case import CriteriaCase, reference_of
 from monitor.scoring.judges.criteria_hearing import CriteriaHearing
 from monitor.scoring.judges.criteria_reply import SCHEMA
-from monitor.scoring.judges.naming import endpoint_mark, model_name
+from monitor.scoring.judges.naming import (
+    USUAL_INPUT_TOKENS,
+    endpoint_mark,
+    model_name,
+    sent_mark,
+)
 from monitor.scoring.judges.openai_call import ChatCall, Patience, Spent
 from monitor.scoring.judges.openai_client import SharedClient
 from monitor.scoring.judges.prices import Prices
@@ -34,7 +39,7 @@ class OpenAICriteria:
         base_url: str | None = None,
         patience: Patience | None = None,
         prices: Prices | None = None,
-        input_tokens: int = 16_000,
+        input_tokens: int = USUAL_INPUT_TOKENS,
         meter: Meter | None = None,
     ) -> None:
         patience = patience or Patience()
@@ -45,7 +50,8 @@ class OpenAICriteria:
         self._prompt = load_prompt(PROMPT)
         self._input_tokens = input_tokens
         where = f"{model_name(model)}{endpoint_mark(base_url)}"
-        self.version = f"criteria-{where}-{PROMPT.rpartition('.')[2]}"
+        sent = sent_mark(input_tokens)
+        self.version = f"criteria-{where}-{PROMPT.rpartition('.')[2]}{sent}"
 
     @classmethod
     def from_settings(cls, settings: Settings, *, meter: Meter | None = None) -> Self:

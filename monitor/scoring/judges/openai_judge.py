@@ -8,7 +8,12 @@ from monitor.errors import JudgeError
 from monitor.models import Interaction
 from monitor.scoring.base import Claim, Judgement, Verdict
 from monitor.scoring.judges.hearing import Hearing
-from monitor.scoring.judges.naming import endpoint_mark, model_name
+from monitor.scoring.judges.naming import (
+    USUAL_INPUT_TOKENS,
+    endpoint_mark,
+    model_name,
+    sent_mark,
+)
 from monitor.scoring.judges.openai_call import ChatCall, Patience, Spent
 from monitor.scoring.judges.openai_client import SharedClient
 from monitor.scoring.judges.prices import Prices
@@ -44,7 +49,7 @@ class OpenAIJudge:
         base_url: str | None = None,
         patience: Patience | None = None,
         prices: Prices | None = None,
-        input_tokens: int = 16_000,
+        input_tokens: int = USUAL_INPUT_TOKENS,
         pieces: int = 8,
         meter: Meter | None = None,
     ) -> None:
@@ -57,7 +62,7 @@ class OpenAIJudge:
         self._input_tokens = input_tokens
         self._pieces = pieces
         where = f"{model_name(model)}{endpoint_mark(base_url)}"
-        sent = f"p{pieces}" if pieces else ""  # what is sent shapes the verdicts
+        sent = sent_mark(input_tokens, pieces)
         self.version = f"judge-{where}-{PROMPT.rpartition('.')[2]}{sent}"
 
     @classmethod

@@ -106,6 +106,12 @@ def test_versions_differ_when_a_model_of_one_name_is_served_twice():
     assert len(set(versions)) == 4
 
 
+def test_versions_differ_when_less_is_sent():
+    sent = [{}, {"input_tokens": 16_000}, {"input_tokens": 4_000}, {"pieces": 3}]
+    versions = [OpenAIJudge("m", api_key="k", **each).version for each in sent]
+    assert versions == ["judge-m-v2p8", "judge-m-v2p8", "judge-m-v2p8t4000", "judge-m-v2p3"]
+
+
 @pytest.mark.parametrize(
     "url", ["http://A/v1/", "http://user:pw@a/v1", "https://a/v1?api-version=1"]
 )
