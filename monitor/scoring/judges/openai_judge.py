@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 from monitor.errors import JudgeError
@@ -25,7 +27,7 @@ from monitor.scoring.spending.meter import Meter
 from monitor.scoring.unicode import storable
 from monitor.settings import Settings
 
-PROMPT = "judge.v2"
+PROMPT = "judge.v3"
 _ANSWERED = {"yes": 1.0, "partial": 0.5, "no": 0.0, "refusal": 0.0}
 _ANSWERED_REASON = {
     "yes": "It answers the question",
@@ -93,11 +95,15 @@ class OpenAIJudge:
             raise
         whole = hearing.whole
         assert whole is not None
+        claims = tuple(
+            _claim(text, hearing.rows[number], passages)
+            for number, text in hearing.sentences.items()
+        )
+        refused = _only_declines(whole, claims)
+        wrong = _wrong_refusal(whole, claims, passages) if refused else ()
         return Judgement(
-            claims=tuple(
-                _claim(text, hearing.rows[number], passages)
-                for number, text in hearing.sentences.items()
-            ),
+            claims=wrong or claims,
+            declined_rightly=refused and not wrong,
             claims_not_judged=hearing.sentences_left_out,
             relevance=_ANSWERED[whole.answered],
             relevance_reason=_relevance_reason(whole),
@@ -166,6 +172,30 @@ def _claim(text: str, row: VerdictRow, passages: Quotable) -> Claim:
         context_index=index,
         reason=reason,
     )
+
+
+def _only_declines(reply: JudgeReply, claims: Sequence[Claim]) -> bool:
+    """Say whether there were passages, and the output states nothing and declines to answer."""
+    silent = all(claim.verdict is Verdict.NO_CLAIM for claim in claims)
+    return bool(claims) and silent and reply.answered == "refusal"
+
+
+def _wrong_refusal(
+    reply: JudgeReply, claims: Sequence[Claim], passages: Quotable
+) -> tuple[Claim, ...]:
+    """Make a claim of a refusal, if the passages hold the answer; nothing if they do not."""
+    quote = reply.answer_quote.strip()
+    index = passages.find(quote)
+    if index is None:
+        return ()
+    claim = replace(
+        claims[0],
+        verdict=Verdict.CONTRADICTED,
+        evidence=storable(quote, _MAX_QUOTE_CHARS),
+        context_index=index,
+        reason="it declines to answer, but the passages hold the answer",
+    )
+    return (claim, *claims[1:])
 
 
 def _relevance_reason(reply: JudgeReply) -> str:

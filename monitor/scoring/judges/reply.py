@@ -63,6 +63,7 @@ class JudgeReply(BaseModel):
     canary: str = ""
     verdicts: tuple[VerdictRow, ...]
     answered: Annotated[Literal["yes", "partial", "no", "refusal"], BeforeValidator(_word)]
+    answer_quote: _Text = ""
     answered_reason: _Text = ""
 
 
@@ -70,7 +71,7 @@ class JudgeReply(BaseModel):
 SCHEMA: dict[str, Any] = {
     "type": "object",
     "additionalProperties": False,
-    "required": ["canary", "verdicts", "answered", "answered_reason"],
+    "required": ["canary", "verdicts", "answered", "answer_quote", "answered_reason"],
     "properties": {
         "canary": {"type": "string"},
         "verdicts": {
@@ -91,6 +92,7 @@ SCHEMA: dict[str, Any] = {
             },
         },
         "answered": {"type": "string", "enum": ["yes", "partial", "no", "refusal"]},
+        "answer_quote": {"type": "string"},
         "answered_reason": {"type": "string"},
     },
 }

@@ -102,14 +102,14 @@ def test_text_is_refused_and_the_judge_not_away_when_a_filter_flags_it():
 def test_versions_differ_when_a_model_of_one_name_is_served_twice():
     urls = [None, "https://api.openai.com/v1", "http://a/v1", "http://b/v1", "http://a:81/v1"]
     versions = [OpenAIJudge("m", api_key="k", base_url=url).version for url in urls]
-    assert versions[0] == versions[1] == "judge-m-v2p8"
+    assert versions[0] == versions[1] == "judge-m-v3p8"
     assert len(set(versions)) == 4
 
 
 def test_versions_differ_when_less_is_sent():
     sent = [{}, {"input_tokens": 16_000}, {"input_tokens": 4_000}, {"pieces": 3}]
     versions = [OpenAIJudge("m", api_key="k", **each).version for each in sent]
-    assert versions == ["judge-m-v2p8", "judge-m-v2p8", "judge-m-v2p8t4000", "judge-m-v2p3"]
+    assert versions == ["judge-m-v3p8", "judge-m-v3p8", "judge-m-v3p8t4000", "judge-m-v3p3"]
 
 
 @pytest.mark.parametrize(
