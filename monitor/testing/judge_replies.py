@@ -75,8 +75,7 @@ def judge_by_overlap(request: dict[str, Any]) -> dict[str, Any]:
             for number in question.asked
         ],
         "answered": "refusal" if declines else "yes" if share >= _SOME else "no",
-        "answer_quote": held,
-        "answered_reason": f"It shares {share:.0%} of the question's words.",
+        "answered_reason": held or f"It shares {share:.0%} of the question's words.",
     }
 
 

@@ -82,7 +82,9 @@ def test_refusal_is_judged_by_whether_the_passages_held_the_answer(
 
 
 def test_refusal_is_right_when_the_quote_of_an_answer_is_invented():
-    reply = JudgeReply(verdicts=(), answered="refusal", answer_quote="nine dollars for adults here")
+    reply = JudgeReply(
+        verdicts=(), answered="refusal", answered_reason="nine dollars for adults here"
+    )
     claim = Claim(text="I do not know.", verdict=Verdict.NO_CLAIM, support=0.0)
     assert _wrong_refusal(reply, [claim], Quotable(["Nine trams for all adults."])) == ()
 

@@ -184,7 +184,9 @@ def _wrong_refusal(
     reply: JudgeReply, claims: Sequence[Claim], passages: Quotable
 ) -> tuple[Claim, ...]:
     """Make a claim of a refusal, if the passages hold the answer; nothing if they do not."""
-    quote = reply.answer_quote.strip()
+    quote = (
+        reply.answered_reason.strip()
+    )  # of a refusal; a reason in words of its own proves nothing
     index = passages.find(quote)
     if index is None:
         return ()

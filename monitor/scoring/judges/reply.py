@@ -63,7 +63,6 @@ class JudgeReply(BaseModel):
     canary: str = ""
     verdicts: tuple[VerdictRow, ...]
     answered: Annotated[Literal["yes", "partial", "no", "refusal"], BeforeValidator(_word)]
-    answer_quote: _Text = ""
     answered_reason: _Text = ""
 
 
@@ -71,7 +70,7 @@ class JudgeReply(BaseModel):
 SCHEMA: dict[str, Any] = {
     "type": "object",
     "additionalProperties": False,
-    "required": ["canary", "verdicts", "answered", "answer_quote", "answered_reason"],
+    "required": ["canary", "verdicts", "answered", "answered_reason"],
     "properties": {
         "canary": {"type": "string"},
         "verdicts": {
@@ -92,7 +91,6 @@ SCHEMA: dict[str, Any] = {
             },
         },
         "answered": {"type": "string", "enum": ["yes", "partial", "no", "refusal"]},
-        "answer_quote": {"type": "string"},
         "answered_reason": {"type": "string"},
     },
 }
@@ -141,11 +139,12 @@ def read_content(choice: dict[str, Any] | None) -> str:
     finish = choice.get("finish_reason")
     if finish == "content_filter":
         raise JudgeRefusedError("the judge's content filter stopped the answer")
-    if message.get("refusal"):
-        raise JudgeRefusedError("the judge refused to judge this text")
     content = message.get("content")
+    parts = [p for p in content if isinstance(p, dict)] if isinstance(content, list) else []
+    if message.get("refusal") or any(part.get("refusal") for part in parts):
+        raise JudgeRefusedError("the judge refused to judge this text")
     if isinstance(content, list):  # some vendors send parts
-        content = "".join(str(p.get("text") or "") for p in content if isinstance(p, dict))
+        content = "".join(str(part.get("text") or "") for part in parts)
     if str(finish).casefold() in _CUT_OFF:
         raise _cut_off(content)
     if finish == "error":

@@ -179,6 +179,7 @@ def test_content_is_joined_when_it_comes_in_parts():
         ({"message": {"content": "x"}, "finish_reason": "model_length"}, TruncatedReplyError),
         ({"message": {"content": "x"}, "finish_reason": "error"}, JudgeReplyError),
         ({"message": {"content": [{"type": "text", "text": None}]}}, JudgeReplyError),
+        ({"message": {"content": [{"type": "refusal", "refusal": "no"}]}}, JudgeRefusedError),
         ({"message": {"content": None, "tool_calls": [{}]}}, JudgeReplyError),
         ({"message": {"content": "", "reasoning_content": "{}"}}, JudgeReplyError),
         ({"message": {"content": "x"}, "finish_reason": "content_filter"}, JudgeRefusedError),
