@@ -4,19 +4,33 @@ from __future__ import annotations
 
 import gzip
 import json
+import shutil
+import sys
+import tempfile
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple, Self
 
+import typer
 from pydantic import ValidationError
 
 from monitor.errors import RecordError, own_words
 from monitor.models import Interaction
 
 _SHOWN_MISTAKES = 5
+STDIN = Path("-")
+
+
+def readable(path: Path) -> Path:
+    """Check that *path* can be read: a file, a pipe, or ``-`` for the standard input."""
+    if path != STDIN and (not path.exists() or path.is_dir()):
+        what = "is a directory" if path.is_dir() else "does not exist"
+        raise typer.BadParameter(f"file '{path}' {what}.")
+    return path
 
 
 class Record(NamedTuple):
@@ -39,6 +53,35 @@ class RecordFile:
     path: Path
     tell: Callable[[str], None]
     unreadable: Counter[str] = field(default_factory=Counter)
+    name: str = ""  #: for people, where it is not that of the path
+    lines: int = 0  #: that are not blank, once they are counted
+
+    @classmethod
+    @contextmanager
+    def opened(cls, path: Path, tell: Callable[[str], None]) -> Iterator[Self]:
+        """
+        Open the records of *path* and count its lines; ``-`` is the standard input.
+
+        A pipe can be read once only, and records are read twice: what it sends is copied
+        to a file that is gone afterwards.
+
+        Raises
+        ------
+        RecordError
+            If it cannot be read, is damaged or holds nothing.
+        """
+        if path != STDIN and path.is_file():
+            made = cls(path, tell)
+            made.lines = made.count_lines()
+            yield made
+            return
+        with tempfile.NamedTemporaryFile(prefix="groundwatch-") as copy:
+            with nullcontext(sys.stdin.buffer) if path == STDIN else path.open("rb") as pipe:
+                shutil.copyfileobj(pipe, copy)
+            copy.flush()
+            made = cls(Path(copy.name), tell, name="stdin" if path == STDIN else str(path))
+            made.lines = made.count_lines()
+            yield made
 
     def __iter__(self) -> Iterator[Record]:
         for number, line in self._lines():
@@ -57,7 +100,7 @@ class RecordFile:
         """
         count = sum(1 for _ in self._lines())
         if count == 0:
-            raise RecordError(f"{self.path}: empty; it should have one JSON object a line")
+            raise RecordError(f"{self._shown}: empty; it should have one JSON object a line")
         return count
 
     def _lines(self) -> Iterator[tuple[int, bytes]]:
@@ -68,7 +111,7 @@ class RecordFile:
                         yield number, line
             except (OSError, EOFError, zlib.error) as error:
                 raise RecordError(
-                    f"{self.path}: damaged ({error}); copy or compress it again"
+                    f"{self._shown}: damaged ({error}); copy or compress it again"
                 ) from None
 
     def _open(self) -> BinaryIO | gzip.GzipFile:
@@ -85,7 +128,11 @@ class RecordFile:
                 packed = raw.read(2) == b"\x1f\x8b"
             return gzip.open(self.path, "rb") if packed else self.path.open("rb")
         except OSError as error:
-            raise RecordError(f"{self.path}: {error.strerror or error}") from None
+            raise RecordError(f"{self._shown}: {error.strerror or error}") from None
+
+    @property
+    def _shown(self) -> str:
+        return self.name or str(self.path)
 
     def _read(self, number: int, line: bytes) -> Record | None:
         try:

@@ -18,7 +18,7 @@ from rich.table import Table
 
 from monitor.cli.arrival import await_worker
 from monitor.cli.console import err, out, parse_duration_s, warn
-from monitor.cli.records import Record, RecordFile
+from monitor.cli.records import Record, RecordFile, readable
 from monitor.cli.stores import open_store
 from monitor.errors import QueueUnavailableError
 from monitor.hook import Hook
@@ -38,7 +38,11 @@ _GIVE_UP_AFTER_S = 120.0
 
 def replay(
     file: Annotated[
-        Path, typer.Argument(help="JSONL, plain or gzipped.", exists=True, dir_okay=False)
+        Path,
+        typer.Argument(
+            help="JSONL, plain or gzipped; - is the standard input.",
+            callback=readable,
+        ),
     ],
     app: Annotated[str, typer.Option(help="Name under which the records are watched.")],
     rate: Annotated[
@@ -54,18 +58,19 @@ def replay(
     with _mistakes_told():
         check({"app": app})
     settings = Settings.from_env()
-    records = RecordFile(file, tell=lambda text: warn(f"{file.name} {text}"))
-    total = records.count_lines()
     if wait:
         await_worker(settings, within_s=within_s)
     client = connect(settings.broker_url)
     with translated():
         client.ping()
     waiter = _Waiter(settings, app) if wait else None
-    hook = _hook(app, settings)
-    with _progress() as progress:
+    with (
+        RecordFile.opened(file, lambda text: warn(f"{file.name} {text}")) as records,
+        _progress() as progress,
+    ):
+        hook = _hook(app, settings)
         sender = _Sender(hook, client, settings, rate)
-        task = progress.add_task("sent", total=total)
+        task = progress.add_task("sent", total=records.lines)
         for record in records:
             sender.send(record)
             progress.update(task, completed=sender.count)

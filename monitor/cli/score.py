@@ -13,7 +13,7 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from monitor.cli.console import err, warn
-from monitor.cli.records import RecordFile
+from monitor.cli.records import RecordFile, readable
 from monitor.cli.score_output import ScoreOutput
 from monitor.cli.score_pool import Scored, score_here, score_on_all_cores
 from monitor.errors import BudgetReachedError, JudgeAwayError
@@ -21,7 +21,7 @@ from monitor.models import Interaction
 from monitor.queue.consumer import connect
 from monitor.report.words import reasons
 from monitor.scoring.base import ScoresSamples
-from monitor.scoring.registry import make_scorer
+from monitor.scoring.registry import asks, make_scorer
 from monitor.scoring.spending.budget import caps_from
 from monitor.settings import Settings
 
@@ -32,11 +32,16 @@ class Judged(StrEnum):
     LOCAL = "local"
     JUDGE = "judge"
     CASCADE = "cascade"
+    NLI = "nli"
 
 
 def score(
     file: Annotated[
-        Path, typer.Argument(help="JSONL, plain or gzipped.", exists=True, dir_okay=False)
+        Path,
+        typer.Argument(
+            help="JSONL, plain or gzipped; - is the standard input.",
+            callback=readable,
+        ),
     ],
     metrics: Annotated[
         str, typer.Option(help="Metrics, separated by commas.")
@@ -58,14 +63,16 @@ def score(
     """
     settings = _settings(metrics, judge)
     scorer = _scorer(settings)
-    records = RecordFile(file, tell=lambda text: warn(f"{file.name} {text}"))
-    total = records.count_lines()
     found: Counter[str] = Counter()
-    with closing(scorer), closing(_opened(output, file, overwrite, scorer, settings)) as target:
+    with (
+        closing(scorer),
+        RecordFile.opened(file, lambda text: warn(f"{file.name} {text}")) as records,
+        closing(_opened(output, records.path, overwrite, scorer, settings)) as target,
+    ):
         if target.done:
             err.print(f"{len(target.done):,} records are scored already; going on", soft_wrap=True)
         with _progress() as bar:
-            task = bar.add_task("scoring", total=total, completed=len(target.done))
+            task = bar.add_task("scoring", total=records.lines, completed=len(target.done))
             try:
                 for scored in _score(_rest(records, target), scorer, settings):
                     found.update(scored.statuses)
@@ -73,7 +80,7 @@ def score(
                     bar.advance(task)
             except (JudgeAwayError, BudgetReachedError) as error:
                 raise type(error)(f"{error}; run it again to go on where it stopped") from None
-            bar.update(task, total=total - records.unreadable.total())
+            bar.update(task, total=records.lines - records.unreadable.total())
     err.print(
         f"evaluations {reasons(found)}; bad lines {reasons(records.unreadable)}", soft_wrap=True
     )
@@ -90,8 +97,7 @@ def _settings(metrics: str, judge: Judged | None) -> Settings:
 
 def _scorer(settings: Settings) -> ScoresSamples:
     """Make a scorer that shares with workers only what it must: the budget."""
-    asks = settings.scorer in {"judge", "cascade"}
-    client = connect(settings.broker_url) if asks and caps_from(settings) else None
+    client = connect(settings.broker_url) if asks(settings) and caps_from(settings) else None
     return make_scorer(settings, client=client, once=True)
 
 
@@ -120,9 +126,9 @@ def _rest(records: RecordFile, target: ScoreOutput) -> Iterator[Interaction]:
 def _score(
     interactions: Iterator[Interaction], scorer: ScoresSamples, settings: Settings
 ) -> Iterator[Scored]:
-    if settings.scorer == "local":
-        return score_on_all_cores(interactions, settings, scorer)
-    return score_here(interactions, scorer)
+    if asks(settings):
+        return score_here(interactions, scorer)
+    return score_on_all_cores(interactions, settings, scorer)
 
 
 def _progress() -> Progress:

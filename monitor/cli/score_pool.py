@@ -6,6 +6,7 @@ import itertools
 import json
 import multiprocessing
 import os
+import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
@@ -90,11 +91,19 @@ def _in_order(
 
 @contextmanager
 def _cancelling(pool: Executor) -> Iterator[Executor]:
-    """Leave without what has not begun: whoever stops early wants to stop."""
+    """
+    Leave without what has not begun: whoever stops early wants to stop.
+
+    An interrupt does not even wait for what has begun; closing the scorer ends that.
+    """
+    wait = True
     try:
         yield pool
+    except KeyboardInterrupt:
+        wait = False
+        raise
     finally:
-        pool.shutdown(cancel_futures=True)
+        pool.shutdown(wait=wait, cancel_futures=True)
 
 
 def _chunks(items: Iterator[Interaction]) -> Iterator[list[Interaction]]:
@@ -106,7 +115,16 @@ _scorers: list[ScoresSamples] = []  #: the one of this process
 
 
 def _begin(settings: Settings) -> None:
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     _scorers.append(make_scorer(settings))
+
+
+def _end_with_parent() -> None:
+    """End this process when who started it is killed: nobody else would tell it to."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _score_chunk(interactions: list[Interaction]) -> list[Scored]:

@@ -52,7 +52,7 @@ class BudgetWatch:
 
 
 def _factor(charge: Charge) -> float:
-    money = max(0.0, 1 - charge.charged_microusd / charge.cap.microusd)
+    money = max(0.0, 1 - charge.charged_microusd / max(charge.cap.microusd, 1))
     time_left = max(charge.left_s / charge.length_s, 1e-6)
     return float(min(1.0, (money / time_left) ** _STEEPNESS))
 
@@ -83,17 +83,28 @@ class CappedScorer:
 
     def score(self, interaction: Interaction, *, key: str = "") -> tuple[Evaluation, ...]:
         """Make one evaluation a metric; ``skipped: budget_reached`` where nobody may be asked."""
+        paid_usd = None
         if self.watch.reached() is None:
             try:
                 return self.inner.score(interaction, key=key)
-            except BudgetReachedError:
-                pass
+            except BudgetReachedError as error:
+                paid_usd = error.context.get("cost_usd")
         instead = self.fallback or self.skipping
-        return instead.score(interaction, key=key)
+        return with_cost(instead.score(interaction, key=key), paid_usd)
 
     def close(self) -> None:
         """Give connections back."""
         self.inner.close()
+
+
+def with_cost(
+    evaluations: tuple[Evaluation, ...], paid_usd: float | None
+) -> tuple[Evaluation, ...]:
+    """Share out what was paid before the budget had no room for the next question."""
+    if not paid_usd:
+        return evaluations
+    each = {"cost_usd": paid_usd / len(evaluations)}
+    return tuple(evaluation.model_copy(update=each) for evaluation in evaluations)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,10 @@ whatever the local score is worth: see `monitor.stats.prediction_powered`.
 
 What is estimated is the judge's verdict on every sample that the local scorer can
 score; where the judge finds nothing to judge, the local expectation stands for it. A
-question that was not answered is a failed evaluation. The others weigh by the share of
-questions that are answered, which is unbiased when failures do not depend on what the
-verdict would have been.
+question that was not answered is a failed evaluation, and no part of the rate. For what
+remains, the probability of a verdict is that of one among them, by the share of questions
+that are answered: unbiased when failures do not depend on what the verdict would have been,
+but for samples that are asked about more often weighing less by what fails of them.
 """
 
 from __future__ import annotations
@@ -148,7 +149,7 @@ class _Sample:
 def _noted(
     local_score: float, verdict: Verdict | None, expected: Expected, sample: _Sample
 ) -> dict[str, Any]:
-    each = sample.probability * sample.answered_share
+    each = answered_probability(sample.probability, sample.answered_share)
     passed, score = (None, None) if verdict is None else (float(verdict.passed), verdict.score)
     return {
         "judged": verdict is not None,
@@ -158,6 +159,17 @@ def _noted(
         "pass_estimate": difference_estimate(expected.passes, passed, each),
         "score_estimate": difference_estimate(expected.score, score, each),
     }
+
+
+def answered_probability(probability: float, answered_share: float) -> float:
+    """
+    Tell how probable a verdict is for a sample that has a score, in (0, 1].
+
+    Of the samples a part `probability * (1 - answered_share)` fails and has none. Who asks
+    about all of them knows the verdict on each that is left.
+    """
+    answered = probability * answered_share
+    return answered / (1 - probability + answered)
 
 
 def cascade_version(judge: str, local: str) -> str:

@@ -155,15 +155,26 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answers:
-    """All answers of one call, with the counts that the numbers refer to."""
+    """
+    All answers of one call, with what the numbers refer to.
+
+    Only what the judge was told counts: of what was left out for want of room it said nothing.
+    """
 
     by_name: dict[str, Answer]
-    sentences: tuple[str, ...]
+    sentences: tuple[str, ...]  #: the first ones of the output, as far as they were sent
     passages: int
-    reference: tuple[str, ...]
+    reference: tuple[str, ...]  #: likewise
+    passages_left_out: tuple[int, ...] = ()  #: their numbers
 
     def __getitem__(self, name: str) -> Answer:
         return self.by_name[name]
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        """The numbers of the passages that were sent, in order."""
+        numbers = range(1, self.passages + 1)
+        return tuple(number for number in numbers if number not in self.passages_left_out)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from monitor.errors import BudgetReachedError, JudgeError, JudgeReplyError
@@ -14,6 +15,7 @@ from monitor.queue.wire import has_texts
 from monitor.scoring.asker import Asker, Reply
 from monitor.scoring.base import Finding, ScoresSamples
 from monitor.scoring.bound import Bound
+from monitor.scoring.capped import with_cost
 from monitor.scoring.declaration import Asked, Combined, Computed, Criterion, Read
 from monitor.scoring.metrics.weighted import weighted_average
 from monitor.scoring.scorer import failure, log_internal, outcome_of
@@ -39,6 +41,8 @@ class Panel:
     is_asked
         Draws, by a sample's key, whether the asker is asked about it; metrics with questions
         of their own are else skipped as ``not_asked``.
+    once
+        Whether a budget that is reached ends the run, rather than skipping these metrics.
     """
 
     def __init__(
@@ -50,12 +54,14 @@ class Panel:
         *,
         concurrency: int = 1,
         is_asked: Callable[[str], bool] | None = None,
+        once: bool = False,
     ) -> None:
         self._wanted = tuple(wanted)
         self._bound = {each.name: each for each in bound}
         self._inner = inner
         self._asker = asker
         self._is_asked = is_asked or (lambda _: True)
+        self._once = once
         self._versions: dict[str, str] = {}
         for each in bound:
             self._versions[each.name] = self._version_of(each)
@@ -152,8 +158,10 @@ class Panel:
             return self._skipped(wanted, interaction, "not_asked")
         try:
             outcome = self._asked(wanted, interaction) if wanted else None
-        except BudgetReachedError:
-            return self._skipped(wanted, interaction, "budget_reached")
+        except BudgetReachedError as error:
+            if self._once:
+                raise
+            return self._skipped(wanted, interaction, "budget_reached", error.context)
         made = {}
         for each in wanted:
             fields = self._fields(each, interaction)
@@ -169,12 +177,17 @@ class Panel:
         return made
 
     def _skipped(
-        self, wanted: Sequence[Bound], interaction: Interaction, reason: str
+        self,
+        wanted: Sequence[Bound],
+        interaction: Interaction,
+        reason: str,
+        bill: Mapping[str, Any] = MappingProxyType({}),
     ) -> dict[str, Evaluation]:
-        return {
-            each.name: Evaluation.skipped(reason=reason, **self._fields(each, interaction))
-            for each in wanted
-        }
+        made = (
+            Evaluation.skipped(reason=reason, **self._fields(each, interaction)) for each in wanted
+        )
+        paid = with_cost(tuple(made), bill.get("cost_usd"))
+        return {each.evaluator_name: each for each in paid}
 
     def _asked(self, wanted: Sequence[Bound], interaction: Interaction) -> Reply | Exception:
         criteria: dict[str, Criterion] = {}

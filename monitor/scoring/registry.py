@@ -34,7 +34,12 @@ from monitor.scoring.spending.meter import Meter
 from monitor.scoring.spending.slots import Slots
 from monitor.settings import Settings, variable
 
-__all__ = ["EVALUATORS", "make_scorer"]
+__all__ = ["EVALUATORS", "asks", "make_scorer"]
+
+
+def asks(settings: Settings) -> bool:
+    """Say whether a judge is asked that costs money, rather than all computed here."""
+    return settings.scorer in {"judge", "cascade"}
 
 
 def make_scorer(
@@ -72,11 +77,11 @@ def make_scorer(
     """
     bound = chosen(settings, parameters=parameters)
     shared = [each for each in bound if isinstance(each.metric, Read)]
-    asks = settings.scorer in {"judge", "cascade"}
-    money = _Money.of(settings, client, once=once) if asks else None
+    money = _Money.of(settings, client, once=once) if asks(settings) else None
     inner = _shared(settings, shared, client, money, once=once) if shared else None
     if inner is not None and len(shared) == len(bound) and _are_plain(shared, settings):
         return inner
+    factor = _factor(settings, money.fleet.watch if money else None)
     has_questions = any(isinstance(each.metric, Asked) for each in bound)
     return Panel(
         settings.metrics,
@@ -86,9 +91,10 @@ def make_scorer(
         concurrency=settings.judge_concurrency if money and has_questions else 1,
         # A cascade asks about a share of samples, drawn without looking at them: what is
         # scored stands for all, without weights.
-        is_asked=(lambda key: draw(key) < settings.judge_share)
+        is_asked=(lambda key: draw(key) < settings.judge_share * factor())
         if settings.scorer == "cascade"
         else None,
+        once=once,
     )
 
 

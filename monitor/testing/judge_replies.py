@@ -12,6 +12,7 @@ from monitor.testing.criteria_replies import answer_criteria, asks_criteria
 _WORD = re.compile(r"\w+")
 _CANARY = re.compile(r"`canary` is the word ([\w-]+)")
 _ORDER = re.compile(r"\b(?:ignore all|vergiss alle) (?:rules|regeln)\b", re.IGNORECASE)
+_DECLINES = re.compile(r"\b(?:(?:do not|don't) know|cannot (?:say|find))\b", re.IGNORECASE)
 _ENOUGH, _SOME = 0.6, 0.2
 _QUOTE_WORDS = 25
 _CHARS_PER_TOKEN = 4
@@ -65,14 +66,16 @@ def judge_by_overlap(request: dict[str, Any]) -> dict[str, Any]:
     question = Question(request)
     asked, said = _long_words(question.query), _long_words(" ".join(question.sentences.values()))
     share = len(asked & said) / max(len(asked), 1)
+    declines = all(_DECLINES.search(sentence) for sentence in question.sentences.values())
+    held = _verdict(0, question.query, question.passages)["quote"] if declines else ""
     return {
         "canary": question.canary,
         "verdicts": [
             _verdict(number, question.sentences[number], question.passages)
             for number in question.asked
         ],
-        "answered": "yes" if share >= _SOME else "no",
-        "answered_reason": f"It shares {share:.0%} of the question's words.",
+        "answered": "refusal" if declines else "yes" if share >= _SOME else "no",
+        "answered_reason": held or f"It shares {share:.0%} of the question's words.",
     }
 
 
@@ -109,12 +112,13 @@ def _unmarked(text: str, mark: str) -> str:
 def _verdict(number: int, sentence: str, passages: list[str]) -> dict[str, Any]:
     needed = _long_words(sentence)
     pieces = [piece for passage in passages for piece in re.split(r"(?<=[.!?])\s+", passage)]
-    best = max(pieces, key=lambda piece: len(needed & _long_words(piece)))
+    best = max(pieces, key=lambda piece: len(needed & _long_words(piece)), default="")
     supported = len(needed & _long_words(best)) >= _ENOUGH * len(needed) > 0
+    absent = "no_claim" if _DECLINES.search(sentence) else "not_found"
     return {
         "number": number,
         "quote": " ".join(best.split()[:_QUOTE_WORDS]) if supported else "",
-        "verdict": "supported" if supported else "not_found",
+        "verdict": "supported" if supported else absent,
         "unsupported": "" if supported else " ".join(sorted(needed - _long_words(best))[:5]),
     }
 
@@ -185,6 +189,24 @@ def _thoughts_truncated(payload: dict[str, Any]) -> None:
     _choice(finish_reason="length")(payload)
 
 
+def _error(code: int, **choice: Any) -> Callable[[dict[str, Any]], None]:
+    """Put an error into an answer that is called a success, in place of it or behind a half."""
+
+    def apply(payload: dict[str, Any]) -> None:
+        error = {"message": "Provider returned error", "code": code}
+        if choice:
+            payload["choices"][0].update(choice, error=error)
+        else:
+            payload.clear()
+            payload["error"] = error
+
+    return apply
+
+
+def _thoughts_in_total(payload: dict[str, Any]) -> None:
+    payload["usage"]["total_tokens"] += 100
+
+
 def _no_canary(text: str) -> str:
     return json.dumps(json.loads(text) | {"canary": "sung by another"})
 
@@ -200,6 +222,10 @@ SPOILS: dict[str, Callable[[dict[str, Any]], None]] = {
     "thinking": _content(lambda text: f"<think>Is it {{1}} or [2]?</think>\n{text}"),
     "refusal": _message(content=None, refusal="I cannot help with that."),
     "null": _message(content=None),
+    "tool_calls": _message(content=None, tool_calls=[{"id": "1", "type": "function"}]),
+    "error_in_200": _error(429),
+    "error_after_200": _error(502, finish_reason="error"),
+    "thoughts_in_total": _thoughts_in_total,
     "empty_choices": lambda payload: payload.update(choices=[]),
     "content_filter": _choice(finish_reason="content_filter"),
     "missing_number": _verdicts(lambda rows: rows.clear()),

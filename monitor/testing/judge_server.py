@@ -29,7 +29,9 @@ _STATUSES: dict[str, tuple[int, dict[str, str], str, str]] = {
     "500": (500, {}, "server_error", "Something broke"),
     "503": (503, {}, "overloaded", "Come back later"),
     "503_long": (503, {"Retry-After": "120"}, "overloaded", "Come back later"),
+    "504": (504, {}, "timeout", "The upstream server took too long"),
     "402": (402, {}, "insufficient_credits", "Add credits"),
+    "json_validate_failed": (400, {}, "json_validate_failed", "Failed to generate JSON"),
     "too_long": (400, {}, "context_length_exceeded", "{too_long}"),
     "filtered": (400, {}, "content_filter", "The prompt was filtered"),
 }
@@ -181,6 +183,14 @@ class _Handler(BaseHTTPRequestHandler):
         """Answer like a proxy's login page."""
         self._write(200, b"<html><body>Sign in</body></html>", "text/html")
 
+    def streamed(self) -> None:
+        """Answer in events, as an endpoint that can do nothing else."""
+        self._write(200, b'data: {"choices": []}\n\ndata: [DONE]\n\n', "text/event-stream")
+
+    def bad_gzip(self) -> None:
+        """Call a body packed that is not."""
+        self._write(200, b"no gzip at all", "application/json", {"Content-Encoding": "gzip"})
+
     def hang(self) -> None:
         """Answer nothing until the server stops."""
         self.server.judge.stopping.wait(_HANG_S)
@@ -251,6 +261,8 @@ def _known(behaviour: str) -> str:
 #: Behaviours that are about the connection.
 _WIRE: dict[str, Callable[[_Handler], None]] = {
     "html": _Handler.html,
+    "streamed": _Handler.streamed,
+    "bad_gzip": _Handler.bad_gzip,
     "hang": _Handler.hang,
     "cut": _Handler.cut,
     "drip": _Handler.drip,

@@ -1,15 +1,24 @@
 """``groundwatch score``: in order, on all cores, and going on where it stopped."""
 
 import json
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from monitor.cli.app import app
 from monitor.cli.score_output import ScoreOutput
-from monitor.cli.score_pool import score_on_all_cores
-from monitor.errors import BudgetReachedError, JudgeAwayError
+from monitor.cli.score_pool import _begin, score_on_all_cores
+from monitor.errors import BudgetReachedError, GroundwatchError, JudgeAwayError
+from monitor.queue.consumer import connect
 from monitor.scoring.registry import make_scorer
+from monitor.scoring.spending.budget import Budget, Cap
 from monitor.settings import Settings
 from monitor.testing import make_interaction
 from monitor.testing.judge_server import JudgeServer
@@ -146,3 +155,101 @@ def test_budget_holds_for_files_too(records, scores, redis_url, monkeypatch):
         stopped = score(records, scores, "--judge", "judge")
     assert isinstance(stopped.exception, BudgetReachedError)
     assert server.requests == []
+
+
+def test_run_waits_for_budget_that_calls_under_way_hold(records, scores, redis_url, monkeypatch):
+    monkeypatch.setattr("monitor.scoring.spending.meter._CROWDED_S", 0.001)
+    monkeypatch.setenv("GROUNDWATCH_REDIS_URL", redis_url)
+    monkeypatch.setenv("GROUNDWATCH_BUDGET_USD_PER_DAY", "1")
+    with connect(redis_url) as client, JudgeServer() as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        budget = Budget(client, [Cap("day", 1_000_000)])
+        held = budget.reserve(999_999)
+        threading.Timer(0.5, budget.settle, (held, 0)).start()
+        done = score(records, scores, "--judge", "judge")
+    assert done.exit_code == 0, done.output
+    assert len(rows(scores)) == 20
+
+
+def test_budget_holds_for_metrics_with_questions_of_their_own(
+    records, scores, redis_url, monkeypatch
+):
+    monkeypatch.setenv("GROUNDWATCH_REDIS_URL", redis_url)
+    monkeypatch.setenv("GROUNDWATCH_BUDGET_USD_PER_DAY", "0.00001")
+    with JudgeServer() as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        stopped = score(records, scores, "--judge", "judge", "--metrics", "answer_relevancy")
+    assert isinstance(stopped.exception, BudgetReachedError)
+    assert scores.read_bytes() == b""
+
+
+def test_records_come_through_a_pipe(records, scores):
+    piped = CliRunner().invoke(app, ["score", "-", "-o", str(scores)], input=records.read_bytes())
+    assert piped.exit_code == 0, piped.output
+    assert [row["id"] for row in rows(scores)] == [f"r{n}" for n in range(20)]
+
+
+def test_pipe_is_gone_on_with_like_a_file(records, scores):
+    score(records, scores)
+    whole = scores.read_bytes()
+    scores.write_bytes(whole[: len(whole) // 2])
+    CliRunner().invoke(app, ["score", "-", "-o", str(scores)], input=records.read_bytes())
+    assert [row["id"] for row in rows(scores)] == [f"r{n}" for n in range(20)]
+
+
+def test_empty_pipe_is_named_for_people(scores):
+    result = CliRunner().invoke(app, ["score", "-", "-o", str(scores)], input=b"")
+    assert str(result.exception).startswith("stdin: empty")
+
+
+def test_scores_go_to_what_is_no_file(records):
+    assert score(records, "/dev/null").exit_code == 0
+
+
+def test_full_disk_is_named_and_no_traceback(records):
+    result = score(records, "/dev/full")
+    assert isinstance(result.exception, GroundwatchError)
+    assert "No space left on device; make room and run it again" in str(result.exception)
+
+
+def test_two_runs_do_not_write_to_one_file(records, scores):
+    held = ScoreOutput.open(scores, not_over=records)
+    result = score(records, scores)
+    held.close()
+    assert result.exit_code == 2
+    assert "is being written to by another run" in " ".join(result.output.replace("│", " ").split())
+    again = score(records, scores)
+    assert again.exit_code == 0, again.output
+
+
+def test_processes_end_when_the_run_is_killed(tmp_path):
+    parent = multiprocessing.get_context("spawn").Process(target=_start_and_wait, args=(tmp_path,))
+    parent.start()
+    assert _eventually((tmp_path / "pid").exists)
+    os.kill(parent.pid, signal.SIGKILL)
+    parent.join()
+    assert _eventually(lambda: not _runs(int((tmp_path / "pid").read_text())))
+
+
+def _start_and_wait(folder):
+    pool = ProcessPoolExecutor(
+        1, multiprocessing.get_context("spawn"), initializer=_begin, initargs=(Settings(),)
+    )
+    pid = pool.submit(os.getpid).result()
+    (folder / "new").write_text(str(pid))
+    (folder / "new").rename(folder / "pid")
+    time.sleep(60)
+
+
+def _eventually(condition):
+    end_s = time.monotonic() + 30
+    while not condition() and time.monotonic() < end_s:
+        time.sleep(0.02)
+    return condition()
+
+
+def _runs(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False

@@ -138,6 +138,16 @@ def test_explanation_says_so_when_passages_are_packed(server):
     assert len(server.requests[0]["messages"][1]["content"]) < 6_000
 
 
+def test_evaluation_fails_when_there_is_no_room_for_any_passage(server):
+    judge = OpenAIJudge("m", base_url=server.url, input_tokens=40)
+    asked = make_interaction(query="word " * 100, output="Yes, it does take five days. " * 20)
+    found = Scorer(judge, ("groundedness", "relevance"), 0.7).score(asked)
+    judge.close()
+    assert [(each.status, each.score) for each in found] == [("failed", None)] * 2
+    assert "no room for any passage" in found[0].error.message
+    assert server.requests == []
+
+
 def test_evaluation_fails_when_even_little_is_too_long(server, judge):
     server.always = "too_long"
     with pytest.raises(JudgeError, match="too long for it") as caught:

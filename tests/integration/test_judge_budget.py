@@ -7,6 +7,7 @@ import random
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from functools import partial
 
 import pytest
@@ -180,7 +181,10 @@ def test_what_a_call_cost_is_what_is_charged(client):
     assert charged(budget) == [microusd_up(judgement.cost_usd)]
 
 
-@pytest.mark.parametrize(("fault", "charges"), [("503", False), ("reset", True), ("hang", True)])
+@pytest.mark.parametrize(
+    ("fault", "charges"),
+    [("503", False), ("504", True), ("error_in_200", True), ("reset", True), ("hang", True)],
+)
 def test_failure_is_charged_unless_the_endpoint_refused(fault, charges, client):
     budget = Budget(client, [Cap("hour", CAP)])
     with JudgeServer(always=fault) as server:
@@ -328,3 +332,21 @@ def test_eight_racing_workers_never_exceed_the_cap(redis_url, client):
     assert stopped == 32
     assert 0 < vendor.billed_microusd <= spent <= CAP
     assert spent > 0.7 * CAP
+
+
+@pytest.mark.parametrize("policy", ["stop", "local"])
+@pytest.mark.parametrize("metric", ["groundedness", "bias"])
+def test_what_was_paid_before_the_budget_was_reached_is_on_record(client, policy, metric):
+    with JudgeServer() as server:
+        settings = Settings(
+            scorer="judge", openai_base_url=server.url, budget_policy=policy, metrics=(metric,),
+            judge_attempts=2, judge_usd_per_million_input_tokens=0.0,
+            judge_usd_per_million_output_tokens=1.0, budget_usd_per_hour=0.00221,
+        )  # fmt: skip
+        server.script(["malformed"])  # paid for, and the next one is too dear
+        with closing(make_scorer(settings, client=client)) as scorer:
+            [found] = scorer.score(make_interaction(), key="k")
+        assert len(server.requests) == 1
+    [charge] = Budget(client, [Cap("hour", 2_210)]).charges()
+    assert found.cost_usd == pytest.approx(charge.charged_microusd / 1e6, abs=1e-6)
+    assert found.cost_usd > 0

@@ -7,8 +7,10 @@ import pytest
 
 from monitor.errors import JudgeAwayError, JudgeReplyError
 from monitor.models import EvaluationStatus
+from monitor.queue.consumer import connect
 from monitor.rolling.tallies import tally_of
 from monitor.scoring.asking import draw
+from monitor.scoring.capped import BudgetWatch
 from monitor.scoring.declaration import Criterion, Form
 from monitor.scoring.judges.criteria_reply import read_answers
 from monitor.scoring.registry import make_scorer
@@ -97,6 +99,29 @@ def test_question_is_asked_with_less_when_the_endpoint_finds_it_too_long(score, 
     server.most_chars = None
     assert found.status is EvaluationStatus.COMPLETED
     assert found.metadata["contexts_packed"]
+
+
+def test_only_sentences_that_were_sent_count(server, score):
+    output = "It takes five days. " * 10 + "Trams are blue and stop at the harbour. " * 200
+    long = make_interaction(output=output)
+    [found] = score("answer_relevancy", interaction=long, judge_input_tokens=1_000)
+    sent = len(asked_of(server.requests[0])["data"]["sentences"])
+    irrelevant = len(found.metadata["irrelevant"])
+    assert 10 < sent < 100
+    assert found.metadata["sentences_left_out"] == 210 - sent
+    assert irrelevant > 0
+    assert found.score == pytest.approx(1 - irrelevant / sent, abs=1e-6)
+
+
+def test_only_passages_that_were_sent_count(server, score):
+    passages = [f"Refund {n} takes five days to reach the card. " * 4 for n in range(40)]
+    long = make_interaction(query="How long does a refund take?", contexts=passages)
+    [found] = score("contextual_relevancy", interaction=long, judge_input_tokens=1_000)
+    left_out = found.metadata["passages_left_out"]
+    sent = asked_of(server.requests[0])["data"]["passages"]
+    assert len(sent) + len(left_out) == 40
+    assert len(left_out) > 10
+    assert found.score == len(found.metadata["relevant"]) / len(sent) == 1
 
 
 @pytest.mark.parametrize("metric", ["tool_efficiency", "factual_accuracy"])
@@ -194,6 +219,18 @@ def test_cascade_asks_questions_about_its_share_of_samples(server):
     assert len(server.requests) == sum(asked)
 
 
+def test_cascade_asks_no_questions_when_the_budget_leaves_no_share(server, redis_url, monkeypatch):
+    monkeypatch.setattr(BudgetWatch, "factor", lambda _: 0.0)
+    server.requests.clear()
+    settings = Settings(
+        scorer="cascade", judge_share=1.0, openai_base_url=server.url, metrics=("bias",),
+        budget_usd_per_day=1.0,
+    )  # fmt: skip
+    with closing(make_scorer(settings, client=connect(redis_url))) as scorer:
+        [found] = scorer.score(make_interaction())
+    assert (found.reason, server.requests) == ("not_asked", [])
+
+
 def test_cascade_counts_a_low_score_as_passed_where_lower_is_better(server):
     settings = Settings(
         scorer="cascade", openai_base_url=server.url, metrics=("hallucination",), judge_share=1
@@ -229,6 +266,10 @@ ROW = {"name": "a", "reasoning": "", "numbers": [], "texts": [], "score": 0.5, "
         (Form.RATING, {"score": 6}, "out of range"),
         (Form.SENTENCES, {"numbers": [3]}, "not there"),
         (Form.SENTENCES, {"numbers": [0]}, "not there"),
+        (Form.SENTENCES, {"numbers": [True]}, "should be a number|value_error"),
+        (Form.SCORE, {"score": True}, "value_error"),
+        (Form.SCORE, {"score": float("nan")}, "finite_number"),
+        (Form.SCORE, {"score": 85}, "out of range"),
         (Form.TEXTS, {"texts": [" "]}, "no text"),
         (Form.SCORE, {"name": "b"}, "other ones"),
         (Form.SCORE, {"score": "high"}, r"answers\.0\.score: float_parsing"),

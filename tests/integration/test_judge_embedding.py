@@ -29,7 +29,7 @@ SIZE = len(WORDS) + 4
 FACT, OTHER = "Refunds take five days.", "Parcels reach the islands twice a week."
 
 
-def save(folder, *, pooled=False):
+def save(folder, *, pooled=False, rounding=0.0):
     """Write a model that gives each word a direction of its own."""
     known = {"[PAD]": 0, "[CLS]": 1, "[SEP]": 2, "[UNK]": 3}
     vocabulary = known | {word: number for number, word in enumerate(WORDS, start=4)}
@@ -45,6 +45,7 @@ def save(folder, *, pooled=False):
     table = np.eye(SIZE, dtype=np.float32)
     for word, other in ALIKE.items():
         table[vocabulary[word]] = table[vocabulary[other]]
+    table += rounding * np.sin(np.arange(table.size, dtype=np.float32)).reshape(table.shape)
     nodes = [helper.make_node("Gather", ["table", "input_ids"], ["hidden"])]
     shape = ["batch", "tokens", SIZE]
     if pooled:
@@ -196,6 +197,29 @@ def test_pip_line_is_told_when_the_extra_is_missing():
 def test_another_model_than_the_fitted_one_is_refused(model):
     with pytest.raises(SettingsError, match=r"fitted to sentence-transformers/all-MiniLM-L6-v2"):
         Embedding(model)
+
+
+def test_same_model_with_rounded_weights_is_taken_as_a_version_of_its_own(tmp_path, model, fitted):
+    rounded = EmbeddingModel(str(save(tmp_path / "tiny", rounding=0.01)))
+    judges = [LocalJudge(embedding=Embedding(each, fitted)) for each in (model, rounded)]
+    assert judges[0].version != judges[1].version
+    asked = make_interaction(output="Money back five days.", contexts=[FACT])
+    scores = [judge.judge(asked).groundedness for judge in judges]
+    assert scores[1] == pytest.approx(scores[0], abs=0.03)
+
+
+def test_model_that_places_texts_a_little_elsewhere_is_refused(tmp_path, fitted):
+    with pytest.raises(SettingsError, match="places texts elsewhere"):
+        Embedding(EmbeddingModel(str(save(tmp_path / "tiny", rounding=0.2))), fitted)
+
+
+@pytest.mark.parametrize("contexts", [[], [FACT]])
+def test_relevance_is_there_when_no_claim_is(model, fitted, contexts):
+    judge = LocalJudge(embedding=Embedding(model, fitted))
+    asked = make_interaction(query="Refunds?", output="How many days?", contexts=contexts)
+    found = judge.judge(asked)
+    assert found.groundedness is None
+    assert found.relevance == LocalJudge().judge(asked).relevance
 
 
 def test_model_is_refused_when_it_gives_no_vector_a_token(tmp_path):

@@ -1,6 +1,7 @@
 """No fault of an endpoint ever becomes a score, and each is named for what it is."""
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -9,6 +10,7 @@ from monitor.models import EvaluationStatus
 from monitor.scoring.judges.openai_call import Patience
 from monitor.scoring.judges.openai_judge import OpenAIJudge
 from monitor.scoring.scorer import Scorer
+from monitor.scoring.spending.budget import GivenUpError
 from monitor.testing import make_interaction
 from monitor.testing.judge_server import BEHAVIOURS, JudgeServer
 
@@ -19,6 +21,13 @@ FAULTS = {
     "thoughts_truncated": ("judge_reply_invalid", 2),
     "refusal": ("judge_refused", 1),
     "null": ("judge_reply_invalid", 3),
+    "tool_calls": ("judge_reply_invalid", 3),
+    "error_in_200": ("judge_rate_limited", 3),
+    "error_after_200": ("judge_unavailable", 3),
+    "json_validate_failed": ("judge_reply_invalid", 3),
+    "streamed": ("judge_reply_invalid", 3),
+    "bad_gzip": ("judge_unavailable", 3),
+    "504": ("judge_unavailable", 3),
     "empty_choices": ("judge_reply_invalid", 3),
     "html": ("judge_reply_invalid", 3),
     "content_filter": ("judge_refused", 1),
@@ -51,7 +60,7 @@ FAULTS = {
 HARMLESS = {"ok", "fenced", "no_usage", "wrong_quote"}
 HARMLESS |= {"no_response_format", "no_temperature", "no_seed", "no_max_tokens"}
 HARMLESS |= {"duplicate_number", "first_missing", "truncated_when_long", "thinking", "cached"}
-HARMLESS |= {"gullible", "gullible_in_role"}
+HARMLESS |= {"gullible", "gullible_in_role", "thoughts_in_total"}
 
 
 @pytest.fixture
@@ -117,6 +126,20 @@ def test_money_is_counted_when_the_call_fails(server, judge):
     with pytest.raises(JudgeError) as caught:
         judge.judge(make_interaction())
     assert caught.value.context["cost_usd"] > 0
+
+
+def test_thoughts_are_paid_for_when_only_the_total_holds_them(server, judge):
+    plain = judge.judge(make_interaction())
+    server.script(["thoughts_in_total"])
+    assert judge.judge(make_interaction()).output_tokens == plain.output_tokens + 100
+
+
+@pytest.mark.parametrize(("fault", "unanswered"), [("504", 3), ("error_in_200", 3), ("503", 0)])
+def test_tries_that_may_have_been_billed_are_counted(fault, unanswered, server, judge):
+    server.always = fault
+    with pytest.raises(JudgeError) as caught:
+        judge.judge(make_interaction())
+    assert caught.value.context.get("tries_without_usage", 0) == unanswered
 
 
 def test_tokens_are_unknown_when_the_endpoint_does_not_say(server, judge):
@@ -196,6 +219,19 @@ def test_behaviour_is_refused_when_there_is_none_of_its_name(server):
         JudgeServer(always="typo")
     with pytest.raises(ValueError, match="no such behaviour: typo"):
         server.always = "typo"
+
+
+def test_call_is_given_up_and_not_made_again_when_the_judge_is_closed(server):
+    judge = OpenAIJudge("m", base_url=server.url, patience=Patience(timeout_s=30))
+    server.always = "hang"
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(judge.judge, make_interaction())
+        while not server.requests:
+            time.sleep(0.01)
+        judge.close()
+        with pytest.raises(GivenUpError, match="closed while it was asked"):
+            asked.result(10)
+    assert len(server.requests) == 1
 
 
 def test_error_body_is_not_read_whole_when_it_never_ends(server, judge):

@@ -3,6 +3,8 @@
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 
 import pytest
 
@@ -17,7 +19,7 @@ from monitor.scoring.spending.away import Absence
 from monitor.scoring.spending.gate import Gate
 from monitor.scoring.spending.governed import GovernedAsker, GovernedJudge
 from monitor.scoring.spending.kept import KeptVerdicts, content_key, judgement_from
-from monitor.scoring.spending.pace import Pace, milliseconds
+from monitor.scoring.spending.pace import Pace
 from monitor.scoring.spending.slots import Slots
 from monitor.settings import Settings
 from monitor.testing import make_interaction
@@ -229,19 +231,32 @@ def test_pause_that_one_was_asked_for_holds_for_all(client):
     assert Pace(client, "other").wait_s(1) == 0
 
 
+@pytest.mark.parametrize("reset", ["{s}", "{ms}", "{iso}", "30s", "30", "0m30s"])
+def test_reset_is_read_however_it_is_written(client, reset):
+    now = datetime(2026, 11, 22, 8, tzinfo=UTC)
+    end = now + timedelta(seconds=30)
+    s = int(end.timestamp())
+    Pace(client, "e").learn(
+        {"x-ratelimit-limit-requests": "60", "x-ratelimit-remaining-requests": "0",
+         "x-ratelimit-reset-requests": reset.format(s=s, ms=1000 * s, iso=f"{end:%FT%TZ}"),
+         "date": format_datetime(now, usegmt=True)}
+    )  # fmt: skip
+    assert 0.4 < Pace(client, "e").wait_s(1) <= 0.6
+
+
+def test_limits_are_read_as_anthropic_names_them(client):
+    Pace(client, "e").learn(
+        {"anthropic-ratelimit-requests-limit": "60", "anthropic-ratelimit-requests-remaining": "0",
+         "anthropic-ratelimit-requests-reset": "2026-11-22T08:01:00Z",
+         "date": "Sun, 22 Nov 2026 08:00:00 GMT"}
+    )  # fmt: skip
+    assert 0.9 < Pace(client, "e").wait_s(1) <= 1.1
+
+
 def test_wait_that_is_too_long_is_not_begun(client):
     pace = Pace(client, "e")
     pace.learn({}, pause_s=5.0)
     assert not pace.wait(1, longest_s=0.1)
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [("6m0s", 360_000), ("1.5s", 1_500), ("20ms", 20), ("2", 2_000), ("1h", 3_600_000),
-     ("", None), ("soon", None), ("1s?", None)],
-)  # fmt: skip
-def test_durations_of_headers_are_read(text, found):
-    assert milliseconds(text) == found
 
 
 def test_slots_halve_when_the_judge_is_overloaded():

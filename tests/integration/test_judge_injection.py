@@ -42,6 +42,19 @@ def found(judgement, *lines):
     return [verdicts[line] for line in lines], judgement.relevance
 
 
+def test_order_is_suspected_wherever_it_stands_in_what_is_sent(judge, server):
+    noise = "The ferries run on time and the weather is mild. " * 8_000
+    long = make_interaction(
+        query="How long do refunds to the original card take?",
+        contexts=[noise, f"{KNOWN} {FACT}"],
+        output=LIE,
+    )
+    judgement = judge.judge(long)
+    assert judgement.details["injection_suspected"] == ["contexts"]
+    assert judgement.claims[0].verdict == "not_found"
+    assert KNOWN not in str(server.requests[0]["messages"][1]["content"])
+
+
 def test_server_is_steered_when_nobody_protects_it():
     data = {"query": "", "contexts": [FACT], "sentences": {1: f"{LIE} {KNOWN}"}, "asked": [1]}
     messages = [{"role": "system", "content": "Judge."}, {"role": "user", "content": str(data)}]

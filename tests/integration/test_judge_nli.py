@@ -13,6 +13,7 @@ from monitor.errors import SettingsError
 from monitor.scoring.judges.nli import NliJudge
 from monitor.scoring.judges.nli_model import NliModel
 from monitor.scoring.registry import make_scorer
+from monitor.scoring.scorer import Scorer
 from monitor.settings import Settings
 from monitor.testing import make_interaction
 
@@ -27,7 +28,7 @@ def node(kind, *inputs, to, **attributes):
     return helper.make_node(kind, list(inputs), [to], **attributes)
 
 
-def graph(columns):
+def graph(columns, steep):
     """
     Entailed: every token of the claim is in the premise; contradicted: the premise has "not".
 
@@ -64,7 +65,7 @@ def graph(columns):
         "last": (TensorProto.INT64, [2]),
         "middle": (TensorProto.INT64, [1]),
         "most": (TensorProto.FLOAT, [0.9]),
-        "steep": (TensorProto.FLOAT, [40.0]),
+        "steep": (TensorProto.FLOAT, [steep]),
         "zero": (TensorProto.FLOAT, [0.0]),
     }
     shape = ["batch", "tokens"]
@@ -80,7 +81,7 @@ def graph(columns):
     )
 
 
-def save(folder, *, columns=THREE_WAY, labels=None, longest=32, place="model.onnx"):
+def save(folder, *, columns=THREE_WAY, labels=None, longest=32, place="model.onnx", steep=40.0):
     """Write a model as exporters lay it out."""
     tokens = {"[PAD]": 0, "[CLS]": 1, "[SEP]": 2, "[UNK]": 3}
     vocabulary = tokens | {word: number for number, word in enumerate(WORDS, start=4)}
@@ -97,7 +98,7 @@ def save(folder, *, columns=THREE_WAY, labels=None, longest=32, place="model.onn
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
     told = json.dumps({"model_max_length": longest})
     (folder / "tokenizer_config.json").write_text(told, encoding="utf-8")
-    made = helper.make_model(graph(columns), opset_imports=[helper.make_opsetid("", 18)])
+    made = helper.make_model(graph(columns, steep), opset_imports=[helper.make_opsetid("", 18)])
     made.ir_version = 9
     onnx.checker.check_model(made)
     (folder / place).parent.mkdir(exist_ok=True)
@@ -210,6 +211,30 @@ def test_labels_are_not_guessed_when_a_model_does_not_name_them(tmp_path):
     name = str(save(tmp_path / "m", labels=["LABEL_0", "LABEL_1", "LABEL_2"]))
     with pytest.raises(SettingsError, match="id2label"):
         NliModel(name)
+
+
+@pytest.mark.parametrize(
+    ("columns", "labels"),
+    [
+        (("entailment",), None),  # softmax of one score is 1, whatever it says
+        (("entailment", "neutral"), THREE_WAY),
+        (THREE_WAY, ("entailment", "neutral")),
+    ],
+)
+def test_model_is_refused_when_it_does_not_give_a_score_a_label(tmp_path, columns, labels):
+    name = str(save(tmp_path / "m", columns=columns, labels=labels))
+    with pytest.raises(SettingsError, match=r"GROUNDWATCH_NLI_MODEL.*gives scores of shape"):
+        NliModel(name)
+
+
+def test_score_that_is_no_number_is_a_failure_and_not_nought(tmp_path):
+    name = str(save(tmp_path / "m", steep=float("inf")))  # which is multiplied by 0
+    judge = NliJudge(NliModel(name), name)
+    [evaluation] = Scorer(judge, ("groundedness",), 0.7).score(
+        make_interaction(output=f"{FACT}.", contexts=[FACT])
+    )
+    assert (evaluation.status, evaluation.score) == ("failed", None)
+    assert evaluation.error.code == "judge_reply_invalid"
 
 
 def test_command_is_told_when_the_graph_is_missing(tmp_path):

@@ -9,7 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from monitor.errors import JudgeAwayError
-from monitor.scoring.judges.openai_judge import OpenAIJudge
+from monitor.scoring.base import Claim, Verdict
+from monitor.scoring.judges.openai_judge import OpenAIJudge, _wrong_refusal
+from monitor.scoring.judges.prices import Price, Prices
+from monitor.scoring.judges.quotes import Quotable
+from monitor.scoring.judges.reply import JudgeReply
 from monitor.scoring.registry import make_scorer
 from monitor.settings import Settings
 from monitor.testing import make_interaction
@@ -43,7 +47,7 @@ def test_both_metrics_come_from_one_call_when_the_judge_scores(server):
     scorer.close()
     assert (grounded.score, relevant.score) == (1.0, 1.0)
     assert len(server.requests) == 1
-    assert re.fullmatch(r"judge-gpt-4\.1-mini@[0-9a-f]{6}-v2p8", grounded.evaluator_version)
+    assert re.fullmatch(r"judge-gpt-4\.1-mini@[0-9a-f]{6}-v3p8", grounded.evaluator_version)
     assert grounded.metadata["model"] == "gpt-4.1-mini"
 
 
@@ -52,6 +56,37 @@ def test_claim_has_its_passage_when_the_quote_is_real(judge):
     [claim] = judge.judge(interaction).claims
     assert (claim.verdict, claim.context_index) == ("supported", 1)
     assert claim.evidence in interaction.contexts[1].text
+
+
+@pytest.mark.parametrize(
+    ("contexts", "grounded", "relevant"),
+    [
+        (["The ferry fare is nine dollars for adults."], ("completed", 0.0), ("completed", 0.0)),
+        (["Trams stop here."], ("skipped", "right_refusal"), ("skipped", "right_refusal")),
+        ([], ("skipped", "no_context"), ("completed", 0.0)),
+    ],
+)
+def test_refusal_is_judged_by_whether_the_passages_held_the_answer(
+    server, contexts, grounded, relevant
+):
+    query = "What is the ferry fare for adults?"
+    asked = make_interaction(query=query, output="Sorry, I do not know that.", contexts=contexts)
+    scorer = scorer_for(server)
+    found = scorer.score(asked)
+    scorer.close()
+    told = [(e.status, e.reason if e.score is None else e.score) for e in found]
+    assert told == [grounded, relevant]
+    if contexts and grounded[0] == "completed":
+        [claim] = found[0].metadata["claims"]
+        assert (claim["verdict"], claim["evidence"]) == ("contradicted", contexts[0])
+
+
+def test_refusal_is_right_when_the_quote_of_an_answer_is_invented():
+    reply = JudgeReply(
+        verdicts=(), answered="refusal", answered_reason="nine dollars for adults here"
+    )
+    claim = Claim(text="I do not know.", verdict=Verdict.NO_CLAIM, support=0.0)
+    assert _wrong_refusal(reply, [claim], Quotable(["Nine trams for all adults."])) == ()
 
 
 def test_passage_keeps_its_index_when_one_before_it_is_blank(judge):
@@ -192,3 +227,13 @@ def data_of(request):
 
 def _texts(interaction):
     return [context.text for context in interaction.contexts]
+
+
+def test_cost_is_known_when_the_endpoint_answers_under_another_name():
+    prices = Prices(own={"my-own": Price(input=1.0, output=2.0)})
+    with JudgeServer(model="/models/llama.gguf") as server:
+        judge = OpenAIJudge("my-own", base_url=server.url, prices=prices)
+        found = judge.judge(make_interaction())
+        judge.close()
+    assert found.model == "/models/llama.gguf"
+    assert found.cost_usd == (found.input_tokens + 2 * found.output_tokens) / 1e6

@@ -133,7 +133,7 @@ def contextual_relevancy(answers: Answers, _: Interaction, __: NoParameters) -> 
     """Count passages."""
     said = answers[RELEVANT_PASSAGES.name]
     return Finding(
-        score=integration.share_of(said.numbers, answers.passages),
+        score=integration.share_of(said.numbers, len(answers.places)),
         explanation=said.reasoning,
         details={"relevant": list(said.numbers)},
     )
@@ -150,7 +150,7 @@ def contextual_relevancy(answers: Answers, _: Interaction, __: NoParameters) -> 
 def contextual_precision(answers: Answers, _: Interaction, __: NoParameters) -> Finding:
     """Score the order of the passages as the app gave them."""
     said = answers[RELEVANT_PASSAGES.name]
-    flags = [place in said.numbers for place in range(1, answers.passages + 1)]
+    flags = [place in said.numbers for place in answers.places]
     return Finding(score=context.ranked_precision(flags), explanation=said.reasoning)
 
 

@@ -9,11 +9,12 @@ from typing import Any, Self
 
 from monitor.models import Interaction
 from monitor.scoring.claims import MOST_SENTENCES
-from monitor.scoring.declaration import Answer, Criterion, Form, lookup
+from monitor.scoring.declaration import Answer, Answers, Criterion, Form, lookup
 from monitor.scoring.judges.criteria_reply import read_answers
 from monitor.scoring.judges.injection import MARK, marked, secret_word, suspected
+from monitor.scoring.judges.openai_errors import no_room
 from monitor.scoring.judges.packing import Packed, pack, tokens_of
-from monitor.scoring.judges.question import seed_of
+from monitor.scoring.judges.question import seed_of, sent_texts
 from monitor.scoring.sentences import split_sentences
 
 _LEAST_BUDGET = 200  # tokens; with less there is nothing to judge by
@@ -51,11 +52,11 @@ class CriteriaCase:
     contexts: tuple[str, ...]
     sentences: tuple[str, ...]
     rest: dict[str, Any]  #: reference, tool calls and other expectations, as they are sent
-    most: dict[Form, int]
     seed: int
     suspects: tuple[str, ...]  #: which fields seem to speak to the judge
     budget: int  #: tokens for all texts together
     marked: bool
+    beyond: int = 0  #: sentences of the output beyond the most that are ever judged
     squeezed: int = 0
 
     @classmethod
@@ -63,33 +64,29 @@ class CriteriaCase:
         cls,
         interaction: Interaction,
         fields: frozenset[str],
-        sentences: Sequence[str],
         reference: Sequence[str],
         budget: int,
     ) -> Self:
-        """Gather what *fields* name of an interaction that is split into *sentences*."""
+        """Gather what *fields* name of an interaction."""
         roots = {path.partition(".")[0] for path in fields}
         query = (interaction.query or "") if "query" in roots else ""
         contexts = [c.text for c in interaction.contexts] if "contexts" in roots else []
         output = interaction.output if "output" in roots else ""
-        rest = _rest(interaction, fields, reference)
-        texts = {"query": query, "contexts": "\n".join(contexts), "output": output}
-        suspects = suspected(texts | {"expected": json.dumps(rest, ensure_ascii=False)})
-        return cls(
+        sentences = split_sentences(output) or ((output.strip(),) if output else ())
+        made = cls(
             query=query,
             contexts=tuple(contexts),
-            sentences=tuple(sentences) if output else (),
-            rest=rest,
-            most={
-                Form.SENTENCES: len(sentences),
-                Form.PASSAGES: len(interaction.contexts),
-                Form.REFERENCE: len(reference),
-            },
+            sentences=tuple(sentences[:MOST_SENTENCES]),
+            beyond=max(len(sentences) - MOST_SENTENCES, 0),
+            rest=_rest(interaction, fields, reference),
             seed=seed_of(interaction.id),
-            suspects=suspects,
+            suspects=(),
             budget=budget,
-            marked=bool(suspects),
+            marked=False,
         )
+        packed, rest = made.packed()
+        suspects = suspected(sent_texts(packed) | {"expected": _json(rest)})
+        return replace(made, suspects=suspects, marked=bool(suspects))
 
     def packed(self) -> tuple[Packed, dict[str, Any]]:
         """Fit the texts into the budget: query, passages and sentences, and all the rest."""
@@ -113,9 +110,19 @@ class CriteriaCase:
         return replace(self, marked=True)
 
     def question(self, prompt: str, criteria: Sequence[Criterion]) -> CriteriaQuestion:
-        """Ask *criteria*; the secret words are new with every question."""
+        """
+        Ask *criteria*; the secret words are new with every question.
+
+        Raises
+        ------
+        ContextTooLongError
+            If there is no room for any passage.
+        """
         asked = [{"name": c.name, "form": c.form.value, "question": c.question} for c in criteria]
-        message: dict[str, Any] = {"criteria": asked, "data": self._data()}
+        packed, rest = self.packed()
+        if packed.lost and self._left_out(packed):
+            raise no_room()
+        message: dict[str, Any] = {"criteria": asked, "data": self._data(packed, rest)}
         if self.marked:
             message["every_space_in_the_texts_of_data_is_written_as"] = MARK
         text = _json(message)
@@ -127,7 +134,11 @@ class CriteriaCase:
                 {"role": "user", "content": f"<{tag}>\n{text}\n</{tag}>"},
             ],
             asked=tuple(criteria),
-            most=self.most,
+            most={
+                Form.SENTENCES: len(packed.sentences),
+                Form.PASSAGES: len(packed.contexts),
+                Form.REFERENCE: len(rest.get("reference", ())),
+            },
             canary=canary,
             seed=self.seed,
             marked=self.marked,
@@ -140,23 +151,31 @@ class CriteriaCase:
         kept = {"chars_kept": packed.chars_kept, "chars": packed.chars}
         found: dict[str, Any] = {
             "contexts_packed": kept if packed.cut else None,
-            "passages_left_out": [
-                number
-                for number, (sent, text) in enumerate(
-                    zip(packed.contexts, self.contexts, strict=True), start=1
-                )
-                if text.strip() and not sent
-            ],
+            "passages_left_out": self._left_out(packed),
             "query_cut": packed.query_cut,
-            "sentences_left_out": len(self.sentences) - len(packed.sentences),
+            "sentences_left_out": self.beyond + len(self.sentences) - len(packed.sentences),
             "expected_cut": rest != self.rest,
             "injection_suspected": list(self.suspects),
             "texts_marked": self.marked,
         }
         return {"seed": self.seed} | {key: value for key, value in found.items() if value}
 
-    def _data(self) -> dict[str, Any]:
+    def answers(self, found: dict[str, Answer], reference: Sequence[str]) -> Answers:
+        """Put what was said beside what was sent; *reference* is the whole of it."""
         packed, rest = self.packed()
+        return Answers(
+            by_name=found,
+            sentences=self.sentences[: len(packed.sentences)],
+            passages=len(self.contexts),
+            reference=tuple(reference[: len(rest.get("reference", ()))]),
+            passages_left_out=tuple(self._left_out(packed)),
+        )
+
+    def _left_out(self, packed: Packed) -> list[int]:
+        sent = zip(packed.contexts, self.contexts, strict=True)
+        return [n for n, (part, text) in enumerate(sent, start=1) if text.strip() and not part]
+
+    def _data(self, packed: Packed, rest: dict[str, Any]) -> dict[str, Any]:
         found: dict[str, Any] = {
             "query": packed.query,
             "passages": numbered(packed.contexts),

@@ -40,6 +40,11 @@ class CriteriaHearing(Otherwise[CriteriaCase]):
             except (ContextTooLongError, AskOtherwiseError) as error:
                 self._adapt(error)
 
+    @property
+    def case(self) -> CriteriaCase:
+        """The case as it was asked about last."""
+        return self._case
+
     def details(self) -> dict[str, Any]:
         """Put on record how it was asked; what is as usual is left out."""
         found = {"canary_missed": self._canaries_missed, "answer_split": self._splits}

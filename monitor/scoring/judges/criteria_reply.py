@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from monitor.errors import JudgeReplyError
 from monitor.scoring.declaration import Answer, Criterion, Form
-from monitor.scoring.judges.reply import CanaryMissedError, find_object
+from monitor.scoring.judges.json_object import find_object
+from monitor.scoring.judges.reply import CanaryMissedError
 from monitor.scoring.unicode import storable
 
 _MAX_CHARS = 300
@@ -43,14 +44,24 @@ SCHEMA: dict[str, Any] = {
 }
 
 
+def _no_flag(value: object) -> object:
+    """Refuse true and false, which Python takes for 1 and 0."""
+    if isinstance(value, bool):
+        raise ValueError("should be a number")  # noqa: TRY004 - what pydantic expects
+    return value
+
+
+_Number = Annotated[int, BeforeValidator(_no_flag)]
+
+
 class _Row(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     name: str
     reasoning: str = ""
-    numbers: tuple[int, ...] = Field((), strict=False)
+    numbers: tuple[_Number, ...] = ()
     texts: tuple[str, ...] = ()
-    score: float | None = Field(None, allow_inf_nan=False)
+    score: Annotated[float | None, BeforeValidator(_no_flag)] = Field(None, allow_inf_nan=False)
     suggestions: tuple[str, ...] = ()
 
 

@@ -10,7 +10,7 @@ from monitor.scoring.unicode import compatible
 
 #: Stands for every space of a marked text: no word, so that quotes are found all the same.
 MARK = "^"
-_CHARS_READ = 200_000
+_CHARS_READ = 500_000  # of what is sent; usual settings send a tenth of that
 _SPACES = re.compile(r"\s+")
 #: Letters that show nothing: they hide words between letters, or a whole text.
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060-\u2064\ufeff\U000e0000-\U000e007f]")

@@ -82,7 +82,8 @@ class LocalJudge:
         if len(look.passages) and only_declines(look):
             return self._judge_refusal(interaction, look, started)
         values = self._figures(look)
-        odds = self._claim.log_odds(look.kind, values)
+        # Without a claim nothing was embedded, and the figures lack the columns for that.
+        odds = self._claim.log_odds(look.kind, values) if len(values) else np.empty(0)
         relevance, reason = self._judge_relevance(interaction, look)
         return Judgement(
             claims=judged_claims(look, [float(each) for each in odds]),

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from monitor.scoring.unicode import storable
 
+USUAL_INPUT_TOKENS = 16_000
 _LONGEST_NAME = 120  # the column of evaluator_version holds 200, a metric's own version included
 
 
@@ -16,6 +17,12 @@ def model_name(model: str) -> str:
     if name == model:
         return name
     return f"{name}~{hashlib.sha256(model.encode(errors='replace')).hexdigest()[:8]}"
+
+
+def sent_mark(input_tokens: int, pieces: int = 0) -> str:
+    """Say how much of the texts is sent, where that is not the usual: it shapes the answers."""
+    room = "" if input_tokens == USUAL_INPUT_TOKENS else f"t{input_tokens}"
+    return (f"p{pieces}" if pieces else "") + room
 
 
 def endpoint_mark(base_url: str | None) -> str:

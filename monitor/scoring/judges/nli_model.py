@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.errors import MissingExtraError, SettingsError
+from monitor.errors import JudgeReplyError, MissingExtraError, SettingsError
 from monitor.settings import variable
 
 try:
@@ -20,6 +20,7 @@ except ImportError as missing:
     raise MissingExtraError("the NLI judge", extra="nli") from missing
 
 _BATCH = 16
+_FEWEST_LABELS = 2
 _OVERLAP = 0.25  # of a window, so that no sentence is cut in two by all of them
 
 
@@ -38,7 +39,8 @@ class NliModel:
     Raises
     ------
     SettingsError
-        If the model is not there, has no ONNX file, or does not name its labels.
+        If the model is not there, has no ONNX file, or does not give and name two or three
+        scores.
     """
 
     def __init__(self, name: str) -> None:
@@ -50,6 +52,16 @@ class NliModel:
             self._longest, stride=int(self._longest * _OVERLAP), strategy="only_first"
         )
         self.fingerprint = self._model.fingerprint  #: of the weights
+        self._check(name)
+
+    def _check(self, name: str) -> None:
+        given = self._model.run(self._encode([("a", "a")])).shape
+        named = len(self._model.config["id2label"])
+        if given != (1, named) or named < _FEWEST_LABELS:
+            raise SettingsError(
+                f"{variable('nli_model')}: {name} names {named} labels and gives scores of shape"
+                f" {given[1:]}; a score for entailment and one for its opposite are needed"
+            )
 
     def infer(self, pairs: Sequence[tuple[str, str]]) -> list[Inference]:
         """
@@ -57,6 +69,11 @@ class NliModel:
 
         A premise that is too long is read in windows that overlap: the best window
         entails, and the worst one contradicts.
+
+        Raises
+        ------
+        JudgeReplyError
+            If the model gives what is no number, as one in half precision may.
         """
         windows = [
             (number, window)
@@ -89,7 +106,10 @@ class NliModel:
         return claim if len(encoding.ids) <= most else claim[: encoding.offsets[most - 1][1]]
 
     def _run(self, windows: Sequence[tokenizers.Encoding]) -> Iterator[Inference]:
-        for row in _softmax(np.asarray(self._model.run(windows), dtype=np.float64)):
+        logits = np.asarray(self._model.run(windows), dtype=np.float64)
+        if not np.isfinite(logits).all():
+            raise JudgeReplyError("the NLI model gave a score that is no number")
+        for row in _softmax(logits):
             entailment, contradiction = self._columns
             yield Inference(
                 float(row[entailment]),

@@ -17,7 +17,7 @@ from monitor.errors import (
     JudgeUnavailableError,
 )
 from monitor.scoring.judges.openai_client import SharedClient
-from monitor.scoring.judges.openai_errors import error_from, refusal, retry_after_s
+from monitor.scoring.judges.openai_errors import error_from, error_in, refusal, retry_after_s
 from monitor.scoring.judges.openai_request import Arguments
 from monitor.scoring.judges.question import Askable
 from monitor.scoring.judges.reply import (
@@ -150,8 +150,9 @@ class ChatCall:
                 raise
             except Exception as error:  # noqa: BLE001 - the transport's own, of either httpx
                 refused = refusal(error)
-                if refused is None:
+                if refused is None or refused.may_be_billed:
                     spent.unanswered += 1
+                if refused is None:
                     raise self._unavailable(error) from None
                 if not self._arguments.leave_out(refused, request):
                     raise error_from(refused) from None
@@ -214,6 +215,8 @@ async def _exchange(
                 attempt.refused(refused.status, refused.headers, retry_after_s(refused.headers))
             raise
         attempt.read(body)
+    if broken := error_in(body):
+        raise broken
     return body
 
 

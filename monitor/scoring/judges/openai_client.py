@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import openai
 
 from monitor.scoring.judges.openai_errors import RefusedCall
+from monitor.scoring.spending.budget import GivenUpError
 
 _T = TypeVar("_T")
 _NO_KEY = "not-needed"
@@ -81,14 +82,29 @@ class SharedClient:
         # By process: a forked child must not write to its parent's connections. No lock,
         # because a fork may copy it while it is held.
         self._endpoints: dict[int, Endpoint] = {}
+        self._closed: set[int] = set()
 
     def get(self) -> Endpoint:
-        """Return the endpoint, made if this process has none."""
+        """
+        Return the endpoint, made if this process has none.
+
+        Raises
+        ------
+        GivenUpError
+            If this process has closed it: whoever asks now was given up.
+        """
+        if os.getpid() in self._closed:
+            raise GivenUpError("the judge was closed while it was asked", retry_after_s=1.0)
         endpoint = self._endpoints.get(os.getpid())
         return endpoint if endpoint is not None else self._make()
 
     def close(self) -> None:
-        """Close the connections of this process; those of a parent are left alone."""
+        """
+        Close the connections of this process, for good; those of a parent are left alone.
+
+        Calls under way are given up, and are not made again.
+        """
+        self._closed.add(os.getpid())
         endpoint = self._endpoints.pop(os.getpid(), None)
         if endpoint is not None:
             endpoint.close()

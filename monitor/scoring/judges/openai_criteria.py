@@ -8,17 +8,20 @@ from typing import Any, Self
 from monitor.errors import JudgeError
 from monitor.models import Interaction
 from monitor.scoring.asker import Reply
-from monitor.scoring.claims import MOST_SENTENCES
-from monitor.scoring.declaration import Answers, Criterion
+from monitor.scoring.declaration import Criterion
 from monitor.scoring.judges.criteria_case import CriteriaCase, reference_of
 from monitor.scoring.judges.criteria_hearing import CriteriaHearing
 from monitor.scoring.judges.criteria_reply import SCHEMA
-from monitor.scoring.judges.naming import endpoint_mark, model_name
+from monitor.scoring.judges.naming import (
+    USUAL_INPUT_TOKENS,
+    endpoint_mark,
+    model_name,
+    sent_mark,
+)
 from monitor.scoring.judges.openai_call import ChatCall, Patience, Spent
 from monitor.scoring.judges.openai_client import SharedClient
 from monitor.scoring.judges.prices import Prices
 from monitor.scoring.prompts import load_prompt
-from monitor.scoring.sentences import split_sentences
 from monitor.scoring.spending.meter import Meter
 from monitor.settings import Settings
 
@@ -36,17 +39,19 @@ class OpenAICriteria:
         base_url: str | None = None,
         patience: Patience | None = None,
         prices: Prices | None = None,
-        input_tokens: int = 16_000,
+        input_tokens: int = USUAL_INPUT_TOKENS,
         meter: Meter | None = None,
     ) -> None:
         patience = patience or Patience()
         self._client = SharedClient(api_key, base_url, patience.timeout_s)
         self._call = ChatCall(self._client, model, patience, meter, SCHEMA)
+        self._model = model
         self._prices = prices or Prices()
         self._prompt = load_prompt(PROMPT)
         self._input_tokens = input_tokens
         where = f"{model_name(model)}{endpoint_mark(base_url)}"
-        self.version = f"criteria-{where}-{PROMPT.rpartition('.')[2]}"
+        sent = sent_mark(input_tokens)
+        self.version = f"criteria-{where}-{PROMPT.rpartition('.')[2]}{sent}"
 
     @classmethod
     def from_settings(cls, settings: Settings, *, meter: Meter | None = None) -> Self:
@@ -75,10 +80,8 @@ class OpenAICriteria:
         JudgeError
             If there is no usable answer; it says what the tries cost.
         """
-        sentences = split_sentences(interaction.output)[:MOST_SENTENCES]
-        sentences = sentences or (interaction.output.strip(),)
         reference = reference_of(interaction)
-        case = CriteriaCase.of(interaction, fields, sentences, reference, self._input_tokens)
+        case = CriteriaCase.of(interaction, fields, reference, self._input_tokens)
         hearing = CriteriaHearing(self._call, self._prompt, case)
         spent = self._call.begin()
         try:
@@ -87,12 +90,7 @@ class OpenAICriteria:
             error.context |= hearing.details() | self._bill(spent)
             raise
         return Reply(
-            answers=Answers(
-                by_name=found,
-                sentences=sentences,
-                passages=len(interaction.contexts),
-                reference=reference,
-            ),
+            answers=hearing.case.answers(found, reference),
             duration_ms=spent.duration_ms,
             cost_usd=self._cost_usd(spent),
             details=hearing.details()
@@ -111,13 +109,16 @@ class OpenAICriteria:
 
     def _cost_usd(self, spent: Spent) -> float | None:
         return self._prices.cost_usd(
-            spent.model, spent.input_tokens, spent.output_tokens, spent.cached_tokens
+            self._billed(spent), spent.input_tokens, spent.output_tokens, spent.cached_tokens
         )
+
+    def _billed(self, spent: Spent) -> str:
+        return self._prices.known_as(spent.model, self._model)
 
     def _priced(self, spent: Spent) -> dict[str, Any]:
         found = {
             "cached_input_tokens": spent.cached_tokens,
-            "prices_as_of": self._prices.as_of(spent.model) if spent.model else None,
+            "prices_as_of": self._prices.as_of(self._billed(spent)) if spent.model else None,
         }
         return {key: value for key, value in found.items() if value}
 

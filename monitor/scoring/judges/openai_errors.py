@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import math
 import re
-import time
 from collections.abc import Mapping
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 import openai
@@ -17,8 +14,11 @@ from monitor.errors import (
     JudgeError,
     JudgeRateLimitedError,
     JudgeRefusedError,
+    JudgeReplyError,
     JudgeUnavailableError,
 )
+from monitor.scoring.spending.usage import MAY_BE_BILLED
+from monitor.scoring.spending.waits import clock_s, wait_s
 
 _WRONG_ARGUMENT = frozenset({400, 422})
 _TIMED_OUT, _CONFLICT, _TOO_MANY = 408, 409, 429
@@ -44,6 +44,8 @@ _AWAY = {
 _TOO_LONG_CODES = frozenset({"context_length_exceeded", "exceed_context_size_error"})
 _FILTER_CODES = frozenset({"content_filter", "content_policy_violation"})
 _NO_MONEY = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
+#: The model's answer was no JSON, and the endpoint that had promised some keeps it to itself.
+_REPLY_CODES = frozenset({"json_validate_failed"})
 
 
 class RefusedCall(openai.OpenAIError):
@@ -65,6 +67,11 @@ class RefusedCall(openai.OpenAIError):
         reasons = error.get("metadata")
         self.flagged = isinstance(reasons, dict) and "flagged_input" in reasons
 
+    @property
+    def may_be_billed(self) -> bool:
+        """Say whether the model may have answered all the same."""
+        return self.status in MAY_BE_BILLED
+
     def names(self, argument: str) -> bool:
         """Say whether the endpoint does not take *argument*; a mere mention is not enough."""
         if self.status not in _WRONG_ARGUMENT:
@@ -74,7 +81,9 @@ class RefusedCall(openai.OpenAIError):
         name = re.escape(argument)
         told = (
             rf"[\"'`]{name}[\"'`.]|\b(?:argument|parameter)s?(?: supplied)?: {name}\b"
-            rf"|\b{name}\b (?:is |does )?(?:unsupported|unknown|not (?:support|allowed|permitted))"
+            rf"|\b{name}\b (?:is |does )?"
+            r"(?:unsupported|deprecated|unknown|not (?:support|allowed|permitted))"
+            rf"|\b{name}: \d"  # it is too large
         )
         return re.search(told, self.message) is not None
 
@@ -91,8 +100,43 @@ class RefusedCall(openai.OpenAIError):
         return self.code in _FILTER_CODES or self.flagged
 
 
+class BrokenAnswer(RefusedCall):
+    """An error in an answer that is called a success, as gateways send it on."""
+
+    may_be_billed = True
+
+
+def error_in(body: bytes) -> BrokenAnswer | None:
+    """Find the error in the body of an answer with the status 200; None where there is none."""
+    try:
+        payload = json.loads(body) if b'"error"' in body else None
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(payload, dict):
+        return None
+    choices = payload.get("choices")
+    first = choices[0] if isinstance(choices, list) and choices else None
+    error = payload.get("error") or (first.get("error") if isinstance(first, dict) else None)
+    return (
+        BrokenAnswer(_status(error), {}, json.dumps({"error": error}).encode()) if error else None
+    )
+
+
+def _status(error: object) -> int:
+    """Tell which status the error would have had; that of a server in trouble if it is silent."""
+    code = str(error.get("code") or error.get("status") or "") if isinstance(error, dict) else ""
+    if re.fullmatch("[45][0-9][0-9]", code):
+        return int(code)
+    return 400 if code in _TOO_LONG_CODES else _SERVER_ERRORS
+
+
 class ContextTooLongError(JudgeRefusedError):
     """Query, passages and output do not fit into the model; fewer of them may."""
+
+
+def no_room() -> ContextTooLongError:
+    """Say that no passage can be sent: without one, every claim would look unfounded."""
+    return ContextTooLongError("query and output leave no room for any passage")
 
 
 def refusal(error: BaseException) -> RefusedCall | None:
@@ -110,6 +154,8 @@ def error_from(error: RefusedCall) -> JudgeError:
     found: JudgeError
     if error.is_about_the_text:
         found = JudgeRefusedError(f"{what}: its filter stopped this text")
+    elif code in _REPLY_CODES:
+        found = JudgeReplyError(f"{what}: the judge's answer is not JSON")
     elif code in _NO_MONEY:
         found = JudgeAwayError(f"{what}: {_AWAY[402]}")
     elif status in _AWAY:
@@ -129,20 +175,11 @@ def error_from(error: RefusedCall) -> JudgeError:
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Read how long the endpoint asks us to wait: milliseconds, seconds or a date."""
-    milliseconds, seconds = headers.get("retry-after-ms"), headers.get("retry-after")
-    try:
-        asked_s = float(milliseconds) / 1000 if milliseconds else float(seconds or "nan")
-    except ValueError:
-        asked_s = _seconds_until(str(seconds))
-    return max(asked_s, 0.0) if math.isfinite(asked_s) else None
-
-
-def _seconds_until(date: str) -> float:
-    try:
-        return parsedate_to_datetime(date).timestamp() - time.time()
-    except (ValueError, TypeError):
-        return math.nan
+    """Read how long the endpoint asks us to wait: milliseconds, seconds or a moment."""
+    milliseconds, now_s = headers.get("retry-after-ms"), clock_s(headers)
+    if milliseconds:
+        return wait_s(f"{milliseconds.strip()}ms", now_s=now_s)
+    return wait_s(headers.get("retry-after", ""), now_s=now_s)
 
 
 def _error_object(body: bytes) -> dict[str, Any]:

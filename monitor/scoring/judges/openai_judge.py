@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 from monitor.errors import JudgeError
 from monitor.models import Interaction
 from monitor.scoring.base import Claim, Judgement, Verdict
 from monitor.scoring.judges.hearing import Hearing
-from monitor.scoring.judges.naming import endpoint_mark, model_name
+from monitor.scoring.judges.naming import (
+    USUAL_INPUT_TOKENS,
+    endpoint_mark,
+    model_name,
+    sent_mark,
+)
 from monitor.scoring.judges.openai_call import ChatCall, Patience, Spent
 from monitor.scoring.judges.openai_client import SharedClient
 from monitor.scoring.judges.prices import Prices
@@ -20,7 +27,7 @@ from monitor.scoring.spending.meter import Meter
 from monitor.scoring.unicode import storable
 from monitor.settings import Settings
 
-PROMPT = "judge.v2"
+PROMPT = "judge.v3"
 _ANSWERED = {"yes": 1.0, "partial": 0.5, "no": 0.0, "refusal": 0.0}
 _ANSWERED_REASON = {
     "yes": "It answers the question",
@@ -44,19 +51,20 @@ class OpenAIJudge:
         base_url: str | None = None,
         patience: Patience | None = None,
         prices: Prices | None = None,
-        input_tokens: int = 16_000,
+        input_tokens: int = USUAL_INPUT_TOKENS,
         pieces: int = 8,
         meter: Meter | None = None,
     ) -> None:
         patience = patience or Patience()
         self._client = SharedClient(api_key, base_url, patience.timeout_s)
         self._call = ChatCall(self._client, model, patience, meter)
+        self._model = model
         self._prices = prices or Prices()
         self._prompt = load_prompt(PROMPT)
         self._input_tokens = input_tokens
         self._pieces = pieces
         where = f"{model_name(model)}{endpoint_mark(base_url)}"
-        sent = f"p{pieces}" if pieces else ""  # what is sent shapes the verdicts
+        sent = sent_mark(input_tokens, pieces)
         self.version = f"judge-{where}-{PROMPT.rpartition('.')[2]}{sent}"
 
     @classmethod
@@ -87,11 +95,15 @@ class OpenAIJudge:
             raise
         whole = hearing.whole
         assert whole is not None
+        claims = tuple(
+            _claim(text, hearing.rows[number], passages)
+            for number, text in hearing.sentences.items()
+        )
+        refused = _only_declines(whole, claims)
+        wrong = _wrong_refusal(whole, claims, passages) if refused else ()
         return Judgement(
-            claims=tuple(
-                _claim(text, hearing.rows[number], passages)
-                for number, text in hearing.sentences.items()
-            ),
+            claims=wrong or claims,
+            declined_rightly=refused and not wrong,
             claims_not_judged=hearing.sentences_left_out,
             relevance=_ANSWERED[whole.answered],
             relevance_reason=_relevance_reason(whole),
@@ -110,17 +122,21 @@ class OpenAIJudge:
 
     def _cost_usd(self, spent: Spent) -> float | None:
         return self._prices.cost_usd(
-            spent.model, spent.input_tokens, spent.output_tokens, spent.cached_tokens
+            self._billed(spent), spent.input_tokens, spent.output_tokens, spent.cached_tokens
         )
+
+    def _billed(self, spent: Spent) -> str:
+        return self._prices.known_as(spent.model, self._model)
 
     def _details(self, spent: Spent) -> dict[str, Any]:
         """Put on record what the call used, beside tokens and cost."""
         unknown = None
         if self._cost_usd(spent) is None and spent.model:
-            unknown = self._prices.unknown(spent.model) or "the endpoint does not count tokens"
+            no_price = self._prices.unknown(self._billed(spent))
+            unknown = no_price or "the endpoint does not count tokens"
         found: dict[str, Any] = {
             "cached_input_tokens": spent.cached_tokens,
-            "prices_as_of": self._prices.as_of(spent.model) if spent.model else None,
+            "prices_as_of": self._prices.as_of(self._billed(spent)) if spent.model else None,
             "tries_without_usage": spent.unanswered,
             "cost_unknown": unknown,
         }
@@ -143,7 +159,7 @@ def _claim(text: str, row: VerdictRow, passages: Quotable) -> Claim:
     quote = (row.quote or "").strip()
     index = passages.find(quote)
     verdict = Verdict(row.verdict)
-    missing = storable(row.unsupported or "", _MAX_REASON_CHARS)
+    missing = storable(row.unsupported, _MAX_REASON_CHARS)
     reason = f"not carried: {missing}" if missing else ""
     if verdict is Verdict.SUPPORTED and index is None:
         verdict = Verdict.UNVERIFIED
@@ -156,6 +172,32 @@ def _claim(text: str, row: VerdictRow, passages: Quotable) -> Claim:
         context_index=index,
         reason=reason,
     )
+
+
+def _only_declines(reply: JudgeReply, claims: Sequence[Claim]) -> bool:
+    """Say whether there were passages, and the output states nothing and declines to answer."""
+    silent = all(claim.verdict is Verdict.NO_CLAIM for claim in claims)
+    return bool(claims) and silent and reply.answered == "refusal"
+
+
+def _wrong_refusal(
+    reply: JudgeReply, claims: Sequence[Claim], passages: Quotable
+) -> tuple[Claim, ...]:
+    """Make a claim of a refusal, if the passages hold the answer; nothing if they do not."""
+    quote = (
+        reply.answered_reason.strip()
+    )  # of a refusal; a reason in words of its own proves nothing
+    index = passages.find(quote)
+    if index is None:
+        return ()
+    claim = replace(
+        claims[0],
+        verdict=Verdict.CONTRADICTED,
+        evidence=storable(quote, _MAX_QUOTE_CHARS),
+        context_index=index,
+        reason="it declines to answer, but the passages hold the answer",
+    )
+    return (claim, *claims[1:])
 
 
 def _relevance_reason(reply: JudgeReply) -> str:

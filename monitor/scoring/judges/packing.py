@@ -18,10 +18,11 @@ GAP = " [...] "
 ENOUGH = 1_000
 _BYTES_PER_TOKEN = 4
 _LONGEST_PIECE = 400  # characters
-_PIECE_END = re.compile(r"\n\s*|(?<=[.!?。！？])\s+")  # noqa: RUF001 - other languages
+_PIECE_END = re.compile(r"\n\s*|(?<=[.!?])\s+|(?<=[。！？])\s*")  # noqa: RUF001 - other languages
 _QUERY_SHARE, _OUTPUT_SHARE = 0.2, 0.5
 _TOKENS_A_TEXT = 8  # of JSON around a passage or a sentence
 _TOKENS_AROUND_GAP = 2
+_LEAST_PIECE = 40  # tokens; a shorter one is no sentence
 # Constants of BM25: Robertson and Zaragoza (2009), The Probabilistic Relevance Framework.
 _SATURATION, _LENGTH_WEIGHT = 1.2, 0.75
 
@@ -62,6 +63,11 @@ class Packed:
     def cut(self) -> bool:
         """Say whether the judge sees less of the passages than the application did."""
         return self.chars_kept < self.chars
+
+    @property
+    def lost(self) -> bool:
+        """Say whether no passage is left at all, so that nothing can be said of them."""
+        return self.chars_kept == 0 and self.chars > 0
 
 
 def tokens_of(text: str) -> int:
@@ -127,8 +133,12 @@ def _first(sentences: Sequence[str], budget: int) -> tuple[tuple[str, ...], int]
         fitting.append(sentence)
     if fitting or not sentences:
         return tuple(fitting), 0
-    raw = sentences[0].encode(errors="replace")[: budget * _BYTES_PER_TOKEN]
-    return (raw.decode(errors="ignore"),), 1
+    return (_beginning(sentences[0], budget),), 1
+
+
+def _beginning(text: str, budget: int) -> str:
+    raw = text.encode(errors="replace")[: max(budget, 0) * _BYTES_PER_TOKEN]
+    return raw.decode(errors="ignore")
 
 
 def _pack_contexts(wants: Sequence[str], contexts: Sequence[str], room: _Room) -> list[str]:
@@ -152,6 +162,12 @@ def _pack_contexts(wants: Sequence[str], contexts: Sequence[str], room: _Room) -
             left -= cost
             kept.add(number)
             opened.add(index)
+    if not kept and order and left >= _LEAST_PIECE:
+        # Nothing would be worse than the beginning of the best: all claims would be unfounded.
+        number = order[0][1]
+        index, piece = pieces[number]
+        pieces[number] = index, _beginning(piece, left - _TOKENS_A_TEXT)
+        kept = {number}
     return _joined(len(contexts), pieces, kept)
 
 

@@ -92,6 +92,16 @@ class Prices:
         total += cached_tokens * cached + output_tokens * price.output
         return total / _MILLION
 
+    def known_as(self, answered: str | None, asked: str) -> str:
+        """
+        Choose the name by which a call is priced: the user's own table comes first.
+
+        Endpoints may answer under another name than they are *asked* by, such as that of a
+        file, or under none. Without a word of the user it may as well be another model.
+        """
+        names = [name for name in (answered, asked) if name]
+        return next((name for name in names if _in(self.own, name) is not None), names[0])
+
     def unknown(self, model: str | None) -> str | None:
         """Say what to do when there is no price for *model*; None when there is one."""
         if self._price(model) is not None:
@@ -107,9 +117,9 @@ class Prices:
     def _listed(self, model: str | None) -> tuple[Price | None, str]:
         name, built_in = model or "", _built_in()
         for table, as_of in ((self.own, self.own_as_of), (built_in.models, built_in.as_of)):
-            for key in (name, _DATED.sub("", name)):
-                if key in table:
-                    return table[key], as_of
+            price = _in(table, name)
+            if price is not None:
+                return price, as_of
         return None, ""
 
     def _price(self, model: str | None) -> Price | None:
@@ -123,6 +133,10 @@ class Prices:
             return None
         cached = listed.cached if listed is not None and given[0] is None else None
         return Price(input=price_in, output=price_out, cached=cached)
+
+
+def _in(table: Mapping[str, Price], name: str) -> Price | None:
+    return table.get(name) or table.get(_DATED.sub("", name))
 
 
 def _read(path: Path) -> tuple[dict[str, Price], str]:

@@ -12,6 +12,7 @@ from typing import Any, Protocol, Self, TypeVar
 from monitor.models import Interaction
 from monitor.scoring.claims import MOST_SENTENCES
 from monitor.scoring.judges.injection import MARK, marked, secret_word, suspected
+from monitor.scoring.judges.openai_errors import no_room
 from monitor.scoring.judges.packing import Packed, pack
 from monitor.scoring.judges.reply import JudgeReply, read_reply
 from monitor.scoring.sentences import split_sentences
@@ -87,25 +88,21 @@ class Case:
         """Prepare an interaction."""
         seed = seed_of(interaction.id)
         contexts = [c.text for c in interaction.contexts if c.text.strip()]
-        texts = {
-            "query": interaction.query or "",
-            "contexts": "\n".join(contexts),
-            "output": interaction.output,
-        }
         random.Random(seed).shuffle(contexts)  # noqa: S311 - a fair order, not a secret
         found = split_sentences(interaction.output) or (interaction.output.strip(),)
-        suspects = suspected(texts)
-        return cls(
-            query=texts["query"],
+        made = cls(
+            query=interaction.query or "",
             contexts=tuple(contexts),
             sentences=found[:MOST_SENTENCES],
             sentences_left_out=max(len(found) - MOST_SENTENCES, 0),
             seed=seed,
-            suspects=suspects,
+            suspects=(),
             budget=budget,
-            marked=bool(suspects),
+            marked=False,
             pieces=pieces,
         )
+        suspects = suspected(sent_texts(made.packed()))
+        return replace(made, suspects=suspects, marked=bool(suspects))
 
     def numbers(self, packed: Packed) -> tuple[int, ...]:
         """List the numbers of all sentences that can get a verdict: none without passages."""
@@ -129,7 +126,16 @@ class Case:
     def question(
         self, prompt: str, packed: Packed, asked: Sequence[int], doubted: Sequence[int]
     ) -> Question:
-        """Ask for verdicts on *asked*; the secret words are new with every question."""
+        """
+        Ask for verdicts on *asked*; the secret words are new with every question.
+
+        Raises
+        ------
+        ContextTooLongError
+            If there is no room for any passage.
+        """
+        if packed.lost:
+            raise no_room()
         write: Callable[[str], str] = marked if self.marked else str
         data: dict[str, Any] = {
             "query": write(packed.query),
@@ -157,6 +163,15 @@ class Case:
             marked=self.marked,
             squeezed=self.squeezed,
         )
+
+
+def sent_texts(packed: Packed) -> dict[str, str]:
+    """Name the texts that the judge gets to see: what is left out cannot speak to it."""
+    return {
+        "query": packed.query,
+        "contexts": "\n".join(packed.contexts),
+        "output": "\n".join(packed.sentences),
+    }
 
 
 def seed_of(interaction_id: str) -> int:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 from monitor.scoring.features.flatten import flatten
@@ -12,6 +13,8 @@ from monitor.scoring.unicode import MARKS, compatible
 from monitor.scoring.words import spaced, words
 
 _LONGEST_QUOTE = 2_000  # characters; the prompt asks for 25 words
+_WIDEST_GAP = 300  # characters that an ellipsis may stand for
+_MOST_PARTS = 8
 _LEAST_CONTENT = 3  # informative words; fewer stand in a passage by chance
 _ELLIPSIS = re.compile(r"\[? ?(?:\.{3,}+|…) ?\]?")
 _NO_WORD = re.compile(rf"(?:[^\w{MARKS}]|_)+")
@@ -29,7 +32,8 @@ class Quotable:
         Find the passage that holds *quote* word for word; None when no passage does.
 
         Case, punctuation and the form of Unicode characters do not matter. An ellipsis
-        stands for words left out; the parts must follow each other in one passage. A
+        stands for words left out; the parts must follow each other in one passage, about
+        fifty words apart at most: words from all over it can be put together to any claim. A
         quote proves something only with three informative words, or as a whole sentence
         of a passage with at least one.
         """
@@ -51,13 +55,30 @@ class Quotable:
 
 
 def _in_order(parts: Sequence[str], text: str) -> bool:
-    start = 0
+    """Say whether *parts* follow each other in *text*, none too far behind the one before."""
+    if len(parts) > _MOST_PARTS:
+        return False
+    ends: Sequence[int] | None = None
     for part in parts:
-        start = text.find(part, start)
-        if start < 0:
+        found = _places(part, text)
+        # The last space of a part may be the first of the next.
+        ends = [at + len(part) - 1 for at in found if ends is None or _is_near(at, ends)]
+        if not ends:
             return False
-        start += len(part) - 1
     return True
+
+
+def _places(part: str, text: str) -> Iterator[int]:
+    at = text.find(part)
+    while at >= 0:
+        yield at
+        at = text.find(part, at + 1)
+
+
+def _is_near(at: int, ends: Sequence[int]) -> bool:
+    """Say whether one of *ends*, in order, is at most the widest gap before *at*."""
+    last = bisect_right(ends, at) - 1
+    return last >= 0 and at - ends[last] <= _WIDEST_GAP
 
 
 def _plain(text: str) -> str:

@@ -6,18 +6,40 @@ import json
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from monitor.errors import JudgeRefusedError, JudgeReplyError
+from monitor.scoring.judges.json_object import find_object
 from monitor.scoring.spending.usage import read_usage
 from monitor.scoring.unicode import storable
 
 _LONGEST_MODEL = 200
 _WORST_FIRST = ("contradicted", "not_found", "no_claim", "supported")
-_THOUGHTS = re.compile(r"^.*</think>", re.DOTALL)  # some servers leave them in the answer
-_FENCE = re.compile(r"```(?:json)?(.*?)```", re.DOTALL | re.IGNORECASE)
+_CUT_OFF = frozenset({"length", "model_length", "max_tokens"})  # as OpenAI, Mistral, others say it
+_DIGITS = re.compile(r"\s*[0-9]{1,4}\s*")
+_BETWEEN_WORDS = re.compile(r"[\s-]+")
+
+
+def _number(value: object) -> object:
+    """Take a number that is written as text, as sentences are numbered in the question."""
+    return int(value) if isinstance(value, str) and _DIGITS.fullmatch(value) else value
+
+
+def _word(value: object) -> object:
+    """Take a word for itself however it is written: ``Not found`` is ``not_found``."""
+    return _BETWEEN_WORDS.sub("_", value.strip()).casefold() if isinstance(value, str) else value
+
+
+def _text(value: object) -> object:
+    """Take words that come one by one, or none."""
+    if isinstance(value, list) and all(isinstance(each, str) for each in value):
+        return ", ".join(value)
+    return "" if value is None else value
+
+
+_Text = Annotated[str, BeforeValidator(_text)]
 
 
 class VerdictRow(BaseModel):
@@ -25,10 +47,12 @@ class VerdictRow(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    number: int = Field(strict=True)
+    number: Annotated[int, Field(strict=True), BeforeValidator(_number)]
     quote: str | None = None
-    verdict: Literal["supported", "contradicted", "not_found", "no_claim"]
-    unsupported: str | None = None
+    verdict: Annotated[
+        Literal["supported", "contradicted", "not_found", "no_claim"], BeforeValidator(_word)
+    ]
+    unsupported: _Text = ""
 
 
 class JudgeReply(BaseModel):
@@ -38,8 +62,8 @@ class JudgeReply(BaseModel):
 
     canary: str = ""
     verdicts: tuple[VerdictRow, ...]
-    answered: Literal["yes", "partial", "no", "refusal"]
-    answered_reason: str = ""
+    answered: Annotated[Literal["yes", "partial", "no", "refusal"], BeforeValidator(_word)]
+    answered_reason: _Text = ""
 
 
 #: What ``response_format`` asks for; strict mode wants every key required and no others.
@@ -115,13 +139,16 @@ def read_content(choice: dict[str, Any] | None) -> str:
     finish = choice.get("finish_reason")
     if finish == "content_filter":
         raise JudgeRefusedError("the judge's content filter stopped the answer")
-    if message.get("refusal"):
-        raise JudgeRefusedError("the judge refused to judge this text")
     content = message.get("content")
+    parts = [p for p in content if isinstance(p, dict)] if isinstance(content, list) else []
+    if message.get("refusal") or any(part.get("refusal") for part in parts):
+        raise JudgeRefusedError("the judge refused to judge this text")
     if isinstance(content, list):  # some vendors send parts
-        content = "".join(str(p.get("text", "")) for p in content if isinstance(p, dict))
-    if finish == "length":
+        content = "".join(str(part.get("text") or "") for part in parts)
+    if str(finish).casefold() in _CUT_OFF:
         raise _cut_off(content)
+    if finish == "error":
+        raise JudgeReplyError("the judge's endpoint broke the answer off")
     if not isinstance(content, str) or not content.strip():
         raise JudgeReplyError("the judge's answer is empty")
     return content
@@ -184,18 +211,3 @@ def read_reply(content: str, asked: Collection[int], canary: str) -> JudgeReply:
             f"the judge gave {len(rows)} verdicts for {len(asked)} sentences, or wrong numbers"
         )
     return reply.model_copy(update={"verdicts": tuple(rows[number] for number in sorted(rows))})
-
-
-def find_object(content: str) -> dict[str, Any]:
-    """Read the JSON object in *content*, bare, fenced or with words around it."""
-    content = _THOUGHTS.sub("", content, count=1)
-    fenced = _FENCE.search(content)
-    inner = content[content.find("{") : content.rfind("}") + 1]
-    for text in (content, fenced.group(1) if fenced else "", inner):
-        try:
-            value = json.loads(text)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(value, dict):
-            return value
-    raise JudgeReplyError("the judge's answer is not JSON")

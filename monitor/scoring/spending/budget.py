@@ -119,6 +119,10 @@ class CrowdedError(JudgeAwayError):
     """Calls under way hold the rest of the budget; some of it will come back."""
 
 
+class GivenUpError(CrowdedError):
+    """Nobody waits for the call any more."""
+
+
 def caps_from(settings: Settings) -> tuple[Cap, ...]:
     """Read the caps that are set, in whole micro-dollars, rounded down."""
     given = {

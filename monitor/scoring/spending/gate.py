@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from monitor.errors import (
     QueueUnavailableError,
 )
 from monitor.scoring.spending.away import Absence
-from monitor.scoring.spending.budget import CrowdedError
+from monitor.scoring.spending.budget import CrowdedError, GivenUpError
 from monitor.scoring.spending.kept import KeptVerdicts
 from monitor.scoring.spending.pace import Pace
 from monitor.scoring.spending.slots import Slots
@@ -53,7 +54,9 @@ class Gate:
     pace: Pace | None = None
     absence: Absence | None = None
     kept: KeptVerdicts | None = None
-    longest_wait_s: float | None = None  #: for a slot; then the sample had better be elsewhere
+    #: For a slot, or for budget that calls under way hold; then the sample had better be
+    #: elsewhere. None for who has nowhere else to put it.
+    longest_wait_s: float | None = None
 
     def answer(self, call: Call[T]) -> T:
         """
@@ -73,7 +76,7 @@ class Gate:
             raise CrowdedError("the judge is asked as much as it bears", retry_after_s=1.0)
         try:
             self._wait(call.tokens)
-            made = self._asked(call)
+            made = self._asked_in_time(call)
             self.slots.grow()
         finally:
             self.slots.give_back()
@@ -101,6 +104,17 @@ class Gate:
             return
         if not in_time:
             raise CrowdedError("the judge's rate limit leaves no room now", retry_after_s=1.0)
+
+    def _asked_in_time(self, call: Call[T]) -> T:
+        while True:
+            try:
+                return self._asked(call)
+            except GivenUpError:
+                raise
+            except CrowdedError as error:
+                if self.longest_wait_s is not None:
+                    raise
+                time.sleep(error.retry_after_s or 0.0)
 
     def _asked(self, call: Call[T]) -> T:
         try:

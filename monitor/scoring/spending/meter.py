@@ -16,7 +16,7 @@ from monitor.errors import JudgeAwayError, QueueUnavailableError
 from monitor.scoring.spending.budget import Budget, CrowdedError, Reservation, microusd_up
 from monitor.scoring.spending.pace import Pace
 from monitor.scoring.spending.slots import Slots
-from monitor.scoring.spending.usage import read_usage
+from monitor.scoring.spending.usage import MAY_BE_BILLED, read_usage
 
 _TOO_MANY, _OVERLOADED = 429, frozenset({429, 502, 503, 504, 529})
 _CROWDED_TRIES, _CROWDED_S = 5, 0.3
@@ -47,7 +47,7 @@ class Attempt(Protocol):
         """Note the whole answer, whatever it is."""
 
     def refused(self, status: int, headers: Mapping[str, str], retry_after_s: float | None) -> None:
-        """Note that the endpoint answered with an error, which vendors do not charge."""
+        """Note that the endpoint answered with an error; but for late ones they are free."""
 
 
 class Meter:
@@ -131,7 +131,7 @@ class Meter:
     def _spent(self, seen: _Seen) -> int | None:
         """Price what an attempt has used, in micro-dollars; None when nobody can tell."""
         if seen.status is not None:
-            return 0
+            return None if seen.status in MAY_BE_BILLED else 0
         used = _usage(seen.body)
         cost_usd = self._price(*used) if used is not None and self._price is not None else None
         return None if cost_usd is None else microusd_up(cost_usd)

@@ -11,12 +11,13 @@ import redis
 
 from monitor.queue import names
 from monitor.queue.consumer import translated
+from monitor.scoring.spending.waits import clock_s, wait_s
 
 _KINDS = ("requests", "tokens")
 _MINUTE_MS = 60_000
 _LONGEST_PAUSE_S = 10.0  # who wants to be left alone for longer is away
-_UNITS_MS = {"ms": 1.0, "s": 1e3, "m": 60e3, "h": 3_600e3, "d": 86_400e3}
-_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+#: What OpenAI and those who follow it call their headers, and what Anthropic does.
+_HEADERS = ("x-ratelimit-{what}-{kind}", "anthropic-ratelimit-{kind}-{what}")
 
 # A bucket of each kind: what was left when the endpoint last told, and what comes back a
 # millisecond. Takes from both or waits for both.
@@ -105,25 +106,20 @@ class Pace:
 
 def _bucket(headers: Mapping[str, str], kind: str) -> tuple[str | float, ...]:
     """Read one kind of limit: its name, what is left, what comes back a millisecond, its size."""
-    left = _number(headers.get(f"x-ratelimit-remaining-{kind}"))
-    limit = _number(headers.get(f"x-ratelimit-limit-{kind}"))
+    left = _number(_header(headers, "remaining", kind))
+    limit = _number(_header(headers, "limit", kind))
     if left is None or limit is None or not 0 <= left <= limit or limit == 0:
         return ()
-    reset_ms = milliseconds(headers.get(f"x-ratelimit-reset-{kind}", ""))
+    reset_s = wait_s(_header(headers, "reset", kind), now_s=clock_s(headers))
     # Until the reset all of what is used comes back; without it, limits are a minute's.
-    rate = (limit - left) / reset_ms if reset_ms and left < limit else limit / _MINUTE_MS
+    rate = (limit - left) / (reset_s * 1000) if reset_s and left < limit else limit / _MINUTE_MS
     return kind, left, rate, limit
 
 
-def milliseconds(text: str) -> float | None:
-    """Read a duration such as 6m0s, 1.5s, 20ms or plain seconds; None for anything else."""
-    if _number(text) is not None:
-        return float(text) * 1000
-    parts = _PART.findall(text)
-    if not parts or "".join(a + b for a, b in parts) != text:
-        return None
-    return sum(float(amount) * _UNITS_MS[unit] for amount, unit in parts)
+def _header(headers: Mapping[str, str], what: str, kind: str) -> str:
+    found = (headers.get(name.format(what=what, kind=kind)) for name in _HEADERS)
+    return next((text for text in found if text), "")
 
 
-def _number(text: str | None) -> float | None:
-    return float(text) if text and re.fullmatch(r"\d{1,15}(\.\d{1,9})?", text) else None
+def _number(text: str) -> float | None:
+    return float(text) if re.fullmatch(r"\d{1,15}(\.\d{1,9})?", text) else None

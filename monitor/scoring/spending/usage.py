@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 _MOST_TOKENS = 1_000_000_000
+#: Statuses of a gateway that gave up waiting: the model may have answered, and is paid for that.
+MAY_BE_BILLED = frozenset({408, 504, 524})
 
 
 class Usage(NamedTuple):
@@ -16,10 +18,17 @@ class Usage(NamedTuple):
 
 
 def read_usage(payload: object) -> Usage:
-    """Read the usage in the body of an answer, as OpenAI and vLLM say it, or as DeepSeek does."""
+    """
+    Read the usage in the body of an answer, as OpenAI and vLLM say it, or as DeepSeek does.
+
+    Some vendors (xAI, Gemini) bill thoughts as output, and count them in the total alone.
+    """
     usage = payload.get("usage") if isinstance(payload, dict) else None
     usage = usage if isinstance(usage, dict) else {}
     given, made = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
+    total = _count(usage.get("total_tokens"))
+    if given is not None and made is not None and total is not None:
+        made = max(made, total - given)
     return Usage(given, made, min(_cached(usage), given or 0))
 
 

@@ -1,5 +1,7 @@
 """A cascade: which samples are judged, and what is noted of the others."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -115,6 +117,22 @@ def test_failure_of_the_judge_is_a_failure_with_its_class():
     grounded, _ = both.score(make_interaction(), key="k")
     assert (grounded.status, grounded.reason) == (EvaluationStatus.FAILED, "judge_reply_invalid")
     assert grounded.evaluator_version == both.version
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5])
+def test_rate_is_the_judges_though_every_second_call_fails(share):
+    answers = itertools.count()
+
+    def judge(_):
+        if next(answers) % 2:
+            raise JudgeReplyError("odd")
+        return judgement(1.0)
+
+    both, _ = cascade(lambda _: judgement(0.5), judge, share=share, metrics=("groundedness",))
+    found = [both.score(make_interaction(), key=str(n))[0] for n in range(2_000)]
+    kept = [e.metadata["pass_estimate"] for e in found if e.status is EvaluationStatus.COMPLETED]
+    assert len(kept) == pytest.approx(2_000 * (1 - share / 2), rel=0.05)
+    assert np.mean(kept[500:]) == pytest.approx(1.0, abs=0.06)
 
 
 def test_judge_that_is_away_is_told_to_the_worker():

@@ -39,7 +39,9 @@ def test_rows_are_ordered_when_judge_mixes_them():
         {"verdicts": [ROW, ROW | {"number": 0}]},
         {"canary": ""},
         {"verdicts": [ROW | {"number": 2}]},
-        {"verdicts": [ROW | {"number": "1"}]},
+        {"verdicts": [ROW | {"number": "one"}]},
+        {"verdicts": [ROW | {"number": True}]},
+        {"verdicts": [ROW | {"unsupported": [1]}]},
         {"verdicts": [ROW | {"verdict": "maybe"}]},
         {"verdicts": "all good"},
         {"answered": 5},
@@ -64,6 +66,40 @@ def test_what_is_there_is_read_when_some_numbers_are_missing():
 def test_thoughts_are_left_out_when_a_server_leaves_them_in():
     text = f'<think>{{"canary": "x"}} or ```json {{}}```?</think>{json.dumps(GOOD)}'
     assert read_reply(text, [1], CANARY).answered == "yes"
+
+
+@pytest.mark.parametrize(
+    "thoughts",
+    ["<think>so {1}</think>", "so {1} or </think> {2}?</think>", "It is {clear}.\n", "{1}\n\n"],
+)
+def test_quote_may_hold_what_ends_thoughts_or_a_fence(thoughts):
+    row = ROW | {"quote": "he wrote </think> and ``` and }"}
+    text = json.dumps(GOOD | {"verdicts": [row]})
+    assert read_reply(text, [1], CANARY).verdicts[0].quote == row["quote"]
+    assert read_reply(thoughts + json.dumps(GOOD), [1], CANARY).answered == "yes"
+
+
+def test_reply_is_rejected_when_it_says_two_things():
+    twice = json.dumps(GOOD).replace('"verdict": ', '"verdict": "not_found", "verdict": ')
+    with pytest.raises(JudgeReplyError, match="not JSON"):
+        read_reply(twice, [1], CANARY)
+
+
+@pytest.mark.parametrize(
+    ("changes", "read"),
+    [
+        ({"number": " 1 "}, {"number": 1}),
+        ({"verdict": "Not found "}, {"verdict": "not_found"}),
+        ({"verdict": "NO-CLAIM"}, {"verdict": "no_claim"}),
+        ({"unsupported": ["five", "days"]}, {"unsupported": "five, days"}),
+        ({"unsupported": None}, {"unsupported": ""}),
+    ],
+)
+def test_reply_without_structured_output_is_read_when_it_is_clear(changes, read):
+    text = json.dumps(GOOD | {"verdicts": [ROW | changes], "answered": "Yes"})
+    found = read_reply(text, [1], CANARY)
+    assert found.answered == "yes"
+    assert found.verdicts[0].model_dump() == ROW | read
 
 
 def test_verdicts_are_left_out_when_none_was_asked_for():
@@ -140,6 +176,12 @@ def test_content_is_joined_when_it_comes_in_parts():
         ({"message": {"content": None}}, JudgeReplyError),
         ({"message": {"content": "x", "refusal": "no"}}, JudgeRefusedError),
         ({"message": {"content": "x"}, "finish_reason": "length"}, JudgeReplyError),
+        ({"message": {"content": "x"}, "finish_reason": "model_length"}, TruncatedReplyError),
+        ({"message": {"content": "x"}, "finish_reason": "error"}, JudgeReplyError),
+        ({"message": {"content": [{"type": "text", "text": None}]}}, JudgeReplyError),
+        ({"message": {"content": [{"type": "refusal", "refusal": "no"}]}}, JudgeRefusedError),
+        ({"message": {"content": None, "tool_calls": [{}]}}, JudgeReplyError),
+        ({"message": {"content": "", "reasoning_content": "{}"}}, JudgeReplyError),
         ({"message": {"content": "x"}, "finish_reason": "content_filter"}, JudgeRefusedError),
     ],
 )

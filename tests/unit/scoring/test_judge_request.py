@@ -102,8 +102,14 @@ def test_text_is_refused_and_the_judge_not_away_when_a_filter_flags_it():
 def test_versions_differ_when_a_model_of_one_name_is_served_twice():
     urls = [None, "https://api.openai.com/v1", "http://a/v1", "http://b/v1", "http://a:81/v1"]
     versions = [OpenAIJudge("m", api_key="k", base_url=url).version for url in urls]
-    assert versions[0] == versions[1] == "judge-m-v2p8"
+    assert versions[0] == versions[1] == "judge-m-v3p8"
     assert len(set(versions)) == 4
+
+
+def test_versions_differ_when_less_is_sent():
+    sent = [{}, {"input_tokens": 16_000}, {"input_tokens": 4_000}, {"pieces": 3}]
+    versions = [OpenAIJudge("m", api_key="k", **each).version for each in sent]
+    assert versions == ["judge-m-v3p8", "judge-m-v3p8", "judge-m-v3p8t4000", "judge-m-v3p3"]
 
 
 @pytest.mark.parametrize(
@@ -114,6 +120,9 @@ def test_version_stays_when_the_same_endpoint_is_written_otherwise(url):
     assert judges[0].version == judges[1].version
 
 
+AT_EIGHT = {"date": "Sun, 22 Nov 2026 08:00:00 GMT"}
+
+
 @pytest.mark.parametrize(
     ("headers", "wait_s"),
     [
@@ -121,6 +130,13 @@ def test_version_stays_when_the_same_endpoint_is_written_otherwise(url):
         ({"retry-after": "7"}, 7.0),
         ({"retry-after": "-7"}, 0.0),
         ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0.0),
+        ({"retry-after": "6m0s"}, 360.0),
+        ({"retry-after": "Sun, 22 Nov 2026 08:00:30 GMT"} | AT_EIGHT, 30.0),
+        ({"retry-after": "Sun, 22 Nov 2026 08:00:30"} | AT_EIGHT, 30.0),
+        ({"retry-after": "2026-11-22T09:00:30+01:00"} | AT_EIGHT, 30.0),
+        ({"retry-after": "1795334430"} | AT_EIGHT, 30.0),
+        ({"retry-after": "1795334430000"} | AT_EIGHT, 30.0),
+        ({"retry-after": "Mon, 01 Jan 0001 00:00:00 GMT"}, 0.0),
         ({"retry-after": "soon"}, None),
         ({"retry-after": "nan"}, None),
         ({"retry-after": "inf"}, None),

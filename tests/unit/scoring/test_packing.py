@@ -70,6 +70,22 @@ def test_both_ends_are_kept_when_the_query_is_long():
     assert packed.query.endswith("end")
 
 
+def test_some_of_the_best_passage_is_sent_when_no_piece_of_it_fits():
+    long = "A mooring of longer than two nights in the outer basin costs thirty dollars, " * 30
+    packed = pack("What does it cost?", ["Trams. " + long, NOISE], ["A mooring costs."] * 20, 200)
+    assert packed.contexts[0].strip(GAP)
+    assert packed.tokens <= 216
+
+
+def test_passages_are_cut_at_sentences_that_have_no_space_between_them():
+    noise = "天气很好，渡轮准时运行，港口的咖啡馆每天都开门，欢迎大家来访。" * 200
+    packed = pack(
+        "码头几点关门？", [noise + "四号码头星期天九点关门。" + noise], ["九点关门。"], 600
+    )
+    assert "四号码头星期天九点关门。" in packed.contexts[0]
+    assert packed.contexts[0].removeprefix(GAP).startswith(("天气", "四号"))
+
+
 TEXTS = st.text(st.sampled_from("abc déЖ中.\n!?"), max_size=3_000)
 
 

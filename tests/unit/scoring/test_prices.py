@@ -3,7 +3,7 @@
 import pytest
 
 from monitor.errors import SettingsError
-from monitor.scoring.judges.prices import Prices
+from monitor.scoring.judges.prices import Price, Prices
 from monitor.settings import Settings
 
 
@@ -94,3 +94,19 @@ def test_file_is_refused_when_it_is_wrong(tmp_path, text, told):
 def test_file_is_refused_when_it_is_not_there(tmp_path):
     with pytest.raises(SettingsError, match="cannot read"):
         Prices.from_settings(Settings(prices=tmp_path / "none.json"))
+
+
+@pytest.mark.parametrize(
+    ("answered", "asked", "name"),
+    [
+        ("gpt-4.1-mini-2025-04-14", "gpt-4.1-mini", "gpt-4.1-mini-2025-04-14"),
+        ("/models/llama.gguf", "my-own", "my-own"),
+        ("gpt-4.1-mini", "my-own", "my-own"),
+        (None, "gpt-4.1", "gpt-4.1"),
+        ("mystery-7b", "gpt-4.1", "mystery-7b"),
+        ("nobody", "knows", "nobody"),
+    ],
+)
+def test_call_is_priced_under_the_name_that_has_a_price(answered, asked, name):
+    prices = Prices(own={"my-own": Price(input=1.0, output=2.0)})
+    assert prices.known_as(answered, asked) == name

@@ -1,5 +1,7 @@
 """A quote is proof only when it is really there."""
 
+import time
+
 import pytest
 
 from monitor.scoring.judges import quotes
@@ -39,6 +41,33 @@ def test_quote_is_found_when_only_its_writing_differs(quote):
 )  # fmt: skip
 def test_quote_is_not_found_when_the_passages_do_not_hold_it(quote):
     assert Quotable(CONTEXTS).find(quote) is None
+
+
+FAR = (
+    "Anna Lindgren moved to Oslo in 1999. " + "The ferries run on time. " * 40
+    + "Anna Lindgren, who likes ferries, founded a firm in Bergen."
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("quote", "found"),
+    [
+        ("Anna Lindgren ... founded a firm in Bergen", 0),
+        ("Anna ... founded ... Bergen", 0),
+        ("moved to Oslo in 1999 ... founded a firm", None),
+        ("Lindgren moved ... 1999 ... Bergen", None),
+    ],
+)
+def test_parts_of_a_quote_stand_near_each_other(quote, found):
+    assert Quotable([FAR]).find(quote) == found
+
+
+@pytest.mark.parametrize("parts", [4, 200])
+def test_quote_of_many_parts_is_looked_up_in_a_moment(parts):
+    started = time.process_time()
+    long = Quotable(["a b " * 50_000])
+    assert long.find("a ... b ... " * (parts // 2) + "one two three") is None
+    assert time.process_time() - started < 5
 
 
 def test_quote_is_found_when_the_script_has_no_spaces():
