@@ -19,6 +19,8 @@ from monitor.store.migrate import HEAD, migrate
 from monitor.testing.postgres_server import PostgresServer
 from workers.redis_server import RedisServer
 
+DATABASES = 1_024  #: so many tests later one is used again, and the hooks of then have ended
+
 # A busy machine is no fault of the code: time is measured in benchmarks.
 hypothesis.settings.register_profile(
     "patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
@@ -37,7 +39,9 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture(scope="session")
 def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    with RedisServer(tmp_path_factory.mktemp("redis"), durable=False) as server:
+    with RedisServer(
+        tmp_path_factory.mktemp("redis"), durable=False, databases=DATABASES
+    ) as server:
         yield server
 
 
@@ -45,7 +49,7 @@ def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServ
 def redis_urls(redis_server: RedisServer) -> Iterator[str]:
     """One database after the other: what an earlier test left running writes to another one."""
     place = redis_server.url.removesuffix("/0")
-    return cycle(f"{place}/{number}" for number in range(1, 16))
+    return cycle(f"{place}/{number}" for number in range(1, DATABASES))
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from monitor.errors import ServerStartError
 
 _START_TIMEOUT_S = 15.0
 _HINT = "install one (apt install redis-server, brew install redis) or set GROUNDWATCH_REDIS_URL"
+DATABASES = 16  #: of one server, as Redis has by itself
 
 
 def find_binary() -> Path:
@@ -47,7 +48,9 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def command(folder: Path, port: int, *, durable: bool = True) -> list[str]:
+def command(
+    folder: Path, port: int, *, durable: bool = True, databases: int = DATABASES
+) -> list[str]:
     """
     Build the command line of a server that keeps its data in *folder*.
 
@@ -63,7 +66,7 @@ def command(folder: Path, port: int, *, durable: bool = True) -> list[str]:
         *("--bind", "127.0.0.1", "--port", str(port), "--dir", str(data)),
         *("--appendonly", "yes" if durable else "no", "--appendfsync", "everysec", "--save", ""),
         *("--maxmemory", "512mb", "--maxmemory-policy", "noeviction"),
-        *("--tcp-keepalive", "60", "--daemonize", "no"),
+        *("--tcp-keepalive", "60", "--daemonize", "no", "--databases", str(databases)),
     ]
 
 
@@ -94,10 +97,12 @@ def wait_until_ready(url: str, process: subprocess.Popen[bytes] | None = None) -
 class RedisServer:
     """A Redis of our own, as a child process; a context manager."""
 
-    def __init__(self, folder: Path, *, port: int = 0, durable: bool = True) -> None:
+    def __init__(
+        self, folder: Path, *, port: int = 0, durable: bool = True, databases: int = DATABASES
+    ) -> None:
         self.port = port or free_port()
         self.url = f"redis://127.0.0.1:{self.port}/0"
-        self._command = command(folder, self.port, durable=durable)
+        self._command = command(folder, self.port, durable=durable, databases=databases)
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
