@@ -29,7 +29,7 @@ _LABELS = frozenset(
 )
 _MONEY = re.compile(r"([$€£¥])\s?(\d+(?:[.,]\d+)*)")
 _MOST_CHARS = 2_000
-_MOST_COUNTED = 20  # things that somebody counts in the same breath; such a number is no year
+_MOST_COUNTED = 20  # a number below counts things; it does not stand for a year
 
 
 def number_in_slot(aligned: Aligned, slot: Slot) -> Conflict | None:
@@ -61,15 +61,15 @@ def _same_number(aligned: Aligned, said: Word, told: Word) -> bool:
         return True
     if _is_year(said) and said.surface.endswith(told.surface):
         return True  # 2007-08
-    if _is_year(said) != _is_year(told) and min(map(_plain, (said, told))) < _MOST_COUNTED:
+    if _is_year(said) != _is_year(told) and any(map(_is_count, (said, told))):
         return True  # "two films" beside "1995 film"
     parts = re.split(r"[.,]", said.surface)  # "1, 000" in a passage that was taken apart
     return len(parts) > 1 and any(w.number and w.surface in parts for w in aligned.found)
 
 
-def _plain(word: Word) -> float:
+def _is_count(word: Word) -> bool:
     value = _value(word)
-    return float(_LAST_YEAR) if value is None else value
+    return value is not None and value < _MOST_COUNTED
 
 
 def _names_a_step(tokens: Sequence[Word], place: int) -> bool:
