@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -10,21 +11,17 @@ from typing import Any, NamedTuple
 import structlog
 from sqlalchemy import Connection, bindparam, case, insert, update
 
-from alerts.announce import Announcer
-from alerts.basis import basis_of, what_changed
-from alerts.blindness import blindness, observe, starts_nothing
 from alerts.channels.base import Recipient
 from alerts.escaping import plain
-from alerts.evidence import AlertKey, Timers
+from alerts.evidence import AlertKey, JudgedBy, Observation, Reason, Thresholds, Timers, timers_for
 from alerts.grouping import Group
-from alerts.hushing import hush
-from alerts.memory import Reason
-from alerts.plan import Plan
+from alerts.notifier import Notifier
+from alerts.plan import RoutingConfig
 from alerts.routing.matchers import MONITOR_PREFIX
-from alerts.rules import Lines, timers_for
+from alerts.silencing import hush
 from alerts.snapshot import SAMPLE_CHARS, Snapshot
 from alerts.state import AlertState, Decision, close, step
-from alerts.stored_states import Stored, load, save
+from alerts.stored_groups import Stored, load, save
 from alerts.threshold_rules import RULE_PREFIX, ThresholdRule, hold_s, judge_all
 from monitor.models.alerting import AlertEvent, Level, TimelineEvent
 from monitor.models.status import Status, Verdict
@@ -52,9 +49,9 @@ def decide(
     *,
     now: datetime,
     timers: Timers,
-    channels: Sequence[Recipient] | Plan,
+    channels: Sequence[Recipient] | RoutingConfig,
     worst: Mapping[AlertKey, tuple[str, ...]] | None = None,
-    lines: Lines | None = None,
+    lines: Thresholds | None = None,
     report_url: str | None = None,
 ) -> list[TimelineEvent]:
     """
@@ -67,7 +64,7 @@ def decide(
     no verdict speaks of for a day is closed.
     """
     events: list[Snapshot] = []
-    plan = channels if isinstance(channels, Plan) else Plan.everyone(channels)
+    plan = channels if isinstance(channels, RoutingConfig) else RoutingConfig.everyone(channels)
     all_verdicts = (*verdicts, *blindness(verdicts), *judge_all(verdicts, plan.rules))
     speaking = {AlertKey.of(verdict): verdict for verdict in all_verdicts}
     known = load(connection, {key.app for key in speaking}, now)
@@ -91,11 +88,11 @@ def _tell(
     connection: Connection,
     events: Sequence[Snapshot],
     speaking: Mapping[AlertKey, Verdict],
-    plan: Plan,
+    plan: RoutingConfig,
     timers: Timers,
     now: datetime,
 ) -> None:
-    announcer = Announcer(connection, plan, timers, now)
+    announcer = Notifier(connection, plan, timers, now)
     placed = announcer.place(events)
     _write(connection, events, placed)
     announcer.tell(events, placed, hush(connection, plan, events, speaking, now))
@@ -107,7 +104,7 @@ def _changes(
     now: datetime,
     timers: Timers,
     rules: Sequence[ThresholdRule],
-    lines: Lines | None,
+    lines: Thresholds | None,
 ) -> Iterator[_Change]:
     """Step what is evaluated, and close what nobody evaluates any more."""
     for key, verdict in sorted(speaking.items()):
@@ -146,7 +143,7 @@ def _snapshot(
     decision: Decision,
     verdict: Verdict,
     excerpts: tuple[str, ...],
-    lines: Lines | None,
+    lines: Thresholds | None,
     report_url: str | None,
 ) -> Snapshot:
     state = decision.state
@@ -244,3 +241,94 @@ def _timeline_row(event: Snapshot) -> dict[str, Any]:
         "at": event.at,
         "snapshot": event.stored(),
     }
+
+
+# --- basis ---
+# By what each verdict was judged, so that nothing is compared across a change of it; pure.
+
+
+def basis_of(
+    verdict: Verdict, lines: Thresholds | None, rules: Sequence[ThresholdRule]
+) -> JudgedBy | None:
+    """Say by what *verdict* was judged; None of the monitor itself, whose rules are built in."""
+    if verdict.metric.startswith(MONITOR_PREFIX):
+        return None
+    if not verdict.metric.startswith(RULE_PREFIX):
+        threshold = "" if lines is None else lines.in_words()
+        return JudgedBy(
+            evaluator=verdict.evaluator_version, policy=verdict.policy, threshold=threshold
+        )
+    name = verdict.metric.removeprefix(RULE_PREFIX)
+    rule = next((rule for rule in rules if rule.name == name), None)
+    if rule is None:
+        return None
+    # A rule for every metric looks at another one each time.
+    evaluator = "" if rule.metric == "*" else verdict.evaluator_version
+    return JudgedBy(evaluator=evaluator, policy=rule.of, threshold=rule.line)
+
+
+def what_changed(before: JudgedBy | None, now: JudgedBy | None) -> str:
+    """Write what is another between two bases, for people."""
+    if before is None or now is None:
+        return ""
+    return "; ".join(
+        f"{name} changed from {old or 'unknown'} to {new or 'unknown'}"
+        for name, old, new in before.differences(now)
+    )
+
+
+# --- blindness ---
+# The alert of the monitor itself: it does not see how an app does; pure.
+
+
+#: Reserved: no evaluator may be named so.
+BLIND_METRIC = "monitor:blind"
+_CLEAR = "the monitor sees every metric of this app"
+
+
+def blindness(verdicts: Iterable[Verdict]) -> list[Verdict]:
+    """Say of each app and window whether the monitor sees: a warning when any metric is blind."""
+    groups: dict[tuple[str, int], list[Verdict]] = defaultdict(list)
+    for verdict in verdicts:
+        if verdict.metric.startswith(MONITOR_PREFIX):
+            continue
+        groups[verdict.app, verdict.window_s].append(verdict)
+    return [_judge(group) for group in groups.values()]
+
+
+def observe(verdict: Verdict) -> Observation:
+    """Read a verdict as evidence; a blind monitor sees no new samples, yet each look is news."""
+    seen = Observation.of(verdict)
+    if not verdict.metric.startswith(MONITOR_PREFIX):
+        return seen
+    return replace(seen, n_total=round(verdict.evaluated_at.timestamp() * 1000))
+
+
+def starts_nothing(verdict: Verdict) -> bool:
+    """Say whether nothing needs to be remembered of a monitor that always saw."""
+    return verdict.metric.startswith(MONITOR_PREFIX) and verdict.status is Status.HEALTHY
+
+
+def _judge(group: Sequence[Verdict]) -> Verdict:
+    blind = [verdict for verdict in group if verdict.status is Status.BLIND]
+    status = Status.WARNING if blind else Status.HEALTHY
+    now = max(verdict.evaluated_at for verdict in group)
+    return Verdict(
+        app=group[0].app,
+        metric=BLIND_METRIC,
+        window_s=group[0].window_s,
+        policy="any_blind",
+        status=status,
+        point_status=status,
+        reason=_reason(blind) if blind else _CLEAR,
+        n=0,
+        n_failed=sum(verdict.n_failed for verdict in blind),
+        evaluated_at=now,
+        since=min((verdict.since for verdict in blind), default=now),
+    )
+
+
+def _reason(blind: Sequence[Verdict]) -> str:
+    first = min(blind, key=lambda verdict: (verdict.metric, verdict.segment))
+    more = f" (and {len(blind) - 1} more like it)" if len(blind) > 1 else ""
+    return f"{first.metric}: {first.reason}{more}"

@@ -5,26 +5,29 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
 import structlog
+from sqlalchemy import Connection, Row, and_, exists, or_, select, update
 
 from alerts import outbox
-from alerts.backoff import delay_s
-from alerts.channels.base import Channel, Receipt, rate_of
-from alerts.dead_letters import fall_back
-from alerts.digest_message import digest_message
+from alerts.channels.base import Channel, Receipt, Recipient, rate_of
 from alerts.message import Message, digest_lines, render
+from alerts.notifier import delivery_id
+from alerts.periodic import digest_message
 from alerts.snapshot import Snapshot
-from monitor.errors import DeliveryError
-from monitor.models.alerting import DIGEST, AlertEvent, DeliveryStatus
+from monitor.errors import DeliveryError, SettingsError
+from monitor.models.alerting import DIGEST, AlertEvent, DeliveryStatus, Level
 from monitor.report.digest import Digest
+from monitor.store.alert_tables import outbox as outbox_alert_tables
 from monitor.store.engine import Store
+from monitor.store.lease import database_now
+from monitor.store.upsert import insert_new
 
 _log = structlog.get_logger("groundwatch.alerts")
 #: A send may take two exchanges and a slow name server; a lease must outlast that.
@@ -217,3 +220,144 @@ def _send(channel: Channel, item: outbox.Claimed, message: Message) -> Receipt:
 def _unexpected(error: Exception, what: str, *, ambiguous: bool) -> DeliveryError:
     code = f"{what}:{type(error).__name__}"
     return DeliveryError(f"{what} error", code=code[:100], ambiguous=ambiguous)
+
+
+# --- backoff ---
+# How long to wait before a delivery is tried again.
+
+
+#: The longest wait after each failed attempt, in seconds; the last one from then on.
+STEPS_S = (5.0, 15.0, 60.0, 300.0, 900.0, 1800.0)
+
+
+def delay_s(attempt: int, rng: random.Random) -> float:
+    """Draw the wait after a failed *attempt* (counted from 1), anywhere up to its step."""
+    return rng.uniform(0.0, STEPS_S[min(attempt, len(STEPS_S)) - 1])
+
+
+# --- dead letters ---
+# What becomes of messages that do not get through: another channel, another try, or the end.
+
+
+#: What is critical and has not got through for so long goes to the fallback as well.
+FALL_BACK_AFTER = timedelta(minutes=5)
+_DEAD = outbox_alert_tables.c.status == DeliveryStatus.DEAD
+_WAITING = outbox_alert_tables.c.status == DeliveryStatus.WAITING
+_DELIVERED = (DeliveryStatus.SENT, DeliveryStatus.ACCEPTED)
+
+
+def fall_back(store: Store, now: datetime | None, addresses: Mapping[str, Sequence[str]]) -> int:
+    """
+    Send to the fallback channel what its own channel does not take; say how many rows.
+
+    That is what was given up, and what is critical and waits for five minutes.
+    *addresses* are those of each channel that there is.
+    """
+    with store.write() as connection:
+        now = now or database_now(connection)
+        late = and_(
+            _WAITING,
+            outbox_alert_tables.c.level == Level.CRITICAL,
+            outbox_alert_tables.c.created_at <= now - FALL_BACK_AFTER,
+        )
+        rows = connection.execute(
+            select(outbox_alert_tables).where(
+                outbox_alert_tables.c.fallback.in_(list(addresses)), or_(_DEAD, late)
+            )
+        ).all()
+        copies = [
+            _copy(row, Recipient(row.fallback, address), now)
+            for row in rows
+            for address in addresses[row.fallback]
+        ]
+        written = insert_new(
+            connection, outbox_alert_tables, copies, returning=outbox_alert_tables.c.delivery_id
+        )
+        done = [row.delivery_id for row in rows]
+        if done:
+            connection.execute(
+                update(outbox_alert_tables)
+                .where(outbox_alert_tables.c.delivery_id.in_(done))
+                .values(fallback=None)
+            )
+    return len(written)
+
+
+def retry(connection: Connection, name: str, now: datetime) -> str:
+    """
+    Try a message again that was given up; give its id.
+
+    Raises
+    ------
+    SettingsError
+        If there is none of that name, or its recipient knows newer things by now.
+    """
+    row = _find(connection, name)
+    if row.status != DeliveryStatus.DEAD:
+        raise SettingsError(f"message {row.delivery_id} was not given up: it is {row.status}")
+    newer = exists().where(
+        outbox_alert_tables.c.incident_id == row.incident_id,
+        outbox_alert_tables.c.channel == row.channel,
+        outbox_alert_tables.c.recipient == row.recipient,
+        outbox_alert_tables.c.sequence > row.sequence,
+        outbox_alert_tables.c.status.in_(_DELIVERED),
+    )
+    if connection.execute(select(newer)).scalar():
+        raise SettingsError(
+            f"newer news of the same incident has arrived there since; let it go with:"
+            f" groundwatch alerts outbox drop {row.delivery_id}"
+        )
+    values = {"status": DeliveryStatus.WAITING, "due_at": now, "finished_at": None, "attempts": 0}
+    mine = outbox_alert_tables.c.delivery_id == row.delivery_id
+    connection.execute(update(outbox_alert_tables).where(mine).values(**values))
+    return str(row.delivery_id)
+
+
+def drop(connection: Connection, name: str, now: datetime) -> str:
+    """
+    Let go of a message that waits or was given up; give its id.
+
+    Raises
+    ------
+    SettingsError
+        If there is none of that name, or it has arrived already.
+    """
+    row = _find(connection, name)
+    if row.status not in {DeliveryStatus.DEAD, DeliveryStatus.WAITING}:
+        raise SettingsError(f"message {row.delivery_id} cannot be dropped: it is {row.status}")
+    # The token makes whoever is sending it right now fail to finish it.
+    values = {"status": DeliveryStatus.DROPPED, "finished_at": now, "token": row.token + 1}
+    mine = outbox_alert_tables.c.delivery_id == row.delivery_id
+    connection.execute(update(outbox_alert_tables).where(mine).values(**values, lease_until=None))
+    return str(row.delivery_id)
+
+
+def _find(connection: Connection, name: str) -> Row[Any]:
+    matches = outbox_alert_tables.c.delivery_id.startswith(name, autoescape=True)
+    rows = connection.execute(select(outbox_alert_tables).where(matches).limit(2)).all()
+    if len(name) < 4 or len(rows) != 1:  # noqa: PLR2004 - fewer name nothing for sure
+        problem = "several messages are" if len(rows) > 1 else "no message is"
+        raise SettingsError(f"{problem} named {name!r}; see: groundwatch alerts outbox ls --dead")
+    return rows[0]
+
+
+def _copy(row: Row[Any], to: Recipient, now: datetime) -> dict[str, Any]:
+    note = f"sent here because {row.channel} does not take messages"
+    return {
+        "delivery_id": delivery_id(row.incident_id, row.sequence, to),
+        "incident_id": row.incident_id,
+        "sequence": row.sequence,
+        "channel": to.channel,
+        "recipient": to.address,
+        "event": row.event,
+        "tells": row.tells,
+        "level": row.level,
+        "snapshot": {**row.snapshot, "note": note},
+        "status": DeliveryStatus.WAITING.value,
+        "attempts": 0,
+        "token": 0,
+        "created_at": now,
+        "due_at": now,
+        "possible_duplicate": False,
+        "fallback": None,
+    }

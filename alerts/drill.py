@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
+from enum import StrEnum
 
 from sqlalchemy import insert
 
-from alerts.announce import outbox_row
-from alerts.channels.base import Recipient
-from alerts.evidence import Evidence
-from alerts.plan import Plan
-from alerts.routing.silences import Hush, hush_for
+from alerts.channels import alertmanager, discord, pagerduty, slack, teams, webhook
+from alerts.channels.base import Channel, Receipt, Recipient
+from alerts.channels.email import compose
+from alerts.evidence import Evidence, Thresholds
+from alerts.message import Message, render
+from alerts.notifier import outbox_row
+from alerts.plan import RoutingConfig
+from alerts.routing.matchers import SilenceRule, hush_for
+from alerts.silencing import silences_after
 from alerts.snapshot import Snapshot
-from alerts.stored_silences import silences_after
-from alerts.try_channel import sample_snapshot
 from monitor.models.alerting import DRILL_ID, AlertEvent, Level
+from monitor.models.status import Drift, Status, Verdict
 from monitor.store.alert_tables import incidents, outbox
 from monitor.store.engine import Store
 
@@ -65,16 +70,22 @@ def act(snapshot: Snapshot, now: datetime) -> Iterator[Snapshot]:
         )
 
 
-def silence_over(store: Store, plan: Plan, snapshot: Snapshot, now: datetime) -> str | None:
+def silence_over(
+    store: Store, plan: RoutingConfig, snapshot: Snapshot, now: datetime
+) -> str | None:
     """Name the silence or maintenance that would hold a real alert like it back now, if any."""
     with store.read() as connection:
-        hushes: list[Hush] = [*silences_after(connection, now), *plan.maintenance]
+        hushes: list[SilenceRule] = [*silences_after(connection, now), *plan.maintenance]
     found = hush_for(hushes, plan.labels(snapshot.verdict, snapshot.level), now)
     return None if found is None else found.hush_id
 
 
 def enqueue(
-    store: Store, plan: Plan, event: Snapshot, told: dict[Recipient, str | None], now: datetime
+    store: Store,
+    plan: RoutingConfig,
+    event: Snapshot,
+    told: dict[Recipient, str | None],
+    now: datetime,
 ) -> None:
     """
     Put one event of a drill into the outbox, for whom the routes say.
@@ -91,3 +102,115 @@ def enqueue(
     if rows:
         with store.write() as connection:
             connection.execute(insert(outbox), rows)
+
+
+# --- rendering ---
+# Show a message in the form of each channel, without sending it.
+
+
+_ID = "0123456789abcdef01234567"
+
+
+class Form(StrEnum):
+    """How a message is written."""
+
+    TEXT = "text"
+    HTML = "html"
+    EMAIL = "email"
+    SLACK = "slack"
+    TEAMS = "teams"
+    DISCORD = "discord"
+    PAGERDUTY = "pagerduty"
+    ALERTMANAGER = "alertmanager"
+    WEBHOOK = "webhook"
+
+
+def rendered(form: Form, event: AlertEvent, now: datetime) -> str:
+    """Write the message about an incident that never was."""
+    snapshot = sample_snapshot(now).model_copy(update={"event": event})
+    return written(form, render(snapshot, {event}, recipient="oncall@example.org"))
+
+
+def written(form: Form, message: Message) -> str:
+    """Write a message as the channel would send it; a routing key is left out."""
+    if form is Form.TEXT:
+        return message.text
+    if form is Form.HTML:
+        return message.html
+    if form is Form.EMAIL:
+        return compose(message, _ID, sender="groundwatch@example.org").as_string()
+    return json.dumps(_document(form, message), indent=2, ensure_ascii=False)
+
+
+def _document(form: Form, message: Message) -> object:
+    if form is Form.SLACK:
+        return slack.payload(message, _ID)
+    if form is Form.TEAMS:
+        return teams.card(message, _ID)
+    if form is Form.DISCORD:
+        return discord.embed(message, _ID)
+    if form is Form.PAGERDUTY:
+        return pagerduty.event_of(message, _ID, "")
+    if form is Form.ALERTMANAGER:
+        return [alertmanager.alert(message, _ID)]
+    return json.loads(webhook.document(message))
+
+
+# --- try channel ---
+# Try one channel for real, with a message that says it is a test.
+
+
+def send_test(channel: Channel, now: datetime, address: str | None = None) -> Receipt:
+    """
+    Send one message marked TEST, to *address* or the channel's first one.
+
+    One attempt, outside the outbox, nothing is written down.
+
+    Raises
+    ------
+    DeliveryError
+        If the channel did not take it; the text says why and holds no secret.
+    """
+    recipient = channel.addresses[0] if address is None else address
+    message = render(sample_snapshot(now), {AlertEvent.FIRED}, recipient=recipient)
+    return channel.send(message, f"test-{uuid.uuid4().hex[:16]}", 1)
+
+
+def sample_snapshot(now: datetime) -> Snapshot:
+    """Make the evidence of an incident that never was."""
+    began = now - timedelta(minutes=12)
+    verdict = Verdict(
+        app="test-app",
+        metric="groundedness",
+        window_s=3600,
+        policy="test",
+        status=Status.CRITICAL,
+        point_status=Status.CRITICAL,
+        reason="this is a test of the channel: nothing is wrong, and nothing is to be done",
+        pass_rate=0.62,
+        low=0.55,
+        high=0.69,
+        average_score=0.66,
+        n=200,
+        n_total=200,
+        drift=Drift(reference_pass_rate=0.94, reference_n=3_400),
+        evaluated_at=now,
+        since=began,
+    )
+    return Snapshot(
+        incident_id="test",
+        sequence=1,
+        event=AlertEvent.FIRED,
+        reason="test",
+        level=Level.CRITICAL,
+        peak=Level.CRITICAL,
+        previous_level=None,
+        status_before=Evidence.HEALTHY,
+        since=began,
+        opened_at=now,
+        at=now,
+        verdict=verdict,
+        lines=Thresholds(warning_rate=0.85, critical_rate=0.70),
+        samples=("0.05: this is where the reason for a bad score would stand",),
+        test=True,
+    )

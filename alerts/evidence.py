@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
+from monitor.models.alerting import Level
 from monitor.models.status import Status, Verdict
+from monitor.settings import Settings
 
 
 class AlertKey(NamedTuple):
@@ -69,7 +71,7 @@ class Timers:
         )
 
 
-class Basis(BaseModel):
+class JudgedBy(BaseModel):
     """By what a status was judged; statuses on different bases are not compared."""
 
     # A newer release may have added fields to what is stored.
@@ -79,7 +81,7 @@ class Basis(BaseModel):
     policy: str = ""
     threshold: str = ""
 
-    def differences(self, now: Basis) -> list[tuple[str, str, str]]:
+    def differences(self, now: JudgedBy) -> list[tuple[str, str, str]]:
         """List what changed until *now*: its name, what it was, and what it is."""
         before, after = self.model_dump(), now.model_dump()
         return [(name, before[name], after[name]) for name in before if before[name] != after[name]]
@@ -93,7 +95,7 @@ class Observation:
     at: datetime
     n_total: int
     blind: bool = False  #: uncertain because the monitor does not see
-    basis: Basis | None = None  #: None when there is only one
+    basis: JudgedBy | None = None  #: None when there is only one
 
     @classmethod
     def of(cls, verdict: Verdict) -> Self:
@@ -116,3 +118,164 @@ class Run(BaseModel):
 
     since: AwareDatetime
     informed: int  #: evaluations in the run that saw new samples
+
+
+# --- memory ---
+# What is remembered of an alert between two evaluations; pure.
+
+
+class Phase(StrEnum):
+    """What people have been told, and what they are about to be told."""
+
+    OK = "ok"
+    PENDING = "pending"  #: bad, but not for long enough yet
+    FIRING = "firing"
+    RECOVERING = "recovering"  #: firing and healthy again, but not for long enough yet
+
+
+class Reason(StrEnum):
+    """Why a step ended as it did."""
+
+    NOT_NEWER = "not_newer"
+    UNCERTAIN = "uncertain"
+    STILL_HEALTHY = "still_healthy"
+    PENDING = "pending"
+    CLEARED_WHILE_PENDING = "cleared_while_pending"
+    BREACH_HELD = "breach_held"
+    REOPENED = "reopened"
+    STILL_FIRING = "still_firing"
+    CRITICAL_HELD = "critical_held"
+    CRITICAL_CLEARED = "critical_cleared"
+    REPEAT_DUE = "repeat_due"
+    RECOVERING = "recovering"
+    RELAPSED = "relapsed"
+    HEALTHY_HELD = "healthy_held"
+    NO_NEWS_STILL_FIRING = "no_news_still_firing"
+    NO_LONGER_EVALUATED = "no_longer_evaluated"
+    EXPIRED_NO_DATA = "expired_no_data"
+    SUPERSEDED = "superseded"
+    STABLE_AGAIN = "stable_again"
+
+
+#: Why an incident may end without anything having recovered.
+CLOSED = frozenset({Reason.NO_LONGER_EVALUATED, Reason.EXPIRED_NO_DATA, Reason.SUPERSEDED})
+
+
+class Told(BaseModel):
+    """A message that people got: when, and about which level."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    at: AwareDatetime
+    level: Level
+
+
+class AlertState(BaseModel):
+    """
+    All that is remembered of a key between two evaluations; survives JSON unchanged.
+
+    After an incident was resolved its fields stay until the next one fires. One that is
+    reopened keeps its id and goes on counting; the other fields are those of what fires now.
+    """
+
+    # A newer release may have added fields to what is stored.
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    key: AlertKey
+    phase: Phase = Phase.OK
+    phase_since: AwareDatetime | None = None
+    reason: Reason | None = None  #: why the phase or the level changed last
+    level: Level | None = None
+    peak: Level | None = None
+    # what the last evaluations said
+    seen_at: AwareDatetime | None = None
+    seen_n_total: int | None = None
+    seen: Evidence | None = None
+    basis: JudgedBy | None = None  #: by what the last evaluation was judged
+    bad: Run | None = None
+    critical: Run | None = None
+    not_critical: Run | None = None
+    healthy: Run | None = None
+    stale_since: AwareDatetime | None = None  #: firing, and nothing is known since
+    no_data_since: AwareDatetime | None = None  #: the same, though the monitor sees
+    # the incident
+    incident_id: str | None = None
+    status_before: Evidence | None = None
+    breach_since: AwareDatetime | None = None
+    opened_at: AwareDatetime | None = None
+    resolved_at: AwareDatetime | None = None  #: it may be reopened; None when it may not
+    sequence: int = 0
+    last_notified_at: AwareDatetime | None = None
+    # flapping
+    told: tuple[Told, ...] = ()  #: what people were told in the last day
+    onsets: tuple[AwareDatetime, ...] = ()  #: when it began in the last day
+    quiet_since: AwareDatetime | None = None  #: flapping, and people are left in peace
+    quiet_peak: Level | None = None  #: the worst level they know of
+    quiet_onsets: int = 0  #: how often it began, all in all, when they hear of it next
+
+    def but(self, **changes: Any) -> Self:
+        """Copy the state with some fields changed."""
+        return self.model_copy(update=changes)
+
+
+# --- rules ---
+# The rules that alerts follow, from the settings: timers, and the lines a pass rate may cross.
+
+
+#: Fewer than this many missed evaluations are no gap.
+_GAP_EVALUATIONS = 3
+_LEAST_GAP_S = 300.0
+
+
+class Thresholds(BaseModel):
+    """Pass rates, in [0, 1], below which a level begins; shown in messages."""
+
+    # A newer release may have added fields to what is stored.
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    warning_rate: float = Field(ge=0, le=1)
+    critical_rate: float = Field(ge=0, le=1)
+
+    def of(self, level: Level) -> float:
+        """Give the line of one level."""
+        return self.critical_rate if level is Level.CRITICAL else self.warning_rate
+
+    def in_words(self) -> str:
+        """Write both lines."""
+        return f"warning below {self.warning_rate:.4g}, critical below {self.critical_rate:.4g}"
+
+
+def timers_from(settings: Settings) -> Timers:
+    """Read the timers of the state machine from the settings."""
+    return Timers(
+        warning_for_s=settings.warning_for_s,
+        critical_for_s=settings.critical_for_s,
+        resolve_after_s=settings.resolve_after_s,
+        repeat_after_s=settings.repeat_after_s,
+        warning_repeat_after_s=settings.warning_repeat_after_s,
+        reopen_within_s=settings.reopen_within_s,
+        # No statistics stand behind these, whatever the policy: only time makes them sure.
+        monitor_for_s=settings.warning_for_s,
+        monitor_resolve_after_s=settings.resolve_after_s,
+        max_gap_s=max(_LEAST_GAP_S, _GAP_EVALUATIONS * settings.evaluate_every_s),
+    )
+
+
+def timers_for(verdict: Verdict, timers: Timers) -> Timers:
+    """
+    Give the timers of one verdict.
+
+    Where a policy collects evidence, the evidence is the hold: what it says is told at once,
+    and a recovery is believed when the policy believes it.
+    """
+    return timers if verdict.evidence is None else timers_of_evidence(timers)
+
+
+def timers_of_evidence(timers: Timers) -> Timers:
+    """Give the timers of a policy that collects evidence: it is told at once."""
+    return replace(timers, warning_for_s=0.0, critical_for_s=0.0, resolve_after_s=0.0)
+
+
+def lines_from(settings: Settings) -> Thresholds:
+    """Read the lines between healthy, warning and critical from the settings."""
+    return Thresholds(warning_rate=settings.warning_rate, critical_rate=settings.critical_rate)

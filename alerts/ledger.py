@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Any
+from collections import Counter
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, RowMapping, Select, func, or_, select
 
-from alerts.memory import CLOSED
+from alerts.evidence import CLOSED
 from alerts.snapshot import Snapshot
 from monitor.models.alerting import (
     DIGEST,
+    DRILL_ID,
+    AlertEvent,
     ChannelHealth,
     Delivery,
     DeliveryStatus,
     Incident,
     TimelineEvent,
 )
+from monitor.models.status import Verdict
 from monitor.store.alert_tables import (
     alert_channels,
     alert_events,
@@ -24,6 +29,8 @@ from monitor.store.alert_tables import (
     incidents,
     outbox,
 )
+from monitor.store.query import series
+from monitor.store.tables import streams
 
 _CRITICAL_FIRST = (incidents.c.level == "critical").desc()
 _DELIVERY_COLUMNS = [outbox.c[name] for name in Delivery.model_fields]
@@ -182,3 +189,125 @@ def _incident(row: RowMapping) -> Incident:
     reason = found.pop("reason")
     closed = reason if found["resolved_at"] and reason in CLOSED else None
     return Incident.model_validate({**found, "closed_as": closed})
+
+
+# --- noise ---
+# How much each key has disturbed people, and whether it was worth it.
+
+
+#: What is over so soon, untouched, was hardly worth telling.
+SHORT = timedelta(minutes=10)
+_TOLD = (DeliveryStatus.SENT, DeliveryStatus.ACCEPTED)
+
+
+class NoiseKey(NamedTuple):
+    """What alerts are about."""
+
+    app: str
+    metric: str
+    segment: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Noise:
+    """What one key did in a stretch of time."""
+
+    key: NoiseKey
+    fired: int = 0
+    acted_on: int = 0  #: somebody acknowledged it
+    by_itself: int = 0  #: over, and nobody had acknowledged it
+    short: int = 0  #: of those, over within ten minutes
+    still_open: int = 0
+    settled: int = 0  #: ends of flapping
+    messages: int = 0  #: that reached somebody; of incidents told together, with the first
+    longest: timedelta = timedelta(0)
+
+
+def noise_since(connection: Connection, since: datetime, now: datetime) -> list[Noise]:
+    """
+    Count what fired since then, by key, the noisiest first; drills are left out.
+
+    What was acknowledged is acknowledged for all incidents that were told with it.
+    """
+    columns = (
+        incidents.c.incident_id, incidents.c.app, incidents.c.metric, incidents.c.segment,
+        incidents.c.opened_at, incidents.c.resolved_at, alert_groups.c.acked_at,
+    )  # fmt: skip
+    query = (
+        select(*columns)
+        .join_from(
+            incidents, alert_groups, alert_groups.c.group_id == incidents.c.group_id, isouter=True
+        )
+        .where(incidents.c.opened_at >= since, ~incidents.c.incident_id.startswith(DRILL_ID))
+    )
+    messages, settled = _messages(connection, since), _settled(connection, since)
+    found: dict[NoiseKey, Noise] = {}
+    for row in connection.execute(query):
+        key = NoiseKey(row.app, row.metric, row.segment)
+        noise = found.setdefault(key, Noise(key=key))
+        _add(noise, row, now)
+        noise.messages += messages[row.incident_id]
+        noise.settled += settled[row.incident_id]
+    return sorted(found.values(), key=lambda item: (-item.fired, -item.short, item.key))
+
+
+def _add(noise: Noise, row: Any, now: datetime) -> None:
+    lasted = (row.resolved_at or now) - row.opened_at
+    noise.fired += 1
+    noise.longest = max(noise.longest, lasted)
+    noise.acted_on += row.acked_at is not None
+    if row.resolved_at is None:
+        noise.still_open += 1
+    elif row.acked_at is None:
+        noise.by_itself += 1
+        noise.short += lasted < SHORT
+
+
+def _messages(connection: Connection, since: datetime) -> Counter[str]:
+    told = (outbox.c.created_at >= since) & outbox.c.status.in_(_TOLD)
+    query = select(outbox.c.incident_id, func.count()).where(told).group_by(outbox.c.incident_id)
+    return Counter({row[0]: row[1] for row in connection.execute(query)})
+
+
+def _settled(connection: Connection, since: datetime) -> Counter[str]:
+    ends = (alert_events.c.at >= since) & (alert_events.c.event == AlertEvent.SETTLED)
+    query = select(alert_events.c.incident_id, func.count()).where(ends)
+    query = query.group_by(alert_events.c.incident_id)
+    return Counter({row[0]: row[1] for row in connection.execute(query)})
+
+
+# --- trend ---
+# How the pass rate went before an alert, for the course drawn in messages.
+
+
+_STEPS = 24
+_WINDOWS = 2
+
+
+def read_trend(connection: Connection, verdict: Verdict) -> tuple[float | None, ...]:
+    """
+    Read the pass rates of the last two windows in 24 steps, the oldest first.
+
+    A step without scores is None; without any the answer is empty.
+    """
+    step_s = max(1, _WINDOWS * verdict.window_s // _STEPS)
+    last_s = int(verdict.evaluated_at.timestamp()) // step_s * step_s
+    first_s = last_s - (_STEPS - 1) * step_s
+    stream_id = connection.execute(
+        select(streams.c.stream_id).where(
+            streams.c.app == verdict.app,
+            streams.c.metric == verdict.metric,
+            streams.c.segment == verdict.segment,
+            streams.c.evaluator_version == verdict.evaluator_version,
+        )
+    ).scalar()
+    if stream_id is None:
+        return ()
+    found = series(connection, [stream_id], from_s=first_s, step_s=step_s).get(stream_id, {})
+    rates = []
+    for at_s in range(first_s, last_s + 1, step_s):
+        tally = found.get(at_s)
+        weighed = tally is not None and tally.sum_w > 0
+        # Estimates of passes may lie a little outside of what a rate can be.
+        rates.append(min(1.0, max(0.0, tally.sum_wy / tally.sum_w)) if tally and weighed else None)
+    return tuple(rates) if any(rate is not None for rate in rates) else ()

@@ -15,17 +15,17 @@ from sqlalchemy import (
     and_,
     case,
     exists,
+    func,
     or_,
     select,
     update,
 )
+from sqlalchemy.dialects import postgresql, sqlite
 
-from alerts.channel_health import note_failure, note_success, paused, spend, tokens
 from alerts.channels.base import Rate
-from alerts.crowds import Crowd, find_crowds
 from monitor.errors import DeliveryError
 from monitor.models.alerting import DIGEST, AlertEvent, DeliveryStatus, Level
-from monitor.store.alert_tables import outbox
+from monitor.store.alert_tables import alert_channels, outbox
 from monitor.store.engine import Store
 from monitor.store.lease import database_now
 
@@ -265,7 +265,9 @@ def _take(connection: Connection, head: Row[Any], now: datetime, lease_s: float)
     )
 
 
-def _digest(connection: Connection, crowd: Crowd, now: datetime, lease_s: float) -> list[Claimed]:
+def _digest(
+    connection: Connection, crowd: RecipientThrottle, now: datetime, lease_s: float
+) -> list[Claimed]:
     """Take one message of a crowd, and let it carry the news of all the others."""
     heads = connection.execute(
         _due(now, _MOST_IN_DIGEST, [crowd.channel]).where(crowd.is_for, outbox.c.event != DIGEST)
@@ -347,3 +349,114 @@ def _finish(connection: Connection, claimed: Claimed, changes: dict[str, Any]) -
     )
     result = connection.execute(update(outbox).where(mine).values(**changes, lease_until=None))
     return result.rowcount == 1
+
+
+# --- channel health ---
+# How each channel does: last success, last failure, and until when it asked to be left alone.
+
+
+def note_success(connection: Connection, channel: str, now: datetime) -> None:
+    """Write down that the channel took a message."""
+    _note(connection, channel, {"last_success_at": now})
+
+
+def note_failure(
+    connection: Connection, channel: str, now: datetime, code: str, paused_until: datetime | None
+) -> None:
+    """Write down that the channel refused a message, and how long it wants to be left alone."""
+    values: dict[str, Any] = {"last_failure_at": now, "last_error_code": code}
+    if paused_until is not None:
+        values["paused_until"] = paused_until
+    _note(connection, channel, values)
+
+
+def paused(now: datetime) -> Select[Any]:
+    """Select the names of the channels that may not be used yet."""
+    return select(alert_channels.c.channel).where(alert_channels.c.paused_until > now)
+
+
+def tokens(connection: Connection, channel: str, rate: Rate, now: datetime) -> float:
+    """
+    Say how many messages may go at once on a channel now.
+
+    The bucket is kept in the store, so that all dispatchers draw from the same one.
+    """
+    row = connection.execute(
+        select(alert_channels.c.tokens, alert_channels.c.tokens_at)
+        .where(alert_channels.c.channel == channel)
+        .with_for_update()
+    ).first()
+    if row is None or row.tokens is None or row.tokens_at is None:
+        return rate.burst
+    # A clock that was set back must not empty the bucket.
+    passed_s = max(0.0, (now - row.tokens_at).total_seconds())
+    return min(rate.burst, float(row.tokens + passed_s * rate.per_minute / 60))
+
+
+def spend(connection: Connection, channel: str, left: float, now: datetime) -> None:
+    """Note what is left in the bucket of a channel."""
+    _note(connection, channel, {"tokens": left, "tokens_at": now})
+
+
+def _note(connection: Connection, channel: str, values: dict[str, Any]) -> None:
+    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
+    row = dialect.insert(alert_channels).values(channel=channel, **values)
+    connection.execute(row.on_conflict_do_update(index_elements=["channel"], set_=values))
+
+
+# --- crowds ---
+# Who has had many messages in an hour: the rest comes as a digest, and nothing is dropped.
+
+
+#: Messages an hour to one recipient; what is critical goes on up to the second number.
+MOST_AN_HOUR = 30
+MOST_CRITICAL_AN_HOUR = 60
+#: Above that, everything that waits goes out as one message, this far apart.
+DIGEST_EVERY = timedelta(minutes=10)
+_HOUR = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True)
+class RecipientThrottle:
+    """
+    A recipient who has had many messages lately.
+
+    The daily or weekly digest is none of the many: it is one, and goes out as it is.
+    """
+
+    channel: str
+    recipient: str
+    count: int
+    last_at: datetime
+
+    @property
+    def is_for(self) -> ColumnElement[bool]:
+        """Pick the messages to this recipient."""
+        return and_(outbox.c.channel == self.channel, outbox.c.recipient == self.recipient)
+
+    def not_held_back(self) -> ColumnElement[bool]:
+        """Pick the messages that go out one by one all the same."""
+        if self.count >= MOST_CRITICAL_AN_HOUR:
+            return or_(~self.is_for, outbox.c.event == DIGEST)
+        return or_(~self.is_for, outbox.c.level == Level.CRITICAL, outbox.c.event == DIGEST)
+
+    def may_digest(self, now: datetime) -> bool:
+        """Say whether it is time for the next digest."""
+        return now - self.last_at >= DIGEST_EVERY
+
+
+def find_crowds(
+    connection: Connection, channels: Collection[str] | None, now: datetime
+) -> list[RecipientThrottle]:
+    """Find the recipients who have had more messages in the last hour than anybody reads."""
+    told = outbox.c.status.in_((DeliveryStatus.SENT, DeliveryStatus.ACCEPTED))
+    count = func.count()
+    query = (
+        select(outbox.c.channel, outbox.c.recipient, count, func.max(outbox.c.finished_at))
+        .where(told, outbox.c.finished_at > now - _HOUR)
+        .group_by(outbox.c.channel, outbox.c.recipient)
+        .having(count >= MOST_AN_HOUR)
+    )
+    if channels is not None:
+        query = query.where(outbox.c.channel.in_(channels))
+    return [RecipientThrottle(*row) for row in connection.execute(query)]

@@ -8,16 +8,14 @@ from datetime import datetime
 from typing import Self
 
 from alerts.channels.base import Recipient
-from alerts.routing.matchers import AppLabels, Labels, labels_of
-from alerts.routing.routes import Router, to_everyone
-from alerts.routing.silences import Maintenance
+from alerts.routing.matchers import AppLabels, Labels, Maintenance, Router, labels_of, to_everyone
 from alerts.threshold_rules import ThresholdRule
 from monitor.models.alerting import Level
 from monitor.models.status import Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class RoutingConfig:
     """Routes, the places behind each channel, maintenance windows and the labels of apps."""
 
     router: Router

@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, NamedTuple, Self
 
 from pydantic import (
     BaseModel,
@@ -19,16 +19,24 @@ from pydantic import (
     model_validator,
 )
 
-from alerts.channels.base import Channel
+from alerts.channels import declared
+from alerts.channels.base import Channel, WithoutExplanations
 from alerts.channels.declared import DeclaredChannel
-from alerts.channels.private import WithoutExplanations
-from alerts.routing.hours import Hours
-from alerts.routing.matchers import BUILT_IN, AppLabels, Matcher, parse_all
-from alerts.routing.routes import Route
-from alerts.routing.silences import Maintenance
+from alerts.plan import RoutingConfig
+from alerts.routing.matchers import (
+    BUILT_IN,
+    AppLabels,
+    Hours,
+    Maintenance,
+    Matcher,
+    Route,
+    Router,
+    parse_all,
+)
 from alerts.threshold_rules import RULE_SETS, Figure, ThresholdRule
 from monitor.errors import GroundwatchError, SettingsError, own_words
 from monitor.models.alerting import Level
+from monitor.settings import Settings
 
 Loc = tuple[int | str, ...]
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h)")
@@ -314,3 +322,38 @@ def _table_line(lines: list[str], loc: Loc) -> int | None:
             return exact
     header = re.compile(rf"\s*\[\s*{re.escape(table)}\s*\]")
     return next((n for n, line in enumerate(lines) if header.match(line)), None)
+
+
+# --- wiring ---
+# All channels there are, and who hears of what: from the settings and the routes file.
+
+
+class Wiring(NamedTuple):
+    """The channels by name, and the plan of who hears of what through them."""
+
+    channels: dict[str, Channel]
+    plan: RoutingConfig
+
+
+def wiring_from(settings: Settings) -> Wiring:
+    """
+    Make the channels and the plan; without a routes file everyone hears of everything.
+
+    Raises
+    ------
+    SettingsError
+        If the routes file has mistakes, with a line for each.
+    """
+    channels = declared.channels_from(settings)
+    if settings.alerts_file is None:
+        return Wiring(channels, RoutingConfig.everyone(declared.recipients_of(channels)))
+    file = read_routes_file(settings.alerts_file, channels, settings.delivery_timeout_s)
+    plan = RoutingConfig(
+        router=Router(file.routes),
+        addresses={name: channel.addresses for name, channel in file.channels.items()},
+        maintenance=file.maintenance,
+        app_labels=file.app_labels,
+        group_wait_s=file.group_wait_s,
+        rules=file.rules,
+    )
+    return Wiring(dict(file.channels), plan)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, get_args
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, field_validator
+from sqlalchemy import Connection, Table, select, update
 
-from alerts.evidence import AlertKey, Evidence
-from alerts.rules import Lines
+from alerts.escaping import plain
+from alerts.evidence import AlertKey, Evidence, Thresholds
 from monitor.models.alerting import AlertEvent, Level, TimelineEvent
 from monitor.models.status import Verdict
+from monitor.store.alert_tables import alert_events, outbox
 
 #: What is quoted of one explanation.
 SAMPLE_CHARS = 300
@@ -55,7 +57,7 @@ class Snapshot(BaseModel):
     opened_at: AwareDatetime  #: when it fired
     at: AwareDatetime
     verdict: Verdict
-    lines: Lines | None = None
+    lines: Thresholds | None = None
     samples: tuple[str, ...] = ()
     report_url: str | None = None
     background: Background = Background()
@@ -124,3 +126,43 @@ def _known(model: type[BaseModel], stored: Any) -> Any:
 def _model_in(annotation: Any) -> type[BaseModel] | None:
     kinds = get_args(annotation) or (annotation,)
     return next((k for k in kinds if isinstance(k, type) and issubclass(k, BaseModel)), None)
+
+
+# --- forget ---
+# Delete from alerts what they quoted of one person's samples.
+
+
+_NOTE = "(deleted)"
+
+
+def forget_quotes(connection: Connection, explanations: Iterable[str], *, dry_run: bool) -> int:
+    """
+    Blank every quote of these explanations in timelines and messages; say how many had one.
+
+    What was delivered before is in other hands.
+    """
+    quotes = {plain(text, SAMPLE_CHARS) for text in explanations}
+    if not quotes:
+        return 0
+    return sum(
+        _forget(connection, table, key, quotes, dry_run=dry_run)
+        for table, key in ((alert_events, "event_id"), (outbox, "delivery_id"))
+    )
+
+
+def _forget(
+    connection: Connection, table: Table, key: str, quotes: set[str], *, dry_run: bool
+) -> int:
+    found = 0
+    for name, snapshot in connection.execute(select(table.c[key], table.c.snapshot)).all():
+        quoted = snapshot.get("samples") or []
+        if quotes.isdisjoint(quoted):
+            continue
+        found += 1
+        if not dry_run:
+            kept = [_NOTE if text in quotes else text for text in quoted]
+            mine = table.c[key] == name
+            connection.execute(
+                update(table).where(mine).values(snapshot={**snapshot, "samples": kept})
+            )
+    return found

@@ -7,10 +7,8 @@ from datetime import datetime, timedelta
 
 from alerts.conditions import CONDITIONS
 from alerts.escaping import plain
-from alerts.evidence import Evidence
-from alerts.memory import CLOSED, Reason
+from alerts.evidence import CLOSED, Evidence, Reason, Thresholds
 from alerts.routing.matchers import MONITOR_PREFIX
-from alerts.rules import Lines
 from alerts.snapshot import Other, Snapshot
 from alerts.threshold_rules import RULE_PREFIX
 from monitor.models.alerting import AlertEvent, Level
@@ -260,7 +258,7 @@ def _before(snapshot: Snapshot) -> str:
     return "; ".join(said) or "nothing is known of the time before"
 
 
-def _line(lines: Lines | None, snapshot: Snapshot, tells: frozenset[AlertEvent]) -> str:
+def _line(lines: Thresholds | None, snapshot: Snapshot, tells: frozenset[AlertEvent]) -> str:
     if lines is None or _is_of_rule(snapshot):
         return ""  # a rule has a line of its own, which its reason says
     if AlertEvent.RESOLVED in tells:

@@ -30,7 +30,7 @@ from alerts.decide import decide
 from alerts.dispatch import Dispatcher
 from alerts.evidence import AlertKey, Timers
 from alerts.message import Message
-from alerts.plan import Plan
+from alerts.plan import RoutingConfig
 from benchmarks.alerts_kill import kill_everywhere
 from benchmarks.alerts_race import race_everywhere
 from monitor.cli.console import quiet_logs
@@ -209,7 +209,7 @@ def storm(keys: int = 5_000) -> None:
             ]
             began, began_cpu = time.perf_counter(), time.process_time()
             with store.write() as connection:
-                plan = Plan.everyone([Recipient("sink")])
+                plan = RoutingConfig.everyone([Recipient("sink")])
                 decide(connection, verdicts, now=START, timers=AT_ONCE, channels=plan)
             took_s, cpu_s = time.perf_counter() - began, time.process_time() - began_cpu
             sink = Sink()

@@ -16,7 +16,7 @@ from random import Random
 from signal import SIGKILL
 from typing import Self
 
-from alerts.channels.registry import channels_from, recipients_from
+from alerts.channels.declared import channels_from, recipients_from
 from alerts.decide import decide
 from alerts.dispatch import Dispatcher
 from alerts.evidence import Timers
@@ -43,7 +43,7 @@ ZYGOTE = """
 import gc, json, os, random, signal, sys, time
 from datetime import datetime
 from alerts import outbox
-from alerts.channels.registry import channels_from
+from alerts.channels.declared import channels_from
 from alerts.dispatch import Dispatcher
 from monitor.settings import Settings
 from monitor.store.engine import Store

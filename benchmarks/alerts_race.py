@@ -34,14 +34,14 @@ POINTS = ("after_claim", "after_bytes")
 DISPATCHER = """
 import random, signal, sys, time
 from pydantic import SecretStr
-from alerts import crowds, outbox
+from alerts import outbox
 from alerts.channels.base import Rate
 from alerts.channels.webhook import WebhookChannel
 from alerts.dispatch import Dispatcher
 from monitor.store.engine import Store
 
 database, url, lease_s, point = sys.argv[1:]
-crowds.MOST_AN_HOUR = 10**9  # every message by itself
+outbox.MOST_AN_HOUR = 10**9  # every message by itself
 times = iter([True])
 
 def pause(at):

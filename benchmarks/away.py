@@ -39,7 +39,7 @@ from monitor.store.ledger import Booking, Kind, read_totals
 from monitor.store.migrate import migrate
 from monitor.store.tables import samples
 from workers.reconcile import reconcile
-from workers.redis_server import RedisServer
+from workers.supervise import RedisServer
 
 _PATIENCE_S = 120.0
 _LOOK_EVERY_S = 0.1

@@ -34,9 +34,8 @@ from scoring import held_out_groundedness, held_out_relevance
 from monitor.models import Tally
 from monitor.models.passing import PassRule
 from monitor.rolling.windows import WindowStats, window_stats
-from monitor.scoring.asking import Asking
-from monitor.scoring.calibration import KEPT
-from monitor.scoring.curve import Expected, Verdict, fit_curve
+from monitor.scoring.calibration import KEPT, Expected, Verdict, fit_curve
+from monitor.scoring.cascade import JudgeSampling
 from monitor.stats.intervals import wilson_interval
 from monitor.stats.prediction_powered import difference_estimate
 
@@ -71,7 +70,7 @@ class Simulation:
     """The parts of a cascade that are not input and output, fed with labels."""
 
     def __init__(self, share: float) -> None:
-        self._asking = Asking(share)
+        self._asking = JudgeSampling(share)
         self._verdicts: deque[Verdict] = deque(maxlen=KEPT)
         self._curve = fit_curve((), RULE)
         self._new = 0

@@ -47,9 +47,8 @@ from monitor.store.migrate import migrate
 from monitor.store.reconcile import ENDED
 from monitor.testing.postgres_server import PostgresServer
 from workers.reconcile import reconcile
-from workers.redis_server import RedisServer
 from workers.stack import plan_stack
-from workers.supervise import Service, Supervisor
+from workers.supervise import RedisServer, Service, Supervisor
 
 SETTLED_WITHIN_S = 90.0
 _BACKLOG_WITHIN_S = 400.0

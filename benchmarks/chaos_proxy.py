@@ -8,7 +8,7 @@ import time
 from contextlib import suppress
 from typing import Self
 
-from workers.redis_server import free_port
+from workers.supervise import free_port
 
 _CHUNK = 65_536
 

@@ -27,12 +27,12 @@ from monitor.queue.wire import encode
 from monitor.settings import Settings
 from monitor.store.engine import Store
 from monitor.store.migrate import migrate
-from monitor.store.space import size_bytes
+from monitor.store.retention import size_bytes
 from monitor.store.tables import evaluations, samples
 from monitor.store.write import Result, record
 from monitor.testing.postgres_server import PostgresServer
 from workers.pipeline import Rules
-from workers.redis_server import RedisServer
+from workers.supervise import RedisServer
 
 _BATCH = 50
 

@@ -16,7 +16,7 @@ from typing import Any
 from labelled import GROUNDEDNESS, contexts, document, read_rows
 from train_local import NOT_FOR_TRAINING
 
-from monitor.scoring.features.flatten import flatten
+from monitor.scoring.features.passages import flatten
 from monitor.scoring.words import words
 
 OUTPUT = Path(__file__).parent.parent / "monitor/scoring/features/background.v1.json"

@@ -31,7 +31,7 @@ from hook_arms import IMPORTS
 from hook_table import DELIVERING, FLOOR, HANGING, OURS, Figures, Results, show
 from rich.console import Console
 
-from workers.redis_server import RedisServer
+from workers.supervise import RedisServer
 
 NEEDS = {"opentelemetry": "opentelemetry.exporter", "langfuse": "langfuse", "sentry": "sentry_sdk"}
 LONG_PASSAGE = 25_000

@@ -37,7 +37,7 @@ from monitor.store.migrate import migrate
 from monitor.store.tables import evaluations, samples
 from monitor.testing.postgres_server import PostgresServer
 from monitor.web.access import Role, new_token
-from workers.redis_server import command, free_port, wait_until_ready
+from workers.supervise import command, free_port, wait_until_ready
 
 _APP, _BRIDGE, _GATEWAY = "shop", "gwbench", "10.77.0.1"
 _HOSTS = {"data": 2, "app": 3, "workers1": 4, "workers2": 5, "scheduler1": 6, "scheduler2": 7,

@@ -24,7 +24,7 @@ from monitor.store.migrate import migrate
 from monitor.testing import make_interaction, make_sample
 from monitor.testing.judge_server import JudgeServer
 from workers.context import Context
-from workers.redis_server import RedisServer
+from workers.supervise import RedisServer
 
 
 class SlowJudge(JudgeServer):

@@ -19,10 +19,9 @@ from sqlalchemy import func, select
 from monitor.models import Evaluation, Interaction, Sample
 from monitor.settings import Settings
 from monitor.store.engine import Store
-from monitor.store.insight_tables import input_bins
 from monitor.store.lease import acquire
 from monitor.store.migrate import migrate
-from monitor.store.tables import bucket_bins, buckets, streams
+from monitor.store.tables import bucket_bins, buckets, input_bins, streams
 from monitor.store.write import Result, record
 from workers.insights import Explainer
 from workers.pipeline import Rules, result_of

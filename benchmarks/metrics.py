@@ -16,7 +16,7 @@ import time
 from contextlib import closing
 
 from monitor.models import Interaction
-from monitor.scoring.declaration import Asked, Combined, Computed, Read
+from monitor.scoring.declaration import Combined, Computed, JudgementMetric, RubricMetric
 from monitor.scoring.entailment import forget
 from monitor.scoring.evaluators import METRICS
 from monitor.scoring.registry import make_scorer
@@ -99,7 +99,7 @@ def throughput(samples: list[Interaction]) -> None:
     }
     arms |= {name: (name,) for name in sorted(entailing)}
     arms["shared judgement, scored locally"] = tuple(
-        n for n, m in METRICS.items() if isinstance(m, Read)
+        n for n, m in METRICS.items() if isinstance(m, JudgementMetric)
     )
     print(f"| metrics | number | samples a second of CPU, {len(samples)} samples |\n|---|--:|--:|")
     for arm, names in arms.items():
@@ -108,10 +108,14 @@ def throughput(samples: list[Interaction]) -> None:
 
 def judged(sample: Interaction) -> None:
     """Print calls and tokens of each judged metric alone, and of all together."""
-    alone = [n for n, m in METRICS.items() if isinstance(m, Read | Asked)]
+    alone = [n for n, m in METRICS.items() if isinstance(m, JudgementMetric | RubricMetric)]
     arms = {name: (name,) for name in alone} | {
-        "all of the shared judgement": tuple(n for n in alone if isinstance(METRICS[n], Read)),
-        "all with questions of their own": tuple(n for n in alone if isinstance(METRICS[n], Asked)),
+        "all of the shared judgement": tuple(
+            n for n in alone if isinstance(METRICS[n], JudgementMetric)
+        ),
+        "all with questions of their own": tuple(
+            n for n in alone if isinstance(METRICS[n], RubricMetric)
+        ),
         "all judged metrics": tuple(alone),
         "all metrics": tuple(n for n, m in METRICS.items() if not isinstance(m, Combined)),
     }

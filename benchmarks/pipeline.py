@@ -31,7 +31,7 @@ from monitor.store.migrate import migrate
 from monitor.store.tables import evaluations, samples
 from monitor.store.verdicts import read_verdicts
 from monitor.testing import make_interaction, make_sample
-from workers.redis_server import RedisServer
+from workers.supervise import RedisServer
 
 _PATIENCE_S = 120.0
 _STAGED = "staged"

@@ -34,8 +34,7 @@ from rich.console import Console
 from rich.table import Table
 
 from monitor.models import Interaction
-from monitor.scoring.judges.local import LocalJudge
-from monitor.scoring.judges.local_claims import held_down
+from monitor.scoring.judges.local import LocalJudge, held_down
 from monitor.scoring.judges.logistic import sigmoid
 from monitor.scoring.words import words
 

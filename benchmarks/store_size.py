@@ -24,9 +24,8 @@ from monitor.settings import Settings
 from monitor.store.engine import Store
 from monitor.store.inputs import compact_inputs
 from monitor.store.migrate import migrate
-from monitor.store.retention import Retention
+from monitor.store.retention import Retention, free_space, size_bytes
 from monitor.store.rollup import roll_up
-from monitor.store.space import free_space, size_bytes
 from monitor.store.tables import evaluations, samples
 from monitor.store.write import Result, record
 from monitor.testing import make_interaction, make_sample

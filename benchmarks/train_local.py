@@ -17,8 +17,7 @@ import numpy as np
 from fitting import PRIOR, Array, Fitted, calibrate, fit
 from labelled import GROUNDEDNESS, RELEVANCE, Row, contexts, fold, read_rows
 
-from monitor.scoring.features.kinds import Kind
-from monitor.scoring.features.look import Look, look_at
+from monitor.scoring.features.extract import Features, Kind, look_at
 from monitor.scoring.features.passages import Passages
 from monitor.scoring.features.relevance import RELEVANCE_FEATURES, relevance_features
 from monitor.scoring.features.response import response_features, response_names
@@ -72,7 +71,7 @@ class Measured:
     """
 
     rows: Sequence[Row]
-    looks: Sequence[Look]
+    looks: Sequence[Features]
     figures: Sequence[Array]
     names: tuple[str, ...] = CLAIM_FEATURES
 
@@ -135,7 +134,7 @@ class Groundedness:
         )
 
 
-def look(row: Row) -> Look:
+def look(row: Row) -> Features:
     """Look at a record as the judge does."""
     return look_at(row["query"], contexts(row), row["output"])
 
@@ -216,7 +215,7 @@ def _worst(claim: Fitted, measured: Measured, at: int) -> int:
     return int(np.argmin(claim.odds(figures, [measured.kinds[at]] * len(figures))))
 
 
-def claim_labels(row: Row, seen: Look) -> list[tuple[int, float]]:
+def claim_labels(row: Row, seen: Features) -> list[tuple[int, float]]:
     """List the claims whose label is certain, by position: 1 supported, 0 not."""
     count = len(seen.checkable)
     if row["label"] == 0:

@@ -22,17 +22,17 @@ from uuid import uuid4
 
 from playwright.sync_api import sync_playwright
 
-from alerts.channels.registry import recipients_of
+from alerts.channels.declared import recipients_of
 from alerts.dispatch import Dispatcher
 from alerts.ledger import incidents_since, open_incidents
+from alerts.routes_file import wiring_from
 from alerts.routing.matchers import parse_all
+from alerts.silencing import add_silence
 from alerts.stored_groups import acknowledge
-from alerts.stored_silences import add_silence
-from alerts.wiring import wiring_from
 from monitor.demo.bot import Bot, load_articles
 from monitor.models import Evaluation, Interaction
 from monitor.rolling.choice import PolicyChoice
-from monitor.rolling.policies import Lines
+from monitor.rolling.policies import Thresholds
 from monitor.scoring.registry import make_scorer
 from monitor.settings import Settings
 from monitor.store.engine import Store
@@ -45,7 +45,7 @@ from monitor.store.write import record
 from monitor.testing import make_sample
 from monitor.testing.page import served_page
 from monitor.testing.receivers import SlackReceiver
-from monitor.web.names import metric_path, sample_path
+from monitor.web.time_range import metric_path, sample_path
 from workers.evaluate import Evaluator
 from workers.insights import Explainer
 from workers.pipeline import Rules, result_of
@@ -103,7 +103,7 @@ class Story:
         lease = acquire(self.store, "scheduler", "story", ttl_s=10**9)
         assert lease is not None
         evaluator = Evaluator(
-            store=self.store, settings=self.settings, lines=Lines(min_n=self.settings.min_n),
+            store=self.store, settings=self.settings, lines=Thresholds(min_n=self.settings.min_n),
             recipients=recipients_of(wiring.channels),
             policies=PolicyChoice.parse(self.settings.status_policy),
         )  # fmt: skip

@@ -12,7 +12,7 @@ Every error of groundwatch, in one tree.
     - JudgeUnavailableError          transient
     - JudgeRateLimitedError          transient, carries ``retry_after_s``
     - JudgeRefusedError              it refuses this text: trying again cannot help
-    - JudgeAwayError                 it answers nobody: key, model, quota, or a long Retry-After
+    - JudgeOutageError                 it answers nobody: key, model, quota, or a long Retry-After
     - JudgeReplyError                the answer is not what was asked for
     - BudgetReachedError             the judge's budget is spent; nobody was asked
   + StoreError
@@ -111,7 +111,7 @@ class JudgeRefusedError(JudgeError):
     code = "judge_refused"
 
 
-class JudgeAwayError(JudgeError):
+class JudgeOutageError(JudgeError):
     """
     The judge answers nobody now: wrong key, unknown model, no money, a long Retry-After.
 

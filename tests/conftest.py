@@ -17,7 +17,7 @@ from monitor.store.base import metadata
 from monitor.store.engine import Store
 from monitor.store.migrate import HEAD, migrate
 from monitor.testing.postgres_server import PostgresServer
-from workers.redis_server import RedisServer
+from workers.supervise import RedisServer
 
 DATABASES = 1_024  #: so many tests later one is used again, and the hooks of then have ended
 

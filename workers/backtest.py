@@ -16,21 +16,20 @@ from pydantic import ValidationError
 from sqlalchemy import Connection
 
 from alerts.backtest import Point, Told, replay
-from alerts.evidence import AlertKey, Timers
-from alerts.rules import timers_from, timers_of_evidence
+from alerts.evidence import AlertKey, Timers, timers_from, timers_of_evidence
 from monitor.errors import RecordError, SettingsError
 from monitor.models import Status, StreamKey, Tally
 from monitor.models.tally import TALLY_SUMS
 from monitor.rolling import backtest as rolling_backtest
-from monitor.rolling.bucket_replay import backtest_buckets
+from monitor.rolling.bucket_replay import BucketSums, backtest_buckets
 from monitor.rolling.budget import Rules as EvidenceRules
 from monitor.rolling.budget import stream_budget
 from monitor.rolling.choice import EVIDENCE_POLICIES, EvidencePolicy, find_policy
-from monitor.rolling.policies import POLICIES, Lines
+from monitor.rolling.policies import POLICIES, Thresholds
 from monitor.rolling.verdicts import WindowData, judge_window
 from monitor.settings import Settings
-from monitor.store.query import active_streams
-from workers.history import History, read_history
+from monitor.store.levels import HOUR_S, HOURS, read_marks
+from monitor.store.query import BASELINE_SUMS, active_streams, series
 
 #: The settings that a file of rules may change.
 CHANGEABLE = (
@@ -60,7 +59,7 @@ class Rules:
     """All that decides what people are told."""
 
     policy: str
-    lines: Lines
+    lines: Thresholds
     timers: Timers
     window_s: int
     pass_score: float
@@ -98,7 +97,7 @@ def rules_from(settings: Settings, path: Path | None = None) -> Rules:
     gap_s = max(timers.max_gap_s, 3.0 * window_s / _STEPS_A_WINDOW)
     return Rules(
         policy=settings.status_policy,
-        lines=Lines(
+        lines=Thresholds(
             warning_rate=settings.warning_rate,
             critical_rate=settings.critical_rate,
             min_n=settings.min_n,
@@ -327,3 +326,54 @@ def _key(key: StreamKey, rules: Rules) -> AlertKey:
 
 def _moment(at_s: float) -> datetime:
     return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=at_s)
+
+
+# --- history ---
+# What the store keeps of one stream, bucket by bucket, and hours where buckets are gone.
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """
+    The sums of one stream, oldest first, each bucket at a time at which it is complete.
+
+    ``sums`` has a row a bucket and a column a sum of `TALLY_SUMS`; times in epoch seconds.
+    """
+
+    starts_s: NDArray[np.float64]
+    ends_s: NDArray[np.float64]
+    sums: NDArray[np.float64]
+    bucket_s: int
+
+    @property
+    def times_s(self) -> NDArray[np.float64]:
+        """The last bucket-wide stretch of each row: what is read up to its end is complete."""
+        return self.ends_s - self.bucket_s
+
+    def buckets(self) -> BucketSums:
+        """Give what evidence is collected from."""
+        columns = [self.sums[:, TALLY_SUMS.index(name)] for name in BASELINE_SUMS]
+        return BucketSums(self.starts_s, self.ends_s, *columns)
+
+
+def read_history(
+    connection: Connection, stream_id: int, *, from_s: int, to_s: int, bucket_s: int
+) -> History:
+    """Read what is kept of [from_s, to_s): the narrowest rows there are."""
+    # Buckets are kept from here on; what lies before is summed by the hour.
+    kept_from_s = -(-read_marks(connection)["bucket"].kept_from_s // HOUR_S) * HOUR_S
+    rows: list[tuple[float, float, list[float]]] = []
+    for begin_s, end_s, width_s in (
+        (from_s, min(to_s, kept_from_s), HOURS.width_s),
+        (max(from_s, kept_from_s), to_s, bucket_s),
+    ):
+        if begin_s < end_s:
+            found = series(connection, [stream_id], from_s=begin_s, step_s=width_s)
+            for start_s, tally in sorted(found.get(stream_id, {}).items()):
+                if start_s < end_s:
+                    values = [float(getattr(tally, name)) for name in TALLY_SUMS]
+                    rows.append((start_s, start_s + width_s, values))
+    rows = [row for row in rows if row[1] <= to_s]
+    starts, ends = (np.array([row[i] for row in rows], dtype=np.float64) for i in (0, 1))
+    sums = np.array([row[2] for row in rows], dtype=np.float64).reshape(-1, len(TALLY_SUMS))
+    return History(starts, ends, sums, bucket_s)

@@ -12,22 +12,22 @@ from typing import TYPE_CHECKING
 from redis import Redis
 
 from alerts.channels.base import Channel
-from alerts.plan import Plan
-from alerts.wiring import Wiring, wiring_from
+from alerts.plan import RoutingConfig
+from alerts.routes_file import Wiring, wiring_from
 from monitor.errors import QueueUnavailableError
 from monitor.queue.consumer import Consumer, connect
 from monitor.queue.newest_first import NewestFirst
 from monitor.queue.told_events import add_events
 from monitor.rolling.choice import PolicyChoice
-from monitor.rolling.policies import Lines
+from monitor.rolling.policies import Thresholds
 from monitor.scoring.base import ScoresSamples
-from monitor.scoring.fleet import endpoint_name
 from monitor.scoring.registry import make_scorer
-from monitor.scoring.spending.away import Absence
+from monitor.scoring.shared_limits import endpoint_name
+from monitor.scoring.spending.limiter import CircuitBreaker
 from monitor.settings import Settings
 from monitor.store.engine import Store
-from workers.drain import Drain
 from workers.pipeline import Rules
+from workers.scoring_run import ScoringRun
 
 if TYPE_CHECKING:
     from workers.evaluation_events import EvaluationEvents
@@ -62,9 +62,9 @@ class Context:
         return make_scorer(self.settings, client=self.redis)
 
     @cached_property
-    def absence(self) -> Absence:
+    def absence(self) -> CircuitBreaker:
         """Whether the judge answers nobody; looked at before a drain begins."""
-        return Absence(self.redis, endpoint_name(self.settings))
+        return CircuitBreaker(self.redis, endpoint_name(self.settings))
 
     @cached_property
     def events(self) -> EvaluationEvents | None:
@@ -87,14 +87,14 @@ class Context:
         return self.wiring.channels
 
     @property
-    def recipients(self) -> Plan:
+    def recipients(self) -> RoutingConfig:
         """Who is told of what."""
         return self.wiring.plan
 
     @property
-    def lines(self) -> Lines:
+    def lines(self) -> Thresholds:
         """The lines that a pass rate must not fall below."""
-        return Lines(
+        return Thresholds(
             warning_rate=self.settings.warning_rate,
             critical_rate=self.settings.critical_rate,
             min_n=self.settings.min_n,
@@ -117,11 +117,11 @@ class Context:
         """Say whether samples must wait because the judge that they need answers nobody."""
         return self.settings.scorer in ("judge", "cascade") and self.absence.look() is not None
 
-    def drain(self, may_go_on: Callable[[], bool]) -> Drain:
+    def drain(self, may_go_on: Callable[[], bool]) -> ScoringRun:
         """Make one run of a worker over the queue."""
         consumer = Consumer(self.redis, self.name)
         consumer.ensure_group()
-        return Drain(
+        return ScoringRun(
             consumer=consumer,
             newest_first=NewestFirst(self.redis, self.name),
             store=self.store,

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+import numpy as np
 from sqlalchemy import Connection
 
-from monitor.models import ROOT, StreamKey, Tally
+from monitor.models import ROOT, StreamKey, Tally, Verdict
 from monitor.models.tally import segment_name
 from monitor.rolling.day_course import has_course, same_hours
 from monitor.rolling.reference import Began, Span, well_spans
+from monitor.rolling.windows import window_stats
 from monitor.settings import Settings
+from monitor.stats.changepoint import locate_change
+from monitor.stats.design import DesignEffect, design_effect
 from monitor.store.query import Stream, active_streams, series, window_tallies
-from workers.reference import status_courses
+from monitor.store.verdicts import read_changes, read_verdicts
 
 TRAILING, SAME_HOUR = "trailing", "same_hour"
 _HOUR_S, _DAY_S, _WEEK_S = 3600, 86_400, 7 * 86_400
@@ -176,3 +181,128 @@ def _days(text: str) -> Span:
         int(datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp()) for day in text.split("/")
     )
     return Span(first, last)
+
+
+# --- onset ---
+# When a stream changed: the buckets around it, located against its reference.
+
+
+#: So strong must the evidence be before a time is given.
+_EVIDENCE = 3.0
+
+
+class Onset(NamedTuple):
+    """When a change began, the range that holds it with 95 %, and all that was scored since."""
+
+    at: datetime
+    low: datetime
+    high: datetime
+    since: Tally
+
+
+def locate_onset(
+    connection: Connection,
+    stream: Stream,
+    *,
+    reference: Tally,
+    from_s: int,
+    to_s: int,
+    bucket_s: int,
+    effect: float = 1.0,
+) -> Onset | None:
+    """Locate one change of the pass rate in [from_s, to_s); None without strong evidence."""
+    steps = series(connection, [stream.stream_id], from_s=from_s, step_s=bucket_s)
+    buckets = steps.get(stream.stream_id, {})
+    starts = [start_s for start_s in sorted(buckets) if from_s <= start_s < to_s]
+    if not starts:
+        return None
+    counts = [_counts(buckets[start_s]) for start_s in starts]
+    passed, n = (np.array(column) / effect for column in zip(*counts, strict=True))
+    old_passed, old_n = (count / effect for count in _counts(reference))
+    found = locate_change(passed, n, reference_passed=old_passed, reference_n=old_n)
+    if found is None or found.evidence < _EVIDENCE:
+        return None
+    at, low, high = (
+        datetime.fromtimestamp(starts[k], UTC) for k in (found.bucket, found.low, found.high)
+    )
+    since = sum((buckets[start_s] for start_s in starts[found.bucket :]), start=Tally())
+    return Onset(at, low, high, since)
+
+
+def measure_design_effect(
+    connection: Connection, stream: Stream, *, from_s: int, bucket_s: int
+) -> float:
+    """Measure by how much correlation within sessions inflates the variance of the passes."""
+    steps = series(connection, [stream.stream_id], from_s=from_s, step_s=bucket_s)
+    buckets = steps.get(stream.stream_id, {})
+    starts = [start_s for start_s in sorted(buckets) if buckets[start_s].n > 0]
+    if not starts:
+        return DesignEffect().factor
+    counts = [_counts(buckets[start_s]) for start_s in starts]
+    passed, n = (np.array(column) for column in zip(*counts, strict=True))
+    return design_effect(np.array(starts) // bucket_s, passed, n).factor
+
+
+def _counts(tally: Tally) -> tuple[float, float]:
+    window = window_stats(tally)
+    if window.pass_rate is None:
+        return 0.0, 0.0
+    return window.pass_rate * window.n_effective, window.n_effective
+
+
+# --- reference ---
+# Read the sums of the reference: what each stream counted while all was well.
+
+
+_Key = tuple[str, str, str]
+
+
+def reference_tallies(
+    connection: Connection, *, from_s: int, to_s: int, status_window_s: int
+) -> dict[int, Tally]:
+    """
+    Sum each stream over [from_s, to_s), the times of its own incidents left out.
+
+    Streams without incidents cost one query for all; the others one for each of the
+    few stretches between incidents.
+    """
+    tallies = window_tallies(connection, from_s=from_s, to_s=to_s)
+    changes = status_courses(connection, from_s, status_window_s)
+    by_span: dict[Span, list[Stream]] = defaultdict(list)
+    for stream in active_streams(connection, since_s=from_s):
+        began = changes.get(stream.key[:3], [])
+        spans = well_spans(began, from_s=from_s, to_s=to_s)
+        if spans != [Span(from_s, to_s)]:
+            tallies[stream.stream_id] = Tally()
+            for span in spans:
+                by_span[span].append(stream)
+    for span, streams in by_span.items():
+        found = window_tallies(connection, from_s=span.from_s, to_s=span.to_s)
+        for stream in streams:
+            tallies[stream.stream_id] += found.get(stream.stream_id, Tally())
+    return tallies
+
+
+def status_courses(
+    connection: Connection, from_s: int, status_window_s: int
+) -> dict[_Key, list[Began]]:
+    """List how the status of each key went, the one that was there at *from_s* first."""
+    found: dict[_Key, list[Began]] = {}
+    for change in read_changes(connection, since=datetime.fromtimestamp(from_s, UTC)):
+        if change.window_s == status_window_s:
+            key = (change.app, change.metric, change.segment)
+            at_first = [Began(from_s, change.before)] if change.before else []
+            began = Began(change.at.timestamp(), change.after, _onset_s(change.verdict))
+            found.setdefault(key, at_first).append(began)
+    for verdict in read_verdicts(connection).values():
+        if verdict.window_s == status_window_s:
+            key = (verdict.app, verdict.metric, verdict.segment)
+            began = Began(verdict.since.timestamp(), verdict.status, _onset_s(verdict))
+            found.setdefault(key, [began])
+    return found
+
+
+def _onset_s(verdict: Verdict) -> float | None:
+    """Give the earliest time at which the fall may have begun, if the policy located it."""
+    onset = verdict.onset_earliest or verdict.onset
+    return None if onset is None else onset.timestamp()

@@ -28,8 +28,7 @@ from monitor.stats.betting import Baseline, Detector, threshold
 from monitor.stats.multiplicity import e_detector_bh, stream_shares
 from monitor.store.insights import bins_by_bucket, read_states
 from monitor.store.query import Stream, window_tallies
-from workers.drift_reference import References
-from workers.onset import Onset, locate_onset, measure_design_effect
+from workers.drift_reference import Onset, References, locate_onset, measure_design_effect
 
 #: Of the budget of false findings, the rest is for drift of the inputs.
 SCORES_SHARE = 0.8

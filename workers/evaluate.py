@@ -10,16 +10,15 @@ from datetime import datetime, timedelta
 import numpy as np
 from sqlalchemy import Connection
 
-from alerts.channels.registry import Recipient
+from alerts.channels.declared import Recipient
 from alerts.conditions import SELF, verdicts_on
 from alerts.decide import decide
-from alerts.evidence import AlertKey
-from alerts.plan import Plan
-from alerts.rules import lines_from, timers_from
+from alerts.evidence import AlertKey, lines_from, timers_from
+from alerts.plan import RoutingConfig
 from monitor.models import StreamKey, Tally, Verdict
 from monitor.rolling.budget import Rules, stream_budget
 from monitor.rolling.choice import EvidencePolicy, PolicyChoice, find_policy
-from monitor.rolling.policies import Lines
+from monitor.rolling.policies import Thresholds
 from monitor.rolling.standing import Standing, standing_of
 from monitor.rolling.verdicts import Judged, WindowData, judge_window
 from monitor.rolling.windows import window_stats
@@ -31,8 +30,8 @@ from monitor.store.lease import Lease, fence
 from monitor.store.query import Stream, active_streams, window_tallies
 from monitor.store.verdicts import StatusChange, read_verdicts, save_verdicts
 from monitor.store.worst import worst_explanations
-from workers.failing import Failing
-from workers.reference import reference_tallies
+from workers.drift_reference import reference_tallies
+from workers.error_throttle import ErrorThrottle
 from workers.standings import Asked, Standings
 
 
@@ -78,12 +77,12 @@ class Evaluator:
 
     store: Store
     settings: Settings
-    lines: Lines
-    recipients: Sequence[Recipient] | Plan
+    lines: Thresholds
+    recipients: Sequence[Recipient] | RoutingConfig
     policies: PolicyChoice
     conditions: Callable[[datetime], Sequence[Verdict]] = no_conditions
     _standings: Standings = field(init=False)
-    _failing: Failing = field(default_factory=Failing)
+    _failing: ErrorThrottle = field(default_factory=ErrorThrottle)
     _reference: dict[int, Tally] = field(default_factory=dict)
     _reference_at: datetime | None = None
 

@@ -18,8 +18,7 @@ from monitor.rolling.reference import Span
 from monitor.settings import Settings
 from monitor.store.insights import first_seen, read_marks, version_since
 from monitor.store.query import Stream, series, window_tallies
-from workers.drift_reference import References
-from workers.onset import locate_onset
+from workers.drift_reference import References, locate_onset
 
 _DAY_S = 86_400
 _NOT_WELL = frozenset({Status.WARNING, Status.CRITICAL})

@@ -26,9 +26,8 @@ from monitor.store.hooks import last_heartbeat, last_heartbeats
 from monitor.store.insights import read_findings, read_insights
 from monitor.store.ledger import Booking, Kind, read_since, read_totals
 from monitor.store.query import active_streams, series
-from monitor.store.unscored import unscored
 from monitor.store.verdicts import StatusChange, read_changes, read_verdicts
-from monitor.store.worst import worst_samples
+from monitor.store.worst import unscored, worst_samples
 
 _STEPS = 48
 _STALE_AFTER_S = 60.0

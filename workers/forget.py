@@ -11,7 +11,7 @@ from typing import Any
 
 import redis
 
-from alerts.forget import forget_quotes
+from alerts.snapshot import forget_quotes
 from monitor.errors import RecordError
 from monitor.queue import names
 from monitor.queue.consumer import Consumer, Entry, translated

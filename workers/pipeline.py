@@ -67,7 +67,7 @@ def score_entry(
 
     Raises
     ------
-    JudgeAwayError, QueueUnavailableError
+    JudgeOutageError, QueueUnavailableError
         If it cannot be scored now, which is no fault of the entry.
     """
     try:

@@ -11,11 +11,17 @@ from sqlalchemy import Connection, select
 
 from monitor.errors import QueueUnavailableError
 from monitor.queue.census import Census, take_census
-from monitor.store.balance import Reconciliation, Sum
 from monitor.store.engine import Store
 from monitor.store.ledger import Kind, read_totals
 from monitor.store.levels import HOUR_S, read_marks
-from monitor.store.reconcile import ENDED, knows_all_buckets, sums_of_store, window_start
+from monitor.store.reconcile import (
+    ENDED,
+    Reconciliation,
+    Sum,
+    knows_all_buckets,
+    sums_of_store,
+    window_start,
+)
 from monitor.store.tables import dead_letters, hooks, samples
 from workers.collect import read_counters
 

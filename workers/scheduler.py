@@ -23,20 +23,16 @@ from alerts.dead_mans_switch import Chain, DeadMansSwitch, broken_link
 from alerts.dispatch import Dispatcher
 from alerts.ledger import oldest_waiting
 from monitor.errors import GroundwatchError
-from monitor.store.lease import Lease, database_now
+from monitor.store.engine import Store
+from monitor.store.lease import Lease, acquire, database_now, new_owner, release
 from workers.collect import Collector
 from workers.context import Context
-from workers.digest_job import DigestJob
+from workers.digest_facts import DigestJob
+from workers.error_throttle import ErrorThrottle
 from workers.evaluate import Evaluator
-from workers.expire import EVERY_S as EXPIRE_EVERY_S
-from workers.expire import Expirer, Limits
-from workers.failing import Failing
 from workers.insights import Explainer
-from workers.judge_watch import JudgeWatch
-from workers.lease_holder import RENEW_EVERY_S, LeaseHolder
-from workers.queue_watch import BLIND_AFTER_S, QueueWatch
-from workers.retention import EVERY_S, Keeper
-from workers.vitals import VitalsReader
+from workers.retention import EVERY_S, EXPIRE_EVERY_S, Expirer, Keeper, Limits
+from workers.self_monitoring import BLIND_AFTER_S, JudgeWatch, QueueWatch, VitalsReader
 
 _TICK_S = 0.25
 _DELIVER_EVERY_S = 0.5
@@ -63,7 +59,7 @@ class Scheduler:
         self._holder = LeaseHolder(context.store)
         self._queue = QueueWatch(context.impatient_redis)
         self._judge = JudgeWatch.make(context.settings, context.impatient_redis)
-        self._failing = Failing()
+        self._failing = ErrorThrottle()
         self._evaluator = Evaluator(
             store=context.store,
             settings=context.settings,
@@ -216,3 +212,58 @@ class Scheduler:
 
         while not stop.wait(_DELIVER_EVERY_S):
             self._failing.guard("deliver", deliver)
+
+
+# --- lease holder ---
+# Who holds the scheduler's lease, and for how long: renewed while its jobs get on.
+
+
+TTL_S = 15.0
+RENEW_EVERY_S = 1.0
+#: A job that takes longer hangs: another scheduler may take over.
+LONGEST_JOB_S = 600.0
+
+
+class LeaseHolder:
+    """
+    Takes the scheduler's lease and keeps it, on a thread of its own.
+
+    Jobs read and compute before the one transaction that the lease fences, and may take
+    longer than the lease lasts; renewed beside them, it does not change hands meanwhile. A
+    job that began longer than ``LONGEST_JOB_S`` ago hangs, and the lease is let go.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._owner = new_owner()
+        self._began_s: float | None = None
+        self.lease: Lease | None = None  #: None while another scheduler has it
+
+    def renew(self) -> None:
+        """Take the lease or keep it; call it every ``RENEW_EVERY_S``."""
+        began_s = self._began_s
+        if began_s is not None and time.monotonic() - began_s > LONGEST_JOB_S:
+            self.lease = None
+            return
+        before = self.lease
+        try:
+            self.lease = acquire(self._store, "scheduler", self._owner, ttl_s=TTL_S)
+        except BaseException:
+            self.lease = None
+            raise
+        if self.lease is not None and before is None:
+            log.info("lease.taken", owner=self._owner, token=self.lease.token)
+
+    def begin(self) -> None:
+        """Note that a job begins."""
+        self._began_s = time.monotonic()
+
+    def end(self) -> None:
+        """Note that no job is under way."""
+        self._began_s = None
+
+    def release(self) -> None:
+        """Give the lease back, so that nobody has to wait for it to expire."""
+        if self.lease is not None:
+            release(self._store, self.lease)
+            self.lease = None

@@ -18,9 +18,9 @@ from monitor.rolling.evidence_walk import Looks
 from monitor.rolling.memory import Memory, from_json, to_json
 from monitor.rolling.together import advance_all
 from monitor.stats.onset import Onset, find_onset
-from monitor.store.detectors import read_states, save_states
 from monitor.store.lease import Lease
 from monitor.store.query import Stream, bucket_sums
+from monitor.store.verdicts import read_states, save_states
 
 #: In buckets: what a baseline needs, what a first look takes up, and where an onset is sought.
 _HISTORY: Final = 9 * 1440

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import json
+import logging
 import math
 import socket
 import ssl
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -21,7 +23,6 @@ from urllib.request import getproxies
 import httpx
 from pydantic import SecretStr
 
-from alerts.channels.quiet import quiet_http
 from monitor.errors import DeliveryError
 
 #: More than any vendor answers; the rest of a longer answer is not read.
@@ -213,3 +214,39 @@ def pause_of(answer: Answer) -> float:
     if math.isnan(pause_s):
         pause_s = _USUAL_PAUSE_S
     return min(max(pause_s, _LEAST_PAUSE_S), _LONGEST_PAUSE_S)
+
+
+# --- quiet ---
+# Keep the HTTP libraries from logging the addresses we post to, which are secrets.
+
+
+_LOGGERS = (
+    "httpx",
+    "httpcore.connection",
+    "httpcore.http11",
+    "httpcore.http2",
+    "httpcore.proxy",
+    "httpcore.socks",
+)
+_posting: ContextVar[bool] = ContextVar("groundwatch_posting", default=False)
+
+
+def _passes(record: logging.LogRecord) -> bool:
+    return not _posting.get() or record.levelno >= logging.WARNING
+
+
+@contextmanager
+def quiet_http() -> Iterator[None]:
+    """
+    Hold back what httpx and httpcore log below a warning, whatever their level is.
+
+    Only for what runs in this context: other users of httpx keep their logs.
+    """
+    for name in _LOGGERS:
+        # Adding a filter that is there already does nothing.
+        logging.getLogger(name).addFilter(_passes)
+    token = _posting.set(True)
+    try:
+        yield
+    finally:
+        _posting.reset(token)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
+from typing import Any
 
 from pydantic import SecretStr
 
 from alerts.channels.base import Rate, Receipt
-from alerts.channels.http import Answer, HttpClient, refusal
-from alerts.channels.slack_payload import payload, text_only
+from alerts.channels.http import Answer, HttpClient, refusal, slow_down
+from alerts.escaping import shorten, slack
 from alerts.message import Message
+from monitor.errors import DeliveryError
+from monitor.report.digest_words import Section
 
 #: Slack's own words for "the way you wrote this": worth one more try in plain text.
 BAD_PAYLOAD = {"invalid_payload", "invalid_blocks", "msg_blocks_too_long", "msg_too_long"}
@@ -46,3 +50,181 @@ class SlackChannel:
 def _code(answer: Answer) -> str:
     """Give Slack's word for how it went; '' for an answer that is not Slack's."""
     return answer.text if re.fullmatch(r"[a-z_]{2,60}", answer.text) else ""
+
+
+# --- slack bot ---
+# Slack, with a bot's token: news answers in the thread, and the first message is kept up.
+
+
+_API = "https://slack.com/api"
+#: Slack's words for trouble that passes.
+_PASSES = {
+    "internal_error",
+    "fatal_error",
+    "service_unavailable",
+    "request_timeout",
+    "team_added_to_org",
+}
+_SLOW_DOWN = {"ratelimited", "rate_limited", "message_limit_exceeded"}
+
+
+class SlackBotChannel:
+    """
+    Posts to one Slack channel through the Web API.
+
+    The first message of an incident is its root; news answers it in the thread, and
+    the root is changed to say how things stand now. Slack answers 200 to everything:
+    only ``"ok": true`` is a yes.
+    """
+
+    addresses = ("",)
+    rate = Rate(per_minute=60, burst=10)
+
+    def __init__(
+        self,
+        token: SecretStr,
+        *,
+        channel: str,
+        timeout_s: float = 20.0,
+        name: str = "slack-bot",
+        api_url: str = _API,
+    ) -> None:
+        self.name = name
+        self.timeout_s = timeout_s
+        self._headers = {"Authorization": SecretStr(f"Bearer {token.get_secret_value()}")}
+        self._channel = channel
+        self._api = api_url.rstrip("/")
+        # Two exchanges a message at most: each has half of the time.
+        self._http = HttpClient("Slack", timeout_s=timeout_s / 2)
+
+    def send(self, message: Message, delivery_id: str, attempt: int) -> Receipt:
+        """Post once, in the thread of the incident when there is one."""
+        del attempt
+        place: dict[str, Any] = {"channel": self._channel}
+        root_channel, _, root = message.thread.partition(":")
+        if root:
+            # A thread is quiet: what got worse and what is over is shown in the channel too.
+            loud = message.over or message.word.startswith(("NOW", "AGAIN"))
+            place = {"channel": root_channel, "thread_ts": root, "reply_broadcast": loud}
+        metadata = {
+            "event_type": "groundwatch_alert",
+            "event_payload": {"delivery_id": delivery_id},
+        }
+        body = payload(message, delivery_id) | place | {"metadata": metadata}
+        answer = self._call("chat.postMessage", body)
+        if answer.json.get("error") in BAD_PAYLOAD:
+            answer = self._call("chat.postMessage", text_only(message) | place)
+        found = answer.json
+        if answer.status != _OK or found.get("ok") is not True:
+            raise _refused(answer)
+        if root:
+            self._keep_up(message, delivery_id, root_channel, root)
+            return Receipt(answer="200 ok", ref=message.thread)
+        return Receipt(answer="200 ok", ref=f"{found.get('channel', '')}:{found.get('ts', '')}")
+
+    def _keep_up(self, message: Message, delivery_id: str, channel: str, root: str) -> None:
+        """Change the root; that is a comfort, and its failure no failure of the message."""
+        body = payload(message, delivery_id) | {"channel": channel, "ts": root}
+        with suppress(DeliveryError):
+            self._call("chat.update", body)
+
+    def _call(self, method: str, body: dict[str, Any]) -> Answer:
+        return self._http.send_json(SecretStr(f"{self._api}/{method}"), body, self._headers)
+
+
+def _refused(answer: Answer) -> DeliveryError:
+    word = answer.json.get("error")
+    code = word if isinstance(word, str) and re.fullmatch(r"[a-z_]{2,60}", word) else ""
+    if code in _SLOW_DOWN:
+        return slow_down("Slack", answer)
+    if code and answer.status == _OK:
+        transient = code in _PASSES
+        advice = "" if transient else "; check token and channel, and invite the bot"
+        return DeliveryError(f"Slack refused: {code}{advice}", code=code, transient=transient)
+    return refusal("Slack", answer, code, check="the bot's token")
+
+
+# --- slack payload ---
+# A message in Slack's blocks, within Slack's limits, with everything dynamic escaped.
+
+
+_HEADER_CHARS = 150
+_SECTION_CHARS = 3000
+_TEXT_CHARS = 3500
+_MARKS = {
+    "RESOLVED": ":large_green_circle:",
+    "WARNING": ":large_yellow_circle:",
+    "CLOSED": ":white_circle:",
+    "EXPIRED": ":white_circle:",
+    "STABLE": ":large_green_circle:",
+    "DIGEST": ":bar_chart:",
+}
+
+
+def payload(message: Message, delivery_id: str) -> dict[str, Any]:
+    """Write the message as blocks, with the text that screen readers and pop-ups use."""
+    blocks: list[dict[str, Any]] = [
+        {"type": "header", "text": _plain(f"{message.word}: {message.title}", _HEADER_CHARS)},
+        _section(f"{_mark(message)} *{slack(message.headline)}*"),
+        *_evidence(message),
+    ]
+    if message.samples:
+        listed = [f"{place}. {text}" for place, text in enumerate(message.samples, start=1)]
+        # Plain text: no bold, no link and no mention can come out of a transcript.
+        worst = "Worst samples, as the scorer explains them\n" + "\n".join(listed)
+        blocks.append({"type": "section", "text": _plain(worst, _SECTION_CHARS)})
+    blocks.append(_section(_what_to_do(message)))
+    footer = _plain(message.footer, _SECTION_CHARS)
+    # The id of the delivery, invisible to people: the same on every attempt.
+    blocks.append(
+        {"type": "context", "block_id": f"groundwatch-{delivery_id}", "elements": [footer]}
+    )
+    return {"text": _summary(message), "blocks": blocks, "unfurl_links": False}
+
+
+def text_only(message: Message) -> dict[str, Any]:
+    """Write the message as plain text, for when Slack refuses the blocks."""
+    text = shorten(slack(message.text.strip()), _TEXT_CHARS)
+    return {"text": text, "mrkdwn": False, "unfurl_links": False}
+
+
+def _evidence(message: Message) -> list[dict[str, Any]]:
+    """Write the facts as one block, or the sections of a digest as one each."""
+    if not message.sections:
+        facts = "\n".join(f"*{label}*  {slack(text)}" for label, text in message.facts)
+        return [_section(facts)]
+    return [block for section in message.sections for block in _listed(section)]
+
+
+def _listed(section: Section) -> list[dict[str, Any]]:
+    title = f"*{slack(section.title)}*"
+    if section.is_chart:
+        room = _SECTION_CHARS - len(title) - 7
+        drawn = "\n".join(slack(line.replace("`", "'")) for line in section.lines)
+        return [_section(f"{title}\n```{shorten(drawn, room)}```")]
+    # Plain text: nothing in a name is a mark, and a command can be copied as it stands.
+    lines = "\n".join(f"• {line}" for line in section.lines)
+    return [_section(title), {"type": "section", "text": _plain(lines, _SECTION_CHARS)}]
+
+
+def _summary(message: Message) -> str:
+    figures = "; ".join(f"{label}: {text}" for label, text in message.facts[:4])
+    return shorten(slack(f"{message.subject.rstrip('.')}. {figures}"), _TEXT_CHARS)
+
+
+def _mark(message: Message) -> str:
+    return _MARKS.get(message.word.rpartition(" ")[2], ":red_circle:")
+
+
+def _what_to_do(message: Message) -> str:
+    command = slack(message.command.replace("`", "'"))
+    link = f"\n<{slack(message.link)}|Open the report>" if message.link else ""
+    return f"*{message.advice}*  `{command}`{link}"
+
+
+def _plain(text: str, limit: int) -> dict[str, Any]:
+    return {"type": "plain_text", "text": shorten(slack(text), limit), "emoji": False}
+
+
+def _section(text: str) -> dict[str, Any]:
+    return {"type": "section", "text": {"type": "mrkdwn", "text": shorten(text, _SECTION_CHARS)}}

@@ -12,21 +12,22 @@ import typer
 from rich.text import Text
 from sqlalchemy import Connection
 
+from alerts import dispatch
 from alerts import drill as drills
 from alerts.channels.base import Channel, Recipient
 from alerts.dispatch import Dispatcher
+from alerts.drill import Form, rendered, send_test
 from alerts.ledger import deliveries, incidents_named, incidents_since, open_incidents, snapshots
-from alerts.rendering import Form, rendered
+from alerts.plan import RoutingConfig
+from alerts.routes_file import wiring_from
+from alerts.routing.matchers import MONITOR_PREFIX, Matcher, SilenceRule, hush_for, parse_all
+from alerts.silencing import add_silence, expire_silence, silences_after
+from alerts.silencing import preview as preview_of
 from alerts.stored_groups import acknowledge, acknowledgement
-from alerts.try_channel import send_test
-from alerts.wiring import wiring_from
-from monitor.cli import outbox, silences
 from monitor.cli.backtest import backtest
-from monitor.cli.console import err, out, parse_duration_s, quiet_logs, warn
-from monitor.cli.routing import route
-from monitor.cli.stores import open_store
-from monitor.errors import DeliveryError, SettingsError
-from monitor.models.alerting import AlertEvent, Incident
+from monitor.cli.console import err, open_store, out, parse_duration_s, quiet_logs, warn
+from monitor.errors import DeliveryError, GroundwatchError, SettingsError
+from monitor.models.alerting import AlertEvent, DeliveryStatus, Incident, Level
 from monitor.report.listing import Listing
 from monitor.report.words import harmless, incident_sentence, level_words, moment
 from monitor.settings import Settings, variable
@@ -37,8 +38,243 @@ _SETTINGS = {"slack": "slack_webhook_url", "email": "smtp_url"}
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, help="Incidents, and the messages about them."
 )
-app.add_typer(silences.app, name="silence")
-app.add_typer(outbox.app, name="outbox")
+
+
+# --- silences ---
+# ``groundwatch alerts silence``: quiet about some alerts for a while, with a name and a reason.
+
+
+silences_app = typer.Typer(no_args_is_help=True, help="Quiet about some alerts for a while.")
+
+Matchers = Annotated[
+    list[str], typer.Argument(help="Such as app=shop severity=warning 'metric=~ground.*'.")
+]
+
+
+@silences_app.command("add")
+def add(
+    matchers: Matchers,
+    lasts: Annotated[str, typer.Option("--for", help="For how long: 30m, 2h, 7d.")],
+    comment: Annotated[str, typer.Option(help="Why, for those who wonder.")],
+    by: Annotated[str, typer.Option(help="Who wants it.")] = "",
+    begins_in: Annotated[str, typer.Option("--in", help="Begin later: 30m, 2h.")] = "",
+) -> None:
+    """Silence the alerts that all matchers hold for; what happens is still noted."""
+    now = datetime.now(UTC)
+    starts_at = now + timedelta(seconds=parse_duration_s(begins_in) if begins_in else 0)
+    ends_at = starts_at + timedelta(seconds=parse_duration_s(lasts))
+    settings = Settings.from_env()
+    parsed = parse_all(matchers)
+    plan = wiring_from(settings).plan
+    with open_store(settings).write() as connection:
+        _preview(connection, plan, parsed)
+        made = add_silence(
+            connection,
+            parsed,
+            now=now,
+            starts_at=starts_at,
+            ends_at=ends_at,
+            author=by or getpass.getuser(),
+            comment=comment,
+        )
+    out.print(f"silence {made.hush_id} until {made.ends_at:%Y-%m-%d %H:%M} UTC")
+
+
+@silences_app.command("preview")
+def preview(matchers: Matchers) -> None:
+    """Show what a silence would hold back, and make none."""
+    settings = Settings.from_env()
+    plan = wiring_from(settings).plan
+    with open_store(settings).read() as connection:
+        _preview(connection, plan, parse_all(matchers))
+
+
+@silences_app.command("ls")
+def list_silences(
+    window: Annotated[str, typer.Option(help="Those too that ended within: 24h, 7d.")] = "",
+) -> None:
+    """List silences, the first to end first, and the maintenance windows of the routes file."""
+    settings = Settings.from_env()
+    now = datetime.now(UTC)
+    since = now - timedelta(seconds=parse_duration_s(window) if window else 0)
+    with open_store(settings).read() as connection:
+        found = silences_after(connection, since)
+    listed = Listing.of("id", "matchers", "ends", "by", "why")
+    for silence in found:
+        listed.add_row(
+            silence.hush_id,
+            Text(harmless(" ".join(map(str, silence.matchers)), 60)),
+            moment(silence.ends_at, now) + (" (over)" if silence.ends_at <= now else ""),
+            Text(harmless(silence.author, 30)),
+            Text(harmless(silence.comment, 60)),
+        )
+    out.print(listed if found else "no silences")
+    for window_ in wiring_from(settings).plan.maintenance:
+        until = window_.hours.until(now)
+        state = "now" if until else "not now"
+        matchers = " ".join(map(str, window_.matchers))
+        out.print(Text(f"maintenance {window_.name} ({state}): {matchers}, {window_.hours}"))
+
+
+@silences_app.command("expire")
+def expire(silence_id: Annotated[str, typer.Argument(help="As `silence ls` shows it.")]) -> None:
+    """End a silence now; what still fires is told."""
+    with open_store(Settings.from_env()).write() as connection:
+        if not expire_silence(connection, silence_id, datetime.now(UTC)):
+            raise SettingsError(f"no silence {silence_id!r} to end; groundwatch alerts silence ls")
+    out.print(f"silence {harmless(silence_id)} is over")
+
+
+def _preview(connection: Connection, plan: RoutingConfig, matchers: tuple[Matcher, ...]) -> None:
+    found = preview_of(connection, plan, matchers)
+    out.print(f"holds back {len(found.held)} of {found.firing} that fire now")
+    for incident in found.held[:20]:
+        out.print(Text(harmless(f"  {incident.level} {incident.app} {incident.metric}", 120)))
+    if found.warning:
+        warn(found.warning)
+
+
+app.add_typer(silences_app, name="silence")
+
+
+# --- outbox ---
+# ``groundwatch alerts outbox``: messages on their way, and those that were given up.
+
+
+outbox_app = typer.Typer(
+    invoke_without_command=True, help="Messages: waiting, sent, or given up, and why."
+)
+
+NamedMessage = Annotated[
+    str, typer.Argument(help="The id that `outbox ls` shows, or its beginning.")
+]
+
+
+@outbox_app.callback()
+def outbox(context: typer.Context) -> None:
+    """Messages: waiting, sent, or given up, and why."""
+    if context.invoked_subcommand is None:
+        list_messages()
+
+
+@outbox_app.command("ls")
+def list_messages(
+    dead: Annotated[bool, typer.Option("--dead", help="Only those that were given up.")] = False,
+) -> None:
+    """List messages, the newest first."""
+    now = datetime.now(UTC)
+    status = DeliveryStatus.DEAD if dead else None
+    with open_store(Settings.from_env()).read() as connection:
+        found = deliveries(connection, status=status)
+    listed = Listing.of(
+        "id", "created", "event", "channel", "recipient", "state", "attempts", "last error"
+    )
+    for item in found:
+        listed.add_row(
+            item.delivery_id[:8],
+            moment(item.created_at, now),
+            str(item.event),
+            item.channel,
+            Text(harmless(item.recipient, 40)),
+            str(item.status),
+            str(item.attempts),
+            item.error_code or "",
+        )
+    out.print(listed if found else "no messages were given up" if dead else "no messages yet")
+
+
+@outbox_app.command("retry")
+def retry(name: NamedMessage) -> None:
+    """Try a message again that was given up."""
+    with open_store(Settings.from_env()).write() as connection:
+        found = dispatch.retry(connection, name, datetime.now(UTC))
+    out.print(f"message {found} waits to be sent again")
+
+
+@outbox_app.command("drop")
+def drop(name: NamedMessage) -> None:
+    """Let go of a message that waits or was given up."""
+    with open_store(Settings.from_env()).write() as connection:
+        found = dispatch.drop(connection, name, datetime.now(UTC))
+    out.print(f"message {found} was let go")
+
+
+app.add_typer(outbox_app, name="outbox")
+
+
+# --- routing ---
+# ``groundwatch alerts route``: who would hear of an alert, and why.
+
+
+def route(
+    app: Annotated[str, typer.Option(help="The app that the alert is about.")],
+    severity: Annotated[Level, typer.Option(help="How bad it is.")] = Level.CRITICAL,
+    metric: Annotated[str, typer.Option(help="The metric that it is about.")] = "groundedness",
+    label: Annotated[list[str] | None, typer.Option(help="More labels, as name=value.")] = None,
+    at: Annotated[str, typer.Option(help="When: 2026-03-29T02:30+02:00; now if left out.")] = "",
+) -> None:
+    """Say who would hear of such an alert, and why; nothing is sent."""
+    settings = Settings.from_env()
+    now = _moment(at)
+    plan = wiring_from(settings).plan
+    labels = _labels(plan, app, severity, metric, label or [])
+    for step in plan.router.explain(labels, now):
+        verdict = "matches" if step.refusal is None else f"no: {step.refusal}"
+        out.print(Text(harmless(f"{step.route.name}: {verdict}", 200)), soft_wrap=True)
+    places = plan.places(labels, now)
+    for to, fallback in places.items():
+        instead = f", else {fallback}" if fallback else ""
+        out.print(Text(harmless(f"-> {to.channel} {to.address}".rstrip() + instead, 200)))
+    if not places:
+        out.print("-> nobody: no channel is set up")
+    hush = hush_for([*_silences(settings, now), *plan.maintenance], labels, now)
+    if hush is not None:
+        text = f"but it is silenced now: {hush.hush_id}, by {hush.author}"
+        out.print(Text(harmless(text, 200), style="yellow"))
+
+
+def _silences(settings: Settings, now: datetime) -> list[SilenceRule]:
+    """List the silences; a machine without a store has none."""
+    try:
+        with open_store(settings).read() as connection:
+            return list(silences_after(connection, now))
+    except GroundwatchError:
+        return []
+
+
+def _labels(
+    plan: RoutingConfig, app: str, severity: Level, metric: str, more: list[str]
+) -> dict[str, str]:
+    given = dict(_pair(text) for text in more)
+    return plan.app_labels.of(app) | {
+        "app": app,
+        "metric": metric,
+        "segment": "*",
+        "severity": severity.value,
+        "kind": "monitor" if metric.startswith(MONITOR_PREFIX) else "quality",
+        **given,
+    }
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise SettingsError(f"--label {text!r}: write it as name=value")
+    return name, value
+
+
+def _moment(text: str) -> datetime:
+    if not text:
+        return datetime.now(UTC)
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise SettingsError(
+            f"--at {text!r} is no time; write it as 2026-03-29T02:30+02:00"
+        ) from None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
 app.command("route")(route)
 app.command("backtest")(backtest)
 

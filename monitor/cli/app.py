@@ -19,13 +19,13 @@ class _Command(NamedTuple):
 
 #: A command's own imports cost a second or more; the others' need not be paid.
 COMMANDS = {
-    "demo": _Command("demo", "demo"),
+    "demo": _Command("processes", "demo"),
     "up": _Command("up", "up"),
     "status": _Command("status", "status"),
-    "report": _Command("report", "report"),
-    "digest": _Command("digest", "digest"),
+    "report": _Command("status", "report"),
+    "digest": _Command("status", "digest"),
     "mark": _Command("mark", "mark"),
-    "show": _Command("show", "show"),
+    "show": _Command("status", "show"),
     "export": _Command("export", "export"),
     "replay": _Command("replay", "replay"),
     "score": _Command("score", "score"),
@@ -35,11 +35,11 @@ COMMANDS = {
     "poison": _Command("poison", "app"),
     "forget": _Command("forget", "forget"),
     "config": _Command("config", "config"),
-    "migrate": _Command("migrate", "migrate"),
+    "migrate": _Command("processes", "migrate"),
     "worker": _Command("processes", "worker"),
     "scheduler": _Command("processes", "scheduler"),
     "web": _Command("web", "web"),
-    "otlp": _Command("otlp", "otlp"),
+    "otlp": _Command("web", "otlp"),
 }
 
 

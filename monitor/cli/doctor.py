@@ -2,29 +2,40 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import time
-from collections.abc import Iterator
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from datetime import UTC, datetime
 from enum import StrEnum
 from importlib.util import find_spec
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
+from rich.text import Text
+from sqlalchemy import select
 
-from monitor.cli.console import parse_duration_s
-from monitor.cli.findings import Check, Finding, show
-from monitor.cli.hook_doctor import trial
-from monitor.cli.reconcile import run
-from monitor.cli.stores import open_store
+from monitor.cli.console import open_store, out, parse_duration_s, warn
+from monitor.errors import GroundwatchError
+from monitor.hook import Hook
+from monitor.hook.rules import resolve_sampling
+from monitor.queue import names
 from monitor.queue.consumer import backlog, connect, live_workers, translated
 from monitor.queue.stalls import read_stalls
 from monitor.queue.told_events import read_events
-from monitor.report.words import duration
+from monitor.report.listing import Listing
+from monitor.report.words import duration, harmless, reasons
 from monitor.settings import Settings, masked_url
+from monitor.store.engine import Store
 from monitor.store.hooks import last_heartbeat
 from monitor.store.lease import current_owner
+from monitor.store.reconcile import Check as Check_balance
+from monitor.store.reconcile import Reconciliation
+from monitor.store.tables import samples
 from workers.context import Context
+from workers.reconcile import reconcile
 
 #: What waits may take this share of Redis; the rest is for Celery and for the work itself.
 _MOST_OF_MEMORY = 0.7
@@ -199,5 +210,199 @@ def _scheduler(settings: Settings) -> Iterator[Finding]:
 
 
 _CHECKS: tuple[Check, ...] = (_packages, _setup, _redis, _store)
+
+
+# --- hook doctor ---
+# ``groundwatch doctor hook``: one interaction through the real hook, followed to the store.
+
+
+_FLUSH_S = 3.0
+_STORED_S = 20.0
+_LOOK_EVERY_S = 0.05
+
+
+def trial(settings: Settings) -> Iterator[Finding]:
+    """
+    Send an interaction and say where it went: hook, Redis, worker, store, with times.
+
+    It bears an app of its own, which workers store without scoring and no statistic counts.
+    """
+    try:
+        resolve_sampling({}, settings.app)
+    except ValueError as error:
+        advice = "correct it: it switches the hook of your app off"
+        yield Finding("sampling", ok=False, found=str(error), advice=advice)
+        return
+    mark = f"doctor-{uuid.uuid4()}"
+    started_s = time.perf_counter()
+    sent = _sent(settings, mark)
+    yield sent
+    if not sent.ok:
+        return
+    client = connect(settings.broker_url)
+    now_s = time.time()
+    workers, waiting = live_workers(client, now_s=now_s), backlog(client).waiting
+    yield Finding(
+        "worker",
+        ok=bool(workers),
+        found=", ".join(workers) or f"none alive; {waiting:,} waiting in Redis, this one included",
+        advice="start one: groundwatch up, or groundwatch worker",
+    )
+    if workers:
+        yield _stored(settings, mark, started_s)
+
+
+def _sent(settings: Settings, mark: str) -> Finding:
+    """Sample one interaction in this very process and wait until Redis has it."""
+    # Whatever the app's own rules and limits say, this one is sampled.
+    hook = Hook(
+        app=names.DOCTOR_APP, sample_rate=1.0, redis_url=settings.broker_url, enabled=True,
+        rules=[], min_rate=0.0, max_rate=1.0,
+    )  # fmt: skip
+    started_s = time.perf_counter()
+    hook.sample(id=mark, query="Is anybody there?", contexts=["The doctor asks."], output="Yes.")
+    called_s = time.perf_counter() - started_s
+    arrived = hook.flush(timeout=_FLUSH_S)
+    took_s = time.perf_counter() - started_s
+    stats = hook.stats()
+    hook.close(timeout=0.2)
+    if arrived and stats["sent"] == 1:
+        found = (
+            f"{masked_url(settings.broker_url)} has it after {took_s * 1e3:,.0f} ms;"
+            f" the call itself took {called_s * 1e6:,.0f} µs"
+        )
+        return Finding("hook → Redis", ok=True, found=found)
+    if stats["last_error"] or not stats["dropped"]:
+        why = stats["last_error"] or f"no answer within {_FLUSH_S:g} s"
+        advice = "set GROUNDWATCH_REDIS_URL, start everything with: groundwatch up"
+    else:
+        why = f"dropped {reasons(stats['dropped'])}"
+        advice = "docs/hook.md says what each reason means"
+    return Finding("hook → Redis", ok=False, found=f"not delivered: {why}", advice=advice)
+
+
+def _stored(settings: Settings, mark: str, started_s: float) -> Finding:
+    store = open_store(settings)
+    until_s = time.monotonic() + _STORED_S
+    try:
+        while not _is_there(store, mark):
+            if time.monotonic() > until_s:
+                found = f"not after {_STORED_S:.0f} s; it still waits in Redis or is in work"
+                advice = "look at the worker's log; do worker and doctor use the same database?"
+                return Finding("worker → store", ok=False, found=found, advice=advice)
+            time.sleep(_LOOK_EVERY_S)
+    finally:
+        store.close()
+    took_ms = (time.perf_counter() - started_s) * 1e3
+    return Finding("worker → store", ok=True, found=f"stored after {took_ms:,.0f} ms in all")
+
+
+def _is_there(store: Store, mark: str) -> bool:
+    query = select(samples.c.sample_id).where(
+        (samples.c.app == names.DOCTOR_APP) & (samples.c.interaction_id == mark)
+    )
+    with store.read() as connection:
+        return connection.execute(query).first() is not None
+
+
 _CLOSER: dict[Topic, tuple[Check, ...]] = {Topic.HOOK: (trial,)}
 _ALONE = {Part.WORKER: _own_worker, Part.SCHEDULER: _scheduler}
+
+
+# --- findings ---
+# What a look at one thing found, and how it is shown.
+
+
+class Finding(NamedTuple):
+    """One thing that was looked at; ``advice`` says what to do when it is not well."""
+
+    what: str
+    ok: bool
+    found: str
+    advice: str = ""
+    optional: bool = False
+
+
+Check = Callable[[Settings], Iterator[Finding]]
+
+
+def show(checks: Iterable[Check], settings: Settings) -> bool:
+    """Print what the checks find, each as soon as it is found; say whether all is well."""
+    well = True
+    for check in checks:
+        for item in _guarded(check, settings):
+            out.print(_mark(item) + Text(f"{item.what}: {item.found}"))
+            if not item.ok and item.advice:
+                out.print(Text(f"  {item.advice}", style="yellow"))
+            well = well and (item.ok or item.optional)
+    return well
+
+
+def _guarded(check: Check, settings: Settings) -> Iterator[Finding]:
+    try:
+        yield from check(settings)
+    except GroundwatchError as error:
+        yield Finding(check.__name__.strip("_"), ok=False, found=str(error))
+
+
+def _mark(item: Finding) -> Text:
+    if item.ok:
+        return Text("✓ ", style="green")
+    return Text("– ", style="yellow") if item.optional else Text("✗ ", style="bold red")
+
+
+# --- reconcile ---
+# ``groundwatch doctor --reconcile``: each sum beside its counterpart.
+
+
+_MOST_WRONG = 10
+
+
+def run(settings: Settings, window_s: int, *, as_json: bool) -> int:
+    """Print the sums; give the exit code: 0 when all of them agree."""
+    with closing(open_store(settings)) as store, closing(connect(settings.broker_url)) as client:
+        found = reconcile(
+            client, store, now_s=time.time(), window_s=window_s, bucket_s=settings.bucket_s
+        )
+    if as_json:
+        typer.echo(json.dumps(found.as_json(), indent=2))
+    else:
+        _print(found)
+    return 0 if found.holds else 1
+
+
+def _print(found: Reconciliation) -> None:
+    since = datetime.fromtimestamp(found.since_s, UTC)
+    out.print(f"rows since {since:%Y-%m-%d %H:%M} UTC; ledger and streams as of all time")
+    figures = ("of", "found", "counterpart", "difference")
+    listed = Listing.of("", "sum", *figures, right=figures)
+    for check in found.checks:
+        mark = Text("✗", style="bold red") if check.wrong else Text("✓", style="green")
+        listed.add_row(
+            mark,
+            check.name,
+            f"{check.sums:,}",
+            _figure(check.found),
+            _figure(check.expected),
+            _figure(check.difference),
+        )
+    out.print(listed if found.sums else "nothing was counted so far")
+    for check in found.checks:
+        _print_wrong(check)
+    for note in found.notes:
+        out.print(Text(f"– {note}", style="yellow"), soft_wrap=True)
+    if any(check.wrong for check in found.checks):
+        warn("some sums differ; docs/operations.md says what each difference means")
+
+
+def _print_wrong(check: Check_balance) -> None:
+    for item in check.wrong[:_MOST_WRONG]:
+        where = harmless(item.where, 90)
+        figures = f"{_figure(item.found)}, not {_figure(item.expected)}"
+        out.print(Text(f"  {check.name}: {where}: {figures}", style="red"))
+    if len(check.wrong) > _MOST_WRONG:
+        out.print(f"  {check.name}: and {len(check.wrong) - _MOST_WRONG:,} more")
+
+
+def _figure(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"

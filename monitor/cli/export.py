@@ -12,14 +12,13 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from monitor.cli.console import err, parse_duration_s, warn
-from monitor.cli.stores import check_app, open_store
+from monitor.cli.console import check_app, err, open_store, parse_duration_s, warn
 from monitor.errors import MissingExtraError
 from monitor.report.run_sheets import run_sheets
 from monitor.report.sheets import Sheet, sheets_of
 from monitor.settings import Settings
 from monitor.store.engine import Store
-from monitor.store.runs import read_runs
+from monitor.store.insights import read_runs
 from workers.facts import read_report
 
 

@@ -10,8 +10,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from monitor.cli.console import out
-from monitor.cli.stores import open_store
+from monitor.cli.console import open_store, out
 from monitor.queue.consumer import connect
 from monitor.settings import Settings
 from workers.context import Context

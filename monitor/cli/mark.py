@@ -9,8 +9,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from monitor.cli.console import out, parse_duration_s
-from monitor.cli.stores import open_store
+from monitor.cli.console import open_store, out, parse_duration_s
 from monitor.report.listing import Listing
 from monitor.report.words import harmless
 from monitor.settings import Settings

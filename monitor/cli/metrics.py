@@ -11,9 +11,8 @@ from monitor.cli.config import Format
 from monitor.cli.console import out
 from monitor.report.listing import Listing
 from monitor.report.words import harmless
-from monitor.scoring.choosing import known_metrics
-from monitor.scoring.listing import manual
-from monitor.scoring.metrics_file import read_metrics_file
+from monitor.scoring.metric_config import known_metrics, manual
+from monitor.scoring.own_metrics import read_metrics_file
 from monitor.settings import Settings
 
 

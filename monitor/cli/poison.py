@@ -10,14 +10,13 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from monitor.cli.console import out
-from monitor.cli.stores import open_store
+from monitor.cli.console import open_store, out
 from monitor.queue import names
 from monitor.queue.consumer import connect, translated
 from monitor.report.listing import Listing
 from monitor.report.words import harmless, moment
 from monitor.settings import Settings
-from monitor.store.poison import begin_retry, drop_letter, end_retry, find_letter, letters
+from monitor.store.dead_letters import begin_retry, drop_letter, end_retry, find_letter, letters
 
 app = typer.Typer(
     no_args_is_help=True,

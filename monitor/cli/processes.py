@@ -6,16 +6,21 @@ import os
 import signal
 import sys
 import threading
+from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
-from monitor.cli.console import PRIVATE
+from monitor.cli.console import PRIVATE, out
+from monitor.demo.story import run
 from monitor.settings import Settings
-from workers import processes as here
-from workers.logs import configure_logs
-from workers.readiness import worker_name
+from monitor.store.engine import Store
+from monitor.store.migrate import migrate as run_migrations
+from workers import celery as here
+from workers.celery import configure_logs
 from workers.scheduler import Scheduler
+from workers.stack import worker_name
 
 
 def worker(
@@ -58,5 +63,42 @@ def scheduler() -> None:
     stop = threading.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
         signal.signal(name, lambda *_: stop.set())
-    Scheduler(here.context()).run(stop)
+    Scheduler(here.worker_context()).run(stop)
     sys.exit(0)
+
+
+# --- demo ---
+# ``groundwatch demo``: the whole loop on generated traffic.
+
+
+def demo(
+    quick: Annotated[bool, typer.Option("--quick", help="Show each state only briefly.")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the folder, with its logs.")] = False,
+    picture: Annotated[
+        Path | None, typer.Option(help="Save the screen, as it was at the end, as an SVG.")
+    ] = None,
+) -> None:
+    """
+    Show the whole loop in a minute: healthy, degraded, recovered, and the report.
+
+    Exit code 0 only if all that it shows happened.
+    """
+    if not run(quick=quick, keep=keep, picture=picture):
+        raise typer.Exit(1)
+
+
+# --- migrate ---
+# ``groundwatch migrate``: bring the tables of the store up to date.
+
+
+def migrate() -> None:
+    """Create or upgrade the tables of the store; safe to run at any time."""
+    os.umask(PRIVATE)
+    store = Store(Settings.from_env().sql_url)
+    before, after = run_migrations(store)
+    where = store.engine.url.render_as_string(hide_password=True)
+    store.close()
+    if before == after:
+        out.print(Text(f"{where} is up to date ({after})"))
+    else:
+        out.print(Text(f"{where} migrated from {before or 'nothing'} to {after}"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,14 +16,12 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from monitor.cli.arrival import await_worker
-from monitor.cli.console import err, out, parse_duration_s, warn
+from monitor.cli.console import err, open_store, out, parse_duration_s, warn
 from monitor.cli.records import Record, RecordFile, readable
-from monitor.cli.stores import open_store
-from monitor.errors import QueueUnavailableError
+from monitor.errors import QueueUnavailableError, StoreError
 from monitor.hook import Hook
 from monitor.hook.options import check
-from monitor.queue.consumer import backlog, connect, translated
+from monitor.queue.consumer import backlog, connect, live_workers, translated
 from monitor.report.words import reasons
 from monitor.settings import Settings
 from monitor.store.lease import current_owner
@@ -230,3 +228,46 @@ def _summary(
             parts = {reason: n for (k, reason), n in sorted(ended.items()) if k is kind}
             table.add_row(kind.value, reasons(parts))
     return table
+
+
+# --- arrival ---
+# Wait for what `groundwatch up` is still starting: Redis, the store, a worker.
+
+
+_LOOK_EVERY_S = 0.25
+
+
+def await_worker(settings: Settings, *, within_s: float) -> None:
+    """
+    Wait until a worker is alive, for at most *within_s*; say once what is waited for.
+
+    Raises
+    ------
+    QueueUnavailableError
+        If none came; it says what is missing, and what to do.
+    """
+    end_s = time.monotonic() + within_s
+    told = ""
+    while missing := _missing(settings):
+        left_s = end_s - time.monotonic()
+        if left_s <= 0:
+            raise QueueUnavailableError(
+                f"{missing}; nothing was sent; start everything with: groundwatch up"
+            )
+        if missing != told:
+            warn(f"{missing}; waiting up to {left_s:.0f} s, in case it is starting")
+            told = missing
+        time.sleep(min(_LOOK_EVERY_S, left_s))
+
+
+def _missing(settings: Settings) -> str:
+    """Name the first thing without which nothing is scored; empty when all is there."""
+    try:
+        # Read anew at every look: `up` writes down where its Redis is.
+        with closing(connect(settings.broker_url)) as client, translated():
+            client.ping()
+            workers = live_workers(client, now_s=time.time())
+        open_store(settings).close()
+    except (QueueUnavailableError, StoreError) as error:
+        return str(error)
+    return "" if workers else "no worker is alive"

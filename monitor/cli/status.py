@@ -3,20 +3,53 @@
 from __future__ import annotations
 
 import time
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from enum import StrEnum
+from io import StringIO
+from pathlib import Path
+from random import Random
 from typing import Annotated
 
 import typer
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.live import Live
+from rich.text import Text
 
-from monitor.cli.console import out
-from monitor.cli.stores import check_app, open_store
+from alerts.channels.base import Recipient
+from alerts.dispatch import Dispatcher
+from alerts.ledger import deliveries
+from alerts.periodic import enqueue, recipients_of_digests
+from alerts.routes_file import wiring_from
+from monitor.cli.console import check_app, err, open_store, out, parse_duration_s, quiet_logs
 from monitor.report.build import exit_code
-from monitor.report.model import Report
-from monitor.report.text import render_status
+from monitor.report.digest import Digest
+from monitor.report.digest_text import render_digest
+from monitor.report.insight_words import insight_lines
+from monitor.report.listing import Course, Listing
+from monitor.report.markdown import render_markdown
+from monitor.report.model import Point, Report
+from monitor.report.periods import window_before
+from monitor.report.text import render_report, render_status, status_text
+from monitor.report.words import (
+    drift_sentence,
+    duration,
+    harmless,
+    percent,
+    rate_with_interval,
+    score,
+    unscored_sentence,
+    with_interval,
+)
 from monitor.settings import Settings
 from monitor.store.engine import Store
-from workers.facts import read_status
+from monitor.web.detail import Detail, SegmentTable, read_detail
+from monitor.web.time_range import Stretch
+from monitor.web.words import points
+from workers.digest_facts import read_digest
+from workers.facts import read_report, read_status
 
 _EVERY_S = 2.0
 
@@ -53,3 +86,227 @@ def _watch(store: Store, settings: Settings, report: Report, app: str | None) ->
                 live.update(render_status(report), refresh=True)
         except KeyboardInterrupt:
             return report
+
+
+# --- digest ---
+# ``groundwatch digest``: the daily or weekly page, now.
+
+
+def digest(
+    window: Annotated[str, typer.Option(help="How far back: 24h, 7d.")] = "24h",
+    send: Annotated[
+        str | None, typer.Option(help="Send it through this channel; all: those of the settings.")
+    ] = None,
+    print_: Annotated[
+        bool, typer.Option("--print", help="Show it here; so does leaving out --send.")
+    ] = False,
+) -> None:
+    """
+    Show or send what happened: verdict, changes, incidents, movers, coverage, cost.
+
+    It comes by itself with GROUNDWATCH_DIGEST=daily or weekly.
+    """
+    settings = Settings.from_env()
+    store, now = open_store(settings), datetime.now(UTC)
+    period = window_before(now, parse_duration_s(window))
+    found = read_digest(store, settings, period, now=now)
+    if print_ or send is None:
+        typer.echo(render_digest(found, width=out.width), nl=False)
+    if send is not None:
+        _send(found, store, settings, send)
+
+
+def _send(found: Digest, store: Store, settings: Settings, name: str) -> None:
+    channels, _ = wiring_from(settings)
+    named = settings.digest_channels if name == "all" else (name,)
+    recipients: list[Recipient] = recipients_of_digests(channels, named)
+    quiet_logs()
+    # A name of its own: who asks twice wants it twice.
+    found = found.model_copy(update={"name": f"{found.name}-{uuid.uuid4().hex[:12]}"})
+    with store.write() as connection:
+        enqueue(connection, found, recipients, found.made_at)
+    Dispatcher(store, channels, Random()).run_once()  # noqa: S311
+    with store.read() as connection:
+        sent = deliveries(connection, incident_id=found.name)
+    listed = Listing.of("channel", "recipient", "state", "last error")
+    for item in sent:
+        recipient = Text(harmless(item.recipient, 60))
+        listed.add_row(item.channel, recipient, item.status, item.error_code or "")
+    out.print(listed if sent else "no channel is set up that takes digests")
+    if not sent or any(item.status in {"waiting", "dead"} for item in sent):
+        raise typer.Exit(1)
+
+
+# --- report ---
+# ``groundwatch report``: what happened in a stretch of time.
+
+
+_FILE_WIDTH = 100
+
+
+class Format(StrEnum):
+    """How a report is written."""
+
+    TEXT = "text"
+    MARKDOWN = "md"
+    JSON = "json"
+    HTML = "html"  #: one file that holds all it needs
+
+
+def report(
+    app: Annotated[str | None, typer.Option(help="Only this app.")] = None,
+    window: Annotated[str, typer.Option(help="How far back: 90s, 15m, 24h, 7d.")] = "24h",
+    format: Annotated[Format, typer.Option(help="How it is written.")] = Format.TEXT,  # noqa: A002
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write to this file.")
+    ] = None,
+) -> None:
+    """Tell what happened: statuses, their course, alerts, worst samples, and the ledger."""
+    window_s = parse_duration_s(window)
+    settings = Settings.from_env()
+    store = open_store(settings)
+    check_app(store, settings, app)
+    found = read_report(store, settings, now=datetime.now(UTC), window_s=window_s, app=app)
+    if output is not None:
+        output.write_text(_write(found, format, settings), encoding="utf-8")
+        err.print(Text(f"written to {output}"))
+    elif format is Format.TEXT:
+        out.print(render_report(found))
+    else:
+        typer.echo(_write(found, format, settings), nl=False)
+
+
+def _write(found: Report, form: Format, settings: Settings) -> str:
+    if form is Format.JSON:
+        return found.model_dump_json(indent=2) + "\n"
+    if form is Format.MARKDOWN:
+        return render_markdown(found)
+    if form is Format.HTML:
+        from monitor.web.charts import Lines  # noqa: PLC0415  # only here
+        from monitor.web.exposition import render_html  # noqa: PLC0415
+
+        lines = Lines(warning=settings.warning_rate, critical=settings.critical_rate)
+        return render_html(found, lines)
+    text = StringIO()
+    Console(file=text, width=_FILE_WIDTH, no_color=True).print(render_report(found))
+    return text.getvalue()
+
+
+# --- show ---
+# ``groundwatch show``: one metric of one app, as its page shows it.
+
+
+#: The longest bar, and what its row needs beside it.
+_BAR_CHARS, _BESIDE_BARS = 30, 30
+
+
+def show(
+    app: Annotated[str, typer.Argument(help="Name of the app.")],
+    metric: Annotated[str, typer.Argument(help="Name of the metric.")],
+    window: Annotated[str, typer.Option(help="How far back: 90s, 15m, 24h, 7d.")] = "24h",
+) -> None:
+    """Show one metric of one app: its course, its scores, its worst samples, and why."""
+    span_s = parse_duration_s(window)
+    settings = Settings.from_env()
+    store = open_store(settings)
+    now = datetime.now(UTC)
+    found = read_detail(
+        store, settings, app=app, metric=metric, stretch=Stretch.last(span_s, now), now=now
+    )
+    if found is None:
+        known = [
+            f"{item.app} {m.metric}"
+            for item in read_status(store, settings, now=now).apps
+            for m in item.metrics
+        ]
+        there = ", ".join(harmless(name, 80) for name in known[:10]) or "nothing yet"
+        raise typer.BadParameter(f"nothing was scored as {app} {metric}; there is {there}")
+    out.print(Group(*_parts(found)))
+
+
+def _parts(found: Detail) -> Iterator[RenderableType]:
+    verdict = found.verdict
+    yield Text.assemble(
+        (f"{harmless(found.app, 60)}, {harmless(found.metric, 60)}  ", "bold"),
+        status_text(verdict.status, verdict.n),
+        f"  {rate_with_interval(verdict)}, n {verdict.n:,} in {duration(verdict.window_s)}",
+    )
+    yield Text(f"{harmless(verdict.reason, 300)} ({harmless(verdict.policy, 40)})", style="dim")
+    steps = [
+        Point(start=datetime.fromtimestamp(step.start_s, UTC), n=step.n, pass_rate=step.rate)
+        for step in found.course.steps
+    ]
+    gaps = f", {found.course.gaps} steps without scores" if found.course.gaps else ""
+    yield Text()
+    yield Course(steps, f"pass rate, last {duration(found.span_s)}, n {found.course.n:,}{gaps}")
+    if verdict.drift is not None:
+        yield Text(drift_sentence(verdict.drift), style="dim")
+    if found.insight is not None and (lines := insight_lines(found.insight, datetime.now(UTC))):
+        yield Text("\nWhat explains it", style="bold")
+        yield from (Text(line) for line in lines)
+    if found.segments.rows:
+        compared = f", against {harmless(found.segments.reference, 60)}"
+        yield Text.assemble(("\nSegments", "bold"), (compared, "dim"))
+        yield _segments(found.segments)
+        if found.segments.left_out:
+            yield Text(f"{found.segments.left_out} more add less", style="dim")
+    if sum(found.histogram_now):
+        yield Text("\nScores now, and in the reference", style="bold")
+        yield Histogram(found.histogram_now, found.histogram_before)
+    yield from _samples(found)
+
+
+def _samples(found: Detail) -> Iterator[RenderableType]:
+    """Tell of single samples: why some have no score, and which are the worst."""
+    without = found.unscored
+    if said := unscored_sentence(without.failed, without.skipped, found.span_s):
+        yield Text(f"\n{said}", style="dim")
+    if found.worst:
+        yield Text("\nWorst samples", style="bold")
+    for sample in found.worst:
+        yield Text(
+            f"{score(sample.score)}  {harmless(sample.interaction_id, 60)}"
+            f"  {harmless(sample.evaluation.explanation or '')}"
+        )
+
+
+def _segments(found: SegmentTable) -> Listing:
+    figures = ("share", "n", "pass rate (95 %)", "change", "adds")
+    listed = Listing.of("segment", *figures, right=figures)
+    for row in found.rows:
+        listed.add_row(
+            harmless(f"{row.dimension} {row.value}", 60),
+            percent(row.share),
+            f"{row.n:,.0f}",
+            with_interval(row.rate, row.low, row.high),
+            points(row.change),
+            points(row.adds),
+        )
+    return listed
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """Two distributions in tenths of the score, as bars and shares; as long as there is room."""
+
+    now: Sequence[float]
+    before: Sequence[float]
+
+    def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
+        """Draw them."""
+        current, earlier = (_tenths(counts) for counts in (self.now, self.before))
+        longest = max(1, min(_BAR_CHARS, options.max_width - _BESIDE_BARS))
+        listed = Listing.of("score", "now", "reference", "", right=("score", "now", "reference"))
+        for tenth, (share, share_before) in enumerate(zip(current, earlier, strict=True)):
+            listed.add_row(
+                f"{tenth / 10:.1f}–{(tenth + 1) / 10:.1f}",
+                percent(share),
+                percent(share_before) if sum(self.before) else "–",
+                "█" * round(share / max(*current, 0.01) * longest),
+            )
+        yield listed
+
+
+def _tenths(counts: Sequence[float]) -> list[float]:
+    total, each = sum(counts) or 1.0, max(1, len(counts) // 10)
+    return [sum(counts[i * each : (i + 1) * each]) / total for i in range(10)]

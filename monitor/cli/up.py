@@ -11,8 +11,8 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from alerts.channels.registry import channels_from
-from alerts.wiring import wiring_from
+from alerts.channels.declared import channels_from
+from alerts.routes_file import wiring_from
 from monitor.cli.console import PRIVATE, out
 from monitor.settings import Settings, masked_url
 from monitor.store.engine import Store

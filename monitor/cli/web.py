@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import ipaddress
 import json
 import os
 import socket
@@ -11,12 +12,11 @@ from typing import Annotated
 
 import typer
 
-from monitor.cli.console import PRIVATE, err
-from monitor.cli.stores import open_store
-from monitor.errors import SettingsError
+from monitor.cli.console import PRIVATE, err, open_store
+from monitor.errors import MissingExtraError, SettingsError
 from monitor.settings import Settings, variable
 from monitor.web.access import Role, check_address, new_token, password_entry
-from workers.logs import configure_logs
+from workers.celery import configure_logs
 
 #: How long requests under way may take to end when the process is told to.
 _LONGEST_END_S = 5
@@ -120,3 +120,63 @@ def _name_and_role(text: str) -> tuple[str, Role]:
     if not name or "," in name or role.upper() not in Role.__members__:
         raise typer.BadParameter(f"{text!r}: write NAME:ROLE, a role is viewer, reader or operator")
     return name, Role[role.upper()]
+
+
+# --- otlp ---
+# ``groundwatch otlp``: take spans from apps that already trace.
+
+
+_MEGABYTE = 1024 * 1024
+
+
+def otlp(
+    port: Annotated[int, typer.Option(min=1, max=65_535, help="Port to listen on.")] = 4318,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; others need GROUNDWATCH_OTLP_TOKEN.")
+    ] = "127.0.0.1",
+    app: Annotated[
+        str | None, typer.Option(help="Name of the app; unset: each span's service.name.")
+    ] = None,
+    wait: Annotated[
+        float, typer.Option(min=0.1, help="Seconds without news after which a trace is whole.")
+    ] = 60.0,
+    max_mb: Annotated[int, typer.Option(min=1, help="Largest request, unpacked.")] = 16,
+) -> None:
+    """Receive OTLP/HTTP traces and sample the interactions in them."""
+    try:
+        import uvicorn  # noqa: PLC0415  # an extra
+    except ModuleNotFoundError:
+        raise MissingExtraError("the OTLP receiver", "otlp") from None
+    from monitor.ingest.receiver import Receiver  # noqa: PLC0415  # an extra
+    from monitor.ingest.services import Services  # noqa: PLC0415  # an extra
+
+    settings = Settings.from_env()
+    configure_logs(settings)
+    token = settings.otlp_token.get_secret_value() if settings.otlp_token else None
+    if token is None and not _is_loopback(host):
+        raise SettingsError(
+            f"{host} is not this machine's own address, and whoever reaches it could send"
+            f" interactions: set {variable('otlp_token')}, or listen on 127.0.0.1"
+        )
+    services = Services(app)
+    if app is not None:
+        try:
+            services.hook({})
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
+    receiver = Receiver(services, wait_s=wait, most_bytes=max_mb * _MEGABYTE, token=token)
+    uvicorn.run(
+        receiver.app(),
+        host=host,
+        port=port,
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=_LONGEST_END_S,
+    )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

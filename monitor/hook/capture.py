@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from types import GetSetDescriptorType, MappingProxyType, MemberDescriptorType
 from typing import Any, NamedTuple
 
-from monitor.hook.attributes import attribute
 from monitor.hook.options import Mask
-from monitor.hook.plain import Plain, Room, members, placeholder, plain
 
 #: What a sample is found by; kept apart, so that a long text cannot push it out.
 _NAMES = ("id", "trace_id", "session_id", "user_id", "release", "environment")
@@ -37,6 +38,162 @@ class Passage(NamedTuple):
     text: str
     id: str | None = None
     score: float | None = None
+
+
+# --- plain ---
+# Plain, bounded copies of whatever the host hands over; no code of the host runs if avoidable.
+
+
+DEPTH = 6
+BREADTH = 200
+VALUES = 1_000
+_LONGEST_INT_BITS = 4_096
+_SAFE_INT_BITS = 63
+#: Types of the standard library whose text form is short and safe.
+_STANDARD = frozenset({"datetime", "decimal", "fractions", "pathlib", "uuid"})
+
+Plain = None | bool | int | float | str | list["Plain"] | dict[str, "Plain"]
+
+
+class SizeLimit:
+    """What one sample may still keep: characters, and values inside structures."""
+
+    __slots__ = ("chars", "cut", "field", "values")
+
+    def __init__(self, chars: int) -> None:
+        self.chars = chars
+        self.values = VALUES
+        self.field = ""  #: the field that is being copied
+        self.cut: set[str] = set()  #: the fields that did not fit
+
+    def text(self, value: str) -> str:
+        """Keep as much of a text as there is room for."""
+        room = self.chars
+        if len(value) <= room:
+            self.chars = room - len(value)
+            return value
+        self.chars = 0
+        self.cut.add(self.field)
+        return value[:room]
+
+    def start(self, value: object, base: Any) -> Any:
+        """Copy no more of a long text than there is room for, past any method of its own."""
+        if base.__len__(value) > self.chars:
+            self.cut.add(self.field)
+        return base.__getitem__(value, slice(0, self.chars))
+
+    def value(self) -> bool:
+        """Take room for one more value."""
+        if self.values <= 0:
+            self.cut.add(self.field)
+            return False
+        self.values -= 1
+        return True
+
+
+def plain(value: object, room: SizeLimit, depth: int = DEPTH) -> Plain:
+    """
+    Copy *value* as JSON could hold it: bounded in depth, breadth, values and characters.
+
+    What JSON does not know becomes a placeholder with its type's name; host
+    objects are never shown by ``repr``, walked or iterated.
+    """
+    kind = type(value)
+    if kind is str:
+        return room.text(value)  # type: ignore[arg-type]
+    if issubclass(kind, str):
+        return room.text(room.start(value, str))
+    if value is None or kind is bool:
+        return value  # type: ignore[return-value]
+    if kind is MappingProxyType:
+        value, kind = dict(value), dict  # type: ignore[call-overload]
+    if issubclass(kind, (list, tuple, set, frozenset, deque)):
+        return _array(value, room, depth)  # type: ignore[arg-type]
+    if issubclass(kind, dict):
+        return _object(value, room, depth)  # type: ignore[arg-type]
+    return scalar(value, room)
+
+
+def scalar(value: object, room: SizeLimit) -> int | float | str:
+    """Copy a number, bytes or a date; name the type of anything else."""
+    kind = type(value)
+    if issubclass(kind, int):
+        return _integer(int.__index__(value))  # type: ignore[arg-type]
+    if issubclass(kind, float):
+        number = float.__add__(value, 0.0)  # type: ignore[operator]
+        return number if math.isfinite(number) else float.__repr__(number)
+    if issubclass(kind, (bytes, bytearray)):
+        raw = room.start(value, bytes if issubclass(kind, bytes) else bytearray)
+        return room.text(raw.decode("utf-8", "replace"))
+    try:
+        return _of_library(value, kind.__module__, room)
+    except Exception:  # noqa: BLE001  # a time zone or a metaclass of the host's may raise
+        return placeholder(value)
+
+
+def _of_library(value: Any, module: str, room: SizeLimit) -> int | float | str:
+    if module in _STANDARD:
+        return room.text(str(value))
+    if module == "numpy" and not hasattr(value, "__len__") and hasattr(value, "item"):
+        number = value.item()
+        if type(number) in {bool, int, float}:
+            return scalar(number, room)
+    return placeholder(value)
+
+
+def placeholder(value: object) -> str:
+    """Name the type of a value that cannot be recorded."""
+    return f"<{type(value).__name__}>"
+
+
+def _integer(number: int) -> int | str:
+    bits = number.bit_length()
+    if bits <= _SAFE_INT_BITS:
+        return number
+    return str(number) if bits <= _LONGEST_INT_BITS else f"<int of {bits} bits>"
+
+
+def _array(value: Iterable[object], room: SizeLimit, depth: int) -> Plain:
+    if depth <= 0:
+        room.cut.add(room.field)
+        return placeholder(value)
+    copied: list[Plain] = []
+    for item in members(value, BREADTH + 1):
+        if len(copied) >= BREADTH or not room.value():
+            room.cut.add(room.field)
+            break
+        copied.append(plain(item, room, depth - 1))
+    return copied
+
+
+def _object(value: dict[object, object], room: SizeLimit, depth: int) -> Plain:
+    if depth <= 0:
+        room.cut.add(room.field)
+        return placeholder(value)
+    copied: dict[str, Plain] = {}
+    # One step in C, so that another thread cannot change it meanwhile.
+    for key, item in list(itertools.islice(dict.items(value), BREADTH + 1)):
+        if len(copied) >= BREADTH or room.chars <= 0 or not room.value():
+            room.cut.add(room.field)
+            break
+        name = _key(key, room)
+        copied[name] = plain(item, room, depth - 1)
+    return copied
+
+
+def _key(key: object, room: SizeLimit) -> str:
+    if type(key) is str:
+        return room.text(key)
+    return str(plain(key, room, 0))
+
+
+def members(value: Iterable[object], most: int) -> list[object]:
+    """List what a built-in collection holds first, past any method that a subclass overrides."""
+    for base in (list, tuple, set, frozenset, deque):
+        if issubclass(type(value), base):
+            # One step in C as well; of a list with a million items only the first are copied.
+            return list(itertools.islice(base.__iter__(value), most))  # type: ignore[arg-type]
+    return []
 
 
 class Draft(NamedTuple):
@@ -69,9 +226,9 @@ def capture(
     ``metadata["unreadable"]`` says that there was one.
     """
     query, contexts, output = given.get("query"), given.get("contexts"), given.get("output")
-    names_room = Room(_NAMES_CHARS)
+    names_room = SizeLimit(_NAMES_CHARS)
     names = {name: _named(name, given[name], names_room) for name in _NAMES if _has(given, name)}
-    room = Room(limit + MARGIN)
+    room = SizeLimit(limit + MARGIN)
     room.field = "output"
     output = _output(output, room)
     if output is None:
@@ -95,13 +252,13 @@ def _has(given: Mapping[str, object], name: str) -> bool:
     return given.get(name) is not None
 
 
-def _named(name: str, value: object, room: Room) -> Plain:
+def _named(name: str, value: object, room: SizeLimit) -> Plain:
     room.field = name
     return plain(value, room)
 
 
 def _rest(
-    given: Mapping[str, object], room: Room, unreadable: dict[str, Plain]
+    given: Mapping[str, object], room: SizeLimit, unreadable: dict[str, Plain]
 ) -> dict[str, Plain]:
     rest: dict[str, Plain] = {}
     for name, value in given.items():
@@ -149,7 +306,7 @@ def is_text(value: object) -> bool:
     return issubclass(type(value), _TEXTS)
 
 
-def _output(value: object, room: Room) -> Plain:
+def _output(value: object, room: SizeLimit) -> Plain:
     if type(value) is str:
         return room.text(value)
     if value is None:
@@ -162,7 +319,7 @@ def _output(value: object, room: Room) -> Plain:
     return None if copied == placeholder(value) else copied
 
 
-def _query(value: object, room: Room, unreadable: dict[str, Plain]) -> Plain:
+def _query(value: object, room: SizeLimit, unreadable: dict[str, Plain]) -> Plain:
     if value is None:
         return None
     if type(value) is str:
@@ -174,7 +331,9 @@ def _query(value: object, room: Room, unreadable: dict[str, Plain]) -> Plain:
     return None
 
 
-def _contexts(value: object, room: Room, unreadable: dict[str, Plain]) -> tuple[str | Passage, ...]:
+def _contexts(
+    value: object, room: SizeLimit, unreadable: dict[str, Plain]
+) -> tuple[str | Passage, ...]:
     if value is None:
         return ()
     items = _items(value)
@@ -200,7 +359,7 @@ def _items(value: object) -> list[object] | None:
     return [value] if single else None
 
 
-def _passage(item: object, room: Room) -> str | Passage | None:
+def _passage(item: object, room: SizeLimit) -> str | Passage | None:
     if is_text(item):
         return str(plain(item, room))
     text = lookup(item, TEXT_NAMES)
@@ -209,11 +368,66 @@ def _passage(item: object, room: Room) -> str | Passage | None:
     return Passage(str(plain(text, room)), _id(item, room), _score(item, room))
 
 
-def _id(item: object, room: Room) -> str | None:
+def _id(item: object, room: SizeLimit) -> str | None:
     found = lookup(item, ("id",))
     return None if found is None else str(plain(found, room, 0))
 
 
-def _score(item: object, room: Room) -> float | None:
+def _score(item: object, room: SizeLimit) -> float | None:
     found = plain(lookup(item, ("score",)), room, 0)
     return float(found) if isinstance(found, (int, float)) else None
+
+
+# --- attributes ---
+# Read what an object just has; a property, or any other code of the host's, does not run.
+
+
+_MISSING = object()
+_BASES = type.__dict__["__mro__"].__get__
+_MEMBERS = type.__dict__["__dict__"].__get__
+
+
+class _Pair(NamedTuple):
+    first: object
+
+
+#: What slots and the fields of named tuples are kept behind; in C, and without effect.
+_HARMLESS = {MemberDescriptorType, type(_Pair.__dict__["first"])}
+#: Libraries whose documents and answers show their text by a property that only reads.
+_KNOWN = frozenset({"langchain", "langchain_core", "llama_index"})
+
+
+def attribute(holder: object, name: str, *, named: bool = False) -> Any:
+    """
+    Read an attribute of an instance, a slot, a named tuple or a class; None if it has none.
+
+    A property may read a stream to its end, ask a database, or wait. It is called only if the
+    user has *named* it, or if its class is of a library that is known for harmless ones.
+    """
+    kind = type(holder)
+    if named:
+        return object.__getattribute__(holder, name)
+    own, _ = _in_class(kind, "__dict__")
+    if type(own) in {GetSetDescriptorType, MemberDescriptorType}:
+        values = own.__get__(holder)
+        if dict.__contains__(values, name):
+            return dict.__getitem__(values, name)
+    found, base = _in_class(kind, name)
+    how = type(found)
+    if how in _HARMLESS or (how is property and _is_known(base)):
+        return found.__get__(holder, kind)
+    plain = found is not _MISSING and _in_class(how, "__get__")[0] is _MISSING
+    return found if plain else None
+
+
+def _in_class(kind: type, name: str) -> tuple[Any, type]:
+    for base in _BASES(kind):
+        found = _MEMBERS(base).get(name, _MISSING)
+        if found is not _MISSING:
+            return found, base
+    return _MISSING, kind
+
+
+def _is_known(kind: type) -> bool:
+    module = _MEMBERS(kind).get("__module__")
+    return type(module) is str and module.partition(".")[0] in _KNOWN

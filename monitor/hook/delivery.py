@@ -9,6 +9,8 @@ import importlib.metadata
 import logging
 import socket
 import time
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
@@ -16,8 +18,6 @@ from random import Random
 from monitor.errors import QueueError
 from monitor.hook.capture import Draft
 from monitor.hook.encoding import Encoded, MaskFailed, encode
-from monitor.hook.patience import Backoff, Complaints
-from monitor.hook.queue_room import QueueRoom
 from monitor.hook.recorder import Progress, Recorder
 from monitor.queue.producer import Answer, Producer
 from monitor.settings import resolve_redis_url
@@ -253,3 +253,105 @@ def _about(recorder: Recorder) -> dict[str, str | int]:
         "pid": recorder.pid,
         "started_at": started_at.isoformat(timespec="milliseconds"),
     }
+
+
+# --- patience ---
+# How the sender behaves while Redis is away: when to try again, and how rarely to complain.
+
+
+FIRST_WAIT_S = 0.25
+LONGEST_WAIT_S = 10.0
+#: Even a flush does not try more often than this.
+HURRIED_WAIT_S = 0.1
+COMPLAIN_EVERY_S = 60.0
+
+
+class Backoff:
+    """Doubles the wait after each failure, with jitter so that a fleet does not knock in step."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self._failures = 0
+        self._failed_at = 0.0
+        self._wait_s = 0.0
+
+    def failed(self, now: float) -> None:
+        """Note a failure at *now*, in monotonic seconds."""
+        longest = min(LONGEST_WAIT_S, FIRST_WAIT_S * 2 ** min(self._failures, 10))
+        self._failures += 1
+        self._failed_at = now
+        self._wait_s = longest * self._random.uniform(0.5, 1.0)
+
+    def succeeded(self) -> None:
+        """Forget the failures."""
+        self._failures = 0
+
+    def wait_s(self, now: float, *, hurry: bool = False) -> float:
+        """Say how long to wait before the next try; 0 when it may be now."""
+        if not self._failures:
+            return 0.0
+        wait_s = min(self._wait_s, HURRIED_WAIT_S) if hurry else self._wait_s
+        return max(0.0, self._failed_at + wait_s - now)
+
+
+class Complaints:
+    """At most one log line a minute, and only when samples were dropped or Redis is away."""
+
+    def __init__(self) -> None:
+        self._next_at = 0.0
+        self._told: dict[str, int] = {}
+        self._told_error: str | None = None
+
+    def due(self, now: float, dropped: Mapping[str, int], error: str | None) -> str | None:
+        """Return the line to log at *now*, in monotonic seconds, if there is one to log."""
+        news = {reason: n - self._told.get(reason, 0) for reason, n in sorted(dropped.items())}
+        news = {reason: n for reason, n in news.items() if n}
+        if now < self._next_at or not (news or (error and error != self._told_error)):
+            return None
+        self._next_at = now + COMPLAIN_EVERY_S
+        self._told, self._told_error = dict(dropped), error
+        counts = ", ".join(f"{reason} {n}" for reason, n in news.items())
+        parts = [f"samples dropped: {counts}" if counts else "", f"Redis: {error}" if error else ""]
+        return "; ".join(part for part in parts if part)
+
+
+# --- queue room ---
+# Whether there is room in Redis: by the number of samples that wait, and by their size.
+
+
+#: A full queue opens again below this share of its limits.
+REOPEN = 0.9
+_MEGABYTE = 1_000_000
+#: Weight of the newest batch in the mean size of a sample.
+_FRESH = 0.2
+
+
+@dataclass(slots=True)
+class QueueRoom:
+    """
+    Watches the two limits of the queue.
+
+    Redis that is full takes nothing any more, not even what would empty it. So the
+    size of what waits is estimated, as samples that wait times the mean size of ours,
+    and kept well below the memory of the server.
+    """
+
+    limit: int
+    limit_megabytes: int
+    full: bool = False
+    mean_bytes: float = 0.0
+
+    def sent(self, samples: int, size_bytes: int) -> None:
+        """Learn from a batch how large a sample is."""
+        if samples:
+            mean = size_bytes / samples
+            old = self.mean_bytes or mean
+            self.mean_bytes = old + _FRESH * (mean - old)
+
+    def look(self, waiting: int) -> bool:
+        """Tell whether the queue is full now that so many samples wait."""
+        share = max(
+            waiting / self.limit, waiting * self.mean_bytes / (self.limit_megabytes * _MEGABYTE)
+        )
+        self.full = share >= 1 or (self.full and share >= REOPEN)
+        return self.full

@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from monitor.hook.capture import MARGIN, Draft
+from monitor.hook.capture import MARGIN, Draft, Passage, Plain, SizeLimit
 from monitor.hook.options import Mask, Options
-from monitor.hook.plain import Plain, Room
-from monitor.hook.shapes import (
-    STRUCTURES,
-    Texts,
-    as_text,
-    identity,
-    label,
-    name,
-    passage,
-    tags,
-)
 from monitor.queue import wire
 
 #: Names that an app makes up, and names that may tell who somebody is.
@@ -105,7 +94,7 @@ def _interaction(draft: Draft, options: Options) -> tuple[dict[str, object], fro
     rest = draft.rest
     if options.release is not None or options.environment is not None:
         rest = {"release": options.release, "environment": options.environment} | rest
-    room = Room(options.max_text_chars)
+    room = SizeLimit(options.max_text_chars)
     interaction: dict[str, object] = {"app": options.app}
     if options.capture == "metadata":
         interaction |= _lengths(draft)
@@ -142,7 +131,7 @@ def _lengths(draft: Draft) -> dict[str, object]:
 
 
 def _kept(
-    values: dict[str, Plain], draft: Draft, texts: Texts | None, room: Room
+    values: dict[str, Plain], draft: Draft, texts: Texts | None, room: SizeLimit
 ) -> dict[str, Plain]:
     """Mask every text, then keep what there is room for."""
     ran_out = draft.chars >= room.chars + MARGIN
@@ -208,7 +197,7 @@ def _without_border(value: Plain) -> tuple[Plain, bool]:
     return value, False
 
 
-def _fitted(value: Plain, room: Room) -> Plain:
+def _fitted(value: Plain, room: SizeLimit) -> Plain:
     """Keep what there is room for."""
     if isinstance(value, str):
         return room.text(value)
@@ -237,3 +226,84 @@ def _masked(mask: Mask | None) -> Texts | None:
 
 def _dicts(value: Plain) -> list[dict[str, Plain]]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+# --- shapes ---
+# The forms that the models know: passages, tool calls, tags and names, from plain values.
+
+
+#: As the models allow.
+LONGEST_NAME = 200
+_NO_CONTROLS = dict.fromkeys(range(32), " ")
+
+Texts = Callable[[str], str]
+
+
+def as_text(value: Plain) -> str:
+    """Give a text as it is, anything else as JSON."""
+    return value if isinstance(value, str) else wire.as_json(value)
+
+
+def passage(value: str | Passage) -> Plain:
+    """Shape one passage."""
+    if isinstance(value, str):
+        return {"text": value}
+    kept = {"text": value.text, "id": value.id, "score": value.score}
+    return {key: item for key, item in kept.items() if item is not None}
+
+
+def mapping(value: Plain) -> Plain:
+    """Shape what should be a mapping."""
+    return value if isinstance(value, dict) else {"value": value}
+
+
+def tool_calls(value: Plain) -> Plain:
+    """Shape tool calls, also those in the form of OpenAI."""
+    return [_tool_call(call) for call in (value if isinstance(value, list) else [value])]
+
+
+def tags(value: Plain, texts: Texts | None) -> dict[str, object]:
+    """Shape tags, whose values are texts that *texts* has seen."""
+    if value is None:
+        return {}
+    pairs = value if isinstance(value, dict) else {"value": value}
+    kept = {key: as_text(item) for key, item in pairs.items() if item is not None}
+    return {"tags": {key: texts(item) if texts else item for key, item in kept.items()}}
+
+
+def name(value: Plain) -> str:
+    """Shape a short text."""
+    return as_text(value)[:LONGEST_NAME]
+
+
+def identity(value: Plain) -> dict[str, object]:
+    """Shape the record's own id, where there is one."""
+    shown = "" if value is None else name(value).translate(_NO_CONTROLS)
+    return {"id": shown} if shown else {}
+
+
+def label(value: Plain) -> dict[str, object]:
+    """Shape a person's verdict, where there is one."""
+    return {"label": int(value)} if value in (0, 1) and not isinstance(value, str) else {}
+
+
+def _tool_call(call: Plain) -> Plain:
+    if not isinstance(call, dict):
+        return {"name": as_text(call)}
+    function = call.get("function")
+    shaped = {**call, **function} if isinstance(function, dict) else dict(call)
+    shaped["name"] = as_text(shaped.get("name") or "<unnamed>")
+    duration_ms = shaped.get("duration_ms")
+    if not isinstance(duration_ms, (int, float)) or duration_ms < 0:
+        shaped.pop("duration_ms", None)
+    if shaped.get("error") is not None:
+        shaped["error"] = as_text(shaped["error"])
+    return shaped
+
+
+#: The free structures and their shapes.
+STRUCTURES: dict[str, Callable[[Plain], Plain]] = {
+    "tool_calls": tool_calls,
+    "expected": mapping,
+    "metadata": mapping,
+}

@@ -3,13 +3,236 @@
 from __future__ import annotations
 
 import re
+import socket
+import sys
 from collections.abc import Callable, Sequence
-
-from monitor.hook.finders import FINDERS, Finder
 
 Mask = Callable[[str], str]
 #: A name and a pattern, what is found becoming ``[NAME]``; or a function; or a built-in's name.
 Part = str | tuple[str, str | re.Pattern[str]] | Mask
+
+
+# --- finders ---
+# How the built-in masks find what is private: patterns in linear time, and the checks behind.
+
+
+Finder = Callable[[str], str]
+#: Says how many characters of a candidate, from its start, are what is looked for; 0 for none.
+Check = Callable[[re.Match[str]], int]
+
+# Patterns begin with the characters they look for and look back afterwards: the engine then skips
+# quickly. Runs are possessive or bounded, so that no text is looked at again and again.
+_EMAIL = re.compile(
+    # What is glued to an address goes with it, or a second one behind it would stay.
+    r"(?<![\w.%+-])[\w.%+-]++@[\w-]++(?:\.[\w-]++)++(?:[.%+-]*+[\w@]++)*+"
+)
+_DOMAIN = re.compile(r"@[\w.-]*\.[^\W\d_]{2}")
+
+_KEY = re.compile(
+    r"[spr]k[-_](?<![\w-]...)[\w-]{16,}+"
+    r"|A[KS]IA(?<!\w....)[A-Z0-9]{16}(?!\w)"
+    r"|gh[pousr]_[A-Za-z0-9]{20,}+|github_pat_\w{20,}+|glpat-[\w-]{20,}+|hf_[A-Za-z0-9]{20,}+"
+    r"|xox[a-z]-[\w-]{10,}+|AIza[\w-]{30,}+|ya29\.[\w-]{20,}+"
+    r"|eyJ(?<![\w-]...)[\w-]{8,}+\.[\w-]++(?:\.[\w-]++)?"
+    r"|-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----(?:[^-]|-(?!----))*+(?:-----END[^-]*+-----)?"
+)
+#: What announces a secret stays; the secret behind it goes.
+_ANNOUNCED = re.compile(
+    r"((?:api|access|secret|auth|private)[ _-]?(?:key|token)|secret|passw(?:or)?d)"
+    r"([\"']?[ \t]{0,3}[:=][ \t]{0,3}[\"']?)(?!\[)([^\s\"',;&]{8,}+)",
+    re.IGNORECASE,
+)
+_BEARER = re.compile(
+    r"\b(bearer|basic)([ \t]{1,3})(?=[a-z._~+/=-]*+[0-9]|[a-z._~+/=-]{24})([\w.~+/=-]{8,}+)",
+    re.IGNORECASE,
+)
+_IN_ADDRESS = re.compile(r"(://)([^\s/@:]*+:)(?!\[KEY\]@)([^\s/@]++)(?=@)")
+#: Looking for a word costs a tenth of looking for its pattern.
+_KEY_BEGINS = (
+    *("sk-", "sk_", "pk-", "pk_", "rk-", "rk_", "AKIA", "ASIA", "github_pat_", "glpat-", "hf_"),
+    *("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "xox", "AIza", "ya29.", "eyJ", "PRIVATE KEY-----"),
+)
+_ANNOUNCEMENTS = (
+    (("key", "token", "secret", "passw"), _ANNOUNCED),
+    (("bearer", "basic"), _BEARER),
+    (("://",), _IN_ADDRESS),
+)
+
+#: From its check digits on, the two letters of the country standing before them.
+_IBAN = re.compile(r"[0-9]{2}(?<=[A-Za-z]{2}..)(?<![^\W_]....)(?:[ -]?[A-Za-z0-9]){11,30}")
+_IBAN_LENGTHS = {
+    country: length
+    for length, countries in {
+        15: "NO", 16: "BE", 18: "DK FI FK FO GL NL SD", 19: "MK SI",
+        20: "AT BA EE KZ LT LU MN XK", 21: "CH HR LI LV", 22: "BG BH CR DE GB GE IE ME RS VA",
+        23: "AE GI IL IQ OM SO TL", 24: "AD CZ ES MD PK RO SA SE SK TN VG", 25: "LY PT ST",
+        26: "IS TR", 27: "BI DJ FR GR IT MC MR SM", 28: "AL AZ BY CY DO GT HN HU LB NI PL SV",
+        29: "BR EG PS QA UA", 30: "JO KW MU YE", 31: "MT SC", 32: "LC", 33: "RU",
+    }.items()
+    for country in countries.split()
+}  # fmt: skip
+
+# One separator throughout, and not within a UUID, whose groups may be digits.
+_CARD = re.compile(
+    r"[2-6](?<!\w.)(?<!\b[0-9a-fA-F]{8}-.)(?<!-[0-9a-fA-F]{4}-.)[0-9]{3}(?:[0-9]{9,15}"
+    r"|[0-9]{0,2}([ .\u00a0-])[0-9]{3,10}(?:\1[0-9]{2,7}){0,3})(?!\w)(?!-[0-9a-fA-F]{4}-)"
+)
+_ISSUER = re.compile(r"2[2-7]|3[04-9]|[456]")
+_GROUP = re.compile(r"[0-9]+")
+_DOUBLED = bytes.maketrans(b"0123456789", b"0246813579")
+_NO_SEPARATORS = str.maketrans("", "", " .\u00a0-")
+
+_PHONE = re.compile(
+    r"[+(0-9](?:"
+    r"(?<=\+)(?<![\w+].)[1-9](?:[ ()./\u00a0-]{0,2}[0-9]){7,14}(?![0-9])"
+    r"|(?<=0)(?<![\w.,:/+-].)(?:0[1-9](?:[ ()/-]{0,2}[0-9]){7,13}(?!\w)"
+    r"|(?:[1-9][0-9]{1,4}(?:[ /-][0-9]{3,8}){1,2}|[1-9][ -]?[0-9]{7,9}"
+    r"|[1-9]([ .-])[0-9]{2}(?:\1[0-9]{2}){3})(?![\w/]|[.,:-][0-9]))"
+    r"|(?<=\()[0-9]{3}\) ?[0-9]{3}[ .-][0-9]{4}(?!\w)"
+    r"|(?<=[0-9])(?<![\w.,/+-].)(?:[0-9]{2}|(?<=1)[ .-][0-9]{3})([ .-])[0-9]{3}\2[0-9]{4}"
+    r"(?![\w-]|[.,][0-9]))"
+)
+_SHORTEST_PHONE = 8
+
+_IPV4 = re.compile(
+    r"[0-9](?<![\w.].)(?<!ersion .)[0-9]{0,2}(?:\.[0-9]{1,3}){3}(?!\w|\.[0-9])"
+)  # fmt: skip
+_IPV6 = re.compile(
+    r"[0-9A-Fa-f:](?<![\w:].)(?=[0-9A-Fa-f:]{0,4}:)"
+    r"[0-9A-Fa-f:]{1,38}+(?:(?:\.[0-9]{1,3}){3})?(?![\w:])"
+)
+_COLONS = 3
+
+
+def emails(text: str) -> str:
+    """Hide email addresses; a version such as ``name@1.2.3`` is none."""
+    return _hide(text, _EMAIL, _email, "[EMAIL]", bounded=False) if "@" in text else text
+
+
+def keys(text: str) -> str:
+    """Hide API keys, tokens, private keys, and what is called a password."""
+    if any(begin in text for begin in _KEY_BEGINS):
+        text = _KEY.sub("[KEY]", text)
+    lower = text.lower()
+    for words, pattern in _ANNOUNCEMENTS:
+        if any(word in lower for word in words):
+            text = pattern.sub(r"\1\2[KEY]", text)
+    return text
+
+
+def ibans(text: str) -> str:
+    """Hide bank accounts whose length and check digits are right."""
+    return _hide(text, _IBAN, _iban, "[IBAN]", before=2)
+
+
+def cards(text: str) -> str:
+    """Hide card numbers of 13 to 19 digits with a known first digit and a right Luhn digit."""
+    return _hide(text, _CARD, _card, "[CARD]")
+
+
+def ips(text: str) -> str:
+    """Hide addresses of IPv4 and IPv6; a time such as ``10:20:30`` is none."""
+    if text.count(":") > 1:
+        text = _hide(text, _IPV6, _ipv6, "[IP]")
+    return _hide(text, _IPV4, _ipv4, "[IP]") if text.count(".") >= _COLONS else text
+
+
+def phones(text: str) -> str:
+    """Hide phone numbers with a country code, a leading zero or American grouping."""
+    return _hide(text, _PHONE, _phone, "[PHONE]")
+
+
+#: In the order in which they are applied.
+FINDERS: dict[str, Finder] = {
+    "key": keys,
+    "email": emails,
+    "iban": ibans,
+    "card": cards,
+    "ip": ips,
+    "phone": phones,
+}
+
+
+def _hide(
+    text: str,
+    pattern: re.Pattern[str],
+    check: Check,
+    shown: str,
+    *,
+    before: int = 0,
+    bounded: bool = True,
+) -> str:
+    """
+    Replace what passes the check, together with the *before* characters in front of it.
+
+    What does not pass is looked at again from its next character; if the pattern is not
+    *bounded*, from its end, for there would be too much to look at again and again.
+    """
+    kept: list[str] = []
+    done = at = 0
+    while (found := pattern.search(text, at)) is not None:
+        start = found.start()
+        length = check(found)
+        at = start + (length or (1 if bounded else len(found[0])))
+        if length:
+            kept += (text[done : start - before], shown)
+            done = at
+    return "".join((*kept, text[done:])) if kept else text
+
+
+def _email(found: re.Match[str]) -> int:
+    return len(found[0]) if _DOMAIN.search(found[0]) else 0
+
+
+def _iban(found: re.Match[str]) -> int:
+    country = found.string[found.start() - 2 : found.start()].upper()
+    wanted = _IBAN_LENGTHS.get(country, sys.maxsize) - len(country)
+    ends = [end for end, character in enumerate(found[0], 1) if character.isalnum()]
+    if len(ends) < wanted:
+        return 0
+    end = ends[wanted - 1]
+    if found.string[found.start() + end : found.start() + end + 1].isalnum():
+        return 0
+    digits = [found[0][at - 1] for at in ends[:wanted]]
+    number = "".join(str(int(digit, 36)) for digit in (*digits[2:], *country, *digits[:2]))
+    return end if int(number) % 97 == 1 else 0
+
+
+def _card(found: re.Match[str]) -> int:
+    text = found[0]
+    if not _ISSUER.match(text.translate(_NO_SEPARATORS)):
+        return 0
+    ends = [group.end() for group in _GROUP.finditer(text)]
+    return next((end for end in reversed(ends) if _is_card(text[:end])), 0)
+
+
+def _is_card(text: str) -> bool:
+    raw = text.translate(_NO_SEPARATORS).encode()[::-1]
+    if not 13 <= len(raw) <= 19:  # noqa: PLR2004
+        return False
+    total = sum(raw[::2]) + sum(raw[1::2].translate(_DOUBLED))
+    return (total - ord("0") * len(raw)) % 10 == 0
+
+
+def _ipv4(found: re.Match[str]) -> int:
+    return len(found[0]) if all(int(part) < 256 for part in found[0].split(".")) else 0  # noqa: PLR2004
+
+
+def _ipv6(found: re.Match[str]) -> int:
+    text = found[0] if found[0].endswith("::") else found[0].rstrip(":")
+    if not (_GROUP.search(text) or text.count(":") >= _COLONS):
+        return 0  # such as a name in C++
+    try:
+        socket.inet_pton(socket.AF_INET6, text)
+    except (OSError, ValueError):
+        return 0
+    return len(text)
+
+
+def _phone(found: re.Match[str]) -> int:
+    digits = sum(character.isdigit() for character in found[0])
+    return len(found[0]) if digits >= _SHORTEST_PHONE else 0
+
 
 BUILTIN = tuple(FINDERS)
 #: A text that still changes after this many rounds is given up: it was made to slip through.

@@ -12,9 +12,9 @@ from time import time_ns
 from typing import Any, NamedTuple
 
 from monitor.hook.capture import NO_REST, NOTHING_CUT, PASSAGES, capture
-from monitor.hook.gate import Gate, belongs, is_trace_id, read
 from monitor.hook.options import Options
 from monitor.hook.rules import Sampling
+from monitor.hook.sampler import Gate, belongs, is_trace_id, read
 
 #: A hook that was replaced has this long to deliver what it holds.
 RETIRE_S = 60.0

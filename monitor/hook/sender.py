@@ -10,13 +10,15 @@ import logging
 import os
 import sys
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+from weakref import WeakSet
 
-from monitor.hook import forks
 from monitor.hook.recorder import Recorder
 
 if TYPE_CHECKING:
     from monitor.hook.delivery import Delivery
+
 
 EXIT_S = 2.0
 #: A machine may be so slow that the sender is still loading the Redis client when the process
@@ -141,7 +143,7 @@ def _await_end(recorder: Recorder, deadline: float, *, hopeless_s: float | None 
 
 def _delivery(recorder: Recorder) -> Delivery:
     # Redis and pydantic are loaded here, on our thread, and not by `import monitor`.
-    with forks.importing():
+    with importing():
         from monitor.hook.delivery import Delivery  # noqa: PLC0415
     return Delivery(recorder)
 
@@ -154,7 +156,79 @@ def _at_child_exit() -> None:
             module.Finalize(None, finish_all, exitpriority=10)
 
 
-forks.in_child(_running.clear)
-forks.in_child(_finalizers.clear)
-forks.in_child(_not_before.clear)
+# --- forks ---
+# What happens when the host forks: the child replaces everything and acquires nothing.
+
+
+#: A fork waits this long for our thread's imports, which take a third of a second of CPU; a child
+#: forked amid them could never import. Long enough for a machine that is very busy.
+_IMPORTS_WAIT_S = 15.0
+
+
+class Forked(Protocol):
+    """Something that must start afresh in a forked child."""
+
+    def after_fork(self) -> None:
+        """Forget the parent's state; runs in the child, before anything else does."""
+
+
+class _State:
+    """Module state, in one place that the child can replace."""
+
+    def __init__(self) -> None:
+        self.importing = _thread.allocate_lock()
+        #: Threads that took the lock for a fork of theirs; several may fork at once.
+        self.held: set[int] = set()
+
+
+_state = _State()
+#: One hook of ours in the interpreter however many of these come and go.
+_forked: WeakSet[Forked] = WeakSet()
+_in_child: list[Callable[[], None]] = []
+
+
+def register(forked: Forked) -> None:
+    """Have *forked* told in each child, for as long as it lives."""
+    _forked.add(forked)
+
+
+def in_child(action: Callable[[], None]) -> None:
+    """Have *action* called in each child."""
+    _in_child.append(action)
+
+
+def importing() -> _thread.LockType:
+    """Give the lock to hold while importing on a thread of ours."""
+    return _state.importing
+
+
+def _before() -> None:
+    if _state.importing.acquire(timeout=_IMPORTS_WAIT_S):
+        _state.held.add(_thread.get_ident())
+
+
+def _after_in_parent() -> None:
+    thread = _thread.get_ident()
+    if thread in _state.held:
+        _state.held.discard(thread)
+        _state.importing.release()
+
+
+def _after_in_child() -> None:
+    _state.__init__()  # type: ignore[misc]
+    for action in _in_child:
+        action()
+    for forked in list(_forked):
+        forked.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child
+    )
+
+
+in_child(_running.clear)
+in_child(_finalizers.clear)
+in_child(_not_before.clear)
 atexit.register(finish_all)

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from functools import partial
 from typing import Any, Unpack
 
-from monitor.hook.interaction import Fields
+from monitor.hook.streams import Fields
 from monitor.integrations.app_hook import Taker, app_hook
 from monitor.integrations.web import Visit, current
 

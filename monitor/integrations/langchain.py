@@ -7,7 +7,7 @@ from typing import Any, Unpack
 from uuid import UUID
 
 from monitor.errors import MissingExtraError
-from monitor.hook.interaction import Fields
+from monitor.hook.streams import Fields
 from monitor.integrations.app_hook import Taker, app_hook
 from monitor.integrations.messages import answer_in, as_list, part_of, question_in
 from monitor.integrations.runs import Run, Runs

@@ -7,7 +7,7 @@ from inspect import BoundArguments
 from typing import Any, Unpack
 
 from monitor.errors import MissingExtraError
-from monitor.hook.interaction import Fields
+from monitor.hook.streams import Fields
 from monitor.integrations.app_hook import Taker, app_hook
 from monitor.integrations.following import AsyncChunks, Chunks, Following
 from monitor.integrations.messages import as_list, part_of

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple, TypeVar, Unpack
 
-from monitor.hook.interaction import Fields
+from monitor.hook.streams import Fields
 from monitor.integrations.app_hook import Taker, app_hook
 from monitor.integrations.following import AsyncChunks, Chunks, Following
 from monitor.integrations.openai_replies import ChatReader, Reader, ResponsesReader

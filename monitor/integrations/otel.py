@@ -7,7 +7,7 @@ import time
 from typing import Any, Unpack
 
 from monitor.errors import MissingExtraError
-from monitor.hook.interaction import Fields
+from monitor.hook.streams import Fields
 from monitor.integrations.app_hook import Taker, app_hook
 from monitor.integrations.genai import Kind, kind_of, read, read_resource, size_of
 from monitor.integrations.traces import Traces

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
-from monitor.hook import forks
+from monitor.hook import sender
 from monitor.integrations.app_hook import Taker
 from monitor.integrations.messages import as_list, tool_call
 
@@ -77,7 +77,7 @@ class Runs:
         self._hook = hook
         self._fields = fields
         self._open: dict[Hashable, Run] = {}
-        forks.register(self)
+        sender.register(self)
 
     def after_fork(self) -> None:
         """Leave the parent's runs to the parent."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from monitor.hook import forks
+from monitor.hook import sender
 from monitor.hook.capture import PASSAGES
 from monitor.integrations.app_hook import Taker
 from monitor.integrations.genai import Kind
@@ -119,7 +119,7 @@ class Traces:
         self._open: dict[str, Trace] = {}
         self._done: dict[str, None] = {}
         self._sweep_at_s = 0.0
-        forks.register(self)
+        sender.register(self)
 
     def after_fork(self) -> None:
         """Leave the parent's traces to the parent."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar, Token
 
-from monitor.hook.interaction import OpenInteraction
+from monitor.hook.streams import OpenInteraction
 from monitor.integrations.app_hook import Taker
 
 #: Looks up a header of the request by its name in lower case.

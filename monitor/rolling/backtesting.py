@@ -14,7 +14,7 @@ from monitor.rolling.budget import Rules
 from monitor.rolling.choice import EvidencePolicy, find_policy
 from monitor.rolling.evidence_walk import Looks
 from monitor.rolling.memory import Memory
-from monitor.rolling.policies import Lines
+from monitor.rolling.policies import Thresholds
 from monitor.rolling.window_replay import replay_windows
 
 Floats = NDArray[np.float64]
@@ -83,7 +83,7 @@ def backtest(  # noqa: PLR0913 - options of one policy, by keyword
     'critical'
     """
     times, outcome = _checked(times_s, scores, passed)
-    lines = Lines(warning_rate=warning_rate, critical_rate=critical_rate, min_n=min_n)
+    lines = Thresholds(warning_rate=warning_rate, critical_rate=critical_rate, min_n=min_n)
     found = find_policy(policy)
     if not times.size:
         return []

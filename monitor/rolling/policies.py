@@ -16,7 +16,7 @@ from monitor.rolling.windows import WindowStats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lines:
+class Thresholds:
     """The pass rates, in [0, 1], below which things are not well, and the size needed to say so."""
 
     warning_rate: float = 0.85
@@ -31,10 +31,10 @@ class Finding(NamedTuple):
     reason: str
 
 
-Policy = Callable[[WindowStats, Lines], Finding]
+Policy = Callable[[WindowStats, Thresholds], Finding]
 
 
-def point(window: WindowStats, lines: Lines) -> Finding:
+def point(window: WindowStats, lines: Thresholds) -> Finding:
     """
     Compare the plain pass rate with the lines, whatever the size of the window.
 
@@ -45,7 +45,7 @@ def point(window: WindowStats, lines: Lines) -> Finding:
     return _by_rate(window.passed / window.n, lines)
 
 
-def point_min_n(window: WindowStats, lines: Lines) -> Finding:
+def point_min_n(window: WindowStats, lines: Thresholds) -> Finding:
     """Compare the weighted pass rate with the lines, once there are enough scores."""
     if window.pass_rate is None:
         return _nothing_scored(window)
@@ -54,7 +54,7 @@ def point_min_n(window: WindowStats, lines: Lines) -> Finding:
     return _by_rate(window.pass_rate, lines)
 
 
-def wilson(window: WindowStats, lines: Lines) -> Finding:
+def wilson(window: WindowStats, lines: Thresholds) -> Finding:
     """Call a rate low only when the whole 95 % interval lies below the line."""
     if window.interval is None:
         return _nothing_scored(window)
@@ -66,7 +66,7 @@ def wilson(window: WindowStats, lines: Lines) -> Finding:
 POLICIES: Mapping[str, Policy] = {"point": point, "point_min_n": point_min_n, "wilson": wilson}
 
 
-def _by_rate(rate: float, lines: Lines, what: str = "pass rate") -> Finding:
+def _by_rate(rate: float, lines: Thresholds, what: str = "pass rate") -> Finding:
     if rate < lines.critical_rate:
         return Finding(
             Status.CRITICAL, f"{what} {rate:.3f} is below the critical line {lines.critical_rate:g}"
@@ -80,7 +80,7 @@ def _by_rate(rate: float, lines: Lines, what: str = "pass rate") -> Finding:
     )
 
 
-def _too_few(window: WindowStats, lines: Lines) -> Finding:
+def _too_few(window: WindowStats, lines: Thresholds) -> Finding:
     missing = max(1, round(lines.min_n - window.n_effective))
     return Finding(
         Status.INSUFFICIENT_DATA,

@@ -8,7 +8,7 @@ from typing import Any
 
 from monitor.models import Status, StreamKey, Tally, Verdict
 from monitor.rolling.choice import EvidencePolicy, find_policy
-from monitor.rolling.policies import Finding, Lines, point
+from monitor.rolling.policies import Finding, Thresholds, point
 from monitor.rolling.standing import Standing
 from monitor.rolling.windows import WindowStats, drift, window_stats
 from monitor.stats.intervals import Interval
@@ -42,7 +42,7 @@ def judge_window(
     data: WindowData,
     *,
     policy_name: str,
-    lines: Lines,
+    lines: Thresholds,
     now: datetime,
     previous: Verdict | None = None,
     judged: Judged | None = None,
@@ -90,7 +90,7 @@ def judge_window(
 
 
 def _finding(
-    window: WindowStats, policy_name: str, lines: Lines, standing: Standing | None
+    window: WindowStats, policy_name: str, lines: Thresholds, standing: Standing | None
 ) -> Finding:
     if standing is not None:
         return standing.finding

@@ -6,14 +6,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.models import Status, Tally
-from monitor.rolling.policies import Lines, Policy
+from monitor.rolling.policies import Policy, Thresholds
 from monitor.rolling.windows import window_stats
 
 Floats = NDArray[np.float64]
 
 
 def replay_windows(
-    times: Floats, passed: Floats, policy: Policy, *, lines: Lines, bucket_s: int, window_s: int
+    times: Floats,
+    passed: Floats,
+    policy: Policy,
+    *,
+    lines: Thresholds,
+    bucket_s: int,
+    window_s: int,
 ) -> list[tuple[float, Status]]:
     """
     List how a status went, looked at after every sample and whenever a bucket leaves the window.
@@ -55,7 +61,7 @@ def _present(
     return np.asarray(np.rint(np.cumsum(moves)[:size]), dtype=np.int64)
 
 
-def _status(policy: Policy, lines: Lines, n: int, passed: int) -> str:
+def _status(policy: Policy, lines: Thresholds, n: int, passed: int) -> str:
     tally = Tally(
         n=n,
         passed=passed,

@@ -5,15 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Sized
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence, Sized
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
 from monitor.models import Evaluation, Interaction
-from monitor.models.passing import Direction
+from monitor.models.passing import Direction, PassRule
 from monitor.scoring.base import Finding, Judgement
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
@@ -186,7 +186,7 @@ class Computed:
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class JudgementMetric:
     """A metric that is read out of the judgement that groundedness and relevance share."""
 
     declaration: Declaration
@@ -203,7 +203,7 @@ class Read:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RubricMetric:
     """
     A metric with questions of its own for the judge; all of them share one further call.
 
@@ -232,7 +232,7 @@ class Combined:
     renormalise: bool = False
 
 
-Metric = Computed | Read | Asked | Combined
+Metric = Computed | JudgementMetric | RubricMetric | Combined
 
 
 def version_of(declaration: Declaration, parameters: BaseModel) -> str:
@@ -248,6 +248,95 @@ def computed(**declared: Any) -> Callable[[Callable[[Interaction, Any], Finding]
     return lambda function: Computed(Declaration(**declared), function)
 
 
-def read(**declared: Any) -> Callable[[Callable[[Judgement, Interaction, Any], Finding]], Read]:
+def read(
+    **declared: Any,
+) -> Callable[[Callable[[Judgement, Interaction, Any], Finding]], JudgementMetric]:
     """Make a metric of a function of the shared judgement; the arguments are `Declaration`'s."""
-    return lambda function: Read(Declaration(**declared), function)
+    return lambda function: JudgementMetric(Declaration(**declared), function)
+
+
+# --- asker ---
+# What answers the questions that metrics have of their own, all of a sample in one call.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What one call about criteria said, and what it used."""
+
+    answers: Answers
+    duration_ms: float = 0.0
+    cost_usd: float | None = None
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+class CriteriaJudge(Protocol):
+    """Something that answers criteria about an interaction; safe for several threads."""
+
+    @property
+    def version(self) -> str:
+        """Name everything that shapes an answer: prompt and model."""
+
+    def ask(
+        self, interaction: Interaction, criteria: Sequence[Criterion], fields: frozenset[str]
+    ) -> Reply:
+        """Answer all criteria at once from those *fields*, or raise a ``JudgeError``."""
+
+    def close(self) -> None:
+        """Give connections back."""
+
+
+# --- bound ---
+# A metric with its parameters and the line at which it passes: what a scorer works with.
+
+
+@dataclass(frozen=True, slots=True)
+class ConfiguredMetric:
+    """One metric as the settings want it."""
+
+    metric: Metric
+    parameters: BaseModel
+    rule: PassRule
+
+    @property
+    def declaration(self) -> Declaration:
+        """What the metric says about itself."""
+        return self.metric.declaration
+
+    @property
+    def name(self) -> str:
+        """What everything calls it."""
+        return self.declaration.name
+
+    @property
+    def version(self) -> str:
+        """Version and parameters, as far as they are not as shipped."""
+        return version_of(self.declaration, self.parameters)
+
+    def is_plain(self, pass_score: float) -> bool:
+        """Say whether it is as shipped, better when higher, and passes at *pass_score*."""
+        as_shipped = self.parameters == self.declaration.parameters()
+        return as_shipped and self.rule == PassRule(pass_score, Direction.HIGHER)
+
+    def evaluator(self) -> JudgementMetric:
+        """Give the evaluator of a metric that is read out of the shared judgement."""
+        assert isinstance(self.metric, JudgementMetric)
+        return replace(self.metric, parameters=self.parameters)
+
+    def unmet(self, interaction: Interaction) -> str | None:
+        """Name what *interaction* lacks; None when it can be scored."""
+        reason = self.declaration.unmet(interaction)
+        if reason is None and isinstance(self.metric, RubricMetric):
+            return self.metric.unmet_too(interaction)
+        return reason
+
+    def criteria(self) -> dict[str, Any]:
+        """Say at which line it passes, which way, and with which parameters."""
+        changed = self.parameters.model_dump(mode="json", exclude_defaults=True)
+        return self.rule.criteria() | changed
+
+
+def is_local(bound: ConfiguredMetric, *, has_asker: bool) -> bool:
+    """Say whether it is computed here, without asking anybody."""
+    if isinstance(bound.metric, RubricMetric):
+        return not has_asker and bound.metric.screen is not None
+    return isinstance(bound.metric, Computed)

@@ -10,11 +10,11 @@ import numpy as np
 
 from monitor.models import Interaction
 from monitor.scoring.base import Claim, Verdict
-from monitor.scoring.claims import is_checkable
 from monitor.scoring.features.passages import Passages
 from monitor.scoring.features.support import ClaimFeatures, claim_features
 from monitor.scoring.judges.local import LocalJudge
 from monitor.scoring.metrics.grounding import Matrix
+from monitor.scoring.sentences import is_checkable
 
 #: A claim is compared with no more passages than this: the time is bounded.
 MOST_PASSAGES = 20

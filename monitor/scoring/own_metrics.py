@@ -1,14 +1,37 @@
-"""Metrics of one's own: a plain function, a question to the judge, or a package's entry points."""
+"""
+Metrics of one's own: a plain function, a question to the judge, or a package's entry points.
+
+--- metrics file ---
+The file of ``GROUNDWATCH_METRICS_FILE``: parameters of metrics, and metrics of one's own.
+
+It is TOML, one table a metric::
+
+    preset = "credit"                      # optional: parameters that ship
+
+    [precision_at_k]
+    k = 3
+    pass_score = 0.6                       # its own line; else the setting's
+
+    [politeness]                           # a function of an Interaction
+    function = "my_app.metrics:politeness"
+    requires = ["query", "output"]
+
+    [tone]                                 # a question to the judge
+    criteria = "Is the tone friendly and patient?"
+    requires = ["output"]
+"""
 
 from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Callable, Iterator
-from importlib import import_module
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from importlib import import_module, resources
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -20,18 +43,17 @@ from monitor.scoring.adapters.ragas import ragas_metric
 from monitor.scoring.base import Finding
 from monitor.scoring.declaration import (
     Answers,
-    Asked,
     Combined,
     Computed,
     Cost,
     Criterion,
     Declaration,
     Form,
+    JudgementMetric,
     Metric,
     NoParameters,
-    Read,
+    RubricMetric,
 )
-from monitor.scoring.metrics_file import MAKES, read_toml
 
 GROUP = "groundwatch.evaluators"
 
@@ -191,14 +213,16 @@ def _from_entry(point: EntryPoint, source: str) -> list[Metric]:
             f"the evaluators of {source} cannot be loaded: {type(error).__name__}: {error}"
         ) from error
     listed = list(found) if isinstance(found, list | tuple) else [found]
-    if all(isinstance(each, Computed | Read | Asked | Combined) for each in listed):
+    if all(
+        isinstance(each, Computed | JudgementMetric | RubricMetric | Combined) for each in listed
+    ):
         return listed
     if len(listed) == 1 and callable(found):
         return [function_metric(found, name=point.name)]
     raise SettingsError(f"{source} is neither a metric, a list of metrics nor a function")
 
 
-def _question(name: str, own: _Own, criteria: str) -> Asked:
+def _question(name: str, own: _Own, criteria: str) -> RubricMetric:
     form = Form.RATING if own.scale == "1-5" else Form.SCORE
     asked = Criterion(name, criteria, form)
 
@@ -219,7 +243,7 @@ def _question(name: str, own: _Own, criteria: str) -> Asked:
         direction=own.direction,
         skips=("needs_judge",),
     )
-    return Asked(declaration, lambda _: (asked,), read)
+    return RubricMetric(declaration, lambda _: (asked,), read)
 
 
 def _foreign(name: str, own: _Own) -> Metric | None:
@@ -239,3 +263,75 @@ def _source_of(function: Callable[..., Any]) -> str:
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+# --- metrics file ---
+
+
+_PRESETS = "monitor.scoring.presets"
+#: Keys of a table that make a metric, rather than set a parameter of one.
+MAKES = ("function", "criteria", "file", "deepeval", "ragas")
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsFile:
+    """What the file says, a table a metric."""
+
+    tables: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+    where: str = "the metrics file"
+    folder: Path = Path()
+
+    def with_tables(self, more: Mapping[str, Mapping[str, Any]]) -> Self:
+        """Give the same with further tables, whose keys come first."""
+        tables = dict(self.tables)
+        for name, table in more.items():
+            tables[name] = tables.get(name, {}) | dict(table)
+        return replace(self, tables=tables)
+
+
+def read_metrics_file(path: Path | None) -> MetricsFile:
+    """
+    Read the file, if there is one.
+
+    Raises
+    ------
+    SettingsError
+        If it cannot be read, is no TOML, or names a preset that there is not.
+    """
+    if path is None:
+        return MetricsFile()
+    found = read_toml(path)
+    preset = found.pop("preset", None)
+    tables = {} if preset is None else _preset(str(preset), path)
+    for name, table in found.items():
+        if not isinstance(table, dict):
+            raise SettingsError(f"{path}: {name} should be a table, written [{name}]")
+        tables[name] = tables.get(name, {}) | table
+    return MetricsFile(tables, str(path), path.parent)
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Read a TOML file, or say what is wrong with it."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsError(f"{path}: {error.strerror or error}") from None
+    except (tomllib.TOMLDecodeError, UnicodeError) as error:
+        raise SettingsError(f"{path}: no TOML: {error}") from None
+
+
+def presets() -> list[str]:
+    """Name the presets that ship."""
+    return sorted(
+        each.name.removesuffix(".toml")
+        for each in resources.files(_PRESETS).iterdir()
+        if each.name.endswith(".toml")
+    )
+
+
+def _preset(name: str, path: Path) -> dict[str, dict[str, Any]]:
+    if name not in presets():
+        known = ", ".join(presets())
+        raise SettingsError(f"{path}: no preset is called {name!r}; there are {known}")
+    text = resources.files(_PRESETS).joinpath(f"{name}.toml").read_text("utf-8")
+    return tomllib.loads(text)

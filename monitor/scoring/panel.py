@@ -12,16 +12,23 @@ from monitor.errors import BudgetReachedError, JudgeError, JudgeReplyError
 from monitor.models import Evaluation, EvaluationStatus, Interaction
 from monitor.models.bands import advice_for
 from monitor.queue.wire import has_texts
-from monitor.scoring.asker import Asker, Reply
 from monitor.scoring.base import Finding, ScoresSamples
-from monitor.scoring.bound import Bound
-from monitor.scoring.capped import with_cost
-from monitor.scoring.declaration import Asked, Combined, Computed, Criterion, Read
+from monitor.scoring.budgeted import with_cost
+from monitor.scoring.declaration import (
+    Combined,
+    Computed,
+    ConfiguredMetric,
+    CriteriaJudge,
+    Criterion,
+    JudgementMetric,
+    Reply,
+    RubricMetric,
+)
 from monitor.scoring.metrics.weighted import weighted_average
 from monitor.scoring.scorer import failure, log_internal, outcome_of
 
 
-class Panel:
+class MetricPipeline:
     """
     Scores all metrics that are wanted, and the parts that combined ones need besides.
 
@@ -48,9 +55,9 @@ class Panel:
     def __init__(
         self,
         wanted: Sequence[str],
-        bound: Sequence[Bound],
+        bound: Sequence[ConfiguredMetric],
         inner: ScoresSamples | None,
-        asker: Asker | None = None,
+        asker: CriteriaJudge | None = None,
         *,
         concurrency: int = 1,
         is_asked: Callable[[str], bool] | None = None,
@@ -98,13 +105,13 @@ class Panel:
             if each is not None:
                 each.close()
 
-    def _version_of(self, each: Bound) -> str:
-        if isinstance(each.metric, Read) and self._inner is not None:
+    def _version_of(self, each: ConfiguredMetric) -> str:
+        if isinstance(each.metric, JudgementMetric) and self._inner is not None:
             shipped = each.parameters == each.declaration.parameters()
             return self._inner.version + ("" if shipped else f"-{each.version}")
-        if isinstance(each.metric, Asked) and self._asker is not None:
+        if isinstance(each.metric, RubricMetric) and self._asker is not None:
             return f"{self._asker.version}-{each.version}"
-        if isinstance(each.metric, Asked):
+        if isinstance(each.metric, RubricMetric):
             kind = "unasked" if each.metric.screen is None else "screen"
             return f"{kind}-{each.version}"
         if isinstance(each.metric, Combined):
@@ -124,7 +131,7 @@ class Panel:
         }
         return evaluation.model_copy(update=update)
 
-    def _fields(self, each: Bound, interaction: Interaction) -> dict[str, Any]:
+    def _fields(self, each: ConfiguredMetric, interaction: Interaction) -> dict[str, Any]:
         return {
             "target_event_id": interaction.id,
             "evaluator_name": each.name,
@@ -132,14 +139,16 @@ class Panel:
             "criteria": each.criteria(),
         }
 
-    def _compute(self, each: Bound, interaction: Interaction, unseen: str | None) -> Evaluation:
+    def _compute(
+        self, each: ConfiguredMetric, interaction: Interaction, unseen: str | None
+    ) -> Evaluation:
         fields = self._fields(each, interaction)
         reason = unseen or each.unmet(interaction)
         metric = each.metric
         if reason is not None:
             return Evaluation.skipped(reason=reason, **fields)
         compute = metric.compute if isinstance(metric, Computed) else None
-        if isinstance(metric, Asked):
+        if isinstance(metric, RubricMetric):
             compute = metric.screen
         if compute is None:
             return Evaluation.skipped(reason="needs_judge", **fields)
@@ -150,7 +159,7 @@ class Panel:
 
     def _ask(self, interaction: Interaction, unseen: str | None, key: str) -> dict[str, Evaluation]:
         """Ask the questions of all metrics that can be judged, in one call."""
-        asked = [each for each in self._bound.values() if isinstance(each.metric, Asked)]
+        asked = [each for each in self._bound.values() if isinstance(each.metric, RubricMetric)]
         if self._asker is None or not asked or unseen:
             return {}
         wanted = [each for each in asked if each.unmet(interaction) is None]
@@ -178,7 +187,7 @@ class Panel:
 
     def _skipped(
         self,
-        wanted: Sequence[Bound],
+        wanted: Sequence[ConfiguredMetric],
         interaction: Interaction,
         reason: str,
         bill: Mapping[str, Any] = MappingProxyType({}),
@@ -189,10 +198,12 @@ class Panel:
         paid = with_cost(tuple(made), bill.get("cost_usd"))
         return {each.evaluator_name: each for each in paid}
 
-    def _asked(self, wanted: Sequence[Bound], interaction: Interaction) -> Reply | Exception:
+    def _asked(
+        self, wanted: Sequence[ConfiguredMetric], interaction: Interaction
+    ) -> Reply | Exception:
         criteria: dict[str, Criterion] = {}
         for each in wanted:
-            assert isinstance(each.metric, Asked)
+            assert isinstance(each.metric, RubricMetric)
             criteria |= {item.name: item for item in each.metric.criteria(each.parameters)}
         fields = frozenset(path for each in wanted for path in each.declaration.requires)
         asker = self._asker
@@ -202,17 +213,17 @@ class Panel:
         )
 
     def _read(
-        self, each: Bound, reply: Reply, interaction: Interaction, fields: dict[str, Any]
+        self, each: ConfiguredMetric, reply: Reply, interaction: Interaction, fields: dict[str, Any]
     ) -> Evaluation:
         metric = each.metric
-        assert isinstance(metric, Asked)
+        assert isinstance(metric, RubricMetric)
         made = self._finish(
             each, lambda: metric.read(reply.answers, interaction, each.parameters), fields
         )
         return made.model_copy(update={"metadata": (made.metadata or {}) | reply.details})
 
     def _finish(
-        self, each: Bound, find: Callable[[], Finding], fields: dict[str, Any]
+        self, each: ConfiguredMetric, find: Callable[[], Finding], fields: dict[str, Any]
     ) -> Evaluation:
         """Turn a finding into a record; a broken metric takes no other along."""
         try:
@@ -236,7 +247,7 @@ class Panel:
             return failure(error, fields, shared_by=1)
 
     def _combine(
-        self, each: Bound, found: Mapping[str, Evaluation], interaction: Interaction
+        self, each: ConfiguredMetric, found: Mapping[str, Evaluation], interaction: Interaction
     ) -> Evaluation:
         metric = each.metric
         assert isinstance(metric, Combined)
@@ -286,11 +297,11 @@ def _parted(
     )
 
 
-def _is_higher(each: Bound) -> bool:
+def _is_higher(each: ConfiguredMetric) -> bool:
     return each.rule.direction.value == "higher"
 
 
-def _advice(each: Bound, score: float) -> dict[str, str]:
+def _advice(each: ConfiguredMetric, score: float) -> dict[str, str]:
     found = advice_for(each.name, score, each.rule.direction)
     return {"advice": f"{found.cause}: {found.fix}"} if found else {}
 

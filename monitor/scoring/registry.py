@@ -12,26 +12,27 @@ from urllib.parse import urlsplit
 import redis
 
 from monitor.errors import SettingsError
-from monitor.scoring.asker import Asker
-from monitor.scoring.asking import Asking, draw
 from monitor.scoring.base import Judge, ScoresSamples
-from monitor.scoring.bound import Bound
+from monitor.scoring.budgeted import BudgetWatch, CappedScorer, SkippingScorer
 from monitor.scoring.calibration import Calibration, OwnMemory, SharedMemory
-from monitor.scoring.capped import BudgetWatch, CappedScorer, SkippingScorer
-from monitor.scoring.cascade import Cascade, cascade_version
-from monitor.scoring.choosing import chosen
-from monitor.scoring.declaration import Asked, Read
+from monitor.scoring.cascade import Cascade, JudgeSampling, cascade_version, draw
+from monitor.scoring.declaration import (
+    ConfiguredMetric,
+    CriteriaJudge,
+    JudgementMetric,
+    RubricMetric,
+)
 from monitor.scoring.evaluators import EVALUATORS
-from monitor.scoring.fleet import Fleet, make_fleet
 from monitor.scoring.judges.embedding import Embedding
 from monitor.scoring.judges.local import LocalJudge
 from monitor.scoring.judges.prices import Prices
-from monitor.scoring.panel import Panel
+from monitor.scoring.metric_config import resolve_metrics
+from monitor.scoring.panel import MetricPipeline
 from monitor.scoring.scorer import Scorer
-from monitor.scoring.spending.gate import Gate
-from monitor.scoring.spending.governed import GovernedAsker, GovernedJudge
+from monitor.scoring.shared_limits import Fleet, make_fleet
+from monitor.scoring.spending.limited import GovernedAsker, GovernedJudge
+from monitor.scoring.spending.limiter import JudgeLimiter, Slots
 from monitor.scoring.spending.meter import Meter
-from monitor.scoring.spending.slots import Slots
 from monitor.settings import Settings, variable
 
 __all__ = ["EVALUATORS", "asks", "make_scorer"]
@@ -75,15 +76,15 @@ def make_scorer(
     MissingExtraError
         If the judge needs packages that are not installed.
     """
-    bound = chosen(settings, parameters=parameters)
-    shared = [each for each in bound if isinstance(each.metric, Read)]
+    bound = resolve_metrics(settings, parameters=parameters)
+    shared = [each for each in bound if isinstance(each.metric, JudgementMetric)]
     money = _Money.of(settings, client, once=once) if asks(settings) else None
     inner = _shared(settings, shared, client, money, once=once) if shared else None
     if inner is not None and len(shared) == len(bound) and _are_plain(shared, settings):
         return inner
     factor = _factor(settings, money.fleet.watch if money else None)
-    has_questions = any(isinstance(each.metric, Asked) for each in bound)
-    return Panel(
+    has_questions = any(isinstance(each.metric, RubricMetric) for each in bound)
+    return MetricPipeline(
         settings.metrics,
         bound,
         inner,
@@ -98,7 +99,7 @@ def make_scorer(
     )
 
 
-def _are_plain(bound: Sequence[Bound], settings: Settings) -> bool:
+def _are_plain(bound: Sequence[ConfiguredMetric], settings: Settings) -> bool:
     return all(each.is_plain(settings.pass_score) for each in bound)
 
 
@@ -107,7 +108,7 @@ class _Money:
     """What keeps a judge within bounds, one for all that asks it."""
 
     fleet: Fleet
-    gate: Gate
+    gate: JudgeLimiter
     meter: Meter
 
     @classmethod
@@ -116,7 +117,7 @@ class _Money:
         fleet = make_fleet(settings, client, partial(prices.cost_usd, settings.judge_model))
         slots = Slots(settings.judge_concurrency)
         meter = Meter(budget=fleet.budget, price=fleet.price, pace=fleet.pace, slots=slots)
-        gate = Gate(
+        gate = JudgeLimiter(
             slots=slots,
             pace=fleet.pace,
             absence=fleet.absence,
@@ -130,7 +131,7 @@ class _Money:
 
 def _shared(
     settings: Settings,
-    bound: Sequence[Bound],
+    bound: Sequence[ConfiguredMetric],
     client: redis.Redis | None,
     money: _Money | None,
     *,
@@ -150,7 +151,7 @@ def _shared(
         made = Cascade(
             local=local,
             judge=judged,
-            asking=Asking(settings.judge_share),
+            asking=JudgeSampling(settings.judge_share),
             calibration=Calibration(
                 OwnMemory() if client is None else SharedMemory(client, version),
                 pass_score=settings.pass_score,
@@ -163,7 +164,7 @@ def _shared(
     return made if watch is None or once else _capped(settings, bound, made, watch)
 
 
-def _asker(settings: Settings, money: _Money) -> Asker:
+def _asker(settings: Settings, money: _Money) -> CriteriaJudge:
     """Make what answers the questions that metrics have of their own."""
     from monitor.scoring.judges.openai_criteria import OpenAICriteria  # noqa: PLC0415
 
@@ -171,7 +172,9 @@ def _asker(settings: Settings, money: _Money) -> Asker:
     return GovernedAsker(OpenAICriteria.from_settings(settings, meter=money.meter), money.gate)
 
 
-def _scorer(settings: Settings, bound: Sequence[Bound], judge: Judge, concurrency: int) -> Scorer:
+def _scorer(
+    settings: Settings, bound: Sequence[ConfiguredMetric], judge: Judge, concurrency: int
+) -> Scorer:
     return Scorer(
         judge,
         [each.name for each in bound],
@@ -188,7 +191,7 @@ def _factor(settings: Settings, watch: BudgetWatch | None) -> Callable[[], float
 
 
 def _capped(
-    settings: Settings, bound: Sequence[Bound], made: ScoresSamples, watch: BudgetWatch
+    settings: Settings, bound: Sequence[ConfiguredMetric], made: ScoresSamples, watch: BudgetWatch
 ) -> ScoresSamples:
     alone = settings.budget_policy == "local"
     return CappedScorer(
@@ -199,7 +202,7 @@ def _capped(
     )
 
 
-def _judged(settings: Settings, bound: Sequence[Bound], money: _Money) -> Scorer:
+def _judged(settings: Settings, bound: Sequence[ConfiguredMetric], money: _Money) -> Scorer:
     """Make a judge that costs money, with all that keeps it within bounds."""
     judge = GovernedJudge(_openai(settings, money.meter), money.gate)
     return _scorer(settings, bound, judge, settings.judge_concurrency)

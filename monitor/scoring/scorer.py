@@ -11,8 +11,8 @@ import structlog
 from monitor.errors import (
     BudgetReachedError,
     GroundwatchError,
-    JudgeAwayError,
     JudgeError,
+    JudgeOutageError,
     JudgeReplyError,
 )
 from monitor.models import ErrorInfo, Evaluation, Interaction
@@ -56,7 +56,7 @@ class Scorer:
 
         Raises
         ------
-        JudgeAwayError, BudgetReachedError, QueueUnavailableError
+        JudgeOutageError, BudgetReachedError, QueueUnavailableError
             If nobody can be asked now, which is no fault of the interaction. Anything
             else that goes wrong is a failed evaluation.
         """
@@ -166,12 +166,12 @@ def outcome_of(ask: Callable[[], T], interaction_id: str) -> T | Exception:
 
     Raises
     ------
-    JudgeAwayError, BudgetReachedError, QueueUnavailableError
+    JudgeOutageError, BudgetReachedError, QueueUnavailableError
         If nobody can be asked now, which is no fault of the interaction.
     """
     try:
         return ask()
-    except (JudgeAwayError, BudgetReachedError):
+    except (JudgeOutageError, BudgetReachedError):
         raise
     except JudgeError as error:
         return error

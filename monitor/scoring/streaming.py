@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from monitor.scoring.claims import is_checkable
 from monitor.scoring.entailment import MOST_PASSAGES, local_entailment
 from monitor.scoring.metrics.faithfulness import faithfulness
-from monitor.scoring.sentences import split_sentences
+from monitor.scoring.sentences import is_checkable, split_sentences
 
 
 @dataclass(frozen=True, slots=True)

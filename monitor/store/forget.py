@@ -9,11 +9,10 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, select
 
 from monitor.queue.wire import user_of
+from monitor.store.dead_letters import DEAD, drop_letter
 from monitor.store.engine import Store
-from monitor.store.poison import DEAD, drop_letter
 from monitor.store.retention import blank
-from monitor.store.tables import dead_letters, evaluations, samples
-from monitor.store.web_tables import labels
+from monitor.store.tables import dead_letters, evaluations, labels, samples
 
 FORGOTTEN = "forgotten"
 _BATCH = 200

@@ -9,8 +9,8 @@ from typing import NamedTuple
 from sqlalchemy import Connection, delete, func, select
 
 from monitor.store.engine import Store
-from monitor.store.insight_tables import input_bins
 from monitor.store.levels import HOUR_S
+from monitor.store.tables import input_bins
 from monitor.store.upsert import add
 
 #: Hours are kept this long, and single buckets until they are this old.

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import Column, ColumnElement, Connection, delete, func, select
+from sqlalchemy import Column, ColumnElement, Connection, and_, delete, func, select
 
 from monitor.models.insight import AppInsight, DriftFinding, Insight
+from monitor.models.run import Figure, Run
 from monitor.models.tally import ROOT
-from monitor.store.insight_tables import drift_findings, drift_states, insights, marks
 from monitor.store.levels import LEVELS, Level
-from monitor.store.tables import bucket_bins, streams
+from monitor.store.tables import (
+    bucket_bins,
+    drift_findings,
+    drift_states,
+    evaluations,
+    insights,
+    marks,
+    samples,
+    streams,
+)
 from monitor.store.upsert import put
 
 #: Findings older than this are let go.
@@ -237,3 +246,65 @@ def _ms(moment: datetime) -> int:
 
 def _time(ms: int) -> datetime:
     return datetime.fromtimestamp(ms / 1000, UTC)
+
+
+# --- runs ---
+# The newest runs of a stretch of time, each with all its figures.
+
+
+#: So many samples are asked about at once: databases bound the length of a list.
+_CHUNK = 500
+
+
+def read_runs(
+    connection: Connection, *, since: datetime, limit: int, app: str | None = None
+) -> tuple[list[Run], int]:
+    """Read the newest *limit* runs since *since*, oldest first, and how many there are in all."""
+    wanted: ColumnElement[bool] = samples.c.occurred_at_ms >= round(since.timestamp() * 1000)
+    if app is not None:
+        wanted = and_(wanted, samples.c.app == app)
+    total = connection.execute(select(func.count()).select_from(samples).where(wanted))
+    newest = (
+        select(samples)
+        .where(wanted)
+        .order_by(samples.c.occurred_at_ms.desc(), samples.c.sample_id.desc())
+        .limit(limit)
+    )
+    rows = list(reversed(connection.execute(newest).all()))
+    figures = _figures(connection, [row.sample_id for row in rows])
+    return [_run(row, figures.get(row.sample_id, {})) for row in rows], total.scalar_one()
+
+
+def _figures(connection: Connection, sample_ids: Sequence[str]) -> Mapping[str, dict[str, Figure]]:
+    found: dict[str, dict[str, Figure]] = defaultdict(dict)
+    columns = (evaluations.c.sample_id, evaluations.c.metric, evaluations.c.score)
+    for start in range(0, len(sample_ids), _CHUNK):
+        query = select(*columns, evaluations.c.record).where(
+            evaluations.c.sample_id.in_(sample_ids[start : start + _CHUNK])
+        )
+        for row in connection.execute(query):
+            value = (row.record.get("metadata") or {}).get("value")
+            found[row.sample_id][row.metric] = Figure(
+                score=row.score,
+                value=float(value) if isinstance(value, int | float) else None,
+                explanation=row.record.get("explanation") or "",
+            )
+    return found
+
+
+def _run(row: Any, figures: Mapping[str, Figure]) -> Run:
+    interaction = row.payload["interaction"]
+    named = (interaction.get("metadata") or {}) | (interaction.get("tags") or {})
+    return Run(
+        sample_id=row.sample_id,
+        run_id=row.interaction_id,
+        app=row.app,
+        at=datetime.fromtimestamp(row.occurred_at_ms / 1000, UTC),
+        company_name=_text(named.get("company_name")),
+        model_used=_text(named.get("model_used") or named.get("model")),
+        figures=figures,
+    )
+
+
+def _text(value: object) -> str:
+    return str(value) if isinstance(value, str | int | float) else ""

@@ -9,8 +9,8 @@ from typing import Any
 
 from sqlalchemy import Connection, func, select
 
+from monitor.store.tables import audit, labels
 from monitor.store.upsert import put
-from monitor.store.web_tables import audit, labels
 
 _MOST_TARGET_CHARS = 400
 

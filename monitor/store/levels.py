@@ -16,14 +16,15 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Table, select
 
 from monitor.models.tally import TALLY_SUMS
-from monitor.store.level_tables import (
+from monitor.store.tables import (
+    bucket_bins,
+    buckets,
     day_bins,
     day_buckets,
     hour_bins,
     hour_buckets,
     levels,
 )
-from monitor.store.tables import bucket_bins, buckets
 from monitor.store.upsert import Row, add, insert_new
 
 HOUR_S, DAY_S = 3600, 86_400

@@ -210,3 +210,38 @@ def _number(row: Row[Any], name: str) -> Any:
     """Read a sum: PostgreSQL gives Decimal for whole numbers."""
     value = getattr(row, name)
     return float(value) if name.startswith("sum_") else int(value)
+
+
+# --- spent ---
+# What the judge cost, summed from buckets, hours and days.
+
+
+_MICRO = 1e6
+
+
+def cost_usd_since(connection: Connection, since_s: float) -> float:
+    """
+    Sum what was spent on evaluations of samples since *since_s*, in US dollars.
+
+    Where the buckets are gone, the hour or the day that holds *since_s* counts whole.
+    """
+    found = pieces(int(since_s), None, read_marks(connection))
+    return sum(_microusd(connection, piece) for piece in found) / _MICRO
+
+
+def _microusd(connection: Connection, piece: Piece) -> float:
+    sums = piece.level.sums.c
+    # By way of the streams, so that their rows are found by key.
+    query = (
+        select(func.sum(sums.cost_microusd))
+        .select_from(streams.join(piece.level.sums, streams.c.stream_id == sums.stream_id))
+        # What a segment cost is in the whole app's sum already.
+        .where(
+            streams.c.segment == ROOT,
+            streams.c.last_bucket_s >= piece.from_s,
+            sums.start_s >= piece.from_s,
+        )
+    )
+    if piece.to_s is not None:
+        query = query.where(sums.start_s < piece.to_s)
+    return float(connection.execute(query).scalar() or 0)

@@ -11,29 +11,29 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from sqlalchemy import Column, Connection, Select, Table, delete, func, select
+from sqlalchemy import Column, Connection, Select, Table, delete, func, select, text
 
 from monitor.models import Sample
 from monitor.models.interaction import without_texts
 from monitor.store.alert_tables import alert_events, alert_groups, incidents, outbox, silences
 from monitor.store.engine import Store
-from monitor.store.level_tables import levels
 from monitor.store.levels import read_marks
-from monitor.store.space import free_space
 from monitor.store.tables import (
+    audit,
     counts,
     dead_letters,
     evaluations,
     hooks,
+    levels,
     samples,
     status_changes,
 )
 from monitor.store.upsert import add, put
-from monitor.store.web_tables import audit
 
 _BATCH = 500
 _HOUR_S, _DAY_S = 3600, 86_400
@@ -271,3 +271,56 @@ def _moment(at: Column[Any], horizon_s: float) -> int | datetime:
     if at.name.endswith("_ms"):
         return int(horizon_s * 1000)
     return datetime.fromtimestamp(horizon_s, UTC)
+
+
+# --- space ---
+# How large the store is, and giving back what deleted rows leave free.
+
+
+_PAGES_AT_ONCE = 2_000
+#: Less than this share of the file is left to what is written next.
+_WORTH_IT = 0.05
+
+
+def free_space(store: Store, *, end_s: float) -> int:
+    """
+    Give free pages of an SQLite file back, until *end_s* (monotonic); say how many.
+
+    PostgreSQL does so by itself: autovacuum makes the space of deleted rows usable again.
+    An SQLite file of an older version gives nothing back until it was vacuumed once.
+    """
+    if store.is_postgresql:
+        return 0
+    freed = 0
+    with store.read() as connection:
+        share = _pragma(connection, "freelist_count") / _pragma(connection, "page_count")
+    if share < _WORTH_IT:
+        return 0
+    while time.monotonic() < end_s:
+        before = _free_pages(store)
+        with closing(store.engine.raw_connection()) as borrowed:
+            # Not by execute(), which takes one step, and a step frees one page.
+            script = f"PRAGMA incremental_vacuum({_PAGES_AT_ONCE})"
+            borrowed.driver_connection.executescript(script)  # type: ignore[union-attr]
+        left = _free_pages(store)
+        freed += before - left
+        if left in (0, before):
+            break
+    return freed
+
+
+def _free_pages(store: Store) -> int:
+    with store.read() as connection:
+        return _pragma(connection, "freelist_count")
+
+
+def size_bytes(connection: Connection) -> int:
+    """Tell how large the store is on disk, without its log."""
+    if connection.dialect.name == "postgresql":
+        query = text("SELECT pg_database_size(current_database())")
+        return int(connection.execute(query).scalar_one())
+    return _pragma(connection, "page_count") * _pragma(connection, "page_size")
+
+
+def _pragma(connection: Connection, name: str) -> int:
+    return int(connection.exec_driver_sql(f"PRAGMA {name}").scalar_one())

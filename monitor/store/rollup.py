@@ -11,7 +11,6 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from monitor.models.tally import TALLY_SUMS
 from monitor.store.engine import Store
-from monitor.store.level_tables import levels
 from monitor.store.levels import (
     BUCKETS,
     DAYS,
@@ -23,7 +22,7 @@ from monitor.store.levels import (
     ensure_marks,
     read_marks,
 )
-from monitor.store.tables import streams
+from monitor.store.tables import levels, streams
 
 #: Streams whose old rows are deleted in one transaction.
 _STREAMS_AT_ONCE = 200

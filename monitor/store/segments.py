@@ -10,8 +10,7 @@ from sqlalchemy import Connection, func, select, tuple_
 
 from monitor.models.tally import OTHER, segment_name
 from monitor.stats.heavy_hitters import PLACES, Census, Seen, admit
-from monitor.store.insight_tables import dimensions
-from monitor.store.tables import streams
+from monitor.store.tables import dimensions, streams
 from monitor.store.upsert import insert_new, put
 
 _Key = tuple[str, str]  # app and dimension

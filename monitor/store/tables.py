@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import (
     Column,
+    DefaultClause,
     Float,
     ForeignKey,
     Index,
@@ -222,4 +225,149 @@ leases = Table(
     Column("owner", String(255), nullable=False),
     Column("token", BigInt, nullable=False),
     Column("expires_at_s", Float, nullable=False),
+)
+
+
+# --- insight tables ---
+# Tables of what explains a status: segments, inputs, deploys, drift and the insights.
+
+
+#: Which values of a dimension have a segment of their own, and which wait to get one.
+dimensions = Table(
+    "groundwatch_dimensions",
+    metadata,
+    Column("app", String(200), primary_key=True),
+    Column("dimension", String(60), primary_key=True),
+    Column("census", Json, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+#: What the app was asked and how long it answered: histograms, as sparse as the buckets' own.
+input_bins = Table(
+    "groundwatch_input_bins",
+    metadata,
+    Column("app", String(200), primary_key=True),
+    Column("start_s", BigInt, primary_key=True, autoincrement=False),
+    Column("feature", String(32), primary_key=True),
+    Column("bin", SmallInteger, primary_key=True, autoincrement=False),
+    Column("count", BigInt, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+#: Deploys, as people or pipelines told them.
+marks = Table(
+    "groundwatch_marks",
+    metadata,
+    Column("mark_id", BigInt, primary_key=True, autoincrement=True),
+    Column("app", String(200), nullable=False),
+    Column("release", String(200), nullable=False),
+    Column("at_ms", BigInt, nullable=False),
+    Column("made_at_ms", BigInt, nullable=False),
+    Column("note", Text, nullable=False),
+    Index("ix_groundwatch_marks_app_at", "app", "at_ms"),
+)
+
+#: Where the drift detectors of a stream stand.
+drift_states = Table(
+    "groundwatch_drift_states",
+    metadata,
+    Column("stream_id", BigInt, primary_key=True, autoincrement=False),
+    Column("state", Json, nullable=False),
+)
+
+#: Drift that was found, for the record; the key makes finding it again change nothing.
+drift_findings = Table(
+    "groundwatch_drift_findings",
+    metadata,
+    Column("app", String(200), primary_key=True),
+    Column("metric", String(100), primary_key=True),
+    Column("segment", String(200), primary_key=True),
+    Column("test", String(32), primary_key=True),
+    Column("from_s", BigInt, primary_key=True, autoincrement=False),
+    Column("found_at_ms", BigInt, nullable=False),
+    Column("finding", Json, nullable=False),
+    Index("ix_groundwatch_drift_findings_found", "found_at_ms"),
+)
+
+#: The newest insight into each app and metric: what explains its status. Metric '' is the app.
+insights = Table(
+    "groundwatch_insights",
+    metadata,
+    Column("app", String(200), primary_key=True),
+    Column("metric", String(100), primary_key=True),
+    Column("made_at_ms", BigInt, nullable=False),
+    Column("insight", Json, nullable=False),
+)
+
+
+# --- level tables ---
+# The tables of long memory: the buckets again, summed to hours and to days.
+
+
+def _like(source: Table, name: str) -> Table:
+    """Make a table with the columns of another one: one row shape at all levels."""
+    columns = [
+        Column(
+            column.name,
+            column.type,
+            primary_key=column.primary_key,
+            autoincrement=False,
+            nullable=column.nullable,
+            server_default=column.server_default.arg if _has_default(column) else None,  # type: ignore[union-attr]
+        )
+        for column in source.columns
+    ]
+    return Table(name, metadata, *columns, sqlite_with_rowid=False)
+
+
+def _has_default(column: Column[Any]) -> bool:
+    return isinstance(column.server_default, DefaultClause)
+
+
+hour_buckets = _like(buckets, "groundwatch_hour_buckets")
+hour_bins = _like(bucket_bins, "groundwatch_hour_bins")
+day_buckets = _like(buckets, "groundwatch_day_buckets")
+day_bins = _like(bucket_bins, "groundwatch_day_bins")
+
+#: Up to when a level holds everything, and from when it still does; epoch seconds.
+levels = Table(
+    "groundwatch_levels",
+    metadata,
+    Column("level", String(16), primary_key=True),
+    Column("complete_to_s", BigInt, nullable=False),
+    Column("kept_from_s", BigInt, nullable=False),
+)
+
+
+# --- web tables ---
+# The tables of the page: what people say of a judge, and what they did and looked at.
+
+
+#: What a person says of one evaluation; the last word of each person counts. The sample may
+#: be gone before its label, so no key leads to it.
+labels = Table(
+    "groundwatch_labels",
+    metadata,
+    Column("sample_id", String(64), primary_key=True),
+    Column("metric", String(100), primary_key=True),
+    Column("evaluator_version", String(200), primary_key=True),
+    Column("labelled_by", String(200), primary_key=True),
+    Column("app", String(200), nullable=False),
+    Column("judge_passed", SmallInteger, nullable=False),
+    Column("human_passed", SmallInteger, nullable=False),
+    Column("note", Text, nullable=False, server_default=""),
+    Column("labelled_at_ms", BigInt, nullable=False),
+    Index("ix_groundwatch_labels_app_metric", "app", "metric"),
+)
+
+#: Acts of operators, and views of transcripts.
+audit = Table(
+    "groundwatch_audit",
+    metadata,
+    Column("audit_id", BigInt, primary_key=True, autoincrement=True),
+    Column("at_ms", BigInt, nullable=False),
+    Column("who", String(200), nullable=False),
+    Column("act", String(50), nullable=False),
+    Column("target", String(400), nullable=False),
+    Index("ix_groundwatch_audit_at", "at_ms"),
 )

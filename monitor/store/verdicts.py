@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, select
 
 from monitor.models import ROOT, Status, Verdict
-from monitor.store.tables import status_changes, verdicts
+from monitor.store.tables import detectors, status_changes, verdicts
 from monitor.store.upsert import put
 
 VerdictKey = tuple[str, str, str, int]
@@ -157,3 +157,25 @@ def _row(verdict: Verdict) -> dict[str, object]:
 
 def _ms(moment: datetime) -> int:
     return round(moment.timestamp() * 1000)
+
+
+# --- detectors ---
+# What the policy ``anytime`` remembers of each stream, as plain values.
+
+
+def read_states(connection: Connection) -> dict[int, dict[str, Any]]:
+    """Read what is remembered, by stream id."""
+    query = select(detectors.c.stream_id, detectors.c.state)
+    return {row.stream_id: row.state for row in connection.execute(query)}
+
+
+def save_states(
+    connection: Connection, states: Mapping[int, Mapping[str, Any]], *, now: datetime
+) -> None:
+    """Remember these; call it in the transaction that is fenced by the lease."""
+    at_ms = round(now.timestamp() * 1000)
+    rows = [
+        {"stream_id": stream_id, "updated_at_ms": at_ms, "state": dict(state)}
+        for stream_id, state in sorted(states.items())
+    ]
+    put(connection, detectors, rows)

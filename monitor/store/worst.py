@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, case, select
+from sqlalchemy import Connection, case, func, select
 
-from monitor.models import CustomEvaluation, Evaluation
+from monitor.models import CustomEvaluation, Evaluation, EvaluationStatus, Sample
 from monitor.store.tables import evaluations, samples
 
 #: So many times the samples asked for are looked at, to find ones that differ.
@@ -115,3 +117,112 @@ def _worst(row: Any) -> WorstSample:
         query=interaction.get("query") or "",
         output=interaction["output"],
     )
+
+
+# --- one sample ---
+# One sample with everything that was said of it, by evaluators and by people.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredEvaluation:
+    """An evaluation as it counts: ``passed`` is None when it enters no rate."""
+
+    metric: str
+    evaluator_version: str
+    passed: bool | None
+    evaluation: Evaluation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredSample:
+    """A sample with what became of it."""
+
+    sample: Sample
+    received_at: datetime
+    outcome: str
+    reason: str
+    evaluations: Sequence[StoredEvaluation]
+
+
+def read_sample(connection: Connection, sample_id: str) -> StoredSample | None:
+    """Read a sample by its id; None when there is none, or no longer."""
+    row = connection.execute(select(samples).where(samples.c.sample_id == sample_id)).first()
+    if row is None:
+        return None
+    query = (
+        select(evaluations)
+        .where(evaluations.c.sample_id == sample_id)
+        .order_by(evaluations.c.metric, evaluations.c.evaluator_version)
+    )
+    return StoredSample(
+        sample=Sample.model_validate(row.payload),
+        received_at=datetime.fromtimestamp(row.received_at_ms / 1000, UTC),
+        outcome=row.outcome,
+        reason=row.reason,
+        evaluations=[
+            StoredEvaluation(
+                metric=found.metric,
+                evaluator_version=found.evaluator_version,
+                passed=None if found.passed is None else bool(found.passed),
+                evaluation=CustomEvaluation.model_validate(found.record),
+            )
+            for found in connection.execute(query)
+        ],
+    )
+
+
+# --- unscored ---
+# Evaluations without a score, counted by why there is none.
+
+
+_IS_FAILED = evaluations.c.status == EvaluationStatus.FAILED.value
+#: Where a record says why: `Evaluation.reason`, as SQL.
+_REASON = func.coalesce(
+    case(
+        (_IS_FAILED, evaluations.c.record[("error", "code")].as_string()),
+        else_=evaluations.c.record[("metadata", "reason")].as_string(),
+    ),
+    "",
+)
+
+
+class Unscored(NamedTuple):
+    """How many evaluations of a metric have no score, by reason; the most frequent first."""
+
+    failed: Mapping[str, int]
+    skipped: Mapping[str, int]
+
+
+def unscored(
+    connection: Connection,
+    *,
+    app: str,
+    metric: str,
+    since: datetime,
+    until: datetime | None = None,
+) -> Unscored:
+    """
+    Count the evaluations without a score that belong to times since *since*.
+
+    With *until*, only those before it; of all versions of the evaluator, and no further
+    back than evaluations are kept.
+    """
+    count = func.count()
+    query = (
+        select(evaluations.c.status, _REASON.label("reason"), count)
+        .where(
+            evaluations.c.app == app,
+            evaluations.c.metric == metric,
+            evaluations.c.occurred_at_ms >= round(since.timestamp() * 1000),
+            evaluations.c.status != EvaluationStatus.COMPLETED.value,
+        )
+        .group_by(evaluations.c.status, "reason")
+        .order_by(count.desc(), "reason")
+    )
+    if until is not None:
+        query = query.where(evaluations.c.occurred_at_ms < round(until.timestamp() * 1000))
+    failed: dict[str, int] = {}
+    skipped: dict[str, int] = {}
+    for status, reason, n in connection.execute(query):
+        (failed if status == EvaluationStatus.FAILED.value else skipped)[reason] = n
+    return Unscored(failed, skipped)

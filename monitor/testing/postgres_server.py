@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Self
 
 from monitor.errors import ServerStartError
-from workers.redis_server import free_port
+from workers.supervise import free_port
 
 _START_TIMEOUT_S = 20
 

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import redis
 
-from workers.redis_server import RedisServer, find_binary, free_port, wait_until_ready
+from workers.supervise import RedisServer, find_binary, free_port, wait_until_ready
 
 MASTER = "groundwatch"
 _SENTINELS, _QUORUM = 3, 2

@@ -16,16 +16,15 @@ from monitor.models import Verdict
 from monitor.report.model import worst_status
 from monitor.report.words import percent
 from monitor.store.labels import note_act
-from monitor.store.one_sample import read_sample
-from monitor.store.unscored import unscored
-from monitor.web import emblems, names, schema
+from monitor.store.worst import read_sample, unscored
+from monitor.web import charts, schema, time_range
 from monitor.web.access import Role
 from monitor.web.course import Step
 from monitor.web.detail import read_recent
 from monitor.web.exposition import exposition
 from monitor.web.guard import needs, principal_of
 from monitor.web.site import Site
-from monitor.web.stretch import Stretch
+from monitor.web.time_range import Stretch
 
 _MOST_ITEMS = 500
 _USUAL_ITEMS = 100
@@ -67,7 +66,9 @@ class Api:
         app = request.query_params.get("app")
         verdicts = [r.verdict for r in self.site.glance.read().rows if app in (None, r.verdict.app)]
         try:
-            items, after = _paged(request, verdicts, lambda v: names.metric_path(v.app, v.metric))
+            items, after = _paged(
+                request, verdicts, lambda v: time_range.metric_path(v.app, v.metric)
+            )
         except _ParameterError as error:
             return _wrong(request, error)
         return _answer(schema.MetricsPage(items=[_status_of(v) for v in items], next=after))
@@ -122,7 +123,7 @@ class Api:
 
     def incident(self, request: Request) -> Response:
         """Tell of one incident."""
-        incident_id = names.unslug(request.path_params["incident_id"])
+        incident_id = time_range.unslug(request.path_params["incident_id"])
         with self.site.store.read() as connection:
             found = incident(connection, incident_id)
             if found is None:
@@ -137,7 +138,7 @@ class Api:
     @needs(Role.READER)
     def sample(self, request: Request) -> Response:
         """Give one sample with its texts."""
-        sample_id = names.unslug(request.path_params["sample_id"])
+        sample_id = time_range.unslug(request.path_params["sample_id"])
         with self.site.store.read() as connection:
             found = read_sample(connection, sample_id)
         if found is None:
@@ -168,13 +169,13 @@ class Api:
 
     def badge(self, request: Request) -> Response:
         """Draw the badge of an app."""
-        app = names.unslug(request.path_params["app"])
+        app = time_range.unslug(request.path_params["app"])
         verdicts = [r.verdict for r in self.site.glance.read().rows if r.verdict.app == app]
         status = worst_status([v.status for v in verdicts])
         worst = next((v for v in verdicts if v.status is status), None)
         value = percent(worst.pass_rate) if worst and worst.pass_rate is not None else ""
         return Response(
-            emblems.badge(app, status, value),
+            charts.badge(app, status, value),
             media_type="image/svg+xml",
             headers={"Cache-Control": "no-cache"},
         )
@@ -216,7 +217,9 @@ def _step(step: Step) -> schema.SeriesStep:
 
 
 def _key(request: Request) -> tuple[str, str]:
-    return names.unslug(request.path_params["app"]), names.unslug(request.path_params["metric"])
+    return time_range.unslug(request.path_params["app"]), time_range.unslug(
+        request.path_params["metric"]
+    )
 
 
 def _paged(

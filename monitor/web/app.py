@@ -17,12 +17,11 @@ from starlette.routing import BaseRoute, Route
 
 from monitor.errors import GroundwatchError
 from monitor.models import Status
-from monitor.web import emblems
-from monitor.web.acts import Acts
+from monitor.web import charts
+from monitor.web.actions import Acts, Silences
 from monitor.web.api import Api
 from monitor.web.guard import Guard, path_of
 from monitor.web.pages import Pages
-from monitor.web.silences import Silences
 from monitor.web.site import Site
 
 _A_YEAR = "public, max-age=31536000, immutable"
@@ -122,7 +121,7 @@ def _files(site: Site) -> list[BaseRoute]:
         except ValueError:
             raise HTTPException(404) from None
         return Response(
-            emblems.favicon(status), media_type="image/svg+xml", headers={"Cache-Control": _A_YEAR}
+            charts.favicon(status), media_type="image/svg+xml", headers={"Cache-Control": _A_YEAR}
         )
 
     def alive(_: Request) -> Response:

@@ -9,16 +9,16 @@ from datetime import timedelta
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from alerts.evidence import timers_for, timers_from
 from alerts.ledger import (
     channel_health,
     deliveries,
     incident,
     incidents_since,
+    noise_since,
     outbox_counts,
     snapshots,
 )
-from alerts.noise import noise_since
-from alerts.rules import timers_for, timers_from
 from alerts.stored_groups import acknowledgement
 from monitor.models import Status
 from monitor.report.insight_words import comparison_rows, insight_lines
@@ -26,17 +26,17 @@ from monitor.report.model import worst_status
 from monitor.report.words import setting_value
 from monitor.settings import Settings, variable
 from monitor.store.labels import labels_of, newest_acts, note_act
-from monitor.store.one_sample import StoredEvaluation, StoredSample, read_sample
-from monitor.web import names
+from monitor.store.worst import StoredEvaluation, StoredSample, read_sample
+from monitor.web import time_range as names
 from monitor.web.access import Role
-from monitor.web.acts import ACK_HOURS
+from monitor.web.actions import ACK_HOURS
 from monitor.web.course import spans_of
 from monitor.web.detail import read_detail
-from monitor.web.glance import Glance
 from monitor.web.guard import needs, principal_of
+from monitor.web.overview import Glance
 from monitor.web.passages import ClaimLine, Piece, claims_of, marked_output, marked_passages
 from monitor.web.site import Site
-from monitor.web.stretch import SPANS, read_stretch
+from monitor.web.time_range import SPANS, read_stretch
 from monitor.web.words import alert_words, why
 
 _NOISE_DAYS, _MOST_KEYS = (7, 30, 90), 200

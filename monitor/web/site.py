@@ -14,7 +14,7 @@ from jinja2 import Environment
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from alerts.wiring import Wiring, wiring_from
+from alerts.routes_file import Wiring, wiring_from
 from monitor.errors import GroundwatchError
 from monitor.models import Status
 from monitor.queue.consumer import backlog, connect
@@ -25,8 +25,8 @@ from monitor.store.engine import Store
 from monitor.web import words
 from monitor.web.access import Access
 from monitor.web.charts import Lines
-from monitor.web.glance import Backlog, GlanceReader
 from monitor.web.guard import path_of, principal_of
+from monitor.web.overview import Backlog, GlanceReader
 
 _ASSETS = ("style.css", "page.js", "zoom.js")
 #: Stands in the page for the moment it was made, which must not change its tag.

@@ -8,14 +8,13 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from alerts.evidence import Timers
-from alerts.memory import AlertState
-from alerts.progress import Progress, next_reminder, progress
+from alerts.backtest import Progress, next_reminder, progress
+from alerts.evidence import AlertState, Timers
 from monitor.models import Status, Verdict
 from monitor.report import words
 from monitor.report.model import Report
-from monitor.web import charts, names
-from monitor.web.glance import Glance
+from monitor.web import charts, time_range
+from monitor.web.overview import Glance
 
 
 def clock(at: datetime) -> str:
@@ -162,7 +161,12 @@ def _helpers() -> Mapping[str, Any]:
             words.reasons,
         ),
         *(charts.sparkline, charts.course_chart, charts.histograms, charts.status_strip),
-        *(names.metric_path, names.app_path, names.sample_path, names.incident_path),
+        *(
+            time_range.metric_path,
+            time_range.app_path,
+            time_range.sample_path,
+            time_range.incident_path,
+        ),
     ]
     return {function.__name__: function for function in functions} | {
         "ICONS": words.ICONS,

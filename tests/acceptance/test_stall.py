@@ -11,7 +11,7 @@ import monitor
 from monitor.queue import names
 from monitor.queue.consumer import connect
 from monitor.queue.stalls import read_stalls
-from workers.pump import STALLED
+from workers.waker import STALLED
 
 SLOW = """
 import time

@@ -13,7 +13,7 @@ from typer.main import get_command
 
 from monitor.cli.app import app
 from monitor.settings import PREFIX, Settings, variable
-from workers import redis_server
+from workers import supervise
 
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "docker-compose.yml"
@@ -217,7 +217,7 @@ def test_redis_has_the_room_to_rewrite_its_file():
 
 
 def test_redis_is_set_up_like_the_one_that_up_runs(tmp_path):
-    theirs, ours = SERVICES["redis"]["command"], redis_server.command(tmp_path, 6379)
+    theirs, ours = SERVICES["redis"]["command"], supervise.command(tmp_path, 6379)
     same = ("--appendonly", "--appendfsync", "--save", "--maxmemory", "--maxmemory-policy")
     assert {flag: pairs(theirs)[flag] for flag in same} == {
         flag: pairs(ours[1:])[flag] for flag in same
@@ -226,14 +226,14 @@ def test_redis_is_set_up_like_the_one_that_up_runs(tmp_path):
 
 def test_a_real_server_accepts_the_command_line_of_redis(tmp_path):
     flags = SERVICES["redis"]["command"]
-    port = redis_server.free_port()
+    port = supervise.free_port()
     moved = [str(tmp_path) if flag == "/data" else flag for flag in flags]
     server = subprocess.Popen(
-        [redis_server.find_binary(), *moved, "--port", str(port), "--bind", "127.0.0.1"],
+        [supervise.find_binary(), *moved, "--port", str(port), "--bind", "127.0.0.1"],
         stdout=subprocess.DEVNULL,
     )
     try:
-        redis_server.wait_until_ready(f"redis://127.0.0.1:{port}/0", server)
+        supervise.wait_until_ready(f"redis://127.0.0.1:{port}/0", server)
         assert (tmp_path / "appendonlydir").is_dir()
     finally:
         server.terminate()

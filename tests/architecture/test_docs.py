@@ -12,7 +12,7 @@ from typer.main import get_command
 import monitor
 from monitor.cli.app import COMMANDS, app
 from monitor.cli.config import manual
-from monitor.scoring.listing import manual as metrics_manual
+from monitor.scoring.metric_config import manual as metrics_manual
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -13,7 +13,7 @@ from monitor import errors
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("monitor", "workers", "alerts")
 MODULES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
-MOST_LINES = 400
+MOST_LINES = 500
 #: Revisions are made by a program and never changed.
 WRITTEN = [path for path in MODULES if "versions" not in path.parts]
 

@@ -7,7 +7,7 @@ from kombu.serialization import registry
 
 from monitor.queue import names
 from monitor.settings import Settings
-from workers import tasks
+from workers import celery
 from workers.celery import make_app
 
 ROOT = Path(__file__).parents[2]
@@ -18,7 +18,7 @@ DANGEROUS = re.compile(
     r"|shell=True|os\.system\("
 )
 #: Writes a wrapper with the signature of the app's own function; no data goes in.
-KNOWN = {("monitor/hook/forward.py", "exec(")}
+KNOWN = {("monitor/hook/watch.py", "exec(")}
 
 
 def test_workers_take_json_alone_and_no_orders():
@@ -32,7 +32,7 @@ def test_one_task_of_ours_is_registered():
     app = make_app(Settings())
     app.finalize()
     ours = {name for name in app.tasks if not name.startswith("celery.")}
-    assert ours == {names.TASK_SCORE} == {tasks.score.name}
+    assert ours == {names.TASK_SCORE} == {celery.score.name}
 
 
 def test_nothing_turns_data_of_others_into_objects_or_code():

@@ -17,11 +17,11 @@ from alerts.channels.alertmanager import AlertmanagerChannel
 from alerts.channels.console import ConsoleChannel
 from alerts.channels.discord import DiscordChannel
 from alerts.channels.pagerduty import PagerDutyChannel
-from alerts.channels.slack_bot import SlackBotChannel
+from alerts.channels.slack import SlackBotChannel
 from alerts.channels.teams import TeamsChannel
 from alerts.channels.webhook import WebhookChannel
+from alerts.drill import sample_snapshot, send_test
 from alerts.message import render
-from alerts.try_channel import sample_snapshot, send_test
 from monitor.errors import DeliveryError, SettingsError
 from monitor.models.alerting import AlertEvent, Level
 from monitor.testing.vendor_receiver import Reaction, VendorReceiver

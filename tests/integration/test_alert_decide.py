@@ -8,11 +8,10 @@ import pytest
 from sqlalchemy import func, select, update
 
 from alerts import ledger
-from alerts.blindness import BLIND_METRIC
 from alerts.channels.base import Recipient
-from alerts.decide import decide
+from alerts.decide import BLIND_METRIC, decide
 from alerts.evidence import AlertKey, Timers
-from alerts.stored_states import load, save
+from alerts.stored_groups import load, save
 from monitor.models.alerting import AlertEvent, DeliveryStatus, Level
 from monitor.models.status import Status
 from monitor.store.alert_tables import alert_states, outbox

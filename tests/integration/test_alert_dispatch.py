@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import select, update
 
 from alerts import ledger
-from alerts.channels.registry import channels_from, recipients_from
+from alerts.channels.declared import channels_from, recipients_from
 from alerts.decide import decide
 from alerts.dispatch import Dispatcher
 from alerts.evidence import Timers

@@ -11,7 +11,7 @@ import trustme
 from pydantic import SecretStr
 
 from alerts.channels.email import EmailChannel
-from alerts.try_channel import send_test
+from alerts.drill import send_test
 from monitor.errors import DeliveryError
 from monitor.testing.receivers import MailAnswer, MailReceiver
 

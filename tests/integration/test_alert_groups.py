@@ -8,7 +8,7 @@ from alerts import ledger
 from alerts.channels.base import Recipient
 from alerts.decide import decide
 from alerts.evidence import Timers
-from alerts.plan import Plan
+from alerts.plan import RoutingConfig
 from alerts.stored_groups import acknowledge
 from monitor.models.alerting import DeliveryStatus
 from monitor.models.status import Status
@@ -23,7 +23,7 @@ class World:
     """A store in which verdicts are decided upon, minute by minute."""
 
     def __init__(self, store):
-        self.store, self.plan = store, Plan.everyone([Recipient("slack")])
+        self.store, self.plan = store, RoutingConfig.everyone([Recipient("slack")])
 
     def tell(self, minute, **statuses):
         """Decide on the statuses of metrics, named metric or app__metric."""
@@ -180,7 +180,9 @@ def test_what_flapped_and_is_evaluated_no_more_is_closed_and_told(world):
 
 
 def test_a_warning_waits_for_others_and_a_critical_does_not(world):
-    world.plan = Plan(router=world.plan.router, addresses=world.plan.addresses, group_wait_s=60)
+    world.plan = RoutingConfig(
+        router=world.plan.router, addresses=world.plan.addresses, group_wait_s=60
+    )
     world.tell(0, x__a=W, y__a=C)
     with world.store.read() as connection:
         waits = {

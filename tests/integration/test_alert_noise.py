@@ -7,9 +7,8 @@ import pytest
 from alerts.channels.base import Recipient
 from alerts.decide import decide
 from alerts.evidence import Timers
-from alerts.ledger import open_incidents
-from alerts.noise import noise_since
-from alerts.plan import Plan
+from alerts.ledger import noise_since, open_incidents
+from alerts.plan import RoutingConfig
 from alerts.stored_groups import acknowledge
 from monitor.models.status import Status
 from monitor.testing.verdicts import make_verdict
@@ -28,7 +27,7 @@ def tell(store):
         with store.write() as connection:
             decide(
                 connection, [make_verdict(status, now, app="bot", metric=metric)], now=now,
-                timers=AT_ONCE, channels=Plan.everyone([Recipient("slack")]),
+                timers=AT_ONCE, channels=RoutingConfig.everyone([Recipient("slack")]),
             )  # fmt: skip
 
     return tell

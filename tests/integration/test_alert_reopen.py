@@ -7,11 +7,10 @@ import pytest
 from alerts import ledger
 from alerts.channels.base import Recipient
 from alerts.decide import decide
-from alerts.evidence import Timers
-from alerts.plan import Plan
+from alerts.evidence import Thresholds, Timers
+from alerts.plan import RoutingConfig
 from alerts.routing.matchers import parse_all
-from alerts.rules import Lines
-from alerts.stored_silences import add_silence
+from alerts.silencing import add_silence
 from monitor.models.alerting import AlertEvent, Level
 from monitor.models.status import Status
 from monitor.testing.verdicts import make_verdict
@@ -19,14 +18,14 @@ from monitor.testing.verdicts import make_verdict
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 AT_ONCE = Timers(warning_for_s=0, critical_for_s=0, resolve_after_s=0, repeat_after_s=3600)
 H, W, C = Status.HEALTHY, Status.WARNING, Status.CRITICAL
-LINES = Lines(warning_rate=0.88, critical_rate=0.8)
+LINES = Thresholds(warning_rate=0.88, critical_rate=0.8)
 
 
 class World:
     """A store in which verdicts are decided upon, minute by minute."""
 
     def __init__(self, store):
-        self.store, self.plan = store, Plan.everyone([Recipient("slack")])
+        self.store, self.plan = store, RoutingConfig.everyone([Recipient("slack")])
 
     def tell(self, minute, evaluator="g@1", lines=LINES, **statuses):
         """Decide on the statuses of metrics, named metric or app__metric."""
@@ -125,7 +124,7 @@ def test_a_silence_that_was_over_before_it_fired_again_is_not_told_of(world):
     [
         ({"evaluator": "g@2"}, "evaluator changed from g@1 to g@2"),
         (
-            {"lines": Lines(warning_rate=0.9, critical_rate=0.8)},
+            {"lines": Thresholds(warning_rate=0.9, critical_rate=0.8)},
             (
                 "threshold changed from warning below 0.88, critical below 0.8"
                 " to warning below 0.9, critical below 0.8"

@@ -11,18 +11,18 @@ from pydantic import SecretStr
 from sqlalchemy import select
 
 from alerts.channels.alertmanager import AlertmanagerChannel
+from alerts.channels.declared import channels_from, recipients_from
 from alerts.channels.discord import DiscordChannel
 from alerts.channels.email import EmailChannel
 from alerts.channels.pagerduty import PagerDutyChannel
-from alerts.channels.registry import channels_from, recipients_from
-from alerts.channels.slack_bot import SlackBotChannel
+from alerts.channels.slack import SlackBotChannel
 from alerts.channels.teams import TeamsChannel
 from alerts.channels.webhook import WebhookChannel
 from alerts.decide import decide
 from alerts.dispatch import Dispatcher
+from alerts.drill import send_test
 from alerts.evidence import Timers
-from alerts.try_channel import send_test
-from alerts.wiring import wiring_from
+from alerts.routes_file import wiring_from
 from monitor.errors import DeliveryError, SettingsError
 from monitor.models.status import Status
 from monitor.settings import Settings

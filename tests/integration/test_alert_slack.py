@@ -8,7 +8,7 @@ import pytest
 from pydantic import SecretStr
 
 from alerts.channels.slack import SlackChannel
-from alerts.try_channel import send_test
+from alerts.drill import send_test
 from monitor.errors import DeliveryError
 from monitor.testing.receivers import SlackAnswer, SlackReceiver
 

@@ -7,15 +7,14 @@ import pytest
 from sqlalchemy import insert
 
 from alerts import ledger, outbox
-from alerts.announce import outbox_row
 from alerts.channels.base import Rate, Receipt, Recipient
-from alerts.crowds import MOST_AN_HOUR, MOST_CRITICAL_AN_HOUR
 from alerts.decide import decide
 from alerts.dispatch import Dispatcher
 from alerts.evidence import Timers
-from alerts.plan import Plan
-from alerts.routing.matchers import parse_all
-from alerts.routing.routes import Route, Router
+from alerts.notifier import outbox_row
+from alerts.outbox import MOST_AN_HOUR, MOST_CRITICAL_AN_HOUR
+from alerts.plan import RoutingConfig
+from alerts.routing.matchers import Route, Router, parse_all
 from monitor.errors import DeliveryError
 from monitor.models.alerting import DeliveryStatus
 from monitor.models.status import Status
@@ -46,7 +45,7 @@ class World:
     def __init__(self, store):
         self.store, self.now = store, NOW
         self.wire, self.other = Wire(), Wire("mail")
-        self.plan = Plan.everyone([Recipient("slack")])
+        self.plan = RoutingConfig.everyone([Recipient("slack")])
 
     def tell(self, status, *apps, after_s=1.0):
         self.now += timedelta(seconds=after_s)
@@ -153,7 +152,7 @@ def and_lines(message):
 
 def with_fallback(matchers=()):
     route = Route(name="r", channels=("slack",), fallback="mail", matchers=parse_all(matchers))
-    return Plan(router=Router([route]), addresses={"slack": ("",), "mail": ("",)})
+    return RoutingConfig(router=Router([route]), addresses={"slack": ("",), "mail": ("",)})
 
 
 def test_what_a_channel_refuses_for_good_goes_to_the_fallback(world):
@@ -193,7 +192,9 @@ def test_who_heard_of_it_by_the_fallback_hears_of_its_end(world):
 def test_a_message_with_a_new_severity_goes_where_the_routes_say_and_where_it_began(world):
     pages = Route(name="p", channels=("mail",), matchers=parse_all(["severity=critical"]))
     rest = Route(name="d", channels=("slack",))
-    world.plan = Plan(router=Router([pages, rest]), addresses={"slack": ("",), "mail": ("",)})
+    world.plan = RoutingConfig(
+        router=Router([pages, rest]), addresses={"slack": ("",), "mail": ("",)}
+    )
     for status in (Status.WARNING, Status.CRITICAL, Status.HEALTHY):
         world.tell(status, "shop")
         world.dispatch()

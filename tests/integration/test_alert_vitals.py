@@ -16,10 +16,9 @@ from monitor.testing import make_evaluation, make_interaction, make_sample
 from monitor.testing.vendor_receiver import Reaction, VendorReceiver
 from workers.context import Context
 from workers.pipeline import Rules, result_of
-from workers.queue_watch import QueueWatch
 from workers.retention import Clocks
 from workers.scheduler import Scheduler
-from workers.vitals import VitalsReader
+from workers.self_monitoring import QueueWatch, VitalsReader
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 

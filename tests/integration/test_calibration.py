@@ -4,8 +4,7 @@ import redis
 
 from monitor.models.passing import PassRule
 from monitor.queue import names
-from monitor.scoring.calibration import KEPT, Calibration, SharedMemory
-from monitor.scoring.curve import Verdict
+from monitor.scoring.calibration import KEPT, Calibration, SharedMemory, Verdict
 
 NO, YES = Verdict(0.9, passed=False, score=0.25, places=(3, 4_000_000_000)), Verdict(0.5, True, 1.0)
 

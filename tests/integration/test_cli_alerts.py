@@ -11,7 +11,7 @@ from alerts import ledger
 from alerts.decide import decide
 from alerts.dispatch import Dispatcher
 from alerts.evidence import Timers
-from alerts.wiring import wiring_from
+from alerts.routes_file import wiring_from
 from monitor.cli import console
 from monitor.cli.alerts import app
 from monitor.errors import GroundwatchError

@@ -13,9 +13,8 @@ import pytest
 from typer.testing import CliRunner
 
 from monitor.cli.app import app
-from monitor.cli.score_output import ScoreOutput
-from monitor.cli.score_pool import _begin, score_on_all_cores
-from monitor.errors import BudgetReachedError, GroundwatchError, JudgeAwayError
+from monitor.cli.score import ScoreOutput, _begin, score_on_all_cores
+from monitor.errors import BudgetReachedError, GroundwatchError, JudgeOutageError
 from monitor.queue.consumer import connect
 from monitor.scoring.registry import make_scorer
 from monitor.scoring.spending.budget import Budget, Cap
@@ -139,7 +138,7 @@ def test_judge_that_is_away_ends_the_run_and_the_next_goes_on(records, scores, m
         server.script(["ok"] * 5)
         server.always = "401"
         stopped = score(records, scores, "--judge", "judge")
-        assert isinstance(stopped.exception, JudgeAwayError)
+        assert isinstance(stopped.exception, JudgeOutageError)
         assert "run it again to go on" in str(stopped.exception)
         assert len(rows(scores)) < 20
         server.always = "ok"

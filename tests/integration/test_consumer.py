@@ -8,7 +8,7 @@ from monitor.queue import names
 from monitor.queue.consumer import Consumer, backlog, connect, live_workers
 from monitor.queue.wire import encode
 from monitor.testing import make_sample
-from workers.redis_server import free_port
+from workers.supervise import free_port
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from PIL import Image
 from sqlalchemy import delete, func, select
 
 from alerts import ledger, outbox
+from alerts.channels.declared import channels_from
 from alerts.channels.pagerduty import PagerDutyChannel
-from alerts.channels.registry import channels_from
 from alerts.dispatch import Dispatcher
 from alerts.periodic import enqueue_once, recipients_of_digests
 from monitor.errors import LeaseLostError, SettingsError
@@ -35,8 +35,7 @@ from monitor.store.verdicts import save_verdicts
 from monitor.store.write import _stream_ids
 from monitor.testing.receivers import MailReceiver, SlackReceiver
 from monitor.testing.verdicts import make_verdict
-from workers.digest_facts import read_digest
-from workers.digest_job import DigestJob
+from workers.digest_facts import DigestJob, read_digest
 
 DAY = timedelta(days=1)
 NOW = datetime(2026, 3, 2, 8, 5, tzinfo=UTC)

@@ -22,8 +22,8 @@ from monitor.store.ledger import Booking, Kind, read_totals
 from monitor.store.tables import dead_letters, samples
 from monitor.testing import make_interaction, make_sample
 from workers.context import Context
-from workers.drain import Drain
 from workers.pipeline import commit, score_entry
+from workers.scoring_run import ScoringRun
 
 APP = "support-bot"
 NOW = datetime.now(UTC)
@@ -250,7 +250,7 @@ def test_drain_that_is_told_to_stop_finishes_what_it_has(context):
 def test_slow_judge_calls_run_side_by_side(redis_url, context):
     put(context, *(make_interaction() for _ in range(16)))
     slow = SlowScorer(concurrency=8, until=8)
-    drain = Drain(
+    drain = ScoringRun(
         consumer=Consumer(context.redis, "a"),
         newest_first=NewestFirst(context.redis, "a"),
         store=context.store,

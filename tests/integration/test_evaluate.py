@@ -4,12 +4,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from alerts.channels.registry import Recipient
+from alerts.channels.declared import Recipient
 from alerts.ledger import deliveries, incidents_since, messages
 from monitor.errors import LeaseLostError
 from monitor.models import ErrorInfo, Evaluation, Status
 from monitor.rolling.choice import PolicyChoice
-from monitor.rolling.policies import Lines
+from monitor.rolling.policies import Thresholds
 from monitor.settings import Settings
 from monitor.store.lease import acquire
 from monitor.store.verdicts import read_changes, read_verdicts
@@ -46,7 +46,7 @@ class World:
         self.evaluator = Evaluator(
             store=store,
             settings=SETTINGS,
-            lines=Lines(min_n=10),
+            lines=Thresholds(min_n=10),
             recipients=[ON_CALL],
             policies=PolicyChoice.parse(SETTINGS.status_policy),
         )

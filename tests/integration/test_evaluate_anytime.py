@@ -5,20 +5,19 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
-from alerts.channels.registry import Recipient
+from alerts.channels.declared import Recipient
 from alerts.ledger import deliveries, incidents_since
 from monitor.models import Status
 from monitor.rolling.choice import PolicyChoice
-from monitor.rolling.policies import Lines
+from monitor.rolling.policies import Thresholds
 from monitor.settings import Settings
-from monitor.store.detectors import read_states
 from monitor.store.lease import acquire
-from monitor.store.verdicts import read_verdicts
+from monitor.store.verdicts import read_states, read_verdicts
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample
+from workers.drift_reference import reference_tallies
 from workers.evaluate import Evaluator
 from workers.pipeline import Rules, result_of
-from workers.reference import reference_tallies
 
 NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
 SETTINGS = Settings()
@@ -39,7 +38,7 @@ class World:
         self.evaluator = Evaluator(
             store=self.store,
             settings=self.settings,
-            lines=Lines(),
+            lines=Thresholds(),
             recipients=[Recipient("slack", "")],
             policies=PolicyChoice.parse(self.settings.status_policy, self.settings.status_policies),
         )

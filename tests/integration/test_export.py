@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from monitor.cli.app import app
 from monitor.models import ToolCall
 from monitor.settings import Settings
-from monitor.store.runs import read_runs
+from monitor.store.insights import read_runs
 from monitor.testing import make_interaction, make_sample
 from workers.context import Context
 from workers.pipeline import commit, result_of

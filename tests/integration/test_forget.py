@@ -18,8 +18,8 @@ from monitor.store.alert_tables import alert_events, incidents, outbox
 from monitor.store.base import metadata
 from monitor.store.labels import Label, save_label
 from monitor.store.ledger import read_totals
-from monitor.store.one_sample import read_sample
 from monitor.store.tables import evaluations, samples
+from monitor.store.worst import read_sample
 from monitor.testing import make_interaction, make_sample
 from workers.context import Context
 from workers.reconcile import reconcile

@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from monitor.cli.app import app
-from monitor.cli.hook_doctor import trial
+from monitor.cli.doctor import trial
 from monitor.queue import names
 from monitor.settings import Settings
 from monitor.store.engine import Store

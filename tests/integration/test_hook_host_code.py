@@ -267,12 +267,12 @@ def test_key_of_another_type_makes_no_copies(hook, redis_url, arrived):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_lock_for_imports_is_free_again_after_forks_that_overlap(monkeypatch):
-    from monitor.hook import forks
+    from monitor.hook import sender
 
-    monkeypatch.setattr(forks, "_IMPORTS_WAIT_S", 0.05)
-    forks._before()
-    other = threading.Thread(target=lambda: (forks._before(), forks._after_in_parent()))
+    monkeypatch.setattr(sender, "_IMPORTS_WAIT_S", 0.05)
+    sender._before()
+    other = threading.Thread(target=lambda: (sender._before(), sender._after_in_parent()))
     other.start()
     other.join()
-    forks._after_in_parent()
-    assert not forks.importing().locked()
+    sender._after_in_parent()
+    assert not sender.importing().locked()

@@ -13,7 +13,7 @@ from monitor.hook import delivery
 from monitor.hook.options import resolve
 from monitor.hook.recorder import Recorder
 from monitor.queue import names, wire
-from workers.redis_server import RedisServer
+from workers.supervise import RedisServer
 
 
 def wait_until(condition, timeout_s=8.0):

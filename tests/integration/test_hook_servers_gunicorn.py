@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from workers.redis_server import free_port
+from workers.supervise import free_port
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="gunicorn needs fork")
 

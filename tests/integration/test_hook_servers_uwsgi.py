@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from workers.redis_server import free_port
+from workers.supervise import free_port
 
 UWSGI = shutil.which("uwsgi", path=str(Path(sys.executable).parent))
 

@@ -15,7 +15,7 @@ import pytest
 import redis
 
 import monitor
-from monitor.hook.plain import BREADTH
+from monitor.hook.capture import BREADTH
 from monitor.queue import names, wire
 
 FIELDS = (

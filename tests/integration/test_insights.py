@@ -7,15 +7,14 @@ import numpy as np
 import pytest
 from sqlalchemy import select
 
-from alerts.channels.registry import Recipient
+from alerts.channels.declared import Recipient
 from monitor.errors import LeaseLostError
 from monitor.report.markdown import render_markdown
 from monitor.report.model import Report
 from monitor.rolling.choice import PolicyChoice
-from monitor.rolling.policies import Lines
+from monitor.rolling.policies import Thresholds
 from monitor.settings import Settings
 from monitor.store.inputs import read_inputs
-from monitor.store.insight_tables import input_bins
 from monitor.store.insights import (
     ReleaseMark,
     add_mark,
@@ -24,7 +23,7 @@ from monitor.store.insights import (
     read_insights,
 )
 from monitor.store.lease import acquire
-from monitor.store.tables import bucket_bins, buckets, streams
+from monitor.store.tables import bucket_bins, buckets, input_bins, streams
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample
 from workers.evaluate import Evaluator
@@ -48,7 +47,7 @@ class World:
         self.evaluator = Evaluator(
             store=store,
             settings=settings,
-            lines=Lines(min_n=20),
+            lines=Thresholds(min_n=20),
             recipients=[Recipient("slack", "")],
             policies=PolicyChoice.parse(settings.status_policy, settings.status_policies),
         )

@@ -17,9 +17,7 @@ from monitor.testing import make_interaction, make_sample
 from monitor.testing.judge_server import JudgeServer
 from workers.context import Context
 from workers.evaluate import Evaluator
-from workers.judge_watch import Found, JudgeWatch
-from workers.queue_watch import QueueWatch
-from workers.vitals import VitalsReader
+from workers.self_monitoring import Found, JudgeWatch, QueueWatch, VitalsReader
 
 APP = "support-bot"
 

@@ -15,14 +15,14 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from monitor.errors import BudgetReachedError, JudgeAwayError, JudgeError, SettingsError
+from monitor.errors import BudgetReachedError, JudgeError, JudgeOutageError, SettingsError
 from monitor.queue import names
 from monitor.queue.consumer import connect
-from monitor.scoring.fleet import make_fleet
 from monitor.scoring.judges.openai_call import Patience
 from monitor.scoring.judges.openai_judge import OpenAIJudge
 from monitor.scoring.judges.prices import Price, Prices
 from monitor.scoring.registry import make_scorer
+from monitor.scoring.shared_limits import make_fleet
 from monitor.scoring.spending.budget import Budget, Cap, CrowdedError, microusd_up
 from monitor.scoring.spending.meter import Meter, most_tokens
 from monitor.settings import Settings
@@ -213,7 +213,7 @@ def test_nobody_is_asked_when_the_budget_cannot_be_read():
         async with Meter(budget=budget, price=price).attempt({}):
             raise AssertionError
 
-    with pytest.raises(JudgeAwayError, match="Redis"):
+    with pytest.raises(JudgeOutageError, match="Redis"):
         asyncio.run(ask())
 
 

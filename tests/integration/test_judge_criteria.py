@@ -5,12 +5,12 @@ from contextlib import closing
 
 import pytest
 
-from monitor.errors import JudgeAwayError, JudgeReplyError
+from monitor.errors import JudgeOutageError, JudgeReplyError
 from monitor.models import EvaluationStatus
 from monitor.queue.consumer import connect
 from monitor.rolling.tallies import tally_of
-from monitor.scoring.asking import draw
-from monitor.scoring.capped import BudgetWatch
+from monitor.scoring.budgeted import BudgetWatch
+from monitor.scoring.cascade import draw
 from monitor.scoring.declaration import Criterion, Form
 from monitor.scoring.judges.criteria_reply import read_answers
 from monitor.scoring.registry import make_scorer
@@ -202,7 +202,7 @@ def test_no_fault_becomes_a_score(server, score, fault, code):
 
 def test_judge_that_answers_nobody_fails_no_sample(server, score):
     server.script(["401"])
-    with pytest.raises(JudgeAwayError):
+    with pytest.raises(JudgeOutageError):
         score("quality", judge_attempts=1)
 
 

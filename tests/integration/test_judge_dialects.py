@@ -2,7 +2,7 @@
 
 import pytest
 
-from monitor.errors import JudgeAwayError, JudgeError, JudgeRefusedError
+from monitor.errors import JudgeError, JudgeOutageError, JudgeRefusedError
 from monitor.scoring.judges.openai_call import Patience
 from monitor.scoring.judges.openai_judge import OpenAIJudge
 from monitor.testing import make_interaction
@@ -44,7 +44,7 @@ def test_interaction_is_judged_in_one_call_when_all_is_well(slash, server):
 @pytest.mark.parametrize("behaviour", ["401", "403", "404"])
 def test_judge_is_away_when_key_or_model_is_wrong(behaviour, server, judge):
     server.always = behaviour
-    with pytest.raises(JudgeAwayError) as caught:
+    with pytest.raises(JudgeOutageError) as caught:
         judge.judge(make_interaction())
     assert KEY not in str(caught.value)
     assert str(caught.value).startswith(f"the judge's endpoint answered {behaviour}")
@@ -52,7 +52,7 @@ def test_judge_is_away_when_key_or_model_is_wrong(behaviour, server, judge):
 
 def test_judge_is_away_when_the_wait_is_long(server, judge):
     server.always = "429_long"
-    with pytest.raises(JudgeAwayError) as caught:
+    with pytest.raises(JudgeOutageError) as caught:
         judge.judge(make_interaction())
     assert caught.value.retry_after_s == 120
 
@@ -83,7 +83,7 @@ def test_thoughts_are_no_answer_when_the_server_leaves_them_in(server, judge):
 def test_judge_is_away_when_the_path_is_another_vendors(server):
     wrong = server.url.removesuffix(server.dialect.path) + "/other"
     judge = OpenAIJudge("m", api_key=KEY, base_url=wrong)
-    with pytest.raises(JudgeAwayError, match="OPENAI_BASE_URL"):
+    with pytest.raises(JudgeOutageError, match="OPENAI_BASE_URL"):
         judge.judge(make_interaction())
     judge.close()
 

@@ -12,7 +12,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 
 from monitor.errors import SettingsError
 from monitor.scoring.features.embedded import ALIGNMENT_FEATURES, EMBEDDING_FEATURES, compare
-from monitor.scoring.features.look import look_at
+from monitor.scoring.features.extract import look_at
 from monitor.scoring.judges import embedding as embedding_module
 from monitor.scoring.judges.embedding import Embedding, load_coefficients
 from monitor.scoring.judges.embedding_model import LONGEST, EmbeddingModel

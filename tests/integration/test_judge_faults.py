@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from monitor.errors import JudgeAwayError, JudgeError, JudgeUnavailableError
+from monitor.errors import JudgeError, JudgeOutageError, JudgeUnavailableError
 from monitor.models import EvaluationStatus
 from monitor.scoring.judges.openai_call import Patience
 from monitor.scoring.judges.openai_judge import OpenAIJudge
@@ -90,7 +90,7 @@ def test_no_score_comes_out_when_the_endpoint_plays(fault, server, judge):
     code, requests = FAULTS[fault]
     scorer = Scorer(judge, ("groundedness", "relevance"), 0.7)
     if code == "judge_away":  # no sample is at fault
-        with pytest.raises(JudgeAwayError) as raised:
+        with pytest.raises(JudgeOutageError) as raised:
             scorer.score(make_interaction())
         assert raised.value.context["tries"] == requests
     else:
@@ -177,7 +177,7 @@ def test_every_request_is_counted_when_arguments_are_refused_first(server, judge
 
 def test_judge_is_away_when_it_asks_for_a_longer_wait_than_we_have(server, judge):
     server.always = "429_long"
-    with pytest.raises(JudgeAwayError) as caught:
+    with pytest.raises(JudgeOutageError) as caught:
         judge.judge(make_interaction())
     assert (caught.value.retry_after_s, caught.value.context["http_status"]) == (120, 429)
 
@@ -185,7 +185,7 @@ def test_judge_is_away_when_it_asks_for_a_longer_wait_than_we_have(server, judge
 @pytest.mark.parametrize("fault", ["401", "403", "404", "insufficient_quota"])
 def test_judge_is_away_when_every_call_would_be_refused(fault, server, judge):
     server.always = fault
-    with pytest.raises(JudgeAwayError) as caught:
+    with pytest.raises(JudgeOutageError) as caught:
         judge.judge(make_interaction())
     assert (caught.value.transient, caught.value.retry_after_s) == (False, None)
 

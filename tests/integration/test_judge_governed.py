@@ -8,19 +8,16 @@ from email.utils import format_datetime
 
 import pytest
 
-from monitor.errors import JudgeAwayError, JudgeUnavailableError
+from monitor.errors import JudgeOutageError, JudgeUnavailableError
 from monitor.queue import names
 from monitor.queue.consumer import connect
-from monitor.scoring.asker import Reply
 from monitor.scoring.base import Claim, Judgement, Verdict
-from monitor.scoring.declaration import Answer, Answers, Criterion, Form
+from monitor.scoring.declaration import Answer, Answers, Criterion, Form, Reply
 from monitor.scoring.registry import make_scorer
-from monitor.scoring.spending.away import Absence
-from monitor.scoring.spending.gate import Gate
-from monitor.scoring.spending.governed import GovernedAsker, GovernedJudge
-from monitor.scoring.spending.kept import KeptVerdicts, content_key, judgement_from
+from monitor.scoring.spending.limited import GovernedAsker, GovernedJudge
+from monitor.scoring.spending.limiter import CircuitBreaker, JudgeLimiter, Slots
 from monitor.scoring.spending.pace import Pace
-from monitor.scoring.spending.slots import Slots
+from monitor.scoring.spending.verdict_cache import KeptVerdicts, content_key, judgement_from
 from monitor.settings import Settings
 from monitor.testing import make_interaction
 from monitor.testing.judge_server import JudgeServer
@@ -107,7 +104,7 @@ def test_verdict_of_another_program_is_no_verdict(kept, client):
 
 def test_judge_is_asked_once_about_the_same_texts(kept):
     inner = FixedJudge(JUDGEMENT)
-    judge = GovernedJudge(inner, Gate(slots=Slots(4), kept=kept))
+    judge = GovernedJudge(inner, JudgeLimiter(slots=Slots(4), kept=kept))
     for _ in range(3):
         judge.judge(make_interaction())
     assert inner.asked == 1
@@ -135,7 +132,7 @@ QUESTION = {"criteria": (SCORED, LISTED), "fields": frozenset({"output"})}
 def asked_twice(kept, interaction=None, **question):
     """Ask a question twice, the second time as told; give what came and how many were asked."""
     inner = FixedJudge(REPLY)
-    asker = GovernedAsker(inner, Gate(slots=Slots(4), kept=kept))
+    asker = GovernedAsker(inner, JudgeLimiter(slots=Slots(4), kept=kept))
     asker.ask(make_interaction(), **QUESTION)
     made = asker.ask(interaction or make_interaction(id="another"), **(QUESTION | question))
     return made, inner.asked
@@ -163,35 +160,39 @@ def test_other_questions_or_texts_are_asked(kept, changed):
 
 
 def test_judge_and_asker_hear_of_each_other(client):
-    gate = Gate(slots=Slots(4), absence=Absence(client, "e"))
-    asker = GovernedAsker(FixedJudge(JudgeAwayError("no key")), gate)
-    with pytest.raises(JudgeAwayError):
+    gate = JudgeLimiter(slots=Slots(4), absence=CircuitBreaker(client, "e"))
+    asker = GovernedAsker(FixedJudge(JudgeOutageError("no key")), gate)
+    with pytest.raises(JudgeOutageError):
         asker.ask(make_interaction(), **QUESTION)
     judge = FixedJudge(JUDGEMENT)
-    with pytest.raises(JudgeAwayError, match="no key"):
+    with pytest.raises(JudgeOutageError, match="no key"):
         GovernedJudge(judge, gate).judge(make_interaction())
     assert judge.asked == 0
 
 
 def test_one_process_hears_that_the_judge_is_away_and_none_asks(client):
-    absence = Absence(client, "e")
-    first = FixedJudge(JudgeAwayError("no key", retry_after_s=30.0))
+    absence = CircuitBreaker(client, "e")
+    first = FixedJudge(JudgeOutageError("no key", retry_after_s=30.0))
     second = FixedJudge(JUDGEMENT)
-    with pytest.raises(JudgeAwayError):
-        GovernedJudge(first, Gate(slots=Slots(4), absence=absence)).judge(make_interaction())
-    with pytest.raises(JudgeAwayError, match="no key"):
-        GovernedJudge(second, Gate(slots=Slots(4), absence=absence)).judge(make_interaction())
+    with pytest.raises(JudgeOutageError):
+        GovernedJudge(first, JudgeLimiter(slots=Slots(4), absence=absence)).judge(
+            make_interaction()
+        )
+    with pytest.raises(JudgeOutageError, match="no key"):
+        GovernedJudge(second, JudgeLimiter(slots=Slots(4), absence=absence)).judge(
+            make_interaction()
+        )
     assert second.asked == 0
     assert 20 < absence.look().for_s <= 30
 
 
 def test_judge_is_asked_again_when_the_time_is_over(client):
-    absence = Absence(client, "e")
-    absence.note(JudgeAwayError("no key"))
+    absence = CircuitBreaker(client, "e")
+    absence.note(JudgeOutageError("no key"))
     client.pexpire(names.judge_away("e"), 1)
     time.sleep(0.01)
     inner = FixedJudge(JUDGEMENT)
-    GovernedJudge(inner, Gate(slots=Slots(4), absence=absence)).judge(make_interaction())
+    GovernedJudge(inner, JudgeLimiter(slots=Slots(4), absence=absence)).judge(make_interaction())
     assert inner.asked == 1
 
 
@@ -261,7 +262,7 @@ def test_wait_that_is_too_long_is_not_begun(client):
 
 def test_slots_halve_when_the_judge_is_overloaded():
     slots = Slots(50)
-    judge = GovernedJudge(FixedJudge(JudgeUnavailableError("late")), Gate(slots=slots))
+    judge = GovernedJudge(FixedJudge(JudgeUnavailableError("late")), JudgeLimiter(slots=slots))
     for _ in range(5):  # at once, so one piece of news
         with pytest.raises(JudgeUnavailableError):
             judge.judge(make_interaction())
@@ -330,8 +331,8 @@ def test_questions_of_metrics_do_not_begin_all_at_once(client):
 def test_sample_that_waits_too_long_for_a_slot_is_given_back():
     slots = Slots(1)
     slots.take()
-    judge = GovernedJudge(FixedJudge(JUDGEMENT), Gate(slots=slots, longest_wait_s=0.01))
-    with pytest.raises(JudgeAwayError, match="bears"):
+    judge = GovernedJudge(FixedJudge(JUDGEMENT), JudgeLimiter(slots=slots, longest_wait_s=0.01))
+    with pytest.raises(JudgeOutageError, match="bears"):
         judge.judge(make_interaction())
     slots.give_back()
     assert judge.judge(make_interaction()) == JUDGEMENT

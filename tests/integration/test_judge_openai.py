@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from monitor.errors import JudgeAwayError
+from monitor.errors import JudgeOutageError
 from monitor.scoring.base import Claim, Verdict
 from monitor.scoring.judges.openai_judge import OpenAIJudge, _wrong_refusal
 from monitor.scoring.judges.prices import Price, Prices
@@ -211,7 +211,7 @@ def test_key_and_text_stay_secret_when_everything_is_logged(behaviour, server, c
     try:
         evaluations = scorer.score(make_interaction(output="Canary text sings of five refunds."))
         said = "".join(e.model_dump_json() for e in evaluations)
-    except JudgeAwayError as error:
+    except JudgeOutageError as error:
         said = f"{error} {error.context}"
     scorer.close()
     told = caplog.text + "".join(capfd.readouterr())

@@ -7,14 +7,14 @@ import pytest
 from sqlalchemy import event
 
 from alerts import outbox
-from alerts.crowds import find_crowds
+from alerts.outbox import find_crowds
 from monitor.store.alert_tables import incidents
 from monitor.store.alert_tables import outbox as outbox_table
 from monitor.store.hooks import last_heartbeat
 from monitor.store.insights import bins_by_bucket, read_states
 from monitor.store.query import active_streams
-from monitor.store.unscored import unscored
-from workers.vitals import read_apps
+from monitor.store.worst import unscored
+from workers.self_monitoring import read_apps
 
 NOW = datetime(2026, 1, 8, 12, 0, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

@@ -8,8 +8,8 @@ from monitor.queue import names
 from monitor.queue.consumer import connect
 from monitor.queue.wire import encode
 from monitor.testing import make_sample
-from workers.queue_watch import QueueWatch
-from workers.redis_server import free_port
+from workers.self_monitoring import QueueWatch
+from workers.supervise import free_port
 
 
 @pytest.fixture

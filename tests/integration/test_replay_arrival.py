@@ -6,7 +6,7 @@ import time
 import pytest
 import redis
 
-from monitor.cli.arrival import await_worker
+from monitor.cli.replay import await_worker
 from monitor.errors import QueueUnavailableError
 from monitor.queue import names
 from monitor.settings import Settings

@@ -15,11 +15,9 @@ from monitor.store.lease import Lease, acquire, fence
 from monitor.store.ledger import Entry, Kind, book, read_between, read_totals
 from monitor.store.levels import BUCKETS, read_marks
 from monitor.store.reconcile import sums_of_store
-from monitor.store.retention import Ages, Retention
+from monitor.store.retention import Ages, Retention, size_bytes
 from monitor.store.rollup import roll_up
-from monitor.store.space import size_bytes
-from monitor.store.tables import counts, dead_letters, evaluations, hooks, samples
-from monitor.store.web_tables import audit
+from monitor.store.tables import audit, counts, dead_letters, evaluations, hooks, samples
 from monitor.store.write import DeadLetter, record
 from monitor.testing import make_evaluation, make_interaction, make_sample
 from workers.pipeline import Rules, result_of

@@ -8,7 +8,7 @@ import pytest
 
 from monitor.settings import Settings
 from monitor.store.lease import fence
-from workers import lease_holder
+from workers import scheduler
 from workers.context import Context
 from workers.scheduler import Job, Scheduler
 
@@ -25,7 +25,7 @@ def contexts(redis_url, sqlite_url):
 
 @pytest.fixture
 def short_leases(monkeypatch):
-    monkeypatch.setattr(lease_holder, "TTL_S", TTL_S)
+    monkeypatch.setattr(scheduler, "TTL_S", TTL_S)
     monkeypatch.setattr("workers.scheduler.RENEW_EVERY_S", 0.1)
 
 
@@ -63,7 +63,7 @@ def test_job_that_takes_longer_than_the_lease_is_written(contexts):
 
 @pytest.mark.usefixtures("short_leases")
 def test_job_that_hangs_costs_the_lease(contexts, monkeypatch):
-    monkeypatch.setattr(lease_holder, "LONGEST_JOB_S", 0.3)
+    monkeypatch.setattr(scheduler, "LONGEST_JOB_S", 0.3)
     both, owners = threading.Event(), set()
 
     def hang(context, lease):

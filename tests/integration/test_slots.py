@@ -6,7 +6,7 @@ import pytest
 
 from monitor.queue import names
 from monitor.queue.consumer import connect
-from workers.slots import Slot
+from workers.waker import RunLease
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def client(redis_url):
 
 
 def test_one_drain_at_a_time_runs_in_a_slot(client):
-    slot = Slot(client, "w", 0)
+    slot = RunLease(client, "w", 0)
     assert slot.take()
     assert not slot.runs()
     assert slot.begin(1.0)
@@ -28,12 +28,12 @@ def test_one_drain_at_a_time_runs_in_a_slot(client):
 
 
 def test_a_wake_up_that_comes_late_begins_nothing(client):
-    assert not Slot(client, "w", 0).begin(1.0)
-    assert not Slot(client, "w", 0).runs()
+    assert not RunLease(client, "w", 0).begin(1.0)
+    assert not RunLease(client, "w", 0).runs()
 
 
 def test_who_woke_a_drain_can_see_that_it_was_heard(client):
-    slot = Slot(client, "w", 0)
+    slot = RunLease(client, "w", 0)
     slot.take()
     assert client.zscore(names.HEARD, "w") is None
     slot.begin(5.0)

@@ -5,9 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import func, select
 
-from monitor.store.insight_tables import dimensions
 from monitor.store.query import active_streams, window_tallies
-from monitor.store.tables import buckets, samples, streams
+from monitor.store.tables import buckets, dimensions, samples, streams
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample
 from workers.pipeline import Rules, result_of

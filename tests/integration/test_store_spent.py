@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from monitor.store.query import cost_usd_since
 from monitor.store.rollup import roll_up
-from monitor.store.spent import cost_usd_since
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample
 from workers.pipeline import Rules, result_of

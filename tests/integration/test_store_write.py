@@ -10,8 +10,7 @@ from monitor.models import ErrorInfo, Evaluation
 from monitor.store.ledger import Booking, Kind, read_since, read_totals
 from monitor.store.query import active_streams, window_tallies
 from monitor.store.tables import dead_letters, evaluations, samples
-from monitor.store.unscored import unscored
-from monitor.store.worst import worst_samples
+from monitor.store.worst import unscored, worst_samples
 from monitor.store.write import DeadLetter, record
 from monitor.testing import make_evaluation, make_interaction, make_sample
 from workers.pipeline import Rules, result_of

@@ -6,16 +6,16 @@ import kombu
 import pytest
 import redis
 
-from workers import transport
-from workers.broker import broker_conf
-from workers.redis_server import RedisServer
+from workers import celery
+from workers.celery import broker_conf
+from workers.supervise import RedisServer
 
 QUEUE = "wake-ups"
 
 
 @pytest.fixture(autouse=True)
 def ours():
-    transport.use_here()
+    celery.use_here()
 
 
 def connection(url):
@@ -68,4 +68,4 @@ def test_it_stays_after_a_change_of_sentinels():
     conf = broker_conf("redis+sentinel://a:1,b:2/groundwatch/0")
     here = kombu.Connection(conf["broker_url"])
     here.switch(conf["broker_url"].split(";")[1])
-    assert here.get_transport_cls() is transport.SentinelTransport
+    assert here.get_transport_cls() is celery.SentinelTransport

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alerts.state import AlertKey, AlertState, Basis, Evidence, Observation, Phase, Timers, step
+from alerts.state import AlertKey, AlertState, Evidence, JudgedBy, Observation, Phase, Timers, step
 from monitor.models.alerting import AlertEvent
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
@@ -56,7 +56,7 @@ def run(history, timers=TIMERS, state=None, at=START, step=step):
             evidence=Evidence(LETTERS[letter]),
             at=at,
             n_total=int(at.timestamp()),
-            basis=Basis(evaluator=str(by)),
+            basis=JudgedBy(evaluator=str(by)),
         )
         decision = step(state, observation, at, timers)
         state = decision.state
@@ -251,7 +251,7 @@ def some_timers(rng):
 
 @pytest.mark.parametrize("bug", PLANTED)
 def test_a_bug_that_is_planted_is_found(bug, plant):
-    planted = plant("alerts.flapping", *PLANTED[bug])
+    planted = plant("alerts.state", *PLANTED[bug])
     step, rng = plant("alerts.state", in_peace=planted.in_peace).step, random.Random(7)
     for _ in range(400):
         history, timers = some_days(rng), some_timers(rng)

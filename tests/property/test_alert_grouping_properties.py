@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from alerts import grouping
+from alerts.drill import sample_snapshot
 from alerts.evidence import AlertKey
-from alerts.try_channel import sample_snapshot
 from monitor.models.alerting import AlertEvent, Level
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from alerts.state import (
     AlertKey,
     AlertState,
-    Basis,
     Evidence,
+    JudgedBy,
     Observation,
     Phase,
     Reason,
@@ -90,7 +90,7 @@ def run(history, timers, *, through_json=False, step=step):
             evidence=evidence,
             at=at,
             n_total=seen.n_total,
-            basis=Basis(evaluator=seen.evaluator),
+            basis=JudgedBy(evaluator=seen.evaluator),
         )
         decision = step(state, observation, at, timers)
         # Flapping has an oracle of its own.

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monitor.errors import JudgeAwayError
+from monitor.errors import JudgeOutageError
 from monitor.scoring.judges.openai_call import Patience
 from monitor.scoring.judges.openai_judge import OpenAIJudge
 from monitor.scoring.scorer import Scorer
@@ -43,7 +43,7 @@ def test_score_is_true_or_missing_and_calls_are_counted(server, script):
     with closing(Scorer(judge, ("groundedness", "relevance"), 0.7)) as scorer:
         try:
             told = scorer.score(asked)
-        except JudgeAwayError as away:  # no score, and no sample at fault
+        except JudgeOutageError as away:  # no score, and no sample at fault
             told, tries = (), {away.context["tries"]}
         else:
             tries = {facts_of(evaluation)["tries"] for evaluation in told}

@@ -4,7 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor.models.passing import Direction, PassRule
-from monitor.scoring.metrics import agent, citations, entropy, evidence, grounding, retrieval
+from monitor.scoring.evaluators import agent, citations, evidence
+from monitor.scoring.metrics import entropy, grounding, retrieval
 from monitor.scoring.metrics.faithfulness import faithfulness
 from monitor.scoring.metrics.weighted import minimum, simple_average, weighted_average
 from monitor.scoring.registry import make_scorer
@@ -48,8 +49,8 @@ def test_minimum_composes(one, other):
 def test_chains_that_hold_compose_where_they_meet(chain, first, last):
     one, other = sorted([*chain, first]), sorted([last, *chain])
     meets = one[-1] <= other[0]
-    assert evidence.chain_integrity(one) == evidence.chain_integrity(other) == 1
-    assert evidence.chain_integrity(one + other) == float(meets)
+    assert evidence.chain_integrity_score(one) == evidence.chain_integrity_score(other) == 1
+    assert evidence.chain_integrity_score(one + other) == float(meets)
 
 
 @given(ids, relevant, st.integers(1, 10))
@@ -64,9 +65,9 @@ def test_retrieval_scores_are_shares_and_grow_with_k(retrieved, wanted, k):
 @given(ids, relevant, st.integers(1, 10))
 def test_a_ranking_by_gain_has_the_best_ndcg(retrieved, wanted, k):
     gains = dict.fromkeys(wanted, 1.0)
-    best = retrieval.ndcg_at_k(sorted(wanted), gains, k)
+    best = retrieval.ndcg_at_k_score(sorted(wanted), gains, k)
     assert abs(best - 1) < 1e-9
-    assert 0 <= retrieval.ndcg_at_k(retrieved, gains, k) <= best + 1e-9
+    assert 0 <= retrieval.ndcg_at_k_score(retrieved, gains, k) <= best + 1e-9
 
 
 @given(st.lists(st.lists(shares, min_size=3, max_size=3), min_size=1, max_size=6))
@@ -99,15 +100,15 @@ def test_entropy_is_within_its_bounds(weights):
 
 @given(st.lists(st.sampled_from("abcd")), st.lists(st.sampled_from("abcd"), min_size=1))
 def test_trajectory_match_is_a_share_and_whole_when_as_expected(actual, expected):
-    assert 0 <= agent.trajectory_match(actual, expected) <= 1
+    assert 0 <= agent.trajectory_match_score(actual, expected) <= 1
     steps = list(dict.fromkeys(expected))
-    whole = agent.trajectory_match(steps, steps)
+    whole = agent.trajectory_match_score(steps, steps)
     assert abs(whole - (1.0 if len(steps) > 1 else 0.6)) < 1e-9
 
 
 @given(shares, shares, shares)
 def test_citation_quality_is_a_share(existence, accuracy, grounded):
-    assert 0 <= citations.citation_quality(existence, accuracy, grounded) <= 1 + 1e-9
+    assert 0 <= citations.citation_quality_score(existence, accuracy, grounded) <= 1 + 1e-9
 
 
 @settings(max_examples=60)

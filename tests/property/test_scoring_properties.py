@@ -8,8 +8,7 @@ from monitor.scoring.judges.local import LocalJudge
 from monitor.scoring.judges.quotes import Quotable
 from monitor.scoring.scorer import Scorer
 from monitor.scoring.sentences import split_sentences
-from monitor.scoring.unicode import canonical
-from monitor.scoring.words import words
+from monitor.scoring.words import canonical, words
 from monitor.testing import make_interaction
 
 JUDGE = LocalJudge()

@@ -1,7 +1,7 @@
 """The metrics that ship, a family a module: what each needs, and how it is scored."""
 
 from monitor.scoring.base import Evaluator
-from monitor.scoring.declaration import Metric, Read
+from monitor.scoring.declaration import JudgementMetric, Metric
 from monitor.scoring.evaluators import (
     agent,
     asked_context,
@@ -40,5 +40,5 @@ METRICS: dict[str, Metric] = {
 }
 #: Those that are read out of the one judgement that all of them share.
 EVALUATORS: dict[str, Evaluator] = {
-    name: metric for name, metric in METRICS.items() if isinstance(metric, Read)
+    name: metric for name, metric in METRICS.items() if isinstance(metric, JudgementMetric)
 }

@@ -11,13 +11,13 @@ from monitor.models import Interaction
 from monitor.scoring.base import Finding
 from monitor.scoring.declaration import (
     Answers,
-    Asked,
     Cost,
     Criterion,
     Declaration,
     Form,
     Metric,
     NoParameters,
+    RubricMetric,
 )
 from monitor.scoring.evaluators.retrieval import relevant_ids
 from monitor.scoring.metrics import context, integration
@@ -89,7 +89,7 @@ def _asked(  # noqa: PLR0913 - one argument a column of the table
     skips: tuple[str, ...] = (),
     parameters: type[NoParameters] = NoParameters,
     unmet_too: Callable[[Interaction], str | None] = lambda _: None,
-) -> Callable[[Callable[[Answers, Interaction, Any], Finding]], Asked]:
+) -> Callable[[Callable[[Answers, Interaction, Any], Finding]], RubricMetric]:
     declaration = Declaration(
         name=name,
         what=what,
@@ -101,7 +101,7 @@ def _asked(  # noqa: PLR0913 - one argument a column of the table
         skips=("needs_judge", *skips),
         parameters=parameters,
     )
-    return lambda read: Asked(declaration, lambda _: criteria, read, unmet_too=unmet_too)
+    return lambda read: RubricMetric(declaration, lambda _: criteria, read, unmet_too=unmet_too)
 
 
 @_asked(

@@ -17,13 +17,13 @@ from monitor.scoring.base import Finding
 from monitor.scoring.declaration import (
     Answer,
     Answers,
-    Asked,
     Cost,
     Criterion,
     Declaration,
     Form,
     Metric,
     NoParameters,
+    RubricMetric,
 )
 from monitor.scoring.evaluators.asked_context import WRONG_SENTENCES
 from monitor.scoring.metrics import rubric
@@ -74,7 +74,7 @@ def advice_of(answer: Answer) -> dict[str, list[str]]:
 
 def single(
     declaration: Declaration, question: str, form: Form = Form.SCORE, *, criterion: str = ""
-) -> Asked:
+) -> RubricMetric:
     """Make a metric of one question with a score."""
     asked = Criterion(criterion or declaration.name, question, form)
 
@@ -86,12 +86,12 @@ def single(
             details["level"] = level
         return Finding(score=score, explanation=said.reasoning, details=details)
 
-    return Asked(declaration, lambda _: (asked,), read)
+    return RubricMetric(declaration, lambda _: (asked,), read)
 
 
 def several(
     declaration: Declaration, questions: Mapping[str, str], *, field: str | None = None
-) -> Asked:
+) -> RubricMetric:
     """Make a metric of several questions: the mean of their scores, each on record."""
     prefix = declaration.name
     asked = tuple(Criterion(f"{prefix}.{key}", text) for key, text in questions.items())
@@ -105,18 +105,18 @@ def several(
             details={field: scores} if field else dict(scores),
         )
 
-    return Asked(declaration, lambda _: asked, read)
+    return RubricMetric(declaration, lambda _: asked, read)
 
 
 _RUBRIC = "1.0 excellent, 0.8 good, 0.6 acceptable, 0.3 poor, 0.0 failed"
 
 
-def _rubric(name: str, what: str, requires: tuple[str, ...], question: str) -> Asked:
+def _rubric(name: str, what: str, requires: tuple[str, ...], question: str) -> RubricMetric:
     source = f"seed 000, {name.replace('_', ' ').title()}"
     return single(_declaration(name, what, _RUBRIC, requires, source), question, Form.LEVEL)
 
 
-def _dimension(name: str, what: str, question: str) -> Asked:
+def _dimension(name: str, what: str, question: str) -> RubricMetric:
     source = "seed 001, LLM Judge Metrics"
     return single(
         _declaration(name, what, "the judge's score", ("query", "output"), source), question
@@ -141,7 +141,7 @@ def _factual(answers: Answers, _: Interaction, p: Importance) -> Finding:
 
 
 METRICS: tuple[Metric, ...] = (
-    Asked(
+    RubricMetric(
         _declaration(
             "factual_accuracy",
             "Share of the claims that agree with the ground truth, main claims counting twice.",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import Field
 
@@ -13,7 +14,7 @@ from monitor.scoring.base import Finding
 from monitor.scoring.declaration import Computed, Metric, NoParameters, computed
 from monitor.scoring.entailment import MOST_PASSAGES, supports
 from monitor.scoring.evaluators.retrieval import passage_ids
-from monitor.scoring.metrics import citations as formulas
+from monitor.scoring.sentences import split_sentences
 
 _NEEDS = ("output", "contexts")
 _BACKEND = "computed, local entailment"
@@ -32,11 +33,138 @@ class Sources(NoParameters):
     threshold: float = Field(0.5, ge=0, le=1)
 
 
+# --- citations ---
+# Whether citations lead to passages that carry what is said (seed 002, "Citation Accuracy").
+
+
+#: From this entailment on a citation is correct; the seed's code says `> 0.8`.
+STRONG, PARTIAL = 0.8, 0.5
+_PARTIAL_SCORE = 0.7
+_MARK = re.compile(r"\[\s*([\w.:/-]+(?:\s*[,;]\s*[\w.:/-]+)*)\s*\]")
+_AFTER_STOP = re.compile(r"([.!?])((?:\s*\[[^\][]{1,100}\])+)")
+_MOST_MARKS = 20
+
+
+class CitedClaim(NamedTuple):
+    """A statement without its marks, and the ids that it cites."""
+
+    text: str
+    cited: tuple[str, ...]
+
+
+def cited_claims(answer: str) -> list[CitedClaim]:
+    """
+    Split an answer into statements with what they cite: ``[1]``, ``[1, 2]``, ``[1][2]``, ``[id]``.
+
+    A mark belongs to the sentence it stands in, also right after its full stop. Author
+    and year in round brackets are not read: nothing says which passage is meant.
+    """
+    moved = _AFTER_STOP.sub(r"\2\1", answer)
+    return [_claim(sentence) for sentence in split_sentences(moved)]
+
+
+def _claim(sentence: str) -> CitedClaim:
+    marks = _MARK.findall(sentence)[:_MOST_MARKS]
+    cited = dict.fromkeys(part for mark in marks for part in re.split(r"\s*[,;]\s*", mark))
+    text = " ".join(_MARK.sub("", sentence).split())
+    return CitedClaim(re.sub(r" ([.,;!?])", r"\1", text), tuple(cited))
+
+
+def citation_verdict(entailment: float | None) -> float:
+    """Score one citation: 1.0 strongly supported, 0.7 partially, 0.0 not, or not found (None)."""
+    if entailment is None or entailment <= PARTIAL:
+        return 0.0
+    return 1.0 if entailment > STRONG else _PARTIAL_SCORE
+
+
+def citation_accuracy_score(entailments: Sequence[float | None]) -> float:
+    """
+    Correct citations over all citations; one is correct with an entailment above 0.8.
+
+    None stands for a citation that leads to no passage.
+
+    Raises
+    ------
+    ValueError
+        If there are no citations.
+    """
+    return _share([each is not None and each > STRONG for each in entailments], "citations")
+
+
+def grace_accuracy(cited: Sequence[str | None], truth: Sequence[str]) -> float:
+    """
+    Claims whose cited passage is the true one, over all claims.
+
+    Raises
+    ------
+    ValueError
+        If there are no claims, or not one truth for each.
+    """
+    if len(cited) != len(truth):
+        raise ValueError("each claim needs its true passage")
+    return _share([c == t for c, t in zip(cited, truth, strict=True)], "claims")
+
+
+def citation_quality_score(existence: float, accuracy: float, grounding: float) -> float:
+    """0.4 existence + 0.3 accuracy + 0.3 grounding, each in [0, 1]."""
+    return 0.4 * existence + 0.3 * accuracy + 0.3 * grounding
+
+
+def citation_precision(cited: Collection[str], supporting: Collection[str]) -> float:
+    """
+    Cited passages that support what is said, over all cited passages.
+
+    Raises
+    ------
+    ValueError
+        If nothing is cited.
+    """
+    return _share([each in supporting for each in cited], "citations")
+
+
+def citation_completeness(cited: Collection[str], supporting: Collection[str]) -> float:
+    """
+    Supporting passages that are cited, over all supporting passages.
+
+    Raises
+    ------
+    ValueError
+        If no passage supports anything.
+    """
+    return _share([each in cited for each in supporting], "supporting passages")
+
+
+def multi_source_coverage_score(claims: Sequence[tuple[int, int]], least: int = 2) -> float:
+    """
+    Share of the claims needing several sources that cite as many as they need.
+
+    Parameters
+    ----------
+    claims
+        For each claim the number of sources it needs and the number it cites.
+    least
+        Claims that need fewer sources are left out.
+
+    Raises
+    ------
+    ValueError
+        If no claim needs that many.
+    """
+    wanted = [cited >= needed for needed, cited in claims if needed >= least]
+    return _share(wanted, f"claims that need {least} sources")
+
+
+def _share(hits: Sequence[bool], what: str) -> float:
+    if not hits:
+        raise ValueError(f"there are no {what}")
+    return sum(hits) / len(hits)
+
+
 @dataclass(frozen=True, slots=True)
 class _Cited:
     """The cited claims of an answer, and its passages by id and by place."""
 
-    claims: list[formulas.CitedClaim]
+    claims: list[CitedClaim]
     passages: dict[str, str]
 
     @classmethod
@@ -44,7 +172,7 @@ class _Cited:
         texts = [context.text for context in interaction.contexts]
         by_place = {str(place): text for place, text in enumerate(texts, start=1)}
         by_id = dict(zip(passage_ids(interaction), texts, strict=True))
-        claims = formulas.cited_claims(interaction.output)
+        claims = cited_claims(interaction.output)
         return cls([claim for claim in claims if claim.cited], by_place | by_id)
 
     def support(self, key: str, claim: int) -> float | None:
@@ -79,12 +207,12 @@ def citation_accuracy(interaction: Interaction, _: NoParameters) -> Finding:
         return Finding(skipped="no_citation")
     lost = sum(each is None for each in found)
     return Finding(
-        score=formulas.citation_accuracy(found),
+        score=citation_accuracy_score(found),
         explanation=f"{len(found)} citations, {lost} of them lead to no passage.",
         details={
             "citations": len(found),
             "not_found": lost,
-            "verdicts": [formulas.citation_verdict(each) for each in found[:50]],
+            "verdicts": [citation_verdict(each) for each in found[:50]],
         },
     )
 
@@ -102,7 +230,7 @@ def citation_accuracy_grace(interaction: Interaction, _: NoParameters) -> Findin
     truth = [str(each) for each in (interaction.expected or {})["citations"]]
     cited: list[str | None] = [claim.cited[0] for claim in _Cited.of(interaction).claims]
     aligned = (cited + [None] * len(truth))[: len(truth)]
-    return Finding(score=formulas.grace_accuracy(aligned, truth), details={"claims": len(truth)})
+    return Finding(score=grace_accuracy(aligned, truth), details={"claims": len(truth)})
 
 
 @computed(
@@ -131,7 +259,7 @@ def citation_quality(interaction: Interaction, _: NoParameters) -> Finding:
         for each in claim.cited:
             entailed = cited.support(each, place)
             exists, accurate = float(entailed is not None), float(each in right)
-            scores.append(formulas.citation_quality(exists, accurate, entailed or 0.0))
+            scores.append(citation_quality_score(exists, accurate, entailed or 0.0))
     return Finding(score=sum(scores) / len(scores), details={"citations": len(scores)})
 
 
@@ -202,7 +330,7 @@ def multi_source_coverage(interaction: Interaction, p: Sources) -> Finding:
     ``expected.sources_needed`` lists how many each sentence needs; without it a claim needs
     several when several passages support it.
     """
-    claims = formulas.cited_claims(interaction.output)
+    claims = cited_claims(interaction.output)
     told = (interaction.expected or {}).get("sources_needed") or []
     texts = [context.text for context in interaction.contexts][:MOST_PASSAGES]
     found = [supports(text, tuple(claim.text for claim in claims)) for text in texts]
@@ -213,7 +341,7 @@ def multi_source_coverage(interaction: Interaction, p: Sources) -> Finding:
         pairs.append((needed, len(claim.cited)))
     if not any(needed >= p.least for needed, _ in pairs):
         return Finding(skipped="no_claim_needs_several")
-    return Finding(score=formulas.multi_source_coverage(pairs, p.least))
+    return Finding(score=multi_source_coverage_score(pairs, p.least))
 
 
 METRICS: tuple[Metric, ...] = (
@@ -224,14 +352,14 @@ METRICS: tuple[Metric, ...] = (
         "citation_precision",
         "Share of the cited passages that support what is said.",
         "cited and supporting / cited",
-        formulas.citation_precision,
+        citation_precision,
         "no_citation",
     ),
     _graph(
         "citation_completeness",
         "Share of the supporting passages that are cited.",
         "cited and supporting / supporting",
-        formulas.citation_completeness,
+        citation_completeness,
         "nothing_supports",
     ),
     multi_source_coverage,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import combinations
 from typing import Any, Literal
@@ -19,7 +20,7 @@ from monitor.scoring.entailment import (
     contradictions,
     local_matrix,
 )
-from monitor.scoring.metrics import entropy, evidence
+from monitor.scoring.metrics import entropy
 from monitor.scoring.metrics.similarity import lexical_cosine
 from monitor.scoring.sentences import split_sentences
 
@@ -138,11 +139,11 @@ def evidence_quality(interaction: Interaction, p: Evidence) -> Finding:
     now = interaction.timestamp or datetime.now(UTC)
     factors = {
         "support": float(matrix.max(axis=1).mean()),
-        "diversity": evidence.source_diversity(sources, p.enough_sources),
+        "diversity": source_diversity(sources, p.enough_sources),
         "recency": _mean([_recency(extra.get("published"), now, p) for extra in extras]),
         "authority": _mean([p.authorities.get(source, 0.5) for source in sources]),
     }
-    return Finding(score=evidence.evidence_quality(**factors), details=factors)
+    return Finding(score=evidence_quality_score(**factors), details=factors)
 
 
 def _recency(published: Any, now: datetime, p: Evidence) -> float:
@@ -151,7 +152,7 @@ def _recency(published: Any, now: datetime, p: Evidence) -> float:
     except ValueError:
         return 0.5
     at = at if at.tzinfo else at.replace(tzinfo=UTC)
-    return evidence.recency(at, now, timedelta(days=p.half_life_days))
+    return recency(at, now, timedelta(days=p.half_life_days))
 
 
 def _mean(values: list[float]) -> float:
@@ -171,9 +172,9 @@ def chain_integrity(interaction: Interaction, p: Chain) -> Finding:
     """Read ``metadata.verification_chain``: confidences, or objects that have one."""
     chain = interaction.metadata["verification_chain"]
     steps = [float(step["confidence"] if isinstance(step, dict) else step) for step in chain]
-    broken = evidence.chain_break(steps, p.threshold)
+    broken = chain_break(steps, p.threshold)
     return Finding(
-        score=evidence.chain_integrity(steps, p.threshold),
+        score=chain_integrity_score(steps, p.threshold),
         explanation="no step lowers the confidence."
         if broken is None
         else f"confidence falls at step {broken + 1}.",
@@ -186,3 +187,48 @@ METRICS: tuple[Metric, ...] = (
     evidence_quality,
     chain_integrity,
 )
+
+
+# --- evidence ---
+# Quality of the evidence for a claim, and integrity of a chain of checks (seed 002, VERA).
+
+
+def evidence_quality_score(
+    support: float, diversity: float, recency: float, authority: float
+) -> float:
+    """0.4 support + 0.3 diversity + 0.2 recency + 0.1 authority, each in [0, 1]."""
+    return 0.4 * support + 0.3 * diversity + 0.2 * recency + 0.1 * authority
+
+
+def source_diversity(sources: Sequence[str], enough: int = 3) -> float:
+    """Independent sources over *enough* of them, at most 1; the seed gives no formula."""
+    return min(1.0, len(set(sources)) / enough)
+
+
+def recency(published: datetime, now: datetime, half_life: timedelta) -> float:
+    """Halve with every *half_life* of age; 1 for what is new. The seed gives no formula."""
+    age = max(timedelta(0), now - published)
+    return math.pow(0.5, age / half_life)
+
+
+def chain_break(confidences: Sequence[float], threshold: float = 0.0) -> int | None:
+    """
+    Find the first step whose confidence falls more than *threshold* below the step before.
+
+    Returns its index; None when every step keeps or raises the confidence. A chain of one
+    step or none cannot break.
+    """
+    for step in range(1, len(confidences)):
+        if confidences[step] < confidences[step - 1] - threshold:
+            return step
+    return None
+
+
+def chain_integrity_score(confidences: Sequence[float], threshold: float = 0.0) -> float:
+    """1.0 for a chain that does not break, else 0.0 (the seed returns an error there)."""
+    return float(chain_break(confidences, threshold) is None)
+
+
+def categorical_correctness(identity: float, composition: float, naturality: float) -> float:
+    """Take the worst of three laws: all must hold."""
+    return min(identity, composition, naturality)

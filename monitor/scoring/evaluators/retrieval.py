@@ -92,7 +92,7 @@ def ndcg_at_k(interaction: Interaction, parameters: AtK) -> Finding:
     gains = relevant_gains(interaction)
     if not any(gain > 0 for gain in gains.values()):
         return Finding(skipped="nothing_relevant")
-    score = retrieval.ndcg_at_k(passage_ids(interaction), gains, parameters.k)
+    score = retrieval.ndcg_at_k_score(passage_ids(interaction), gains, parameters.k)
     return Finding(score=min(1.0, score), details={"k": parameters.k})
 
 

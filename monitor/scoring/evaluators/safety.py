@@ -9,13 +9,13 @@ from monitor.models.passing import Direction
 from monitor.scoring.base import Finding
 from monitor.scoring.declaration import (
     Answers,
-    Asked,
     Cost,
     Criterion,
     Declaration,
     Form,
     Metric,
     NoParameters,
+    RubricMetric,
 )
 from monitor.scoring.metrics.integration import share_of
 from monitor.scoring.sentences import split_sentences
@@ -128,7 +128,7 @@ def _declaration(
 
 
 METRICS: tuple[Metric, ...] = (
-    Asked(
+    RubricMetric(
         _declaration(
             "bias",
             "Share of the answer's sentences that are biased.",
@@ -139,7 +139,7 @@ METRICS: tuple[Metric, ...] = (
         _read_bias,
         screen_bias,
     ),
-    Asked(
+    RubricMetric(
         _declaration(
             "toxicity",
             "How toxic the answer is, by category.",

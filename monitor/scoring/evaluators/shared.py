@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from monitor.scoring.declaration import Cost, Declaration, Metric, Read
+from monitor.scoring.declaration import Cost, Declaration, JudgementMetric, Metric
 from monitor.scoring.evaluators.groundedness import Groundedness
 from monitor.scoring.evaluators.relevance import Relevance
 
@@ -10,7 +10,7 @@ _BACKEND = "local scorer or judge, in the shared call"
 _GROUNDEDNESS, _RELEVANCE = Groundedness(), Relevance()
 
 METRICS: tuple[Metric, ...] = (
-    Read(
+    JudgementMetric(
         Declaration(
             name="groundedness",
             what="Whether the passages support what the answer states.",
@@ -24,7 +24,7 @@ METRICS: tuple[Metric, ...] = (
         ),
         lambda judgement, _, __: _GROUNDEDNESS.evaluate(judgement),
     ),
-    Read(
+    JudgementMetric(
         Declaration(
             name="relevance",
             what="Whether the answer answers the query.",

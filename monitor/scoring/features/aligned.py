@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from monitor.scoring.features.passages import Passages
-from monitor.scoring.features.spelling import as_told
+from monitor.scoring.features.passages import Passages, as_told
 from monitor.scoring.words import Word
 
 _MOST_CHARS, _MOST_WORDS = 5_000, 400  # bound the time: hardly a sentence has more
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class Alignment:
     """The words of several sentences; joining their sets for every claim would be slow."""
 
     sentences: Sequence[frozenset[str]]
@@ -32,7 +31,7 @@ class Aligned:
     weights: dict[str, float]  #: information of every content stem
     evidence: tuple[int, ...]  #: sentences of the passages, best first
     shares: tuple[float, float]  #: of the information: in the best sentence, in both
-    held: Held
+    held: Alignment
     passages: Passages
     found: tuple[Word, ...]  #: the words of the best sentence
 
@@ -43,7 +42,7 @@ class Aligned:
         content = tuple(dict.fromkeys(word.stem for word in tokens if word.content))
         weights = {stem: passages.information(stem) for stem in content}
         evidence, (one, two) = passages.best(weights)
-        held = Held([passages.stems[number] for number in evidence])
+        held = Alignment([passages.stems[number] for number in evidence])
         found = passages.words[evidence[0]][:_MOST_WORDS] if evidence else ()
         return cls(
             claim, tokens, content, weights, tuple(evidence), (one, two), held, passages, found

@@ -10,9 +10,8 @@ from itertools import islice
 from typing import Any
 
 from monitor.scoring.features.clock import Opening, openings
-from monitor.scoring.features.flatten import read_json, spaced_key
-from monitor.scoring.stems import stem
-from monitor.scoring.words import NEGATIONS, Word, words
+from monitor.scoring.features.passages import read_json, spaced_key
+from monitor.scoring.words import NEGATIONS, Word, stem, words
 
 ATTRIBUTE_FEATURES = (
     "attributes_agree", "attributes_conflict", "attributes_unknown", "hours_agree",

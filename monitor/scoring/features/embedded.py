@@ -9,9 +9,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.scoring.features.look import Look
+from monitor.scoring.features.extract import Features
 from monitor.scoring.features.passages import Passages
-from monitor.scoring.mentions import without_mentions
+from monitor.scoring.sentences import without_mentions
 from monitor.scoring.words import Word, words
 
 ALIGNMENT_FEATURES = (
@@ -52,7 +52,7 @@ class Compared:
     alignment: Array  #: shape (n, 9), in the order of ``ALIGNMENT_FEATURES``
 
 
-def compare(look: Look, model: Embeds) -> Compared:
+def compare(look: Features, model: Embeds) -> Compared:
     """
     Embed the claims and the first sentences of the passages, and compare them.
 

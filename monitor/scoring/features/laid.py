@@ -7,9 +7,8 @@ from difflib import SequenceMatcher
 from typing import NamedTuple
 
 from monitor.scoring.features.aligned import Aligned
-from monitor.scoring.features.alternatives import Change
-from monitor.scoring.stems import stem
-from monitor.scoring.words import NEGATIONS, Word
+from monitor.scoring.features.antonyms import Change
+from monitor.scoring.words import NEGATIONS, Word, stem
 
 COPIED = 0.6  # least share of the other information of a claim that its best sentence holds
 LONGEST = 3  # words that are exchanged for each other

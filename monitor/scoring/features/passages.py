@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import math
+import re
 from collections import defaultdict
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Iterator, Sequence
+from functools import cache, cached_property
+from importlib import resources
 from itertools import pairwise
+from typing import Any
 
-from monitor.scoring.features.background import rarity
 from monitor.scoring.features.clock import TIME, minutes_of_day
-from monitor.scoring.features.flatten import flatten
 from monitor.scoring.sentences import split_sentences
 from monitor.scoring.words import Word, words
 
@@ -150,3 +152,153 @@ class Passages:
             for number in self.holders(stem):
                 held[number] += weight
         return held
+
+
+# --- background ---
+# How rare words are in general, counted over many texts; ships as data.
+
+
+BACKGROUND = "background.v1.json"
+
+
+def read_background() -> str:
+    """Read the list that ships with the package."""
+    return resources.files("monitor.scoring.features").joinpath(BACKGROUND).read_text("utf-8")
+
+
+@cache
+def _levels() -> tuple[dict[str, float], float]:
+    data = json.loads(read_background())
+    known = {word: level["rarity"] for level in data["levels"] for word in level["stems"].split()}
+    return known, data["unknown"]
+
+
+def rarity(stem: str) -> float:
+    """Give the rarity of a word: near 0 where every text has it, 1 where it is not listed."""
+    known, unknown = _levels()
+    return known.get(stem, unknown)
+
+
+# --- flatten ---
+# Write a passage that is JSON as sentences, so that it can be compared like any text.
+
+
+_LONG_VALUE = 120  # characters; longer values are texts with sentences of their own
+_LONGEST_PATH = 120  # characters of the keys around a value; nesting would repeat them for ever
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+def read_json(context: str) -> Any:
+    """Read a passage that is a JSON object or list; None when it is not."""
+    text = context.strip()
+    if text[:1] not in {"{", "["} or text[-1:] not in {"}", "]"}:
+        return None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def flatten(context: str) -> str:
+    """Write a passage that is JSON as a line for every object in it; leave others alone."""
+    value = read_json(context)
+    if value is None:
+        return context
+    try:
+        return "\n".join(_lines(value, ""))
+    except RecursionError:
+        return context
+
+
+def spaced_key(key: str) -> str:
+    """Take camelCase and snake_case keys apart."""
+    return _HUMP.sub(" ", key).replace("_", " ")
+
+
+def _lines(value: Any, path: str) -> Iterator[str]:
+    """Write the plain values of an object beside each other, then what is nested in it."""
+    items = value.items() if isinstance(value, dict) else (("", inner) for inner in _list(value))
+    nested: list[tuple[str, Any]] = []
+    plain: list[str] = []
+    for key, inner in items:
+        name = spaced_key(str(key))
+        if isinstance(inner, dict | list):
+            nested.append((f"{path} {name}".strip()[-_LONGEST_PATH:], inner))
+        elif isinstance(inner, str) and len(inner) > _LONG_VALUE:
+            yield f"{path} {name}: {inner}".strip()
+        else:
+            plain.append(f"{name}: {_plain(inner)}" if name else _plain(inner))
+    if plain:
+        yield f"{path}: {'; '.join(plain)}" if path else "; ".join(plain)
+    for name, inner in nested:
+        yield from _lines(inner, name)
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _plain(value: Any) -> str:
+    if value is None:
+        return "not known"
+    return ("yes" if value else "no") if isinstance(value, bool) else str(value)
+
+
+# --- spelling ---
+# Write a claim as the passages write it: times of day, and words joined or apart.
+
+
+_SHORTEST_JOINED, _LONGEST_JOINED = 4, 30
+_SHORTEST_PART = 2
+
+
+def as_told(claim: str, passages: Passages) -> tuple[Word, ...]:
+    """
+    Split *claim* into words, each in the form in which the passages have it, if they do.
+
+    "8 PM" becomes "20:00", "takeout" "take out" and "half time" "halftime" where only that
+    is in the passages; what they have in no form stays.
+    """
+    return tuple(_joined_or_apart(words(_times(claim, passages)), passages))
+
+
+def _times(claim: str, passages: Passages) -> str:
+    if not TIME.search(claim) or not (told := passages.times):
+        return claim
+    return TIME.sub(lambda match: told.get(minutes_of_day(match[0]), match[0]), claim)
+
+
+def _joined_or_apart(tokens: tuple[Word, ...], passages: Passages) -> Iterator[Word]:
+    waiting = iter(range(len(tokens)))
+    for place in waiting:
+        one, after = tokens[place], tokens[place + 1 : place + 2]
+        if after and (joined := _joined(one, after[0], passages)):
+            next(waiting)
+            yield joined
+        elif one.stem in passages.where:
+            yield one
+        else:
+            yield from _apart(one, passages) or (one,)
+
+
+def _joined(one: Word, other: Word, passages: Passages) -> Word | None:
+    """Give both as one word that the passages have; None if they have the two beside each other."""
+    if one.number or other.number or (one.stem, other.stem) in passages.bigrams:
+        return None
+    if not _SHORTEST_JOINED <= len(one.surface) + len(other.surface) <= _LONGEST_JOINED:
+        return None
+    joined = words(one.surface + other.surface)
+    known = len(joined) == 1 and joined[0].content and joined[0].stem in passages.where
+    return joined[0] if known else None
+
+
+def _apart(word: Word, passages: Passages) -> tuple[Word, ...]:
+    """Give the two words, beside each other in the passages, of which *word* is made."""
+    surface = word.surface
+    if word.number or not _SHORTEST_JOINED <= len(surface) <= _LONGEST_JOINED:
+        return ()
+    for at in range(_SHORTEST_PART, len(surface) - _SHORTEST_PART + 1):
+        parts = words(f"{surface[:at]} {surface[at:]}")
+        if tuple(part.stem for part in parts) in passages.bigrams:
+            return parts
+    return ()

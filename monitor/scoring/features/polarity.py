@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from monitor.scoring.features.aligned import Aligned
-from monitor.scoring.stems import stem
-from monitor.scoring.words import NEGATIONS, Word
+from monitor.scoring.words import NEGATIONS, Word, stem
 
 POLARITY_FEATURES = (
     "negation", "denies_affirmed", "affirms_denied", "antonym", "stronger", "more_certain",

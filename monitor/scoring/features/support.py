@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from monitor.scoring.features.aligned import Aligned
-from monitor.scoring.features.alternatives import Change
+from monitor.scoring.features.antonyms import Change
 from monitor.scoring.features.attributes import (
     ATTRIBUTE_FEATURES,
     NO_ATTRIBUTES,
@@ -17,17 +17,16 @@ from monitor.scoring.features.attributes import (
 )
 from monitor.scoring.features.conflicts import find_conflicts
 from monitor.scoring.features.laid import Conflict
-from monitor.scoring.features.order import ORDER_FEATURES, order_features
-from monitor.scoring.features.passages import Passages
-from monitor.scoring.features.polarity import POLARITY_FEATURES, polarity_features
-from monitor.scoring.features.slots import (
+from monitor.scoring.features.numbers_and_names import (
     NAME_FEATURES,
     NUMBER_FEATURES,
     name_features,
     number_features,
 )
-from monitor.scoring.stems import stem
-from monitor.scoring.words import Word
+from monitor.scoring.features.order import ORDER_FEATURES, order_features
+from monitor.scoring.features.passages import Passages
+from monitor.scoring.features.polarity import POLARITY_FEATURES, polarity_features
+from monitor.scoring.words import Word, stem
 
 COVERAGE_FEATURES = (
     "overlap", "covered", "covered_near", "covered_one", "covered_two", "covered_rare",

@@ -8,14 +8,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from monitor.models import Interaction
-from monitor.scoring.claims import MOST_SENTENCES
 from monitor.scoring.declaration import Answer, Answers, Criterion, Form, lookup
 from monitor.scoring.judges.criteria_reply import read_answers
 from monitor.scoring.judges.injection import MARK, marked, secret_word, suspected
 from monitor.scoring.judges.openai_errors import no_room
 from monitor.scoring.judges.packing import Packed, pack, tokens_of
 from monitor.scoring.judges.question import seed_of, sent_texts
-from monitor.scoring.sentences import split_sentences
+from monitor.scoring.sentences import MOST_SENTENCES, split_sentences
 
 _LEAST_BUDGET = 200  # tokens; with less there is nothing to judge by
 _REST_SHARE = 0.3  # of the budget, for all that is neither query, passage nor sentence

@@ -9,9 +9,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from monitor.errors import JudgeReplyError
 from monitor.scoring.declaration import Answer, Criterion, Form
-from monitor.scoring.judges.json_object import find_object
-from monitor.scoring.judges.reply import CanaryMissedError
-from monitor.scoring.unicode import storable
+from monitor.scoring.judges.reply import CanaryMissedError, find_object
+from monitor.scoring.words import storable
 
 _MAX_CHARS = 300
 _MOST_TEXTS, _MOST_SUGGESTIONS = 5, 3

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from monitor.errors import SettingsError
 from monitor.scoring.features.embedded import EMBEDDING_FEATURES, Embeds, compare
-from monitor.scoring.features.look import Look
+from monitor.scoring.features.extract import Features
 from monitor.scoring.features.response import response_names
 from monitor.scoring.features.support import CLAIM_FEATURES
 from monitor.scoring.judges.logistic import ByKind
@@ -55,7 +55,7 @@ class Embedding:
         digest = hashlib.sha256(shaping.encode()).hexdigest()
         self.version = f"{model.version}-{digest[:8]}"
 
-    def figures(self, look: Look) -> Array:
+    def figures(self, look: Features) -> Array:
         """Give one row a checkable claim, in the order of ``EMBEDDING_FEATURES``."""
         compared = compare(look, self._model)
         head = compared.pairs @ self._head + self._intercept

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from monitor.errors import MissingExtraError, SettingsError
 from monitor.scoring.features.embedded import Embedded
-from monitor.scoring.unicode import storable
+from monitor.scoring.words import storable
 from monitor.settings import variable
 
 try:

@@ -6,7 +6,7 @@ import re
 import secrets
 from collections.abc import Mapping
 
-from monitor.scoring.unicode import compatible
+from monitor.scoring.words import compatible
 
 #: Stands for every space of a marked text: no word, so that quotes are found all the same.
 MARK = "^"

@@ -8,13 +8,16 @@ from pathlib import PurePath
 
 from monitor.models import Interaction
 from monitor.scoring.base import Claim, Judgement, Verdict
-from monitor.scoring.claims import MOST_SENTENCES, is_checkable
-from monitor.scoring.features.flatten import flatten
+from monitor.scoring.features.passages import flatten
 from monitor.scoring.judges.local import LocalJudge
 from monitor.scoring.judges.nli_model import Inference, NliModel
-from monitor.scoring.mentions import without_mentions
-from monitor.scoring.sentences import split_sentences
-from monitor.scoring.unicode import storable
+from monitor.scoring.sentences import (
+    MOST_SENTENCES,
+    is_checkable,
+    split_sentences,
+    without_mentions,
+)
+from monitor.scoring.words import storable
 
 _ENTAILED = _CONTRADICTED = 0.5
 _LONGEST_EVIDENCE = 300

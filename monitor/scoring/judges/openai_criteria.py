@@ -7,19 +7,18 @@ from typing import Any, Self
 
 from monitor.errors import JudgeError
 from monitor.models import Interaction
-from monitor.scoring.asker import Reply
-from monitor.scoring.declaration import Criterion
+from monitor.scoring.declaration import Criterion, Reply
 from monitor.scoring.judges.criteria_case import CriteriaCase, reference_of
-from monitor.scoring.judges.criteria_hearing import CriteriaHearing
 from monitor.scoring.judges.criteria_reply import SCHEMA
-from monitor.scoring.judges.naming import (
+from monitor.scoring.judges.judge_session import CriteriaHearing
+from monitor.scoring.judges.openai_call import ChatCall, Patience, Spent
+from monitor.scoring.judges.openai_client import SharedClient
+from monitor.scoring.judges.openai_judge import (
     USUAL_INPUT_TOKENS,
     endpoint_mark,
     model_name,
     sent_mark,
 )
-from monitor.scoring.judges.openai_call import ChatCall, Patience, Spent
-from monitor.scoring.judges.openai_client import SharedClient
 from monitor.scoring.judges.prices import Prices
 from monitor.scoring.prompts import load_prompt
 from monitor.scoring.spending.meter import Meter

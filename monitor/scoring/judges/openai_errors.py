@@ -10,15 +10,15 @@ from typing import Any
 import openai
 
 from monitor.errors import (
-    JudgeAwayError,
     JudgeError,
+    JudgeOutageError,
     JudgeRateLimitedError,
     JudgeRefusedError,
     JudgeReplyError,
     JudgeUnavailableError,
 )
-from monitor.scoring.spending.usage import MAY_BE_BILLED
-from monitor.scoring.spending.waits import clock_s, wait_s
+from monitor.scoring.spending.meter import MAY_BE_BILLED
+from monitor.scoring.spending.pace import clock_s, wait_s
 
 _WRONG_ARGUMENT = frozenset({400, 422})
 _TIMED_OUT, _CONFLICT, _TOO_MANY = 408, 409, 429
@@ -157,9 +157,9 @@ def error_from(error: RefusedCall) -> JudgeError:
     elif code in _REPLY_CODES:
         found = JudgeReplyError(f"{what}: the judge's answer is not JSON")
     elif code in _NO_MONEY:
-        found = JudgeAwayError(f"{what}: {_AWAY[402]}")
+        found = JudgeOutageError(f"{what}: {_AWAY[402]}")
     elif status in _AWAY:
-        found = JudgeAwayError(
+        found = JudgeOutageError(
             f"{what}: {_AWAY[status]}", retry_after_s=retry_after_s(error.headers)
         )
     elif status == _TOO_MANY:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Self
+from urllib.parse import urlsplit
 
 from monitor.errors import JudgeError
 from monitor.models import Interaction
 from monitor.scoring.base import Claim, Judgement, Verdict
-from monitor.scoring.judges.hearing import Hearing
-from monitor.scoring.judges.naming import (
-    USUAL_INPUT_TOKENS,
-    endpoint_mark,
-    model_name,
-    sent_mark,
-)
+from monitor.scoring.judges.judge_session import JudgeSession
 from monitor.scoring.judges.openai_call import ChatCall, Patience, Spent
 from monitor.scoring.judges.openai_client import SharedClient
 from monitor.scoring.judges.prices import Prices
@@ -24,7 +20,7 @@ from monitor.scoring.judges.quotes import Quotable
 from monitor.scoring.judges.reply import JudgeReply, VerdictRow
 from monitor.scoring.prompts import load_prompt
 from monitor.scoring.spending.meter import Meter
-from monitor.scoring.unicode import storable
+from monitor.scoring.words import storable
 from monitor.settings import Settings
 
 PROMPT = "judge.v3"
@@ -38,6 +34,43 @@ _ANSWERED_REASON = {
 _NOT_PROVEN = "the judge's quote is not in the passages, or too short to prove anything"
 _MAX_REASON_CHARS = 300
 _MAX_QUOTE_CHARS = 500
+
+
+# --- naming ---
+# How a judge's version names its model and its endpoint.
+
+
+USUAL_INPUT_TOKENS = 16_000
+_LONGEST_NAME = 120  # the column of evaluator_version holds 200, a metric's own version included
+
+
+def model_name(model: str) -> str:
+    """Shorten a model's name for the version; different models keep different names."""
+    name = storable(model, _LONGEST_NAME)
+    if name == model:
+        return name
+    return f"{name}~{hashlib.sha256(model.encode(errors='replace')).hexdigest()[:8]}"
+
+
+def sent_mark(input_tokens: int, pieces: int = 0) -> str:
+    """Say how much of the texts is sent, where that is not the usual: it shapes the answers."""
+    room = "" if input_tokens == USUAL_INPUT_TOKENS else f"t{input_tokens}"
+    return (f"p{pieces}" if pieces else "") + room
+
+
+def endpoint_mark(base_url: str | None) -> str:
+    """
+    Tell endpoints apart that serve a model under the same name; empty for OpenAI's own.
+
+    A hash, because a version is stored and shown, and an address is nobody's business.
+    """
+    parts = urlsplit(base_url or "")
+    host = parts.hostname or ""
+    if not host or host == "api.openai.com" or host.endswith(".api.openai.com"):
+        return ""
+    # Without user, password and query: those may be secrets, and do not name a model.
+    place = f"{host}:{parts.port or ''}{parts.path.rstrip('/')}"
+    return f"@{hashlib.sha256(place.lower().encode()).hexdigest()[:6]}"
 
 
 class OpenAIJudge:
@@ -87,7 +120,7 @@ class OpenAIJudge:
         spent = self._call.begin()
         passages = Quotable([context.text for context in interaction.contexts])
         case = Case.of(interaction, self._input_tokens, self._pieces)
-        hearing = Hearing(self._call, self._prompt, case, passages)
+        hearing = JudgeSession(self._call, self._prompt, case, passages)
         try:
             hearing.hear(spent)
         except JudgeError as error:

@@ -10,12 +10,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self, TypeVar
 
 from monitor.models import Interaction
-from monitor.scoring.claims import MOST_SENTENCES
 from monitor.scoring.judges.injection import MARK, marked, secret_word, suspected
 from monitor.scoring.judges.openai_errors import no_room
 from monitor.scoring.judges.packing import Packed, pack
 from monitor.scoring.judges.reply import JudgeReply, read_reply
-from monitor.scoring.sentences import split_sentences
+from monitor.scoring.sentences import MOST_SENTENCES, split_sentences
 
 _T_co = TypeVar("_T_co", covariant=True)
 _LARGEST_SEED = 2**31 - 1

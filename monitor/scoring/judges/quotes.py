@@ -7,10 +7,9 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
-from monitor.scoring.features.flatten import flatten
+from monitor.scoring.features.passages import flatten
 from monitor.scoring.sentences import split_sentences
-from monitor.scoring.unicode import MARKS, compatible
-from monitor.scoring.words import spaced, words
+from monitor.scoring.words import MARKS, compatible, spaced, words
 
 _LONGEST_QUOTE = 2_000  # characters; the prompt asks for 25 words
 _WIDEST_GAP = 300  # characters that an ellipsis may stand for

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from monitor.errors import JudgeRefusedError, JudgeReplyError
-from monitor.scoring.judges.json_object import find_object
-from monitor.scoring.spending.usage import read_usage
-from monitor.scoring.unicode import storable
+from monitor.scoring.spending.meter import read_usage
+from monitor.scoring.words import storable
 
 _LONGEST_MODEL = 200
 _WORST_FIRST = ("contradicted", "not_found", "no_claim", "supported")
@@ -161,19 +160,19 @@ def _cut_off(content: object) -> JudgeReplyError:
     return TruncatedReplyError("the judge's answer was cut off at its length limit")
 
 
-class AskOtherwiseError(JudgeReplyError):
+class RetryDifferentlyError(JudgeReplyError):
     """The same question would meet the same answer; another one may not."""
 
 
-class TruncatedReplyError(AskOtherwiseError):
+class TruncatedReplyError(RetryDifferentlyError):
     """The answer is not whole; the same question would be cut off again."""
 
 
-class ThoughtsCutOffError(AskOtherwiseError):
+class ThoughtsCutOffError(RetryDifferentlyError):
     """The model was still thinking at the length limit; it needs more room, not less to do."""
 
 
-class CanaryMissedError(AskOtherwiseError):
+class CanaryMissedError(RetryDifferentlyError):
     """The answer lacks the word that only our own message names: something else spoke."""
 
 
@@ -211,3 +210,51 @@ def read_reply(content: str, asked: Collection[int], canary: str) -> JudgeReply:
             f"the judge gave {len(rows)} verdicts for {len(asked)} sentences, or wrong numbers"
         )
     return reply.model_copy(update={"verdicts": tuple(rows[number] for number in sorted(rows))})
+
+
+# --- json object ---
+# Find the JSON object in what a model writes: bare, fenced, behind thoughts or among words.
+
+
+_END_OF_THOUGHTS = "</think>"  # some servers leave thoughts in the answer, or their end alone
+_FENCE = re.compile(r"```(?:json)?(.*?)```", re.DOTALL | re.IGNORECASE)
+
+
+def find_object(content: str) -> dict[str, Any]:
+    """
+    Read the JSON object in *content*.
+
+    Raises
+    ------
+    JudgeReplyError
+        If there is none, or one of its keys stands there twice, so that it says two things.
+    """
+    for text in _readings(content):
+        try:
+            value = json.loads(text, object_pairs_hook=_each_once)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(value, dict):
+            return value
+    raise JudgeReplyError("the judge's answer is not JSON")
+
+
+def _readings(content: str) -> Iterator[str]:
+    """Give the places where it may stand, the likeliest first."""
+    yield content  # whole: a quote may hold anything, also what ends thoughts or a fence
+    behind_last = content.rpartition(_END_OF_THOUGHTS)[2]
+    behind_first = content.partition(_END_OF_THOUGHTS)[2] or content
+    for text in dict.fromkeys((behind_last, behind_first)):
+        fenced = _FENCE.search(text)
+        end = text.rfind("}") + 1
+        yield text
+        yield fenced.group(1) if fenced else ""
+        yield text[text.find("{") : end]
+        yield text[text.rfind("\n{") + 1 : end]  # no string of JSON holds such a line
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key stands there twice")
+    return found

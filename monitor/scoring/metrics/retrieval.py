@@ -72,7 +72,7 @@ def dcg(gains: Sequence[float]) -> float:
     return math.fsum(gain / math.log2(place + 1) for place, gain in enumerate(gains, start=1))
 
 
-def ndcg_at_k(retrieved: Sequence[str], gains: Mapping[str, float], k: int) -> float:
+def ndcg_at_k_score(retrieved: Sequence[str], gains: Mapping[str, float], k: int) -> float:
     """
     Discounted gain of the first *k*, divided by that of the best possible ranking.
 

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import redis
 
-from monitor.errors import BudgetReachedError, JudgeAwayError
+from monitor.errors import BudgetReachedError, JudgeOutageError
 from monitor.queue import names
 from monitor.queue.consumer import translated
 from monitor.settings import Settings
@@ -115,7 +115,7 @@ class Reservation:
     periods: tuple[int, ...]
 
 
-class CrowdedError(JudgeAwayError):
+class CrowdedError(JudgeOutageError):
     """Calls under way hold the rest of the budget; some of it will come back."""
 
 

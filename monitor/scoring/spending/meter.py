@@ -8,15 +8,14 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import structlog
 
-from monitor.errors import JudgeAwayError, QueueUnavailableError
+from monitor.errors import JudgeOutageError, QueueUnavailableError
 from monitor.scoring.spending.budget import Budget, CrowdedError, Reservation, microusd_up
+from monitor.scoring.spending.limiter import Slots
 from monitor.scoring.spending.pace import Pace
-from monitor.scoring.spending.slots import Slots
-from monitor.scoring.spending.usage import MAY_BE_BILLED, read_usage
 
 _TOO_MANY, _OVERLOADED = 429, frozenset({429, 502, 503, 504, 529})
 _CROWDED_TRIES, _CROWDED_S = 5, 0.3
@@ -76,7 +75,7 @@ class Meter:
         ------
         BudgetReachedError
             If the budget does not allow it.
-        JudgeAwayError
+        JudgeOutageError
             If the budget is held by others, or cannot be read because Redis is away.
         """
         reservation = await self._reserved(request)
@@ -99,7 +98,7 @@ class Meter:
                     raise
                 await asyncio.sleep(_CROWDED_S)
             except QueueUnavailableError:
-                raise JudgeAwayError(
+                raise JudgeOutageError(
                     "Redis is away, and with it the budget: nobody is asked", retry_after_s=1.0
                 ) from None
         raise AssertionError
@@ -180,3 +179,47 @@ def _usage(body: bytes | None) -> tuple[int, int, int] | None:
     if found.input_tokens is None or found.output_tokens is None:
         return None
     return found.input_tokens, found.output_tokens, found.cached_tokens
+
+
+# --- usage ---
+# Read what an answer of a chat completion endpoint says it used.
+
+
+_MOST_TOKENS = 1_000_000_000
+#: Statuses of a gateway that gave up waiting: the model may have answered, and is paid for that.
+MAY_BE_BILLED = frozenset({408, 504, 524})
+
+
+class Usage(NamedTuple):
+    """Tokens of one answer; None where the endpoint does not say."""
+
+    input_tokens: int | None
+    output_tokens: int | None
+    cached_tokens: int  #: part of the input that the endpoint already had, at a lower price
+
+
+def read_usage(payload: object) -> Usage:
+    """
+    Read the usage in the body of an answer, as OpenAI and vLLM say it, or as DeepSeek does.
+
+    Some vendors (xAI, Gemini) bill thoughts as output, and count them in the total alone.
+    """
+    usage = payload.get("usage") if isinstance(payload, dict) else None
+    usage = usage if isinstance(usage, dict) else {}
+    given, made = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
+    total = _count(usage.get("total_tokens"))
+    if given is not None and made is not None and total is not None:
+        made = max(made, total - given)
+    return Usage(given, made, min(_cached(usage), given or 0))
+
+
+def _cached(usage: dict[str, Any]) -> int:
+    details = usage.get("prompt_tokens_details")
+    openai = _count(details.get("cached_tokens")) if isinstance(details, dict) else None
+    return (openai if openai is not None else _count(usage.get("prompt_cache_hit_tokens"))) or 0
+
+
+def _count(value: object) -> int | None:
+    if not isinstance(value, int) or isinstance(value, bool):
+        return None
+    return value if 0 <= value <= _MOST_TOKENS else None

@@ -7,11 +7,11 @@ from typing import Any, Literal
 from alembic import context
 from sqlalchemy import TypeDecorator
 
-from monitor.store import alert_tables, insight_tables, level_tables, tables, web_tables
+from monitor.store import alert_tables, tables
 from monitor.store.base import metadata
 
 #: Importing them is what makes the metadata know them.
-TABLES = (tables, alert_tables, insight_tables, level_tables, web_tables)
+TABLES = (tables, alert_tables, tables, tables, tables)
 
 
 def _render(kind: str, item: Any, _: Any) -> str | Literal[False]:

@@ -16,7 +16,7 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.testclient import TestClient
 
 from monitor.integrations.asgi import InteractionMiddleware, current
-from workers.redis_server import free_port
+from workers.supervise import free_port
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 

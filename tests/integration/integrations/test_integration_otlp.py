@@ -18,7 +18,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExportResult
 
 from monitor.queue import names, wire
-from workers.redis_server import free_port
+from workers.supervise import free_port
 
 RETRIEVER = {
     "openinference.span.kind": "RETRIEVER",

@@ -12,10 +12,10 @@ import httpx
 import pytest
 from starlette.testclient import TestClient
 
-from alerts.channels.registry import Recipient
+from alerts.channels.declared import Recipient
 from monitor.models import Interaction
 from monitor.rolling.choice import PolicyChoice
-from monitor.rolling.policies import Lines
+from monitor.rolling.policies import Thresholds
 from monitor.scoring.registry import make_scorer
 from monitor.settings import Settings
 from monitor.store.engine import Store
@@ -116,7 +116,7 @@ def _world(home, answers, marks, odd=HOSTILE):
         record(connection, results, now=now, bucket_s=60)
     lease = acquire(store, "scheduler", "test", ttl_s=600)
     evaluator = Evaluator(
-        store=store, settings=settings, lines=Lines(min_n=10),
+        store=store, settings=settings, lines=Thresholds(min_n=10),
         recipients=[Recipient("slack", "")], policies=PolicyChoice.parse(settings.status_policy),
     )  # fmt: skip
     evaluator.run(lease, now=now - timedelta(seconds=5))

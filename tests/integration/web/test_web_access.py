@@ -15,7 +15,7 @@ from monitor.settings import Settings
 from monitor.store.labels import labels_of, newest_acts
 from monitor.web.access import Access, Principal, Role, new_token, password_entry
 from monitor.web.guard import path_of
-from monitor.web.names import sample_path
+from monitor.web.time_range import sample_path
 
 SAME = {"Sec-Fetch-Site": "same-origin"}
 

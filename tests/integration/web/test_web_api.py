@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from monitor.web.names import slug
 from monitor.web.schema import openapi
+from monitor.web.time_range import slug
 
 ROOT = Path(__file__).parents[3]
 

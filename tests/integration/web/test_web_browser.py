@@ -15,8 +15,8 @@ from playwright.sync_api import sync_playwright
 from monitor.settings import Settings
 from monitor.store.labels import note_act
 from monitor.web.charts import Lines
-from monitor.web.names import app_path, metric_path, sample_path
-from monitor.web.onefile import render_html
+from monitor.web.exposition import render_html
+from monitor.web.time_range import app_path, metric_path, sample_path
 from workers.facts import read_report
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")

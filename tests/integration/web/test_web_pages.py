@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from monitor.store.insights import ReleaseMark, add_mark
-from monitor.web.names import app_path, metric_path, sample_path
+from monitor.web.time_range import app_path, metric_path, sample_path
 
 HOSTILE_APP = (
     "bots/<script>document.title='owned'</script><img src=x onerror=alert(1)>\"'{{7*7}}\u202e"

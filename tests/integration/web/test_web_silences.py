@@ -5,10 +5,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from alerts.ledger import open_incidents
-from alerts.noise import noise_since
+from alerts.ledger import noise_since, open_incidents
+from alerts.silencing import silences_after
 from alerts.stored_groups import acknowledgements
-from alerts.stored_silences import silences_after
 from monitor.store.labels import newest_acts
 
 SAME = {"Sec-Fetch-Site": "same-origin"}

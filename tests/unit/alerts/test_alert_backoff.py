@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from alerts.backoff import STEPS_S, delay_s
+from alerts.dispatch import STEPS_S, delay_s
 
 
 @pytest.mark.parametrize("attempt", range(1, 12))

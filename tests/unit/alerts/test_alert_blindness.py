@@ -4,12 +4,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from alerts.blindness import BLIND_METRIC, blindness, observe
-from alerts.evidence import AlertKey, Evidence, Timers
-from alerts.memory import AlertState
+from alerts.decide import BLIND_METRIC, blindness, observe
+from alerts.drill import sample_snapshot
+from alerts.evidence import AlertKey, AlertState, Evidence, Timers
 from alerts.message import render
 from alerts.state import step
-from alerts.try_channel import sample_snapshot
 from monitor.models.alerting import AlertEvent, Level
 from monitor.models.status import Status
 from monitor.testing.verdicts import make_verdict

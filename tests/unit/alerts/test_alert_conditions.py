@@ -16,8 +16,8 @@ from alerts.conditions import (
     verdicts_on,
 )
 from alerts.dead_mans_switch import Chain, broken_link
+from alerts.drill import sample_snapshot
 from alerts.message import render
-from alerts.try_channel import sample_snapshot
 from monitor.models.alerting import AlertEvent, Level
 from monitor.models.status import Status
 

@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from alerts.drill import Form, sample_snapshot, written
 from alerts.message import render
-from alerts.rendering import Form, written
 from alerts.snapshot import Background, Other
-from alerts.try_channel import sample_snapshot
 from monitor.models.alerting import AlertEvent
 
 NOW = datetime(2026, 3, 1, 14, 10, tzinfo=UTC)

@@ -4,9 +4,16 @@ from datetime import UTC, datetime
 
 import pytest
 
-from alerts.routing.hours import Hours
-from alerts.routing.matchers import AppLabels, Matcher, all_match, labels_of, parse_all
-from alerts.routing.routes import Route, Router
+from alerts.routing.matchers import (
+    AppLabels,
+    Hours,
+    Matcher,
+    Route,
+    Router,
+    all_match,
+    labels_of,
+    parse_all,
+)
 from monitor.errors import SettingsError
 from monitor.models.alerting import Level
 from monitor.models.status import Status

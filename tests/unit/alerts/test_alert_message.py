@@ -6,12 +6,12 @@ from html.parser import HTMLParser
 
 import pytest
 
-from alerts.channels.email_message import compose
-from alerts.channels.slack_payload import payload, text_only
+from alerts.channels.email import compose
+from alerts.channels.slack import payload, text_only
+from alerts.drill import sample_snapshot
 from alerts.evidence import Evidence
 from alerts.message import render
 from alerts.snapshot import Background, Other, Snapshot
-from alerts.try_channel import sample_snapshot
 from alerts.wording import duration, sparkline
 from monitor.models.alerting import AlertEvent
 from monitor.models.status import Status

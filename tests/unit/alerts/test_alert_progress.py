@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alerts.progress import next_reminder, progress
+from alerts.backtest import next_reminder, progress
 from alerts.state import AlertKey, AlertState, Evidence, Observation, Phase, Timers, step
 from monitor.models.alerting import AlertEvent
 

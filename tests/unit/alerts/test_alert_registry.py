@@ -1,7 +1,7 @@
 """Settings name the channels, the recipients, the timers and the lines."""
 
-from alerts.channels.registry import Recipient, channels_from, recipients_from
-from alerts.rules import lines_from, timers_from
+from alerts.channels.declared import Recipient, channels_from, recipients_from
+from alerts.evidence import lines_from, timers_from
 from monitor.models.alerting import Level
 from monitor.settings import Settings
 

@@ -5,11 +5,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from alerts.basis import basis_of, what_changed
-from alerts.evidence import Basis, Evidence, Observation, Timers
-from alerts.flapping import MOST_A_DAY
-from alerts.rules import Lines
-from alerts.state import AlertKey, AlertState, Phase, Reason, step
+from alerts.decide import basis_of, what_changed
+from alerts.evidence import Evidence, JudgedBy, Observation, Thresholds, Timers
+from alerts.state import MOST_A_DAY, AlertKey, AlertState, Phase, Reason, step
 from alerts.threshold_rules import RULE_SETS, judge_all
 from monitor.models.alerting import AlertEvent
 from monitor.models.status import Status
@@ -19,7 +17,7 @@ START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 AT_ONCE = Timers(warning_for_s=0, critical_for_s=0, resolve_after_s=0, repeat_after_s=14_400)
 HELD = replace(AT_ONCE, warning_for_s=300, critical_for_s=300)
 LETTERS = dict(zip("hwcu", Evidence, strict=True))
-LINES = Lines(warning_rate=0.88, critical_rate=0.8)
+LINES = Thresholds(warning_rate=0.88, critical_rate=0.8)
 FIRED, RESOLVED = AlertEvent.FIRED, AlertEvent.RESOLVED
 
 
@@ -39,7 +37,7 @@ class Alert:
                 evidence=LETTERS[letter],
                 at=self.now,
                 n_total=int(self.now.timestamp()),
-                basis=None if evaluator is None else Basis(evaluator=evaluator),
+                basis=None if evaluator is None else JudgedBy(evaluator=evaluator),
             )
             self.last = step(self.state, observation, self.now, self.timers)
             self.state = self.last.state
@@ -98,7 +96,7 @@ def test_a_state_that_knows_no_basis_yet_takes_the_first_it_sees(firing):
     firing.state = firing.state.but(basis=None)
     assert firing.feed("c", "v2") == []
     assert firing.feed("c", None) == []
-    assert firing.state.basis == Basis(evaluator="v2")
+    assert firing.state.basis == JudgedBy(evaluator="v2")
 
 
 def test_what_fires_again_soon_is_the_same_incident(firing):
@@ -134,7 +132,7 @@ def test_evaluator_policy_and_lines_are_the_basis_of_a_status():
     for other in (
         basis_of(verdict(evaluator_version="g@2"), LINES, ()),
         basis_of(verdict(policy="point"), LINES, ()),
-        basis_of(verdict(), Lines(warning_rate=0.85, critical_rate=0.8), ()),
+        basis_of(verdict(), Thresholds(warning_rate=0.85, critical_rate=0.8), ()),
     ):
         assert other != basis
     later = verdict(evaluated_at=START + timedelta(hours=1), n=9, pass_rate=0.1, reason="other")
@@ -160,6 +158,9 @@ def test_alerts_about_the_monitor_are_never_superseded():
 
 
 def test_what_changed_is_said_in_words():
-    before, now = Basis(evaluator="g@1", policy="point"), Basis(evaluator="g@2", policy="point")
+    before, now = (
+        JudgedBy(evaluator="g@1", policy="point"),
+        JudgedBy(evaluator="g@2", policy="point"),
+    )
     assert what_changed(before, now) == "evaluator changed from g@1 to g@2"
     assert what_changed(None, now) == what_changed(now, now) == ""

@@ -8,10 +8,10 @@ from alerts import ledger
 from alerts.channels.base import Recipient
 from alerts.decide import decide
 from alerts.evidence import Timers
-from alerts.plan import Plan
-from alerts.routing.routes import to_everyone
+from alerts.plan import RoutingConfig
+from alerts.routes_file import wiring_from
+from alerts.routing.matchers import to_everyone
 from alerts.threshold_rules import RULE_SETS, ThresholdRule, hold_s, judge_all
-from alerts.wiring import wiring_from
 from monitor.errors import SettingsError
 from monitor.models.alerting import Level
 from monitor.models.status import Status
@@ -75,7 +75,9 @@ def test_a_rule_holds_for_as_long_as_it_says():
 
 
 def test_a_rule_fires_after_its_own_time_beside_the_status(sqlite_url):
-    plan = Plan(router=to_everyone(["out"]), addresses={"out": ("",)}, rules=RULE_SETS["rag"])
+    plan = RoutingConfig(
+        router=to_everyone(["out"]), addresses={"out": ("",)}, rules=RULE_SETS["rag"]
+    )
     store, fired = Store(sqlite_url), []
     for minute in range(62):
         now = NOW + timedelta(minutes=minute)

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from alerts.channels import slack_payload, webhook
-from alerts.channels.email_message import compose
-from alerts.digest_message import digest_message
+from alerts.channels import slack, webhook
+from alerts.channels.email import compose
+from alerts.periodic import digest_message
 from monitor.models import Status
 from monitor.models.alerting import Level
 from monitor.models.movement import Movement
@@ -92,7 +92,7 @@ def text_of(form):
     return {
         "digest.txt": lambda: found.text,
         "digest.html": lambda: found.html,
-        "slack.json": lambda: as_json(slack_payload.payload(found, ID)),
+        "slack.json": lambda: as_json(slack.payload(found, ID)),
         "webhook.json": lambda: as_json(json.loads(webhook.document(found))),
     }[form]()
 
@@ -138,7 +138,7 @@ def test_the_mail_is_small_enough_for_any_mailbox():
 
 
 def test_no_text_of_strangers_is_a_mark_in_slack():
-    blocks = slack_payload.payload(message(), ID)["blocks"]
+    blocks = slack.payload(message(), ID)["blocks"]
     marked = [b["text"]["text"] for b in blocks if b.get("text", {}).get("type") == "mrkdwn"]
     assert not [text for text in marked if "<!channel>" in text or "**_`" in text]
     assert len(blocks) <= 50

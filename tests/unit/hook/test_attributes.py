@@ -6,8 +6,7 @@ from collections import namedtuple
 import pydantic
 import pytest
 
-from monitor.hook.attributes import attribute
-from monitor.hook.capture import lookup
+from monitor.hook.capture import attribute, lookup
 
 
 class Plain:

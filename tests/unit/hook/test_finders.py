@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.hook.finders import FINDERS, emails
-from monitor.hook.masks import BUILTIN, build
+from monitor.hook.masks import BUILTIN, FINDERS, build, emails
 
 MASK = build("builtin")
 

@@ -8,7 +8,7 @@ import typing
 import pytest
 
 import monitor
-from monitor.hook.forward import forwarding
+from monitor.hook.watch import forwarding
 
 
 class Question:

@@ -8,7 +8,7 @@ from math import sqrt
 
 import pytest
 
-from monitor.hook.gate import Gate, belongs
+from monitor.hook.sampler import Gate, belongs
 
 
 def hits(gate, n):

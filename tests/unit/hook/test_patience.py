@@ -2,7 +2,7 @@
 
 from random import Random
 
-from monitor.hook.patience import HURRIED_WAIT_S, LONGEST_WAIT_S, Backoff, Complaints
+from monitor.hook.delivery import HURRIED_WAIT_S, LONGEST_WAIT_S, Backoff, Complaints
 
 
 def test_nothing_waits_before_a_failure():

@@ -10,7 +10,7 @@ from collections import OrderedDict, deque
 import numpy as np
 import pytest
 
-from monitor.hook.plain import BREADTH, DEPTH, VALUES, Room, plain
+from monitor.hook.capture import BREADTH, DEPTH, VALUES, SizeLimit, plain
 
 
 class Hostile:
@@ -25,7 +25,7 @@ class Colour(enum.StrEnum):
 
 
 def copy(value, chars=1_000):
-    return plain(value, Room(chars))
+    return plain(value, SizeLimit(chars))
 
 
 CASES = [
@@ -57,7 +57,7 @@ def test_generator_is_not_consumed():
 def test_copy_ends_when_a_structure_holds_itself():
     loop: list[object] = []
     loop.append(loop)
-    room = Room(10)
+    room = SizeLimit(10)
     copied, depth = plain(loop, room), 0
     while isinstance(copied, list):
         copied, depth = copied[0], depth + 1
@@ -67,20 +67,20 @@ def test_copy_ends_when_a_structure_holds_itself():
 
 @pytest.mark.parametrize("value", [list(range(10_000)), {i: i for i in range(10_000)}])
 def test_breadth_is_bounded(value):
-    room = Room(100_000)
+    room = SizeLimit(100_000)
     assert len(plain(value, room)) == BREADTH
     assert room.cut
 
 
 def test_number_of_values_is_bounded():
-    room = Room(100_000)
+    room = SizeLimit(100_000)
     copied = plain([[0] * 150] * 150, room)
     assert sum(len(row) + 1 for row in copied) <= VALUES
     assert room.cut
 
 
 def test_characters_are_bounded_over_the_whole():
-    room = Room(10)
+    room = SizeLimit(10)
     room.field = "metadata"
     assert plain({"a": "x" * 6, "b": "y" * 6, "c": b"z" * 6}, room) == {
         "a": "x" * 6,
@@ -112,4 +112,4 @@ def test_time_whose_zone_raises_is_named():
             raise RuntimeError
 
     value = dt.datetime(2026, 1, 1, tzinfo=Zone())
-    assert plain({"at": value, "k": 1}, Room(100)) == {"at": "<datetime>", "k": 1}
+    assert plain({"at": value, "k": 1}, SizeLimit(100)) == {"at": "<datetime>", "k": 1}

@@ -1,6 +1,6 @@
 """The queue has two limits: samples and megabytes."""
 
-from monitor.hook.queue_room import QueueRoom
+from monitor.hook.delivery import QueueRoom
 
 
 def room(**limits):

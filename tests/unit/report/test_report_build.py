@@ -16,7 +16,7 @@ from monitor.report.model import Ledger, Report, worst_status
 from monitor.report.text import render_report, render_status
 from monitor.testing.verdicts import make_verdict
 from monitor.web.charts import Lines
-from monitor.web.onefile import render_html
+from monitor.web.exposition import render_html
 
 NOW = datetime(2026, 3, 1, 12, 0, 30, tzinfo=UTC)
 H, W, C, I, B = Status  # noqa: E741

@@ -3,7 +3,7 @@
 import pytest
 
 from monitor.models import Status, Tally
-from monitor.rolling.policies import Lines, point, point_min_n, wilson
+from monitor.rolling.policies import Thresholds, point, point_min_n, wilson
 from monitor.rolling.windows import window_stats
 
 
@@ -18,19 +18,19 @@ def window(passed, n, **counts):
     [(100, "healthy"), (85, "healthy"), (84, "warning"), (70, "warning"), (69, "critical")],
 )
 def test_point_is_the_rule_of_the_seed(passed, status):
-    assert point(window(passed, 100), Lines()).status == status
+    assert point(window(passed, 100), Thresholds()).status == status
 
 
 def test_point_judges_a_single_score():
-    assert point(window(0, 1), Lines()).status is Status.CRITICAL
+    assert point(window(0, 1), Thresholds()).status is Status.CRITICAL
 
 
 def test_point_is_insufficient_when_empty():
-    assert point(window(0, 0), Lines()).status is Status.INSUFFICIENT_DATA
+    assert point(window(0, 0), Thresholds()).status is Status.INSUFFICIENT_DATA
 
 
 def test_point_min_n_waits_for_enough_scores_and_says_how_many():
-    status, reason = point_min_n(window(0, 29), Lines(min_n=30))
+    status, reason = point_min_n(window(0, 29), Thresholds(min_n=30))
     assert status is Status.INSUFFICIENT_DATA
     assert "about 1 more" in reason
 
@@ -38,19 +38,20 @@ def test_point_min_n_waits_for_enough_scores_and_says_how_many():
 def test_point_min_n_counts_what_the_weighted_sample_is_worth():
     sums = dict.fromkeys(("sum_w2", "sum_w2y", "sum_w2yy"), 10_039.0)
     lopsided = Tally(n=40, passed=40, sum_w=139.0, sum_wy=139.0, **sums)
-    assert point_min_n(window_stats(lopsided), Lines()).status is Status.INSUFFICIENT_DATA
+    assert point_min_n(window_stats(lopsided), Thresholds()).status is Status.INSUFFICIENT_DATA
 
 
 def test_wilson_is_healthy_when_the_interval_reaches_the_line():
-    assert wilson(window(33, 40), Lines()).status is Status.HEALTHY
-    assert point_min_n(window(33, 40), Lines()).status is Status.WARNING
+    assert wilson(window(33, 40), Thresholds()).status is Status.HEALTHY
+    assert point_min_n(window(33, 40), Thresholds()).status is Status.WARNING
 
 
 def test_reason_names_the_rate_and_the_line():
     assert (
-        point(window(60, 100), Lines()).reason == "pass rate 0.600 is below the critical line 0.7"
+        point(window(60, 100), Thresholds()).reason
+        == "pass rate 0.600 is below the critical line 0.7"
     )
 
 
 def test_reason_says_when_everything_was_skipped():
-    assert "12 were skipped" in point_min_n(window(0, 0, skipped=12), Lines()).reason
+    assert "12 were skipped" in point_min_n(window(0, 0, skipped=12), Thresholds()).reason

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 from monitor.models import Status, StreamKey, Tally
-from monitor.rolling.policies import Lines
+from monitor.rolling.policies import Thresholds
 from monitor.rolling.verdicts import WindowData, judge_window
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -24,7 +24,9 @@ def judge(current, reference=None, trouble=None, previous=None, now=NOW):
         reference=reference or Tally(),
         trouble=trouble,
     )
-    return judge_window(data, policy_name="point_min_n", lines=Lines(), now=now, previous=previous)
+    return judge_window(
+        data, policy_name="point_min_n", lines=Thresholds(), now=now, previous=previous
+    )
 
 
 def test_verdict_carries_value_interval_and_n():
@@ -64,7 +66,7 @@ def test_note_stands_beside_the_reason():
     data = WindowData(
         stream=STREAM, window_s=3600, current=tally(100, 95), reference=Tally(), note="capped"
     )
-    verdict = judge_window(data, policy_name="point_min_n", lines=Lines(), now=NOW)
+    verdict = judge_window(data, policy_name="point_min_n", lines=Thresholds(), now=NOW)
     assert verdict.reason.endswith("; capped")
 
 

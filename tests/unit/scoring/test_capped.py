@@ -4,7 +4,7 @@ import pytest
 
 from monitor.errors import BudgetReachedError, SettingsError
 from monitor.models import EvaluationStatus
-from monitor.scoring.capped import BudgetWatch, CappedScorer, SkippingScorer
+from monitor.scoring.budgeted import BudgetWatch, CappedScorer, SkippingScorer
 from monitor.scoring.judges.local import LocalJudge
 from monitor.scoring.scorer import Scorer
 from monitor.scoring.spending.budget import Cap, Charge

@@ -7,14 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.errors import JudgeAwayError, JudgeReplyError
+from monitor.errors import JudgeOutageError, JudgeReplyError
 from monitor.models import EvaluationStatus
 from monitor.rolling.tallies import tally_of, total
 from monitor.rolling.windows import window_stats
-from monitor.scoring.asking import Answering, Asking, draw
 from monitor.scoring.base import Claim, Judgement, Verdict
 from monitor.scoring.calibration import Calibration, OwnMemory
-from monitor.scoring.cascade import Cascade
+from monitor.scoring.cascade import Answering, Cascade, JudgeSampling, draw
 from monitor.scoring.scorer import Scorer
 from monitor.testing import make_interaction
 
@@ -50,7 +49,7 @@ def cascade(local, judge, share=0.1, metrics=METRICS, memory=None, **more):
     return Cascade(
         local=Scorer(Says(local, "local-2-abc"), metrics, 0.7),
         judge=Scorer(made, metrics, 0.7, concurrency=5),
-        asking=Asking(share),
+        asking=JudgeSampling(share),
         calibration=Calibration(memory or OwnMemory(), pass_score=0.7),
         **more,
     ), made
@@ -86,7 +85,7 @@ def test_draws_are_even():
 
 
 def test_undecided_samples_are_asked_about_more_often():
-    asking = Asking(0.2)
+    asking = JudgeSampling(0.2)
     pairs = [(asking.probability(0.5), asking.probability(0.14)) for _ in range(500)]
     undecided, certain = np.mean(pairs[100:], axis=0)
     assert undecided / certain == pytest.approx(0.5 / 0.14, rel=0.05)
@@ -94,12 +93,12 @@ def test_undecided_samples_are_asked_about_more_often():
 
 
 def test_certain_samples_are_asked_about_too():
-    assert Asking(0.2).probability(0.0) == pytest.approx(0.02)
+    assert JudgeSampling(0.2).probability(0.0) == pytest.approx(0.02)
 
 
 @given(st.lists(st.floats(0, 0.5), max_size=200), st.floats(0.01, 1), st.floats(0, 1))
 def test_probability_is_one(spreads, share, factor):
-    asking = Asking(share)
+    asking = JudgeSampling(share)
     assert all(0 < asking.probability(spread, factor=factor) <= 1 for spread in spreads)
 
 
@@ -136,8 +135,8 @@ def test_rate_is_the_judges_though_every_second_call_fails(share):
 
 
 def test_judge_that_is_away_is_told_to_the_worker():
-    both, _ = cascade(lambda _: judgement(0.5), lambda _: JudgeAwayError("no key"), share=1.0)
-    with pytest.raises(JudgeAwayError):
+    both, _ = cascade(lambda _: judgement(0.5), lambda _: JudgeOutageError("no key"), share=1.0)
+    with pytest.raises(JudgeOutageError):
         both.score(make_interaction(), key="k")
 
 

@@ -7,11 +7,10 @@ import pytest
 from monitor.errors import SettingsError
 from monitor.models.passing import PassRule
 from monitor.scoring.base import Finding
-from monitor.scoring.choosing import chosen, known_metrics
 from monitor.scoring.declaration import Declaration, Form
 from monitor.scoring.evaluators import METRICS
-from monitor.scoring.metrics_file import MetricsFile, presets
-from monitor.scoring.own_metrics import _from_entry, function_metric
+from monitor.scoring.metric_config import known_metrics, resolve_metrics
+from monitor.scoring.own_metrics import MetricsFile, _from_entry, function_metric, presets
 from monitor.scoring.registry import make_scorer
 from monitor.settings import Settings
 from monitor.testing import make_interaction
@@ -34,7 +33,7 @@ def choose(tmp_path):
     def choose(text, *metrics):
         path = tmp_path / "metrics.toml"
         path.write_text(text, encoding="utf-8")
-        return chosen(Settings(metrics=metrics, metrics_file=path), plugins=())
+        return resolve_metrics(Settings(metrics=metrics, metrics_file=path), plugins=())
 
     return choose
 
@@ -178,7 +177,9 @@ def test_declaration_refuses_a_name_that_is_none(name):
 
 
 def test_parts_come_before_what_is_made_of_them():
-    names = [b.name for b in chosen(Settings(metrics=("overall_quality_score",)), plugins=())]
+    names = [
+        b.name for b in resolve_metrics(Settings(metrics=("overall_quality_score",)), plugins=())
+    ]
     assert names[-1] == "overall_quality_score"
     assert len(names) == len(set(names))
     for name in names:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from monitor.scoring.claims import is_checkable
 from monitor.scoring.refusals import is_refusal
+from monitor.scoring.sentences import is_checkable
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,8 @@
 import pytest
 
 from monitor.scoring.base import Verdict
-from monitor.scoring.features.look import look_at
-from monitor.scoring.judges.local import LocalJudge
-from monitor.scoring.judges.local_claims import CONTRADICTED_AT_MOST
+from monitor.scoring.features.extract import look_at
+from monitor.scoring.judges.local import CONTRADICTED_AT_MOST, LocalJudge
 from monitor.testing import make_interaction
 
 BAKERY = "The bakery in Mill Lane opens at 6:30 and sells 14 kinds of bread. It was founded in 1952 by Agnes Holt. Cakes can be ordered until noon on Friday."

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.models.passing import Direction, PassRule
-from monitor.scoring.curve import Verdict, fit_curve
+from monitor.scoring.calibration import Verdict, fit_curve
 
 RULE = PassRule(0.7)
 shares = st.floats(0, 1)

@@ -7,21 +7,17 @@ import time
 import pytest
 
 from monitor.errors import JudgeReplyError
-from monitor.scoring.claims import headings, is_checkable
-from monitor.scoring.features.flatten import flatten
-from monitor.scoring.features.look import look_at, script
+from monitor.scoring.features.extract import look_at, script
+from monitor.scoring.features.passages import flatten
 from monitor.scoring.judges.injection import marked, suspected
 from monitor.scoring.judges.local import LocalJudge
 from monitor.scoring.judges.openai_errors import RefusedCall
 from monitor.scoring.judges.packing import pack
 from monitor.scoring.judges.quotes import Quotable
 from monitor.scoring.judges.reply import read_envelope, read_reply
-from monitor.scoring.mentions import without_mentions
 from monitor.scoring.refusals import is_refusal
-from monitor.scoring.sentences import split_sentences
-from monitor.scoring.stems import stem
-from monitor.scoring.unicode import storable
-from monitor.scoring.words import words
+from monitor.scoring.sentences import headings, is_checkable, split_sentences, without_mentions
+from monitor.scoring.words import stem, storable, words
 from monitor.testing import make_interaction
 
 LENGTH = 100_000

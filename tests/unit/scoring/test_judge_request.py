@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from monitor.errors import JudgeAwayError, JudgeRefusedError
+from monitor.errors import JudgeOutageError, JudgeRefusedError
+from monitor.scoring.judges.openai_call import Arguments
 from monitor.scoring.judges.openai_errors import (
     ContextTooLongError,
     RefusedCall,
@@ -12,7 +13,6 @@ from monitor.scoring.judges.openai_errors import (
     retry_after_s,
 )
 from monitor.scoring.judges.openai_judge import OpenAIJudge
-from monitor.scoring.judges.openai_request import Arguments
 from monitor.scoring.judges.question import Question
 
 
@@ -96,7 +96,7 @@ def test_text_is_too_long_when_a_vendor_says_so_in_its_words(message):
 def test_text_is_refused_and_the_judge_not_away_when_a_filter_flags_it():
     body = {"error": {"code": 403, "message": "flagged", "metadata": {"flagged_input": "x"}}}
     assert isinstance(error_from(refused(body, 403)), JudgeRefusedError)
-    assert isinstance(error_from(refused({"error": {"message": "no"}}, 403)), JudgeAwayError)
+    assert isinstance(error_from(refused({"error": {"message": "no"}}, 403)), JudgeOutageError)
 
 
 def test_versions_differ_when_a_model_of_one_name_is_served_twice():

@@ -4,11 +4,9 @@ from typing import NamedTuple
 
 import pytest
 
-from monitor.scoring.features.background import rarity
-from monitor.scoring.function_words import FUNCTION_WORDS
+from monitor.scoring.features.passages import rarity
 from monitor.scoring.judges.local import LocalJudge
-from monitor.scoring.stems import stem
-from monitor.scoring.words import words
+from monitor.scoring.words import FUNCTION_WORDS, stem, words
 from monitor.testing import make_interaction
 
 

@@ -7,9 +7,13 @@ import pytest
 from monitor.scoring.base import Verdict
 from monitor.scoring.evaluators.groundedness import Groundedness
 from monitor.scoring.evaluators.relevance import Relevance
-from monitor.scoring.features.look import look_at
-from monitor.scoring.judges.local import LocalJudge, load_coefficients
-from monitor.scoring.judges.local_claims import ABSENT_AT_MOST, judged_claims
+from monitor.scoring.features.extract import look_at
+from monitor.scoring.judges.local import (
+    ABSENT_AT_MOST,
+    LocalJudge,
+    judged_claims,
+    load_coefficients,
+)
 from monitor.testing import make_interaction
 
 REFUND = (

@@ -3,7 +3,7 @@
 import pytest
 
 from monitor.scoring.judges.local import LocalJudge
-from monitor.scoring.mentions import without_mentions
+from monitor.scoring.sentences import without_mentions
 from monitor.testing import make_interaction
 
 REFUND = "Refunds are paid back to the original card within five working days."

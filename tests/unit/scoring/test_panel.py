@@ -5,13 +5,11 @@ import pytest
 from monitor.errors import JudgeRateLimitedError
 from monitor.models import EvaluationStatus
 from monitor.models.passing import Direction, PassRule
-from monitor.scoring.asker import Reply
-from monitor.scoring.bound import Bound
-from monitor.scoring.choosing import chosen
-from monitor.scoring.declaration import Answer, Answers
+from monitor.scoring.declaration import Answer, Answers, ConfiguredMetric, Reply
 from monitor.scoring.evaluators import EVALUATORS, METRICS
+from monitor.scoring.metric_config import resolve_metrics
 from monitor.scoring.own_metrics import function_metric
-from monitor.scoring.panel import Panel
+from monitor.scoring.panel import MetricPipeline
 from monitor.scoring.registry import make_scorer
 from monitor.settings import Settings
 from monitor.testing import make_interaction
@@ -72,10 +70,12 @@ class FixedAsker:
 
 
 def score(*metrics, asker=None, **interaction):
-    bound = chosen(Settings(metrics=metrics), plugins=())
+    bound = resolve_metrics(Settings(metrics=metrics), plugins=())
     shared = [each.name for each in bound if each.name in EVALUATORS]
     inner = make_scorer(Settings(metrics=tuple(shared))) if shared else None
-    found = Panel(metrics, bound, inner, asker).score(make_interaction(**(RICH | interaction)))
+    found = MetricPipeline(metrics, bound, inner, asker).score(
+        make_interaction(**(RICH | interaction))
+    )
     return found if len(metrics) > 1 else found[0]
 
 
@@ -139,8 +139,8 @@ def test_asked_metric_needs_a_judge_when_there_is_none():
 @pytest.mark.parametrize("value", [2, -0.1, float("nan"), "good"])
 def test_wrong_value_of_ones_own_metric_is_a_failure_and_no_score(value):
     own = function_metric(lambda _: value, name="own")
-    bound = Bound(own, own.declaration.parameters(), PassRule(0.7))
-    [found] = Panel(("own",), [bound], None).score(make_interaction())
+    bound = ConfiguredMetric(own, own.declaration.parameters(), PassRule(0.7))
+    [found] = MetricPipeline(("own",), [bound], None).score(make_interaction())
     assert (found.status, found.score) == (EvaluationStatus.FAILED, None)
 
 

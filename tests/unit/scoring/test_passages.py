@@ -2,8 +2,7 @@
 
 import json
 
-from monitor.scoring.features.flatten import flatten
-from monitor.scoring.features.passages import Passages
+from monitor.scoring.features.passages import Passages, flatten
 from monitor.scoring.features.support import CLAIM_FEATURES, claim_features
 
 SHOP = "The shop opens at 9. It sells bread. The baker is called Anna Weber."

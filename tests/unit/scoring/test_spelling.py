@@ -2,8 +2,7 @@
 
 import pytest
 
-from monitor.scoring.features.passages import Passages
-from monitor.scoring.features.spelling import as_told
+from monitor.scoring.features.passages import Passages, as_told
 from monitor.scoring.judges.local import LocalJudge
 from monitor.testing import make_interaction
 

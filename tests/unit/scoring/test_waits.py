@@ -2,7 +2,7 @@
 
 import pytest
 
-from monitor.scoring.spending.waits import wait_s
+from monitor.scoring.spending.pace import wait_s
 
 NOW_S = 1_795_334_400.0
 

@@ -5,8 +5,7 @@ import unicodedata
 
 import pytest
 
-from monitor.scoring.stems import stem
-from monitor.scoring.words import _kept_word, words
+from monitor.scoring.words import _kept_word, stem, words
 
 
 def stems(text):

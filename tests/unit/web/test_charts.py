@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 from monitor.models import Status, Tally
 from monitor.web.charts import (
     Lines,
+    badge,
     course_chart,
+    favicon,
     histograms,
     sparkline,
     status_strip,
 )
 from monitor.web.course import Mark, Span, course, steps_of, strip
-from monitor.web.emblems import badge, favicon
 
 LINES = Lines(warning=0.85, critical=0.7)
 NOW_S = 1_000_020

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.web.names import slug, unslug
 from monitor.web.passages import claims_of, marked_output, marked_passages
+from monitor.web.time_range import slug, unslug
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1))

@@ -11,7 +11,7 @@ from monitor.report.build import AppFacts, build_report
 from monitor.report.model import Change, Ledger, Worst
 from monitor.testing.verdicts import make_verdict
 from monitor.web.charts import Lines
-from monitor.web.onefile import render_html
+from monitor.web.exposition import render_html
 
 NOW = datetime(2026, 3, 1, 12, 0, 30, tzinfo=UTC)
 LINES = Lines(warning=0.85, critical=0.7)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.web.stretch import SPANS, Kept, Stretch, read_stretch
+from monitor.web.time_range import SPANS, Kept, Stretch, read_stretch
 
 NOW = datetime(2026, 5, 4, 12, 0, 30, tzinfo=UTC)
 NOW_S = int(NOW.timestamp())

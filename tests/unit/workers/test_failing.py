@@ -4,7 +4,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from monitor.errors import QueueUnavailableError, StoreUnavailableError
-from workers.failing import Failing
+from workers.error_throttle import ErrorThrottle
 
 AWAY, FULL = StoreUnavailableError("away"), QueueUnavailableError("full")
 
@@ -12,7 +12,7 @@ AWAY, FULL = StoreUnavailableError("away"), QueueUnavailableError("full")
 def logged(*steps):
     """Run steps of (seconds, exception or None) of one job; give the events with their errors."""
     clock = iter([at_s for at_s, error in steps if error])
-    failing = Failing(lambda: next(clock))
+    failing = ErrorThrottle(lambda: next(clock))
 
     def run(error):
         if error:
@@ -41,5 +41,5 @@ def test_what_is_news_is_logged_once(steps, events):
 
 def test_a_mistake_of_ours_is_logged_with_its_traceback():
     with capture_logs() as logs:
-        Failing().guard("job", lambda: {}["x"])
+        ErrorThrottle().guard("job", lambda: {}["x"])
     assert isinstance(logs[0]["exc_info"], KeyError)

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workers.stall_watch import Look, StallWatch
+from workers.waker import StallWatch, WorkerActivity
 
 AFTER_S = 60.0
-DEAF = Look(waits=True, busy=False, taken=7, runs=False, heard=100.0, left=True)
+DEAF = WorkerActivity(waits=True, busy=False, taken=7, runs=False, heard=100.0, left=True)
 
 
 def seen(looks, every_s=0.5):

@@ -4,8 +4,8 @@ import pytest
 
 from monitor.models.bands import advice_for, band_of
 from monitor.models.passing import Direction
-from monitor.scoring.evaluators import METRICS
-from monitor.scoring.metrics import agent, consistency, faithfulness, grounding
+from monitor.scoring.evaluators import METRICS, agent
+from monitor.scoring.metrics import consistency, faithfulness, grounding
 from monitor.scoring.metrics.integration import share_of
 from monitor.scoring.metrics.weighted import (
     AGENT_WEIGHTS,
@@ -65,14 +65,14 @@ def test_weights_of_every_overall_sum_to_one():
     ("confidence", "score"), [(0.71, 1.0), (0.7, 0.9), (0.5, 0.8), (0.3, 0.7), (None, 0.7)]
 )
 def test_intent_correctness(confidence, score):
-    assert agent.intent_correctness("Apple", "Apple Inc", "public_us", confidence) == pytest.approx(
-        score
-    )
+    assert agent.intent_correctness_score(
+        "Apple", "Apple Inc", "public_us", confidence
+    ) == pytest.approx(score)
 
 
 def test_intent_correctness_is_nothing_when_nothing_was_parsed():
-    assert agent.intent_correctness("Apple", "", None, 0.2) == 0
-    assert agent.intent_correctness(" ", "Apple", None, None) == 0
+    assert agent.intent_correctness_score("Apple", "", None, 0.2) == 0
+    assert agent.intent_correctness_score(" ", "Apple", None, None) == 0
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_intent_correctness_is_nothing_when_nothing_was_parsed():
     ],
 )
 def test_plan_quality(steps, score):
-    assert agent.plan_quality(steps) == pytest.approx(score)
+    assert agent.plan_quality_score(steps) == pytest.approx(score)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_tool_choice_and_completeness_examples(expected, selected, precision, re
     ],
 )
 def test_trajectory_match(actual, score):
-    assert agent.trajectory_match(actual, TRAJECTORY) == pytest.approx(score)
+    assert agent.trajectory_match_score(actual, TRAJECTORY) == pytest.approx(score)
 
 
 def test_final_answer_quality_is_one_when_all_is_there():
@@ -127,7 +127,7 @@ def test_final_answer_quality_is_one_when_all_is_there():
         "reasoning": "x" * 51,
         "recommendations": [],
     }
-    assert agent.final_answer_quality(answer) == pytest.approx(1.0)
+    assert agent.final_answer_quality_score(answer) == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_final_answer_quality_loses_what_is_not_valid(change, lost):
         "reasoning": "x" * 51,
         "recommendations": [],
     }
-    assert agent.final_answer_quality(answer | change) == pytest.approx(1 - lost)
+    assert agent.final_answer_quality_score(answer | change) == pytest.approx(1 - lost)
 
 
 def test_same_model_consistency():

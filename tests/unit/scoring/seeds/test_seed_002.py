@@ -5,11 +5,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from monitor.scoring.evaluators import citations, evidence
 from monitor.scoring.metrics import (
-    citations,
     context,
     entropy,
-    evidence,
     faithfulness,
     grounding,
     integration,
@@ -54,8 +53,8 @@ def test_grace_compares_with_the_true_document():
 
 
 def test_fine_grained_citation_verification():
-    assert citations.citation_quality(1, 1, 1) == pytest.approx(1)
-    assert citations.citation_quality(1, 0, 0.5) == pytest.approx(0.55)
+    assert citations.citation_quality_score(1, 1, 1) == pytest.approx(1)
+    assert citations.citation_quality_score(1, 0, 0.5) == pytest.approx(0.55)
 
 
 # RAG-Specific Metrics
@@ -88,7 +87,7 @@ def test_ndcg_example_follows_the_formula_and_not_the_figure():
     gains = dict(zip(FIVE, [3, 2, 3, 0, 1], strict=True))
     assert retrieval.dcg([3, 2, 3, 0, 1]) == pytest.approx(6.15, abs=5e-3)
     assert retrieval.dcg([3, 3, 2, 1, 0]) == pytest.approx(6.32, abs=5e-3)  # the text says 7.65
-    assert retrieval.ndcg_at_k(FIVE, gains, 5) == pytest.approx(0.972, abs=1e-3)  # and 0.804
+    assert retrieval.ndcg_at_k_score(FIVE, gains, 5) == pytest.approx(0.972, abs=1e-3)  # and 0.804
 
 
 def test_context_precision_of_ragas():
@@ -176,7 +175,7 @@ def test_citation_graph_example():
 
 
 def test_multi_source_coverage_counts_claims_that_need_several():
-    assert citations.multi_source_coverage([(2, 3), (2, 1), (1, 0)]) == 0.5
+    assert citations.multi_source_coverage_score([(2, 3), (2, 1), (1, 0)]) == 0.5
 
 
 def test_information_integration_weights():
@@ -197,9 +196,9 @@ def test_rgb_abilities():
 
 
 def test_chain_integrity_wants_confidence_to_be_kept():
-    assert evidence.chain_integrity([0.5, 0.5, 0.9]) == 1
-    assert evidence.chain_integrity([0.5, 0.4]) == 0
-    assert evidence.chain_integrity([0.5, 0.45], threshold=0.1) == 1
+    assert evidence.chain_integrity_score([0.5, 0.5, 0.9]) == 1
+    assert evidence.chain_integrity_score([0.5, 0.4]) == 0
+    assert evidence.chain_integrity_score([0.5, 0.45], threshold=0.1) == 1
     assert evidence.chain_break([0.5, 0.6, 0.2]) == 2
 
 
@@ -208,7 +207,7 @@ def test_categorical_correctness_is_the_worst_law():
 
 
 def test_evidence_quality_weights():
-    assert evidence.evidence_quality(1, 0.5, 0.5, 0) == pytest.approx(0.65)
+    assert evidence.evidence_quality_score(1, 0.5, 0.5, 0) == pytest.approx(0.65)
 
 
 def test_evidence_is_half_as_recent_after_its_half_life():
@@ -227,7 +226,7 @@ def test_complete_faithfulness_example():
 
 
 def test_complete_citation_accuracy_example():
-    assert citations.citation_accuracy([0.95, 0.98, 0.65]) == pytest.approx(0.67, abs=5e-3)
+    assert citations.citation_accuracy_score([0.95, 0.98, 0.65]) == pytest.approx(0.67, abs=5e-3)
 
 
 def test_citation_extraction_example():
@@ -264,12 +263,12 @@ def test_citations_are_read_however_they_stand(answer, cited):
         lambda: faithfulness.normal_interval(2, 1),
         lambda: grounding.contradicted_share([]),
         lambda: grounding.hallucination(0, 0),
-        lambda: citations.citation_accuracy([]),
+        lambda: citations.citation_accuracy_score([]),
         lambda: citations.grace_accuracy(["1"], []),
-        lambda: citations.multi_source_coverage([(1, 1)]),
+        lambda: citations.multi_source_coverage_score([(1, 1)]),
         lambda: retrieval.precision_at_k([], {"a"}, 0),
         lambda: retrieval.recall_at_k([], set(), 1),
-        lambda: retrieval.ndcg_at_k([], {"a": 0}, 1),
+        lambda: retrieval.ndcg_at_k_score([], {"a": 0}, 1),
         lambda: context.sentence_precision(2, 1),
         lambda: context.context_recall([]),
         lambda: context.answer_relevance([]),
@@ -287,4 +286,4 @@ def test_what_is_not_defined_is_refused(call):
 
 
 def test_every_value_is_finite():
-    assert math.isfinite(retrieval.ndcg_at_k([], {"a": 1.0}, 3))
+    assert math.isfinite(retrieval.ndcg_at_k_score([], {"a": 1.0}, 3))

@@ -19,7 +19,8 @@ from monitor.models.evaluators import (
     QualityEvaluation,
     ToxicityEvaluation,
 )
-from monitor.scoring.metrics import length, temporal
+from monitor.scoring.evaluators import length
+from monitor.scoring.metrics import temporal
 from monitor.scoring.metrics.weighted import simple_average
 from monitor.scoring.registry import make_scorer
 from monitor.scoring.running import run_batch

@@ -1,0 +1,122 @@
+"""Answers that were paid for once: kept for the same judge, prompt, questions and texts."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from typing import Any, TypeVar
+
+import redis
+
+from monitor.models import Interaction
+from monitor.queue import names
+from monitor.queue.consumer import translated
+from monitor.scoring.base import Claim, Judgement, Verdict
+from monitor.scoring.declaration import Answer, Answers, Criterion, Reply
+
+T = TypeVar("T")
+
+#: Redis holds the queue as well, and must not fill with verdicts: about 20 MB.
+_MOST_KEPT = 20_000
+#: What answers refer to whatever was asked: sentences, passages and the reference by number.
+_ALWAYS_TOLD = frozenset({"output", "contexts", "expected"})
+
+_PUT = """
+redis.call('SET', KEYS[2], ARGV[1], 'EX', ARGV[2])
+redis.call('ZADD', KEYS[1], ARGV[3], KEYS[2])
+redis.call('EXPIRE', KEYS[1], ARGV[2])
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', ARGV[3] - ARGV[2])
+local over = redis.call('ZCARD', KEYS[1]) - ARGV[4]
+if over > 0 then
+  local oldest = redis.call('ZRANGE', KEYS[1], 0, over - 1)
+  redis.call('DEL', unpack(oldest))
+  redis.call('ZREM', KEYS[1], unpack(oldest))
+end
+return 0
+"""
+
+
+class KeptVerdicts:
+    """
+    A bounded store of answers in Redis; the oldest go first.
+
+    The key is a digest of all that an answer depends on: the judge's version, which names
+    model and prompt, the texts, and the questions where they differ from call to call. The
+    answer itself quotes passages, as tables do.
+    """
+
+    def __init__(self, client: redis.Redis, *, kept_s: int, most: int = _MOST_KEPT) -> None:
+        self._redis: Any = client
+        self._put = self._redis.register_script(_PUT)
+        self._kept_s = kept_s
+        self._most = most
+
+    def get(self, key: str, restore: Callable[[dict[str, Any]], T]) -> T | None:
+        """Find the answer under *key*, as *restore* makes it of its fields."""
+        with translated():
+            packed = self._redis.get(names.verdict(key))
+        if packed is None:
+            return None
+        try:
+            return restore(json.loads(zlib.decompress(packed)))
+        except (zlib.error, ValueError, TypeError, KeyError, AttributeError):
+            return None  # of another version of this program
+
+    def put(self, key: str, answer: Any) -> None:
+        """Keep an answer, which is a dataclass of plain values."""
+        packed = zlib.compress(json.dumps(asdict(answer)).encode(), 1)
+        arguments: list[Any] = [packed, self._kept_s, int(time.time()), self._most]
+        with translated():
+            self._put(keys=[names.VERDICTS, names.verdict(key)], args=arguments)
+
+
+def content_key(version: str, interaction: Interaction) -> str:
+    """Digest all that a verdict depends on."""
+    contexts = [context.text for context in interaction.contexts]
+    return _digest([version, interaction.query or "", contexts, interaction.output])
+
+
+def question_key(
+    version: str,
+    interaction: Interaction,
+    criteria: Sequence[Criterion],
+    fields: frozenset[str],
+) -> str:
+    """Digest all that the answers to *criteria* depend on, when *fields* are sent."""
+    asked = [asdict(criterion) for criterion in criteria]
+    roots = {path.partition(".")[0] for path in fields}
+    told = interaction.model_dump(include=roots | _ALWAYS_TOLD)
+    return _digest([version, asked, sorted(fields), told])
+
+
+def judgement_from(values: dict[str, Any]) -> Judgement:
+    """Make a judgement of what was kept of it; it costs nothing now."""
+    claims = tuple(
+        Claim(**_plain(claim) | {"verdict": Verdict(claim["verdict"])})
+        for claim in values["claims"]
+    )
+    judgement = Judgement(**_plain(values) | {"claims": claims})
+    return replace(judgement, cost_usd=0.0, duration_ms=0.0, kept=True)
+
+
+def reply_from(values: dict[str, Any]) -> Reply:
+    """Make a reply of what was kept of it; it costs nothing now."""
+    answers = values["answers"]
+    by_name = {name: Answer(**_plain(said)) for name, said in answers["by_name"].items()}
+    return Reply(
+        answers=Answers(**_plain(answers) | {"by_name": by_name}),
+        cost_usd=0.0,
+        details=values["details"] | {"kept_verdict": True},
+    )
+
+
+def _plain(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}
+
+
+def _digest(told: list[Any]) -> str:
+    return hashlib.sha256(json.dumps(told, default=str).encode()).hexdigest()

@@ -1,0 +1,251 @@
+"""What operators may do: label, acknowledge, try a channel; each act is written down."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from urllib.parse import parse_qs, urlencode
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from alerts.drill import send_test
+from alerts.ledger import incident
+from alerts.routing.matchers import Matcher, parse_all
+from alerts.silencing import Preview, add_silence, expire_silence, preview, silences_after
+from alerts.stored_groups import acknowledge
+from monitor.errors import DeliveryError, SettingsError
+from monitor.store.labels import Label, note_act, save_label
+from monitor.store.worst import StoredEvaluation, StoredSample, read_sample
+from monitor.web import time_range
+from monitor.web.access import Role
+from monitor.web.guard import principal_of
+from monitor.web.site import Site
+
+_MOST_NOTE_CHARS = 500
+#: For how long somebody may look after an incident without being reminded.
+ACK_HOURS = (1, 2, 4, 8, 24)
+
+
+@dataclass(frozen=True, slots=True)
+class Acts:
+    """The endpoints that change something; all of them POST."""
+
+    site: Site
+
+    async def label(self, request: Request) -> Response:
+        """Store what a person says of one evaluation."""
+        return await act(self.site, request, self._label)
+
+    async def test_channel(self, request: Request) -> Response:
+        """Send a message marked TEST by one channel."""
+        return await act(self.site, request, self._test_channel)
+
+    async def acknowledge(self, request: Request) -> Response:
+        """Note that somebody looks after an incident."""
+        return await act(self.site, request, self._acknowledge)
+
+    def _label(self, request: Request, form: Form) -> Response:
+        sample_id = time_range.unslug(request.path_params["sample_id"])
+        with self.site.store.read() as connection:
+            found = read_sample(connection, sample_id)
+        of = _evaluation(found, form) if found else None
+        if found is None or of is None or form.get("judge") not in {"right", "wrong"}:
+            return refused(request, 400, "no such evaluation", "nothing was stored")
+        judged = bool(of.passed)
+        label = Label(
+            sample_id=sample_id,
+            app=found.sample.interaction.app,
+            metric=of.metric,
+            evaluator_version=of.evaluator_version,
+            labelled_by=principal_of(request).name,
+            judge_passed=judged,
+            human_passed=judged == (form["judge"] == "right"),
+            note=form.get("note", "")[:_MOST_NOTE_CHARS],
+            labelled_at=self.site.clock(),
+        )
+        with self.site.store.write() as connection:
+            save_label(connection, label)
+        note(self.site, request, f"said the judge was {form['judge']}", f"{sample_id} {of.metric}")
+        return see(time_range.sample_path(sample_id))
+
+    def _acknowledge(self, request: Request, form: Form) -> Response:
+        incident_id = time_range.unslug(request.path_params["incident_id"])
+        hours = next((n for n in ACK_HOURS if str(n) == form.get("hours")), None)
+        if hours is None:
+            return refused(request, 400, "for how long?", "nothing was changed")
+        now = self.site.clock()
+        with self.site.store.write() as connection:
+            found = incident(connection, incident_id)
+            if found is None or not acknowledge(
+                connection,
+                found.group_id or incident_id,
+                by=principal_of(request).name,
+                note=form.get("note", ""),
+                now=now,
+                until=now + timedelta(hours=hours),
+            ):
+                return refused(request, 409, "the incident is over", "nothing was changed")
+        note(self.site, request, "acknowledged incident", incident_id)
+        return see(time_range.incident_path(incident_id))
+
+    def _test_channel(self, request: Request, form: Form) -> Response:
+        name = form.get("channel", "")
+        channel = self.site.wiring.channels.get(name)
+        if channel is None:
+            return refused(request, 400, "no such channel", "nothing was sent")
+        note(self.site, request, "tested channel", name)
+        try:
+            send_test(channel, self.site.clock())
+            how = "sent"
+        except DeliveryError as error:
+            how = str(error)
+        return see(f"/channels?{urlencode({'tried': name, 'how': how})}")
+
+
+def _evaluation(found: StoredSample, form: Form) -> StoredEvaluation | None:
+    """Find the evaluation that a form means, one that passed or failed."""
+    wanted = (form.get("metric"), form.get("evaluator_version"))
+    return next(
+        (
+            e
+            for e in found.evaluations
+            if (e.metric, e.evaluator_version) == wanted and e.passed is not None
+        ),
+        None,
+    )
+
+
+# --- forms ---
+# What every form passes before it changes anything: role, size, token.
+
+
+_MOST_FORM_BYTES = 16_384
+_SEE_OTHER = 303
+Form = dict[str, str]
+
+
+async def act(site: Site, request: Request, do: Callable[[Request, Form], Response]) -> Response:
+    """Read the form and do what it asks, if whoever sent it may and it is one of ours."""
+    principal = principal_of(request)
+    if principal.role < Role.OPERATOR:
+        return refused(request, 403, "this needs the role operator", "nothing was changed")
+    form = await _read_form(request)
+    if form is None:
+        return refused(request, 413, "the form is too large", "nothing was changed")
+    if not principal.bearer and not site.access.form_is_ours(form.get("token", ""), principal):
+        detail = "load the page again; nothing was changed"
+        return refused(request, 403, "the form is no longer valid", detail)
+    return await run_in_threadpool(do, request, form)
+
+
+def refused(request: Request, code: int, title: str, detail: str) -> Response:
+    """Say no."""
+    return request.app.state.refuse(request, code, title, detail)  # type: ignore[no-any-return]
+
+
+def see(path: str) -> Response:
+    """Lead to the page that shows what was done."""
+    return RedirectResponse(path, _SEE_OTHER)
+
+
+def note(site: Site, request: Request, what: str, target: str) -> None:
+    """Write an operator's act down."""
+    with site.store.write() as connection:
+        note_act(
+            connection, who=principal_of(request).name, act=what, target=target[:400],
+            at=site.clock(),
+        )  # fmt: skip
+
+
+async def _read_form(request: Request) -> Form | None:
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > _MOST_FORM_BYTES:
+            return None
+    fields = parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True)
+    return {name: values[-1].replace("\0", "") for name, values in fields.items()}
+
+
+# --- silences ---
+# The page of silences: what is quiet and why; operators add and end them here.
+
+
+#: For how long, as the form offers it, in minutes.
+LASTS: Mapping[str, int] = {
+    "30 min": 30, "1 h": 60, "2 h": 120, "4 h": 240, "8 h": 480, "1 d": 1440, "3 d": 4320,
+    "7 d": 10_080,
+}  # fmt: skip
+_BACK = timedelta(days=7)
+
+
+@dataclass(frozen=True, slots=True)
+class Silences:
+    """The endpoints about silences; a preview is a GET and changes nothing."""
+
+    site: Site
+
+    def page(self, request: Request) -> Response:
+        """List silences and maintenance windows; with matchers, show what they would hold back."""
+        asked = {key: request.query_params.get(key, "") for key in ("matchers", "lasts", "comment")}
+        return self._page(request, asked)
+
+    async def add(self, request: Request) -> Response:
+        """Add a silence."""
+        return await act(self.site, request, self._add)
+
+    async def end(self, request: Request) -> Response:
+        """End a silence now."""
+        return await act(self.site, request, self._end)
+
+    def _add(self, request: Request, form: Form) -> Response:
+        now, minutes = self.site.clock(), LASTS.get(form.get("lasts", ""), 0)
+        try:
+            matchers = _matchers(form.get("matchers", ""))
+            with self.site.store.write() as connection:
+                made = add_silence(
+                    connection, matchers, now=now, ends_at=now + timedelta(minutes=minutes),
+                    author=principal_of(request).name, comment=form.get("comment", ""),
+                )  # fmt: skip
+        except SettingsError as error:
+            return self._page(request, form, str(error))
+        said = f"{made.hush_id} {' '.join(map(str, made.matchers))}"
+        note(self.site, request, "added silence", said)
+        return see("/silences")
+
+    def _end(self, request: Request, form: Form) -> Response:  # noqa: ARG002  # as acts are called
+        silence_id = time_range.unslug(request.path_params["silence_id"])
+        with self.site.store.write() as connection:
+            ended = expire_silence(connection, silence_id, self.site.clock())
+        if not ended:
+            return refused(request, 409, "no such silence", "it may be over already")
+        note(self.site, request, "ended silence", silence_id)
+        return see("/silences")
+
+    def _page(self, request: Request, asked: Mapping[str, str], wrong: str = "") -> Response:
+        now, principal = self.site.clock(), principal_of(request)
+        plan = self.site.wiring.plan
+        shown: Preview | None = None
+        with self.site.store.read() as connection:
+            found = silences_after(connection, now - _BACK)
+            if asked.get("matchers", "").strip() and not wrong:
+                try:
+                    shown = preview(connection, plan, _matchers(asked["matchers"]))
+                except SettingsError as error:
+                    wrong = str(error)
+        return self.site.page(
+            request, "silences.html", code=400 if wrong else 200, wrong=wrong, asked=asked,
+            active=[s for s in found if s.ends_at > now],
+            over=[s for s in reversed(found) if s.ends_at <= now],
+            windows=[(window, window.hours.until(now)) for window in plan.maintenance],
+            preview=shown, lasts=list(LASTS), may_act=principal.role >= Role.OPERATOR,
+            form_token=self.site.access.form_token(principal),
+        )  # fmt: skip
+
+
+def _matchers(text: str) -> tuple[Matcher, ...]:
+    """Read one matcher a line."""
+    return parse_all(line for line in text.splitlines() if line.strip())

@@ -1,0 +1,276 @@
+"""The glance page as values, and how they are read: one snapshot that many readers share."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from sqlalchemy import Connection
+
+from alerts.ledger import open_incidents, outbox_counts
+from alerts.stored_groups import Ack, acknowledgements
+from monitor.models import Incident, Status, Verdict
+from monitor.report.model import SEVERITY, Report
+from monitor.settings import Settings
+from monitor.store.engine import Store
+from monitor.store.ledger import Kind, read_since
+from monitor.store.query import active_streams, cost_usd_since, series
+from monitor.store.verdicts import StatusStep, read_steps
+from monitor.web.course import Cell, Course, Step, course, steps_of, strip
+from workers.facts import read_status
+
+_STEPS = 48
+_CELLS, _WINDOWS_A_CELL = 28, 6
+_READ_ALL_EVERY_S = 900.0
+_COST_EVERY_S = 60.0
+_SERVED_FOR_S = 2.0
+Key = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One app and metric on the glance page."""
+
+    verdict: Verdict
+    course: Course
+    cells: Sequence[Cell]
+    has_incident: bool
+
+    @property
+    def change(self) -> float | None:
+        """How far the pass rate lies above that of the reference, in [-1, 1]."""
+        drift = self.verdict.drift
+        if drift is None or drift.reference_pass_rate is None or self.verdict.pass_rate is None:
+            return None
+        return self.verdict.pass_rate - drift.reference_pass_rate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pipeline:
+    """How the monitor itself does, over the last hour unless said otherwise."""
+
+    counts: Mapping[str, int]
+    waiting: int | None  #: in the queue; None when Redis does not answer
+    oldest_s: float | None
+    stalls: int | None  #: workers that ended themselves for want of progress, ever
+    events: Mapping[str, int]  #: of OpenTelemetry about evaluations, by how they ended, ever
+    failed: Mapping[str, int]
+    dropped: Mapping[str, int]
+    cost_today_usd: float
+    cost_month_usd: float
+    outbox: Mapping[str, int]
+
+    @property
+    def coverage(self) -> float | None:
+        """Share of what was seen that was scored, in [0, 1]."""
+        seen = self.counts.get("seen", 0)
+        return min(1.0, self.counts.get("scored", 0) / seen) if seen else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Glance:
+    """Everything on the first page."""
+
+    report: Report
+    rows: Sequence[Row]
+    incidents: Sequence[Incident]
+    acks: Mapping[str, Ack]  #: who looks after what, by the id of the group of incidents
+    pipeline: Pipeline
+    span_s: int
+    cell_s: int
+
+    @property
+    def status(self) -> Status:
+        """The worst of all."""
+        return self.report.status
+
+    def verdict_of(self, incident: Incident) -> Verdict | None:
+        """Give what is known now of what an incident is about."""
+        key = (incident.app, incident.metric)
+        verdicts = (row.verdict for row in self.rows)
+        return next((v for v in verdicts if (v.app, v.metric) == key), None)
+
+    @property
+    def counts(self) -> list[tuple[Status, int]]:
+        """How many rows have each status, the worst first."""
+        found = Counter(row.verdict.status for row in self.rows)
+        return [(status, found[status]) for status in SEVERITY if found[status]]
+
+
+class Backlog(NamedTuple):
+    """What Redis knows; nothing while it does not answer."""
+
+    waiting: int | None = None
+    oldest_s: float | None = None
+    stalls: int | None = None
+    events: Mapping[str, int] = {}
+
+
+@dataclass(slots=True)
+class GlanceReader:
+    """
+    Makes the snapshot at most every two seconds, whoever asks; so fifty viewers cost as one.
+
+    Steps of the courses that are past are kept. Of streams that counted something since, only
+    the steps from the last look on are summed again; all of them every quarter of an hour, for
+    samples that came late.
+    """
+
+    store: Store
+    settings: Settings
+    clock: Callable[[], datetime]
+    backlog: Callable[[], Backlog]
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _glance: Glance | None = None
+    _made: float = 0.0
+    _steps: dict[int, dict[int, Step]] = field(default_factory=dict)
+    _steps_at: float | None = None
+    _looked_s: int = 0
+    _counted: dict[int, int] = field(default_factory=dict)
+    _changed: list[StatusStep] = field(default_factory=list)
+    _cost: tuple[float, float] = (0.0, 0.0)
+    _cost_at: float | None = None
+
+    def read(self) -> Glance:
+        """Give the newest snapshot."""
+        with self._lock:
+            if self._glance is None or time.monotonic() - self._made > _SERVED_FOR_S:
+                self._glance = self._read(self.clock())
+                self._made = time.monotonic()
+            return self._glance
+
+    @property
+    def span_s(self) -> int:
+        """How far back the small courses reach: twenty-four windows."""
+        return 24 * self.settings.status_window_s
+
+    @property
+    def step_s(self) -> int:
+        """Width of a step: whole buckets, about fifty a course."""
+        bucket_s = self.settings.bucket_s
+        return max(1, self.span_s // _STEPS // bucket_s) * bucket_s
+
+    def _read(self, now: datetime) -> Glance:
+        report = read_status(self.store, self.settings, now=now)
+        verdicts = [item.verdict for app in report.apps for item in app.metrics]
+        with self.store.read() as connection:
+            incidents = open_incidents(connection)
+            acks = acknowledgements(connection)
+            courses = self._courses(connection, now)
+            changes = self._changes(connection, verdicts, now)
+            pipeline = self._pipeline(connection, now)
+        troubled = {(incident.app, incident.metric) for incident in incidents}
+        rows = [self._row(v, courses, changes, troubled, now) for v in verdicts]
+        rows.sort(key=lambda r: (SEVERITY.index(r.verdict.status), r.verdict.app, r.verdict.metric))
+        return Glance(
+            report=report,
+            rows=rows,
+            incidents=incidents,
+            acks=acks,
+            pipeline=pipeline,
+            span_s=self.span_s,
+            cell_s=self._cell_s,
+        )
+
+    def _row(
+        self,
+        verdict: Verdict,
+        courses: Mapping[Key, Mapping[int, Step]],
+        changes: Mapping[Key, Sequence[tuple[float, Status]]],
+        troubled: set[Key],
+        now: datetime,
+    ) -> Row:
+        key, now_s = (verdict.app, verdict.metric), now.timestamp()
+        return Row(
+            verdict=verdict,
+            course=course(
+                courses.get(key, {}), now_s=now_s, span_s=self.span_s, step_s=self.step_s
+            ),
+            cells=strip(changes.get(key, ()), now_s=now_s, cells=_CELLS, cell_s=self._cell_s),
+            has_incident=key in troubled,
+        )
+
+    @property
+    def _cell_s(self) -> int:
+        return _WINDOWS_A_CELL * self.settings.status_window_s
+
+    def _courses(self, connection: Connection, now: datetime) -> dict[Key, Mapping[int, Step]]:
+        now_s, step_s = now.timestamp(), self.step_s
+        first_s = int(now_s - self.span_s) // step_s * step_s
+        streams = {s.stream_id: s for s in active_streams(connection, since_s=first_s)}
+        known = self._steps_at is not None and 0 <= now_s - self._steps_at < _READ_ALL_EVERY_S
+        if not known or not streams.keys() <= self._counted.keys():
+            self._steps, self._counted = {}, {}
+            self._looked_s, self._steps_at = first_s, now_s
+        fresh = [key for key, s in streams.items() if s.n_total != self._counted.get(key)]
+        found = series(connection, fresh, from_s=self._looked_s, step_s=step_s)
+        for stream_id in fresh:
+            steps = self._steps.setdefault(stream_id, {})
+            steps.update(steps_of(found.get(stream_id, {})))
+            self._counted[stream_id] = streams[stream_id].n_total
+            for old_s in [start_s for start_s in steps if start_s < first_s]:
+                del steps[old_s]
+        # Workers may be behind by as much as is not called late.
+        self._looked_s = int(now_s - self.settings.settle_s) // step_s * step_s
+        return {(s.key.app, s.key.metric): self._steps[key] for key, s in streams.items()}
+
+    def _changes(
+        self, connection: Connection, verdicts: Sequence[Verdict], now: datetime
+    ) -> dict[Key, list[tuple[float, Status]]]:
+        since = now - timedelta(seconds=_CELLS * self._cell_s)
+        last_id = self._changed[-1].change_id if self._changed else 0
+        self._changed += read_steps(
+            connection, since=since, window_s=self.settings.status_window_s, after_id=last_id
+        )
+        # The last one stays, so that it is known which were read.
+        gone = sum(step.at_s < since.timestamp() for step in self._changed[:-1])
+        del self._changed[:gone]
+        found: dict[Key, list[tuple[float, Status]]] = {}
+        for step in self._changed:
+            of_key = found.setdefault((step.app, step.metric), [])
+            if not of_key and step.before is not None:
+                of_key.append((since.timestamp(), step.before))
+            of_key.append((step.at_s, step.after))
+        for verdict in verdicts:
+            # What did not change all that time is as it was before.
+            began = (verdict.since.timestamp(), verdict.status)
+            found.setdefault((verdict.app, verdict.metric), [began])
+        return found
+
+    def _pipeline(self, connection: Connection, now: datetime) -> Pipeline:
+        counts: Counter[str] = Counter()
+        reasons: dict[Kind, Counter[str]] = {Kind.FAILED: Counter(), Kind.DROPPED: Counter()}
+        for of_app in read_since(connection, now.timestamp() - 3600).values():
+            for (kind, reason), n in of_app.items():
+                counts[kind.value] += n
+                if kind in reasons:
+                    reasons[kind][reason] += n
+        queue = self.backlog()
+        today, month = self._costs(connection, now)
+        return Pipeline(
+            counts=counts,
+            waiting=queue.waiting,
+            oldest_s=queue.oldest_s,
+            stalls=queue.stalls,
+            events=queue.events,
+            failed=reasons[Kind.FAILED],
+            dropped=reasons[Kind.DROPPED],
+            cost_today_usd=today,
+            cost_month_usd=month,
+            outbox={str(state): n for state, n in outbox_counts(connection).items() if n},
+        )
+
+    def _costs(self, connection: Connection, now: datetime) -> tuple[float, float]:
+        if self._cost_at is None or not 0 <= now.timestamp() - self._cost_at < _COST_EVERY_S:
+            midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+            self._cost = (
+                cost_usd_since(connection, midnight.timestamp()),
+                cost_usd_since(connection, midnight.replace(day=1).timestamp()),
+            )
+            self._cost_at = now.timestamp()
+        return self._cost

@@ -1,0 +1,339 @@
+"""Read how the monitor itself does, and say it as verdicts that alerts are made from."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple, Self
+
+import redis
+from sqlalchemy import Connection, func, select
+
+from alerts.conditions import (
+    APP_KINDS,
+    SELF,
+    SYSTEM_KINDS,
+    AppVitals,
+    SystemVitals,
+    app_conditions,
+    system_conditions,
+    verdicts_on,
+)
+from alerts.ledger import dead_letters_since, oldest_waiting
+from monitor.errors import QueueUnavailableError
+from monitor.models import Verdict
+from monitor.queue.consumer import Backlog, backlog, translated
+from monitor.report.words import duration
+from monitor.scoring.shared_limits import endpoint_name
+from monitor.scoring.spending.budget import Budget, Charge, caps_from
+from monitor.scoring.spending.limiter import CircuitBreaker
+from monitor.settings import Settings
+from monitor.store.engine import Store
+from monitor.store.lease import database_time
+from monitor.store.ledger import Booking, Kind, read_between
+from monitor.store.tables import counts, evaluations, hooks, streams
+from workers.retention import Clocks
+
+#: Conditions look at this much of the past.
+SPAN_S = 900
+_READ_EVERY_S = 30.0
+_ASK_REDIS_EVERY_S = 300.0
+_WEEK_S = 7 * 86_400
+_DAY_S = 86_400
+#: The hook of an app that is up less than this share of the day's hours is not missed.
+_USUAL_HOURS = 12
+#: A pause between evaluations is told for so long after it.
+_PAUSE_TOLD_S = 900.0
+_LOOKED_AT = 50
+_MOSTLY = 0.5
+
+
+# --- judge watch ---
+# Watch the judge for the monitor's own blindness: it is away, or its budget is reached.
+
+
+class Found(NamedTuple):
+    """What people must know of the judge: what makes the monitor blind, and what does not."""
+
+    trouble: str | None = None
+    note: str | None = None
+    away: str | None = None  #: why the judge answers nobody
+    budget: str | None = None  #: which cap is reached, and for how long
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeWatch:
+    """Looks at what the workers have told each other of the judge."""
+
+    absence: CircuitBreaker | None
+    budget: Budget | None
+    local_goes_on: bool  #: samples are scored locally when a budget is reached
+
+    @classmethod
+    def make(cls, settings: Settings, client: redis.Redis) -> Self:
+        """Watch the judge of the settings; a scorer without one is never in trouble."""
+        caps = caps_from(settings)
+        if settings.scorer not in ("judge", "cascade"):
+            return cls(absence=None, budget=None, local_goes_on=True)
+        return cls(
+            absence=CircuitBreaker(client, endpoint_name(settings)),
+            budget=Budget(client, caps) if caps else None,
+            local_goes_on=settings.budget_policy == "local",
+        )
+
+    def look(self) -> Found:
+        """Say what is the matter now; a Redis that is away is for others to tell."""
+        try:
+            away = self.absence.look() if self.absence is not None else None
+            charges = self.budget.charges() if self.budget is not None else []
+        except QueueUnavailableError:
+            return Found()
+        reached = next((charge for charge in charges if charge.reached), None)
+        budget = None if reached is None else f"{reached.words} is reached {_until(reached)}"
+        if away is not None:
+            reason = away.reason
+            return Found(trouble=f"judge away: {reason}", away=reason, budget=budget)
+        if reached is None:
+            return Found()
+        said, until = f"{reached.words} is reached", _until(reached)
+        if self.local_goes_on:
+            return Found(note=f"{said}: local scores only {until}", budget=budget)
+        return Found(trouble=f"{said}: samples are skipped {until}", budget=budget)
+
+
+def _until(charge: Charge) -> str:
+    """Say how long, and which setting makes it shorter."""
+    setting = f"GROUNDWATCH_BUDGET_USD_PER_{charge.cap.period.upper()}"
+    return f"for the next {duration(charge.left_s)}; {setting} raises it"
+
+
+# --- queue watch ---
+# Watch the queue for the monitor's own blindness: nothing is scored, or nobody can tell.
+
+
+#: A sample that has waited this long, or a Redis away for this long, makes the monitor blind.
+BLIND_AFTER_S = 300.0
+
+
+@dataclass(slots=True)
+class QueueWatch:
+    """Looks at the queue, and remembers when it last could."""
+
+    client: redis.Redis
+    last: Backlog | None = None  #: what was found; None while Redis is away
+    _answered_at: datetime | None = None
+
+    def trouble(self, now: datetime) -> str | None:
+        """Say in a sentence why statuses cannot be trusted now; None when they can."""
+        if self._answered_at is None:
+            self._answered_at = now
+        try:
+            found = backlog(self.client)
+        except QueueUnavailableError:
+            self.last = None
+            away_s = (now - self._answered_at).total_seconds()
+            return f"Redis is away for {duration(away_s)}" if away_s >= BLIND_AFTER_S else None
+        self._answered_at, self.last = now, found
+        # What was left for later is history: it waits for hands that news does not need.
+        if found.news_age_s is None or found.news_age_s < BLIND_AFTER_S:
+            return None
+        return f"{found.waiting:,} samples wait, the oldest for {duration(found.news_age_s)}"
+
+
+@dataclass(slots=True, kw_only=True)
+class VitalsReader:
+    """Reads the vitals every half minute, and in between repeats what it found."""
+
+    store: Store
+    settings: Settings
+    queue: QueueWatch
+    judge: Callable[[], Found] = Found  #: what is known of the judge
+    clocks: Callable[[], Clocks] = Clocks.now
+    _found: list[Verdict] = field(default_factory=list)
+    _read_at: datetime | None = None
+    _evaluated_s: float | None = None  #: by the steady clock: the calendar may jump
+    _paused_s: float = 0.0
+    _paused_at_s: float | None = None
+    _unsafe: tuple[str, ...] = ()
+    _asked_redis_at: datetime | None = None
+
+    def __call__(self, now: datetime) -> list[Verdict]:
+        """Say of each condition whether it holds now."""
+        self._note_pause(self.clocks().steady_s)
+        # A clock that was set back must not keep what was found in the future.
+        age_s = _READ_EVERY_S if self._read_at is None else (now - self._read_at).total_seconds()
+        if not 0 <= age_s < _READ_EVERY_S:
+            with self.store.read() as connection:
+                self._found = self._read(connection, now)
+            self._read_at = now
+        return [v.model_copy(update={"evaluated_at": now}) for v in self._found]
+
+    def _read(self, connection: Connection, now: datetime) -> list[Verdict]:
+        window_s = self.settings.status_window_s
+        found = []
+        for vitals in read_apps(connection, now, status_window_s=window_s):
+            ill = app_conditions(vitals)
+            found += verdicts_on(vitals.app, ill, APP_KINDS, window_s=window_s, now=now)
+        ill = system_conditions(self._system(connection, now))
+        return found + verdicts_on(SELF, ill, SYSTEM_KINDS, window_s=window_s, now=now)
+
+    def _system(self, connection: Connection, now: datetime) -> SystemVitals:
+        backlog = self.queue.last
+        skew_s = datetime.now(UTC).timestamp() - database_time(connection)
+        waiting = oldest_waiting(connection)
+        judge = self.judge()
+        return SystemVitals(
+            judge_away=judge.away,
+            budget_reached=judge.budget,
+            oldest_waiting_s=None if backlog is None else backlog.oldest_age_s,
+            waiting=0 if backlog is None else backlog.waiting,
+            since_evaluation_s=self._paused_s or None,
+            evaluate_every_s=self.settings.evaluate_every_s,
+            undelivered_s={c: (now - at).total_seconds() for c, at in waiting.items()},
+            dead_letters=dead_letters_since(connection, now - timedelta(seconds=_WEEK_S)),
+            unsafe=self._what_is_unsafe(now),
+            clock_skew_s=skew_s,
+        )
+
+    def _note_pause(self, now_s: float) -> None:
+        """Remember the longest pause between two evaluations of this process for a while."""
+        before_s, self._evaluated_s = self._evaluated_s, now_s
+        if self._paused_at_s is not None and now_s - self._paused_at_s > _PAUSE_TOLD_S:
+            self._paused_s, self._paused_at_s = 0.0, None
+        pause_s = 0.0 if before_s is None else now_s - before_s
+        if pause_s > max(self._paused_s, 60.0, 3 * self.settings.evaluate_every_s):
+            self._paused_s, self._paused_at_s = pause_s, now_s
+
+    def _what_is_unsafe(self, now: datetime) -> tuple[str, ...]:
+        asked_s = (
+            _ASK_REDIS_EVERY_S
+            if self._asked_redis_at is None
+            else (now - self._asked_redis_at).total_seconds()
+        )
+        if not 0 <= asked_s < _ASK_REDIS_EVERY_S:
+            self._asked_redis_at = now
+            with suppress(QueueUnavailableError):
+                self._unsafe = _unsafe_redis(self.queue.client)
+        return self._unsafe
+
+
+def read_apps(connection: Connection, now: datetime, *, status_window_s: int) -> list[AppVitals]:
+    """Read the vitals of every app that was heard of within a day."""
+    now_s = now.timestamp()
+    heartbeats = _heartbeats(connection, now_s)
+    recent = read_between(connection, now_s - SPAN_S, now_s + 60)
+    week_ago = read_between(connection, now_s - _WEEK_S - SPAN_S, now_s - _WEEK_S)
+    judges = _judges(connection, now_s - status_window_s)
+    found = []
+    for app in sorted(heartbeats.keys() | recent.keys()):
+        if app == SELF:
+            continue
+        vitals = _vitals(app, recent.get(app, Counter()), week_ago.get(app, Counter()))
+        before, after = judges.get(app, ({}, {}))
+        vitals = replace(vitals, judges_before=before, judges_now=after)
+        vitals = replace(vitals, skipped=_skipped(connection, app, vitals, now_s))
+        age_s = heartbeats.get(app)
+        if age_s is not None and _is_usually_up(connection, app, age_s, now_s):
+            vitals = replace(vitals, heartbeat_age_s=age_s)
+        found.append(vitals)
+    return found
+
+
+def _vitals(app: str, recent: Counter[Booking], week_ago: Counter[Booking]) -> AppVitals:
+    totals = _by_kind(recent)
+    return AppVitals(
+        app=app,
+        seen=sum(totals[Kind.SEEN].values()),
+        seen_a_week_ago=sum(_by_kind(week_ago)[Kind.SEEN].values()),
+        sampled=sum(totals[Kind.SAMPLED].values()),
+        sent=sum(totals[Kind.SENT].values()),
+        dropped=totals[Kind.DROPPED],
+        scored=sum(totals[Kind.SCORED].values()),
+        failed=totals[Kind.FAILED],
+        skipped=totals[Kind.SKIPPED],
+    )
+
+
+def _by_kind(bookings: Mapping[Booking, int]) -> dict[Kind, dict[str, int]]:
+    found: dict[Kind, dict[str, int]] = {kind: {} for kind in Kind}
+    for (kind, reason), n in bookings.items():
+        found[kind][reason] = found[kind].get(reason, 0) + n
+    return found
+
+
+def _heartbeats(connection: Connection, now_s: float) -> dict[str, float]:
+    """Give the age in seconds of the newest sign of life of each app's hooks, within a day."""
+    # Not grouped, and a whole number: else no database goes by the index of the heartbeats.
+    at_ms = hooks.c.heartbeat_at_ms
+    query = select(hooks.c.app, at_ms).where(at_ms > round((now_s - _DAY_S) * 1000))
+    newest_last = connection.execute(query.order_by(at_ms))
+    return {app: now_s - heard_ms / 1000 for app, heard_ms in newest_last}
+
+
+def _is_usually_up(connection: Connection, app: str, age_s: float, now_s: float) -> bool:
+    """Say whether a hook that is silent is missed: a job that runs now and then is not."""
+    if age_s < 60:  # noqa: PLR2004 - it is not silent
+        return True
+    hour = counts.c.start_s - counts.c.start_s % 3600
+    query = select(func.count(hour.distinct())).where(
+        counts.c.app == app, counts.c.kind == Kind.SEEN.value, counts.c.start_s >= now_s - _DAY_S
+    )
+    return int(connection.execute(query).scalar_one()) >= _USUAL_HOURS
+
+
+def _judges(
+    connection: Connection, since_s: float
+) -> dict[str, tuple[dict[str, str], dict[str, str]]]:
+    """Name the judge of each app and metric that scored first since then, and the newest one."""
+    rows = connection.execute(
+        select(streams.c.app, streams.c.metric, streams.c.evaluator_version)
+        .where(streams.c.last_bucket_s >= since_s, streams.c.segment == "*")
+        .order_by(streams.c.stream_id)
+    )
+    found: dict[str, tuple[dict[str, str], dict[str, str]]] = {}
+    for app, metric, version in rows:
+        before, after = found.setdefault(app, ({}, {}))
+        before.setdefault(metric, version)
+        after[metric] = version
+    return found
+
+
+def _skipped(connection: Connection, app: str, vitals: AppVitals, now_s: float) -> dict[str, int]:
+    """Count what came without passages, judged by the newest evaluations of groundedness."""
+    query = (
+        select(evaluations.c.status, evaluations.c.record)
+        .where(
+            evaluations.c.app == app,
+            evaluations.c.metric == "groundedness",
+            evaluations.c.occurred_at_ms >= (now_s - SPAN_S) * 1000,
+        )
+        .order_by(evaluations.c.occurred_at_ms.desc())
+        .limit(_LOOKED_AT)
+    )
+    looked_at = list(connection.execute(query))
+    without = sum(
+        status == "skipped" and _reason(record) == "no_context" for status, record in looked_at
+    )
+    known = dict(vitals.skipped)
+    if looked_at and without > _MOSTLY * len(looked_at):
+        known["no_context"] = max(known.get("no_context", 0), without)
+    return known
+
+
+def _reason(record: Mapping[str, Any]) -> str:
+    return str((record.get("metadata") or {}).get("reason") or record.get("explanation") or "")
+
+
+def _unsafe_redis(client: Any) -> tuple[str, ...]:
+    with translated():
+        info = client.info()
+    found = []
+    if not info.get("aof_enabled"):
+        found.append("Redis keeps no append-only file, so samples that wait die with it")
+    policy = info.get("maxmemory_policy", "noeviction")
+    if policy != "noeviction":
+        found.append(f"Redis evicts ({policy}), so samples that wait may vanish")
+    return tuple(found)
