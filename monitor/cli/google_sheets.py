@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -19,6 +18,7 @@ from requests.exceptions import RequestException
 
 from monitor.errors import DeliveryError, SettingsError
 from monitor.report.sheets import Cell, Sheet
+from monitor.retry import retry_after_s
 
 _SCOPES: Final = ("https://www.googleapis.com/auth/spreadsheets",)
 _TIMEOUT_S: Final = 60.0
@@ -53,7 +53,8 @@ class _PatientClient(HTTPClient):
             except APIError as error:
                 if error.response.status_code not in _PASSES:
                     raise
-                self.sleep(_pause_s(error.response.headers.get("Retry-After"), wait_s))
+                asked_s = retry_after_s(error.response.headers) or wait_s
+                self.sleep(min(asked_s, _LONGEST_WAIT_S))
         return super().request(method, url, *args, **more)
 
 
@@ -235,18 +236,6 @@ def _text(cell: Any) -> str:
     if cell is None:
         return ""
     return repr(float(cell)) if isinstance(cell, int | float) else str(cell)
-
-
-def _pause_s(retry_after: str | None, usual_s: float) -> float:
-    if retry_after and retry_after.strip().isdecimal():
-        return min(float(retry_after), _LONGEST_WAIT_S)
-    if retry_after:
-        try:
-            until_s = parsedate_to_datetime(retry_after).timestamp() - time.time()
-        except (TypeError, ValueError):
-            return usual_s
-        return min(max(until_s, usual_s), _LONGEST_WAIT_S)
-    return usual_s
 
 
 def _refusal(error: APIError, address: str) -> SettingsError | DeliveryError:

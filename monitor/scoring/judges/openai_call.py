@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,13 +10,13 @@ from typing import Any, TypeVar
 import openai
 
 from monitor.errors import JudgeError, JudgeOutageError, JudgeReplyError, JudgeUnavailableError
+from monitor.retry import backoff_s, retry_after_s
 from monitor.scoring.judges.openai_client import SharedClient
 from monitor.scoring.judges.openai_errors import (
     RefusedCall,
     error_from,
     error_in,
     refusal,
-    retry_after_s,
 )
 from monitor.scoring.judges.question import Askable
 from monitor.scoring.judges.reply import (
@@ -141,8 +140,8 @@ class ChatCall:
         asked_s = getattr(error, "retry_after_s", None)
         if asked_s is not None:
             return float(asked_s)
-        backoff_s: float = self._patience.backoff_s * 2 ** (tries - 1)
-        return min(backoff_s, self._patience.longest_wait_s) * random.uniform(0.5, 1.0)  # noqa: S311
+        patience = self._patience
+        return backoff_s(tries, first_s=patience.backoff_s, longest_s=patience.longest_wait_s)
 
     def _answer(self, question: Askable[Any], spent: Spent) -> str:
         """Ask once; an argument that the endpoint does not take is left out from then on."""

@@ -17,8 +17,8 @@ from monitor.errors import (
     JudgeReplyError,
     JudgeUnavailableError,
 )
+from monitor.retry import retry_after_s
 from monitor.scoring.spending.meter import MAY_BE_BILLED
-from monitor.scoring.spending.pace import clock_s, wait_s
 
 _WRONG_ARGUMENT = frozenset({400, 422})
 _TIMED_OUT, _CONFLICT, _TOO_MANY = 408, 409, 429
@@ -172,14 +172,6 @@ def error_from(error: RefusedCall) -> JudgeError:
         found = JudgeRefusedError(f"{what}: it does not accept the call")
     found.context["http_status"] = status
     return found
-
-
-def retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Read how long the endpoint asks us to wait: milliseconds, seconds or a moment."""
-    milliseconds, now_s = headers.get("retry-after-ms"), clock_s(headers)
-    if milliseconds:
-        return wait_s(f"{milliseconds.strip()}ms", now_s=now_s)
-    return wait_s(headers.get("retry-after", ""), now_s=now_s)
 
 
 def _error_object(body: bytes) -> dict[str, Any]:
