@@ -16,6 +16,7 @@ print(*p["dependencies"], *p["optional-dependencies"]["server"], sep="\n")' > re
 
 FROM packages AS wheel
 COPY README.md LICENSE ./
+COPY groundwatch groundwatch
 COPY monitor monitor
 COPY workers workers
 COPY alerts alerts

@@ -126,7 +126,7 @@ def _process(
     log = logs / f"{name}.log"
     return Service(
         name=name,
-        command=[sys.executable, "-P", "-m", "monitor", name],
+        command=[sys.executable, "-P", "-m", "groundwatch", name],
         environment=environment,
         log_file=log,
         wait_until_ready=partial(wait, log),

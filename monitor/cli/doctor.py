@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import socket
+import sys
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime
 from enum import StrEnum
-from importlib.util import find_spec
+from importlib.machinery import PathFinder
+from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import typer
@@ -31,6 +34,7 @@ from monitor.settings import Settings, masked_url
 from monitor.store.engine import Store
 from monitor.store.hooks import last_heartbeat
 from monitor.store.lease import current_owner
+from monitor.store.ledger import Booking, Kind, read_since
 from monitor.store.reconcile import Check as Check_balance
 from monitor.store.reconcile import Reconciliation
 from monitor.store.tables import samples
@@ -41,6 +45,23 @@ from workers.reconcile import reconcile
 _MOST_OF_MEMORY = 0.7
 #: A worker that ended itself for want of progress is pointed to for so long.
 _STALL_SHOWN_S = 3600.0
+#: An app whose hooks dropped this share of what they sampled within the last hour is not well.
+_MOST_DROPPED, _DROPS_WITHIN_S = 0.5, 3600.0
+_FLUSH_S, _STORED_S, _POLL_EVERY_S = 3.0, 20.0, 0.05
+_MOST_WRONG = 10
+
+
+class Finding(NamedTuple):
+    """One thing that was checked; *advice* says what to do if it is not ``ok``."""
+
+    what: str
+    ok: bool
+    found: str
+    advice: str = ""
+    optional: bool = False
+
+
+Check = Callable[[Settings], Iterator[Finding]]
 
 
 class Part(StrEnum):
@@ -81,14 +102,57 @@ def doctor(
     raise typer.Exit(0 if show(checks, Settings.from_env()) else 1)
 
 
+def show(checks: Iterable[Check], settings: Settings) -> bool:
+    """Print what the checks find, each as soon as it is found; say whether all is well."""
+    well = True
+    for check in checks:
+        for item in _guarded(check, settings):
+            out.print(_mark(item) + Text(f"{item.what}: {item.found}"))
+            if not item.ok and item.advice:
+                out.print(Text(f"  {item.advice}", style="yellow"))
+            well = well and (item.ok or item.optional)
+    return well
+
+
+def _guarded(check: Check, settings: Settings) -> Iterator[Finding]:
+    try:
+        yield from check(settings)
+    except GroundwatchError as error:
+        yield Finding(check.__name__.strip("_"), ok=False, found=str(error))
+
+
+def _mark(item: Finding) -> Text:
+    if item.ok:
+        return Text("✓ ", style="green")
+    return Text("– ", style="yellow") if item.optional else Text("✗ ", style="bold red")
+
+
 def _packages(_: Settings) -> Iterator[Finding]:
-    """Tell where the three generic names come from: another module may hide ours."""
+    """Find what an app started in this directory would import: its own modules may hide ours."""
+    ours = Path(__file__).resolve().parents[2]
     for name in ("monitor", "workers", "alerts"):
-        spec = find_spec(name)
-        origin = spec.origin if spec and spec.origin else "nowhere"
-        advice = "a module of this name in your app hides ours"
+        # The command line itself always loads ours, so the usual finders are not asked.
+        spec = PathFinder.find_spec(name, [str(Path.cwd()), *sys.path])
+        places = (
+            [spec.origin]
+            if spec and spec.origin
+            else list(spec.submodule_search_locations or ())
+            if spec
+            else []
+        )
+        origin = places[0] if places else "not found"
+        hidden = not Path(origin).resolve().is_relative_to(ours / name)
+        advice = (
+            "your app hides ours: write `import groundwatch` instead of `import monitor`"
+            if name == "monitor"
+            else "harmless to the hook; start workers with `groundwatch worker`, not `celery -A`"
+        )
         yield Finding(
-            f"package {name}", ok=origin.endswith("__init__.py"), found=origin, advice=advice
+            f"package {name}",
+            ok=not hidden,
+            found=origin,
+            advice=advice,
+            optional=name != "monitor",
         )
 
 
@@ -176,21 +240,38 @@ def _stalls(client: Any, now_s: float) -> Iterator[Finding]:
 
 
 def _store(settings: Settings) -> Iterator[Finding]:
-    store = open_store(settings)
-    where = store.engine.url.render_as_string(hide_password=True)
-    yield Finding("store", ok=True, found=where)
-    with store.read() as connection:
-        owner = current_owner(connection, "scheduler")
-        heartbeat = last_heartbeat(connection)
-    store.close()
+    with closing(open_store(settings)) as store:
+        where = store.engine.url.render_as_string(hide_password=True)
+        yield Finding("store", ok=True, found=where)
+        with store.read() as connection:
+            owner = current_owner(connection, "scheduler")
+            heartbeat = last_heartbeat(connection)
+            counted = read_since(connection, time.time() - _DROPS_WITHIN_S)
     advice = "start one: groundwatch up, or groundwatch scheduler"
     yield Finding("scheduler", ok=owner is not None, found=owner or "none alive", advice=advice)
     if heartbeat is None:
-        found = "none was ever heard of"
+        found = "no hook has reported yet"
     else:
-        found = f"last heard of {duration((datetime.now(UTC) - heartbeat).total_seconds())} ago"
-    advice = "call monitor.sample(...) in your app, with the same GROUNDWATCH_REDIS_URL"
+        found = f"last report {duration((datetime.now(UTC) - heartbeat).total_seconds())} ago"
+    advice = "call groundwatch.sample(...) in your app, with the same GROUNDWATCH_REDIS_URL"
     yield Finding("hooks", ok=heartbeat is not None, found=found, advice=advice)
+    for app, counts in counted.items():
+        yield from _drops(app, counts)
+
+
+def _drops(app: str, counts: Counter[Booking]) -> Iterator[Finding]:
+    """Report an app that loses most of what it samples: its statuses rest on the rest."""
+    sampled = sum(n for booking, n in counts.items() if booking.kind is Kind.SAMPLED)
+    dropped = {b.reason: n for b, n in counts.items() if b.kind is Kind.DROPPED}
+    share = sum(dropped.values()) / sampled if sampled else 0.0
+    if share >= _MOST_DROPPED:
+        yield Finding(
+            f"samples of {harmless(app, 40)}",
+            ok=False,
+            found=f"{share:.0%} of {sampled:,} dropped within an hour: {reasons(dropped)}",
+            advice="groundwatch.stats()['last_error'] in the app names the cause; docs/hook.md"
+            " explains each reason",
+        )
 
 
 def _own_worker(settings: Settings) -> Iterator[Finding]:
@@ -207,18 +288,6 @@ def _scheduler(settings: Settings) -> Iterator[Finding]:
         owner = current_owner(connection, "scheduler")
     store.close()
     yield Finding("scheduler", ok=owner is not None, found=owner or "none alive")
-
-
-_CHECKS: tuple[Check, ...] = (_packages, _setup, _redis, _store)
-
-
-# --- hook doctor ---
-# ``groundwatch doctor hook``: one interaction through the real hook, followed to the store.
-
-
-_FLUSH_S = 3.0
-_STORED_S = 20.0
-_LOOK_EVERY_S = 0.05
 
 
 def trial(settings: Settings) -> Iterator[Finding]:
@@ -290,7 +359,7 @@ def _stored(settings: Settings, mark: str, started_s: float) -> Finding:
                 found = f"not after {_STORED_S:.0f} s; it still waits in Redis or is in work"
                 advice = "look at the worker's log; do worker and doctor use the same database?"
                 return Finding("worker → store", ok=False, found=found, advice=advice)
-            time.sleep(_LOOK_EVERY_S)
+            time.sleep(_POLL_EVERY_S)
     finally:
         store.close()
     took_ms = (time.perf_counter() - started_s) * 1e3
@@ -303,59 +372,6 @@ def _is_there(store: Store, mark: str) -> bool:
     )
     with store.read() as connection:
         return connection.execute(query).first() is not None
-
-
-_CLOSER: dict[Topic, tuple[Check, ...]] = {Topic.HOOK: (trial,)}
-_ALONE = {Part.WORKER: _own_worker, Part.SCHEDULER: _scheduler}
-
-
-# --- findings ---
-# What a look at one thing found, and how it is shown.
-
-
-class Finding(NamedTuple):
-    """One thing that was looked at; ``advice`` says what to do when it is not well."""
-
-    what: str
-    ok: bool
-    found: str
-    advice: str = ""
-    optional: bool = False
-
-
-Check = Callable[[Settings], Iterator[Finding]]
-
-
-def show(checks: Iterable[Check], settings: Settings) -> bool:
-    """Print what the checks find, each as soon as it is found; say whether all is well."""
-    well = True
-    for check in checks:
-        for item in _guarded(check, settings):
-            out.print(_mark(item) + Text(f"{item.what}: {item.found}"))
-            if not item.ok and item.advice:
-                out.print(Text(f"  {item.advice}", style="yellow"))
-            well = well and (item.ok or item.optional)
-    return well
-
-
-def _guarded(check: Check, settings: Settings) -> Iterator[Finding]:
-    try:
-        yield from check(settings)
-    except GroundwatchError as error:
-        yield Finding(check.__name__.strip("_"), ok=False, found=str(error))
-
-
-def _mark(item: Finding) -> Text:
-    if item.ok:
-        return Text("✓ ", style="green")
-    return Text("– ", style="yellow") if item.optional else Text("✗ ", style="bold red")
-
-
-# --- reconcile ---
-# ``groundwatch doctor --reconcile``: each sum beside its counterpart.
-
-
-_MOST_WRONG = 10
 
 
 def run(settings: Settings, window_s: int, *, as_json: bool) -> int:
@@ -406,3 +422,8 @@ def _print_wrong(check: Check_balance) -> None:
 
 def _figure(value: float) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
+
+
+_CHECKS: tuple[Check, ...] = (_packages, _setup, _redis, _store)
+_CLOSER: dict[Topic, tuple[Check, ...]] = {Topic.HOOK: (trial,)}
+_ALONE: dict[Part, Check] = {Part.WORKER: _own_worker, Part.SCHEDULER: _scheduler}

@@ -1,0 +1,1 @@
+"""The one name of ours that no app has a module of: the command line starts here."""
