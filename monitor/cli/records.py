@@ -10,10 +10,11 @@ import tempfile
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, Self
+from typing import Any, BinaryIO, NamedTuple, Self
 
 import typer
 from pydantic import ValidationError
@@ -22,6 +23,13 @@ from monitor.errors import RecordError, own_words
 from monitor.models import Interaction
 
 _SHOWN_MISTAKES = 5
+#: Columns of other tools for the same thing; the first that is there is taken.
+_ALIASES = {
+    "query": ("question", "user_input", "input"),
+    "output": ("answer", "response", "actual_output"),
+    "contexts": ("retrieved_contexts", "retrieval_context", "documents"),
+    "expected": ("reference", "ground_truth", "expected_output"),
+}
 STDIN = Path("-")
 
 
@@ -140,7 +148,7 @@ class RecordFile:
             if not isinstance(value, dict):
                 self._pass_over(number, "not_an_object", "a record is a JSON object")
                 return None
-            return Record(number, Interaction.model_validate(value), len(line))
+            return Record(number, Interaction.model_validate(_plain(value, number)), len(line))
         except ValidationError as error:
             code, what = _first_mistake(error)
             self._pass_over(number, code, what)
@@ -158,10 +166,44 @@ class RecordFile:
             self.tell("further bad lines are counted, not shown")
 
 
+def _plain(value: dict[str, Any], number: int) -> dict[str, Any]:
+    """Return the record on line *number* in our own words: ids made, near misses understood."""
+    record = dict(value)
+    for ours, others in _ALIASES.items():
+        there = next((name for name in others if name in record), None)
+        if there is not None and ours not in record:
+            record[ours] = record.pop(there)
+    record["id"] = str(record.get("id") if record.get("id") is not None else number)
+    contexts = record.get("contexts")
+    if isinstance(contexts, str | dict):
+        record["contexts"] = [contexts]
+    if isinstance(record.get("contexts"), list):
+        record["contexts"] = [_passage(item) for item in record["contexts"]]
+    if isinstance(record.get("expected"), str):
+        record["expected"] = {"answer": record["expected"]}
+    if isinstance(record.get("tags"), list):
+        record["tags"] = dict.fromkeys((str(tag) for tag in record["tags"]), "true")
+    if isinstance(record.get("timestamp"), str):
+        with suppress(ValueError):  # what is no time is named by the model
+            at = datetime.fromisoformat(record["timestamp"])
+            record["timestamp"] = at if at.tzinfo else at.replace(tzinfo=UTC)
+    return record
+
+
+def _passage(item: object) -> object:
+    """Return a document of LangChain or LlamaIndex, as a dictionary, with its text named so."""
+    if isinstance(item, dict) and "text" not in item:
+        named = next((name for name in ("page_content", "content") if name in item), None)
+        if named is not None:
+            return {"text": item[named]} | {k: v for k, v in item.items() if k != named}
+    return item
+
+
 def _first_mistake(error: ValidationError) -> tuple[str, str]:
     """Put the first thing that is wrong into a code and a sentence."""
     first = error.errors(include_url=False, include_input=False)[0]
     where = ".".join(str(part) for part in first["loc"]) or "record"
     if first["type"] == "missing":
-        return "missing_field", f"field {where!r} is missing"
+        known = " or ".join((where, *_ALIASES.get(where, ())))
+        return "missing_field", f"column {where!r} is missing; expected {known}"
     return "wrong_type", f"field {where!r}: {own_words(first['msg'])}"

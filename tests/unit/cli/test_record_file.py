@@ -2,11 +2,13 @@
 
 import gzip
 import json
+from datetime import UTC, datetime
 
 import pytest
 
 from monitor.cli.records import RecordFile
 from monitor.errors import RecordError
+from monitor.models.interaction import Context
 
 GOOD = [json.dumps({"id": f"r{i}", "output": "yes"}).encode() for i in range(3)]
 
@@ -25,11 +27,10 @@ def read(path, data):
         (b"yes", "not_json", "no JSON"),
         (b'{"id": "x", "output": "\xff"}', "not_json", "no JSON"),
         (b"[" * 20_000 + b"]" * 20_000, "not_json", "no JSON: nested too deeply"),
-        (b'{"id": "x"}', "missing_field", "field 'output' is missing"),
-        (b'{"output": "x"}', "missing_field", "field 'id' is missing"),
+        (b'{"id": "x"}', "missing_field", "column 'output' is missing; expected output or answer"),
         (b'{"id": "x", "output": 7}', "wrong_type", "field 'output'"),
         (b'{"id": "x", "output": "", "contexts": [{"id": "1"}]}', "missing_field", "text"),
-        (b'{"id": "x", "output": "", "timestamp": "2024-01-01T00:00"}', "wrong_type", "timezone"),
+        (b'{"id": "x", "output": "", "timestamp": "yesterday"}', "wrong_type", "timestamp"),
         (b'{"id": "a\\nb", "output": ""}', "wrong_type", "must not contain control characters"),
         (b"[1, 2]", "not_an_object", "a record is a JSON object"),
         (b"null", "not_an_object", "a record is a JSON object"),
@@ -45,6 +46,42 @@ def test_line_is_counted_with_its_reason_when_it_is_no_record(tmp_path, line, re
     assert told[0].startswith("line 2: ")
     assert said in told[0]
     assert told[0].endswith("; passed over")
+
+
+NEAR_MISSES = {
+    "no id": ({"output": "x"}, {"id": "2"}),
+    "int id": ({"id": 7, "output": "x"}, {"id": "7"}),
+    "naive time": (
+        {"output": "x", "timestamp": "2024-01-01T00:00"},
+        {"timestamp": datetime(2024, 1, 1, tzinfo=UTC)},
+    ),
+    "lone context": ({"output": "x", "contexts": "a"}, {"contexts": (Context(text="a"),)}),
+    "langchain documents": (
+        {"output": "x", "contexts": [{"page_content": "a", "metadata": {"page": 3}}]},
+        {"contexts": (Context(text="a", metadata={"page": 3}),)},
+    ),
+    "tags in a list": ({"output": "x", "tags": ["beta"]}, {"tags": {"beta": "true"}}),
+    "expected text": ({"output": "x", "expected": "y"}, {"expected": {"answer": "y"}}),
+    "hugging face": (
+        {"question": "q", "answer": "a", "contexts": ["c"], "ground_truth": "g"},
+        {"query": "q", "output": "a", "expected": {"answer": "g"}},
+    ),
+    "ragas": (
+        {"user_input": "q", "response": "a", "retrieved_contexts": ["c"], "reference": "g"},
+        {"query": "q", "output": "a", "expected": {"answer": "g"}},
+    ),
+    "deepeval": (
+        {"input": "q", "actual_output": "a", "retrieval_context": ["c"], "expected_output": "g"},
+        {"query": "q", "output": "a", "contexts": (Context(text="c"),)},
+    ),
+}
+
+
+@pytest.mark.parametrize(("line", "fields"), NEAR_MISSES.values(), ids=NEAR_MISSES)
+def test_near_miss_is_read_as_it_is_meant(tmp_path, line, fields):
+    (tmp_path / "f.jsonl").write_bytes(b"\n" + json.dumps(line).encode())
+    (record,) = RecordFile(tmp_path / "f.jsonl", tell=pytest.fail)
+    assert {name: getattr(record.interaction, name) for name in fields} == fields
 
 
 def test_no_text_of_a_record_is_told_when_a_field_is_wrong(tmp_path):
