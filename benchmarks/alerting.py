@@ -39,7 +39,7 @@ from monitor.models.status import Status
 from monitor.stats.intervals import wilson_interval
 from monitor.store.engine import Store
 from monitor.store.migrate import migrate
-from monitor.testing.verdicts import make_verdict
+from monitor.testing.factories import make_verdict
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 KEY = AlertKey("app", "metric", "*", 3600)

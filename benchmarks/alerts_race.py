@@ -13,6 +13,8 @@ from itertools import pairwise
 from pathlib import Path
 from signal import SIGCONT
 
+from servers import VendorReceiver
+
 from alerts import ledger
 from alerts.channels.base import Recipient
 from alerts.decide import decide
@@ -21,8 +23,7 @@ from monitor.models.alerting import DeliveryStatus
 from monitor.models.status import Status
 from monitor.store.engine import Store
 from monitor.store.migrate import migrate
-from monitor.testing.vendor_receiver import VendorReceiver
-from monitor.testing.verdicts import make_verdict
+from monitor.testing.factories import make_verdict
 
 AT_ONCE = Timers(warning_for_s=0, critical_for_s=0, resolve_after_s=0, repeat_after_s=14_400)
 STORY = (Status.WARNING, Status.CRITICAL, Status.HEALTHY)

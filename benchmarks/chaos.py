@@ -34,6 +34,7 @@ from chaos_clock import WHOSE, Clocks
 from chaos_disk import SmallDisk, postgres_disk_is_full, redis_disk_is_full
 from chaos_kills import kill, paused, postgres_dies, random_kills, redis_dies
 from chaos_proxy import DrippingProxy
+from servers import PostgresServer
 from sqlalchemy import select
 
 from monitor.errors import GroundwatchError
@@ -45,7 +46,6 @@ from monitor.store.engine import Store
 from monitor.store.ledger import Kind, read_totals
 from monitor.store.migrate import migrate
 from monitor.store.reconcile import ENDED
-from monitor.testing.postgres_server import PostgresServer
 from workers.reconcile import reconcile
 from workers.stack import plan_stack
 from workers.supervise import RedisServer, Service, Supervisor

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from figures import keep_figures
+from servers import PostgresServer
 from sqlalchemy import func, select
 from store_size import made_result
 
@@ -30,7 +31,6 @@ from monitor.store.migrate import migrate
 from monitor.store.retention import size_bytes
 from monitor.store.tables import evaluations, samples
 from monitor.store.write import Result, record
-from monitor.testing.postgres_server import PostgresServer
 from workers.pipeline import Rules
 from workers.supervise import RedisServer
 

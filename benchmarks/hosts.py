@@ -24,6 +24,7 @@ from typing import Any
 
 from in_flight import SlowJudge
 from pipeline import wait_until
+from servers import PostgresServer
 from sqlalchemy import func, select
 
 import monitor
@@ -35,7 +36,6 @@ from monitor.store.engine import Store
 from monitor.store.ledger import Kind, read_totals
 from monitor.store.migrate import migrate
 from monitor.store.tables import evaluations, samples
-from monitor.testing.postgres_server import PostgresServer
 from monitor.web.access import Role, new_token
 from workers.supervise import command, free_port, wait_until_ready
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from servers import JudgeServer
 
 from monitor.queue import names
 from monitor.queue.wire import encode
@@ -22,7 +23,6 @@ from monitor.settings import Settings
 from monitor.store.engine import Store
 from monitor.store.migrate import migrate
 from monitor.testing import make_interaction, make_sample
-from monitor.testing.judge_server import JudgeServer
 from workers.context import Context
 from workers.supervise import RedisServer
 

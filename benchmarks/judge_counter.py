@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from servers import completion, judge_by_overlap
+
 from monitor.scoring.sentences import split_sentences
-from monitor.testing.judge_replies import completion, judge_by_overlap
-from monitor.testing.serving import Serving
+from monitor.testing.receivers import Serving
 
 _BYTES_PER_TOKEN = 4
 _CASE = re.compile(r"case (\d{3})")

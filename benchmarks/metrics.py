@@ -15,13 +15,14 @@ import random
 import time
 from contextlib import closing
 
+from servers import JudgeServer
+
 from monitor.models import Interaction
 from monitor.scoring.declaration import Combined, Computed, JudgementMetric, RubricMetric
 from monitor.scoring.entailment import forget
 from monitor.scoring.evaluators import METRICS
 from monitor.scoring.registry import make_scorer
 from monitor.settings import Settings
-from monitor.testing.judge_server import JudgeServer
 
 TEXT = (
     "refund card order parcel delivery invoice return address account password week month"

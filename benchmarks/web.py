@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from servers import served_page
 from sqlalchemy import select
 
 from monitor.models import Status
@@ -36,7 +37,6 @@ from monitor.store.rollup import roll_up
 from monitor.store.tables import buckets, streams
 from monitor.store.upsert import add
 from monitor.store.verdicts import read_verdicts, save_verdicts
-from monitor.testing.page import served_page
 
 _MINUTE, _DAY_S = 60, 86_400
 _METRICS = ("groundedness", "relevance", "completeness", "safety")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import random
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -43,12 +44,14 @@ from monitor.store.migrate import migrate
 from monitor.store.worst import worst_samples
 from monitor.store.write import record
 from monitor.testing import make_sample
-from monitor.testing.page import served_page
 from monitor.testing.receivers import SlackReceiver
 from monitor.web.time_range import metric_path, sample_path
 from workers.evaluate import Evaluator
 from workers.insights import Explainer
 from workers.pipeline import Rules, result_of
+
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+from support.page import served_page
 
 DOCS = Path(__file__).parent
 _DAYS = 7

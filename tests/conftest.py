@@ -16,7 +16,7 @@ from monitor.settings import PREFIX
 from monitor.store.base import metadata
 from monitor.store.engine import Store
 from monitor.store.migrate import HEAD, migrate
-from monitor.testing.postgres_server import PostgresServer
+from support.postgres_server import PostgresServer
 from workers.supervise import RedisServer
 
 DATABASES = 1_024  #: so many tests later one is used again, and the hooks of then have ended

@@ -20,8 +20,8 @@ from monitor.queue import names
 from monitor.queue.consumer import connect
 from monitor.store.engine import Store
 from monitor.store.tables import samples
-from monitor.testing.redis_family import RedisFamily
-from monitor.testing.tls_front import TlsFront
+from support.redis_family import RedisFamily
+from support.tls_front import TlsFront
 
 ROOT = Path(__file__).parents[2]
 TEXT = "Refunds are paid back to the original card within five working days."

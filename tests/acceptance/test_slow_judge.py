@@ -18,7 +18,7 @@ from monitor.store.engine import Store
 from monitor.store.ledger import Booking, Kind, read_totals
 from monitor.store.tables import samples
 from monitor.testing import make_interaction, make_sample
-from monitor.testing.judge_server import JudgeServer
+from support.judge_server import JudgeServer
 
 SAMPLES, AT_ONCE = 40, 4
 ENDS_WITHIN_S = 60  #: what the manifests give a worker

@@ -17,7 +17,7 @@ from monitor.models.status import Status
 from monitor.store.alert_tables import outbox
 from monitor.store.insights import ReleaseMark, add_mark, save_insights
 from monitor.store.ledger import Entry, Kind, book
-from monitor.testing.verdicts import make_verdict
+from monitor.testing.factories import make_verdict
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 APP, METRIC = "support-bot", "groundedness"

@@ -24,7 +24,7 @@ from alerts.drill import sample_snapshot, send_test
 from alerts.message import render
 from monitor.errors import DeliveryError, SettingsError
 from monitor.models.alerting import AlertEvent, Level
-from monitor.testing.vendor_receiver import Reaction, VendorReceiver
+from support.vendor_receiver import Reaction, VendorReceiver
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 KEY = "whsec_" + base64.b64encode(b"k" * 32).decode()

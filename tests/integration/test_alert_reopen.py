@@ -13,7 +13,7 @@ from alerts.routing.matchers import parse_all
 from alerts.silencing import add_silence
 from monitor.models.alerting import AlertEvent, Level
 from monitor.models.status import Status
-from monitor.testing.verdicts import make_verdict
+from monitor.testing.factories import make_verdict
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 AT_ONCE = Timers(warning_for_s=0, critical_for_s=0, resolve_after_s=0, repeat_after_s=3600)

@@ -27,9 +27,9 @@ from monitor.errors import DeliveryError, SettingsError
 from monitor.models.status import Status
 from monitor.settings import Settings
 from monitor.store.base import metadata
+from monitor.testing.factories import make_verdict
 from monitor.testing.receivers import MailReceiver, SlackAnswer, SlackReceiver
-from monitor.testing.vendor_receiver import Reaction, VendorReceiver
-from monitor.testing.verdicts import make_verdict
+from support.vendor_receiver import Reaction, VendorReceiver
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 AT_ONCE = Timers(warning_for_s=0, critical_for_s=0, resolve_after_s=0, repeat_after_s=3600)

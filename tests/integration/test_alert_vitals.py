@@ -13,7 +13,7 @@ from monitor.store.hooks import HookCounters, absorb
 from monitor.store.ledger import Entry, Kind, book
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample
-from monitor.testing.vendor_receiver import Reaction, VendorReceiver
+from support.vendor_receiver import Reaction, VendorReceiver
 from workers.context import Context
 from workers.pipeline import Rules, result_of
 from workers.retention import Clocks

@@ -18,8 +18,8 @@ from monitor.models import Status
 from monitor.queue import names
 from monitor.store.engine import Store
 from monitor.store.verdicts import save_verdicts
+from monitor.testing.factories import make_verdict
 from monitor.testing.receivers import SlackAnswer, SlackReceiver
-from monitor.testing.verdicts import make_verdict
 
 NOBODY = "redis://127.0.0.1:1/0"
 #: Loads the command once and runs each job in a fork of its own: the same, without the wait.

@@ -20,7 +20,7 @@ from monitor.scoring.registry import make_scorer
 from monitor.scoring.spending.budget import Budget, Cap
 from monitor.settings import Settings
 from monitor.testing import make_interaction
-from monitor.testing.judge_server import JudgeServer
+from support.judge_server import JudgeServer
 
 
 @pytest.fixture

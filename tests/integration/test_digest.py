@@ -33,8 +33,8 @@ from monitor.store.ledger import Entry, Kind, book
 from monitor.store.tables import buckets, leases, streams
 from monitor.store.verdicts import save_verdicts
 from monitor.store.write import _stream_ids
+from monitor.testing.factories import make_verdict
 from monitor.testing.receivers import MailReceiver, SlackReceiver
-from monitor.testing.verdicts import make_verdict
 from workers.digest_facts import DigestJob, read_digest
 
 DAY = timedelta(days=1)

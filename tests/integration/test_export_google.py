@@ -12,7 +12,7 @@ from google.oauth2.service_account import Credentials
 from monitor.cli.google_sheets import write_google
 from monitor.errors import DeliveryError, SettingsError
 from monitor.report.sheets import Sheet
-from monitor.testing.sheets_server import SheetsServer
+from support.sheets_server import SheetsServer
 
 EMAIL = "gw@project.iam.gserviceaccount.com"
 

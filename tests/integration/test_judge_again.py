@@ -10,7 +10,7 @@ from monitor.scoring.judges.openai_call import Patience
 from monitor.scoring.judges.openai_judge import OpenAIJudge
 from monitor.scoring.scorer import Scorer
 from monitor.testing import make_interaction
-from monitor.testing.judge_server import JudgeServer
+from support.judge_server import JudgeServer
 
 FACTS = [
     f"Parcel number {n} weighs {n * 7} kilograms and leaves from harbour {n}." for n in range(9)

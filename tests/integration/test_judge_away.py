@@ -14,7 +14,7 @@ from monitor.store.lease import acquire
 from monitor.store.ledger import Booking, Kind, read_totals
 from monitor.store.verdicts import read_verdicts
 from monitor.testing import make_interaction, make_sample
-from monitor.testing.judge_server import JudgeServer
+from support.judge_server import JudgeServer
 from workers.context import Context
 from workers.evaluate import Evaluator
 from workers.self_monitoring import Found, JudgeWatch, QueueWatch, VitalsReader

@@ -27,8 +27,8 @@ from monitor.scoring.spending.budget import Budget, Cap, CrowdedError, microusd_
 from monitor.scoring.spending.meter import Meter, most_tokens
 from monitor.settings import Settings
 from monitor.testing import make_interaction
-from monitor.testing.judge_replies import completion, judge_by_overlap
-from monitor.testing.judge_server import JudgeServer
+from support.judge_replies import completion, judge_by_overlap
+from support.judge_server import JudgeServer
 
 PRICES = Prices(100.0, 400.0)
 CAP = 60_000_000

@@ -16,8 +16,8 @@ from monitor.scoring.judges.criteria_reply import read_answers
 from monitor.scoring.registry import make_scorer
 from monitor.settings import Settings
 from monitor.testing import make_interaction
-from monitor.testing.criteria_replies import asked_of
-from monitor.testing.judge_server import JudgeServer
+from support.criteria_replies import asked_of
+from support.judge_server import JudgeServer
 
 ASKED = ("answer_relevancy", "contextual_relevancy", "bias", "toxicity", "quality")
 

@@ -6,8 +6,8 @@ from monitor.errors import JudgeError, JudgeOutageError, JudgeRefusedError
 from monitor.scoring.judges.openai_call import Patience
 from monitor.scoring.judges.openai_judge import OpenAIJudge
 from monitor.testing import make_interaction
-from monitor.testing.judge_dialects import DIALECTS
-from monitor.testing.judge_server import JudgeServer
+from support.judge_dialects import DIALECTS
+from support.judge_server import JudgeServer
 
 KEY = "sk-canary-77aa"
 

@@ -12,7 +12,7 @@ from monitor.scoring.judges.openai_judge import OpenAIJudge
 from monitor.scoring.scorer import Scorer
 from monitor.scoring.spending.budget import GivenUpError
 from monitor.testing import make_interaction
-from monitor.testing.judge_server import BEHAVIOURS, JudgeServer
+from support.judge_server import BEHAVIOURS, JudgeServer
 
 #: What each fault becomes, and how many requests it takes with three tries.
 FAULTS = {

@@ -20,7 +20,7 @@ from monitor.scoring.spending.pace import Pace
 from monitor.scoring.spending.verdict_cache import KeptVerdicts, content_key, judgement_from
 from monitor.settings import Settings
 from monitor.testing import make_interaction
-from monitor.testing.judge_server import JudgeServer
+from support.judge_server import JudgeServer
 
 CLAIM = Claim(
     text="It is so.", verdict=Verdict.SUPPORTED, support=1.0, evidence="so", context_index=0

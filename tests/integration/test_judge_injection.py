@@ -9,8 +9,8 @@ from monitor.scoring.judges import question
 from monitor.scoring.judges.openai_judge import OpenAIJudge
 from monitor.scoring.scorer import Scorer
 from monitor.testing import make_interaction
-from monitor.testing.judge_replies import judge_by_overlap
-from monitor.testing.judge_server import JudgeServer
+from support.judge_replies import judge_by_overlap
+from support.judge_server import JudgeServer
 
 FACT = "Refunds are paid back to the original card within five working days."
 LIE = "Penguins juggle yellow lemons on the moon."

@@ -11,7 +11,7 @@ from monitor.settings import Settings
 from monitor.store.ledger import read_totals
 from monitor.store.tables import evaluations
 from monitor.testing import make_interaction, make_sample
-from monitor.testing.judge_server import JudgeServer
+from support.judge_server import JudgeServer
 from workers.context import Context
 from workers.reconcile import reconcile
 

@@ -16,7 +16,7 @@ from monitor.queue import names
 from monitor.queue.consumer import Consumer, connect
 from monitor.queue.producer import Producer
 from monitor.settings import Settings
-from monitor.testing.tls_front import TlsFront
+from support.tls_front import TlsFront
 from workers.celery import make_app
 
 DEPLOY = Path(__file__).parents[2] / "docs" / "deploy.md"

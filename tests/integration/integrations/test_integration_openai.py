@@ -8,7 +8,7 @@ import pytest
 
 from monitor.integrations import retrieved
 from monitor.integrations.openai import watch_openai
-from monitor.testing.openai_server import CALL, OpenAIServer, chat_events, response_events
+from support.openai_server import CALL, OpenAIServer, chat_events, response_events
 
 ASKED = [
     {"role": "system", "content": "Be brief."},

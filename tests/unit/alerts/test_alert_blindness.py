@@ -11,7 +11,7 @@ from alerts.message import render
 from alerts.state import step
 from monitor.models.alerting import AlertEvent, Level
 from monitor.models.status import Status
-from monitor.testing.verdicts import make_verdict
+from monitor.testing.factories import make_verdict
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 TIMERS = Timers(warning_for_s=600, critical_for_s=300, resolve_after_s=900, repeat_after_s=14_400)

@@ -16,7 +16,7 @@ from monitor.report.digest_text import render_digest
 from monitor.report.digest_words import chart_label, digest_sections, digest_verdict
 from monitor.report.model import Change
 from monitor.report.periods import Period
-from monitor.testing.verdicts import make_verdict
+from monitor.testing.factories import make_verdict
 
 NOW = datetime(2026, 3, 2, 7, 0, tzinfo=UTC)
 HOUR = timedelta(hours=1)

@@ -9,7 +9,7 @@ import pytest
 from monitor.models import Incident, Level, Status, Tally
 from monitor.report.build import AppFacts, build_report
 from monitor.report.model import Change, Ledger, Worst
-from monitor.testing.verdicts import make_verdict
+from monitor.testing.factories import make_verdict
 from monitor.web.charts import Lines
 from monitor.web.exposition import render_html
 

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 from monitor.models import Status
-from monitor.testing.verdicts import make_verdict
+from monitor.testing.factories import make_verdict
 from monitor.web import charts
 from monitor.web.words import why
 

@@ -27,7 +27,7 @@ from monitor.scoring.running import run_batch
 from monitor.scoring.summaries import agreement_and_confidence, performance, summarise
 from monitor.settings import Settings
 from monitor.testing import make_evaluation, make_interaction
-from monitor.testing.judge_server import JudgeServer
+from support.judge_server import JudgeServer
 
 NOW = datetime(2024, 1, 15, 10, 30, 45, tzinfo=UTC)
 LOWER = {"pass_score": 0.3, "direction": "lower"}

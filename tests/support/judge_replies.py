@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from monitor.testing.criteria_replies import answer_criteria, asks_criteria
+from support.criteria_replies import answer_criteria, asks_criteria
 
 _WORD = re.compile(r"\w+")
 _CANARY = re.compile(r"`canary` is the word ([\w-]+)")
@@ -125,7 +125,7 @@ def _verdict(number: int, sentence: str, passages: list[str]) -> dict[str, Any]:
 
 def _long_words(text: str) -> set[str]:
     words = {word.lower() for word in _WORD.findall(text)}
-    return {word[:5] for word in words if len(word) > 3 or word.isdigit()}  # noqa: PLR2004
+    return {word[:5] for word in words if len(word) > 3 or word.isdigit()}
 
 
 def spoil(behaviour: str, payload: dict[str, Any]) -> None:
@@ -180,7 +180,7 @@ def _cached(payload: dict[str, Any]) -> None:
 def _truncated_when_long(payload: dict[str, Any]) -> None:
     """Cut off an answer with more than two verdicts."""
     content = payload["choices"][0]["message"]["content"]
-    if len(json.loads(content)["verdicts"]) > 2:  # noqa: PLR2004
+    if len(json.loads(content)["verdicts"]) > 2:
         _truncated(payload)
 
 

@@ -10,8 +10,8 @@ from enum import StrEnum
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
-from monitor.testing.serving import Receiver
-from monitor.testing.vendor_rules import RULES, Refused
+from monitor.testing.receivers import Receiver
+from support.vendor_rules import RULES, Refused
 
 _BOMB = b"\x1f\x8b\x08" + b"\0" * 2_000_000
 #: What a response may be: status, headers, body.
@@ -85,7 +85,7 @@ class VendorReceiver(Receiver):
             reaction = self._script.popleft() if self._script else Reaction.OK
             self.requests.append(request)
             response = self._respond(reaction, request)
-            if reaction in _TAKEN and response[0] < 300:  # noqa: PLR2004 - a success
+            if reaction in _TAKEN and response[0] < 300:
                 self.taken.append(request)
             self._changed.notify_all()
         handler.close_connection = True

@@ -88,7 +88,7 @@ class RedisFamily:
         )
         file = self._folder / f"sentinel-{port}.conf"
         file.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        process = subprocess.Popen(  # noqa: S603
+        process = subprocess.Popen(
             [str(find_binary()), str(file), "--sentinel"],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -9,10 +9,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from monitor.testing.serving import Serving
+from monitor.testing.receivers import Serving
 
 _ID = "spreadsheet-1"
-_TOKEN = "token-of-the-test"  # noqa: S105 - opens nothing
+_TOKEN = "token-of-the-test"
 _BAD, _DENIED, _UNKNOWN, _TOO_MANY = 400, 403, 404, 429
 
 
@@ -88,7 +88,7 @@ class SheetsServer(Serving):
         if name or not parts.path.startswith(f"/v4/spreadsheets/{_ID}"):
             return _UNKNOWN, _error(_UNKNOWN)
         done = self._do(verb, parse_qs(parts.query), json.loads(body or b"{}"))
-        return done if status == 200 else (status, _error(status))  # noqa: PLR2004
+        return done if status == 200 else (status, _error(status))
 
     def _do(self, verb: str, query: dict[str, list[str]], body: Any) -> tuple[int, Any]:
         if verb == "":

@@ -1,5 +1,4 @@
 """What vendors document of the messages they take: shapes, sizes, and how they say yes and no."""
-# ruff: noqa: PLR2004 - the numbers are the vendors'
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ class Page(NamedTuple):
 @contextmanager
 def served_page(home: str) -> Iterator[Page]:
     """Serve the store in *home* with the real command, out of reach of the settings around it."""
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(PREFIX)}  # noqa: TID251
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(PREFIX)}
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "monitor", "web", "--port", "0"],
         env=kept | {"GROUNDWATCH_HOME": home, "GROUNDWATCH_EVALUATE_EVERY_S": "3600"},

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from monitor.testing.judge_dialects import DIALECTS
-from monitor.testing.judge_replies import SPOILS, completion, judge_by_overlap, obey, spoil
-from monitor.testing.serving import Serving
+from monitor.testing.receivers import Serving
+from support.judge_dialects import DIALECTS
+from support.judge_replies import SPOILS, completion, judge_by_overlap, obey, spoil
 
 _HANG_S = 60.0
 

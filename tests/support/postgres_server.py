@@ -54,7 +54,7 @@ class PostgresServer:
         if not data.exists():
             self._make_cluster(data)
         with log.open("ab") as stderr:
-            self.process = subprocess.Popen(  # noqa: S603
+            self.process = subprocess.Popen(
                 [
                     *(*self._before, self._binaries / "postgres", "-D", data),
                     *("-p", str(self._port), "-h", self._host, "-k", self._folder, *self._extra),
@@ -95,7 +95,7 @@ class PostgresServer:
             for parent in self._folder.parents:
                 if parent.stat().st_uid == 0 and parent != Path("/"):
                     parent.chmod(parent.stat().st_mode | 0o011)
-        subprocess.run(  # noqa: S603
+        subprocess.run(
             [
                 *(self._binaries / "initdb", "-D", data, "-A", "trust", "-U", "groundwatch"),
                 *("-E", "UTF8", "-N"),
@@ -135,7 +135,7 @@ def _find_binaries(folder: Path) -> Path:
 
 
 def _wait(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
-    import psycopg  # noqa: PLC0415  # an extra, which not every user of the doubles has
+    import psycopg  # an extra, which not every user of the doubles has
 
     deadline = time.monotonic() + _START_TIMEOUT_S
     while time.monotonic() < deadline and server.poll() is None:
@@ -151,11 +151,11 @@ def _wait(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
 def _unprivileged_user() -> str | None:
     if sys.platform == "win32" or os.geteuid() != 0:
         return None
-    import pwd  # noqa: PLC0415  # not on every platform
+    import pwd  # not on every platform
 
     names = {entry.pw_name for entry in pwd.getpwall()}
     return "postgres" if "postgres" in names else "nobody"
 
 
 def _locale() -> dict[str, str]:
-    return {"LC_ALL": "C", "PATH": os.environ["PATH"], "TZ": "UTC"}  # noqa: TID251
+    return {"LC_ALL": "C", "PATH": os.environ["PATH"], "TZ": "UTC"}

@@ -32,7 +32,7 @@ def _azure_error(status: int, code: str, message: str, param: str | None) -> _Pa
 
 
 def _vllm_error(status: int, _: str, message: str, param: str | None) -> _Payload:
-    kind = "NotFoundError" if status == 404 else "BadRequestError"  # noqa: PLR2004
+    kind = "NotFoundError" if status == 404 else "BadRequestError"
     return {"object": "error", "message": message, "type": kind, "param": param, "code": status}
 
 

@@ -1,0 +1,1 @@
+"""Servers on loopback that play the outside world, and the faults they play on request."""
