@@ -31,7 +31,7 @@ from monitor.store.migrate import migrate
 from monitor.store.retention import size_bytes
 from monitor.store.tables import evaluations, samples
 from monitor.store.write import Result, record
-from workers.pipeline import Rules
+from workers.scoring_run import Rules
 from workers.supervise import RedisServer
 
 _BATCH = 50

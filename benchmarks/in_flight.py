@@ -80,7 +80,7 @@ def main() -> None:
             sample = make_sample(make_interaction(query=f"How long does refund {number} take?"))
             context.redis.xadd(names.SAMPLES, encode(sample))  # type: ignore[arg-type]
         started_s, cpu_s = time.monotonic(), time.process_time()
-        drain = context.drain(lambda: True)
+        drain = context.scoring_run(lambda: True)
         drain.idle_after_s = 0.1
         scored = drain.run(budget_s=600)
         took_s, cpu_s = time.monotonic() - started_s, time.process_time() - cpu_s

@@ -24,7 +24,7 @@ from monitor.store.migrate import migrate
 from monitor.store.tables import bucket_bins, buckets, input_bins, streams
 from monitor.store.write import Result, record
 from workers.insights import Explainer
-from workers.pipeline import Rules, result_of
+from workers.scoring_run import Rules, result_of
 
 BATCH = 50
 DIMENSIONS = ("release", "environment", "model", "prompt_version", "route", "language")

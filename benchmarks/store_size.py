@@ -29,8 +29,8 @@ from monitor.store.rollup import roll_up
 from monitor.store.tables import evaluations, samples
 from monitor.store.write import Result, record
 from monitor.testing import make_interaction, make_sample
-from workers.pipeline import Rules, result_of
 from workers.retention import ages_from
+from workers.scoring_run import Rules, result_of
 
 _WORDS = [
     "refund",

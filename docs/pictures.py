@@ -48,7 +48,7 @@ from monitor.testing.receivers import SlackReceiver
 from monitor.web.time_range import metric_path, sample_path
 from workers.evaluate import Evaluator
 from workers.insights import Explainer
-from workers.pipeline import Rules, result_of
+from workers.scoring_run import Rules, result_of
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from support.page import served_page

@@ -1,20 +1,27 @@
-"""The composition root: everything a process of ours needs, built once from the settings."""
+"""
+The composition root: everything a process of ours needs, built once from the settings.
+
+`worker_context` gives the one context of this process; `configure_logs` sets up its logs.
+"""
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import structlog
 from redis import Redis
 
 from alerts.channels.base import Channel
 from alerts.plan import RoutingConfig
 from alerts.routes_file import Wiring, wiring_from
-from monitor.errors import QueueUnavailableError
+from monitor.errors import GroundwatchError, QueueUnavailableError
 from monitor.queue.consumer import Consumer, connect
 from monitor.queue.newest_first import NewestFirst
 from monitor.queue.told_events import add_events
@@ -26,11 +33,17 @@ from monitor.scoring.shared_limits import endpoint_name
 from monitor.scoring.spending.limiter import CircuitBreaker
 from monitor.settings import Settings
 from monitor.store.engine import Store
-from workers.pipeline import Rules
-from workers.scoring_run import ScoringRun
+from monitor.store.migrate import check_schema
+from workers.scoring_run import Rules, ScoringRun
 
 if TYPE_CHECKING:
-    from workers.evaluation_events import EvaluationEvents
+    from monitor.contrib.evaluation_events import EvaluationEvents
+
+#: These print addresses, which for a webhook are secrets.
+_TALKATIVE_LOGGERS = (
+    *("httpx", "httpx2", "httpcore", "httpcore2", "openai", "urllib3"),
+    *("kombu", "amqp", "alembic", "apprise"),
+)
 
 
 class Context:
@@ -58,42 +71,37 @@ class Context:
 
     @cached_property
     def scorer(self) -> ScoresSamples:
-        """The judge with the metrics that are asked of it."""
+        """The scorer with the metrics that the settings name."""
         return make_scorer(self.settings, client=self.redis)
 
     @cached_property
-    def absence(self) -> CircuitBreaker:
-        """Whether the judge answers nobody; looked at before a drain begins."""
-        return CircuitBreaker(self.redis, endpoint_name(self.settings))
-
-    @cached_property
     def events(self) -> EvaluationEvents | None:
-        """Where evaluations are told as OpenTelemetry events; None unless that is wanted."""
+        """The export of evaluations as OpenTelemetry events; None unless that is configured."""
         url = self.settings.evaluation_events_url
         if url is None:
             return None
-        from workers.evaluation_events import EvaluationEvents  # noqa: PLC0415  # an extra
+        from monitor.contrib.evaluation_events import EvaluationEvents  # noqa: PLC0415  # an extra
 
         return EvaluationEvents(url, explanations=self.settings.evaluation_events_explanations)
 
     @cached_property
     def wiring(self) -> Wiring:
-        """The ways to reach people, and who is told of what."""
+        """The channels, and who is notified of what."""
         return wiring_from(self.settings)
 
     @property
     def channels(self) -> dict[str, Channel]:
-        """The ways to reach people."""
+        """The channels by name."""
         return self.wiring.channels
 
     @property
     def recipients(self) -> RoutingConfig:
-        """Who is told of what."""
+        """Who is notified of what."""
         return self.wiring.plan
 
     @property
     def lines(self) -> Thresholds:
-        """The lines that a pass rate must not fall below."""
+        """The thresholds that a pass rate must not fall below."""
         return Thresholds(
             warning_rate=self.settings.warning_rate,
             critical_rate=self.settings.critical_rate,
@@ -114,11 +122,13 @@ class Context:
         )
 
     def judge_is_away(self) -> bool:
-        """Say whether samples must wait because the judge that they need answers nobody."""
-        return self.settings.scorer in ("judge", "cascade") and self.absence.look() is not None
+        """Return whether samples must wait because the judge that they need is unavailable."""
+        if self.settings.scorer not in ("judge", "cascade"):
+            return False
+        return CircuitBreaker(self.redis, endpoint_name(self.settings)).look() is not None
 
-    def drain(self, may_go_on: Callable[[], bool]) -> ScoringRun:
-        """Make one run of a worker over the queue."""
+    def scoring_run(self, may_go_on: Callable[[], bool]) -> ScoringRun:
+        """Return one run of a worker over the queue."""
         consumer = Consumer(self.redis, self.name)
         consumer.ensure_group()
         return ScoringRun(
@@ -129,27 +139,99 @@ class Context:
             rules=self.rules,
             may_go_on=may_go_on,
             abandoned_after_s=self.settings.abandoned_after_s,
-            tell=None if self.events is None else self.events.tell,
+            on_stored=None if self.events is None else self.events.send,
         )
 
-    def tell_events(self) -> None:
-        """Tell all how many evaluation events were sent, failed or dropped here."""
+    def report_events(self) -> None:
+        """Add to the counters in Redis how many events were sent, failed or dropped here."""
         events = vars(self).get("events")
-        news = {} if events is None else events.news()
-        if news:
+        if events is not None and (news := events.news()):
             with suppress(QueueUnavailableError):
                 add_events(self.redis, news)
+
+    def check(self) -> None:
+        """
+        Check that this process can work at all: scorer, channels and tables.
+
+        Raises
+        ------
+        GroundwatchError
+            With one clear line for what is wrong.
+        """
+        _ = self.scorer, self.channels, self.recipients
+        check_schema(self.store)
 
     def close(self) -> None:
         """Close what was opened."""
         opened = vars(self)
         if opened.get("events") is not None:
             opened["events"].close()
-            self.tell_events()
-        if "scorer" in opened:
-            self.scorer.close()
-        for client in ("redis", "impatient_redis"):
-            if client in opened:
-                opened[client].close()
-        if "store" in opened:
-            self.store.close()
+            self.report_events()
+        for name in ("scorer", "redis", "impatient_redis", "store"):
+            if name in opened:
+                opened[name].close()
+
+
+_of_process: dict[str, Context] = {}
+
+
+def worker_context() -> Context:
+    """Return the context of this process, made from the environment at the first call."""
+    if "context" not in _of_process:
+        _of_process["context"] = Context(Settings.from_env())
+    return _of_process["context"]
+
+
+def forget_inherited() -> None:
+    """Drop a context inherited by a fork, without touching the parent's connections."""
+    inherited = _of_process.pop("context", None)
+    if inherited is not None and "store" in vars(inherited):
+        inherited.store.engine.dispose(close=False)
+
+
+def leave() -> None:
+    """Sign off from the queue and close what was opened, at the end of a worker's process."""
+    here = _of_process.pop("context", None)
+    if here is not None:
+        with suppress(GroundwatchError):
+            Consumer(here.redis, here.name).leave()
+        here.close()
+
+
+def configure_logs(settings: Settings) -> None:
+    """
+    Send structlog and the standard library's logging through one formatter to stderr.
+
+    One structured line a unit of work: ``event_name key=value``, ids and lengths, never text.
+    """
+    json = settings.log_format == "json" or (
+        settings.log_format == "auto" and not sys.stderr.isatty()
+    )
+    shared: list[Any] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.format_exc_info,
+    ]
+    renderer: Any = (
+        structlog.processors.JSONRenderer() if json else structlog.dev.ConsoleRenderer(colors=True)
+    )
+    structlog.configure(
+        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=True,
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(settings.log_level.upper())
+    for name in _TALKATIVE_LOGGERS:
+        logging.getLogger(name).setLevel(logging.WARNING)

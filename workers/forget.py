@@ -27,7 +27,7 @@ from monitor.store.forget import (
 )
 from monitor.store.labels import note_act
 from monitor.store.write import Result
-from workers.pipeline import Dead, Rules, commit, expired
+from workers.scoring_run import Dead, Rules, commit, expired
 
 _PAGE = 200
 

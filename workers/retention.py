@@ -22,7 +22,7 @@ from monitor.store.engine import Store
 from monitor.store.lease import Lease, fence
 from monitor.store.retention import Ages, Retention
 from monitor.store.write import Result
-from workers.pipeline import TOO_OLD, Dead, Rules, commit, expired
+from workers.scoring_run import TOO_OLD, Dead, Rules, commit, expired
 
 #: One run takes at most a few seconds; what is left is for the next one.
 EVERY_S = 60.0

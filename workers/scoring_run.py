@@ -1,50 +1,92 @@
 """
-The work of a worker: take samples, score them, commit, and only then acknowledge.
+One run of a worker over the queue: take samples, score them, commit, and only then acknowledge.
 
 A sliding window of samples is in work at any time; nothing waits for the slowest of a
 batch. A worker that dies anywhere in here loses nothing: what it had taken is handed
 out again, and what it had committed is not counted twice. One that fails, because the
-store is away, gives back what it has, so that no sample is blamed for that.
+store is unreachable, gives back what it has, so that no sample is blamed for that.
+
+Read from the top: `ScoringRun` moves entries through the window, `score_entry` makes a
+result of one entry, `commit` writes results.
 """
 
 from __future__ import annotations
 
+import math
 import time
 import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from typing import Self
 
 import structlog
 
-from monitor.errors import GroundwatchError, JudgeOutageError
+from monitor.errors import GroundwatchError, JudgeOutageError, RecordError
+from monitor.models import Evaluation, Sample, ScoredSample
+from monitor.models.interaction import without_texts
+from monitor.models.segments import places_of
+from monitor.queue import names
 from monitor.queue.census import sample_id_of
 from monitor.queue.consumer import Consumer, Entry
 from monitor.queue.newest_first import NewestFirst
+from monitor.queue.wire import decode
+from monitor.rolling.inputs import fingerprint
+from monitor.rolling.tallies import bucket_start, stream_key, tally_of
 from monitor.scoring.base import ScoresSamples
 from monitor.store.engine import Store
-from monitor.store.write import Result
-from workers.pipeline import Dead, Rules, commit, score_entry
+from monitor.store.write import Contribution, DeadLetter, Result, record
 
 _COMMIT_EVERY = 50
 _COMMIT_AFTER_S = 0.25
 _KEEP_EVERY_S = 5.0
 _ASK_EVERY_S = 1.0
 _ABANDONED_EVERY_S = 5.0
+_BLOCK_MS = 200
 #: Where scoring is quick, as many samples may wait for a thread of ours as it does in this time.
 _WAITING_S, _MOST_WAITING = 0.5, 128
-_BLOCK_MS = 200
+#: The first time an entry is in work with others, any of which may have killed the worker; after
+#: that it is alone. So one that never came back from so many hands killed its worker twice.
+MAX_DELIVERIES = 3
+#: Why samples expire.
+TOO_OLD = "too_old"
 
 log = structlog.get_logger("groundwatch.worker")
 
-Done = tuple[Entry, Result | Dead]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What turns evaluations into contributions, and when a waiting sample is too old."""
+
+    pass_score: float
+    bucket_s: int
+    dimensions: tuple[str, ...] = ()
+    settle_s: int = 600
+    news_s: int = 3600  #: what is older than the status window does not count as current
+    behind_after_s: float = 300.0  #: samples that wait for longer make way for new ones
+    expire_after_s: float = 0.0  #: samples that waited for longer expire unscored; 0: never
+
+
+@dataclass(frozen=True, slots=True)
+class Dead:
+    """An entry that can never be scored, and why."""
+
+    entry: Entry
+    reason: str
+    detail: str
+    sample_id: str | None = None  #: where it can be read at all
+
+    @classmethod
+    def unreadable(cls, entry: Entry, error: RecordError) -> Self:
+        """Return the reason why an entry cannot be read."""
+        return cls(entry, error.code, str(error), sample_id_of(entry.fields))
 
 
 @dataclass(slots=True, kw_only=True)
 class ScoringRun:
-    """One run of a worker over the queue; ``may_go_on`` is asked about once a second."""
+    """One run of a worker over the queue; it calls ``may_go_on`` about once a second."""
 
     consumer: Consumer
     newest_first: NewestFirst
@@ -54,24 +96,29 @@ class ScoringRun:
     may_go_on: Callable[[], bool]
     abandoned_after_s: float
     idle_after_s: float = 2.0
-    tell: Callable[[Sequence[Result]], None] | None = None  #: of what is stored; must not raise
+    on_stored: Callable[[Sequence[Result]], None] | None = None  #: must not raise
     scored: int = 0
     _in_work: dict[Future[Result | Dead], Entry] = field(default_factory=dict)
-    _done: list[Done] = field(default_factory=list)
+    _done: list[tuple[Entry, Result | Dead]] = field(default_factory=list)
     _last_s: dict[str, float] = field(default_factory=dict)
     _mean_s: float = 0.0  #: how long scoring one sample takes
     _clock_s: float = 0.0  #: from our monotonic clock to that of the queue
-    _away: bool = False  #: the judge answers nobody; what needs it waits in the queue
+    _judge_away: bool = False  #: samples that need the judge stay in the queue
     _alone: bool = False  #: what is in work may kill us; nothing else is taken meanwhile
 
     def run(self, *, budget_s: float) -> int:
         """
-        Work until the budget is spent, the queue is idle or we are told to stop.
+        Work until the budget is spent, the queue is idle or ``may_go_on`` returns False.
+
+        Returns
+        -------
+        int
+            How many samples were stored that were not stored before.
 
         Raises
         ------
         GroundwatchError
-            If Redis or the store is away; what was taken has been given back.
+            If Redis or the store is unreachable; what was taken has been given back.
         """
         self.store.check_reachable()
         self._clock_s = self.consumer.now_s() - time.monotonic()
@@ -81,7 +128,8 @@ class ScoringRun:
         except BaseException:
             # Calls that run cannot be stopped; those that have not begun can.
             pool.shutdown(wait=False, cancel_futures=True)
-            self._give_back()
+            with suppress(GroundwatchError):
+                self.consumer.give_back(self._held())
             raise
         pool.shutdown()
         return self.scored
@@ -91,82 +139,67 @@ class ScoringRun:
         self._last_s["ask"] = busy_s
         while taking or self._in_work or self._done:
             if taking:
-                self._take(pool)
+                for entry in self._take():
+                    self._in_work[pool.submit(self._score, entry)] = entry
             worked = bool(self._in_work)
             self._collect()
             now_s = time.monotonic()
             busy_s = now_s if worked else busy_s
             taking = taking and now_s < end_s and now_s - busy_s < self.idle_after_s
-            if taking and self._away:
+            # Asked to the end, for asking keeps our lease.
+            stopped = self._is_due("ask", _ASK_EVERY_S) and not self.may_go_on()
+            if taking and (stopped or self._judge_away):
                 taking = False
-                self._hand_back_unbegun()
-            # Asked to the end, for asking keeps our place.
-            if self._is_due("ask", _ASK_EVERY_S) and not self.may_go_on() and taking:
-                taking = False
-                self._hand_back_unbegun()
+                # What nobody has begun to score is for others.
+                unbegun = [future for future in self._in_work if future.cancel()]
+                self.consumer.give_back([self._in_work.pop(future) for future in unbegun])
 
-    def _take(self, pool: ThreadPoolExecutor) -> None:
+    def _take(self) -> list[Entry]:
         """Fill the window of samples in work, first with what dead workers left."""
         idle = not self._in_work and not self._done
-        room = self._window - len(self._in_work)
         if self._alone and not idle:
-            return
+            return []
+        # Two rounds; more where they are over at once, to be written together.
+        window = 2 * self.scorer.concurrency
+        if self._mean_s:
+            window = max(window, min(_MOST_WAITING, int(_WAITING_S / self._mean_s)))
+        room = window - len(self._in_work)
         self._alone = False
-        entries = self._take_abandoned(room) if idle else []
-        if not entries and room > 0:
-            entries = self.consumer.take(room, block_ms=_BLOCK_MS if idle else None)
-            self._skip_if_behind(entries)
-            # What was left out comes when nothing new does.
-            entries = entries or self.newest_first.take_later(room)
-        for entry in entries:
-            self._in_work[pool.submit(self._score, entry)] = entry
-
-    @property
-    def _window(self) -> int:
-        """Samples in work: two rounds; more where they are over at once, to be written together."""
-        rounds = 2 * self.scorer.concurrency
-        if not self._mean_s:
-            return rounds
-        return max(rounds, min(_MOST_WAITING, int(_WAITING_S / self._mean_s)))
-
-    def _skip_if_behind(self, entries: list[Entry]) -> None:
-        """Go on with what is new; statuses need that first."""
-        edge_s = self._queue_time_s() - self.rules.behind_after_s
+        if idle and self._is_due("abandoned", _ABANDONED_EVERY_S):
+            idle_ms = int(self.abandoned_after_s * 1000)
+            if entries := self.consumer.take_abandoned(room, idle_ms=idle_ms):
+                self._alone = any(entry.deliveries > 1 for entry in entries)
+                log.warning("entries_taken_over", count=len(entries), alone=self._alone)
+                self._last_s.pop("abandoned", None)  # there may be more: look again at once
+                return entries
+        if room <= 0:
+            return []
+        entries = self.consumer.take(room, block_ms=_BLOCK_MS if idle else None)
+        # Far behind, go on with what is new: statuses need that first.
+        edge_s = self._now_s() - self.rules.behind_after_s
         if entries and entries[-1].added_at_s < edge_s and self.newest_first.skip_to(edge_s):
-            log.warning("backlog.left_for_later", before_s=round(edge_s))
+            log.warning("backlog_left_for_later", before_s=round(edge_s))
+        # What was left for later comes when nothing new does.
+        return entries or self.newest_first.take_later(room)
 
-    def _queue_time_s(self) -> float:
-        """Tell the queue's time: ours may jump, and must not make samples old."""
+    def _now_s(self) -> float:
+        """Return the time by the queue's clock: ours may jump, and must not make samples old."""
         return self._clock_s + time.monotonic()
 
-    def _now(self) -> datetime:
-        return datetime.fromtimestamp(self._queue_time_s(), UTC)
-
-    def _take_abandoned(self, room: int) -> list[Entry]:
-        if not self._is_due("abandoned", _ABANDONED_EVERY_S):
-            return []
-        idle_ms = int(self.abandoned_after_s * 1000)
-        entries = self.consumer.take_abandoned(room, idle_ms=idle_ms)
-        self._alone = any(entry.deliveries > 1 for entry in entries)
-        if entries:
-            log.warning("entries.taken_over", count=len(entries), alone=self._alone)
-            self._last_s.pop("abandoned", None)  # there may be more: look again at once
-        return entries
-
     def _score(self, entry: Entry) -> Result | Dead:
-        started_s = time.monotonic()
-        now = self._now()
+        started_s, now_s = time.monotonic(), self._now_s()
         try:
-            waited_s = now.timestamp() - entry.added_at_s
+            now = datetime.fromtimestamp(now_s, UTC)
+            waited_s = now_s - entry.added_at_s
             result = score_entry(entry, self.scorer, self.rules, now=now, waited_s=waited_s)
         except GroundwatchError:
             raise
-        except Exception as error:  # noqa: BLE001  # told and counted, below
+        except Exception as error:  # noqa: BLE001  # logged and counted, below
             # A mistake of ours about one text must not stop the others, nor come for ever.
             # Only where: a traceback may show what users wrote.
             where = traceback.extract_tb(error.__traceback__)[-1]
             log.error(  # noqa: TRY400
-                "entry.broken",
+                "entry_broken",
                 entry_id=entry.entry_id,
                 error=type(error).__name__,
                 where=f"{where.name}, line {where.lineno}",
@@ -177,66 +210,147 @@ class ScoringRun:
         return result
 
     def _collect(self) -> None:
-        """Gather what is scored, and commit when enough has come together."""
+        """Gather what is scored; commit and acknowledge when enough has come together."""
         if self._in_work:
             finished, _ = wait(self._in_work, timeout=_COMMIT_AFTER_S, return_when=FIRST_COMPLETED)
             for future in finished:
+                entry = self._in_work[future]
                 try:
-                    self._done.append((self._in_work[future], future.result()))
+                    self._done.append((entry, future.result()))
                 except JudgeOutageError as error:
-                    self._leave(self._in_work[future], error)
+                    if not self._judge_away:
+                        log.warning("judge_away", message=str(error))
+                    self._judge_away = True
+                    self.consumer.give_back([entry])
                 del self._in_work[future]
         if self._is_due("keep", _KEEP_EVERY_S):
             self.consumer.keep([entry.entry_id for entry in self._held()])
         enough = len(self._done) >= _COMMIT_EVERY or not self._in_work
         if self._done and (enough or self._is_due("commit", _COMMIT_AFTER_S)):
-            self._commit(self._done)
+            self.scored += self._write(self._done)
+            self.consumer.acknowledge([entry.entry_id for entry, _ in self._done])
+            results = [result for _, result in self._done]
+            if self.on_stored is not None:
+                self.on_stored([item for item in results if isinstance(item, Result)])
+            for item in results:
+                if isinstance(item, Dead):
+                    log.error("dead_letter", entry_id=item.entry.entry_id, reason=item.reason)
             self._done = []
 
-    def _leave(self, entry: Entry, error: JudgeOutageError) -> None:
-        """Give a sample back unharmed: nobody can judge it now."""
-        if not self._away:
-            log.warning("judge.away", message=str(error))
-        self._away = True
-        self.consumer.give_back([entry])
-
-    def _commit(self, done: list[Done]) -> None:
-        self.scored += self._write(done)
-        self.consumer.acknowledge([entry.entry_id for entry, _ in done])
-        if self.tell is not None:
-            self.tell([result for _, result in done if isinstance(result, Result)])
-        for item in (result for _, result in done if isinstance(result, Dead)):
-            log.error("entry.buried", entry_id=item.entry.entry_id, reason=item.reason)
-
-    def _write(self, done: list[Done]) -> int:
-        """Write all of them at once; one that cannot be written is set aside alone."""
+    def _write(self, done: list[tuple[Entry, Result | Dead]]) -> int:
+        """Write all results at once; one that cannot be written becomes a dead letter alone."""
+        now = datetime.fromtimestamp(self._now_s(), UTC)
         try:
-            results = [result for _, result in done]
-            return commit(self.store, results, self.rules, now=self._now())
+            return commit(self.store, [result for _, result in done], self.rules, now=now)
         except Exception as error:
             if getattr(error, "transient", False):
                 raise
             if len(done) > 1:
                 return sum(self._write([one]) for one in done)
             dead = Dead(done[0][0], "unwritable", type(error).__name__)
-            return commit(self.store, [dead], self.rules, now=self._now())
-
-    def _hand_back_unbegun(self) -> None:
-        """Told to stop: what nobody has begun to score is for others."""
-        unbegun = [future for future in self._in_work if future.cancel()]
-        self.consumer.give_back([self._in_work.pop(future) for future in unbegun])
+            return commit(self.store, [dead], self.rules, now=now)
 
     def _held(self) -> list[Entry]:
         return [*self._in_work.values(), *(entry for entry, _ in self._done)]
 
-    def _give_back(self) -> None:
-        with suppress(GroundwatchError):
-            self.consumer.give_back(self._held())
-
     def _is_due(self, what: str, every_s: float) -> bool:
-        """Tell, at most once in *every_s* seconds, that *what* is due; the first time at once."""
+        """Return True at most once in *every_s* seconds for each *what*; the first time at once."""
         now_s = time.monotonic()
         if now_s - self._last_s.get(what, -every_s) < every_s:
             return False
         self._last_s[what] = now_s
         return True
+
+
+def score_entry(
+    entry: Entry, scorer: ScoresSamples, rules: Rules, *, now: datetime, waited_s: float = 0.0
+) -> Result | Dead:
+    """
+    Read and score one entry; whatever is wrong with it becomes a result, not an exception.
+
+    *waited_s* is how long it was in the queue, by the queue's own clock.
+
+    Raises
+    ------
+    JudgeOutageError, QueueUnavailableError
+        If it cannot be scored now, which is no fault of the entry.
+    """
+    try:
+        sample = decode(entry.fields)
+    except RecordError as error:
+        return Dead.unreadable(entry, error)
+    if entry.deliveries > MAX_DELIVERIES:
+        detail = f"handed out {entry.deliveries - 1} times and never finished"
+        return Dead(entry, "worker_died", detail, sample.sample_id)
+    if 0 < rules.expire_after_s < waited_s:
+        return expired(sample, rules, now=now)
+    is_test = sample.interaction.app == names.DOCTOR_APP
+    evaluations = () if is_test else scorer.score(sample.interaction, key=sample.sample_id)
+    return result_of(sample, evaluations, rules, now=now)
+
+
+def expired(sample: Sample, rules: Rules, *, now: datetime, reason: str = TOO_OLD) -> Result:
+    """Return the result of a sample that expired: counted, without evaluations or texts."""
+    result = result_of(sample, (), rules, now=now)
+    bare = without_texts(sample, reason)
+    scored = ScoredSample(sample=bare, evaluations=(), expired_by=reason)
+    return replace(result, scored=scored)
+
+
+def result_of(
+    sample: Sample, evaluations: Sequence[Evaluation], rules: Rules, *, now: datetime
+) -> Result:
+    """Return what the evaluations of one sample add to which buckets."""
+    interaction = sample.interaction
+    # A clock that runs ahead must not fill buckets that are still to come.
+    occurred_at_ms = math.floor(
+        min(interaction.timestamp or sample.sampled_at, now).timestamp() * 1000
+    )
+    start_s = bucket_start(occurred_at_ms / 1000, rules.bucket_s)
+    late = int(now.timestamp() > start_s + rules.bucket_s + rules.settle_s)
+    contributions = []
+    for evaluation in evaluations:
+        stream = stream_key(interaction.app, evaluation, pass_score=rules.pass_score)
+        tally = tally_of(evaluation, sample_rate=sample.sample_rate, pass_score=rules.pass_score)
+        contributions.append(
+            Contribution(
+                evaluation=evaluation,
+                stream=stream,
+                start_s=start_s,
+                tally=replace(tally, late=late),
+            )
+        )
+    return Result(
+        scored=ScoredSample(sample=sample, evaluations=tuple(evaluations)),
+        start_s=start_s,
+        occurred_at_ms=occurred_at_ms,
+        past=now.timestamp() - start_s > rules.news_s + rules.bucket_s,
+        places=places_of(interaction, rules.dimensions) if evaluations else (),
+        inputs=fingerprint(interaction) if evaluations else {},
+        contributions=tuple(contributions),
+    )
+
+
+def commit(store: Store, results: Sequence[Result | Dead], rules: Rules, *, now: datetime) -> int:
+    """Write results in one transaction; return how many samples were new."""
+    scored = [item for item in results if isinstance(item, Result)]
+    dead = [
+        DeadLetter(
+            entry_id=item.entry.entry_id,
+            sample_id=item.sample_id,
+            app=_text(item.entry.fields.get(names.FIELD_APP.encode(), b"unknown"))[:200],
+            reason=item.reason,
+            detail=item.detail,
+            body=item.entry.fields.get(names.FIELD_BODY.encode(), b""),
+            version=_text(item.entry.fields.get(names.FIELD_VERSION.encode(), b"")),
+        )
+        for item in results
+        if isinstance(item, Dead)
+    ]
+    with store.write() as connection:
+        return record(connection, scored, dead, now=now, bucket_s=rules.bucket_s)
+
+
+def _text(raw: bytes) -> str:
+    """Return bytes of unknown origin as text that every database takes."""
+    return raw.decode("utf-8", "replace").replace("\0", "\ufffd")

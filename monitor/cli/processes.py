@@ -17,8 +17,7 @@ from monitor.demo.story import run
 from monitor.settings import Settings
 from monitor.store.engine import Store
 from monitor.store.migrate import migrate as run_migrations
-from workers import celery as here
-from workers.celery import configure_logs
+from workers.context import configure_logs, worker_context
 from workers.scheduler import Scheduler
 from workers.stack import worker_name
 
@@ -30,8 +29,8 @@ def worker(
 ) -> None:
     """Score samples: a Celery worker, the same as `celery -A workers worker`."""
     os.umask(PRIVATE)
-    here.check()
-    settings = here.settings()
+    worker_context().check()
+    settings = worker_context().settings
     from celery.worker import state  # noqa: PLC0415
 
     from workers.celery import app  # noqa: PLC0415
@@ -59,11 +58,11 @@ def scheduler() -> None:
     os.umask(PRIVATE)
     settings = Settings.from_env()
     configure_logs(settings)
-    here.check()
+    worker_context().check()
     stop = threading.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
         signal.signal(name, lambda *_: stop.set())
-    Scheduler(here.worker_context()).run(stop)
+    Scheduler(worker_context()).run(stop)
     sys.exit(0)
 
 

@@ -16,7 +16,7 @@ from monitor.cli.console import PRIVATE, err, open_store
 from monitor.errors import MissingExtraError, SettingsError
 from monitor.settings import Settings, variable
 from monitor.web.access import Role, check_address, new_token, password_entry
-from workers.celery import configure_logs
+from workers.context import configure_logs
 
 #: How long requests under way may take to end when the process is told to.
 _LONGEST_END_S = 5

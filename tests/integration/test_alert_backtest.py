@@ -11,7 +11,7 @@ from monitor.store.rollup import roll_up
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample
 from workers.backtest import POLICY_NAMES, of_store, read_history, rules_from, with_policy
-from workers.pipeline import Rules, result_of
+from workers.scoring_run import Rules, result_of
 
 BEGIN = datetime(2026, 3, 1, tzinfo=UTC)
 RULES = rules_from(Settings())

@@ -15,9 +15,9 @@ from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample
 from support.vendor_receiver import Reaction, VendorReceiver
 from workers.context import Context
-from workers.pipeline import Rules, result_of
 from workers.retention import Clocks
 from workers.scheduler import Scheduler
+from workers.scoring_run import Rules, result_of
 from workers.self_monitoring import QueueWatch, VitalsReader
 
 NOW = datetime.now(UTC).replace(microsecond=0)

@@ -22,8 +22,7 @@ from monitor.store.ledger import Booking, Kind, read_totals
 from monitor.store.tables import dead_letters, samples
 from monitor.testing import make_interaction, make_sample
 from workers.context import Context
-from workers.pipeline import commit, score_entry
-from workers.scoring_run import ScoringRun
+from workers.scoring_run import ScoringRun, commit, score_entry
 
 APP = "support-bot"
 NOW = datetime.now(UTC)
@@ -49,7 +48,7 @@ def put(context, *interactions):
 
 
 def run(context, may_go_on=lambda: True, budget_s=20.0):
-    drain = context.drain(may_go_on)
+    drain = context.scoring_run(may_go_on)
     drain.idle_after_s = 0.1
     return drain.run(budget_s=budget_s)
 
@@ -160,7 +159,7 @@ def test_entry_that_keeps_killing_its_worker_is_set_aside(context):
 
 def test_nothing_is_acknowledged_when_the_store_is_away(context, monkeypatch):
     put(context, make_interaction())
-    drain = context.drain(lambda: True)
+    drain = context.scoring_run(lambda: True)
     drain.store = UnreachableStore()
     drain.idle_after_s = 0.1
     with pytest.raises(StoreUnavailableError):
@@ -172,7 +171,7 @@ def test_nothing_is_acknowledged_when_the_store_is_away(context, monkeypatch):
 def test_outage_of_the_store_is_no_samples_fault(context):
     put(context, *(make_interaction() for _ in range(20)))
     for _ in range(6):
-        drain = context.drain(lambda: True)
+        drain = context.scoring_run(lambda: True)
         drain.store = UnreachableStore()
         with pytest.raises(StoreUnavailableError):
             drain.run(budget_s=20)
@@ -182,7 +181,7 @@ def test_outage_of_the_store_is_no_samples_fault(context):
 
 def test_nothing_is_taken_while_the_store_is_away(context):
     put(context, make_interaction())
-    drain = context.drain(lambda: True)
+    drain = context.scoring_run(lambda: True)
     drain.store = Store("postgresql+psycopg://u@127.0.0.1:9/x?connect_timeout=2")
     with pytest.raises(StoreUnavailableError):
         drain.run(budget_s=20)
@@ -205,7 +204,7 @@ def test_poison_that_was_stored_before_is_not_counted_again(context):
 
 def test_what_cannot_be_written_is_set_aside_alone(context):
     put(context, *(make_interaction() for _ in range(3)))
-    drain = context.drain(lambda: True)
+    drain = context.scoring_run(lambda: True)
     drain.scorer, drain.idle_after_s = Unwritable(), 0.1
     assert drain.run(budget_s=20) == 2
     assert totals(context) == {Booking(Kind.SCORED, ""): 2, Booking(Kind.FAILED, "unwritable"): 1}
@@ -215,7 +214,7 @@ def test_what_cannot_be_written_is_set_aside_alone(context):
 def test_what_nobody_has_begun_is_handed_back_when_told_to_stop(context):
     put(context, *(make_interaction() for _ in range(40)))
     asked = iter([True])
-    drain = context.drain(lambda: next(asked, False))
+    drain = context.scoring_run(lambda: next(asked, False))
     drain.scorer = SlowScorer(concurrency=4, until=1, takes_s=1.2)
     assert drain.run(budget_s=20) == 4
     assert context.redis.xlen(names.SAMPLES) == 36
@@ -231,7 +230,7 @@ def test_what_is_set_aside_is_kept_whole(context):
 
 def test_judge_that_takes_seconds_does_not_end_the_run(context):
     put(context, *(make_interaction() for _ in range(24)))
-    drain = context.drain(lambda: True)
+    drain = context.scoring_run(lambda: True)
     drain.scorer, drain.idle_after_s = SlowScorer(concurrency=2, until=1, takes_s=0.1), 0.05
     assert drain.run(budget_s=20) == 24
 

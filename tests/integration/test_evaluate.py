@@ -16,7 +16,7 @@ from monitor.store.verdicts import read_changes, read_verdicts
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample
 from workers.evaluate import Evaluator
-from workers.pipeline import Rules, result_of
+from workers.scoring_run import Rules, result_of
 
 NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
 SETTINGS = Settings(

@@ -17,7 +17,7 @@ from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample
 from workers.drift_reference import reference_tallies
 from workers.evaluate import Evaluator
-from workers.pipeline import Rules, result_of
+from workers.scoring_run import Rules, result_of
 
 NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
 SETTINGS = Settings()

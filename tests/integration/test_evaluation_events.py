@@ -9,14 +9,14 @@ import pytest
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from pydantic import SecretStr
 
+from monitor.contrib.evaluation_events import EvaluationEvents
 from monitor.models import ErrorInfo, Evaluation
 from monitor.queue.consumer import connect
 from monitor.queue.told_events import read_events
 from monitor.settings import Settings
 from monitor.testing import make_evaluation, make_interaction, make_sample
 from workers.context import Context
-from workers.evaluation_events import EvaluationEvents
-from workers.pipeline import Rules, result_of
+from workers.scoring_run import Rules, result_of
 
 RULES = Rules(pass_score=0.7, bucket_s=60)
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
@@ -85,7 +85,7 @@ def attributes(record):
 
 def told(receiver, *results, **options):
     events = EvaluationEvents(receiver.url, **options)
-    events.tell(results)
+    events.send(results)
     events.close()
     return events.counts()
 
@@ -145,7 +145,7 @@ def test_a_receiver_that_hangs_costs_scoring_nothing_and_what_it_misses_is_count
     receiver.gate.clear()
     events = EvaluationEvents(receiver.url, most_waiting=50)
     results = [result(make_evaluation()) for _ in range(200)]
-    events.tell(results)  # returns, though nobody takes anything
+    events.send(results)  # returns, though nobody takes anything
     assert events.counts() == {"sent": 0, "failed": 0, "dropped": 150, "waiting": 50}
     receiver.gate.set()
     events.close()
@@ -169,13 +169,13 @@ def test_a_worker_tells_what_it_has_stored(receiver, store, redis_url):
     context.__dict__["store"] = store
     for _ in range(3):
         context.redis.xadd("groundwatch:samples", wire.encode(make_sample()))
-    context.drain(lambda: True).run(budget_s=20)
+    context.scoring_run(lambda: True).run(budget_s=20)
     until_s = time.monotonic() + 10
     while len(receiver.records()) < 6 and time.monotonic() < until_s:
         time.sleep(0.05)
     names = [attributes(record)["gen_ai.evaluation.name"] for record in receiver.records()]
     assert sorted(names) == ["groundedness"] * 3 + ["relevance"] * 3
-    context.tell_events()
+    context.report_events()
     context.__dict__.pop("store")
     context.close()
     with connect(redis_url) as client:
@@ -187,8 +187,8 @@ def test_what_all_workers_lost_is_counted_together_and_once(receiver, redis_url)
     url = receiver.url.get_secret_value()
     for _ in range(2):
         context = Context(Settings(redis_url=redis_url, evaluation_events_url=url))
-        context.events.tell([result(make_evaluation())])
-        context.tell_events()
+        context.events.send([result(make_evaluation())])
+        context.report_events()
         context.close()
     with connect(redis_url) as client:
         assert read_events(client) == {"failed": 2}

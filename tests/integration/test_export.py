@@ -13,7 +13,7 @@ from monitor.settings import Settings
 from monitor.store.insights import read_runs
 from monitor.testing import make_interaction, make_sample
 from workers.context import Context
-from workers.pipeline import commit, result_of
+from workers.scoring_run import commit, result_of
 
 NOW = datetime.now(UTC)
 METRICS = ("answer_relevancy", "tool_calls", "tool_completeness", "latency_ms", "groundedness")

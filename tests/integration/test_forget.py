@@ -53,7 +53,7 @@ def put(context, *made, **changes):
 
 
 def drain(context):
-    made = context.drain(lambda: True)
+    made = context.scoring_run(lambda: True)
     made.idle_after_s = 0.05
     return made.run(budget_s=30)
 

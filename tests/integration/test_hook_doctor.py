@@ -30,7 +30,7 @@ def worker(settings):
 
     def work():
         while not stop.is_set():
-            drain = context.drain(lambda: not stop.is_set())
+            drain = context.scoring_run(lambda: not stop.is_set())
             drain.idle_after_s = 0.1
             drain.run(budget_s=0.3)
 

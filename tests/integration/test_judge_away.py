@@ -52,7 +52,7 @@ def put(context, count):
 
 
 def run(context):
-    drain = context.drain(lambda: True)
+    drain = context.scoring_run(lambda: True)
     drain.idle_after_s = 0.1
     return drain.run(budget_s=20)
 

@@ -15,7 +15,7 @@ from monitor.testing import make_interaction, make_sample
 from workers.context import Context
 from workers.evaluate import Evaluator
 from workers.facts import read_report
-from workers.pipeline import commit, result_of
+from workers.scoring_run import commit, result_of
 
 METRICS = ("toxicity", "precision_at_k", "thanks", "rubric_overall_score", "answer_relevancy")
 

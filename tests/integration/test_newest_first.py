@@ -131,7 +131,7 @@ def expirer(context, *, samples=1000, megabytes=100):
 
 
 def drain(context):
-    made = context.drain(lambda: True)
+    made = context.scoring_run(lambda: True)
     made.idle_after_s = 0.05
     return made.run(budget_s=20)
 
@@ -227,7 +227,7 @@ def test_worker_that_is_behind_scores_the_newest_first(context):
     put(context.redis, 4000, 200)
     new = put(context.redis, 1, 20)
     scored = []
-    made = context.drain(lambda: True)
+    made = context.scoring_run(lambda: True)
     made.idle_after_s = 0.05
     inner = made.scorer
     made.scorer = Noting(inner, scored)

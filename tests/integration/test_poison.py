@@ -106,7 +106,7 @@ def cases():
 
 
 def drain(context):
-    made = context.drain(lambda: True)
+    made = context.scoring_run(lambda: True)
     made.idle_after_s = 0.1
     return made.run(budget_s=90)
 
@@ -243,7 +243,7 @@ def test_unknown_entry_is_named_in_one_line(context, groundwatch):
 def test_mistake_of_ours_about_one_text_stops_no_other(context):
     for app in ("x", "y"):
         context.redis.xadd(names.SAMPLES, encode(make_sample(make_interaction(app=app))))
-    made = context.drain(lambda: True)
+    made = context.scoring_run(lambda: True)
     made.idle_after_s, made.scorer = 0.05, Breaks(made.scorer)
     made.run(budget_s=10)
     assert totals(context) == {("failed", "internal_error"): 1}

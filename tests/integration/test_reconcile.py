@@ -46,7 +46,7 @@ def send(context, n, **fields):
 
 
 def drain(context):
-    made = context.drain(lambda: True)
+    made = context.scoring_run(lambda: True)
     made.idle_after_s = 0.05
     return made.run(budget_s=20)
 
@@ -179,7 +179,7 @@ def test_lost_sample_is_seen(context):
 def test_what_waits_and_what_is_in_work_is_not_lost(context):
     send(context, 30)
     assert look(context).holds
-    consumer = context.drain(lambda: True).consumer
+    consumer = context.scoring_run(lambda: True).consumer
     consumer.take(10)
     assert look(context).holds
 

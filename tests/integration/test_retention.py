@@ -20,8 +20,8 @@ from monitor.store.rollup import roll_up
 from monitor.store.tables import audit, counts, dead_letters, evaluations, hooks, samples
 from monitor.store.write import DeadLetter, record
 from monitor.testing import make_evaluation, make_interaction, make_sample
-from workers.pipeline import Rules, result_of
 from workers.retention import Clocks, Keeper, ages_from
+from workers.scoring_run import Rules, result_of
 
 NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
 RULES = Rules(pass_score=0.7, bucket_s=60)

@@ -13,7 +13,7 @@ from monitor.store.rollup import roll_up
 from monitor.store.tables import bucket_bins, buckets, day_buckets, hour_bins, hour_buckets
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample
-from workers.pipeline import Rules, result_of
+from workers.scoring_run import Rules, result_of
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 START_S = int(START.timestamp())

@@ -13,7 +13,7 @@ from monitor.store.tables import dead_letters, evaluations, samples
 from monitor.store.worst import unscored, worst_samples
 from monitor.store.write import DeadLetter, record
 from monitor.testing import make_evaluation, make_interaction, make_sample
-from workers.pipeline import Rules, result_of
+from workers.scoring_run import Rules, result_of
 
 NOW = datetime(2026, 1, 1, 12, 0, 30, tzinfo=UTC)
 RULES = Rules(pass_score=0.7, bucket_s=60)

@@ -15,7 +15,7 @@ QUEUE = "wake-ups"
 
 @pytest.fixture(autouse=True)
 def ours():
-    celery.use_here()
+    celery.use_transport()
 
 
 def connection(url):

@@ -29,7 +29,7 @@ from monitor.web.app import make_app
 from monitor.web.site import Site
 from workers.evaluate import Evaluator
 from workers.insights import Explainer
-from workers.pipeline import Rules, result_of
+from workers.scoring_run import Rules, result_of
 
 HOSTILE = "<script>document.title='owned'</script><img src=x onerror=alert(1)>\"'{{7*7}}\u202e"
 WIDE = "W" * 120

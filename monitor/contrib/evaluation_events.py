@@ -1,5 +1,5 @@
 """
-Evaluations as OpenTelemetry events, for who keeps the traces of the app in such a store.
+Export evaluations as OpenTelemetry events, for teams that keep their traces in such a store.
 
 The convention: the event ``gen_ai.evaluation.result`` of the semantic conventions for
 generative AI, whose status is "development": it may still change.
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import structlog
@@ -37,7 +37,7 @@ EVENT: Final = "gen_ai.evaluation.result"
 MOST_WAITING: Final = 10_000
 _BATCH: Final = 500
 _TIMEOUT_S: Final = 10.0
-_TOLD_EVERY: Final = 1_000
+_LOG_EVERY: Final = 1_000
 _TRACE_DIGITS, _SPAN_DIGITS = 32, 16
 
 log = structlog.get_logger("groundwatch.worker")
@@ -47,9 +47,9 @@ class EvaluationEvents:
     """
     Sends an event for each evaluation, in batches, from a thread of its own.
 
-    ``tell`` only puts them into a bounded buffer: a receiver that is slow or away costs
-    scoring nothing, and what it misses is counted. A sample whose worker died between telling
-    and acknowledging is scored, and told, once more.
+    ``send`` only puts them into a bounded buffer: a receiver that is slow or unreachable costs
+    scoring nothing, and what it misses is counted. A sample whose worker died between sending
+    and acknowledging is scored, and sent, once more.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class EvaluationEvents:
         self._most_waiting = most_waiting
         self._taken = 0
         self._dropped = 0
-        self._told: Counter[str] = Counter()
+        self._reported: Counter[str] = Counter()
         exporter = OTLPLogExporter(endpoint=url.get_secret_value(), timeout=_TIMEOUT_S)
         self._counting = _Counting(exporter)
         self._provider = LoggerProvider(
@@ -77,21 +77,30 @@ class EvaluationEvents:
         )
         self._logger = self._provider.get_logger("groundwatch")
 
-    def tell(self, results: Sequence[Result]) -> None:
-        """Take the evaluations of these samples; never raises and never waits."""
+    def send(self, results: Sequence[Result]) -> None:
+        """Put the evaluations of these samples into the buffer; never raises and never waits."""
         try:
-            for record in _records(results, explanations=self._explanations):
+            for record in self._records(results):
                 if self._taken - self._counting.finished >= self._most_waiting:
-                    self._drop()
+                    if self._dropped % _LOG_EVERY == 0:
+                        log.warning("events_dropped", **self.counts())
+                    self._dropped += 1
                 else:
                     self._taken += 1
                     self._logger.emit(record)
         except Exception:
             # Scores are stored by now; an event that cannot be written must not undo that.
-            log.exception("events.broken")
+            log.exception("events_broken")
+
+    def _records(self, results: Sequence[Result]) -> Iterator[LogRecord]:
+        for result in results:
+            for item in result.contributions:
+                # What was skipped has no result to report.
+                if item.evaluation.status in {EvaluationStatus.COMPLETED, EvaluationStatus.FAILED}:
+                    yield _record(result, item, explanations=self._explanations)
 
     def counts(self) -> dict[str, int]:
-        """Count the events: sent, failed, dropped (as too many waited), waiting."""
+        """Return how many events were sent, failed, dropped (as too many waited), and wait."""
         done = self._counting.counts
         waiting = self._taken - self._counting.finished
         return {
@@ -102,20 +111,15 @@ class EvaluationEvents:
         }
 
     def news(self) -> dict[str, int]:
-        """Count what ended since this was last asked: sent, failed, dropped."""
+        """Return what ended since the last call: sent, failed, dropped."""
         now = Counter({what: n for what, n in self.counts().items() if what != "waiting"})
-        found, self._told = now - self._told, now
+        found, self._reported = now - self._reported, now
         return dict(found)
 
     def close(self) -> None:
         """Send what waits, for a few seconds at most, and say how it all ended."""
         self._provider.shutdown()
-        log.info("events.closed", **self.counts())
-
-    def _drop(self) -> None:
-        if self._dropped % _TOLD_EVERY == 0:
-            log.warning("events.dropped", **self.counts())
-        self._dropped += 1
+        log.info("events_closed", **self.counts())
 
 
 class _Counting(LogRecordExporter):
@@ -136,7 +140,7 @@ class _Counting(LogRecordExporter):
         try:
             result = self._exporter.export(batch)
         except Exception as error:  # noqa: BLE001 - its text may hold the address
-            log.warning("events.failed", error=type(error).__name__)
+            log.warning("events_failed", error=type(error).__name__)
             result = LogRecordExportResult.FAILURE
         with self._lock:
             done = "sent" if result is LogRecordExportResult.SUCCESS else "failed"
@@ -150,14 +154,6 @@ class _Counting(LogRecordExporter):
     def shutdown(self) -> None:
         """Close the other."""
         self._exporter.shutdown()  # type: ignore[no-untyped-call]
-
-
-def _records(results: Sequence[Result], *, explanations: bool) -> Iterator[LogRecord]:
-    for result in results:
-        for item in result.contributions:
-            # What was skipped has no result to tell of.
-            if item.evaluation.status in {EvaluationStatus.COMPLETED, EvaluationStatus.FAILED}:
-                yield _record(result, item, explanations=explanations)
 
 
 def _record(result: Result, item: Contribution, *, explanations: bool) -> LogRecord:
@@ -180,24 +176,20 @@ def _record(result: Result, item: Contribution, *, explanations: bool) -> LogRec
     response_id = interaction.metadata.get("response_id")
     if isinstance(response_id, str):
         attributes["gen_ai.response.id"] = response_id
+    trace = _number(interaction.trace_id, _TRACE_DIGITS)
+    span = _number(interaction.metadata.get("span_id"), _SPAN_DIGITS) if trace else 0
+    parent: dict[str, Any] = {"trace_id": trace or None, "span_id": span or None}
     return LogRecord(
         timestamp=int(evaluation.timestamp.timestamp() * 1e9),
         severity_number=SeverityNumber.INFO,
         event_name=EVENT,
         attributes=attributes,
-        **_parent(interaction.trace_id, interaction.metadata),
+        **parent,
     )
 
 
-def _parent(trace_id: str | None, metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Name the trace that was evaluated, and the span where the app told it."""
-    trace = _number(trace_id, _TRACE_DIGITS)
-    if not trace:
-        return {}
-    return {"trace_id": trace, "span_id": _number(metadata.get("span_id"), _SPAN_DIGITS) or None}
-
-
 def _number(digits: object, length: int) -> int:
+    """Return the number that so many hexadecimal digits write; 0 for anything else."""
     if not isinstance(digits, str) or len(digits) != length:
         return 0
     try:
