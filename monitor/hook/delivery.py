@@ -106,7 +106,8 @@ class Delivery:
                 )
             except MaskFailed:
                 self._settle(draft.chars, "mask_failed")
-            except BaseException:  # noqa: BLE001  # one odd sample must not stop the others
+            except BaseException as error:  # noqa: BLE001  # one odd sample must not stop the others
+                recorder.encode_error = type(error).__name__
                 self._settle(draft.chars, "encode_failed")
             else:
                 chars += draft.chars
@@ -185,6 +186,7 @@ class Delivery:
             "seen": recorder.seen,
             "sampled": sampled,
             "sent": recorder.sent + len(self._batch),
+            "last_error": recorder.error or "",
             **dropped,
         }
 
@@ -209,13 +211,15 @@ class Delivery:
         self._give_up("sender_failed")
 
     def _complain(self, now: float) -> None:
-        line = self._complaints.due(now, self._recorder.dropped, self._recorder.last_error)
+        recorder = self._recorder
+        line = self._complaints.due(
+            now, recorder.dropped, recorder.last_error, recorder.encode_error
+        )
         if line:
-            logger.warning("hook %s: %s", self._recorder.hook_id, line)
+            logger.warning("hook %s: %s", recorder.hook_id, line)
 
     def _all_done(self) -> bool:
-        reported = self._recorder.reported
-        return reported is not None and reported.covers(self._recorder.goal())
+        return self._recorder.has_reported(self._recorder.goal())
 
     def _end(self, now: float) -> None:
         """Count what did not make it, and say so, with one last batch, if Redis is there."""
@@ -302,7 +306,13 @@ class Complaints:
         self._told: dict[str, int] = {}
         self._told_error: str | None = None
 
-    def due(self, now: float, dropped: Mapping[str, int], error: str | None) -> str | None:
+    def due(
+        self,
+        now: float,
+        dropped: Mapping[str, int],
+        error: str | None,
+        encode_error: str | None = None,
+    ) -> str | None:
         """Return the line to log at *now*, in monotonic seconds, if there is one to log."""
         news = {reason: n - self._told.get(reason, 0) for reason, n in sorted(dropped.items())}
         news = {reason: n for reason, n in news.items() if n}
@@ -310,7 +320,8 @@ class Complaints:
             return None
         self._next_at = now + COMPLAIN_EVERY_S
         self._told, self._told_error = dict(dropped), error
-        counts = ", ".join(f"{reason} {n}" for reason, n in news.items())
+        why = {"encode_failed": f" ({encode_error})"} if encode_error else {}
+        counts = ", ".join(f"{reason} {n}{why.get(reason, '')}" for reason, n in news.items())
         parts = [f"samples dropped: {counts}" if counts else "", f"Redis: {error}" if error else ""]
         return "; ".join(part for part in parts if part)
 

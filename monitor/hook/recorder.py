@@ -83,6 +83,7 @@ class Recorder:
         self.full = False
         self.connected = False
         self.last_error: str | None = None
+        self.encode_error: str | None = None  #: class of the last error while encoding a sample
         self.reported: Progress | None = None
         self.ended = False
         self.masking: int | None = None  #: the thread that runs a mask now
@@ -235,6 +236,12 @@ class Recorder:
         return {reason: n for reason, n in counts.items() if n}
 
     @property
+    def error(self) -> str | None:
+        """What went wrong last: with Redis now, else with any sample that could not be encoded."""
+        encoding = f"encode_failed: {self.encode_error}" if self.encode_error else None
+        return self.last_error or encoding
+
+    @property
     def idle(self) -> bool:
         """Say whether no sender runs yet."""
         return bool(self.unstarted)
@@ -247,6 +254,10 @@ class Recorder:
     def progress(self) -> Progress:
         """Say how far the counters have come, buffered samples not included."""
         return Progress(self.seen, self.completed, sum(self.dropped.values()))
+
+    def has_reported(self, goal: Progress) -> bool:
+        """Return whether Redis has confirmed everything up to *goal*."""
+        return self.reported is not None and self.reported.covers(goal)
 
     def goal(self) -> Progress:
         """Say how far the counters will have come once everything buffered is done."""
@@ -272,7 +283,7 @@ class Recorder:
             "dropped": dropped,
             "predicates_failed": read(self._predicates_failed),
             "connected": self.connected,
-            "last_error": self.last_error,
+            "last_error": self.error,
         }
 
     def _abandon(self) -> None:

@@ -87,7 +87,7 @@ def serve(recorder: Recorder) -> None:
 def flush(recorder: Recorder, timeout_s: float) -> bool:
     """Wait until everything recorded so far, and the counters, have reached Redis; True if so."""
     goal, deadline = recorder.goal(), time.monotonic() + timeout_s
-    while recorder.reported is None or not recorder.reported.covers(goal):
+    while not recorder.has_reported(goal):
         if time.monotonic() >= deadline:
             return False
         start(recorder, again=True)
@@ -95,6 +95,29 @@ def flush(recorder: Recorder, timeout_s: float) -> bool:
         recorder.nudge()
         time.sleep(_POLL_S)
     return True
+
+
+def flush_all(timeout_s: float = EXIT_S) -> None:
+    """
+    Deliver what every hook of this process holds, as `finish_all` does, but go on afterwards.
+
+    For a server that is about to end without running exit handlers. It takes *timeout_s* at most,
+    half a second where Redis is away, and longer only while the Redis client is being loaded.
+    """
+    recorders = _recorders()
+    deadline = _loaded_deadline(recorders, timeout_s)
+    goals = [(recorder, recorder.goal()) for recorder in recorders]
+    while time.monotonic() < deadline:
+        missing = [recorder for recorder, goal in goals if not recorder.has_reported(goal)]
+        if not missing:
+            return
+        for recorder in missing:
+            if recorder.last_error and not recorder.connected:
+                deadline = min(deadline, time.monotonic() + _EXIT_WHEN_DOWN_S)
+            start(recorder, again=True)
+            recorder.hurry = True
+            recorder.nudge()
+        time.sleep(_POLL_S)
 
 
 def finish(recorder: Recorder, timeout_s: float) -> bool:
@@ -107,27 +130,31 @@ def finish(recorder: Recorder, timeout_s: float) -> bool:
 
 def finish_all(timeout_s: float = EXIT_S) -> None:
     """Finish every recorder of this process, all within one time-out, which loading may extend."""
-    pid, started = os.getpid(), time.monotonic()
-    # Not those of a parent whose fork told nobody: their threads are not here.
-    recorders = [recorder for recorder in list(_running) if recorder.pid == pid]
+    recorders = _recorders()
     for recorder in recorders:
         recorder.gate.close()
-    loaded = _await_loaded(recorders, started + _LOADED_WITHIN_S)
-    now = time.monotonic()
-    more_s = min(now - started, _ONCE_LOADED_S) if loaded else 0.0
-    deadline = max(started + timeout_s, now + more_s)
+    deadline = _loaded_deadline(recorders, timeout_s)
     for recorder in recorders:
         recorder.finish(deadline)
     for recorder in recorders:
         _await_end(recorder, deadline, hopeless_s=_EXIT_WHEN_DOWN_S)
 
 
-def _await_loaded(recorders: list[Recorder], deadline: float) -> bool:
+def _recorders() -> list[Recorder]:
+    # Not those of a parent whose fork told nobody: their threads are not here.
+    pid = os.getpid()
+    return [recorder for recorder in list(_running) if recorder.pid == pid]
+
+
+def _loaded_deadline(recorders: list[Recorder], timeout_s: float) -> float:
+    """Wait until the Redis client is loaded; return when to stop delivering (monotonic)."""
+    started = now = time.monotonic()
     while any(recorder.loading for recorder in recorders):
-        if time.monotonic() >= deadline:
-            return False
+        if now >= started + _LOADED_WITHIN_S:
+            return max(started + timeout_s, now)
         time.sleep(_POLL_S)
-    return True
+        now = time.monotonic()
+    return max(started + timeout_s, now + min(now - started, _ONCE_LOADED_S))
 
 
 def _await_end(recorder: Recorder, deadline: float, *, hopeless_s: float | None = None) -> None:

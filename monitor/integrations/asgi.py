@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from functools import partial
 from typing import Any, Unpack
 
+from monitor.hook import sender
 from monitor.hook.streams import Fields
 from monitor.integrations.app_hook import Taker, app_hook
 from monitor.integrations.web import Visit, current
@@ -17,13 +19,16 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
+_SHUT_DOWN = frozenset({"lifespan.shutdown.complete", "lifespan.shutdown.failed"})
+
 
 class InteractionMiddleware:
     """
     Opens an interaction for each request, which the handler fills through `current`.
 
     It is recorded when the answer has been sent, streamed or not, if an output was set. Messages
-    pass untouched in both directions. Websockets pass by: one holds many interactions.
+    pass untouched in both directions. Websockets pass by: one holds many interactions. When the
+    server shuts down, what was sampled is delivered first, within two seconds.
 
     Parameters
     ----------
@@ -56,6 +61,8 @@ class InteractionMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
+        if scope.get("type") == "lifespan":
+            return await self._lifespan(scope, receive, send)
         if scope.get("type") != "http":
             return await self.app(scope, receive, send)
         visit = Visit(self._hook, partial(_header, scope), self._names, self._fields)
@@ -63,6 +70,45 @@ class InteractionMiddleware:
             return await self.app(scope, receive, send)
         finally:
             visit.end()
+
+    async def _lifespan(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """
+        Pass the start and the end of the server on, and deliver what was sampled before its end.
+
+        Servers such as uvicorn end by the signal they got, so that no exit handler runs.
+        """
+        asked = False
+
+        async def received() -> MutableMapping[str, Any]:
+            nonlocal asked
+            asked = True
+            return await receive()
+
+        async def delivered_before(message: MutableMapping[str, Any]) -> None:
+            if message.get("type") in _SHUT_DOWN:
+                await _deliver()
+            await send(message)
+
+        try:
+            await self.app(scope, received, delivered_before)
+        except Exception:
+            if asked:
+                raise
+            # An application such as Django's refuses the whole protocol: it is kept in its place.
+            await receive()
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+            await _deliver()
+            await send({"type": "lifespan.shutdown.complete"})
+
+
+async def _deliver() -> None:
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:  # trio's
+        sender.flush_all()
+    else:
+        await loop.run_in_executor(None, sender.flush_all)
 
 
 def _header(scope: Scope, name: str) -> str | None:

@@ -65,6 +65,9 @@ class Following:
 
     def _keep(self, chunk: object) -> None:
         piece = self._piece(chunk)
+        # The first chunk always, which names the model of a stream that is left early.
+        if not (piece and self._others) and len(self._others) < _MOST_CHUNKS:
+            self._others.append(chunk)
         if piece:
             if self._rate is None:
                 self._rate = self._chance()
@@ -73,8 +76,6 @@ class Following:
             if self._rate and self._chars < LONGEST_STREAM:
                 self._chars += len(piece)
                 self._texts.append(piece)
-        elif self._rate and len(self._others) < _MOST_CHUNKS:
-            self._others.append(chunk)
 
 
 class Chunks:

@@ -110,7 +110,8 @@ def _with_role(message: Any, role: str) -> Any:
     if not isinstance(message, Mapping):
         return {}
     plain = {key: _shown(value) for key, value in message.items()}
-    plain["parts"] = [part for part in as_list(plain.get("parts")) if not _is_redacted(part)]
+    if "parts" in plain:  # an empty list would hide an answer in ``contents``
+        plain["parts"] = [part for part in as_list(plain["parts"]) if not _is_redacted(part)]
     return {"role": role, **plain}
 
 

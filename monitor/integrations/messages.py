@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,23 @@ _QUESTIONS = ("input", "question", "query", "prompt", "user_query")
 _ANSWERS = ("answer", "output", "result", "text", "response", "content")
 #: Types of the parts that hold what was written, as the providers call them.
 _TEXT_PARTS = frozenset({"text", "input_text", "output_text"})
+#: What `repr` makes of a generator, a coroutine or any other object that is no text.
+_CUT_OFF = re.compile(r'"<(?:async_generator|generator|coroutine) object\b')
+_PLACEHOLDER = re.compile(
+    r"<[\w.]+ object\b.{0,300}>|<(?:async_)?generator>|<coroutine>", re.DOTALL
+)
+
+
+def is_placeholder(text: str) -> bool:
+    """
+    Return whether *text* stands for an object instead of being what somebody wrote.
+
+    ``<generator object f at 0x7f>`` is one, and so is JSON that was cut off with one inside.
+    """
+    stripped = text.strip()
+    if _PLACEHOLDER.fullmatch(stripped):
+        return True
+    return stripped.startswith("{") and _CUT_OFF.search(stripped) is not None
 
 
 def part_of(holder: object, *names: str) -> Any:
@@ -35,7 +53,7 @@ def as_list(value: object) -> Sequence[Any]:
 def text_of(content: object) -> str | None:
     """Join what is text in a message's content; None when there is none."""
     if isinstance(content, str):
-        return content or None
+        return None if not content or is_placeholder(content) else content
     texts = [_text_part(part) for part in as_list(content)]
     return "\n".join(text for text in texts if text) or None
 
@@ -83,7 +101,7 @@ def from_json(value: object) -> Any:
 def question_in(inputs: object) -> str | None:
     """Find the question in what a chain, an agent or a model was given."""
     if isinstance(inputs, str):
-        return inputs or None
+        return text_of(inputs)
     if isinstance(inputs, Mapping):
         return _first(inputs, _QUESTIONS) or last_text(as_list(inputs.get("messages")))
     return last_text(as_list(inputs))
@@ -92,7 +110,7 @@ def question_in(inputs: object) -> str | None:
 def answer_in(outputs: object) -> str | None:
     """Find the answer in what a chain, an agent or a model gave back."""
     if isinstance(outputs, str):
-        return outputs or None
+        return text_of(outputs)
     if isinstance(outputs, Mapping):
         direct = _first(outputs, _ANSWERS)
         return direct or last_text(as_list(outputs.get("messages")), ASSISTANTS)

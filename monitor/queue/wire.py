@@ -83,10 +83,16 @@ def sample_id(at_ms: int, randomness: int) -> str:
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
 
-def has_texts(interaction: Interaction) -> bool:
-    """Say whether the texts of an interaction were recorded, rather than their lengths alone."""
-    marked = interaction.metadata.get("capture") == TEXTS_STAYED["capture"]
-    return bool(interaction.output) or not marked
+def unscorable(interaction: Interaction) -> str | None:
+    """
+    Return why no metric may judge an interaction, None where they may.
+
+    ``not_captured``: its texts stayed in the app. ``incomplete``: the client left the stream, so
+    that the output is a piece of the answer; ``metadata["incomplete"]`` is true.
+    """
+    if not interaction.output and interaction.metadata.get("capture") == TEXTS_STAYED["capture"]:
+        return "not_captured"
+    return "incomplete" if interaction.metadata.get("incomplete") is True else None
 
 
 def user_of(body: bytes) -> str | None:

@@ -11,7 +11,7 @@ from typing import Any
 from monitor.errors import BudgetReachedError, JudgeError, JudgeReplyError
 from monitor.models import Evaluation, EvaluationStatus, Interaction
 from monitor.models.bands import advice_for
-from monitor.queue.wire import has_texts
+from monitor.queue.wire import unscorable
 from monitor.scoring.base import Finding, ScoresSamples
 from monitor.scoring.budgeted import with_cost
 from monitor.scoring.declaration import (
@@ -90,7 +90,7 @@ class MetricPipeline:
         if self._inner is not None:
             found = {e.evaluator_name: e for e in self._inner.score(interaction, key=key)}
             found = {name: self._with_criteria(found[name]) for name in found}
-        unseen = None if has_texts(interaction) else "not_captured"
+        unseen = unscorable(interaction)
         found |= self._ask(interaction, unseen, key or interaction.id)
         for each in self._bound.values():
             if isinstance(each.metric, Combined):

@@ -16,7 +16,7 @@ from monitor.errors import (
     JudgeReplyError,
 )
 from monitor.models import ErrorInfo, Evaluation, Interaction
-from monitor.queue.wire import has_texts
+from monitor.queue.wire import unscorable
 from monitor.scoring.base import Evaluator, Finding, Judge, Judgement
 from monitor.scoring.evaluators import EVALUATORS
 
@@ -60,7 +60,7 @@ class Scorer:
             If nobody can be asked now, which is no fault of the interaction. Anything
             else that goes wrong is a failed evaluation.
         """
-        unseen = None if has_texts(interaction) else "not_captured"
+        unseen = unscorable(interaction)
         unmet = {n: unseen or each.unmet(interaction) for n, each in self._evaluators.items()}
         wanted = [name for name, reason in unmet.items() if reason is None]
         outcome = (

@@ -219,3 +219,34 @@ def test_exit_waits_for_a_machine_that_is_slow_to_load_the_client(run, told):
 def test_exit_does_not_wait_for_a_client_that_cannot_be_loaded(run, told):
     run(SLOW_TO_LOAD.format(seconds=60), timeout_s=25.0)
     assert not told().outputs
+
+
+OLD_ENCODER = """
+import logging
+import pydantic_core
+
+encode = pydantic_core.to_json
+
+def to_json(value, *, inf_nan_mode="constants", **more):  # as pydantic 2.7 has it
+    if inf_nan_mode == "strings":
+        raise pydantic_core.SchemaError("Invalid InfNanMode")
+    return encode(value, inf_nan_mode=inf_nan_mode, **more)
+
+pydantic_core.to_json = to_json
+logging.basicConfig(format="%(message)s", filename={log!r})
+import monitor
+monitor.init(app="bot", sample_rate=1.0, redis_url=REDIS_URL)
+monitor.sample(output="a")
+assert monitor.flush(20)
+assert monitor.stats()["last_error"] == "encode_failed: SchemaError", monitor.stats()
+assert monitor.stats()["dropped"] == {{"encode_failed": 1}}
+"""
+
+
+def test_why_samples_cannot_be_encoded_is_told_everywhere(run, tmp_path, redis_url):
+    run(OLD_ENCODER.format(log=str(tmp_path / "log")))
+    with redis.Redis.from_url(redis_url) as client:
+        [hook_id] = client.zrange(names.HOOKS, 0, -1)
+        told = client.hgetall(names.hook(hook_id.decode()))
+    assert told[b"last_error"] == b"encode_failed: SchemaError"
+    assert "samples dropped: encode_failed 1 (SchemaError)" in (tmp_path / "log").read_text()

@@ -140,7 +140,16 @@ def test_stream_that_is_left_early_is_incomplete(client, recorded):
     with chat(client, stream=True) as stream:
         next(stream), next(stream)
     [it] = recorded()
-    assert (it.output, it.metadata) == ("Five", {"incomplete": True})
+    assert (it.output, it.metadata) == ("Five", {"model": "m-1", "incomplete": True})
+
+
+def test_response_that_is_left_early_keeps_its_model(client, recorded):
+    with client.responses.create(model="m", input="q", stream=True) as events:
+        for event in events:
+            if event.type == "response.output_text.delta":
+                break
+    [it] = recorded()
+    assert it.metadata == {"model": "m-1", "incomplete": True}
 
 
 def test_async_stream_that_is_left_early_is_incomplete(async_client, recorded):
@@ -150,7 +159,7 @@ def test_async_stream_that_is_left_early_is_incomplete(async_client, recorded):
 
     asyncio.run(use())
     [it] = recorded()
-    assert (it.output, it.metadata) == ("Five", {"incomplete": True})
+    assert (it.output, it.metadata) == ("Five", {"model": "m-1", "incomplete": True})
 
 
 def test_stream_that_is_forgotten_is_recorded_when_it_is_collected(client, recorded):

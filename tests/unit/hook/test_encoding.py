@@ -144,6 +144,15 @@ def test_scoring_says_why_it_skips_what_was_not_captured():
         assert "not_captured" in evaluation.model_dump_json()
 
 
+def test_scoring_skips_the_piece_of_an_answer_that_the_client_left():
+    given = {"query": "q", "contexts": ["Refunds take five days."], "output": "Refunds "}
+    interaction = sent({**given, "metadata": {"incomplete": True}}).interaction
+    scorer = Scorer(LocalJudge(), ["groundedness", "relevance"], 0.7)
+    for evaluation in scorer.score(interaction):
+        assert (evaluation.status, evaluation.score) == ("skipped", None)
+        assert evaluation.reason == "incomplete"
+
+
 def test_number_that_a_mask_knows_does_not_leave():
     card = {"card": 4111111111111111, "small": 7, "ratio": 0.5, "yes": True}
     sample = sent({"output": "a", "metadata": card}, mask=build("builtin"))

@@ -32,7 +32,7 @@ def test_stream_is_taken_once_with_its_text_and_what_followed_it():
     chunks = Chunks(iter([None, "a", "b", 7]), followed.following)
     assert list(chunks) == [None, "a", "b", 7]
     del chunks
-    assert (followed.asked, followed.taken) == (1, [({"query": "q"}, "ab", [7], 0.5)])
+    assert (followed.asked, followed.taken) == (1, [({"query": "q"}, "ab", [None, 7], 0.5)])
 
 
 def test_async_stream_is_taken_once():
@@ -45,7 +45,7 @@ def test_async_stream_is_taken_once():
 
     followed = Followed()
     assert asyncio.run(use()) == ["a", "b"]
-    assert followed.taken == [({"query": "q"}, "ab", [], 1.0)]
+    assert followed.taken == [({"query": "q"}, "ab", ["a"], 1.0)]
 
 
 def test_stream_without_text_is_not_asked_about():

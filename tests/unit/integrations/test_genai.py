@@ -146,6 +146,45 @@ def test_answer_of_a_flow_may_be_within_json(said, answer):
     assert read("flow", attributes).get("output") == answer
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "<generator object>",
+        "<generator object Bot.stream.<locals>.words at 0x7f1c2a3b4c50>",
+        "<async_generator object stream at 0x7f1c2a3b4c50>",
+        "<coroutine object ask at 0x7f1c2a3b4c50>",
+        "<llama_index.core.base.response.schema.StreamingResponse object at 0x7f1c2a3b4c50>",
+        json.dumps({"response_gen": "<generator object>", "source_nodes": []}),
+        json.dumps({"response": "<async_generator object stream at 0x7f1c2a3b4c50>"}),
+        '{"response_gen": "<generator object stream at 0x7f>", "cut off',
+    ],
+)
+def test_placeholder_of_an_object_is_no_answer(said):
+    attributes = {"openinference.span.kind": "CHAIN", "output.value": said}
+    assert "output" not in read("flow", attributes)
+    spoken = {"llm.output_messages.0.message.content": said}
+    if not said.startswith("{"):
+        assert "output" not in read("model", spoken)
+
+
+def test_answer_that_speaks_of_a_generator_object_is_one():
+    said = "It prints <generator object f at 0x7f>, because nothing has run yet."
+    attributes = {"openinference.span.kind": "CHAIN", "output.value": said}
+    assert read("flow", attributes)["output"] == said
+
+
+def test_answer_in_several_parts_is_read():
+    attributes = {
+        "openinference.span.kind": "LLM",
+        "llm.output_messages.0.message.role": "assistant",
+        "llm.output_messages.0.message.contents.0.message_content.type": "text",
+        "llm.output_messages.0.message.contents.0.message_content.text": "Five",
+        "llm.output_messages.0.message.contents.1.message_content.type": "text",
+        "llm.output_messages.0.message.contents.1.message_content.text": "days.",
+    }
+    assert read("model", attributes) == {"output": "Five\ndays."}
+
+
 def test_tool_is_read_in_both_conventions():
     call = {"name": "find", "arguments": {"k": 1}, "result": "found"}
     new = {

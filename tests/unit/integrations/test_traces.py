@@ -5,6 +5,7 @@ import threading
 
 import pytest
 
+from monitor.integrations.genai import read
 from monitor.integrations.traces import Traces
 
 PASSAGE = {"text": "Refunds take five days."}
@@ -66,6 +67,15 @@ def test_flow_goes_before_the_models_in_it(traces, hook):
     traces.add("model", {"output": "a later step"})
     traces.traces.finish("t")
     assert hook.taken == [{**ANSWERED, "metadata": {"model": "m"}, "trace_id": "t"}]
+
+
+def test_streamed_answer_of_the_model_stands_where_the_flow_shows_a_generator(traces, hook):
+    shown = {"openinference.span.kind": "CHAIN", "input.value": "How long?",
+             "output.value": '{"response_gen": "<generator object>"}'}  # fmt: skip
+    traces.add("model", {"output": "Five days.", "query": "prompt"})
+    traces.add("flow", read("flow", shown))
+    traces.traces.finish("t")
+    assert hook.taken[0]["output"] == "Five days."
 
 
 def test_last_model_counts_when_there_is_no_flow(traces, hook):

@@ -158,6 +158,13 @@ def test_everything_is_skipped_when_texts_were_not_captured():
     assert asker.asked == []
 
 
+def test_piece_of_an_answer_that_the_client_left_is_skipped():
+    asker = FixedAsker()
+    found = score("length", "quality", "mrr", asker=asker, metadata={"incomplete": True})
+    assert {(each.status, each.reason) for each in found} == {("skipped", "incomplete")}
+    assert asker.asked == []
+
+
 def test_parts_are_scored_but_not_reported():
     found = score("agent_overall_score")
     assert found.evaluator_name == "agent_overall_score"
