@@ -25,9 +25,8 @@ from monitor.errors import DeliveryError, SettingsError
 from monitor.models.alerting import DIGEST, AlertEvent, DeliveryStatus, Level
 from monitor.report.digest import Digest
 from monitor.store.alert_tables import outbox as outbox_alert_tables
-from monitor.store.engine import Store
+from monitor.store.engine import Store, insert_new
 from monitor.store.lease import database_now
-from monitor.store.upsert import insert_new
 
 _log = structlog.get_logger("groundwatch.alerts")
 #: A send may take two exchanges and a slow name server; a lease must outlast that.

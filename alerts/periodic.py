@@ -27,7 +27,7 @@ from monitor.report.digest_words import (
 from monitor.report.periods import Period
 from monitor.settings import variable
 from monitor.store.alert_tables import digests, outbox
-from monitor.store.upsert import insert_new
+from monitor.store.engine import insert_new
 
 
 def recipients_of_digests(channels: Mapping[str, Channel], named: Sequence[str]) -> list[Recipient]:

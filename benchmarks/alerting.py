@@ -37,8 +37,7 @@ from monitor.cli.console import quiet_logs
 from monitor.models.alerting import AlertEvent
 from monitor.models.status import Status
 from monitor.stats.intervals import wilson_interval
-from monitor.store.engine import Store
-from monitor.store.migrate import migrate
+from monitor.store.engine import Store, migrate
 from monitor.testing.factories import make_verdict
 
 START = datetime(2026, 3, 1, tzinfo=UTC)

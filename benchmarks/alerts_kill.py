@@ -22,8 +22,7 @@ from alerts.dispatch import Dispatcher
 from alerts.evidence import Timers
 from monitor.models.status import Status
 from monitor.settings import Settings
-from monitor.store.engine import Store
-from monitor.store.migrate import migrate
+from monitor.store.engine import Store, migrate
 from monitor.testing.factories import make_verdict
 from monitor.testing.receivers import MailReceiver, SlackAnswer, SlackReceiver
 

@@ -21,8 +21,7 @@ from alerts.decide import decide
 from alerts.evidence import Timers
 from monitor.models.alerting import DeliveryStatus
 from monitor.models.status import Status
-from monitor.store.engine import Store
-from monitor.store.migrate import migrate
+from monitor.store.engine import Store, migrate
 from monitor.testing.factories import make_verdict
 
 AT_ONCE = Timers(warning_for_s=0, critical_for_s=0, resolve_after_s=0, repeat_after_s=14_400)

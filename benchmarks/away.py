@@ -34,9 +34,8 @@ from alerts.conditions import CONDITIONS
 from monitor.queue import names
 from monitor.queue.consumer import connect, live_workers
 from monitor.store.alert_tables import incidents
-from monitor.store.engine import Store
+from monitor.store.engine import Store, migrate
 from monitor.store.ledger import Booking, Kind, read_totals
-from monitor.store.migrate import migrate
 from monitor.store.tables import samples
 from workers.reconcile import reconcile
 from workers.supervise import RedisServer

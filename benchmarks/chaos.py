@@ -42,9 +42,8 @@ from monitor.queue import names
 from monitor.queue.consumer import connect
 from monitor.settings import Settings
 from monitor.store.alert_tables import incidents
-from monitor.store.engine import Store
+from monitor.store.engine import Store, migrate
 from monitor.store.ledger import Kind, read_totals
-from monitor.store.migrate import migrate
 from monitor.store.reconcile import ENDED
 from workers.reconcile import reconcile
 from workers.stack import plan_stack

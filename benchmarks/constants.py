@@ -26,8 +26,7 @@ from monitor.queue import names
 from monitor.queue.consumer import connect
 from monitor.queue.wire import encode
 from monitor.settings import Settings
-from monitor.store.engine import Store
-from monitor.store.migrate import migrate
+from monitor.store.engine import Store, migrate
 from monitor.store.retention import size_bytes
 from monitor.store.tables import evaluations, samples
 from monitor.store.write import Result, record

@@ -30,8 +30,7 @@ from monitor.rolling.standing import standing_of
 from monitor.rolling.together import advance_all
 from monitor.rolling.windows import window_stats
 from monitor.stats.sequences import anytime_bounds
-from monitor.store.engine import Store
-from monitor.store.migrate import migrate
+from monitor.store.engine import Store, migrate
 from monitor.store.tables import bucket_bins, buckets
 
 _STREAMS = 10_000

@@ -32,9 +32,8 @@ from monitor.queue import names
 from monitor.queue.consumer import connect
 from monitor.scoring.spending.budget import Budget, caps_from
 from monitor.settings import Settings
-from monitor.store.engine import Store
+from monitor.store.engine import Store, migrate
 from monitor.store.ledger import Kind, read_totals
-from monitor.store.migrate import migrate
 from monitor.store.tables import evaluations, samples
 from monitor.web.access import Role, new_token
 from workers.supervise import command, free_port, wait_until_ready

@@ -20,8 +20,7 @@ from servers import JudgeServer
 from monitor.queue import names
 from monitor.queue.wire import encode
 from monitor.settings import Settings
-from monitor.store.engine import Store
-from monitor.store.migrate import migrate
+from monitor.store.engine import Store, migrate
 from monitor.testing import make_interaction, make_sample
 from workers.context import Context
 from workers.supervise import RedisServer

@@ -18,9 +18,8 @@ from sqlalchemy import func, select
 
 from monitor.models import Evaluation, Interaction, Sample
 from monitor.settings import Settings
-from monitor.store.engine import Store
+from monitor.store.engine import Store, migrate
 from monitor.store.lease import acquire
-from monitor.store.migrate import migrate
 from monitor.store.tables import bucket_bins, buckets, input_bins, streams
 from monitor.store.write import Result, record
 from workers.insights import Explainer

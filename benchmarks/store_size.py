@@ -21,15 +21,13 @@ from sqlalchemy import func, select
 
 from monitor.models import Evaluation
 from monitor.settings import Settings
-from monitor.store.engine import Store
-from monitor.store.inputs import compact_inputs
-from monitor.store.migrate import migrate
+from monitor.store.engine import Store, migrate
 from monitor.store.retention import Retention, free_space, size_bytes
-from monitor.store.rollup import roll_up
+from monitor.store.rollup import compact_inputs, roll_up
 from monitor.store.tables import evaluations, samples
 from monitor.store.write import Result, record
 from monitor.testing import make_interaction, make_sample
-from workers.retention import ages_from
+from workers.maintenance import ages_from
 from workers.scoring_run import Rules, result_of
 
 _WORDS = [

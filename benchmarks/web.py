@@ -31,11 +31,9 @@ from monitor.models import Status
 from monitor.models.status import Drift, Verdict
 from monitor.models.tally import TALLY_SUMS
 from monitor.settings import Settings
-from monitor.store.engine import Store
-from monitor.store.migrate import migrate
+from monitor.store.engine import Store, add, migrate
 from monitor.store.rollup import roll_up
 from monitor.store.tables import buckets, streams
-from monitor.store.upsert import add
 from monitor.store.verdicts import read_verdicts, save_verdicts
 
 _MINUTE, _DAY_S = 60, 86_400

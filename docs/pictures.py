@@ -36,12 +36,11 @@ from monitor.rolling.choice import PolicyChoice
 from monitor.rolling.policies import Thresholds
 from monitor.scoring.registry import make_scorer
 from monitor.settings import Settings
-from monitor.store.engine import Store
-from monitor.store.hooks import HookCounters, absorb
+from monitor.store.engine import Store, migrate
 from monitor.store.insights import ReleaseMark, add_mark
 from monitor.store.lease import acquire
-from monitor.store.migrate import migrate
-from monitor.store.worst import worst_samples
+from monitor.store.ledger import HookCounters, absorb
+from monitor.store.samples import worst_samples
 from monitor.store.write import record
 from monitor.testing import make_sample
 from monitor.testing.receivers import SlackReceiver

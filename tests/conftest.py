@@ -13,9 +13,8 @@ import pytest
 import redis
 
 from monitor.settings import PREFIX
-from monitor.store.base import metadata
-from monitor.store.engine import Store
-from monitor.store.migrate import HEAD, migrate
+from monitor.store.engine import HEAD, Store, migrate
+from monitor.store.tables import metadata
 from support.postgres_server import PostgresServer
 from workers.supervise import RedisServer
 

@@ -28,8 +28,8 @@ from monitor.rolling.choice import EVIDENCE_POLICIES, EvidencePolicy, find_polic
 from monitor.rolling.policies import POLICIES, Thresholds
 from monitor.rolling.verdicts import WindowData, judge_window
 from monitor.settings import Settings
-from monitor.store.levels import HOUR_S, HOURS, read_marks
 from monitor.store.query import BASELINE_SUMS, active_streams, series
+from monitor.store.rollup import HOUR_S, HOURS, read_marks
 
 #: The settings that a file of rules may change.
 CHANGEABLE = (

@@ -32,8 +32,7 @@ from monitor.scoring.registry import make_scorer
 from monitor.scoring.shared_limits import endpoint_name
 from monitor.scoring.spending.limiter import CircuitBreaker
 from monitor.settings import Settings
-from monitor.store.engine import Store
-from monitor.store.migrate import check_schema
+from monitor.store.engine import Store, check_schema
 from workers.scoring_run import Rules, ScoringRun
 
 if TYPE_CHECKING:

@@ -28,8 +28,8 @@ from monitor.stats.sequences import anytime_bounds
 from monitor.store.engine import Store
 from monitor.store.lease import Lease, fence
 from monitor.store.query import Stream, active_streams, window_tallies
+from monitor.store.samples import worst_explanations
 from monitor.store.verdicts import StatusChange, read_verdicts, save_verdicts
-from monitor.store.worst import worst_explanations
 from workers.drift_reference import reference_tallies
 from workers.error_throttle import ErrorThrottle
 from workers.standings import Asked, Standings

@@ -17,7 +17,7 @@ from monitor.queue import names
 from monitor.queue.consumer import Consumer, Entry, translated
 from monitor.queue.wire import decode, user_of
 from monitor.store.engine import Store
-from monitor.store.forget import (
+from monitor.store.retention import (
     FORGOTTEN,
     explanations_of,
     forget_letters,
@@ -25,7 +25,7 @@ from monitor.store.forget import (
     letters_of,
     samples_of,
 )
-from monitor.store.labels import note_act
+from monitor.store.samples import note_act
 from monitor.store.write import Result
 from workers.scoring_run import Dead, Rules, commit, expired
 

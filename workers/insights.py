@@ -15,7 +15,6 @@ from monitor.rolling.input_drift import compare_inputs
 from monitor.rolling.inputs import FEATURES
 from monitor.settings import Settings
 from monitor.store.engine import Store
-from monitor.store.inputs import compact_inputs, read_inputs
 from monitor.store.insights import (
     forget_findings,
     read_findings,
@@ -24,9 +23,8 @@ from monitor.store.insights import (
     save_states,
 )
 from monitor.store.lease import Lease, fence
-from monitor.store.levels import BUCKETS, DAY_S, DAYS, HOURS
 from monitor.store.query import Stream, active_streams
-from monitor.store.rollup import roll_up
+from monitor.store.rollup import BUCKETS, DAY_S, DAYS, HOURS, compact_inputs, read_inputs, roll_up
 from monitor.store.verdicts import read_verdicts
 from workers.drift_reference import References
 from workers.drift_watch import SCORES_SHARE, DriftWatch, Watched

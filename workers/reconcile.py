@@ -13,7 +13,6 @@ from monitor.errors import QueueUnavailableError
 from monitor.queue.census import Census, take_census
 from monitor.store.engine import Store
 from monitor.store.ledger import Kind, read_totals
-from monitor.store.levels import HOUR_S, read_marks
 from monitor.store.reconcile import (
     ENDED,
     Reconciliation,
@@ -22,8 +21,9 @@ from monitor.store.reconcile import (
     sums_of_store,
     window_start,
 )
+from monitor.store.rollup import HOUR_S, read_marks
 from monitor.store.tables import dead_letters, hooks, samples
-from workers.collect import read_counters
+from workers.maintenance import read_counters
 
 #: What waits is read one by one up to here; beyond, it is only counted.
 _MOST_READ = 5_000

@@ -25,13 +25,12 @@ from alerts.ledger import oldest_waiting
 from monitor.errors import GroundwatchError
 from monitor.store.engine import Store
 from monitor.store.lease import Lease, acquire, database_now, new_owner, release
-from workers.collect import Collector
 from workers.context import Context
-from workers.digest_facts import DigestJob
 from workers.error_throttle import ErrorThrottle
 from workers.evaluate import Evaluator
+from workers.facts import DigestJob
 from workers.insights import Explainer
-from workers.retention import EVERY_S, EXPIRE_EVERY_S, Expirer, Keeper, Limits
+from workers.maintenance import EVERY_S, EXPIRE_EVERY_S, Collector, Expirer, Keeper, Limits
 from workers.self_monitoring import BLIND_AFTER_S, JudgeWatch, QueueWatch, VitalsReader
 
 _TICK_S = 0.25

@@ -35,7 +35,7 @@ from monitor.store.engine import Store
 from monitor.store.lease import database_time
 from monitor.store.ledger import Booking, Kind, read_between
 from monitor.store.tables import counts, evaluations, hooks, streams
-from workers.retention import Clocks
+from workers.maintenance import Clocks
 
 #: Conditions look at this much of the past.
 SPAN_S = 900

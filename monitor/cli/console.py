@@ -16,8 +16,7 @@ from rich.text import Text
 from monitor.errors import SettingsError, StoreError
 from monitor.report.words import harmless
 from monitor.settings import Settings
-from monitor.store.engine import Store
-from monitor.store.migrate import check_schema
+from monitor.store.engine import Store, check_schema
 from workers.facts import read_status
 
 #: What others may not do with the files of our data: transcripts are nobody else's business.

@@ -32,9 +32,8 @@ from monitor.report.listing import Listing
 from monitor.report.words import duration, harmless, reasons
 from monitor.settings import Settings, masked_url
 from monitor.store.engine import Store
-from monitor.store.hooks import last_heartbeat
 from monitor.store.lease import current_owner
-from monitor.store.ledger import Booking, Kind, read_since
+from monitor.store.ledger import Booking, Kind, last_heartbeat, read_since
 from monitor.store.reconcile import Check as Check_balance
 from monitor.store.reconcile import Reconciliation
 from monitor.store.tables import samples

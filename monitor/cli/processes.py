@@ -16,7 +16,7 @@ from monitor.cli.console import PRIVATE, out
 from monitor.demo.story import run
 from monitor.settings import Settings
 from monitor.store.engine import Store
-from monitor.store.migrate import migrate as run_migrations
+from monitor.store.engine import migrate as run_migrations
 from workers.context import configure_logs, worker_context
 from workers.scheduler import Scheduler
 from workers.stack import worker_name

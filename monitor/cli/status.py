@@ -48,8 +48,7 @@ from monitor.store.engine import Store
 from monitor.web.detail import Detail, SegmentTable, read_detail
 from monitor.web.time_range import Stretch
 from monitor.web.words import points
-from workers.digest_facts import read_digest
-from workers.facts import read_report, read_status
+from workers.facts import read_digest, read_report, read_status
 
 _EVERY_S = 2.0
 

@@ -15,8 +15,7 @@ from alerts.channels.declared import channels_from
 from alerts.routes_file import wiring_from
 from monitor.cli.console import PRIVATE, out
 from monitor.settings import Settings, masked_url
-from monitor.store.engine import Store
-from monitor.store.migrate import migrate
+from monitor.store.engine import Store, migrate
 from monitor.web.access import check_address
 from workers.context import Context
 from workers.stack import Stack, announced, plan_stack

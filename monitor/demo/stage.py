@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from monitor.settings import PREFIX, Settings, variable
-from monitor.store.engine import Store
-from monitor.store.migrate import migrate
+from monitor.store.engine import Store, migrate
 from monitor.testing.receivers import MailReceiver, SlackReceiver
 from workers.stack import announced, plan_stack
 from workers.supervise import Supervisor

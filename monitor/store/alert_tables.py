@@ -21,7 +21,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeDecorator
 
-from monitor.store.base import BigInt, Json, metadata
+from monitor.store.tables import BigInt, Json, metadata
 
 
 class UtcTime(TypeDecorator[datetime]):

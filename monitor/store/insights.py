@@ -12,7 +12,8 @@ from sqlalchemy import Column, ColumnElement, Connection, and_, delete, func, se
 from monitor.models.insight import AppInsight, DriftFinding, Insight
 from monitor.models.run import Figure, Run
 from monitor.models.tally import ROOT
-from monitor.store.levels import LEVELS, Level
+from monitor.store.engine import put
+from monitor.store.rollup import LEVELS, Level
 from monitor.store.tables import (
     bucket_bins,
     drift_findings,
@@ -23,7 +24,6 @@ from monitor.store.tables import (
     samples,
     streams,
 )
-from monitor.store.upsert import put
 
 #: Findings older than this are let go.
 _KEEP_FINDINGS_S = 400 * 86_400

@@ -11,9 +11,8 @@ from sqlalchemy import Connection, case, select, text
 from sqlalchemy.sql.elements import ColumnElement
 
 from monitor.errors import LeaseLostError
-from monitor.store.engine import Store
+from monitor.store.engine import Store, insert_new
 from monitor.store.tables import leases
-from monitor.store.upsert import insert_new
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, Table, func, sele
 
 from monitor.models import ROOT, StreamKey, Tally
 from monitor.models.tally import TALLY_SUMS
-from monitor.store.levels import BUCKETS, HOURS, Piece, pieces, read_marks
+from monitor.store.rollup import BUCKETS, HOURS, Piece, pieces, read_marks
 from monitor.store.tables import streams
 
 #: Sums that a stream keeps of all it ever counted.

@@ -18,8 +18,8 @@ from sqlalchemy import ColumnElement, Connection, Select, Table, case, func, lit
 
 from monitor.models import ROOT, Tally
 from monitor.store.ledger import Kind, read_totals
-from monitor.store.levels import BUCKETS, DAY_S, DAYS, HOUR_S, HOURS, LEVELS, Level, read_marks
 from monitor.store.query import window_tallies
+from monitor.store.rollup import BUCKETS, DAY_S, DAYS, HOUR_S, HOURS, LEVELS, Level, read_marks
 from monitor.store.tables import (
     counts,
     dead_letters,

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Select, Table, delete, func, literal, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from monitor.models.tally import TALLY_SUMS
-from monitor.store.engine import Store
-from monitor.store.levels import (
-    BUCKETS,
-    DAYS,
-    HOUR_S,
-    HOURS,
-    LEVELS,
-    Level,
-    Mark,
-    ensure_marks,
-    read_marks,
+from monitor.store.engine import Row, Store, add, insert_new
+from monitor.store.tables import (
+    bucket_bins,
+    buckets,
+    day_bins,
+    day_buckets,
+    hour_bins,
+    hour_buckets,
+    input_bins,
+    levels,
+    streams,
 )
-from monitor.store.tables import levels, streams
 
 #: Streams whose old rows are deleted in one transaction.
 _STREAMS_AT_ONCE = 200
@@ -188,3 +188,241 @@ def _horizon_s(wider: Level | None, marks: Mapping[str, Mark], oldest_s: int) ->
         oldest_s = min(oldest_s, marks[wider.name].complete_to_s)
     width_s = wider.width_s if wider is not None else DAYS.width_s
     return oldest_s // max(width_s, HOUR_S) * max(width_s, HOUR_S)
+
+
+# --- levels ---
+# Buckets, hours and days: which rows a stretch of time is summed from.
+#
+# An hour is summed once it is closed, in one transaction that also moves the mark up to
+# which hours are complete. Whatever is written later for a time before the mark goes into
+# the bucket and into the hour, in one transaction too. So each level is exact at any
+# moment, and a window may be put together from all three.
+
+
+HOUR_S, DAY_S = 3600, 86_400
+
+
+class Level(NamedTuple):
+    """Rows of one width; those of the finest level are as wide as the setting says."""
+
+    name: str
+    width_s: int
+    sums: Table
+    bins: Table
+    keep_s: int
+
+
+BUCKETS = Level("bucket", 1, buckets, bucket_bins, 48 * HOUR_S)
+HOURS = Level("hour", HOUR_S, hour_buckets, hour_bins, 35 * DAY_S)
+DAYS = Level("day", DAY_S, day_buckets, day_bins, 400 * DAY_S)
+LEVELS: Sequence[Level] = (BUCKETS, HOURS, DAYS)
+
+
+class Mark(NamedTuple):
+    """A level holds everything in [kept_from_s, complete_to_s), in epoch seconds."""
+
+    complete_to_s: int = 0
+    kept_from_s: int = 0
+
+
+class Piece(NamedTuple):
+    """A stretch that is read from one level; without an end it is open."""
+
+    level: Level
+    from_s: int
+    to_s: int | None
+
+
+def read_marks(
+    connection: Connection,
+    *,
+    lock: bool = False,
+    names: Sequence[str] = ("bucket", "hour", "day"),
+) -> dict[str, Mark]:
+    """
+    Read how far each level goes.
+
+    A writer locks the marks, shared, for as long as its transaction lasts: none may
+    move between its looking and its writing.
+    """
+    query = select(levels)
+    found = {
+        row.level: Mark(row.complete_to_s, row.kept_from_s)
+        for row in connection.execute(query.with_for_update(read=True) if lock else query)
+    }
+    return {name: found.get(name, Mark()) for name in names}
+
+
+def ensure_marks(connection: Connection) -> None:
+    """Insert the rows of the marks, so that there is something to lock."""
+    rows = [{"level": level.name, "complete_to_s": 0, "kept_from_s": 0} for level in LEVELS]
+    insert_new(connection, levels, rows, returning=levels.c.level)
+
+
+def add_late(connection: Connection, sums: Iterable[Row], bins: Iterable[Row]) -> None:
+    """Add rows of buckets to the hours and days that were summed before they came."""
+    marks = read_marks(connection, lock=True)
+    if not any(mark.complete_to_s for mark in marks.values()):
+        ensure_marks(connection)
+        marks = read_marks(connection, lock=True)
+    sums, bins = list(sums), list(bins)
+    for level in (HOURS, DAYS):
+        complete_to_s = marks[level.name].complete_to_s
+        late = _widen(sums, level.width_s, complete_to_s, TALLY_SUMS)
+        add(connection, level.sums, late, sums=TALLY_SUMS)
+        late = _widen(bins, level.width_s, complete_to_s, ("count",))
+        add(connection, level.bins, late, sums=("count",))
+
+
+def pieces(
+    from_s: int, to_s: int | None, marks: Mapping[str, Mark], *, widest_s: int = DAY_S
+) -> list[Piece]:
+    """
+    Cut [from_s, to_s) into pieces, each read from the widest level that holds it.
+
+    A beginning for which the narrow rows are gone is moved back to the hour or the day
+    that holds it.
+
+    Parameters
+    ----------
+    from_s, to_s
+        Epoch seconds; without an end the window is open.
+    marks
+        How far each level goes, by its name.
+    widest_s
+        No level wider than this is used, as long as a narrower one is kept.
+    """
+    for level, wider in ((BUCKETS, HOURS), (HOURS, DAYS)):
+        if from_s < marks[level.name].kept_from_s:
+            from_s = from_s // wider.width_s * wider.width_s
+            widest_s = max(widest_s, wider.width_s)
+    usable = [level for level in LEVELS if level.width_s <= widest_s]
+    return list(_cut(from_s, to_s, marks, usable))
+
+
+def _cut(
+    from_s: int, to_s: int | None, marks: Mapping[str, Mark], usable: Sequence[Level]
+) -> Iterator[Piece]:
+    if to_s is not None and to_s <= from_s:
+        return
+    *narrower, level = usable
+    if not narrower:
+        yield Piece(level, from_s, to_s)
+        return
+    width_s, complete_to_s = level.width_s, marks[level.name].complete_to_s
+    end_s = complete_to_s if to_s is None else min(to_s, complete_to_s)
+    first_s, last_s = -(-from_s // width_s) * width_s, end_s // width_s * width_s
+    if last_s <= first_s:
+        yield from _cut(from_s, to_s, marks, narrower)
+        return
+    yield from _cut(from_s, first_s, marks, narrower)
+    yield Piece(level, first_s, last_s)
+    yield from _cut(last_s, to_s, marks, narrower)
+
+
+def _widen(
+    rows: Sequence[Row], width_s: int, complete_to_s: int, sums: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Sum the rows that begin before the mark to rows of a wider level."""
+    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    totals: dict[tuple[Any, ...], dict[str, Any]] = defaultdict(lambda: dict.fromkeys(sums, 0))
+    for row in rows:
+        if row["start_s"] < complete_to_s:
+            key = {name: value for name, value in row.items() if name not in sums}
+            key["start_s"] = row["start_s"] // width_s * width_s
+            place = tuple(key.values())
+            found[place] = key
+            for name in sums:
+                totals[place][name] += row[name]
+    return [key | totals[place] for place, key in found.items()]
+
+
+# --- inputs ---
+# Histograms of what the app was asked: written with the samples, summed to hours later.
+
+
+#: Hours are kept this long, and single buckets until they are this old.
+_KEEP_S, _FINE_S = 35 * 86_400, 3 * HOUR_S
+
+
+class Inputs(NamedTuple):
+    """What one sample adds: so many in each bin of each feature."""
+
+    app: str
+    start_s: int
+    bins: Mapping[str, Mapping[int, int]]
+
+
+def add_inputs(connection: Connection, items: Iterable[Inputs]) -> None:
+    """Add to the histograms, within the transaction that stores the samples."""
+    counts: Counter[tuple[str, int, str, int]] = Counter()
+    for app, start_s, bins in items:
+        for feature, histogram in bins.items():
+            for position, count in histogram.items():
+                counts[app, start_s, feature, position] += count
+    _add(connection, counts)
+
+
+def read_inputs(
+    connection: Connection, app: str, *, from_s: int, to_s: int | None = None
+) -> dict[str, Counter[int]]:
+    """Sum the histograms of an app over [from_s, to_s), by feature."""
+    columns = input_bins.c
+    query = (
+        select(columns.feature, columns.bin, func.sum(columns.count))
+        .where(columns.app == app, columns.start_s >= from_s)
+        .group_by(columns.feature, columns.bin)
+    )
+    if to_s is not None:
+        query = query.where(columns.start_s < to_s)
+    found: dict[str, Counter[int]] = {}
+    for feature, position, count in connection.execute(query):
+        found.setdefault(feature, Counter())[position] = int(count)
+    return found
+
+
+def compact_inputs(
+    store: Store,
+    apps: Iterable[str],
+    *,
+    now_s: float,
+    guard: Callable[[Connection], object] = lambda _: None,
+) -> None:
+    """
+    Sum what is some hours old to whole hours, and delete what is too old.
+
+    One transaction an app and hour; an hour that is summed already costs nothing more.
+    """
+    fine_s = int(now_s - _FINE_S) // HOUR_S * HOUR_S
+    for app in apps:
+        with store.read() as connection:
+            odd = (input_bins.c.start_s % HOUR_S != 0) & (input_bins.c.start_s < fine_s)
+            hour = (input_bins.c.start_s - input_bins.c.start_s % HOUR_S).label("hour_s")
+            query = select(hour).where(input_bins.c.app == app, odd).distinct()
+            hours = sorted(int(value) for value in connection.execute(query).scalars())
+        for hour_s in hours:
+            with store.write() as connection:
+                guard(connection)
+                _compact(connection, app, hour_s)
+        with store.write() as connection:
+            guard(connection)
+            old = (input_bins.c.app == app) & (input_bins.c.start_s < now_s - _KEEP_S)
+            connection.execute(delete(input_bins).where(old))
+
+
+def _compact(connection: Connection, app: str, hour_s: int) -> None:
+    columns = input_bins.c
+    within = (columns.app == app) & (columns.start_s > hour_s) & (columns.start_s < hour_s + HOUR_S)
+    gone = delete(input_bins).where(within).returning(columns.feature, columns.bin, columns.count)
+    counts: Counter[tuple[str, int, str, int]] = Counter()
+    for feature, position, count in connection.execute(gone):
+        counts[app, hour_s, feature, position] += count
+    _add(connection, counts)
+
+
+def _add(connection: Connection, counts: Mapping[tuple[str, int, str, int], int]) -> None:
+    rows = [
+        {"app": app, "start_s": start_s, "feature": feature, "bin": position, "count": count}
+        for (app, start_s, feature, position), count in counts.items()
+    ]
+    add(connection, input_bins, rows, sums=["count"])

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from sqlalchemy import (
+    JSON,
+    BigInteger,
     Column,
     DefaultClause,
     Float,
@@ -12,14 +14,34 @@ from sqlalchemy import (
     Index,
     Integer,
     LargeBinary,
+    MetaData,
     SmallInteger,
     String,
     Table,
     Text,
     UniqueConstraint,
 )
+from sqlalchemy.dialects.postgresql import JSONB
 
-from monitor.store.base import BigInt, Json, metadata
+# --- base ---
+# What all tables share: one metadata, names for constraints, portable column types.
+
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+#: JSON, in PostgreSQL's binary form where there is one.
+Json = JSON().with_variant(JSONB(), "postgresql")
+#: A 64-bit number; SQLite only counts up an INTEGER by itself.
+BigInt = BigInteger().with_variant(Integer(), "sqlite")
+
 
 #: Samples as the hook sent them, with what became of them. The key is the hook's UUIDv7.
 samples = Table(

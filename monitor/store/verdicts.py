@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, select
 
 from monitor.models import ROOT, Status, Verdict
+from monitor.store.engine import put
 from monitor.store.tables import detectors, status_changes, verdicts
-from monitor.store.upsert import put
 
 VerdictKey = tuple[str, str, str, int]
 

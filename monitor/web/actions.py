@@ -17,8 +17,14 @@ from alerts.routing.matchers import Matcher, parse_all
 from alerts.silencing import Preview, add_silence, expire_silence, preview, silences_after
 from alerts.stored_groups import acknowledge
 from monitor.errors import DeliveryError, SettingsError
-from monitor.store.labels import Label, note_act, save_label
-from monitor.store.worst import StoredEvaluation, StoredSample, read_sample
+from monitor.store.samples import (
+    Label,
+    StoredEvaluation,
+    StoredSample,
+    note_act,
+    read_sample,
+    save_label,
+)
 from monitor.web import time_range
 from monitor.web.access import Role
 from monitor.web.guard import principal_of

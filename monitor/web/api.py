@@ -15,8 +15,7 @@ from alerts.ledger import deliveries, incident, incidents_since, timeline
 from monitor.models import Verdict
 from monitor.report.model import worst_status
 from monitor.report.words import percent
-from monitor.store.labels import note_act
-from monitor.store.worst import read_sample, unscored
+from monitor.store.samples import note_act, read_sample, unscored
 from monitor.web import charts, schema, time_range
 from monitor.web.access import Role
 from monitor.web.course import Step

@@ -21,12 +21,18 @@ from monitor.settings import Settings
 from monitor.stats.intervals import wilson_interval
 from monitor.store.engine import Store
 from monitor.store.insights import read_marks
-from monitor.store.labels import Agreement, agreement
-from monitor.store.levels import BUCKETS, HOURS
-from monitor.store.levels import read_marks as read_levels
 from monitor.store.query import Stream, active_streams, series, window_tallies
+from monitor.store.rollup import BUCKETS, HOURS
+from monitor.store.rollup import read_marks as read_levels
+from monitor.store.samples import (
+    Agreement,
+    Unscored,
+    WorstSample,
+    agreement,
+    unscored,
+    worst_samples,
+)
 from monitor.store.verdicts import read_changes
-from monitor.store.worst import Unscored, WorstSample, unscored, worst_samples
 from monitor.web.course import Course, Mark, course, steps_of
 from monitor.web.time_range import Kept, Stretch
 from workers.drift_reference import Reference, References

@@ -25,8 +25,14 @@ from monitor.report.insight_words import comparison_rows, insight_lines
 from monitor.report.model import worst_status
 from monitor.report.words import setting_value
 from monitor.settings import Settings, variable
-from monitor.store.labels import labels_of, newest_acts, note_act
-from monitor.store.worst import StoredEvaluation, StoredSample, read_sample
+from monitor.store.samples import (
+    StoredEvaluation,
+    StoredSample,
+    labels_of,
+    newest_acts,
+    note_act,
+    read_sample,
+)
 from monitor.web import time_range as names
 from monitor.web.access import Role
 from monitor.web.actions import ACK_HOURS

@@ -26,7 +26,7 @@ from alerts.routes_file import wiring_from
 from monitor.errors import DeliveryError, SettingsError
 from monitor.models.status import Status
 from monitor.settings import Settings
-from monitor.store.base import metadata
+from monitor.store.tables import metadata
 from monitor.testing.factories import make_verdict
 from monitor.testing.receivers import MailReceiver, SlackAnswer, SlackReceiver
 from support.vendor_receiver import Reaction, VendorReceiver

@@ -9,13 +9,12 @@ from alerts.dead_mans_switch import DeadMansSwitch
 from monitor.models.status import Status
 from monitor.queue.consumer import connect
 from monitor.settings import Settings
-from monitor.store.hooks import HookCounters, absorb
-from monitor.store.ledger import Entry, Kind, book
+from monitor.store.ledger import Entry, HookCounters, Kind, absorb, book
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample
 from support.vendor_receiver import Reaction, VendorReceiver
 from workers.context import Context
-from workers.retention import Clocks
+from workers.maintenance import Clocks
 from workers.scheduler import Scheduler
 from workers.scoring_run import Rules, result_of
 from workers.self_monitoring import QueueWatch, VitalsReader

@@ -10,9 +10,8 @@ import pytest
 
 from monitor.cli.doctor import _store, show
 from monitor.settings import Settings
-from monitor.store.engine import Store
+from monitor.store.engine import Store, migrate
 from monitor.store.ledger import Entry, Kind, book
-from monitor.store.migrate import migrate
 
 ROOT = Path(__file__).parents[2]
 BESIDE_US = {"PYTHONPATH": f".{os.pathsep}{ROOT}"}

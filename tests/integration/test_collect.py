@@ -5,10 +5,9 @@ import pytest
 from monitor.hook import Hook
 from monitor.queue import names
 from monitor.queue.consumer import connect
-from monitor.store.hooks import last_heartbeat
 from monitor.store.lease import acquire
-from monitor.store.ledger import Booking, Kind, read_totals
-from workers.collect import Collector
+from monitor.store.ledger import Booking, Kind, last_heartbeat, read_totals
+from workers.maintenance import Collector
 
 
 @pytest.fixture

@@ -10,11 +10,10 @@ from monitor.cli.doctor import trial
 from monitor.queue import names
 from monitor.settings import Settings
 from monitor.store.engine import Store
-from monitor.store.hooks import last_heartbeat
 from monitor.store.lease import acquire
-from monitor.store.ledger import read_totals
-from workers.collect import Collector
+from monitor.store.ledger import last_heartbeat, read_totals
 from workers.context import Context
+from workers.maintenance import Collector
 
 
 @pytest.fixture

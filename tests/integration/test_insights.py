@@ -14,7 +14,6 @@ from monitor.report.model import Report
 from monitor.rolling.choice import PolicyChoice
 from monitor.rolling.policies import Thresholds
 from monitor.settings import Settings
-from monitor.store.inputs import read_inputs
 from monitor.store.insights import (
     ReleaseMark,
     add_mark,
@@ -23,6 +22,7 @@ from monitor.store.insights import (
     read_insights,
 )
 from monitor.store.lease import acquire
+from monitor.store.rollup import read_inputs
 from monitor.store.tables import bucket_bins, buckets, input_bins, streams
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample

@@ -17,8 +17,8 @@ from monitor.store.ledger import Booking, Kind, read_totals
 from monitor.store.tables import dead_letters, samples
 from monitor.testing import make_interaction, make_sample
 from workers.context import Context
+from workers.maintenance import Expirer, Limits
 from workers.reconcile import reconcile
-from workers.retention import Expirer, Limits
 from workers.self_monitoring import QueueWatch
 
 APP = "support-bot"

@@ -10,10 +10,10 @@ from alerts import outbox
 from alerts.outbox import find_crowds
 from monitor.store.alert_tables import incidents
 from monitor.store.alert_tables import outbox as outbox_table
-from monitor.store.hooks import last_heartbeat
 from monitor.store.insights import bins_by_bucket, read_states
+from monitor.store.ledger import last_heartbeat
 from monitor.store.query import active_streams
-from monitor.store.worst import unscored
+from monitor.store.samples import unscored
 from workers.self_monitoring import read_apps
 
 NOW = datetime(2026, 1, 8, 12, 0, tzinfo=UTC)

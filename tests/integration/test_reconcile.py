@@ -16,8 +16,8 @@ from monitor.store.reconcile import sums_of_store
 from monitor.store.rollup import roll_up
 from monitor.store.tables import dead_letters, totals
 from monitor.testing import make_interaction, make_sample
-from workers.collect import Collector
 from workers.context import Context
+from workers.maintenance import Collector
 from workers.reconcile import reconcile
 
 NOW = datetime.now(UTC)

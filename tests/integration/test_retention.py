@@ -9,18 +9,16 @@ from sqlalchemy import func, select
 from monitor.errors import LeaseLostError
 from monitor.settings import Settings
 from monitor.store.alert_tables import alert_events, incidents, outbox
-from monitor.store.hooks import HookCounters, absorb
-from monitor.store.labels import note_act
 from monitor.store.lease import Lease, acquire, fence
-from monitor.store.ledger import Entry, Kind, book, read_between, read_totals
-from monitor.store.levels import BUCKETS, read_marks
+from monitor.store.ledger import Entry, HookCounters, Kind, absorb, book, read_between, read_totals
 from monitor.store.reconcile import sums_of_store
 from monitor.store.retention import Ages, Retention, size_bytes
-from monitor.store.rollup import roll_up
+from monitor.store.rollup import BUCKETS, read_marks, roll_up
+from monitor.store.samples import note_act
 from monitor.store.tables import audit, counts, dead_letters, evaluations, hooks, samples
 from monitor.store.write import DeadLetter, record
 from monitor.testing import make_evaluation, make_interaction, make_sample
-from workers.retention import Clocks, Keeper, ages_from
+from workers.maintenance import Clocks, Keeper, ages_from
 from workers.scoring_run import Rules, result_of
 
 NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)

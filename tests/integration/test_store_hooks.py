@@ -2,8 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from monitor.store.hooks import HookCounters, absorb, last_heartbeat
-from monitor.store.ledger import Booking, Kind, read_totals
+from monitor.store.ledger import Booking, HookCounters, Kind, absorb, last_heartbeat, read_totals
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

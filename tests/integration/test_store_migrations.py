@@ -7,9 +7,8 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import inspect, text
 
 from monitor.errors import SettingsError, StoreError, StoreUnavailableError
-from monitor.store.base import metadata
-from monitor.store.engine import Store
-from monitor.store.migrate import HEAD, _config, check_schema, migrate
+from monitor.store.engine import HEAD, Store, _config, check_schema, migrate
+from monitor.store.tables import metadata
 
 
 def test_migrations_make_the_tables_that_the_program_knows(store):

@@ -9,8 +9,8 @@ from sqlalchemy import func, select
 from monitor.models import ErrorInfo, Evaluation
 from monitor.store.ledger import Booking, Kind, read_since, read_totals
 from monitor.store.query import active_streams, window_tallies
+from monitor.store.samples import unscored, worst_samples
 from monitor.store.tables import dead_letters, evaluations, samples
-from monitor.store.worst import unscored, worst_samples
 from monitor.store.write import DeadLetter, record
 from monitor.testing import make_evaluation, make_interaction, make_sample
 from workers.scoring_run import Rules, result_of

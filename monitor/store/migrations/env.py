@@ -8,10 +8,10 @@ from alembic import context
 from sqlalchemy import TypeDecorator
 
 from monitor.store import alert_tables, tables
-from monitor.store.base import metadata
+from monitor.store.tables import metadata
 
 #: Importing them is what makes the metadata know them.
-TABLES = (tables, alert_tables, tables, tables, tables)
+TABLES = (tables, alert_tables)
 
 
 def _render(kind: str, item: Any, _: Any) -> str | Literal[False]:

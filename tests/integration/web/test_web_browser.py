@@ -13,7 +13,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import sync_playwright
 
 from monitor.settings import Settings
-from monitor.store.labels import note_act
+from monitor.store.samples import note_act
 from monitor.web.charts import Lines
 from monitor.web.exposition import render_html
 from monitor.web.time_range import app_path, metric_path, sample_path

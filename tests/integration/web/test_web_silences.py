@@ -8,7 +8,7 @@ import pytest
 from alerts.ledger import noise_since, open_incidents
 from alerts.silencing import silences_after
 from alerts.stored_groups import acknowledgements
-from monitor.store.labels import newest_acts
+from monitor.store.samples import newest_acts
 
 SAME = {"Sec-Fetch-Site": "same-origin"}
 FIELDS = {"matchers": "app=shop\nseverity=critical", "lasts": "2 h", "comment": "being mended"}

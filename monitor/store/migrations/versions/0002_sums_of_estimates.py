@@ -10,7 +10,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-from monitor.store.base import BigInt
+from monitor.store.tables import BigInt
 
 revision = "0002"
 down_revision = "0001"
