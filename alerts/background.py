@@ -10,10 +10,10 @@ from datetime import datetime, timedelta
 from sqlalchemy import Connection, func, select
 
 from alerts.conditions import SELF
-from alerts.escaping import plain
 from alerts.routing.matchers import MONITOR_PREFIX
 from alerts.snapshot import Background, Snapshot
 from monitor.models.insight import AppInsight, Attribution, InputDrift, Insight, SegmentEffect
+from monitor.report.format import duration, number, percent, plain_text
 from monitor.store.insights import ReleaseMark, read_insights, read_marks
 from monitor.store.ledger import Booking, Kind, read_since
 from monitor.store.tables import counts
@@ -101,12 +101,12 @@ def pipeline_words(bookings: Counter[Booking], newest_age_s: float | None) -> st
         if totals[kind]
     ]
     worst = reasons.most_common(1)
-    why = f" (most of all {plain(worst[0][0], 40)})" if worst and worst[0][0] else ""
+    why = f" (most of all {plain_text(worst[0][0], 40)})" if worst and worst[0][0] else ""
     text = ", ".join(parts) + f" in 15 min{why}"
     if newest_age_s is None:
         return f"{text}; no score within a day"
     late = newest_age_s >= _ENOUGH_LATE_S
-    return f"{text}; the newest score is {newest_age_s / 60:.0f} min old" if late else text
+    return f"{text}; the newest score is {duration(newest_age_s)} old" if late else text
 
 
 def _span(snapshot: Snapshot) -> tuple[datetime, datetime]:
@@ -126,23 +126,24 @@ def _changed(
     began, ended = span
     told = {mark.release for mark in marks}
     for mark in marks[-_MOST:]:
-        note = f" ({plain(mark.note, _NAME_CHARS)})" if mark.note else ""
-        yield f"release {plain(mark.release, _NAME_CHARS)} at {_clock(mark.at)}{note}"
+        note = f" ({plain_text(mark.note, _NAME_CHARS)})" if mark.note else ""
+        yield f"release {plain_text(mark.release, _NAME_CHARS)} at {_clock(mark.at)}{note}"
     if insight is not None:
         for deploy in insight.deploys:
             if deploy.release not in told and began <= deploy.at <= ended:
-                yield f"release {plain(deploy.release, _NAME_CHARS)} since {_clock(deploy.at)}"
+                yield f"release {plain_text(deploy.release, _NAME_CHARS)} since {_clock(deploy.at)}"
         since = insight.version_since
         if since is not None and began <= since <= ended:
-            yield f"evaluator {plain(insight.evaluator_version, _NAME_CHARS)} since {_clock(since)}"
+            version = plain_text(insight.evaluator_version, _NAME_CHARS)
+            yield f"evaluator {version} since {_clock(since)}"
     for item in of_app.inputs if of_app is not None else ():
         if item.moved:
             yield _moved(item)
 
 
 def _moved(item: InputDrift) -> str:
-    feature = plain(item.feature.replace("_", " "), 40)
-    return f"{feature} went from {plain(item.before, 40)} to {plain(item.after, 40)}"
+    feature = plain_text(item.feature.replace("_", " "), 40)
+    return f"{feature} went from {plain_text(item.before, 40)} to {plain_text(item.after, 40)}"
 
 
 def _segments(found: Attribution) -> str:
@@ -155,13 +156,12 @@ def _segments(found: Attribution) -> str:
 
 def _segment(item: SegmentEffect) -> str:
     rates = [
-        "new" if rate is None else f"{100 * rate:.0f} %"
-        for rate in (item.rate_before, item.rate_after)
+        "new" if rate is None else percent(rate, 0) for rate in (item.rate_before, item.rate_after)
     ]
     explains = min(1.0, max(0.0, item.explains))
     return (
-        f"{plain(item.segment, _NAME_CHARS)}: {rates[0]} to {rates[1]}"
-        f" (n = {item.n_after:,.0f}), {100 * explains:.0f} % of the fall"
+        f"{plain_text(item.segment, _NAME_CHARS)}: {rates[0]} to {rates[1]}"
+        f" (n = {number(item.n_after)}), {percent(explains, 0)} of the fall"
     )
 
 

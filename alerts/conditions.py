@@ -15,6 +15,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from monitor.models.status import Status, Verdict
+from monitor.report.format import duration
 
 #: The app of what concerns no app in particular.
 SELF = "groundwatch"
@@ -209,7 +210,7 @@ def _of_hook(vitals: AppVitals) -> Iterator[tuple[str, str | None]]:
     stopped = not silent and vitals.seen == 0 and vitals.seen_a_week_ago >= _LEAST_SEEN
     yield (
         "monitor:hook_silent",
-        f"the last sign of life is {age_s / 60:.0f} min old" if silent and age_s else None,
+        f"the last sign of life is {duration(age_s)} old" if silent and age_s else None,
     )
     yield (
         "monitor:traffic_stopped",
@@ -258,7 +259,7 @@ def _of_system(vitals: SystemVitals) -> Iterator[tuple[str, str | None]]:
     age_s = vitals.oldest_waiting_s or 0.0
     yield (
         "monitor:queue_lag",
-        f"{vitals.waiting:,} wait, the oldest for {age_s / 60:.0f} min"
+        f"{vitals.waiting:,} wait, the oldest for {duration(age_s)}"
         if age_s >= _LAG_AFTER_S
         else None,
     )
@@ -266,19 +267,20 @@ def _of_system(vitals: SystemVitals) -> Iterator[tuple[str, str | None]]:
     late = pause_s > max(60.0, 3 * vitals.evaluate_every_s)
     yield (
         "monitor:evaluator_stale",
-        f"for {pause_s:.0f} s nothing was evaluated; every {vitals.evaluate_every_s:g} s is meant"
+        f"for {duration(pause_s)} nothing was evaluated;"
+        f" every {vitals.evaluate_every_s:g} s is meant"
         if late
         else None,
     )
     stuck = {c: s for c, s in vitals.undelivered_s.items() if s >= _UNDELIVERED_AFTER_S}
-    listed = ", ".join(f"{name} for {s / 60:.0f} min" for name, s in sorted(stuck.items()))
+    listed = ", ".join(f"{name} for {duration(s)}" for name, s in sorted(stuck.items()))
     yield "monitor:channel_failing", f"messages wait on {listed}" if stuck else None
     dead = vitals.dead_letters
     yield "monitor:dead_letters", f"{dead:,} in the last week" if dead else None
     skew_s = vitals.clock_skew_s
     unsafe = list(vitals.unsafe)
     if abs(skew_s) > _MOST_SKEW_S:
-        unsafe.append(f"the clock here and the database's differ by {skew_s:.0f} s")
+        unsafe.append(f"the clock here and the database's differ by {duration(abs(skew_s))}")
     yield "monitor:store_unsafe", "; ".join(unsafe) or None
 
 

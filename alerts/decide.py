@@ -12,7 +12,6 @@ import structlog
 from sqlalchemy import Connection, bindparam, case, insert, update
 
 from alerts.channels.base import Recipient
-from alerts.escaping import plain
 from alerts.evidence import AlertKey, JudgedBy, Observation, Reason, Thresholds, Timers, timers_for
 from alerts.grouping import Group
 from alerts.notifier import Notifier
@@ -25,6 +24,7 @@ from alerts.stored_groups import Stored, load, save
 from alerts.threshold_rules import RULE_PREFIX, ThresholdRule, hold_s, judge_all
 from monitor.models.alerting import AlertEvent, Level, TimelineEvent
 from monitor.models.status import Status, Verdict
+from monitor.report.format import plain_text
 from monitor.store.alert_tables import alert_events, incidents
 
 _log = structlog.get_logger("groundwatch.alerts")
@@ -176,7 +176,7 @@ def _snapshot(
 
 
 def _clean(excerpts: Iterable[str]) -> tuple[str, ...]:
-    clean = (plain(text, SAMPLE_CHARS) for text in excerpts)
+    clean = (plain_text(text, SAMPLE_CHARS) for text in excerpts)
     return tuple(text for text in clean if text)[:_MOST_SAMPLES]
 
 

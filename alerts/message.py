@@ -14,11 +14,11 @@ from urllib.parse import quote, urlsplit
 from jinja2 import FileSystemLoader, StrictUndefined
 from jinja2.sandbox import SandboxedEnvironment
 
-from alerts.escaping import plain, shorten
 from alerts.snapshot import Snapshot
-from alerts.wording import Fact, clock_time, facts, headline, state_word, subject_of
+from alerts.wording import Fact, facts, headline, state_word, subject_of
 from monitor.models.alerting import AlertEvent
 from monitor.report.digest_words import Section
+from monitor.report.format import plain_text, shorten, utc_time
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _SUBJECT_CHARS = 200
@@ -100,12 +100,12 @@ def render(
         title=subject_of(snapshot),
         headline=headline(snapshot, news),
         facts=facts(snapshot, news, digest),
-        samples=() if over else tuple(plain(text, 300) for text in snapshot.samples),
+        samples=() if over else tuple(plain_text(text, 300) for text in snapshot.samples),
         advice="To look back" if over else "What to do",
-        command=f"groundwatch report --app {shlex.quote(plain(snapshot.key.app, 200))}",
+        command=f"groundwatch report --app {shlex.quote(plain_text(snapshot.key.app, 200))}",
         link=_link(snapshot.report_url),
         footer=_footer(snapshot, may_repeat=may_repeat),
-        app=plain(snapshot.key.app, 200),
+        app=plain_text(snapshot.key.app, 200),
         incident_id=snapshot.incident_id,
         first=AlertEvent.FIRED in news,
         at=snapshot.at,
@@ -144,24 +144,24 @@ def _data(snapshot: Snapshot) -> dict[str, object]:
     """Give what a program wants to know, each under a name of its own."""
     verdict, key = snapshot.verdict, snapshot.key
     return {
-        "app": plain(key.app, 200),
-        "metric": plain(key.metric, 200),
-        "segment": plain(key.segment, 200),
+        "app": plain_text(key.app, 200),
+        "metric": plain_text(key.metric, 200),
+        "segment": plain_text(key.segment, 200),
         "window_s": key.window_s,
         "incident_id": snapshot.incident_id,
         "sequence": snapshot.sequence,
         "event": snapshot.event.value,
         "level": snapshot.level.value,
         "peak_level": snapshot.peak.value,
-        "cause": snapshot.cause and plain(snapshot.cause, 300),
-        "reason": plain(verdict.reason, 300),
+        "cause": snapshot.cause and plain_text(snapshot.cause, 300),
+        "reason": plain_text(verdict.reason, 300),
         "pass_rate": verdict.pass_rate,
         "low": verdict.low,
         "high": verdict.high,
         "n": verdict.n,
-        "changed": plain(snapshot.background.changed, 400),
-        "segments": plain(snapshot.background.segments, 400),
-        "pipeline": plain(snapshot.background.pipeline, 300),
+        "changed": plain_text(snapshot.background.changed, 400),
+        "segments": plain_text(snapshot.background.segments, 400),
+        "pipeline": plain_text(snapshot.background.pipeline, 300),
         "onset": _iso(verdict.onset),
         "onset_earliest": _iso(verdict.onset_earliest),
         "onset_latest": _iso(verdict.onset_latest),
@@ -169,7 +169,10 @@ def _data(snapshot: Snapshot) -> dict[str, object]:
         "opened_at": snapshot.opened_at.isoformat(),
         "at": snapshot.at.isoformat(),
         "others": [
-            {name: plain(str(text), 200) for name, text in other.model_dump(mode="json").items()}
+            {
+                name: plain_text(str(text), 200)
+                for name, text in other.model_dump(mode="json").items()
+            }
             for other in snapshot.others
         ],
         "more": snapshot.more,
@@ -205,7 +208,7 @@ def template_environment(*, escape: bool) -> SandboxedEnvironment:
 def _footer(snapshot: Snapshot, *, may_repeat: bool) -> str:
     footer = (
         f"incident {snapshot.incident_id}, event {snapshot.sequence},"
-        f" decided {clock_time(snapshot.at)}"
+        f" decided {utc_time(snapshot.at)}"
     )
     return f"{footer} (may repeat an earlier message)" if may_repeat else footer
 
@@ -214,4 +217,4 @@ def _link(url: str | None) -> str | None:
     """Let only web addresses through."""
     if url is None or urlsplit(url).scheme not in {"http", "https"}:
         return None
-    return quote(plain(url, 1000), safe=":/?#[]@!$&'()*+,;=%~")
+    return quote(plain_text(url, 1000), safe=":/?#[]@!$&'()*+,;=%~")

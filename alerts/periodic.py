@@ -9,7 +9,6 @@ from datetime import datetime
 from sqlalchemy import Connection, func, insert, select
 
 from alerts.channels.base import Channel, Recipient, takes_digests
-from alerts.escaping import plain
 from alerts.message import Message, Picture, template_environment
 from alerts.notifier import waiting_row
 from monitor.errors import SettingsError
@@ -24,6 +23,7 @@ from monitor.report.digest_words import (
     digest_title,
     digest_verdict,
 )
+from monitor.report.format import plain_text, utc_time
 from monitor.report.periods import Period
 from monitor.settings import variable
 from monitor.store.alert_tables import digests, outbox
@@ -115,13 +115,14 @@ def digest_message(
 ) -> Message:
     """Write the message; what it says was settled when the digest was made."""
     sections = tuple(digest_sections(digest))
-    footer = f"{digest.name}, made {digest.made_at:%Y-%m-%d %H:%M} UTC"
+    footer = f"{digest.name}, made {utc_time(digest.made_at)}"
     message = Message(
         word=digest_title(digest).upper(),
         title=digest_span(digest),
-        headline=plain(digest_verdict(digest), 300),
+        headline=plain_text(digest_verdict(digest), 300),
         facts=tuple(
-            (section.title, plain("; ".join(section.lines), _FACT_CHARS)) for section in sections
+            (section.title, plain_text("; ".join(section.lines), _FACT_CHARS))
+            for section in sections
         ),
         samples=(),
         advice="To look further",

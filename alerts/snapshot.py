@@ -8,10 +8,10 @@ from typing import Any, get_args
 from pydantic import AwareDatetime, BaseModel, ConfigDict, field_validator
 from sqlalchemy import Connection, Table, select, update
 
-from alerts.escaping import plain
 from alerts.evidence import AlertKey, Evidence, Thresholds
 from monitor.models.alerting import AlertEvent, Level, TimelineEvent
 from monitor.models.status import Verdict
+from monitor.report.format import plain_text
 from monitor.store.alert_tables import alert_events, outbox
 
 #: What is quoted of one explanation.
@@ -141,7 +141,7 @@ def forget_quotes(connection: Connection, explanations: Iterable[str], *, dry_ru
 
     What was delivered before is in other hands.
     """
-    quotes = {plain(text, SAMPLE_CHARS) for text in explanations}
+    quotes = {plain_text(text, SAMPLE_CHARS) for text in explanations}
     if not quotes:
         return 0
     return sum(

@@ -3,52 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
 
 from alerts.conditions import CONDITIONS
-from alerts.escaping import plain
 from alerts.evidence import CLOSED, Evidence, Reason, Thresholds
 from alerts.routing.matchers import MONITOR_PREFIX
 from alerts.snapshot import Other, Snapshot
 from alerts.threshold_rules import RULE_PREFIX
 from monitor.models.alerting import AlertEvent, Level
 from monitor.models.status import Status, Verdict
+from monitor.report.format import duration, percent, plain_text, sparkline, utc_time
 
 Fact = tuple[str, str]
 _OVER = frozenset({AlertEvent.RESOLVED, AlertEvent.SETTLED})
-_BLOCKS = "▁▂▃▄▅▆▇█"
 _BEFORE = {
     Evidence.HEALTHY: "it was healthy",
     Evidence.WARNING: "it was at warning",
     Evidence.CRITICAL: "it was critical",
     Evidence.UNCERTAIN: "not enough was known to tell",
 }
-_UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
-
-
-def clock_time(moment: datetime) -> str:
-    """Write a time with its date and zone; aware times in UTC only."""
-    return f"{moment:%Y-%m-%d %H:%M} UTC"
-
-
-def duration(length: timedelta | float) -> str:
-    """Write a duration in its two largest units."""
-    seconds = length.total_seconds() if isinstance(length, timedelta) else length
-    left = max(0, round(seconds))
-    parts: list[str] = []
-    for unit, size in _UNITS:
-        count, rest = divmod(left, size)
-        if count:
-            parts.append(f"{count} {unit}")
-            left = rest
-        elif parts:
-            break
-    return " ".join(parts[:2]) or "0 s"
-
-
-def percent(rate: float) -> str:
-    """Write a rate in [0, 1] as a percentage."""
-    return f"{100 * rate:.1f} %"
 
 
 def state_word(snapshot: Snapshot, tells: frozenset[AlertEvent]) -> str:
@@ -72,9 +44,9 @@ def subject_of(snapshot: Snapshot) -> str:
     key = snapshot.key
     if snapshot.cause is not None:
         apps = {key.app} | {other.app for other in snapshot.others}
-        return plain(f"{len(apps) + snapshot.more} apps · {snapshot.cause}", 200)
+        return plain_text(f"{len(apps) + snapshot.more} apps · {snapshot.cause}", 200)
     names = [key.app, key.metric] + ([key.segment] if key.segment != "*" else [])
-    return " · ".join(plain(name, 80) for name in names)
+    return " · ".join(plain_text(name, 80) for name in names)
 
 
 def headline(snapshot: Snapshot, tells: frozenset[AlertEvent]) -> str:
@@ -104,7 +76,7 @@ def _of_rate(snapshot: Snapshot, tells: frozenset[AlertEvent], length: str) -> s
 def _ill(snapshot: Snapshot) -> str:
     verdict = snapshot.verdict
     if _is_of_rule(snapshot):
-        return plain(verdict.reason, 200)
+        return plain_text(verdict.reason, 200)
     if verdict.pass_rate is None:
         level = snapshot.level.value
         return f"{level}, with no scores in the last {duration(verdict.window_s)}"
@@ -119,33 +91,26 @@ def facts(
     listed = [
         *_of_answers(snapshot, tells),
         ("Since", _since(snapshot, tells)),
-        ("Why", plain(verdict.reason, 300)),
-        ("Changed", plain(snapshot.superseded, 400)),
+        ("Why", plain_text(verdict.reason, 300)),
+        ("Changed", plain_text(snapshot.superseded, 400)),
         *_background(snapshot, tells),
         ("Do", _advice(snapshot, tells)),
         ("Also firing", _others(snapshot)),
         ("Flapping", _flapping(snapshot)),
         ("Stale", "" if snapshot.stale_since is None else _stale(snapshot)),
-        ("Note", plain(snapshot.note, 300)),
+        ("Note", plain_text(snapshot.note, 300)),
         ("Not counted", _not_counted(verdict)),
-        *(("And", plain(line, 200)) for line in digest),
+        *(("And", plain_text(line, 200)) for line in digest),
     ]
     return tuple((label, text) for label, text in listed if text)
 
 
-def sparkline(rates: Sequence[float | None]) -> str:
-    """Draw rates in [0, 1] as blocks, from the lowest to the highest of them; gaps stay gaps."""
+def trend(rates: Sequence[float | None]) -> str:
+    """Return rates as a sparkline from the lowest to the highest of them, with both named."""
     known = [rate for rate in rates if rate is not None]
     if not known:
         return ""
-    low, high = min(known), max(known)
-    top = len(_BLOCKS) - 1
-
-    def block(rate: float) -> str:
-        return _BLOCKS[top if high == low else round((rate - low) / (high - low) * top)]
-
-    drawn = "".join(" " if rate is None else block(rate) for rate in rates)
-    return f"{drawn} ({percent(low)} to {percent(high)})"
+    return f"{sparkline(rates, fit=True)} ({percent(min(known))} to {percent(max(known))})"
 
 
 def _closed_because(snapshot: Snapshot) -> str:
@@ -185,7 +150,7 @@ def _others(snapshot: Snapshot) -> str:
     if not snapshot.others:
         return ""
     listed = ", ".join(_other(other, snapshot) for other in snapshot.others)
-    return plain(f"{listed} and {snapshot.more} more" if snapshot.more else listed, 500)
+    return plain_text(f"{listed} and {snapshot.more} more" if snapshot.more else listed, 500)
 
 
 def _other(other: Other, snapshot: Snapshot) -> str:
@@ -206,7 +171,7 @@ def _flapping(snapshot: Snapshot) -> str:
 
 def _stale(snapshot: Snapshot) -> str:
     assert snapshot.stale_since is not None
-    return f"nothing has been known since {clock_time(snapshot.stale_since)}"
+    return f"nothing has been known since {utc_time(snapshot.stale_since)}"
 
 
 def _of_answers(snapshot: Snapshot, tells: frozenset[AlertEvent]) -> list[Fact]:
@@ -214,7 +179,7 @@ def _of_answers(snapshot: Snapshot, tells: frozenset[AlertEvent]) -> list[Fact]:
         return []
     return [
         ("Now", figure(snapshot.verdict)),
-        ("Course", sparkline(snapshot.trend)),
+        ("Course", trend(snapshot.trend)),
         ("Before", _before(snapshot)),
         ("Line", _line(snapshot.lines, snapshot, tells)),
     ]
@@ -242,9 +207,9 @@ def _background(snapshot: Snapshot, tells: frozenset[AlertEvent]) -> list[Fact]:
         return []
     found = snapshot.background
     return [
-        ("Changed", plain(found.changed, 400)),
-        ("Where", plain(found.segments, 400)),
-        ("Monitor", plain(found.pipeline, 300)),
+        ("Changed", plain_text(found.changed, 400)),
+        ("Where", plain_text(found.segments, 400)),
+        ("Monitor", plain_text(found.pipeline, 300)),
     ]
 
 
@@ -267,9 +232,9 @@ def _line(lines: Thresholds | None, snapshot: Snapshot, tells: frozenset[AlertEv
 
 
 def _since(snapshot: Snapshot, tells: frozenset[AlertEvent]) -> str:
-    began = clock_time(snapshot.since)
+    began = utc_time(snapshot.since)
     if tells & {AlertEvent.RESOLVED, AlertEvent.SETTLED}:
-        fired, resolved = clock_time(snapshot.opened_at), clock_time(snapshot.at)
+        fired, resolved = utc_time(snapshot.opened_at), utc_time(snapshot.at)
         ended = "closed" if _is_closed(snapshot) else "resolved"
         text = f"began {began}, fired {fired}, {ended} {resolved}; worst: {snapshot.peak.value}"
         late = ". Earlier messages about this may not have reached you"
@@ -277,7 +242,7 @@ def _since(snapshot: Snapshot, tells: frozenset[AlertEvent]) -> str:
     held_for = duration(snapshot.at - snapshot.since)
     held = began if held_for == duration(0) else f"{began}, held for {held_for}"
     well = snapshot.well_since
-    again = "" if well is None else f"; it had been over since {clock_time(well)}"
+    again = "" if well is None else f"; it had been over since {utc_time(well)}"
     return f"{held}{again}{_onset(snapshot.verdict)}"
 
 
@@ -285,7 +250,7 @@ def _onset(verdict: Verdict) -> str:
     """Say when the fall most likely began, with how sure that is."""
     if verdict.onset is None:
         return ""
-    text = f"; most likely began {clock_time(verdict.onset)}"
+    text = f"; most likely began {utc_time(verdict.onset)}"
     if verdict.onset_earliest is None or verdict.onset_latest is None:
         return text
     bounds = (verdict.onset_earliest, verdict.onset_latest)

@@ -26,7 +26,7 @@ from alerts.ledger import dead_letters_since, oldest_waiting
 from monitor.errors import QueueUnavailableError
 from monitor.models import Verdict
 from monitor.queue.consumer import Backlog, backlog, translated
-from monitor.report.words import duration
+from monitor.report.format import duration
 from monitor.scoring.shared_limits import endpoint_name
 from monitor.scoring.spending.budget import Budget, Charge, caps_from
 from monitor.scoring.spending.limiter import CircuitBreaker

@@ -9,8 +9,8 @@ from pydantic import SecretStr
 
 from alerts.channels.base import Rate, Receipt
 from alerts.channels.http import HttpClient, refusal
-from alerts.escaping import shorten
 from alerts.message import Message
+from monitor.report.format import shorten
 
 _COLOURS = {"critical": 0xB42318, "warning": 0x9A6700}
 _OVER = 0x1A7F37

@@ -20,9 +20,9 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from pydantic import SecretStr
 
 from alerts.channels.base import Rate, Receipt
-from alerts.escaping import plain
 from alerts.message import Message
 from monitor.errors import DeliveryError
+from monitor.report.format import plain_text
 
 _PORTS = {"smtp": 587, "smtps": 465, "smtp+plain": 25}
 _READY = 220
@@ -260,4 +260,4 @@ def ascii_address(address: str) -> str:
 
 def _label(app: str) -> str:
     """Make a name that may stand in a List-Id."""
-    return re.sub(r"[^a-z0-9-]+", "-", plain(app, 60).lower()).strip("-") or "app"
+    return re.sub(r"[^a-z0-9-]+", "-", plain_text(app, 60).lower()).strip("-") or "app"

@@ -8,8 +8,8 @@ from pydantic import SecretStr
 
 from alerts.channels.base import Rate, Receipt
 from alerts.channels.http import HttpClient, refusal
-from alerts.escaping import shorten
 from alerts.message import Message
+from monitor.report.format import shorten
 
 _API = "https://events.pagerduty.com"
 _SUMMARY_CHARS = 1024

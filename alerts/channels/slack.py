@@ -10,10 +10,11 @@ from pydantic import SecretStr
 
 from alerts.channels.base import Rate, Receipt
 from alerts.channels.http import Answer, HttpClient, refusal, slow_down
-from alerts.escaping import shorten, slack
+from alerts.escaping import slack
 from alerts.message import Message
 from monitor.errors import DeliveryError
 from monitor.report.digest_words import Section
+from monitor.report.format import shorten
 
 #: Slack's own words for "the way you wrote this": worth one more try in plain text.
 BAD_PAYLOAD = {"invalid_payload", "invalid_blocks", "msg_blocks_too_long", "msg_too_long"}

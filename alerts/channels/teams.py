@@ -10,8 +10,8 @@ from pydantic import SecretStr
 
 from alerts.channels.base import Rate, Receipt
 from alerts.channels.http import HttpClient, refusal, slow_down
-from alerts.escaping import shorten
 from alerts.message import Message
+from monitor.report.format import shorten
 
 _COLOURS = {"critical": "attention", "warning": "warning"}
 _MOST_BYTES = 26_000  # Teams takes 28 kB, with all that the flow adds

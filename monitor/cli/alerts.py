@@ -28,8 +28,9 @@ from monitor.cli.backtest import backtest
 from monitor.cli.console import err, open_store, out, parse_duration_s, quiet_logs, warn
 from monitor.errors import DeliveryError, GroundwatchError, SettingsError
 from monitor.models.alerting import AlertEvent, DeliveryStatus, Incident, Level
+from monitor.report.format import percent, plain_text, short_id, utc_time
 from monitor.report.listing import Listing
-from monitor.report.words import harmless, incident_sentence, level_words, moment
+from monitor.report.words import incident_sentence, level_words
 from monitor.settings import Settings, variable
 
 #: Where the address of a channel comes from; of all others it is the routes file.
@@ -77,7 +78,7 @@ def add(
             author=by or getpass.getuser(),
             comment=comment,
         )
-    out.print(f"silence {made.hush_id} until {made.ends_at:%Y-%m-%d %H:%M} UTC")
+    out.print(f"silence {made.hush_id} until {utc_time(made.ends_at)}")
 
 
 @silences_app.command("preview")
@@ -103,10 +104,10 @@ def list_silences(
     for silence in found:
         listed.add_row(
             silence.hush_id,
-            Text(harmless(" ".join(map(str, silence.matchers)), 60)),
-            moment(silence.ends_at, now) + (" (over)" if silence.ends_at <= now else ""),
-            Text(harmless(silence.author, 30)),
-            Text(harmless(silence.comment, 60)),
+            Text(plain_text(" ".join(map(str, silence.matchers)), 60)),
+            utc_time(silence.ends_at, now) + (" (over)" if silence.ends_at <= now else ""),
+            Text(plain_text(silence.author, 30)),
+            Text(plain_text(silence.comment, 60)),
         )
     out.print(listed if found else "no silences")
     for window_ in wiring_from(settings).plan.maintenance:
@@ -122,14 +123,14 @@ def expire(silence_id: Annotated[str, typer.Argument(help="As `silence ls` shows
     with open_store(Settings.from_env()).write() as connection:
         if not expire_silence(connection, silence_id, datetime.now(UTC)):
             raise SettingsError(f"no silence {silence_id!r} to end; groundwatch alerts silence ls")
-    out.print(f"silence {harmless(silence_id)} is over")
+    out.print(f"silence {plain_text(silence_id)} is over")
 
 
 def _preview(connection: Connection, plan: RoutingConfig, matchers: tuple[Matcher, ...]) -> None:
     found = preview_of(connection, plan, matchers)
     out.print(f"holds back {len(found.held)} of {found.firing} that fire now")
     for incident in found.held[:20]:
-        out.print(Text(harmless(f"  {incident.level} {incident.app} {incident.metric}", 120)))
+        out.print(Text(plain_text(f"  {incident.level} {incident.app} {incident.metric}", 120)))
     if found.warning:
         warn(found.warning)
 
@@ -171,11 +172,11 @@ def list_messages(
     )
     for item in found:
         listed.add_row(
-            item.delivery_id[:8],
-            moment(item.created_at, now),
+            short_id(item.delivery_id),
+            utc_time(item.created_at, now),
             str(item.event),
             item.channel,
-            Text(harmless(item.recipient, 40)),
+            Text(plain_text(item.recipient, 40)),
             str(item.status),
             str(item.attempts),
             item.error_code or "",
@@ -220,17 +221,17 @@ def route(
     labels = _labels(plan, app, severity, metric, label or [])
     for step in plan.router.explain(labels, now):
         verdict = "matches" if step.refusal is None else f"no: {step.refusal}"
-        out.print(Text(harmless(f"{step.route.name}: {verdict}", 200)), soft_wrap=True)
+        out.print(Text(plain_text(f"{step.route.name}: {verdict}", 200)), soft_wrap=True)
     places = plan.places(labels, now)
     for to, fallback in places.items():
         instead = f", else {fallback}" if fallback else ""
-        out.print(Text(harmless(f"-> {to.channel} {to.address}".rstrip() + instead, 200)))
+        out.print(Text(plain_text(f"-> {to.channel} {to.address}".rstrip() + instead, 200)))
     if not places:
         out.print("-> nobody: no channel is set up")
     hush = hush_for([*_silences(settings, now), *plan.maintenance], labels, now)
     if hush is not None:
         text = f"but it is silenced now: {hush.hush_id}, by {hush.author}"
-        out.print(Text(harmless(text, 200), style="yellow"))
+        out.print(Text(plain_text(text, 200), style="yellow"))
 
 
 def _silences(settings: Settings, now: datetime) -> list[SilenceRule]:
@@ -296,14 +297,14 @@ def ls(
         ack = None if incident.resolved_at else acks[incident.group_id]
         marks = [
             f"silenced by {incident.hushed_by}" if incident.hushed_by and incident.is_open else "",
-            f"acknowledged by {harmless(ack.by, 30)}" if ack else "",
+            f"acknowledged by {plain_text(ack.by, 30)}" if ack else "",
         ]
         listed.add_row(
-            incident.incident_id[:8],
-            moment(incident.opened_at, now),
+            short_id(incident.incident_id),
+            utc_time(incident.opened_at, now),
             level_words(incident),
-            Text(harmless(incident.app, 40)),
-            Text(harmless(incident.metric, 40)),
+            Text(plain_text(incident.app, 40)),
+            Text(plain_text(incident.metric, 40)),
             Text(", ".join([incident_sentence(incident, now), *filter(None, marks)])),
         )
     out.print(listed if found else f"no incidents in the last {window}")
@@ -320,27 +321,29 @@ def show(name: Named) -> None:
         sent = deliveries(connection, incident_id=group)
         ack = acknowledgement(connection, group)
     what = f"{incident.app} · {incident.metric}: {level_words(incident)}"
-    out.print(Text(harmless(f"{what}, {incident_sentence(incident, now)}", 200)))
+    out.print(Text(plain_text(f"{what}, {incident_sentence(incident, now)}", 200)))
     if ack:
-        until = f"reminders are off until {moment(ack.until, now)}"
+        until = f"reminders are off until {utc_time(ack.until, now)}"
         out.print(
-            Text(harmless(f"acknowledged by {ack.by}: {ack.note or 'no note'}; {until}", 300))
+            Text(plain_text(f"acknowledged by {ack.by}: {ack.note or 'no note'}; {until}", 300))
         )
     story = Listing.of("at", "event", "level", "pass rate", "n", "why")
     for event in events:
         found = event.verdict
-        rate = "" if found.pass_rate is None else f"{100 * found.pass_rate:.1f} %"
+        rate = "" if found.pass_rate is None else percent(found.pass_rate)
         why = f"{event.reason}: {event.superseded}" if event.superseded else event.reason
-        at = moment(event.at, now)
-        story.add_row(at, event.event, event.level, rate, f"{found.n:,}", Text(harmless(why, 300)))
+        at = utc_time(event.at, now)
+        story.add_row(
+            at, event.event, event.level, rate, f"{found.n:,}", Text(plain_text(why, 300))
+        )
     out.print(story)
     messages = Listing.of("message", "event", "channel", "recipient", "state", "last error")
     for item in reversed(sent):
         messages.add_row(
-            item.delivery_id[:8],
+            short_id(item.delivery_id),
             item.event,
             item.channel,
-            Text(harmless(item.recipient, 40)),
+            Text(plain_text(item.recipient, 40)),
             item.status,
             item.error_code or "",
         )
@@ -373,9 +376,9 @@ def ack(
         ]
         if not acknowledge(connection, group, by=who, note=note, now=now, until=until):
             raise SettingsError(f"incident {incident.incident_id} is over already")
-    out.print(f"no reminders until {until:%Y-%m-%d %H:%M} UTC; you hear of it if it gets worse")
+    out.print(f"no reminders until {utc_time(until)}; you hear of it if it gets worse")
     if others:
-        out.print(Text(harmless(f"nor of what is told with it: {', '.join(others)}", 300)))
+        out.print(Text(plain_text(f"nor of what is told with it: {', '.join(others)}", 300)))
 
 
 @app.command("test")
@@ -427,11 +430,10 @@ def drill(
     for item in sorted(sent, key=lambda item: item.sequence):
         error = item.error_code or ""
         listed.add_row(item.event, item.channel, Text(item.recipient), item.status, error)
-    out.print(listed if sent else f"the routes name no channel for {harmless(watched)}")
+    out.print(listed if sent else f"the routes name no channel for {plain_text(watched)}")
     if held:
-        warn(
-            f"a drill is always sent; silence {', '.join(map(harmless, held))} would hold an alert"
-        )
+        names = ", ".join(map(plain_text, held))
+        warn(f"a drill is always sent; silence {names} would hold an alert")
     if not sent or any(item.status in {"waiting", "dead"} for item in sent):
         raise typer.Exit(1)
 
@@ -445,7 +447,7 @@ def _one(connection: Connection, name: str) -> Incident:
 
 
 def _try(channel: Channel, address: str) -> bool:
-    where = Text(f"{channel.name} {harmless(address, 60)}".strip())
+    where = Text(f"{channel.name} {plain_text(address, 60)}".strip())
     started_s = time.monotonic()
     try:
         receipt = send_test(channel, datetime.now(UTC), address or None)
@@ -457,6 +459,8 @@ def _try(channel: Channel, address: str) -> bool:
         return False
     took_ms = (time.monotonic() - started_s) * 1000
     unsure = "" if receipt.confirmed else ", which does not say that it was shown"
-    text = f": the other side answered {harmless(receipt.answer)!r} after {took_ms:.0f} ms{unsure}"
+    text = (
+        f": the other side answered {plain_text(receipt.answer)!r} after {took_ms:.0f} ms{unsure}"
+    )
     out.print(where + Text(text, style="green"))
     return True

@@ -12,8 +12,8 @@ from rich.text import Text
 
 from alerts.backtest import Told, missed
 from monitor.cli.console import open_store, out, parse_duration_s
+from monitor.report.format import plain_text, utc_time
 from monitor.report.listing import Listing
-from monitor.report.words import harmless
 from monitor.settings import Settings
 from workers.backtest import (
     POLICY_NAMES,
@@ -74,7 +74,9 @@ def _print(told: Mapping[str, list[Told]]) -> None:
     for one in present:
         found = [keys[one.key[:3]] for keys in by_key]
         cells = [_count(each) for each in found]
-        listed.add_row(Text(harmless(one.key.app, 40)), Text(harmless(one.key.metric, 40)), *cells)
+        listed.add_row(
+            Text(plain_text(one.key.app, 40)), Text(plain_text(one.key.metric, 40)), *cells
+        )
     out.print(listed if present else "there is no history to look at")
     if present:
         out.print(
@@ -92,4 +94,4 @@ def _print_missed(before: list[Told], after: list[Told], present: Rules) -> None
     gone = missed(before, after, within_s=float(present.window_s))
     out.print(f"of what fires now the new rules would miss: {len(gone) or 'nothing'}")
     for key, at in gone[:20]:
-        out.print(Text(harmless(f"  {at:%Y-%m-%d %H:%M} UTC {key.app} {key.metric}", 120)))
+        out.print(Text(plain_text(f"  {utc_time(at)} {key.app} {key.metric}", 120)))

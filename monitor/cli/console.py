@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from monitor.errors import SettingsError, StoreError
-from monitor.report.words import harmless
+from monitor.report.format import plain_text
 from monitor.settings import Settings
 from monitor.store.engine import Store, check_schema
 from workers.facts import read_status
@@ -69,7 +69,7 @@ def quiet_logs() -> None:
 
 def warn(text: str) -> None:
     """Print one line about something that went wrong but stops nothing; *text* may be hostile."""
-    err.print(Text(harmless(text, 500), style="yellow"), soft_wrap=True)
+    err.print(Text(plain_text(text, 500), style="yellow"), soft_wrap=True)
 
 
 # --- stores ---
@@ -107,5 +107,7 @@ def check_app(store: Store, settings: Settings, app: str | None) -> None:
     """
     known = [item.app for item in read_status(store, settings, now=datetime.now(UTC)).apps]
     if app is not None and known and app not in known:
-        there = ", ".join(harmless(name, 40) for name in known[:10])
-        raise SettingsError(f"nothing was heard of an app {harmless(app, 40)!r}; there is {there}")
+        there = ", ".join(plain_text(name, 40) for name in known[:10])
+        raise SettingsError(
+            f"nothing was heard of an app {plain_text(app, 40)!r}; there is {there}"
+        )

@@ -28,8 +28,9 @@ from monitor.queue import names
 from monitor.queue.consumer import backlog, connect, live_workers, translated
 from monitor.queue.stalls import read_stalls
 from monitor.queue.told_events import read_events
+from monitor.report.format import duration, file_size, plain_text, utc_time
 from monitor.report.listing import Listing
-from monitor.report.words import duration, harmless, reasons
+from monitor.report.words import reasons
 from monitor.settings import Settings, masked_url
 from monitor.store.engine import Store
 from monitor.store.lease import current_owner
@@ -194,7 +195,7 @@ def _redis(settings: Settings) -> Iterator[Finding]:
     yield Finding(
         "Redis has room for a full queue",
         ok=queue_bytes <= _MOST_OF_MEMORY * most_bytes,
-        found=f"up to {queue_bytes / 1e6:,.0f} MB may wait, of {most_bytes / 1e6:,.0f} MB",
+        found=f"up to {file_size(queue_bytes)} may wait, of {file_size(most_bytes)}",
         advice="lower GROUNDWATCH_QUEUE_LIMIT_MEGABYTES in the app, or raise maxmemory: a Redis"
         " that is full cannot even be emptied",
     )
@@ -265,7 +266,7 @@ def _drops(app: str, counts: Counter[Booking]) -> Iterator[Finding]:
     share = sum(dropped.values()) / sampled if sampled else 0.0
     if share >= _MOST_DROPPED:
         yield Finding(
-            f"samples of {harmless(app, 40)}",
+            f"samples of {plain_text(app, 40)}",
             ok=False,
             found=f"{share:.0%} of {sampled:,} dropped within an hour: {reasons(dropped)}",
             advice="groundwatch.stats()['last_error'] in the app names the cause; docs/hook.md"
@@ -388,7 +389,7 @@ def run(settings: Settings, window_s: int, *, as_json: bool) -> int:
 
 def _print(found: Reconciliation) -> None:
     since = datetime.fromtimestamp(found.since_s, UTC)
-    out.print(f"rows since {since:%Y-%m-%d %H:%M} UTC; ledger and streams as of all time")
+    out.print(f"rows since {utc_time(since)}; ledger and streams as of all time")
     figures = ("of", "found", "counterpart", "difference")
     listed = Listing.of("", "sum", *figures, right=figures)
     for check in found.checks:
@@ -412,7 +413,7 @@ def _print(found: Reconciliation) -> None:
 
 def _print_wrong(check: Check_balance) -> None:
     for item in check.wrong[:_MOST_WRONG]:
-        where = harmless(item.where, 90)
+        where = plain_text(item.where, 90)
         figures = f"{_figure(item.found)}, not {_figure(item.expected)}"
         out.print(Text(f"  {check.name}: {where}: {figures}", style="red"))
     if len(check.wrong) > _MOST_WRONG:

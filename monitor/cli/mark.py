@@ -10,8 +10,8 @@ import typer
 from rich.text import Text
 
 from monitor.cli.console import open_store, out, parse_duration_s
+from monitor.report.format import plain_text, utc_second
 from monitor.report.listing import Listing
-from monitor.report.words import harmless
 from monitor.settings import Settings
 from monitor.store.engine import Store
 from monitor.store.insights import ReleaseMark, add_mark, read_marks
@@ -44,13 +44,13 @@ def mark(
         app=_plain(app, "APP"),
         release=_plain(release, "--release"),
         at=now if at is None else _moment(at, now),
-        note=harmless(note, _LONGEST_NOTE),
+        note=plain_text(note, _LONGEST_NOTE),
         made_at=now,
     )
     with store.write() as connection:
         add_mark(connection, made)
         is_known = bool(read_verdicts(connection, made.app))
-    out.print(Text(f"marked: {made.app} {made.release} at {made.at:%Y-%m-%d %H:%M:%S} UTC"))
+    out.print(Text(f"marked: {made.app} {made.release} at {utc_second(made.at)}"))
     if not is_known:
         out.print(Text(f"nothing of {made.app} was judged so far; is the name right?"))
 
@@ -63,8 +63,8 @@ def _show(store: Store, app: str | None, now: datetime) -> None:
         return
     listed = Listing.of("at (UTC)", "app", "release", "note")
     for item in reversed(marks):
-        names = (harmless(text, 80) for text in (item.app, item.release, item.note))
-        listed.add_row(f"{item.at:%Y-%m-%d %H:%M:%S}", *(Text(name) for name in names))
+        names = (plain_text(text, 80) for text in (item.app, item.release, item.note))
+        listed.add_row(utc_second(item.at), *(Text(name) for name in names))
     out.print(listed)
 
 

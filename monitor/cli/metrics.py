@@ -9,8 +9,8 @@ from rich.text import Text
 
 from monitor.cli.config import Format
 from monitor.cli.console import out
+from monitor.report.format import plain_text
 from monitor.report.listing import Listing
-from monitor.report.words import harmless
 from monitor.scoring.metric_config import known_metrics, manual
 from monitor.scoring.own_metrics import read_metrics_file
 from monitor.settings import Settings
@@ -34,7 +34,7 @@ def metrics(
             declared.direction.value,
             declared.cost.value,
             ", ".join(declared.requires),
-            Text(harmless(declared.what)),
+            Text(plain_text(declared.what)),
             style="bold" if name in settings.metrics else "",
         )
     out.print(listed)

@@ -13,8 +13,8 @@ from rich.text import Text
 from monitor.cli.console import open_store, out
 from monitor.queue import names
 from monitor.queue.consumer import connect, translated
+from monitor.report.format import plain_text, utc_time
 from monitor.report.listing import Listing
-from monitor.report.words import harmless, moment
 from monitor.settings import Settings
 from monitor.store.dead_letters import begin_retry, drop_letter, end_retry, find_letter, letters
 
@@ -38,12 +38,12 @@ def ls() -> None:
     for item in found:
         listed.add_row(
             item.entry_id,
-            moment(item.at, now),
-            Text(harmless(item.app, 40)),
+            utc_time(item.at, now),
+            Text(plain_text(item.app, 40)),
             item.reason,
             f"{len(item.body):,} B",
             item.state,
-            Text(harmless(item.detail, 100)),
+            Text(plain_text(item.detail, 100)),
         )
     out.print(listed if found else "nothing was set aside")
 
@@ -69,7 +69,7 @@ def show(
         ("version", item.version),
         ("size", f"{len(item.body):,} bytes"),
     ):
-        out.print(Text(f"{what:8} {harmless(value, 500)}"), soft_wrap=True)
+        out.print(Text(f"{what:8} {plain_text(value, 500)}"), soft_wrap=True)
     text = item.body[:_MOST_SHOWN].decode("utf-8", "replace")
     # As a JSON string, so that nothing in it reaches the terminal.
     out.print(Text(json.dumps(text)), soft_wrap=True)

@@ -27,27 +27,26 @@ from monitor.cli.console import check_app, err, open_store, out, parse_duration_
 from monitor.report.build import exit_code
 from monitor.report.digest import Digest
 from monitor.report.digest_text import render_digest
+from monitor.report.format import (
+    duration,
+    number,
+    percent,
+    plain_text,
+    points,
+    rate_with_interval,
+    score,
+)
 from monitor.report.insight_words import insight_lines
 from monitor.report.listing import Course, Listing
 from monitor.report.markdown import render_markdown
 from monitor.report.model import Point, Report
 from monitor.report.periods import window_before
 from monitor.report.text import render_report, render_status, status_text
-from monitor.report.words import (
-    drift_sentence,
-    duration,
-    harmless,
-    percent,
-    rate_with_interval,
-    score,
-    unscored_sentence,
-    with_interval,
-)
+from monitor.report.words import drift_sentence, unscored_sentence, verdict_rate
 from monitor.settings import Settings
 from monitor.store.engine import Store
 from monitor.web.detail import Detail, SegmentTable, read_detail
 from monitor.web.time_range import Stretch
-from monitor.web.words import points
 from workers.facts import read_digest, read_report, read_status
 
 _EVERY_S = 2.0
@@ -129,7 +128,7 @@ def _send(found: Digest, store: Store, settings: Settings, name: str) -> None:
         sent = deliveries(connection, incident_id=found.name)
     listed = Listing.of("channel", "recipient", "state", "last error")
     for item in sent:
-        recipient = Text(harmless(item.recipient, 60))
+        recipient = Text(plain_text(item.recipient, 60))
         listed.add_row(item.channel, recipient, item.status, item.error_code or "")
     out.print(listed if sent else "no channel is set up that takes digests")
     if not sent or any(item.status in {"waiting", "dead"} for item in sent):
@@ -218,7 +217,7 @@ def show(
             for item in read_status(store, settings, now=now).apps
             for m in item.metrics
         ]
-        there = ", ".join(harmless(name, 80) for name in known[:10]) or "nothing yet"
+        there = ", ".join(plain_text(name, 80) for name in known[:10]) or "nothing yet"
         raise typer.BadParameter(f"nothing was scored as {app} {metric}; there is {there}")
     out.print(Group(*_parts(found)))
 
@@ -226,11 +225,11 @@ def show(
 def _parts(found: Detail) -> Iterator[RenderableType]:
     verdict = found.verdict
     yield Text.assemble(
-        (f"{harmless(found.app, 60)}, {harmless(found.metric, 60)}  ", "bold"),
+        (f"{plain_text(found.app, 60)}, {plain_text(found.metric, 60)}  ", "bold"),
         status_text(verdict.status, verdict.n),
-        f"  {rate_with_interval(verdict)}, n {verdict.n:,} in {duration(verdict.window_s)}",
+        f"  {verdict_rate(verdict)}, n {verdict.n:,} in {duration(verdict.window_s)}",
     )
-    yield Text(f"{harmless(verdict.reason, 300)} ({harmless(verdict.policy, 40)})", style="dim")
+    yield Text(f"{plain_text(verdict.reason, 300)} ({plain_text(verdict.policy, 40)})", style="dim")
     steps = [
         Point(start=datetime.fromtimestamp(step.start_s, UTC), n=step.n, pass_rate=step.rate)
         for step in found.course.steps
@@ -244,7 +243,7 @@ def _parts(found: Detail) -> Iterator[RenderableType]:
         yield Text("\nWhat explains it", style="bold")
         yield from (Text(line) for line in lines)
     if found.segments.rows:
-        compared = f", against {harmless(found.segments.reference, 60)}"
+        compared = f", against {plain_text(found.segments.reference, 60)}"
         yield Text.assemble(("\nSegments", "bold"), (compared, "dim"))
         yield _segments(found.segments)
         if found.segments.left_out:
@@ -264,8 +263,8 @@ def _samples(found: Detail) -> Iterator[RenderableType]:
         yield Text("\nWorst samples", style="bold")
     for sample in found.worst:
         yield Text(
-            f"{score(sample.score)}  {harmless(sample.interaction_id, 60)}"
-            f"  {harmless(sample.evaluation.explanation or '')}"
+            f"{score(sample.score)}  {plain_text(sample.interaction_id, 60)}"
+            f"  {plain_text(sample.evaluation.explanation or '')}"
         )
 
 
@@ -274,10 +273,10 @@ def _segments(found: SegmentTable) -> Listing:
     listed = Listing.of("segment", *figures, right=figures)
     for row in found.rows:
         listed.add_row(
-            harmless(f"{row.dimension} {row.value}", 60),
+            plain_text(f"{row.dimension} {row.value}", 60),
             percent(row.share),
-            f"{row.n:,.0f}",
-            with_interval(row.rate, row.low, row.high),
+            number(row.n),
+            rate_with_interval(row.rate, row.low, row.high),
             points(row.change),
             points(row.adds),
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import getpass
-import ipaddress
 import json
 import os
 import socket
@@ -15,6 +14,7 @@ import typer
 from monitor.cli.console import PRIVATE, err, open_store
 from monitor.errors import MissingExtraError, SettingsError
 from monitor.settings import Settings, variable
+from monitor.settings.addresses import is_loopback
 from monitor.web.access import Role, check_address, new_token, password_entry
 from workers.context import configure_logs
 
@@ -153,7 +153,7 @@ def otlp(
     settings = Settings.from_env()
     configure_logs(settings)
     token = settings.otlp_token.get_secret_value() if settings.otlp_token else None
-    if token is None and not _is_loopback(host):
+    if token is None and not is_loopback(host):
         raise SettingsError(
             f"{host} is not this machine's own address, and whoever reaches it could send"
             f" interactions: set {variable('otlp_token')}, or listen on 127.0.0.1"
@@ -173,10 +173,3 @@ def otlp(
         access_log=False,
         timeout_graceful_shutdown=_LONGEST_END_S,
     )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -17,9 +17,10 @@ from rich.panel import Panel
 from rich.rule import Rule
 from rich.text import Text
 
+from monitor.report.format import percent, plain_text, sparkline
 from monitor.report.model import Change, Report
 from monitor.report.text import STYLES, StatusTable, render_report, status_text
-from monitor.report.words import harmless, ledger_sentence, percent, sparkline
+from monitor.report.words import ledger_sentence
 
 _WIDTH = 110
 
@@ -93,7 +94,7 @@ class Screen:
 
     def received(self, where: str, text: str) -> None:
         """Say that a message arrived."""
-        self._say(Text(f"{where} received: {harmless(text, 84)}", style="cyan"))
+        self._say(Text(f"{where} received: {plain_text(text, 84)}", style="cyan"))
 
     def show(self, report: Report) -> None:
         """Draw the present state."""
@@ -169,7 +170,7 @@ class Screen:
         bars = [
             Text.assemble(
                 (f"{metric.metric:<13}", STYLES[metric.verdict.status]),
-                sparkline(metric.series),
+                sparkline([point.pass_rate for point in metric.series]),
             )
             for metric in app.metrics
         ]

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from monitor.models import Status, Tally, Verdict
 from monitor.models.alerting import Incident
 from monitor.models.insight import InputDrift, Insight
+from monitor.report.format import duration, utc_time
 from monitor.report.model import (
     SEVERITY,
     AppReport,
@@ -19,7 +20,7 @@ from monitor.report.model import (
     Report,
     Worst,
 )
-from monitor.report.words import WORDS, duration, is_held, moment
+from monitor.report.words import WORDS, is_held
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +108,7 @@ def without_held_status(verdict: Verdict, now: datetime) -> Verdict:
     """
     if not is_held(verdict.status, verdict.n):
         return verdict
-    held = f"{WORDS[verdict.status]} since {moment(verdict.since, now)}, by the scores before it"
+    held = f"{WORDS[verdict.status]} since {utc_time(verdict.since, now)}, by the scores before it"
     return verdict.model_copy(
         update={
             "status": Status.INSUFFICIENT_DATA,

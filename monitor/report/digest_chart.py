@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 
 from monitor.models import Status
 from monitor.report.digest import Course, CoursePoint, Digest
+from monitor.report.format import percent
 
 if TYPE_CHECKING:
     from PIL.ImageDraw import ImageDraw
@@ -137,7 +138,7 @@ def _write_axes(canvas: ImageDraw, frame: _Frame, digest: Digest) -> None:
         y = frame.y(rate) / _DRAWN * _SHOWN
         if all(abs(y - other) >= _FONT_PX * _SHOWN for other in taken):
             taken.append(y)
-            said = f"{100 * rate:.0f} %"
+            said = percent(rate, 0)
             canvas.text(((_LEFT - 6) * _SHOWN, y), said, fill=colour, anchor="rm")
     foot = (HEIGHT - 4) * _SHOWN
     for x, at, anchor in (

@@ -11,16 +11,19 @@ from zoneinfo import ZoneInfo
 from monitor.models import Status
 from monitor.models.movement import Movement
 from monitor.report.digest import Course, Coverage, Digest, Episode, NoisyKey, StatusMove
-from monitor.report.words import (
-    ICONS,
-    WORDS,
+from monitor.report.format import (
+    count,
     duration,
-    harmless,
-    headline,
+    number,
     percent,
-    sparkbar,
-    status_word,
+    plain_text,
+    points_with_interval,
+    rate_with_interval,
+    short_id,
+    sparkline,
+    usd,
 )
+from monitor.report.words import ICONS, WORDS, headline, status_word
 
 _NAME_CHARS = 60
 _DAY_S = 86_400
@@ -44,13 +47,13 @@ def digest_title(digest: Digest) -> str:
 
 def digest_span(digest: Digest) -> str:
     """Say what it is about, in its time zone."""
-    zone = harmless(digest.zone, 40)
+    zone = plain_text(digest.zone, 40)
     return f"{_time(digest.start, digest)} to {_time(digest.end, digest)}, {zone}"
 
 
 def digest_verdict(digest: Digest) -> str:
     """Say in a sentence how all is, and whether anybody has to do anything."""
-    said = headline({harmless(app, _NAME_CHARS): s for app, s in digest.statuses.items()})
+    said = headline({plain_text(app, _NAME_CHARS): s for app, s in digest.statuses.items()})
     return f"{said} Nothing to do." if digest.nothing_to_do else said
 
 
@@ -78,24 +81,25 @@ def chart_label(course: Course) -> str:
 def _to_do(digest: Digest) -> Iterator[str]:
     for app, status in digest.statuses.items():
         if status in {Status.CRITICAL, Status.WARNING, Status.BLIND}:
-            name = harmless(app, _NAME_CHARS)
+            name = plain_text(app, _NAME_CHARS)
             command = f"groundwatch report --app {shlex.quote(name)}"
             yield f"{ICONS[status]} {name} is {WORDS[status]}: {command}"
     for episode in digest.episodes:
         if episode.is_open:
             yield (
                 f"{_key(episode.app, episode.metric)} has been {episode.level} for"
-                f" {duration(episode.lasted_s)}: groundwatch alerts show {episode.incident_id[:8]}"
+                f" {duration(episode.lasted_s)}: groundwatch alerts show"
+                f" {short_id(episode.incident_id)}"
             )
     yield from _falls(digest)
     for item in digest.low_coverage:
         yield (
-            f"{harmless(item.app, _NAME_CHARS)}: only {percent(item.share)} of the samples were"
+            f"{plain_text(item.app, _NAME_CHARS)}: only {percent(item.share)} of the samples were"
             " looked at: groundwatch doctor"
         )
     if digest.dead_letters:
         yield (
-            f"{_some(digest.dead_letters, 'alert message')} did not get through:"
+            f"{count(digest.dead_letters, 'alert message')} did not get through:"
             " groundwatch alerts outbox ls --dead"
         )
 
@@ -110,7 +114,7 @@ def _falls(digest: Digest) -> Iterator[str]:
 def _changed(digest: Digest) -> Iterator[str]:
     yield from (_move(item, digest) for item in digest.moves)
     for release in digest.releases:
-        name, app = harmless(release.release, _NAME_CHARS), harmless(release.app, _NAME_CHARS)
+        name, app = plain_text(release.release, _NAME_CHARS), plain_text(release.app, _NAME_CHARS)
         yield f"release {name} of {app} at {_time(release.at, digest)}"
     for app, metric in digest.new_series:
         yield (
@@ -133,7 +137,7 @@ def _move(item: StatusMove, digest: Digest) -> str:
 def _incidents(digest: Digest) -> Iterator[str]:
     yield from (_episode(item, digest) for item in digest.episodes)
     if digest.more_episodes:
-        yield f"and {_some(digest.more_episodes, 'more incident')}: groundwatch alerts ls"
+        yield f"and {count(digest.more_episodes, 'more incident')}: groundwatch alerts ls"
 
 
 def _episode(item: Episode, digest: Digest) -> str:
@@ -162,30 +166,29 @@ def _movement(item: Movement) -> str:
     mark, word = ("▼", "down") if item.difference < 0 else ("▲", "up")
     return (
         f"{mark} {_key(item.app, item.metric)} {word} {percent(item.before)} to"
-        f" {percent(item.after)}, {100 * item.difference:+.1f} pts ({100 * item.low:+.1f} to"
-        f" {100 * item.high:+.1f}; n {item.n_before:,.0f} and {item.n_after:,.0f})"
+        f" {percent(item.after)}, {points_with_interval(item.difference, item.low, item.high)},"
+        f" n {number(item.n_before)} and {number(item.n_after)}"
     )
 
 
 def _course(item: Course) -> str:
-    return f"{sparkbar([point.rate for point in item.points])}  {chart_label(item)}"
+    return f"{sparkline([point.rate for point in item.points])}  {chart_label(item)}"
 
 
 def _figures(item: Course) -> str:
     if item.rate is None or item.low is None or item.high is None:
         return "no scores"
-    bounds = f"{100 * item.low:.1f}–{100 * item.high:.1f}"
-    return f"{percent(item.rate)} ({bounds}), n {item.n:,}"
+    return f"{rate_with_interval(item.rate, item.low, item.high)}, n {item.n:,}"
 
 
 def _noisy(item: NoisyKey) -> str:
     short = f", {item.short} over within 10 min" if item.short else ""
-    told = f", {_some(item.messages, 'message')}"
-    return f"{_key(item.app, item.metric)}: {_some(item.incidents, 'incident')}{short}{told}"
+    told = f", {count(item.messages, 'message')}"
+    return f"{_key(item.app, item.metric)}: {count(item.incidents, 'incident')}{short}{told}"
 
 
 def _coverage(item: Coverage) -> str:
-    name = harmless(item.app, _NAME_CHARS)
+    name = plain_text(item.app, _NAME_CHARS)
     if not item.seen:
         return f"{name}: no interaction was seen"
     parts = [
@@ -207,7 +210,7 @@ def _coverage(item: Coverage) -> str:
 def _cost(digest: Digest) -> str:
     if not digest.cost_usd and not digest.cost_before_usd:
         return "no judge was paid"
-    return f"judge ${digest.cost_usd:,.2f}, ${digest.cost_before_usd:,.2f} in the period before"
+    return f"judge {usd(digest.cost_usd)}, {usd(digest.cost_before_usd)} in the period before"
 
 
 def _key(app: str, metric: str) -> str:
@@ -215,11 +218,7 @@ def _key(app: str, metric: str) -> str:
 
 
 def _names(app: str, metric: str) -> tuple[str, str]:
-    return harmless(app, _NAME_CHARS), harmless(metric, _NAME_CHARS)
-
-
-def _some(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+    return plain_text(app, _NAME_CHARS), plain_text(metric, _NAME_CHARS)
 
 
 def _time(at: datetime, digest: Digest) -> str:

@@ -16,7 +16,7 @@ from monitor.models.insight import (
     SegmentEffect,
     Trend,
 )
-from monitor.report.words import harmless, moment, percent
+from monitor.report.format import number, percent, plain_text, points_with_interval, score, utc_time
 
 _TESTS: Mapping[str, str] = {
     "ks": "Kolmogorov-Smirnov",
@@ -63,7 +63,7 @@ def drift_rows(insight: Insight) -> list[tuple[str, str, str, str]]:
 def comparison_rows(comparison: DriftComparison) -> list[tuple[str, str, str, str]]:
     """Write each distance to the reference as cells: its name, value, effect and chance."""
     return [
-        (_TESTS.get(f.test) or harmless(f.test, 40), f"{f.value:.3f}", f.effect, _significance(f))
+        (_TESTS.get(f.test) or plain_text(f.test, 40), f"{f.value:.3f}", f.effect, _significance(f))
         for f in comparison.figures
     ]
 
@@ -71,8 +71,8 @@ def comparison_rows(comparison: DriftComparison) -> list[tuple[str, str, str, st
 def input_lines(inputs: Sequence[InputDrift]) -> list[str]:
     """Write how the questions moved; nothing when they did not."""
     return [
-        f"{_FEATURES.get(item.feature) or harmless(item.feature, 40)}:"
-        f" {harmless(item.before, 80)} before, {harmless(item.after, 80)} now"
+        f"{_FEATURES.get(item.feature) or plain_text(item.feature, 40)}:"
+        f" {plain_text(item.before, 80)} before, {plain_text(item.after, 80)} now"
         f" (n {item.n_after:,}, {_chance(item.p_value)})"
         for item in inputs
         if item.moved
@@ -97,25 +97,25 @@ def _moved(insight: Insight) -> Iterator[str]:
         key=lambda figure: (_EFFECTS.index(figure.effect), -(figure.p_value or 0.0)),
     )
     yield (
-        f"scores moved against {harmless(comparison.reference, 60)}: mean"
+        f"scores moved against {plain_text(comparison.reference, 60)}: mean"
         f" {comparison.reference_mean:.2f} to {comparison.mean:.2f} (n {comparison.n:,});"
-        f" {_TESTS.get(largest.test) or harmless(largest.test, 40)} {largest.value:.2f},"
+        f" {_TESTS.get(largest.test) or plain_text(largest.test, 40)} {largest.value:.2f},"
         f" a {largest.effect} effect, {_significance(largest)}"
     )
 
 
 def _version(insight: Insight, now: datetime) -> Iterator[str]:
     if insight.version_since is not None and (now - insight.version_since).days < 1:
-        version = harmless(insight.evaluator_version, 80)
-        since = moment(insight.version_since, now)
+        version = plain_text(insight.evaluator_version, 80)
+        since = utc_time(insight.version_since, now)
         yield f"evaluator {version} since {since}: a new series, not compared with the one before"
 
 
 def _attribution(found: Attribution, now: datetime) -> Iterator[str]:
-    since = moment(found.since, now) + _between(found.since_low, found.since_high, now)
+    since = utc_time(found.since, now) + _between(found.since_low, found.since_high, now)
     change = (
         f"pass rate {percent(found.rate_before)} to {percent(found.rate_after)} since {since},"
-        f" change {_points(found.change)} ({_points(found.low)} to {_points(found.high)})"
+        f" change {points_with_interval(found.change, found.low, found.high)}"
     )
     if found.named:
         first, *others = found.named[:_MOST_NAMED]
@@ -126,16 +126,16 @@ def _attribution(found: Attribution, now: datetime) -> Iterator[str]:
     else:
         yield f"{change}: no segment has enough scores to say more"
     for segment in found.mix_shift:
-        yield f"much of the change is another mix of traffic, most of all {harmless(segment, 80)}"
+        yield f"much of the change is another mix of traffic, most of all {plain_text(segment, 80)}"
     for dimension in found.simpson:
-        yield f"within {harmless(dimension, 60)} the segments went the other way than the whole"
+        yield f"within {plain_text(dimension, 60)} the segments went the other way than the whole"
 
 
 def _segment(item: SegmentEffect) -> str:
     before = "new" if item.rate_before is None else percent(item.rate_before)
     return (
-        f"{harmless(item.segment, 80)}: {before} to {percent(item.rate_after)}"
-        f" (n {item.n_after:,.0f}, {100 * item.share_after:.0f} % of the traffic),"
+        f"{plain_text(item.segment, 80)}: {before} to {percent(item.rate_after)}"
+        f" (n {number(item.n_after)}, {percent(item.share_after, 0)} of the traffic),"
         f" {_chance(item.p_value)}"
     )
 
@@ -149,21 +149,22 @@ def _most_telling(findings: Sequence[DriftFinding]) -> list[DriftFinding]:
 
 
 def _finding(item: DriftFinding, now: datetime) -> str:
-    where = "" if item.segment == "*" else f" in {harmless(item.segment, 80)}"
+    where = "" if item.segment == "*" else f" in {plain_text(item.segment, 80)}"
     means = f"mean score {item.mean_before:.2f} to {item.mean_after:.2f} (n {item.n:,})"
     when = ""
     if item.onset is not None:
-        since = moment(item.onset, now) + _between(item.onset_low, item.onset_high, now)
+        since = utc_time(item.onset, now) + _between(item.onset_low, item.onset_high, now)
         when = f", since {since}"
     how = "the mean moved" if item.p_value is None else f"the shape moved, {_chance(item.p_value)}"
-    return f"drift{where}: {means}{when}; {how}, found {moment(item.found_at, now)}"
+    return f"drift{where}: {means}{when}; {how}, found {utc_time(item.found_at, now)}"
 
 
 def _trend(trend: Trend) -> Iterator[str]:
     if trend.direction in {"improving", "declining"}:
+        change = points_with_interval(trend.change_per_day, trend.low, trend.high)
         yield (
-            f"trend of the day: {trend.direction}, {_points(trend.change_per_day)} a day"
-            f" ({_points(trend.low)} to {_points(trend.high)}), stability {trend.stability:.2f}"
+            f"trend of the day: {trend.direction}, {change} a day,"
+            f" stability {score(trend.stability)}"
         )
 
 
@@ -173,27 +174,27 @@ def _is_told(item: Deploy) -> bool:
 
 
 def _deploy(item: Deploy, now: datetime) -> str:
-    text = f"deploy {harmless(item.release, 60)} at {moment(item.at, now)}"
+    text = f"deploy {plain_text(item.release, 60)} at {utc_time(item.at, now)}"
     if item.verdict == "no data":
         return f"{text}: no data yet since then"
     if item.difference is not None and item.low is not None and item.high is not None:
         text += (
-            f": {percent(item.rate_before)} (n {item.n_before:,.0f}) to"
-            f" {percent(item.rate_after)} (n {item.n_after:,.0f}),"
-            f" {_points(item.difference)} ({_points(item.low)} to {_points(item.high)})"
+            f": {percent(item.rate_before)} (n {number(item.n_before)}) to"
+            f" {percent(item.rate_after)} (n {number(item.n_after)}),"
+            f" {points_with_interval(item.difference, item.low, item.high)}"
         )
     text += f": {item.verdict}"
     if item.change_at is not None:
         between = _between(item.change_low, item.change_high, now)
-        text += f"; the change itself came at {moment(item.change_at, now)}{between}"
+        text += f"; the change itself came at {utc_time(item.change_at, now)}{between}"
     return text
 
 
 def _between(low: datetime | None, high: datetime | None, now: datetime) -> str:
     """Write the bounds of a time behind it; '' where there are none, or they read the same."""
-    if low is None or high is None or moment(low, now) == moment(high, now):
+    if low is None or high is None or utc_time(low, now) == utc_time(high, now):
         return ""
-    return f" ({moment(low, now)} to {moment(high, now)})"
+    return f" ({utc_time(low, now)} to {utc_time(high, now)})"
 
 
 def _significance(figure: DriftFigure) -> str:
@@ -209,7 +210,3 @@ def _chance(p_value: float) -> str:
     if p_value < _SURE:
         return f"hardly by chance (p {p_value:.0e})"
     return f"p {p_value:.3f}"
-
-
-def _points(change: float) -> str:
-    return f"{100 * change:+.1f} pts"

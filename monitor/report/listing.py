@@ -12,8 +12,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from monitor.report.format import sparkline
 from monitor.report.model import Point
-from monitor.report.words import sparkline
 
 #: Between two columns, and between two cells of a paragraph.
 _GAP = "  "
@@ -101,7 +101,7 @@ class Course:
 
     def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
         """Draw as many bars as there is room for, and the words behind or below them."""
-        bars = sparkline(fewer(self.points, options.max_width))
+        bars = sparkline([point.pass_rate for point in fewer(self.points, options.max_width)])
         fits = len(bars) + len(_GAP) + cell_len(self.words) <= options.max_width
         yield Text((_GAP if fits else "\n").join((bars, self.words)))
 

@@ -7,6 +7,15 @@ from datetime import datetime
 
 from monitor.models import Verdict
 from monitor.models.insight import Insight
+from monitor.report.format import (
+    duration,
+    percent,
+    plain_text,
+    score,
+    sparkline,
+    utc_second,
+    utc_time,
+)
 from monitor.report.insight_words import drift_rows, input_lines, insight_lines
 from monitor.report.model import AppReport, MetricReport, Report
 from monitor.report.words import (
@@ -14,23 +23,17 @@ from monitor.report.words import (
     WORDS,
     cost_sentence,
     drift_sentence,
-    duration,
-    harmless,
     headline,
     incident_sentence,
     judge_sentence,
     ledger_sentence,
     level_words,
-    moment,
-    percent,
-    rate_with_interval,
     reason_sentence,
     recent_sentence,
-    score,
     score_sentence,
-    sparkline,
     status_word,
     unscored_sentence,
+    verdict_rate,
 )
 
 _SPECIAL = str.maketrans({c: f"\\{c}" for c in "\\`*_{}[]<>#|~"})
@@ -45,7 +48,7 @@ def _lines(report: Report) -> Iterator[str]:
     now = report.generated_at
     yield f"# {headline({_safe(app.app): app.status for app in report.apps})}"
     yield ""
-    yield f"{now:%Y-%m-%d %H:%M:%S} UTC, the last {duration(report.window_s)}"
+    yield f"{utc_second(now)}, the last {duration(report.window_s)}"
     for app in report.apps:
         yield from _app(app, report)
 
@@ -67,7 +70,7 @@ def _app(app: AppReport, report: Report) -> Iterator[str]:
     if app.changes:
         yield from ("", "**Status changes**", "")
         yield from (
-            f"- {moment(c.at, report.generated_at)} {_safe(c.metric)}:"
+            f"- {utc_time(c.at, report.generated_at)} {_safe(c.metric)}:"
             f" {ICONS[c.after]} {WORDS[c.after]}, {percent(c.pass_rate)}, n {c.n:,}"
             for c in app.changes
         )
@@ -85,7 +88,7 @@ def _row(verdict: Verdict) -> str:
         _safe(verdict.metric),
         f"{ICONS[verdict.status]} {status_word(verdict.status, verdict.n)}",
         duration(verdict.window_s),
-        rate_with_interval(verdict),
+        verdict_rate(verdict),
         f"{verdict.n:,}",
         f"{verdict.n_failed:,}",
         f"{verdict.n_skipped:,}",
@@ -98,7 +101,8 @@ def _details(item: MetricReport, report: Report) -> Iterator[str]:
     verdict = item.verdict
     yield from ("", f"**{_safe(item.metric)}**: {_safe(reason_sentence(verdict))}")
     if item.series:
-        yield from ("", f"`{sparkline(item.series)}` pass rate, last {duration(report.window_s)}")
+        line = sparkline([point.pass_rate for point in item.series])
+        yield from ("", f"`{line}` pass rate, last {duration(report.window_s)}")
     if said := unscored_sentence(item.failed, item.skipped, report.window_s):
         yield from ("", _safe(said))
     if sentence := score_sentence(verdict):
@@ -126,9 +130,9 @@ def _distances(insight: Insight) -> Iterator[str]:
 
 def _incidents(app: AppReport, now: datetime) -> Iterator[str]:
     for incident in app.incidents:
-        opened, state = moment(incident.opened_at, now), incident_sentence(incident, now)
+        opened, state = utc_time(incident.opened_at, now), incident_sentence(incident, now)
         yield f"- {opened} {_safe(incident.metric)} {level_words(incident)}, {state}"
 
 
 def _safe(text: str) -> str:
-    return harmless(text).translate(_SPECIAL)
+    return plain_text(text).translate(_SPECIAL)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from monitor.models import Verdict
+from monitor.report.format import plain_text
 from monitor.report.model import MetricReport, Report
-from monitor.report.words import harmless
 
 Cell = str | float | int | None
 #: A cell of text that begins so would be run as a formula.
@@ -36,7 +36,7 @@ def sheets_of(report: Report) -> list[Sheet]:
 
 def inert(text: str) -> str:
     """Make a text that no spreadsheet takes for a formula."""
-    shown = harmless(text, _LONGEST_CELL)
+    shown = plain_text(text, _LONGEST_CELL)
     return f"'{shown}" if shown.startswith(_RUNS) else shown
 
 

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from monitor.models import Status, Verdict
+from monitor.report.format import duration, percent, plain_text, score, usd, utc_time
 from monitor.report.insight_words import drift_rows, input_lines, insight_lines
 from monitor.report.listing import Course, Listing
 from monitor.report.model import AppReport, MetricReport, Report
@@ -20,22 +21,17 @@ from monitor.report.words import (
     ICONS,
     cost_sentence,
     drift_sentence,
-    duration,
-    harmless,
     headline,
     incident_sentence,
     judge_sentence,
     ledger_sentence,
     level_words,
-    moment,
-    percent,
-    rate_with_interval,
     reason_sentence,
     recent_sentence,
-    score,
     score_sentence,
     status_word,
     unscored_sentence,
+    verdict_rate,
 )
 
 STYLES: Mapping[Status, str] = {
@@ -96,18 +92,18 @@ def _plain_lines(app: AppReport) -> Iterator[Text]:
     for item in app.metrics:
         verdict = item.verdict
         if verdict.point_status is not verdict.status and verdict.status is not Status.BLIND:
-            name = f"{harmless(app.app, 40)} {harmless(item.metric, 40)}"
+            name = f"{plain_text(app.app, 40)} {plain_text(item.metric, 40)}"
             yield Text(f"{name}: {reason_sentence(verdict)}", style="dim")
 
 
 def _judge_lines(app: AppReport) -> Iterator[Text]:
     for item in app.metrics:
         if said := judge_sentence(item.verdict):
-            name = f"{harmless(app.app, 40)} {harmless(item.metric, 40)}"
+            name = f"{plain_text(app.app, 40)} {plain_text(item.metric, 40)}"
             last = duration(item.verdict.window_s)
             yield Text(f"{name}, last {last}: {said}", style="dim")
     if said := cost_sentence([item.verdict for item in app.metrics]):
-        yield Text(f"{harmless(app.app, 40)}, {said}", style="dim")
+        yield Text(f"{plain_text(app.app, 40)}, {said}", style="dim")
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +138,11 @@ class StatusTable:
         for app in self.report.apps:
             for item in app.metrics:
                 verdict = item.verdict
-                name = Text(f"{harmless(app.app, 40)} {harmless(item.metric, 40)}", style="bold")
+                name = Text(
+                    f"{plain_text(app.app, 40)} {plain_text(item.metric, 40)}", style="bold"
+                )
                 yield name
-                figures = f"  {rate_with_interval(verdict)}, n {verdict.n:,}"
+                figures = f"  {verdict_rate(verdict)}, n {verdict.n:,}"
                 yield Text("  ").append_text(status_text(verdict.status, verdict.n)).append(figures)
 
 
@@ -162,7 +160,7 @@ def render_report(report: Report) -> RenderableType:
     return Group(
         _headline(report),
         Text(
-            f"{moment(report.generated_at, report.generated_at)}, {report.generated_at:%Y-%m-%d};"
+            f"{utc_time(report.generated_at, report.generated_at)}, {report.generated_at:%Y-%m-%d};"
             f" the last {duration(report.window_s)}",
             style="dim",
         ),
@@ -171,16 +169,16 @@ def render_report(report: Report) -> RenderableType:
 
 
 def _headline(report: Report) -> Text:
-    statuses = {harmless(app.app, 60): app.status for app in report.apps}
+    statuses = {plain_text(app.app, 60): app.status for app in report.apps}
     return Text(headline(statuses) + "\n", style=f"bold {STYLES[report.status]}")
 
 
 def _row(app: str, verdict: Verdict, now: datetime) -> dict[str, Text]:
     return {
-        "app": Text(harmless(app, 40)),
-        "metric": Text(harmless(verdict.metric, 40)),
+        "app": Text(plain_text(app, 40)),
+        "metric": Text(plain_text(verdict.metric, 40)),
         "status": status_text(verdict.status, verdict.n),
-        "pass rate (95 %)": Text(rate_with_interval(verdict)),
+        "pass rate (95 %)": Text(verdict_rate(verdict)),
         "n": Text(f"{verdict.n:,}"),
         "score": Text(score(verdict.average_score)),
         "window": Text(duration(verdict.window_s)),
@@ -196,12 +194,12 @@ def _before(verdict: Verdict) -> str:
 
 
 def _ledger_line(app: AppReport) -> Text:
-    name = harmless(app.app, 40)
+    name = plain_text(app.app, 40)
     return Text(f"\n{name}, since the beginning:\n{ledger_sentence(app.ledger)}", style="dim")
 
 
 def _app(app: AppReport, report: Report) -> Iterator[RenderableType]:
-    yield Text(f"\n{harmless(app.app, 60)}", style="bold")
+    yield Text(f"\n{plain_text(app.app, 60)}", style="bold")
     for item in app.metrics:
         yield from (Padding(part, (0, 0, 0, 2)) for part in _metric(item, report))
     if said := cost_sentence([item.verdict for item in app.metrics]):
@@ -224,11 +222,11 @@ def _metric(item: MetricReport, report: Report) -> Iterator[RenderableType]:
     now = report.generated_at
     since = f"for {duration((now - verdict.since).total_seconds())}"
     yield Text.assemble(
-        (f"\n{harmless(item.metric, 60)}  ", "bold"),
+        (f"\n{plain_text(item.metric, 60)}  ", "bold"),
         status_text(verdict.status, verdict.n),
         f"  {since}",
     )
-    yield Text(f"{reason_sentence(verdict)} ({harmless(verdict.policy, 40)})", style="dim")
+    yield Text(f"{reason_sentence(verdict)} ({plain_text(verdict.policy, 40)})", style="dim")
     if item.series:
         yield Course(item.series, f"pass rate, last {duration(report.window_s)}")
     yield _windows(item.windows)
@@ -240,8 +238,8 @@ def _metric(item: MetricReport, report: Report) -> Iterator[RenderableType]:
             yield _drift_table(rows)
     for sample in item.worst:
         yield Text(
-            f"{sample.score:.2f}  {harmless(sample.interaction_id, 60)}"
-            f"  {harmless(sample.explanation)}"
+            f"{sample.score:.2f}  {plain_text(sample.interaction_id, 60)}"
+            f"  {plain_text(sample.explanation)}"
         )
 
 
@@ -261,12 +259,12 @@ def _windows(verdicts: Sequence[Verdict]) -> Listing:
         listed.add_row(
             duration(verdict.window_s),
             status_text(verdict.status, verdict.n),
-            rate_with_interval(verdict),
+            verdict_rate(verdict),
             f"{verdict.n:,}",
             f"{verdict.n_failed:,}",
             f"{verdict.n_skipped:,}",
             score(verdict.average_score),
-            f"${verdict.cost_usd:.4f}" if verdict.cost_usd else "–",
+            usd(verdict.cost_usd) if verdict.cost_usd else "–",
         )
     return listed
 
@@ -283,8 +281,8 @@ def _changes(app: AppReport, now: datetime) -> Listing:
     listed = Listing.of("", "", "", "", "")
     for change in app.changes:
         listed.add_row(
-            moment(change.at, now),
-            Text(harmless(change.metric, 40)),
+            utc_time(change.at, now),
+            Text(plain_text(change.metric, 40)),
             status_text(change.after),
             percent(change.pass_rate),
             f"n {change.n:,}",
@@ -296,8 +294,8 @@ def _incidents(app: AppReport, now: datetime) -> Listing:
     listed = Listing.of("", "", "", "")
     for incident in app.incidents:
         listed.add_row(
-            moment(incident.opened_at, now),
-            Text(harmless(incident.metric, 40)),
+            utc_time(incident.opened_at, now),
+            Text(plain_text(incident.metric, 40)),
             level_words(incident),
             incident_sentence(incident, now),
         )

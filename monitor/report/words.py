@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
@@ -11,7 +10,15 @@ from pydantic import SecretStr
 from monitor.models import Drift, Incident, Status, Verdict
 from monitor.models.bands import advice_for, band_of
 from monitor.models.passing import Direction, PassRule
-from monitor.report.model import Ledger, Point
+from monitor.report.format import (
+    duration,
+    percent,
+    plain_text,
+    rate_with_interval,
+    score,
+    usd,
+)
+from monitor.report.model import Ledger
 from monitor.settings import masked_url
 
 #: A word and a shape, so that colour is never the only sign.
@@ -31,9 +38,6 @@ WORDS: Mapping[Status, str] = {
 }
 #: What a window without scores cannot have of its own.
 _OF_SCORES = frozenset({Status.HEALTHY, Status.WARNING, Status.CRITICAL})
-_BARS = "▁▂▃▄▅▆▇█"
-_GAP = "·"
-_MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 _MOST_NAMED = 4
 #: Below so many samples in the reference its distances are mostly noise.
 _FEW = 200
@@ -44,16 +48,6 @@ _CLOSED: Mapping[str, str] = {
     "no_longer_evaluated": "no longer evaluated",
     "expired_no_data": "no data any more",
 }
-
-
-def percent(rate: float | None) -> str:
-    """Write a rate in [0, 1] as a percentage with one decimal; a dash when there is none."""
-    return "–" if rate is None else f"{100 * rate:.1f} %"
-
-
-def score(value: float | None) -> str:
-    """Write a score with two decimals; a dash when there is none."""
-    return "–" if value is None else f"{value:.2f}"
 
 
 def is_held(status: Status, n: int) -> bool:
@@ -67,16 +61,9 @@ def status_word(status: Status, n: int | None = None) -> str:
     return f"{WORDS[status]} (held)" if held else WORDS[status]
 
 
-def rate_with_interval(verdict: Verdict) -> str:
+def verdict_rate(verdict: Verdict) -> str:
     """Write the pass rate with its interval: never a bare value."""
-    return with_interval(verdict.pass_rate, verdict.low, verdict.high)
-
-
-def with_interval(rate: float | None, low: float | None, high: float | None) -> str:
-    """Write a rate with its interval; a dash where nothing was scored."""
-    if rate is None or low is None or high is None:
-        return "–"
-    return f"{percent(rate)} ({100 * low:.1f}–{100 * high:.1f})"
+    return rate_with_interval(verdict.pass_rate, verdict.low, verdict.high)
 
 
 def level_words(incident: Incident) -> str:
@@ -99,7 +86,7 @@ def incident_sentence(incident: Incident, now: datetime) -> str:
 
 def reason_sentence(verdict: Verdict) -> str:
     """Say why a status is what it is, and what the plain rule says where it says another."""
-    why = harmless(verdict.reason)
+    why = plain_text(verdict.reason)
     if verdict.point_status is verdict.status or verdict.status is Status.BLIND:
         return why
     return f"{why}; by the plain rule: {WORDS[verdict.point_status]}"
@@ -127,38 +114,6 @@ def score_sentence(verdict: Verdict) -> str:
     return f"{said}; often {found.cause}: {found.fix}" if found else said
 
 
-def duration(seconds: float) -> str:
-    """Write a duration with its one or two largest units: 45 s, 5 min, 3 h 10 min, 2 d."""
-    whole = max(0, int(seconds))
-    if whole < 2 * _MINUTE:
-        return f"{whole} s"
-    if whole < 2 * _HOUR:
-        return f"{whole // _MINUTE} min"
-    if whole < 2 * _DAY:
-        minutes = whole % _HOUR // _MINUTE
-        return f"{whole // _HOUR} h" + (f" {minutes} min" if minutes else "")
-    return f"{whole // _DAY} d"
-
-
-def moment(at: datetime, now: datetime) -> str:
-    """Write a time in UTC, with the date when it is not today's."""
-    form = "%H:%M:%S" if at.date() == now.date() else "%Y-%m-%d %H:%M"
-    return f"{at:{form}} UTC"
-
-
-def sparkline(points: Sequence[Point]) -> str:
-    """Draw pass rates from 0 to 1 as bars; steps without scores stay gaps."""
-    return sparkbar([point.pass_rate for point in points])
-
-
-def sparkbar(rates: Sequence[float | None]) -> str:
-    """Draw rates from 0 to 1 as bars; None is a gap."""
-    return "".join(
-        _GAP if rate is None else _BARS[min(len(_BARS) - 1, int(rate * len(_BARS)))]
-        for rate in rates
-    )
-
-
 def drift_sentence(drift: Drift) -> str:
     """
     Say how the window compares with the reference before it.
@@ -182,7 +137,7 @@ def judge_sentence(verdict: Verdict) -> str:
     return (
         f"the judge was asked about {verdict.n_judged:,} of {verdict.n:,} samples;"
         f" the local score agrees on {agreed}; this metric's share of the cost"
-        f" ${verdict.cost_usd:,.4f}"
+        f" {usd(verdict.cost_usd)}"
     )
 
 
@@ -191,13 +146,13 @@ def cost_sentence(verdicts: Sequence[Verdict]) -> str:
     total = sum(verdict.cost_usd for verdict in verdicts)
     if len(verdicts) < _SEVERAL or not total:
         return ""
-    return f"all {len(verdicts)} metrics together: ${total:,.4f} (one call may answer several)"
+    return f"all {len(verdicts)} metrics together: {usd(total)} (one call may answer several)"
 
 
 def reasons(counts: Mapping[str, int]) -> str:
     """Write a count with its parts: '12 (no_context 10, no_claim 2)'; plain when there is none."""
     total = sum(counts.values())
-    parts = ", ".join(f"{harmless(reason, 60)} {n:,}" for reason, n in counts.items() if reason)
+    parts = ", ".join(f"{plain_text(reason, 60)} {n:,}" for reason, n in counts.items() if reason)
     return f"{total:,} ({parts})" if parts else f"{total:,}"
 
 
@@ -233,19 +188,6 @@ def ledger_sentence(ledger: Ledger) -> str:
     )
 
 
-def harmless(text: str, limit: int = 200) -> str:
-    """
-    Make hostile text safe to print: one line, no control, bidi or zero-width characters.
-
-    What is cut off is marked.
-    """
-    folded = " ".join(text.split())
-    kept = "".join(
-        c for c in folded if c == " " or unicodedata.category(c) not in {"Cc", "Cf", "Cs", "Co"}
-    )
-    return kept if len(kept) <= limit else kept[: limit - 1] + "…"
-
-
 def setting_value(value: object) -> str:
     """Write the value of a setting without secrets; a dash when it is unset."""
     if value is None:
@@ -254,7 +196,7 @@ def setting_value(value: object) -> str:
         return "********"
     if isinstance(value, tuple):
         return ",".join(str(item) for item in value)
-    return harmless(masked_url(str(value)), 500)
+    return plain_text(masked_url(str(value)), 500)
 
 
 def headline(statuses: Mapping[str, Status]) -> str:

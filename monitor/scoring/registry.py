@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -34,6 +33,7 @@ from monitor.scoring.spending.limited import GovernedAsker, GovernedJudge
 from monitor.scoring.spending.limiter import JudgeLimiter, Slots
 from monitor.scoring.spending.meter import Meter
 from monitor.settings import Settings, variable
+from monitor.settings.addresses import is_loopback
 
 __all__ = ["EVALUATORS", "asks", "make_scorer"]
 
@@ -248,16 +248,10 @@ _JUDGES: dict[str, Callable[[Settings], tuple[Judge, int]]] = {"local": _local, 
 
 
 def _check_key(settings: Settings) -> None:
-    if settings.openai_api_key is None and not _is_loopback(settings.openai_base_url):
+    if settings.openai_api_key is None and not is_loopback(
+        urlsplit(settings.openai_base_url or "").hostname or ""
+    ):
         raise SettingsError(
             f"{variable('openai_api_key')}: {variable('scorer')}={settings.scorer} needs a key;"
             f" set it, or use {variable('scorer')}=local"
         )
-
-
-def _is_loopback(url: str | None) -> bool:
-    host = urlsplit(url or "").hostname or ""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from pathlib import Path
 from typing import NamedTuple
@@ -36,6 +37,14 @@ def masked_url(url: str) -> str:
     """Give an address without its password; any other text as it is."""
     url = re.sub(r"^([a-z][a-z0-9+.-]*://[^:/@]*):.*@", r"\1:***@", url, flags=re.IGNORECASE)
     return re.sub(r"([?&][a-z_]*password=)[^&#]*", r"\1***", url, flags=re.IGNORECASE)
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether *host*, an address or a name, means this machine only."""
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
 
 
 def is_redis_url(url: str) -> bool:

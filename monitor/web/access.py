@@ -18,6 +18,7 @@ from pydantic import SecretStr
 
 from monitor.errors import SettingsError
 from monitor.settings import Settings, variable
+from monitor.settings.addresses import is_loopback
 
 _SCRYPT_MARK = "scrypt$"
 #: Verifying a password is slow on purpose; one that was right is believed for so long.
@@ -178,14 +179,6 @@ def new_token(role: Role, name: str) -> tuple[str, str]:
 def password_entry(name: str, role: Role, password: str) -> str:
     """Make the entry of the settings for somebody who comes with a password."""
     return f"{name}:{role.name.lower()}:{_hashed(password, secrets.token_bytes(16))}"
-
-
-def is_loopback(host: str) -> bool:
-    """Say whether an address or a name means this machine."""
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
 
 
 def _hashed(password: str, salt: bytes) -> str:

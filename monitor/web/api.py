@@ -13,8 +13,8 @@ from starlette.responses import JSONResponse, Response
 
 from alerts.ledger import deliveries, incident, incidents_since, timeline
 from monitor.models import Verdict
+from monitor.report.format import percent
 from monitor.report.model import worst_status
-from monitor.report.words import percent
 from monitor.store.samples import note_act, read_sample, unscored
 from monitor.web import charts, schema, time_range
 from monitor.web.access import Role

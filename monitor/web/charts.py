@@ -11,7 +11,8 @@ from itertools import pairwise
 from markupsafe import Markup, escape
 
 from monitor.models import Status
-from monitor.report.words import ICONS, WORDS, percent
+from monitor.report.format import percent
+from monitor.report.words import ICONS, WORDS
 from monitor.web.course import Cell, Course, Mark, Span, Step
 
 _ROOM = 0.03  # of rate, above and below what is drawn

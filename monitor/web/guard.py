@@ -13,7 +13,8 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from monitor.web.access import Access, Principal, Role, is_loopback
+from monitor.settings.addresses import is_loopback
+from monitor.web.access import Access, Principal, Role
 
 #: Open to everybody: what a load balancer asks, and what holds no data.
 _OPEN = ("/healthz", "/readyz", "/static/", "/favicon/")

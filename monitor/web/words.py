@@ -12,14 +12,19 @@ from alerts.backtest import Progress, next_reminder, progress
 from alerts.evidence import AlertState, Timers
 from monitor.models import Status, Verdict
 from monitor.report import words
+from monitor.report.format import (
+    duration,
+    percent,
+    plain_text,
+    points,
+    score,
+    usd,
+    utc_second,
+    utc_time,
+)
 from monitor.report.model import Report
 from monitor.web import charts, time_range
 from monitor.web.overview import Glance
-
-
-def clock(at: datetime) -> str:
-    """Write a time in UTC, whole, for people."""
-    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def iso(at: datetime) -> str:
@@ -29,7 +34,7 @@ def iso(at: datetime) -> str:
 
 def clock_s(at_s: float) -> str:
     """Write a time given in epoch seconds."""
-    return clock(datetime.fromtimestamp(at_s, UTC))
+    return utc_second(datetime.fromtimestamp(at_s, UTC))
 
 
 def statuses(glance: Glance) -> dict[str, Status]:
@@ -39,7 +44,7 @@ def statuses(glance: Glance) -> dict[str, Status]:
 
 def statuses_of(report: Report) -> dict[str, Status]:
     """Give the status of each app of a report, in the same way."""
-    return {words.harmless(app.app, 60): app.status for app in report.apps}
+    return {plain_text(app.app, 60): app.status for app in report.apps}
 
 
 def sentence(text: str) -> str:
@@ -47,21 +52,9 @@ def sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}."
 
 
-def points(change: float | None) -> str:
-    """Write a difference of two rates in percentage points, with its sign."""
-    if change is None:
-        return "–"
-    return f"{100 * change:+.1f} pts".replace("-", "−")  # noqa: RUF001  # a minus sign
-
-
 def bounds(low: float | None, high: float | None) -> str:
     """Write an interval of a rate in percent."""
     return "" if low is None or high is None else f"{100 * low:.1f} to {100 * high:.1f}"
-
-
-def dollars(amount: float) -> str:
-    """Write US dollars: cents, and more digits where cents would say nothing."""
-    return f"${amount:,.2f}" if amount >= 1 or amount == 0 else f"${amount:.4f}"
 
 
 def title(status: Status, counts: list[tuple[Status, int]]) -> str:
@@ -75,17 +68,17 @@ def why(verdict: Verdict, lines: charts.Lines) -> list[tuple[str, str]]:
     return [
         ("rule", verdict.policy),
         ("because", verdict.reason),
-        ("pass rate (95 %)", words.rate_with_interval(verdict)),
+        ("pass rate (95 %)", words.verdict_rate(verdict)),
         *_evidence(verdict),
         ("scores in the window", f"{verdict.n:,}"),
         ("failed, skipped", f"{verdict.n_failed:,}, {verdict.n_skipped:,}"),
-        ("warning below", words.percent(lines.warning)),
-        ("critical below", words.percent(lines.critical)),
+        ("warning below", percent(lines.warning)),
+        ("critical below", percent(lines.critical)),
         ("the plain rule says", words.WORDS[verdict.point_status]),
-        ("window", words.duration(verdict.window_s)),
+        ("window", duration(verdict.window_s)),
         ("scorer", verdict.evaluator_version or "–"),
-        ("since", clock(verdict.since)),
-        ("evaluated", clock(verdict.evaluated_at)),
+        ("since", utc_second(verdict.since)),
+        ("evaluated", utc_second(verdict.evaluated_at)),
     ]
 
 
@@ -97,9 +90,13 @@ def _evidence(verdict: Verdict) -> list[tuple[str, str]]:
     if verdict.low_any is not None and verdict.high_any is not None:
         said.append(("bounds at every look", f"{bounds(verdict.low_any, verdict.high_any)} %"))
     if verdict.onset is not None:
-        since, low, high = clock(verdict.onset), verdict.onset_earliest, verdict.onset_latest
-        if low is not None and high is not None and clock(low) != clock(high):
-            since += f" ({clock(low)} to {clock(high)})"
+        since, low, high = (
+            utc_second(verdict.onset),
+            verdict.onset_earliest,
+            verdict.onset_latest,
+        )
+        if low is not None and high is not None and utc_second(low) != utc_second(high):
+            since += f" ({utc_second(low)} to {utc_second(high)})"
         said.append(("most likely began", since))
     if verdict.more_n is not None:
         said.append(("would be decided", f"after about {verdict.more_n:,} more samples"))
@@ -110,20 +107,20 @@ def alert_words(state: AlertState | None, timers: Timers, now: datetime) -> list
     """Say where the alert stands: what is under way, how far it has come, and what is next."""
     if state is None:
         return [("alert", "never looked at")]
-    since = f" since {clock(state.phase_since)}" if state.phase_since else ""
+    since = f" since {utc_second(state.phase_since)}" if state.phase_since else ""
     said = [("alert", f"{state.phase}{since}")]
     said += [(f"to {item.then}", _progress(item)) for item in progress(state, timers, now)]
     reminder = next_reminder(state, timers)
     if reminder is not None:
-        said.append(("next reminder", clock(max(now, reminder))))
+        said.append(("next reminder", utc_second(max(now, reminder))))
     return said
 
 
 def _progress(item: Progress) -> str:
     if item.for_s <= 0:
         return "at once: the evidence is the hold"
-    held = words.duration(min(item.held_s, item.for_s))
-    said = f"{held} of {words.duration(item.for_s)}"
+    held = duration(min(item.held_s, item.for_s))
+    said = f"{held} of {duration(item.for_s)}"
     missing = item.wanted - item.informed
     return f"{said}; waits for new samples" if missing > 0 else said
 
@@ -143,16 +140,27 @@ def environment() -> Environment:
 
 def _helpers() -> Mapping[str, Any]:
     functions: list[Callable[..., Any]] = [
-        *(clock, clock_s, statuses, statuses_of, iso, points, bounds, dollars, title, sentence),
         *(
-            words.percent,
-            words.score,
-            words.status_word,
-            words.duration,
-            words.harmless,
-            words.moment,
+            utc_second,
+            clock_s,
+            statuses,
+            statuses_of,
+            iso,
+            points,
+            bounds,
+            usd,
+            title,
+            sentence,
         ),
-        *(words.headline, words.rate_with_interval, words.drift_sentence),
+        *(
+            percent,
+            score,
+            words.status_word,
+            duration,
+            plain_text,
+            utc_time,
+        ),
+        *(words.headline, words.verdict_rate, words.drift_sentence),
         *(
             words.judge_sentence,
             words.ledger_sentence,

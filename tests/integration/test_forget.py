@@ -88,9 +88,9 @@ def everywhere(context):
 
 
 def quote(connection, said):
-    from alerts.escaping import plain
+    from monitor.report.format import plain_text
 
-    snapshot = {"samples": [plain(text, 300) for text in said], "reason": "x"}
+    snapshot = {"samples": [plain_text(text, 300) for text in said], "reason": "x"}
     connection.execute(incidents.insert().values(
         incident_id="i", app="shop", metric="m", segment="*", window_s=3600, level="critical",
         peak_level="critical", since=NOW, opened_at=NOW, updated_at=NOW, sequence=1,

@@ -12,7 +12,7 @@ from alerts.drill import sample_snapshot
 from alerts.evidence import Evidence
 from alerts.message import render
 from alerts.snapshot import Background, Other, Snapshot
-from alerts.wording import duration, sparkline
+from alerts.wording import trend
 from monitor.models.alerting import AlertEvent
 from monitor.models.status import Status
 
@@ -148,14 +148,6 @@ def test_a_hostile_app_cannot_add_email_headers():
     assert "\n" not in mail["Subject"]
 
 
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [(0, "0 s"), (59.6, "1 min"), (5400, "1 h 30 min"), (86_400 * 2 + 60, "2 d"), (3601, "1 h")],
-)
-def test_durations_read_well(seconds, words):
-    assert duration(seconds) == words
-
-
 def test_a_closed_incident_does_not_claim_to_have_recovered():
     closed = snapshot(reason="no_longer_evaluated", at=NOW + timedelta(days=1))
     message = render(closed, {RESOLVED})
@@ -230,9 +222,9 @@ def test_a_snapshot_of_a_newer_release_is_read():
 
 
 def test_a_course_is_drawn_from_its_lowest_to_its_highest_and_gaps_stay_gaps():
-    assert sparkline([0.5, None, 1.0, 0.75]) == "▁ █▅ (50.0 % to 100.0 %)"
-    assert sparkline([0.9, 0.9]) == "██ (90.0 % to 90.0 %)"
-    assert sparkline([None]) == sparkline([]) == ""
+    assert trend([0.5, None, 1.0, 0.75]) == "▁·█▅ (50.0 % to 100.0 %)"
+    assert trend([0.9, 0.9]) == "██ (90.0 % to 90.0 %)"
+    assert trend([None]) == trend([]) == ""
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ def test_falls_are_told_before_rises_each_with_interval_sizes_and_how_many_were_
     )  # fmt: skip
     fall, rise, note = section(digest, "Movers")
     assert fall == (
-        "▼ shop groundedness down 90.0 % to 60.0 %, -30.0 pts (-35.0 to -25.0; n 400 and 390)"
+        "▼ shop groundedness down 90.0 % to 60.0 %, −30.0 pts (−35.0 to −25.0), n 400 and 390"
     )
     assert rise.startswith("▲ shop relevance up")
     assert note.startswith("2 of 3 compared")

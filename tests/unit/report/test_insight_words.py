@@ -75,7 +75,7 @@ def test_calm_report_says_nothing():
 def test_guilty_segment_comes_with_its_figures():
     (line,) = insight_lines(attribution(), NOW)
     assert "93.0 % to 67.0 %" in line
-    assert "-26.0 pts (-33.0 pts to -19.0 pts)" in line
+    assert "−26.0 pts (−33.0 to −19.0)" in line
     assert "model=b: 93.0 % to 41.0 % (n 90, 50 % of the traffic), not by chance" in line
 
 
@@ -111,7 +111,7 @@ def test_deploy_tells_before_and_after_and_what_is_decided():
     )  # fmt: skip
     (line,) = insight_lines(CALM.model_copy(update={"deploys": [deploy]}), NOW)
     assert line.startswith(
-        "deploy v12 at 12:00:00 UTC: 92.0 % (n 500) to 70.0 % (n 200), -22.0 pts"
+        "deploy v12 at 12:00:00 UTC: 92.0 % (n 500) to 70.0 % (n 200), −22.0 pts"
     )
     assert line.endswith("worse")
 

@@ -119,7 +119,7 @@ def test_every_reason_why_there_is_no_score_is_told_in_every_form():
 
     text = StringIO()
     Console(file=text, width=120).print(render_report(found))
-    said = "last 60 min: failed 1,234 (judge_unavailable 1,234), skipped 3 (no_query 2, x 1)"
+    said = "last 1 h: failed 1,234 (judge_unavailable 1,234), skipped 3 (no_query 2, x 1)"
     assert said in text.getvalue()
     assert said in render_markdown(found).replace("\\", "")
     assert said in render_html(found, Lines(warning=0.85, critical=0.7))

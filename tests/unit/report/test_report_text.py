@@ -105,11 +105,11 @@ def test_every_part_is_there_when_a_report_is_drawn(full_report):
         "0.10 [/red]",
         "Status changes",
         "critical open for 2 h",
-        "critical resolved after 90 min",
+        "critical resolved after 1 h 30 min",
         "seen 9 = sampled 3 + not sampled 6",
         "sampled 3 = dropped 0 + queued 0 + scored 2 + failed 0 + skipped 1 (no_context 1)",
         "1,234,567",
-        "$3.2500",
-        "all 2 metrics together: $6.5000",
+        "$3.25",
+        "all 2 metrics together: $6.50",
     ):
         assert part in text

@@ -1,28 +1,18 @@
-"""Figures and states in words, and hostile text made harmless."""
+"""Figures and states in words."""
 
-import unicodedata
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from monitor.models import Drift, Status
-from monitor.report.model import Point
 from monitor.report.words import (
     cost_sentence,
     drift_sentence,
-    duration,
-    harmless,
     headline,
     judge_sentence,
-    moment,
-    percent,
-    rate_with_interval,
     reason_sentence,
     reasons,
-    score,
-    sparkline,
+    verdict_rate,
 )
 from monitor.testing.factories import make_verdict
 
@@ -30,71 +20,15 @@ NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 H, W, C, I, B = Status  # noqa: E741
 
 
-def points(*rates):
-    return [Point(start=NOW, n=int(rate is not None), pass_rate=rate) for rate in rates]
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [
-        (-5, "0 s"),
-        (0.9, "0 s"),
-        (119, "119 s"),
-        (120, "2 min"),
-        (300, "5 min"),
-        (7199, "119 min"),
-        (7200, "2 h"),
-        (3 * 3600 + 600, "3 h 10 min"),
-        (172_799, "47 h 59 min"),
-        (172_800, "2 d"),
-        (30 * 86_400, "30 d"),
-    ],
-)
-def test_duration_has_one_or_two_units_when_written(seconds, words):
-    assert duration(seconds) == words
-
-
-@pytest.mark.parametrize(
-    ("rate", "words"), [(None, "–"), (0.0, "0.0 %"), (0.7, "70.0 %"), (1.0, "100.0 %")]
-)
-def test_rate_has_one_decimal_when_written(rate, words):
-    assert percent(rate) == words
-
-
-@pytest.mark.parametrize(("value", "words"), [(None, "–"), (0.5, "0.50"), (0.996, "1.00")])
-def test_score_has_two_decimals_when_written(value, words):
-    assert score(value) == words
-
-
 def test_rate_comes_with_its_interval_when_there_is_one():
     verdict = make_verdict(C, NOW, pass_rate=0.62, low=0.55, high=0.69)
 
-    assert rate_with_interval(verdict) == "62.0 % (55.0–69.0)"
+    assert verdict_rate(verdict) == "62.0 % (55.0–69.0)"
 
 
 @pytest.mark.parametrize("missing", ["pass_rate", "low", "high"])
 def test_rate_is_a_dash_when_any_part_is_missing(missing):
-    assert rate_with_interval(make_verdict(C, NOW, **{missing: None})) == "–"
-
-
-def test_moment_has_a_date_when_it_is_not_of_today():
-    assert moment(NOW.replace(hour=1), NOW) == "01:00:00 UTC"
-    assert moment(NOW.replace(year=2025), NOW) == "2025-03-01 12:00 UTC"
-
-
-def test_sparkline_keeps_gaps_when_steps_have_no_scores():
-    assert sparkline(points(0.0, None, 0.5, 0.99, 1.0, None)) == "▁·▅██·"
-
-
-def test_sparkline_is_empty_when_there_are_no_steps():
-    assert sparkline([]) == ""
-
-
-@given(st.lists(st.none() | st.floats(0, 1)))
-def test_sparkline_has_one_character_a_step_when_drawn(rates):
-    line = sparkline(points(*rates))
-
-    assert [c == "·" for c in line] == [rate is None for rate in rates]
+    assert verdict_rate(make_verdict(C, NOW, **{missing: None})) == "–"
 
 
 @pytest.mark.parametrize(
@@ -134,41 +68,6 @@ def test_cost_of_several_metrics_is_summed():
     verdicts = [make_verdict(H, NOW, cost_usd=0.0226) for _ in range(2)]
     assert cost_sentence(verdicts).startswith("all 2 metrics together: $0.0452")
     assert cost_sentence(verdicts[:1]) == cost_sentence([make_verdict(H, NOW)] * 2) == ""
-
-
-@pytest.mark.parametrize(
-    ("hostile", "shown"),
-    [
-        ("two\r\nlines\ttab\x0b", "two lines tab"),
-        ("\x1b[31mred\x1b[0m", "[31mred[0m"),
-        ("\x9b31mred", "31mred"),
-        ("\u202eright to left\u2066", "right to left"),
-        ("zero\u200bwidth\ufeff", "zerowidth"),
-        ("nul\x00 del\x7f", "nul del"),
-        ("para\u2029graph", "para graph"),
-        ("tag\U000e0041", "tag"),
-        ("half\ud800", "half"),
-        ("Zürich 東京 🙂", "Zürich 東京 🙂"),
-        ("[/red] <!channel> a|b", "[/red] <!channel> a|b"),
-        ("", ""),
-    ],
-)
-def test_text_is_one_printable_line_when_it_was_hostile(hostile, shown):
-    assert harmless(hostile) == shown
-
-
-def test_cut_is_marked_when_a_text_is_too_long():
-    assert harmless("x" * 11, 10) == "x" * 9 + "…"
-    assert harmless("x" * 10, 10) == "x" * 10
-
-
-@given(st.text(st.characters(), max_size=300), st.integers(1, 250))
-def test_nothing_moves_the_cursor_when_any_text_is_printed(text, limit):
-    shown = harmless(text, limit)
-
-    assert len(shown) <= limit
-    assert not {unicodedata.category(c) for c in shown} & {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
-    shown.encode()
 
 
 @pytest.mark.parametrize(
