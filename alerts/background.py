@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import Connection, func, select
 
 from alerts.conditions import SELF
-from alerts.routing.matchers import MONITOR_PREFIX
+from alerts.routing import MONITOR_PREFIX
 from alerts.snapshot import Background, Snapshot
 from monitor.models.insight import AppInsight, Attribution, InputDrift, Insight, SegmentEffect
 from monitor.report.format import duration, number, percent, plain_text

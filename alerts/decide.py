@@ -11,16 +11,16 @@ from typing import Any, NamedTuple
 import structlog
 from sqlalchemy import Connection, bindparam, case, insert, update
 
-from alerts.channels.base import Recipient
+from alerts.channels.base import 
+from alerts.routing import Recipient
 from alerts.evidence import AlertKey, JudgedBy, Observation, Reason, Thresholds, Timers, timers_for
 from alerts.grouping import Group
 from alerts.notifier import Notifier
-from alerts.plan import RoutingConfig
-from alerts.routing.matchers import MONITOR_PREFIX
+from alerts.routing import MONITOR_PREFIX, Recipient, RoutingConfig
 from alerts.silencing import hush
 from alerts.snapshot import SAMPLE_CHARS, Snapshot
 from alerts.state import AlertState, Decision, close, step
-from alerts.stored_groups import Stored, load, save
+from alerts.store import Stored, load, save
 from alerts.threshold_rules import RULE_PREFIX, ThresholdRule, hold_s, judge_all
 from monitor.models.alerting import AlertEvent, Level, TimelineEvent
 from monitor.models.status import Status, Verdict
@@ -186,7 +186,7 @@ def _write(connection: Connection, events: Sequence[Snapshot], placed: Mapping[s
         connection.execute(insert(incidents), opened)
     which = update(incidents).where(incidents.c.incident_id == bindparam("id"))
     reopened = [
-        _changed(event) | {"group_id": placed[event.incident_id].group_id, "hushed_by": None}
+        _changed(event) | {"group_id": placed[event.incident_id].group_id, "silenced_by": None}
         for event in events
         if event.event is AlertEvent.FIRED and not event.is_first
     ]

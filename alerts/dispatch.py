@@ -16,10 +16,11 @@ import structlog
 from sqlalchemy import Connection, Row, and_, exists, or_, select, update
 
 from alerts import outbox
-from alerts.channels.base import Channel, Receipt, Recipient, rate_of
+from alerts.channels.base import Channel, Receipt, rate_of
+from alerts.digest import digest_message
 from alerts.message import Message, digest_lines, render
 from alerts.notifier import delivery_id
-from alerts.periodic import digest_message
+from alerts.routing import Recipient
 from alerts.snapshot import Snapshot
 from monitor.errors import DeliveryError, SettingsError
 from monitor.models.alerting import DIGEST, AlertEvent, DeliveryStatus, Level

@@ -11,13 +11,12 @@ from enum import StrEnum
 from sqlalchemy import insert
 
 from alerts.channels import alertmanager, discord, pagerduty, slack, teams, webhook
-from alerts.channels.base import Channel, Receipt, Recipient
+from alerts.channels.base import Channel, Receipt
 from alerts.channels.email import compose
 from alerts.evidence import Evidence, Thresholds
 from alerts.message import Message, render
 from alerts.notifier import outbox_row
-from alerts.plan import RoutingConfig
-from alerts.routing.matchers import SilenceRule, hush_for
+from alerts.routing import Recipient, RoutingConfig, SilenceRule, silence_for
 from alerts.silencing import silences_after
 from alerts.snapshot import Snapshot
 from monitor.models.alerting import DRILL_ID, AlertEvent, Level
@@ -75,9 +74,9 @@ def silence_over(
 ) -> str | None:
     """Name the silence or maintenance that would hold a real alert like it back now, if any."""
     with store.read() as connection:
-        hushes: list[SilenceRule] = [*silences_after(connection, now), *plan.maintenance]
-    found = hush_for(hushes, plan.labels(snapshot.verdict, snapshot.level), now)
-    return None if found is None else found.hush_id
+        quieting: list[SilenceRule] = [*silences_after(connection, now), *plan.maintenance]
+    found = silence_for(quieting, plan.labels(snapshot.verdict, snapshot.level), now)
+    return None if found is None else found.silence_id
 
 
 def enqueue(
@@ -93,7 +92,7 @@ def enqueue(
     *told* collects who has heard of it; they hear of what follows as well.
     """
     if event.event is not AlertEvent.RESOLVED:
-        told |= plan.places(plan.labels(event.verdict, event.level), now)
+        told |= plan.recipients(plan.labels(event.verdict, event.level), now)
     stored = event.model_dump(mode="json")
     rows = [
         outbox_row(event, stored, to, fallback, now=now, due_at=now)

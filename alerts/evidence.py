@@ -276,6 +276,6 @@ def timers_of_evidence(timers: Timers) -> Timers:
     return replace(timers, warning_for_s=0.0, critical_for_s=0.0, resolve_after_s=0.0)
 
 
-def lines_from(settings: Settings) -> Thresholds:
+def thresholds_from(settings: Settings) -> Thresholds:
     """Read the lines between healthy, warning and critical from the settings."""
     return Thresholds(warning_rate=settings.warning_rate, critical_rate=settings.critical_rate)

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from alerts.evidence import AlertKey
-from alerts.routing.matchers import MONITOR_PREFIX
+from alerts.routing import MONITOR_PREFIX
 from alerts.snapshot import Snapshot
 from monitor.models.alerting import AlertEvent, Level
 

@@ -11,7 +11,6 @@ from typing import Any
 from sqlalchemy import Connection, insert, update
 
 from alerts.background import Backgrounds
-from alerts.channels.base import Recipient
 from alerts.evidence import AlertKey, Timers
 from alerts.grouping import (
     COMMON_CAUSE_WITHIN,
@@ -25,11 +24,11 @@ from alerts.grouping import (
     place,
     share,
 )
-from alerts.ledger import read_trend
-from alerts.plan import RoutingConfig
-from alerts.silencing import Hushed
+from alerts.queries import read_trend
+from alerts.routing import Recipient, RoutingConfig
+from alerts.silencing import Silenced
 from alerts.snapshot import Other, Snapshot
-from alerts.stored_groups import (
+from alerts.store import (
     Lane,
     close_groups,
     firing_members,
@@ -91,7 +90,7 @@ class Notifier:
         self,
         events: Sequence[Snapshot],
         placed: Mapping[str, Group],
-        hushed: Hushed,
+        hushed: Silenced,
     ) -> None:
         """
         Write what becomes of the groups, and put into the outbox what is news.
@@ -138,7 +137,7 @@ class Notifier:
         return found
 
     def _happened(
-        self, events: Sequence[Snapshot], placed: Mapping[str, Group], hushed: Hushed
+        self, events: Sequence[Snapshot], placed: Mapping[str, Group], hushed: Silenced
     ) -> list[Happened]:
         of_incident = {m.incident_id: g for g, found in self.members.items() for m in found}
         found: dict[str, Happened] = {}
@@ -208,7 +207,7 @@ class Notifier:
         ]
         lanes = before if news.event in _ALSO_WHO_WAS_TOLD else {}
         for event in loud:
-            lanes |= self.plan.places(self.plan.labels(event.verdict, event.level), self.now)
+            lanes |= self.plan.recipients(self.plan.labels(event.verdict, event.level), self.now)
         return lanes
 
     def _rows(

@@ -92,12 +92,14 @@ def claim(
             limit = min(limit, int(level))
         if limit <= 0:
             return []
-        crowds = find_crowds(connection, channels, now)
-        due = _due(now, limit, channels).where(*(crowd.not_held_back() for crowd in crowds))
+        throttles = throttled_recipients(connection, channels, now)
+        due = _due(now, limit, channels).where(
+            *(throttle.not_held_back() for throttle in throttles)
+        )
         taken = [_take(connection, head, now, lease_s) for head in connection.execute(due).all()]
-        for crowd in crowds:
-            if len(taken) < limit and crowd.may_digest(now):
-                taken += _digest(connection, crowd, now, lease_s)
+        for throttle in throttles:
+            if len(taken) < limit and throttle.may_digest(now):
+                taken += _digest(connection, throttle, now, lease_s)
         if rate is not None and taken:
             spend(connection, channel, level - len(taken), now)
         return taken
@@ -266,11 +268,13 @@ def _take(connection: Connection, head: Row[Any], now: datetime, lease_s: float)
 
 
 def _digest(
-    connection: Connection, crowd: RecipientThrottle, now: datetime, lease_s: float
+    connection: Connection, throttle: RecipientThrottle, now: datetime, lease_s: float
 ) -> list[Claimed]:
-    """Take one message of a crowd, and let it carry the news of all the others."""
+    """Take one message of a throttle, and let it carry the news of all the others."""
     heads = connection.execute(
-        _due(now, _MOST_IN_DIGEST, [crowd.channel]).where(crowd.is_for, outbox.c.event != DIGEST)
+        _due(now, _MOST_IN_DIGEST, [throttle.channel]).where(
+            throttle.is_for, outbox.c.event != DIGEST
+        )
     ).all()
     if not heads:
         return []
@@ -404,7 +408,7 @@ def _note(connection: Connection, channel: str, values: dict[str, Any]) -> None:
     connection.execute(row.on_conflict_do_update(index_elements=["channel"], set_=values))
 
 
-# --- crowds ---
+# --- throttles ---
 # Who has had many messages in an hour: the rest comes as a digest, and nothing is dropped.
 
 
@@ -445,7 +449,7 @@ class RecipientThrottle:
         return now - self.last_at >= DIGEST_EVERY
 
 
-def find_crowds(
+def throttled_recipients(
     connection: Connection, channels: Collection[str] | None, now: datetime
 ) -> list[RecipientThrottle]:
     """Find the recipients who have had more messages in the last hour than anybody reads."""

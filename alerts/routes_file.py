@@ -22,8 +22,7 @@ from pydantic import (
 from alerts.channels import declared
 from alerts.channels.base import Channel, WithoutExplanations
 from alerts.channels.declared import DeclaredChannel
-from alerts.plan import RoutingConfig
-from alerts.routing.matchers import (
+from alerts.routing import (
     BUILT_IN,
     AppLabels,
     Hours,
@@ -31,6 +30,7 @@ from alerts.routing.matchers import (
     Matcher,
     Route,
     Router,
+    RoutingConfig,
     parse_all,
 )
 from alerts.threshold_rules import RULE_SETS, Figure, ThresholdRule

@@ -11,9 +11,16 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Row, bindparam, insert, select, update
 
 from alerts.evidence import AlertKey
-from alerts.ledger import last_snapshot, open_incidents
-from alerts.plan import RoutingConfig
-from alerts.routing.matchers import Matcher, Silence, SilenceRule, all_match, hush_for, parse_all
+from alerts.queries import last_snapshot, open_incidents
+from alerts.routing import (
+    Matcher,
+    RoutingConfig,
+    Silence,
+    SilenceRule,
+    all_match,
+    parse_all,
+    silence_for,
+)
 from alerts.snapshot import Snapshot
 from monitor.errors import SettingsError
 from monitor.models.alerting import AlertEvent, Incident, Level
@@ -23,7 +30,7 @@ from monitor.store.verdicts import read_verdicts
 
 
 @dataclass(slots=True)
-class Hushed:
+class Silenced:
     """What is held back now, and what is held back no more though it still fires."""
 
     incident_ids: set[str] = field(default_factory=set)
@@ -36,51 +43,52 @@ def hush(
     events: Sequence[Snapshot],
     verdicts: Mapping[AlertKey, Verdict],
     now: datetime,
-) -> Hushed:
+) -> Silenced:
     """
     Say which incidents are silenced now, and note it with them.
 
     *events* are those of this evaluation, whose incidents are written already.
     """
-    hushes: list[SilenceRule] = [*silences_after(connection, now), *plan.maintenance]
-    found = Hushed()
+    quieting: list[SilenceRule] = [*silences_after(connection, now), *plan.maintenance]
+    found = Silenced()
     changes = []
-    for row in _to_look_at(connection, all_open=bool(hushes)):
+    for row in _to_look_at(connection, all_open=bool(quieting)):
         verdict = verdicts.get(AlertKey(row.app, row.metric, row.segment, row.window_s))
         verdict = verdict or last_snapshot(connection, row.incident_id).verdict
-        holding = hush_for(hushes, plan.labels(verdict, Level(row.level)), now)
+        holding = silence_for(quieting, plan.labels(verdict, Level(row.level)), now)
         if holding is not None:
             found.incident_ids.add(row.incident_id)
-        elif row.hushed_by is not None:
+        elif row.silenced_by is not None:
             found.ended += _ended(connection, row, verdict, now)
-        name = None if holding is None else holding.hush_id
-        if name != row.hushed_by:
+        name = None if holding is None else holding.silence_id
+        if name != row.silenced_by:
             changes.append({"id": row.incident_id, "by": name})
     if changes:
         which = incidents.c.incident_id == bindparam("id")
         connection.execute(
-            update(incidents).where(which).values(hushed_by=bindparam("by")), changes
+            update(incidents).where(which).values(silenced_by=bindparam("by")), changes
         )
-    found.incident_ids |= _ends_held_back(plan, hushes, events, now)
+    found.incident_ids |= _ends_held_back(plan, quieting, events, now)
     return found
 
 
 def _to_look_at(connection: Connection, *, all_open: bool) -> list[Row[Any]]:
-    query = select(incidents).where(incidents.c.resolved_at.is_(None))
+    by = incidents.c.silenced_by.label("silenced_by")
+    query = select(incidents, by).where(incidents.c.resolved_at.is_(None))
     if not all_open:
-        query = query.where(incidents.c.hushed_by.is_not(None))
+        query = query.where(incidents.c.silenced_by.is_not(None))
     return list(connection.execute(query))
 
 
 def _ends_held_back(
-    plan: RoutingConfig, hushes: Sequence[SilenceRule], events: Sequence[Snapshot], now: datetime
+    plan: RoutingConfig, quieting: Sequence[SilenceRule], events: Sequence[Snapshot], now: datetime
 ) -> set[str]:
     """Name the incidents that fire no more, so that their end is held back all the same."""
     return {
         event.incident_id
         for event in events
         if event.event is not AlertEvent.FIRED
-        and hush_for(hushes, plan.labels(event.verdict, event.level), now)
+        and silence_for(quieting, plan.labels(event.verdict, event.level), now)
     }
 
 
@@ -90,8 +98,8 @@ def _ended(
     last = last_snapshot(connection, row.incident_id)
     if last.flapping:
         return []
-    silence = silence_named(connection, row.hushed_by)
-    by = row.hushed_by if silence is None else f"{silence.author}: {silence.comment}"
+    silence = silence_named(connection, row.silenced_by)
+    by = row.silenced_by if silence is None else f"{silence.author}: {silence.comment}"
     news = {
         "event": AlertEvent.UNSILENCED,
         "verdict": verdict,
@@ -162,7 +170,7 @@ def add_silence(
         nobody says who wants it and why.
     """
     silence = Silence(
-        hush_id=uuid.uuid4().hex[:8],
+        silence_id=uuid.uuid4().hex[:8],
         matchers=tuple(matchers),
         starts_at=starts_at or now,
         ends_at=ends_at,
@@ -210,7 +218,7 @@ def _check(silence: Silence, now: datetime) -> None:
 
 def _row(silence: Silence, now: datetime) -> dict[str, Any]:
     return {
-        "silence_id": silence.hush_id,
+        "silence_id": silence.silence_id,
         "matchers": [str(matcher) for matcher in silence.matchers],
         "starts_at": silence.starts_at,
         "ends_at": silence.ends_at,
@@ -222,7 +230,7 @@ def _row(silence: Silence, now: datetime) -> dict[str, Any]:
 
 def _silence(row: Row[Any]) -> Silence:
     return Silence(
-        hush_id=row.silence_id,
+        silence_id=row.silence_id,
         matchers=parse_all(row.matchers),
         starts_at=row.starts_at,
         ends_at=row.ends_at,

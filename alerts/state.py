@@ -36,8 +36,8 @@ __all__ = [
     "Run",
     "Timers",
     "close",
-    "in_peace",
     "step",
+    "suppress_flapping",
 ]
 
 
@@ -54,7 +54,7 @@ def step(state: AlertState, observation: Observation, now: datetime, timers: Tim
     for a day is closed as expired. What was judged on another basis is closed as
     superseded, and everything begins anew.
     """
-    decision = in_peace(state, _step(state, observation, now, timers), timers)
+    decision = suppress_flapping(state, _step(state, observation, now, timers), timers)
     after = decision.state
     if (after.phase, after.level) == (state.phase, state.level):
         return decision
@@ -271,7 +271,7 @@ def close(state: AlertState, now: datetime, timers: Timers) -> Decision:
     """End an incident that nobody evaluates any more; that is not a recovery."""
     reason = Reason.NO_LONGER_EVALUATED
     closed = _without_runs(_resolved(state, now)).but(reason=reason, seen=None, seen_at=now)
-    return in_peace(state, Decision(closed, AlertEvent.RESOLVED, reason), timers)
+    return suppress_flapping(state, Decision(closed, AlertEvent.RESOLVED, reason), timers)
 
 
 def _without_runs(state: AlertState) -> AlertState:
@@ -326,7 +326,7 @@ class Decision:
         return replace(self, state=state)
 
 
-def in_peace(before: AlertState, decision: Decision, timers: Timers) -> Decision:
+def suppress_flapping(before: AlertState, decision: Decision, timers: Timers) -> Decision:
     """Decide whether people hear of *decision*, the step that led on from *before*."""
     at = decision.state.seen_at
     if at is None or decision.event is AlertEvent.DEESCALATED:

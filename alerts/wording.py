@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from alerts.conditions import CONDITIONS
 from alerts.evidence import CLOSED, Evidence, Reason, Thresholds
-from alerts.routing.matchers import MONITOR_PREFIX
+from alerts.routing import MONITOR_PREFIX
 from alerts.snapshot import Other, Snapshot
 from alerts.threshold_rules import RULE_PREFIX
 from monitor.models.alerting import AlertEvent, Level

@@ -25,12 +25,12 @@ from statistics import median
 import numpy as np
 
 from alerts.backtest import Point, replay
-from alerts.channels.base import Rate, Receipt, Recipient
+from alerts.channels.base import Rate, Receipt
 from alerts.decide import decide
 from alerts.dispatch import Dispatcher
 from alerts.evidence import AlertKey, Timers
 from alerts.message import Message
-from alerts.plan import RoutingConfig
+from alerts.routing import Recipient, RoutingConfig
 from benchmarks.alerts_kill import kill_everywhere
 from benchmarks.alerts_race import race_everywhere
 from monitor.cli.console import quiet_logs

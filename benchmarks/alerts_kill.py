@@ -16,7 +16,7 @@ from random import Random
 from signal import SIGKILL
 from typing import Self
 
-from alerts.channels.declared import channels_from, recipients_from
+from alerts.channels.declared import channels_from, recipients_of
 from alerts.decide import decide
 from alerts.dispatch import Dispatcher
 from alerts.evidence import Timers
@@ -168,7 +168,7 @@ def _kill_at(
                 verdict = make_verdict(Status.CRITICAL, now, app=f"app-{run}")
                 decide(
                     connection, [verdict], now=now, timers=AT_ONCE,
-                    channels=recipients_from(settings),
+                    channels=recipients_of(channels_from(settings)),
                 )  # fmt: skip
             slack.messages.clear()
             mail.messages.clear()

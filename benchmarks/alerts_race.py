@@ -15,10 +15,10 @@ from signal import SIGCONT
 
 from servers import VendorReceiver
 
-from alerts import ledger
-from alerts.channels.base import Recipient
+from alerts import queries
 from alerts.decide import decide
 from alerts.evidence import Timers
+from alerts.routing import Recipient
 from monitor.models.alerting import DeliveryStatus
 from monitor.models.status import Status
 from monitor.store.engine import Store, migrate
@@ -150,7 +150,7 @@ def _wait_until_left(store: Store, at_most: int, timeout_s: float = 240.0) -> No
     until = time.monotonic() + timeout_s
     while time.monotonic() < until:
         with store.read() as connection:
-            if ledger.outbox_counts(connection)[DeliveryStatus.WAITING] <= at_most:
+            if queries.outbox_counts(connection)[DeliveryStatus.WAITING] <= at_most:
                 return
         time.sleep(0.05)
     raise TimeoutError("messages still wait")

@@ -25,11 +25,11 @@ from playwright.sync_api import sync_playwright
 
 from alerts.channels.declared import recipients_of
 from alerts.dispatch import Dispatcher
-from alerts.ledger import incidents_since, open_incidents
+from alerts.queries import incidents_since, open_incidents
 from alerts.routes_file import wiring_from
-from alerts.routing.matchers import parse_all
+from alerts.routing import parse_all
 from alerts.silencing import add_silence
-from alerts.stored_groups import acknowledge
+from alerts.store import acknowledge
 from monitor.demo.bot import Bot, load_articles
 from monitor.models import Evaluation, Interaction
 from monitor.rolling.choice import PolicyChoice

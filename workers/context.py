@@ -19,7 +19,6 @@ import structlog
 from redis import Redis
 
 from alerts.channels.base import Channel
-from alerts.plan import RoutingConfig
 from alerts.routes_file import Wiring, wiring_from
 from monitor.errors import GroundwatchError, QueueUnavailableError
 from monitor.queue.consumer import Consumer, connect

@@ -10,11 +10,10 @@ from datetime import datetime, timedelta
 import numpy as np
 from sqlalchemy import Connection
 
-from alerts.channels.declared import Recipient
 from alerts.conditions import SELF, verdicts_on
 from alerts.decide import decide
-from alerts.evidence import AlertKey, lines_from, timers_from
-from alerts.plan import RoutingConfig
+from alerts.evidence import AlertKey, thresholds_from, timers_from
+from alerts.routing import Recipient, RoutingConfig
 from monitor.models import StreamKey, Tally, Verdict
 from monitor.rolling.budget import Rules, stream_budget
 from monitor.rolling.choice import EvidencePolicy, PolicyChoice, find_policy
@@ -122,7 +121,7 @@ class Evaluator:
                 timers=timers_from(self.settings),
                 channels=self.recipients,
                 worst=WorstReasons(connection, leading, now - self._status_window),
-                lines=lines_from(self.settings),
+                lines=thresholds_from(self.settings),
                 report_url=self.settings.report_url,
             )
         standings.committed()

@@ -21,7 +21,7 @@ import structlog
 
 from alerts.dead_mans_switch import Chain, DeadMansSwitch, broken_link
 from alerts.dispatch import Dispatcher
-from alerts.ledger import oldest_waiting
+from alerts.queries import oldest_waiting
 from monitor.errors import GroundwatchError
 from monitor.store.engine import Store
 from monitor.store.lease import Lease, acquire, database_now, new_owner, release

@@ -22,7 +22,7 @@ from alerts.conditions import (
     system_conditions,
     verdicts_on,
 )
-from alerts.ledger import dead_letters_since, oldest_waiting
+from alerts.queries import dead_letters_since, oldest_waiting
 from monitor.errors import QueueUnavailableError
 from monitor.models import Verdict
 from monitor.queue.consumer import Backlog, backlog, translated

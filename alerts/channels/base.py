@@ -8,14 +8,6 @@ from typing import Protocol
 from alerts.message import Message, without_samples
 
 
-@dataclass(frozen=True, slots=True)
-class Recipient:
-    """One place that a channel can send to; ``address`` is empty when there is only one."""
-
-    channel: str
-    address: str = ""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
     """The other side took the message; not ``confirmed`` when it cannot say that it arrived."""

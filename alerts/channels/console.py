@@ -15,10 +15,12 @@ class ConsoleChannel:
 
     addresses = ("",)
     rate = Rate(per_minute=6000, burst=1000)
-    timeout_s = 5.0
 
-    def __init__(self, *, name: str = "console", stream: TextIO | None = None) -> None:
+    def __init__(
+        self, *, name: str = "console", stream: TextIO | None = None, timeout_s: float = 5.0
+    ) -> None:
         self.name = name
+        self.timeout_s = timeout_s
         self._stream = stream
 
     def send(self, message: Message, delivery_id: str, attempt: int) -> Receipt:

@@ -8,7 +8,7 @@ import smtplib
 import socket
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from email.errors import MessageError
@@ -42,16 +42,16 @@ class EmailChannel:
 
     def __init__(
         self,
-        smtp_url: SecretStr,
+        url: SecretStr,
         *,
         sender: str,
-        recipients: tuple[str, ...],
+        recipients: Sequence[str],
         timeout_s: float = 20.0,
         name: str = "email",
     ) -> None:
         self.name = name
-        self.addresses = recipients
-        self._url = smtp_url
+        self.addresses = tuple(recipients)
+        self._url = url
         self._sender = sender
         self.timeout_s = timeout_s
 

@@ -27,12 +27,10 @@ class SlackChannel:
     addresses = ("",)
     rate = Rate(per_minute=60, burst=30)
 
-    def __init__(
-        self, webhook_url: SecretStr, *, timeout_s: float = 20.0, name: str = "slack"
-    ) -> None:
+    def __init__(self, url: SecretStr, *, timeout_s: float = 20.0, name: str = "slack") -> None:
         self.name = name
         self.timeout_s = timeout_s
-        self._url = webhook_url
+        self._url = url
         self._http = HttpClient("Slack", timeout_s=timeout_s)
 
     def send(self, message: Message, delivery_id: str, attempt: int) -> Receipt:

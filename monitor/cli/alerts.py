@@ -14,16 +14,23 @@ from sqlalchemy import Connection
 
 from alerts import dispatch
 from alerts import drill as drills
-from alerts.channels.base import Channel, Recipient
+from alerts.channels.base import Channel
 from alerts.dispatch import Dispatcher
 from alerts.drill import Form, rendered, send_test
-from alerts.ledger import deliveries, incidents_named, incidents_since, open_incidents, snapshots
-from alerts.plan import RoutingConfig
+from alerts.queries import deliveries, incidents_named, incidents_since, open_incidents, snapshots
 from alerts.routes_file import wiring_from
-from alerts.routing.matchers import MONITOR_PREFIX, Matcher, SilenceRule, hush_for, parse_all
+from alerts.routing import (
+    MONITOR_PREFIX,
+    Matcher,
+    Recipient,
+    RoutingConfig,
+    SilenceRule,
+    parse_all,
+    silence_for,
+)
 from alerts.silencing import add_silence, expire_silence, silences_after
 from alerts.silencing import preview as preview_of
-from alerts.stored_groups import acknowledge, acknowledgement
+from alerts.store import acknowledge, acknowledgement
 from monitor.cli.backtest import backtest
 from monitor.cli.console import err, open_store, out, parse_duration_s, quiet_logs, warn
 from monitor.errors import DeliveryError, GroundwatchError, SettingsError
@@ -78,7 +85,7 @@ def add(
             author=by or getpass.getuser(),
             comment=comment,
         )
-    out.print(f"silence {made.hush_id} until {utc_time(made.ends_at)}")
+    out.print(f"silence {made.silence_id} until {utc_time(made.ends_at)}")
 
 
 @silences_app.command("preview")
@@ -103,7 +110,7 @@ def list_silences(
     listed = Listing.of("id", "matchers", "ends", "by", "why")
     for silence in found:
         listed.add_row(
-            silence.hush_id,
+            silence.silence_id,
             Text(plain_text(" ".join(map(str, silence.matchers)), 60)),
             utc_time(silence.ends_at, now) + (" (over)" if silence.ends_at <= now else ""),
             Text(plain_text(silence.author, 30)),
@@ -222,15 +229,15 @@ def route(
     for step in plan.router.explain(labels, now):
         verdict = "matches" if step.refusal is None else f"no: {step.refusal}"
         out.print(Text(plain_text(f"{step.route.name}: {verdict}", 200)), soft_wrap=True)
-    places = plan.places(labels, now)
+    places = plan.recipients(labels, now)
     for to, fallback in places.items():
         instead = f", else {fallback}" if fallback else ""
         out.print(Text(plain_text(f"-> {to.channel} {to.address}".rstrip() + instead, 200)))
     if not places:
         out.print("-> nobody: no channel is set up")
-    hush = hush_for([*_silences(settings, now), *plan.maintenance], labels, now)
+    hush = silence_for([*_silences(settings, now), *plan.maintenance], labels, now)
     if hush is not None:
-        text = f"but it is silenced now: {hush.hush_id}, by {hush.author}"
+        text = f"but it is silenced now: {hush.silence_id}, by {hush.author}"
         out.print(Text(plain_text(text, 200), style="yellow"))
 
 
@@ -296,7 +303,7 @@ def ls(
     for incident in found:
         ack = None if incident.resolved_at else acks[incident.group_id]
         marks = [
-            f"silenced by {incident.hushed_by}" if incident.hushed_by and incident.is_open else "",
+            f"silenced by {incident.silenced_by}" if incident.silenced_by and incident.is_open else "",
             f"acknowledged by {plain_text(ack.by, 30)}" if ack else "",
         ]
         listed.add_row(

@@ -18,11 +18,11 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.live import Live
 from rich.text import Text
 
-from alerts.channels.base import Recipient
+from alerts.digest import enqueue, recipients_of_digests
 from alerts.dispatch import Dispatcher
-from alerts.ledger import deliveries
-from alerts.periodic import enqueue, recipients_of_digests
+from alerts.queries import deliveries
 from alerts.routes_file import wiring_from
+from alerts.routing import Recipient
 from monitor.cli.console import check_app, err, open_store, out, parse_duration_s, quiet_logs
 from monitor.report.build import exit_code
 from monitor.report.digest import Digest

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final, Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, AwareDatetime, BaseModel, ConfigDict, Field
 
 
 class Level(StrEnum):
@@ -67,7 +67,12 @@ class Incident(_View):
     resolved_at: AwareDatetime | None = None
     sequence: int = Field(ge=1, description="Number of events so far.")
     group_id: str | None = Field(None, description="The incidents told with it share this.")
-    hushed_by: str | None = Field(None, description="The silence that holds it back now.")
+    silenced_by: str | None = Field(
+        None,
+        description="The silence that applies to it now.",
+        # Its name in the table, and in documents of releases before 0.2.
+        validation_alias=AliasChoices("silenced_by", "hushed_by"),
+    )
     closed_as: str | None = Field(
         None,
         description="Why it ended without a recovery: `superseded`, `no_longer_evaluated` or"

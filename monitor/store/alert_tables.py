@@ -81,7 +81,7 @@ incidents = Table(
     Column("sequence", Integer, nullable=False),
     #: The group it is told with, and the silence that holds it back now.
     Column("group_id", String(32)),
-    Column("hushed_by", String(64)),
+    Column("hushed_by", String(64), key="silenced_by"),
     Index(None, "resolved_at"),
     Index(None, "opened_at"),
     Index(None, "group_id"),

@@ -12,10 +12,10 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from alerts.drill import send_test
-from alerts.ledger import incident
-from alerts.routing.matchers import Matcher, parse_all
+from alerts.queries import incident
+from alerts.routing import Matcher, parse_all
 from alerts.silencing import Preview, add_silence, expire_silence, preview, silences_after
-from alerts.stored_groups import acknowledge
+from alerts.store import acknowledge
 from monitor.errors import DeliveryError, SettingsError
 from monitor.store.samples import (
     Label,
@@ -218,7 +218,7 @@ class Silences:
                 )  # fmt: skip
         except SettingsError as error:
             return self._page(request, form, str(error))
-        said = f"{made.hush_id} {' '.join(map(str, made.matchers))}"
+        said = f"{made.silence_id} {' '.join(map(str, made.matchers))}"
         note(self.site, request, "added silence", said)
         return see("/silences")
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from alerts.ledger import deliveries, incident, incidents_since, timeline
+from alerts.queries import deliveries, incident, incidents_since, timeline
 from monitor.models import Verdict
 from monitor.report.format import percent
 from monitor.report.model import worst_status

@@ -10,8 +10,8 @@ from typing import NamedTuple
 from sqlalchemy import Connection
 
 from alerts.evidence import AlertKey, AlertState
-from alerts.ledger import incidents_since
-from alerts.stored_groups import read_state
+from alerts.queries import incidents_since
+from alerts.store import read_state
 from monitor.models import ROOT, Incident, Tally, Verdict
 from monitor.models.insight import Insight
 from monitor.report.model import Change, MetricReport

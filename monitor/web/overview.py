@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection
 
-from alerts.ledger import open_incidents, outbox_counts
-from alerts.stored_groups import Ack, acknowledgements
+from alerts.queries import open_incidents, outbox_counts
+from alerts.store import Ack, acknowledgements
 from monitor.models import Incident, Status, Verdict
 from monitor.report.model import SEVERITY, Report
 from monitor.settings import Settings

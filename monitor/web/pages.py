@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from alerts.evidence import timers_for, timers_from
-from alerts.ledger import (
+from alerts.queries import (
     channel_health,
     deliveries,
     incident,
@@ -19,7 +19,7 @@ from alerts.ledger import (
     outbox_counts,
     snapshots,
 )
-from alerts.stored_groups import acknowledgement
+from alerts.store import acknowledgement
 from monitor.models import Status
 from monitor.report.insight_words import comparison_rows, insight_lines
 from monitor.report.model import worst_status

@@ -5,10 +5,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import select
 
-from alerts.channels.base import Recipient
 from alerts.decide import decide
 from alerts.evidence import Timers
 from alerts.message import render
+from alerts.routing import Recipient
 from alerts.snapshot import Background, Snapshot
 from monitor.models.alerting import AlertEvent
 from monitor.models.insight import AppInsight, Attribution, Deploy, InputDrift, Insight

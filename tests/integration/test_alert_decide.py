@@ -7,11 +7,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import func, select, update
 
-from alerts import ledger
-from alerts.channels.base import Recipient
+from alerts import queries
 from alerts.decide import BLIND_METRIC, decide
 from alerts.evidence import AlertKey, Timers
-from alerts.stored_groups import load, save
+from alerts.routing import Recipient
+from alerts.store import load, save
 from monitor.models.alerting import AlertEvent, DeliveryStatus, Level
 from monitor.models.status import Status
 from monitor.store.alert_tables import alert_states, outbox
@@ -43,14 +43,14 @@ def incident(store):
 
 def test_an_incident_opens_when_a_breach_fires(store, incident):
     with store.read() as connection:
-        (found,) = ledger.open_incidents(connection)
+        (found,) = queries.open_incidents(connection)
     assert (found.incident_id, found.level, found.opened_at) == (incident, Level.CRITICAL, NOW)
     assert found.is_open
 
 
 def test_every_recipient_gets_a_message_of_its_own(store, incident):
     with store.read() as connection:
-        found = ledger.deliveries(connection, incident_id=incident)
+        found = queries.deliveries(connection, incident_id=incident)
     assert {(item.channel, item.recipient) for item in found} == {
         ("slack", ""),
         ("email", "ann@example.org"),
@@ -62,8 +62,8 @@ def test_an_incident_closes_when_it_resolves(store, incident):
     later = NOW + timedelta(minutes=5)
     tell(store, Status.HEALTHY, later)
     with store.read() as connection:
-        assert ledger.open_incidents(connection) == []
-        (found,) = ledger.incidents_since(connection, NOW)
+        assert queries.open_incidents(connection) == []
+        (found,) = queries.incidents_since(connection, NOW)
     assert (found.resolved_at, found.sequence) == (later, 2)
 
 
@@ -72,7 +72,7 @@ def test_the_timeline_tells_the_whole_story(store):
     for minute, status in enumerate(statuses):
         (event,) = tell(store, status, NOW + timedelta(minutes=minute))
     with store.read() as connection:
-        story = ledger.timeline(connection, event.incident_id)
+        story = queries.timeline(connection, event.incident_id)
     assert [line.event.value for line in story] == [
         "fired", "escalated", "deescalated", "resolved"
     ]  # fmt: skip
@@ -83,14 +83,14 @@ def test_the_timeline_tells_the_whole_story(store):
 def test_nobody_is_told_when_it_only_deescalates(store, incident):
     tell(store, Status.WARNING, NOW + timedelta(minutes=1))
     with store.read() as connection:
-        events = {item.event for item in ledger.deliveries(connection)}
+        events = {item.event for item in queries.deliveries(connection)}
     assert events == {AlertEvent.FIRED}
 
 
 def test_a_replay_adds_nothing(store, incident):
     assert tell(store, Status.CRITICAL, NOW) == []
     with store.read() as connection:
-        assert ledger.outbox_counts(connection)[DeliveryStatus.WAITING] == 2
+        assert queries.outbox_counts(connection)[DeliveryStatus.WAITING] == 2
 
 
 def decide_and_fail(store):
@@ -111,7 +111,7 @@ def test_nothing_is_left_when_the_transaction_fails(store):
 def test_evidence_is_frozen_with_the_worst_samples(store):
     (event,) = tell(store, Status.CRITICAL, NOW, worst={KEY: ("a\x1b[31m claim", "", "two\nlines")})
     with store.read() as connection:
-        (snapshot,) = ledger.snapshots(connection, event.incident_id)
+        (snapshot,) = queries.snapshots(connection, event.incident_id)
     assert snapshot.samples == ("a[31m claim", "two lines")
     assert snapshot.verdict.pass_rate == pytest.approx(0.62)
 
@@ -142,7 +142,7 @@ def test_one_of_several_deciders_fires_when_all_decide_at_once(store):
         events = [event for found in pool.map(decide_at_once, range(4)) for event in found]
     assert len(events) == 1
     with store.read() as connection:
-        assert ledger.outbox_counts(connection)[DeliveryStatus.WAITING] == 2
+        assert queries.outbox_counts(connection)[DeliveryStatus.WAITING] == 2
 
 
 def test_many_keys_at_once_are_one_quick_transaction(store):
@@ -158,7 +158,7 @@ def test_a_blind_monitor_has_an_incident_of_its_own(store, incident):
     (resolved,) = tell(store, Status.CRITICAL, NOW + timedelta(minutes=2))
     assert (resolved.metric, resolved.event) == (BLIND_METRIC, AlertEvent.RESOLVED)
     with store.read() as connection:
-        assert [found.incident_id for found in ledger.open_incidents(connection)] == [incident]
+        assert [found.incident_id for found in queries.open_incidents(connection)] == [incident]
 
 
 def test_nothing_is_remembered_of_a_monitor_that_always_saw(store, incident):
@@ -179,8 +179,8 @@ def test_an_incident_that_nobody_evaluates_is_closed_after_a_day(store, incident
     assert (event.incident_id, event.event) == (incident, AlertEvent.RESOLVED)
     assert event.reason == "no_longer_evaluated"
     with store.read() as connection:
-        assert ledger.open_incidents(connection) == []
-        events = {item.event for item in ledger.deliveries(connection)}
+        assert queries.open_incidents(connection) == []
+        events = {item.event for item in queries.deliveries(connection)}
     assert events == {AlertEvent.FIRED, AlertEvent.RESOLVED}
     assert decide_on_another_app(store, later + timedelta(hours=25)) == []
 

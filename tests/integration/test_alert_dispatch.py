@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import select, update
 
-from alerts import ledger
-from alerts.channels.declared import channels_from, recipients_from
+from alerts import queries
+from alerts.channels.declared import channels_from, recipients_of
 from alerts.decide import decide
 from alerts.dispatch import Dispatcher
 from alerts.evidence import Timers
@@ -45,7 +45,7 @@ class World:
                 verdict = make_verdict(status, self.now, app=app)
                 decide(
                     connection, [verdict], now=self.now, timers=AT_ONCE,
-                    channels=recipients_from(self.settings),
+                    channels=recipients_of(channels_from(self.settings)),
                 )  # fmt: skip
 
     def dispatch(self, store=None, may_go_on=lambda: True):
@@ -60,7 +60,7 @@ class World:
 
     def statuses(self):
         with self.store.read() as connection:
-            return ledger.outbox_counts(connection)
+            return queries.outbox_counts(connection)
 
 
 @pytest.fixture
@@ -160,7 +160,7 @@ def test_the_health_of_a_channel_is_written_down(world):
     world.slack.script(SlackAnswer.RATE_LIMITED)
     world.dispatch()
     with world.store.read() as connection:
-        health = {found.channel: found for found in ledger.channel_health(connection)}
+        health = {found.channel: found for found in queries.channel_health(connection)}
     assert health["email"].last_success_at == world.now
     assert health["slack"].last_error_code == "rate_limited"
     assert health["slack"].paused_until == world.now + timedelta(seconds=30)
@@ -192,7 +192,7 @@ def test_an_error_nobody_thought_of_is_retried_and_named(world):
     channels = {"slack": Broken()}
     counts = Dispatcher(world.store, channels, random.Random(1), clock=lambda: world.now).run_once()
     with world.store.read() as connection:
-        (found,) = [d for d in ledger.deliveries(connection) if d.channel == "slack"]
+        (found,) = [d for d in queries.deliveries(connection) if d.channel == "slack"]
     assert counts == {"retry": 1}
     assert found.error_code == "unexpected:KeyError"
 
@@ -203,7 +203,7 @@ def slack_only(world):
 
 def errors(world):
     with world.store.read() as connection:
-        return {d.error_code for d in ledger.deliveries(connection) if d.error_code}
+        return {d.error_code for d in queries.deliveries(connection) if d.error_code}
 
 
 def change(world, app, **values):
@@ -232,7 +232,7 @@ def test_a_message_that_cannot_be_rendered_was_never_sent(world, monkeypatch):
     assert world.dispatch() == {"retry": 1}
     assert errors(world) == {"rendering:KeyError"}
     with world.store.read() as connection:
-        assert not ledger.deliveries(connection)[0].possible_duplicate
+        assert not queries.deliveries(connection)[0].possible_duplicate
 
 
 def test_a_dispatcher_that_may_not_go_on_stops_before_the_next_message(world):

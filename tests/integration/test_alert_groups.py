@@ -4,12 +4,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from alerts import ledger
-from alerts.channels.base import Recipient
+from alerts import queries
 from alerts.decide import decide
 from alerts.evidence import Timers
-from alerts.plan import RoutingConfig
-from alerts.stored_groups import acknowledge
+from alerts.routing import Recipient, RoutingConfig
+from alerts.store import acknowledge
 from monitor.models.alerting import DeliveryStatus
 from monitor.models.status import Status
 from monitor.testing.factories import make_verdict
@@ -38,7 +37,7 @@ class World:
     def messages(self):
         """List the messages in order, as (event, level, what else fires)."""
         with self.store.read() as connection:
-            found = reversed(ledger.messages(connection))
+            found = reversed(queries.messages(connection))
         return [(s.event.value, s.level.value, [other.metric for other in s.others]) for s in found]
 
     def events(self):
@@ -109,7 +108,7 @@ def test_apps_that_share_a_judge_and_begin_together_are_one_incident(world):
     decide_on(1, C, "a", "b", "c", "d", "e")
     decide_on(2, H, "a", "b", "c", "d", "e")
     with world.store.read() as connection:
-        resolved, fired = ledger.messages(connection)
+        resolved, fired = queries.messages(connection)
     assert (fired.event, fired.cause) == ("fired", "the judge judge-7")
     assert [other.app for other in fired.others] == ["b", "c", "d"]
     assert resolved.event == "resolved"
@@ -129,7 +128,7 @@ def test_apps_that_begin_at_different_times_are_not_held_to_have_a_common_cause(
 def test_acknowledging_stops_reminders_and_no_escalation(world):
     world.tell(0, a=W, b=H)
     with world.store.write() as connection:
-        (incident,) = ledger.open_incidents(connection)
+        (incident,) = queries.open_incidents(connection)
         done = acknowledge(
             connection, incident.group_id, by="ann", note="mine", now=NOW,
             until=NOW + timedelta(hours=8),
@@ -143,7 +142,7 @@ def test_acknowledging_stops_reminders_and_no_escalation(world):
 def test_nobody_is_reminded_of_what_is_acknowledged_until_that_runs_out(world):
     world.tell(0, a=C)
     with world.store.write() as connection:
-        (incident,) = ledger.open_incidents(connection)
+        (incident,) = queries.open_incidents(connection)
         until = NOW + timedelta(hours=8)
         acknowledge(connection, incident.group_id, by="ann", note="", now=NOW, until=until)
     for hour in range(1, 9):
@@ -163,8 +162,8 @@ def test_an_alert_that_flaps_is_heard_of_four_times_and_then_when_it_is_stable(w
     assert world.events()[7:] == ["settled"]
     world.tell(600, a=H)
     with world.store.read() as connection:
-        assert ledger.open_groups_count(connection) == 0
-        last = ledger.incidents_since(connection, NOW)[0]
+        assert queries.open_groups_count(connection) == 0
+        last = queries.incidents_since(connection, NOW)[0]
     assert last.resolved_at == NOW + timedelta(minutes=23)
 
 
@@ -176,7 +175,7 @@ def test_what_flapped_and_is_evaluated_no_more_is_closed_and_told(world):
         world.tell(60 * hour, b=H)
     assert world.events()[6:] == ["fired", "resolved"]
     with world.store.read() as connection:
-        assert ledger.open_groups_count(connection) == 0
+        assert queries.open_groups_count(connection) == 0
 
 
 def test_a_warning_waits_for_others_and_a_critical_does_not(world):
@@ -187,10 +186,10 @@ def test_a_warning_waits_for_others_and_a_critical_does_not(world):
     with world.store.read() as connection:
         waits = {
             d.incident_id: (d.due_at - d.created_at).total_seconds()
-            for d in ledger.deliveries(connection, status=DeliveryStatus.WAITING)
+            for d in queries.deliveries(connection, status=DeliveryStatus.WAITING)
         }
     assert sorted(waits.values()) == [0, 60]
     world.tell(0.5, x__a=W, x__b=C, y__a=C)
     with world.store.read() as connection:
-        found = ledger.deliveries(connection)
+        found = queries.deliveries(connection)
     assert all(d.due_at <= NOW + timedelta(seconds=30) for d in found)

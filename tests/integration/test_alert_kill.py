@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from alerts.channels.declared import channels_from, recipients_from
+from alerts.channels.declared import channels_from, recipients_of
 from alerts.decide import decide
 from alerts.dispatch import Dispatcher
 from alerts.evidence import Timers
@@ -62,7 +62,7 @@ def open_incident(store, settings):
     with store.write() as connection:
         decide(
             connection, [make_verdict(Status.CRITICAL, NOW)], now=NOW, timers=AT_ONCE,
-            channels=recipients_from(settings),
+            channels=recipients_of(channels_from(settings)),
         )  # fmt: skip
 
 

@@ -4,12 +4,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from alerts.channels.base import Recipient
 from alerts.decide import decide
 from alerts.evidence import Timers
-from alerts.ledger import noise_since, open_incidents
-from alerts.plan import RoutingConfig
-from alerts.stored_groups import acknowledge
+from alerts.queries import noise_since, open_incidents
+from alerts.routing import Recipient, RoutingConfig
+from alerts.store import acknowledge
 from monitor.models.status import Status
 from monitor.testing.factories import make_verdict
 

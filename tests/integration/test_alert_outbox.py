@@ -5,10 +5,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import update
 
-from alerts import ledger, outbox
-from alerts.channels.base import Recipient
+from alerts import outbox, queries
 from alerts.decide import decide
 from alerts.evidence import Timers
+from alerts.routing import Recipient
 from monitor.errors import DeliveryError
 from monitor.models.alerting import AlertEvent, DeliveryStatus
 from monitor.models.status import Status
@@ -51,7 +51,7 @@ def claim(store, seconds, limit=10, **options):
 
 def deliveries(store):
     with store.read() as connection:
-        return {item.event: item for item in ledger.deliveries(connection)}
+        return {item.event: item for item in queries.deliveries(connection)}
 
 
 def test_a_claimed_message_is_not_claimed_again(store, tell):

@@ -4,12 +4,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from alerts import ledger
-from alerts.channels.base import Recipient
+from alerts import queries
 from alerts.decide import decide
 from alerts.evidence import Thresholds, Timers
-from alerts.plan import RoutingConfig
-from alerts.routing.matchers import parse_all
+from alerts.routing import Recipient, RoutingConfig, parse_all
 from alerts.silencing import add_silence
 from monitor.models.alerting import AlertEvent, Level
 from monitor.models.status import Status
@@ -45,11 +43,11 @@ class World:
 
     def messages(self):
         with self.store.read() as connection:
-            return list(reversed(ledger.messages(connection)))
+            return list(reversed(queries.messages(connection)))
 
     def incidents(self):
         with self.store.read() as connection:
-            return ledger.incidents_since(connection, NOW)
+            return queries.incidents_since(connection, NOW)
 
 
 @pytest.fixture
@@ -83,7 +81,7 @@ def test_what_fires_again_joins_what_fires_in_its_app_by_then(world):
     assert len({m.incident_id for m in world.messages()}) == 2
     world.tell(4, a=H, b=H)
     with world.store.read() as connection:
-        assert ledger.open_groups_count(connection) == 0
+        assert queries.open_groups_count(connection) == 0
 
 
 def test_an_app_of_a_common_cause_goes_on_in_it(world):

@@ -11,7 +11,7 @@ from pydantic import SecretStr
 from sqlalchemy import select
 
 from alerts.channels.alertmanager import AlertmanagerChannel
-from alerts.channels.declared import channels_from, recipients_from
+from alerts.channels.declared import channels_from, recipients_of
 from alerts.channels.discord import DiscordChannel
 from alerts.channels.email import EmailChannel
 from alerts.channels.pagerduty import PagerDutyChannel
@@ -81,7 +81,7 @@ def test_no_secret_in_logs_rows_or_output(store, slack, mail, everything_logged,
     slack.script(*SlackAnswer)
     verdicts = [make_verdict(Status.CRITICAL, NOW, app=answer) for answer in SlackAnswer]
     with store.write() as connection:
-        channels = recipients_from(settings)
+        channels = recipients_of(channels_from(settings))
         decide(connection, verdicts, now=NOW, timers=AT_ONCE, channels=channels)
     for minutes in range(len(SlackAnswer)):
         now = NOW + timedelta(minutes=minutes)

@@ -6,15 +6,14 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import insert
 
-from alerts import ledger, outbox
-from alerts.channels.base import Rate, Receipt, Recipient
+from alerts import outbox, queries
+from alerts.channels.base import Rate, Receipt
 from alerts.decide import decide
 from alerts.dispatch import Dispatcher
 from alerts.evidence import Timers
 from alerts.notifier import outbox_row
 from alerts.outbox import MOST_AN_HOUR, MOST_CRITICAL_AN_HOUR
-from alerts.plan import RoutingConfig
-from alerts.routing.matchers import Route, Router, parse_all
+from alerts.routing import Recipient, Route, Router, RoutingConfig, parse_all
 from monitor.errors import DeliveryError
 from monitor.models.alerting import DeliveryStatus
 from monitor.models.status import Status
@@ -62,7 +61,7 @@ class World:
 
     def counts(self):
         with self.store.read() as connection:
-            return ledger.outbox_counts(connection)
+            return queries.outbox_counts(connection)
 
 
 @pytest.fixture
@@ -213,8 +212,8 @@ def test_the_bucket_of_a_channel_survives_a_clock_that_is_set_back(world):
 def test_rows_of_one_message_have_one_content(world):
     world.tell(Status.CRITICAL, "shop")
     with world.store.write() as connection:
-        (snapshot,) = ledger.messages(connection)
+        (snapshot,) = queries.messages(connection)
         to = Recipient("mail", "x@y.z")
         row = outbox_row(snapshot, snapshot.model_dump(mode="json"), to, None, now=NOW, due_at=NOW)
         connection.execute(insert(outbox.outbox), [row])
-        assert len(ledger.messages(connection)) == 1
+        assert len(queries.messages(connection)) == 1

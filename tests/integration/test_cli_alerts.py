@@ -7,7 +7,7 @@ import pytest
 import structlog
 from typer.testing import CliRunner
 
-from alerts import ledger
+from alerts import queries
 from alerts.decide import decide
 from alerts.dispatch import Dispatcher
 from alerts.evidence import Timers
@@ -65,11 +65,11 @@ class World:
 
     def messages(self):
         with self.store.read() as connection:
-            return [s.event.value for s in reversed(ledger.messages(connection))]
+            return [s.event.value for s in reversed(queries.messages(connection))]
 
     def incident(self):
         with self.store.read() as connection:
-            return ledger.incidents_since(connection, self.now - timedelta(days=1))[0]
+            return queries.incidents_since(connection, self.now - timedelta(days=1))[0]
 
 
 @pytest.fixture
@@ -187,7 +187,7 @@ def test_a_silence_over_something_that_fires_says_so_and_can_be_ended(world):
     ("line", "message"),
     [
         ("silence add app=shop --for 90d --by a --comment b", "30 days at most"),
-        ("silence add app --for 1h --by a --comment b", "is no matcher"),
+        ("silence add app --for 1h --by a --comment b", "Invalid matcher"),
     ],
 )
 def test_a_silence_that_cannot_be_is_refused(world, line, message):
@@ -243,8 +243,8 @@ def test_route_says_where_an_alert_would_go_and_why(world, routes):
         "-> slack",
     ]
     assert world.says(f"route --app shop --severity warning {at_night}").splitlines() == [
-        "web: no: severity=critical does not hold: severity is 'warning'",
-        "route 2: no: it is outside of every day 08:00-18:00 UTC",
+        "web: no: severity=critical does not match: severity is 'warning'",
+        "route 2: no: outside its active hours, every day 08:00-18:00 UTC",
         "route 3: matches",
         "-> quiet, else slack",
     ]
@@ -282,7 +282,7 @@ def test_a_drill_goes_the_whole_way_and_says_so(world):
     assert len(texts) == 3
     assert all("TEST" in text and "shop" in text for text in texts)
     with world.store.read() as connection:
-        assert ledger.open_incidents(connection) == []
+        assert queries.open_incidents(connection) == []
 
 
 def test_a_drill_stands_as_a_test_in_the_list(world):

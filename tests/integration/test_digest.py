@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from PIL import Image
 from sqlalchemy import delete, func, select
 
-from alerts import ledger, outbox
+from alerts import outbox, queries
 from alerts.channels.declared import channels_from
 from alerts.channels.pagerduty import PagerDutyChannel
+from alerts.digest import enqueue_once, recipients_of_digests
 from alerts.dispatch import Dispatcher
-from alerts.periodic import enqueue_once, recipients_of_digests
 from monitor.errors import LeaseLostError, SettingsError
 from monitor.models import Status, StreamKey, Tally
 from monitor.models.alerting import DeliveryStatus
@@ -198,7 +198,7 @@ def test_a_digest_is_not_lost_in_a_storm_of_alerts_and_carries_none_of_them(lite
             outbox.finish_sent(lite.store, item, NOW + timedelta(seconds=second))
             assert item.digest == ()
     with lite.store.read() as connection:
-        assert ledger.outbox_counts(connection)[DeliveryStatus.SENT] == 32
+        assert queries.outbox_counts(connection)[DeliveryStatus.SENT] == 32
 
 
 def test_channels_that_only_wake_people_get_none_and_say_so_when_they_are_named(lite):

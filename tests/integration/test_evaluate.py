@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from alerts.channels.declared import Recipient
-from alerts.ledger import deliveries, incidents_since, messages
+from alerts.queries import deliveries, incidents_since, messages
+from alerts.routing import Recipient
 from monitor.errors import LeaseLostError
 from monitor.models import ErrorInfo, Evaluation, Status
 from monitor.rolling.choice import PolicyChoice

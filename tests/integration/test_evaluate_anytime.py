@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
-from alerts.channels.declared import Recipient
-from alerts.ledger import deliveries, incidents_since
+from alerts.queries import deliveries, incidents_since
+from alerts.routing import Recipient
 from monitor.models import Status
 from monitor.rolling.choice import PolicyChoice
 from monitor.rolling.policies import Thresholds

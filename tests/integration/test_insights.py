@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sqlalchemy import select
 
-from alerts.channels.declared import Recipient
+from alerts.routing import Recipient
 from monitor.errors import LeaseLostError
 from monitor.report.markdown import render_markdown
 from monitor.report.model import Report

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import event
 
 from alerts import outbox
-from alerts.outbox import find_crowds
+from alerts.outbox import throttled_recipients
 from monitor.store.alert_tables import incidents
 from monitor.store.alert_tables import outbox as outbox_table
 from monitor.store.insights import bins_by_bucket, read_states
@@ -66,8 +66,8 @@ READS = {
         "groundwatch_evaluations",
         {"groundwatch_evaluations_worst"},
     ),
-    "crowds of a channel": (
-        lambda connection: find_crowds(connection, ["slack"], NOW),
+    "throttles of a channel": (
+        lambda connection: throttled_recipients(connection, ["slack"], NOW),
         "groundwatch_outbox",
         {"groundwatch_outbox_finished"},
     ),

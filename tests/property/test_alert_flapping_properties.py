@@ -252,7 +252,10 @@ def some_timers(rng):
 @pytest.mark.parametrize("bug", PLANTED)
 def test_a_bug_that_is_planted_is_found(bug, plant):
     planted = plant("alerts.state", *PLANTED[bug])
-    step, rng = plant("alerts.state", in_peace=planted.in_peace).step, random.Random(7)
+    step, rng = (
+        plant("alerts.state", suppress_flapping=planted.suppress_flapping).step,
+        random.Random(7),
+    )
     for _ in range(400):
         history, timers = some_days(rng), some_timers(rng)
         if heard(history, timers, step) != expected(history, timers):

@@ -12,7 +12,7 @@ import httpx
 import pytest
 from starlette.testclient import TestClient
 
-from alerts.channels.declared import Recipient
+from alerts.routing import Recipient
 from monitor.models import Interaction
 from monitor.rolling.choice import PolicyChoice
 from monitor.rolling.policies import Thresholds

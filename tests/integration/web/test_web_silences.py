@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from alerts.ledger import noise_since, open_incidents
+from alerts.queries import noise_since, open_incidents
 from alerts.silencing import silences_after
-from alerts.stored_groups import acknowledgements
+from alerts.store import acknowledgements
 from monitor.store.samples import newest_acts
 
 SAME = {"Sec-Fetch-Site": "same-origin"}
@@ -59,7 +59,7 @@ def test_silence_is_added_listed_and_ended(world, post, get):
     assert (made.comment, made.author) == ("being mended", "this machine")
     assert timedelta(hours=1, minutes=59) < made.ends_at - datetime.now(UTC) <= timedelta(hours=2)
     assert "being mended" in get("/silences").text
-    assert post(f"/silences/{made.hush_id}/end").status_code == 303
+    assert post(f"/silences/{made.silence_id}/end").status_code == 303
     assert active(world) == []
     with world.store.read() as connection:
         assert [act.act for act in newest_acts(connection)[:2]] == [

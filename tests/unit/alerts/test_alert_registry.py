@@ -1,7 +1,8 @@
 """Settings name the channels, the recipients, the timers and the lines."""
 
-from alerts.channels.declared import Recipient, channels_from, recipients_from
-from alerts.evidence import lines_from, timers_from
+from alerts.channels.declared import channels_from, recipients_of
+from alerts.evidence import thresholds_from, timers_from
+from alerts.routing import Recipient
 from monitor.models.alerting import Level
 from monitor.settings import Settings
 
@@ -14,11 +15,11 @@ EVERYTHING = Settings(
 
 def test_there_is_no_channel_when_none_is_set():
     assert channels_from(Settings()) == {}
-    assert recipients_from(Settings()) == []
+    assert recipients_of(channels_from(Settings())) == []
 
 
 def test_every_email_address_is_a_recipient_of_its_own():
-    assert recipients_from(EVERYTHING) == [
+    assert recipients_of(channels_from(EVERYTHING)) == [
         Recipient("slack"),
         Recipient("email", "ann@example.org"),
         Recipient("email", "bob@example.org"),
@@ -40,5 +41,5 @@ def test_a_slow_schedule_is_no_gap():
 
 
 def test_lines_come_from_the_settings():
-    lines = lines_from(Settings(warning_rate=0.9, critical_rate=0.6))
+    lines = thresholds_from(Settings(warning_rate=0.9, critical_rate=0.6))
     assert (lines.of(Level.WARNING), lines.of(Level.CRITICAL)) == (0.9, 0.6)

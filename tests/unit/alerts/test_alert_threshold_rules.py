@@ -4,13 +4,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from alerts import ledger
-from alerts.channels.base import Recipient
+from alerts import queries
 from alerts.decide import decide
 from alerts.evidence import Timers
-from alerts.plan import RoutingConfig
 from alerts.routes_file import wiring_from
-from alerts.routing.matchers import to_everyone
+from alerts.routing import Recipient, RoutingConfig
 from alerts.threshold_rules import RULE_SETS, ThresholdRule, hold_s, judge_all
 from monitor.errors import SettingsError
 from monitor.models.alerting import Level
@@ -76,7 +74,9 @@ def test_a_rule_holds_for_as_long_as_it_says():
 
 def test_a_rule_fires_after_its_own_time_beside_the_status(sqlite_url):
     plan = RoutingConfig(
-        router=to_everyone(["out"]), addresses={"out": ("",)}, rules=RULE_SETS["rag"]
+        router=RoutingConfig.everyone([Recipient("out")]).router,
+        addresses={"out": ("",)},
+        rules=RULE_SETS["rag"],
     )
     store, fired = Store(sqlite_url), []
     for minute in range(62):
@@ -86,11 +86,11 @@ def test_a_rule_fires_after_its_own_time_beside_the_status(sqlite_url):
             events = decide(connection, [low], now=now, timers=AT_ONCE, channels=plan)
         fired += [(minute, event.metric) for event in events]
     with store.read() as connection:
-        (message,) = ledger.messages(connection)
+        (message,) = queries.messages(connection)
     store.close()
     assert fired == [(60, "rule:groundedness")]
     assert message.lines is None
-    assert Recipient("out") in plan.places({}, NOW)
+    assert Recipient("out") in plan.recipients({}, NOW)
 
 
 def test_rules_stand_in_the_routes_file(tmp_path):

@@ -16,7 +16,7 @@ import pytest
 
 from alerts.channels import slack, webhook
 from alerts.channels.email import compose
-from alerts.periodic import digest_message
+from alerts.digest import digest_message
 from monitor.models import Status
 from monitor.models.alerting import Level
 from monitor.models.movement import Movement

@@ -1,16 +1,21 @@
-"""Labels of an alert, and the matchers that pick alerts by them; pure."""
+"""
+Who hears of an alert: labels and matchers, hours of the week, routes, silences; pure.
+
+`RoutingConfig` is all of it together, as the settings and the routes file have it.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, datetime, time, timedelta
 from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import NamedTuple, Protocol, Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from alerts.threshold_rules import ThresholdRule
 from monitor.errors import SettingsError
 from monitor.models.alerting import Level
 from monitor.models.status import Verdict
@@ -26,7 +31,7 @@ BUILT_IN = ("app", "metric", "segment", "window_s", "severity", "judge", "kind")
 
 
 def labels_of(verdict: Verdict, level: Level, more: Labels | None = None) -> dict[str, str]:
-    """Say what an alert about *verdict* is called by; built-in names win over *more*."""
+    """Return the labels of an alert about *verdict*; built-in names win over *more*."""
     return dict(more or {}) | {
         "app": verdict.app,
         "metric": verdict.metric,
@@ -59,12 +64,12 @@ class Matcher:
         Raises
         ------
         SettingsError
-            If it is none; the message shows what one looks like.
+            If *text* is not a matcher.
         """
         found = _FORM.fullmatch(text)
         if found is None:
             raise SettingsError(
-                f"{text!r} is no matcher; write it as app=NAME, app!=NAME, app=~PATTERN"
+                f"Invalid matcher {text!r}: expected app=NAME, app!=NAME, app=~PATTERN"
                 " or app!~PATTERN"
             )
         quoted = _QUOTED.fullmatch(found[3])
@@ -72,11 +77,11 @@ class Matcher:
         try:
             _ = matcher._pattern
         except re.error as error:
-            raise SettingsError(f"{text!r}: the pattern cannot be read: {error}") from None
+            raise SettingsError(f"Invalid pattern in {text!r}: {error}") from None
         return matcher
 
     def matches(self, labels: Labels) -> bool:
-        """Say whether the condition holds for these labels."""
+        """Return whether the condition holds for *labels*."""
         value = labels.get(self.name, "")
         found = (
             self._pattern.fullmatch(value) is not None
@@ -94,12 +99,12 @@ class Matcher:
 
 
 def parse_all(texts: Iterable[str]) -> tuple[Matcher, ...]:
-    """Read several matchers; all of them must hold."""
+    """Parse several matchers."""
     return tuple(Matcher.parse(text) for text in texts)
 
 
 def all_match(matchers: Iterable[Matcher], labels: Labels) -> bool:
-    """Say whether every condition holds; no condition holds always."""
+    """Return whether every matcher holds; true without any."""
     return all(matcher.matches(labels) for matcher in matchers)
 
 
@@ -110,16 +115,12 @@ class AppLabels:
     by_app: Mapping[str, Labels] = field(default_factory=dict)
 
     def of(self, app: str) -> dict[str, str]:
-        """Collect the labels of one app; later entries win."""
+        """Return the labels of one app; later entries win."""
         found: dict[str, str] = {}
         for pattern, labels in self.by_app.items():
             if fnmatchcase(app, pattern):
                 found |= labels
         return found
-
-
-# --- hours ---
-# Hours of the week in a time zone, right through the change to and from summer time; pure.
 
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
@@ -152,28 +153,31 @@ class Hours:
         SettingsError
             If any part cannot be read; the message says which and what it should be.
         """
-        return cls(begin=_clock(begin), end=_clock(end), zone=_zone(zone), days=_days(days))
+        try:
+            found = ZoneInfo(zone)
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            raise SettingsError(
+                f"Invalid time zone {zone!r}: expected Europe/Stockholm or UTC"
+            ) from None
+        return cls(
+            begin=_time_of_day(begin), end=_time_of_day(end), zone=found, days=_weekdays(days)
+        )
 
     def cover(self, now: datetime) -> bool:
-        """Say whether *now*, an aware time, falls within the hours."""
+        """Return whether *now*, an aware time, falls within the hours."""
         return self.until(now) is not None
 
     def until(self, now: datetime) -> datetime | None:
-        """Say when the hours end that *now* falls within, in UTC; None outside of them."""
+        """Return when the hours that contain *now* end, in UTC; None outside of them."""
         today = now.astimezone(self.zone).date()
         for day in (today, today - timedelta(days=1)):
-            begin, end = self._span(day)
-            if day.weekday() in self.days and begin <= now < end:
-                return end
+            last = day if self.end > self.begin else day + timedelta(days=1)
+            begin = datetime.combine(day, self.begin, tzinfo=self.zone)
+            # An hour that comes twice counts from its first beginning to its second end.
+            end = datetime.combine(last, self.end.replace(fold=1), tzinfo=self.zone)
+            if day.weekday() in self.days and begin.astimezone(UTC) <= now < end.astimezone(UTC):
+                return end.astimezone(UTC)
         return None
-
-    def _span(self, day: date) -> tuple[datetime, datetime]:
-        """Give begin and end of the hours that begin on *day*, in UTC."""
-        last = day if self.end > self.begin else day + timedelta(days=1)
-        begin = datetime.combine(day, self.begin, tzinfo=self.zone)
-        # Of an hour that comes twice the hours begin in the first and end after the second.
-        end = datetime.combine(last, self.end.replace(fold=1), tzinfo=self.zone)
-        return begin.astimezone(UTC), end.astimezone(UTC)
 
     def __str__(self) -> str:
         names = (
@@ -182,48 +186,29 @@ class Hours:
         return f"{names} {self.begin:%H:%M}-{self.end:%H:%M} {self.zone.key}"
 
 
-def _clock(text: str) -> time:
+def _time_of_day(text: str) -> time:
     try:
         hours, minutes = text.split(":")
         # Midnight at the end of a day, as people write it.
         return time(0) if text == "24:00" else time(int(hours), int(minutes))
     except (ValueError, AttributeError):
-        raise SettingsError(f"{text!r} is no time of day; write it as 08:30") from None
+        raise SettingsError(f"Invalid time of day {text!r}: expected 08:30") from None
 
 
-def _zone(name: str) -> ZoneInfo:
-    try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise SettingsError(
-            f"{name!r} is no time zone; write it as Europe/Stockholm or UTC"
-        ) from None
-
-
-def _days(given: str | Iterable[str]) -> frozenset[int]:
+def _weekdays(given: str | Iterable[str]) -> frozenset[int]:
     words = given.replace(",", " ").split() if isinstance(given, str) else list(given)
-    if not words:
-        return _EVERY_DAY
     found: set[int] = set()
     for word in words:
-        first, _, last = word.strip().lower().partition("-")
-        begin, end = _day(first), _day(last or first)
+        first, _, last = (part[:3] for part in word.strip().lower().partition("-"))
+        if first not in DAYS or (last and last not in DAYS):
+            raise SettingsError(f"Invalid day {word!r}: expected mon-fri or sat, sun")
+        begin, end = DAYS.index(first), DAYS.index(last or first)
         found.update(day % 7 for day in range(begin, end + 1 if end >= begin else end + 8))
-    return frozenset(found)
-
-
-def _day(name: str) -> int:
-    if name[:3] not in DAYS:
-        raise SettingsError(f"{name!r} is no day; write days as mon-fri or sat, sun")
-    return DAYS.index(name[:3])
-
-
-# --- routes ---
-# Routes: an ordered list, of which the first that matches says who hears of an alert; pure.
+    return frozenset(found) or _EVERY_DAY
 
 
 class Target(NamedTuple):
-    """A channel that is told, and the one that is told when it cannot be reached."""
+    """A channel to notify, and its fallback when it cannot be reached."""
 
     channel: str
     fallback: str | None = None
@@ -232,9 +217,9 @@ class Target(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
     """
-    Who hears of the alerts that all *matchers* hold for.
+    The channels for alerts that all *matchers* match.
 
-    Outside of *active_hours* a route does not match, and the next one is asked.
+    Outside of *active_hours* a route does not match, and the next one is tried.
     """
 
     name: str
@@ -243,7 +228,7 @@ class Route:
     min_severity: Level = Level.WARNING
     active_hours: Hours | None = None
     fallback: str | None = None
-    goes_on: bool = False  #: routes behind it are asked as well
+    goes_on: bool = False  #: the routes after it are tried as well
 
     @property
     def is_default(self) -> bool:
@@ -251,21 +236,20 @@ class Route:
         return not self.matchers and self.active_hours is None and self.min_severity == "warning"
 
     def refusal(self, labels: Labels, now: datetime) -> str | None:
-        """Say why it does not match; None when it does."""
+        """Return why the route does not match; None when it does."""
         for matcher in self.matchers:
             if not matcher.matches(labels):
-                return (
-                    f"{matcher} does not hold: {matcher.name} is {labels.get(matcher.name, '')!r}"
-                )
+                value = labels.get(matcher.name, "")
+                return f"{matcher} does not match: {matcher.name} is {value!r}"
         if self.min_severity is Level.CRITICAL and labels.get("severity") != Level.CRITICAL:
-            return "it takes only what is critical"
+            return "it takes critical alerts only"
         if self.active_hours is not None and not self.active_hours.cover(now):
-            return f"it is outside of {self.active_hours}"
+            return f"outside its active hours, {self.active_hours}"
         return None
 
 
 class Step(NamedTuple):
-    """What one route said to an alert."""
+    """Whether one route matched an alert."""
 
     route: Route
     refusal: str | None  #: None when it matched
@@ -278,16 +262,17 @@ class Router:
     routes: Sequence[Route]
 
     def targets(self, labels: Labels, now: datetime) -> list[Target]:
-        """List who hears of such an alert now, each channel once."""
+        """Return the channels for such an alert now, each once."""
         found: dict[str, Target] = {}
         for route, refusal in self.explain(labels, now):
             if refusal is None:
                 for channel in route.channels:
-                    found.setdefault(channel, Target(channel, _other(route.fallback, channel)))
+                    fallback = route.fallback if route.fallback != channel else None
+                    found.setdefault(channel, Target(channel, fallback))
         return list(found.values())
 
     def explain(self, labels: Labels, now: datetime) -> Iterator[Step]:
-        """Ask the routes in turn, and tell what each said, up to the one that decides."""
+        """Yield the routes in turn with whether each matches, up to the deciding one."""
         for route in self.routes:
             refusal = route.refusal(labels, now)
             yield Step(route, refusal)
@@ -295,42 +280,29 @@ class Router:
                 return
 
 
-def to_everyone(channels: Iterable[str]) -> Router:
-    """Make the router of somebody who has no routes: all channels hear of everything."""
-    return Router([Route(name="default", channels=tuple(channels))])
-
-
-def _other(fallback: str | None, channel: str) -> str | None:
-    return fallback if fallback != channel else None
-
-
-# --- silences ---
-# Silences and maintenance windows: they hold messages back, and change nothing else; pure.
-
-
 class SilenceRule(Protocol):
-    """Something that holds messages back."""
+    """Suppresses notifications, and changes nothing else."""
 
     @property
-    def hush_id(self) -> str:
+    def silence_id(self) -> str:
         """Its name in tables and messages."""
         ...
 
     @property
     def author(self) -> str:
-        """Who wanted it."""
+        """Who set it."""
         ...
 
     def covers(self, labels: Labels, now: datetime) -> bool:
-        """Say whether it holds back messages about such an alert now."""
+        """Return whether it silences such an alert now."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Silence:
-    """Quiet about what all *matchers* hold for, from one time to another; somebody wanted it."""
+    """Silences the alerts that all *matchers* match, for a while."""
 
-    hush_id: str
+    silence_id: str
     matchers: tuple[Matcher, ...]
     starts_at: datetime
     ends_at: datetime
@@ -338,33 +310,75 @@ class Silence:
     comment: str
 
     def covers(self, labels: Labels, now: datetime) -> bool:
-        """Say whether it holds back messages about such an alert now."""
+        """Return whether it silences such an alert now."""
         return self.starts_at <= now < self.ends_at and all_match(self.matchers, labels)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Maintenance:
-    """Quiet that comes again every week, from the routes file."""
+    """A silence that recurs every week, from the routes file."""
 
     name: str
     matchers: tuple[Matcher, ...]
     hours: Hours
 
     @property
-    def hush_id(self) -> str:
+    def silence_id(self) -> str:
         """Its name in tables and messages."""
         return f"maintenance:{self.name}"[:64]
 
     @property
     def author(self) -> str:
-        """Who wanted it."""
+        """Who set it."""
         return f"the maintenance window {self.name}"
 
     def covers(self, labels: Labels, now: datetime) -> bool:
-        """Say whether it holds back messages about such an alert now."""
+        """Return whether it silences such an alert now."""
         return all_match(self.matchers, labels) and self.hours.cover(now)
 
 
-def hush_for(hushes: Sequence[SilenceRule], labels: Labels, now: datetime) -> SilenceRule | None:
-    """Find the first that holds back messages about such an alert now."""
-    return next((hush for hush in hushes if hush.covers(labels, now)), None)
+def silence_for(rules: Sequence[SilenceRule], labels: Labels, now: datetime) -> SilenceRule | None:
+    """Return the first rule that silences such an alert now."""
+    return next((rule for rule in rules if rule.covers(labels, now)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Recipient:
+    """One address of a channel; ``address`` is empty when the channel has only one."""
+
+    channel: str
+    address: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoutingConfig:
+    """Routes, the addresses of each channel, maintenance windows, labels and rules."""
+
+    router: Router
+    addresses: Mapping[str, tuple[str, ...]]  #: by channel
+    maintenance: Sequence[Maintenance] = ()
+    app_labels: AppLabels = field(default_factory=AppLabels)
+    group_wait_s: float = 0.0  #: a warning waits so long for others of its app
+    rules: Sequence[ThresholdRule] = ()
+
+    @classmethod
+    def everyone(cls, recipients: Iterable[Recipient]) -> Self:
+        """Make the configuration without routes: every recipient gets every alert."""
+        addresses: dict[str, tuple[str, ...]] = {}
+        for recipient in dict.fromkeys(recipients):
+            known = addresses.get(recipient.channel, ())
+            addresses[recipient.channel] = (*known, recipient.address)
+        router = Router([Route(name="default", channels=tuple(addresses))])
+        return cls(router=router, addresses=addresses)
+
+    def labels(self, verdict: Verdict, level: Level) -> dict[str, str]:
+        """Return the labels of an alert about *verdict*."""
+        return labels_of(verdict, level, self.app_labels.of(verdict.app))
+
+    def recipients(self, labels: Labels, now: datetime) -> dict[Recipient, str | None]:
+        """Return everyone to notify of such an alert now, each with its fallback channel."""
+        return {
+            Recipient(target.channel, address): target.fallback
+            for target in self.router.targets(labels, now)
+            for address in self.addresses.get(target.channel, ())
+        }

@@ -8,9 +8,11 @@ from datetime import datetime
 
 from sqlalchemy import Connection, func, insert, select
 
-from alerts.channels.base import Channel, Recipient, takes_digests
+from alerts.channels.base import Channel, takes_digests
+from alerts.routing import Recipient
 from alerts.message import Message, Picture, template_environment
 from alerts.notifier import waiting_row
+from alerts.routing import Recipient
 from monitor.errors import SettingsError
 from monitor.models.alerting import DIGEST, Level
 from monitor.report.digest import Digest

@@ -75,9 +75,12 @@ def firing_members(connection: Connection, group_ids: Collection[str]) -> dict[s
     found: dict[str, list[Member]] = {}
     for names in _in_parts(group_ids):
         mine = incidents.c.group_id.in_(names) & incidents.c.resolved_at.is_(None)
-        for row in connection.execute(select(incidents).where(mine)):
+        query = select(incidents, incidents.c.silenced_by.is_not(None).label("silenced")).where(
+            mine
+        )
+        for row in connection.execute(query):
             key = AlertKey(row.app, row.metric, row.segment, row.window_s)
-            member = Member(row.incident_id, key, Level(row.level), row.hushed_by is not None)
+            member = Member(row.incident_id, key, Level(row.level), bool(row.silenced))
             found.setdefault(row.group_id, []).append(member)
     return found
 

@@ -1,1 +1,0 @@
-"""Who hears of what and when: labels, matchers, hours, silences and routes; pure."""
