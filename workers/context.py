@@ -20,6 +20,7 @@ from redis import Redis
 
 from alerts.channels.base import Channel
 from alerts.routes_file import Wiring, wiring_from
+from alerts.routing import RoutingConfig
 from monitor.errors import GroundwatchError, QueueUnavailableError
 from monitor.queue.consumer import Consumer, connect
 from monitor.queue.newest_first import NewestFirst
