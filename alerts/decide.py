@@ -11,8 +11,6 @@ from typing import Any, NamedTuple
 import structlog
 from sqlalchemy import Connection, bindparam, case, insert, update
 
-from alerts.channels.base import 
-from alerts.routing import Recipient
 from alerts.evidence import AlertKey, JudgedBy, Observation, Reason, Thresholds, Timers, timers_for
 from alerts.grouping import Group
 from alerts.notifier import Notifier

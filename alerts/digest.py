@@ -9,7 +9,6 @@ from datetime import datetime
 from sqlalchemy import Connection, func, insert, select
 
 from alerts.channels.base import Channel, takes_digests
-from alerts.routing import Recipient
 from alerts.message import Message, Picture, template_environment
 from alerts.notifier import waiting_row
 from alerts.routing import Recipient

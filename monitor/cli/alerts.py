@@ -303,7 +303,9 @@ def ls(
     for incident in found:
         ack = None if incident.resolved_at else acks[incident.group_id]
         marks = [
-            f"silenced by {incident.silenced_by}" if incident.silenced_by and incident.is_open else "",
+            f"silenced by {incident.silenced_by}"
+            if incident.silenced_by and incident.is_open
+            else "",
             f"acknowledged by {plain_text(ack.by, 30)}" if ack else "",
         ]
         listed.add_row(
