@@ -21,6 +21,7 @@ _GAP = "·"
 _UNITS_S = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 #: Up to here hours stay hours: "24 h" and "36 h" are read more easily than "1 d 12 h".
 _DAYS_FROM_S = 2 * 86_400
+_CENTS_FROM_USD = 0.1
 #: Control, format (bidirectional marks, zero-width), private, surrogate and unassigned characters.
 _INVISIBLE = frozenset({"Cc", "Cf", "Co", "Cs", "Cn"})
 
@@ -71,8 +72,8 @@ def count(n: int, noun: str) -> str:
 
 
 def usd(amount: float) -> str:
-    """Return US dollars in cents; below one dollar with four decimals, where cents say little."""
-    return f"${amount:,.2f}" if amount >= 1 or amount == 0 else f"${amount:.4f}"
+    """Return US dollars in cents; below ten cents with four decimals, for cents say little."""
+    return f"${amount:.4f}" if 0 < amount < _CENTS_FROM_USD else f"${amount:,.2f}"
 
 
 def file_size(n_bytes: float) -> str:

@@ -104,9 +104,9 @@ def test_counts_have_thousands_separated():
 
 @pytest.mark.parametrize(
     ("amount", "words"),
-    [(0, "$0.00"), (0.0452, "$0.0452"), (1, "$1.00"), (1234.567, "$1,234.57")],
+    [(0, "$0.00"), (0.0452, "$0.0452"), (0.24, "$0.24"), (1, "$1.00"), (1234.567, "$1,234.57")],
 )
-def test_money_has_more_digits_below_a_dollar(amount, words):
+def test_money_has_more_digits_below_ten_cents(amount, words):
     assert usd(amount) == words
 
 

@@ -98,7 +98,7 @@ def test_judge_sentence_says_what_was_asked_saved_and_paid():
     verdict = make_verdict(H, NOW, n=1_000, n_judged=120, n_agreed=108, cost_usd=0.12)
     assert judge_sentence(verdict) == (
         "the judge was asked about 120 of 1,000 samples;"
-        " the local score agrees on 90.0 %; this metric's share of the cost $0.1200"
+        " the local score agrees on 90.0 %; this metric's share of the cost $0.12"
     )
 
 
