@@ -248,15 +248,15 @@ class Thresholds(BaseModel):
 def timers_from(settings: Settings) -> Timers:
     """Read the timers of the state machine from the settings."""
     return Timers(
-        warning_for_s=settings.warning_for_s,
-        critical_for_s=settings.critical_for_s,
-        resolve_after_s=settings.resolve_after_s,
-        repeat_after_s=settings.repeat_after_s,
-        warning_repeat_after_s=settings.warning_repeat_after_s,
-        reopen_within_s=settings.reopen_within_s,
+        warning_for_s=settings.alert_timers.warning_for_s,
+        critical_for_s=settings.alert_timers.critical_for_s,
+        resolve_after_s=settings.alert_timers.resolve_after_s,
+        repeat_after_s=settings.alert_timers.repeat_after_s,
+        warning_repeat_after_s=settings.alert_timers.warning_repeat_after_s,
+        reopen_within_s=settings.alert_timers.reopen_within_s,
         # No statistics stand behind these, whatever the policy: only time makes them sure.
-        monitor_for_s=settings.warning_for_s,
-        monitor_resolve_after_s=settings.resolve_after_s,
+        monitor_for_s=settings.alert_timers.warning_for_s,
+        monitor_resolve_after_s=settings.alert_timers.resolve_after_s,
         max_gap_s=max(_LEAST_GAP_S, _GAP_EVALUATIONS * settings.evaluate_every_s),
     )
 

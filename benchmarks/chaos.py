@@ -205,7 +205,7 @@ class World:
         """Reconcile."""
         return reconcile(
             self.client, self.store, now_s=time.time(), window_s=3600,
-            bucket_s=self.settings.bucket_s,
+            bucket_s=self.settings.windows.bucket_s,
         )  # fmt: skip
 
 

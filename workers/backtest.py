@@ -92,7 +92,7 @@ def rules_from(settings: Settings, path: Path | None = None) -> Rules:
     if path is not None:
         settings = _changed(settings, path)
     timers = timers_from(settings)
-    window_s = settings.status_window_s
+    window_s = settings.windows.status_window_s
     # A step is longer than the evaluations of a running monitor are apart, and no gap.
     gap_s = max(timers.max_gap_s, 3.0 * window_s / _STEPS_A_WINDOW)
     return Rules(
@@ -105,7 +105,7 @@ def rules_from(settings: Settings, path: Path | None = None) -> Rules:
         timers=Timers(**{**_as_dict(timers), "max_gap_s": gap_s}),
         window_s=window_s,
         pass_score=settings.pass_score,
-        bucket_s=settings.bucket_s,
+        bucket_s=settings.windows.bucket_s,
         false_alarms_per_month=settings.false_alarms_per_month,
     )
 

@@ -88,8 +88,8 @@ def make_app(settings: Settings) -> Celery:
         task_acks_late=False,
         worker_prefetch_multiplier=1,
         # A run ends by itself: after its budget, and the two rounds of calls it may hold.
-        task_soft_time_limit=RUN_FOR_S + 45 + 2 * settings.judge_timeout_s,
-        task_time_limit=RUN_FOR_S + 75 + 2 * settings.judge_timeout_s,
+        task_soft_time_limit=RUN_FOR_S + 45 + 2 * settings.judge_limits.judge_timeout_s,
+        task_time_limit=RUN_FOR_S + 75 + 2 * settings.judge_limits.judge_timeout_s,
         # A stray QUIT gets a bounded warm stop before the cold one.
         worker_soft_shutdown_timeout=20.0,
         worker_cancel_long_running_tasks_on_connection_loss=False,

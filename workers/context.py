@@ -76,12 +76,14 @@ class Context:
     @cached_property
     def events(self) -> EvaluationEvents | None:
         """The export of evaluations as OpenTelemetry events; None unless that is configured."""
-        url = self.settings.evaluation_events_url
+        url = self.settings.evaluation_events.evaluation_events_url
         if url is None:
             return None
         from monitor.contrib.evaluation_events import EvaluationEvents  # noqa: PLC0415  # an extra
 
-        return EvaluationEvents(url, explanations=self.settings.evaluation_events_explanations)
+        return EvaluationEvents(
+            url, explanations=self.settings.evaluation_events.evaluation_events_explanations
+        )
 
     @cached_property
     def wiring(self) -> Wiring:
@@ -112,12 +114,12 @@ class Context:
         """What makes a pass, and how wide a bucket is."""
         return Rules(
             pass_score=self.settings.pass_score,
-            bucket_s=self.settings.bucket_s,
+            bucket_s=self.settings.windows.bucket_s,
             dimensions=self.settings.segments,
-            settle_s=self.settings.settle_s,
-            news_s=self.settings.status_window_s,
-            behind_after_s=self.settings.behind_after_s,
-            expire_after_s=self.settings.expire_after_s,
+            settle_s=self.settings.windows.settle_s,
+            news_s=self.settings.windows.status_window_s,
+            behind_after_s=self.settings.worker_timers.behind_after_s,
+            expire_after_s=self.settings.worker_timers.expire_after_s,
         )
 
     def judge_is_away(self) -> bool:
@@ -137,7 +139,7 @@ class Context:
             scorer=self.scorer,
             rules=self.rules,
             may_go_on=may_go_on,
-            abandoned_after_s=self.settings.abandoned_after_s,
+            abandoned_after_s=self.settings.worker_timers.abandoned_after_s,
             on_stored=None if self.events is None else self.events.send,
         )
 

@@ -58,7 +58,7 @@ class References:
         Where scores have a course of the day, a trailing one is that of the same hours, unless
         they hold too few scores.
         """
-        kind = self.settings.drift_reference
+        kind = self.settings.drift.drift_reference
         if kind.startswith("release:"):
             return self._of_release(stream, kind.removeprefix("release:"))
         described, spans = self._spans(stream, window)
@@ -70,7 +70,7 @@ class References:
 
     def goes_by_hour(self, stream: Stream, now_s: int) -> bool:
         """Say whether like hours are compared: by setting, or as the day has a course."""
-        kind = self.settings.drift_reference
+        kind = self.settings.drift.drift_reference
         if kind != TRAILING:
             return kind == SAME_HOUR
         spans = self._well(stream, Span(now_s, now_s))
@@ -111,9 +111,9 @@ class References:
         return described, found
 
     def _spans(self, stream: Stream, window: Span) -> tuple[str, list[Span]]:
-        kind = self.settings.drift_reference
+        kind = self.settings.drift.drift_reference
         if kind == SAME_HOUR:
-            slack_s = 60 * self.settings.bucket_s
+            slack_s = 60 * self.settings.windows.bucket_s
             span = Span(window.from_s - _WEEK_S - slack_s, window.to_s - _WEEK_S + slack_s)
             return "the same time a week before", [span]
         if "/" in kind:
@@ -124,12 +124,14 @@ class References:
 
     def _well(self, stream: Stream, window: Span) -> list[Span]:
         if self._courses is None:
-            since_s = window.from_s - self.settings.reference_s - _WEEK_S
-            self._courses = status_courses(self.connection, since_s, self.settings.status_window_s)
+            since_s = window.from_s - self.settings.windows.reference_s - _WEEK_S
+            self._courses = status_courses(
+                self.connection, since_s, self.settings.windows.status_window_s
+            )
         began = self._courses.get((*stream.key[:2], ROOT), [])
-        gap_s = min(_DAY_S, self.settings.reference_s // 7)
+        gap_s = min(_DAY_S, self.settings.windows.reference_s // 7)
         for end_s in (window.from_s - gap_s, window.from_s):
-            from_s = end_s - self.settings.reference_s
+            from_s = end_s - self.settings.windows.reference_s
             spans = well_spans(began, from_s=from_s, to_s=end_s)
             if self._total(stream, spans).n >= _ENOUGH:
                 break

@@ -76,14 +76,14 @@ class DriftWatch:
         self._references = references
         self._streams = streams
         self._known: dict[StreamKey, _Measured] = {}
-        self._bucket_s = settings.bucket_s
-        self._chunk_s = _CHUNK_BUCKETS * settings.bucket_s
+        self._bucket_s = settings.windows.bucket_s
+        self._chunk_s = _CHUNK_BUCKETS * settings.windows.bucket_s
         self._now = datetime.fromtimestamp(now_s, UTC)
         self._settled_s = (int(now_s) // self._bucket_s - _SETTLE_BUCKETS) * self._bucket_s
         roots = sum(stream.key.segment == ROOT for stream in streams)
         self._segments = len(streams) - roots
         shares = stream_shares(roots, self._segments)
-        budget = settings.drift_budget * SCORES_SHARE / _TESTS
+        budget = settings.drift.drift_budget * SCORES_SHARE / _TESTS
         self._root_budget, self._segment_budget = (share * budget for share in shares)
 
     def look(self) -> Watched:

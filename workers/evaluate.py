@@ -86,7 +86,7 @@ class Evaluator:
     _reference_at: datetime | None = None
 
     def __post_init__(self) -> None:
-        self._standings = Standings(self.settings.bucket_s)
+        self._standings = Standings(self.settings.windows.bucket_s)
 
     def run(
         self,
@@ -112,7 +112,7 @@ class Evaluator:
             fence(connection, lease)
             changes = save_verdicts(connection, verdicts, before)
             standings.save(connection, now=now)
-            leading = [v for v in verdicts if v.window_s == self.settings.status_window_s]
+            leading = [v for v in verdicts if v.window_s == self.settings.windows.status_window_s]
             leading += of_monitor
             decide(
                 connection,
@@ -137,7 +137,7 @@ class Evaluator:
         why = (
             f"how the monitor does cannot be read ({type(error).__name__}); see the scheduler's log"
         )
-        window_s = self.settings.status_window_s
+        window_s = self.settings.windows.status_window_s
         return verdicts_on(SELF, {kind: why}, [kind], window_s=window_s, now=now)
 
     def _verdicts(
@@ -152,14 +152,16 @@ class Evaluator:
         streams = active_streams(
             connection,
             since_s=now_s - self._longest_s(),
-            current_since_s=self._window_start(now_s, self.settings.status_window_s),
+            current_since_s=self._window_start(now_s, self.settings.windows.status_window_s),
         )
         reference = self._reference_tallies(connection, now)
         windows = {
             window_s: window_tallies(connection, from_s=self._window_start(now_s, window_s))
-            for window_s in sorted({self.settings.status_window_s, *self.settings.windows_s})
+            for window_s in sorted(
+                {self.settings.windows.status_window_s, *self.settings.windows.windows_s}
+            )
         }
-        leading = windows[self.settings.status_window_s]
+        leading = windows[self.settings.windows.status_window_s]
         previous = {stream.key: before.get(self._key(stream)) for stream in streams}
         asked = [Asked(stream, previous[stream.key]) for stream in streams]
         found = self._found(connection, standings, asked, leading, now)
@@ -210,13 +212,13 @@ class Evaluator:
             warning_rate=self.lines.warning_rate,
             critical_rate=self.lines.critical_rate,
             min_n=self.lines.min_n,
-            bucket_s=settings.bucket_s,
+            bucket_s=settings.windows.bucket_s,
             false_alarms_per_month=stream_budget(settings.false_alarms_per_month, roots=n_streams),
             use_reference=policy.use_reference,
         )
 
     def _key(self, stream: Stream) -> tuple[str, str, str, int]:
-        return (*stream.key[:3], self.settings.status_window_s)
+        return (*stream.key[:3], self.settings.windows.status_window_s)
 
     def _data(
         self,
@@ -232,7 +234,7 @@ class Evaluator:
             current=tallies.get(stream.stream_id, Tally()),
             # The reference ends where the status window begins, so it is no other window's.
             reference=reference.get(stream.stream_id, Tally())
-            if window_s == self.settings.status_window_s
+            if window_s == self.settings.windows.status_window_s
             else Tally(),
             n_total=stream.n_total,
             trouble=remarks[0],
@@ -241,31 +243,31 @@ class Evaluator:
 
     def _window_start(self, now_s: int, window_s: int) -> int:
         """Start of the first bucket in the window: the current, partial bucket is its last."""
-        width = self.settings.bucket_s
+        width = self.settings.windows.bucket_s
         return now_s // width * width - window_s + width
 
     def _reference_tallies(self, connection: Connection, now: datetime) -> dict[int, Tally]:
         # Not in the past either: a clock that was set back must not keep an old reference.
-        fresh_s = min(60.0, self.settings.status_window_s / 20)
+        fresh_s = min(60.0, self.settings.windows.status_window_s / 20)
         age_s = (now - self._reference_at).total_seconds() if self._reference_at else fresh_s
         if not 0 <= age_s < fresh_s:
-            end_s = self._window_start(int(now.timestamp()), self.settings.status_window_s)
+            end_s = self._window_start(int(now.timestamp()), self.settings.windows.status_window_s)
             self._reference_at = now
             self._reference = reference_tallies(
                 connection,
-                from_s=end_s - self.settings.reference_s,
+                from_s=end_s - self.settings.windows.reference_s,
                 to_s=end_s,
-                status_window_s=self.settings.status_window_s,
+                status_window_s=self.settings.windows.status_window_s,
             )
         return self._reference
 
     @property
     def _status_window(self) -> timedelta:
-        return timedelta(seconds=self.settings.status_window_s)
+        return timedelta(seconds=self.settings.windows.status_window_s)
 
     def _longest_s(self) -> int:
-        return max(self.settings.status_window_s, *self.settings.windows_s) + (
-            self.settings.reference_s
+        return max(self.settings.windows.status_window_s, *self.settings.windows.windows_s) + (
+            self.settings.windows.reference_s
         )
 
 

@@ -45,8 +45,8 @@ class Explanation:
         self, stream: Stream, verdict: Verdict | None, findings: Sequence[DriftFinding]
     ) -> Insight:
         """Explain one stream of a whole app."""
-        width_s = self.settings.bucket_s
-        start_s = self.now_s // width_s * width_s - self.settings.status_window_s + width_s
+        width_s = self.settings.windows.bucket_s
+        start_s = self.now_s // width_s * width_s - self.settings.windows.status_window_s + width_s
         window = Span(start_s, self.now_s)
         current = self._whole(stream, start_s)
         by_hour = stream.stream_id in self.by_hour
@@ -112,7 +112,7 @@ class Explanation:
         return {name: found[name] for name in largest}
 
     def _trend(self, stream: Stream, day_s: int) -> Trend | None:
-        step_s = _STEP_BUCKETS * self.settings.bucket_s
+        step_s = _STEP_BUCKETS * self.settings.windows.bucket_s
         from_s = (self.now_s - day_s) // step_s * step_s
         found = series(self.connection, [stream.stream_id], from_s=from_s, step_s=step_s)
         return trend_of(found.get(stream.stream_id, {}))
@@ -124,9 +124,9 @@ class Explanation:
             self.connection,
             stream,
             reference=root_before,
-            from_s=self.now_s - 2 * _DAY_BUCKETS * self.settings.bucket_s,
+            from_s=self.now_s - 2 * _DAY_BUCKETS * self.settings.windows.bucket_s,
             to_s=self.now_s + 1,
-            bucket_s=self.settings.bucket_s,
+            bucket_s=self.settings.windows.bucket_s,
             effect=self.effects[stream.stream_id],
         )
         since_s = int(onset.at.timestamp()) if onset is not None else window.from_s
@@ -162,7 +162,7 @@ class Explanation:
         )
 
     def _deploys(self, stream: Stream) -> list[Deploy]:
-        since_s = self.now_s - 7 * _DAY_BUCKETS * self.settings.bucket_s
+        since_s = self.now_s - 7 * _DAY_BUCKETS * self.settings.windows.bucket_s
         app = stream.key.app
         if app not in self._known_marks:
             self._known_marks[app] = self._marks(app, since_s)
@@ -171,7 +171,10 @@ class Explanation:
         return [self._deploy(stream, mark, end_s) for mark, end_s in zip(marks, ends, strict=False)]
 
     def _deploy(self, stream: Stream, mark: Mark, end_s: float) -> Deploy:
-        width_s, side_s = self.settings.bucket_s, _DAY_BUCKETS * self.settings.bucket_s
+        width_s, side_s = (
+            self.settings.windows.bucket_s,
+            _DAY_BUCKETS * self.settings.windows.bucket_s,
+        )
         at_s = int(mark.at_s) // width_s * width_s
         last_s = min(int(end_s), at_s + side_s)
         around = series(

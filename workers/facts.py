@@ -77,8 +77,8 @@ def read_status(
     return build_report(
         facts,
         now=now,
-        window_s=settings.status_window_s,
-        status_window_s=settings.status_window_s,
+        window_s=settings.windows.status_window_s,
+        status_window_s=settings.windows.status_window_s,
     )
 
 
@@ -86,7 +86,9 @@ def read_report(
     store: Store, settings: Settings, *, now: datetime, window_s: int, app: str | None = None
 ) -> Report:
     """Read everything that a report over the last *window_s* seconds says."""
-    spans = _Spans(window_s, settings.status_window_s, _step_s(window_s, settings.bucket_s))
+    spans = _Spans(
+        window_s, settings.windows.status_window_s, _step_s(window_s, settings.windows.bucket_s)
+    )
     with store.read() as connection:
         verdicts = verdicts_by_app(connection, settings, now, app)
         totals = read_totals(connection, app)
@@ -99,7 +101,7 @@ def read_report(
         facts,
         now=now,
         window_s=window_s,
-        status_window_s=settings.status_window_s,
+        status_window_s=settings.windows.status_window_s,
         deliveries=deliveries,
         step_s=spans.step_s,
     )
@@ -267,7 +269,7 @@ def read_digest(store: Store, settings: Settings, period: Period, *, now: dateti
         facts,
         period=period,
         now=now,
-        zone=settings.digest_timezone,
+        zone=settings.digest_schedule.digest_timezone,
         warning_rate=settings.warning_rate,
         critical_rate=settings.critical_rate,
     )
@@ -279,7 +281,7 @@ def _digest_facts_facts(
     verdicts = _leading(connection, settings, now)
     start_s, end_s = period.start.timestamp(), period.end.timestamp()
     before_s = 2 * start_s - end_s
-    step_s = _digest_facts_step_s(end_s - start_s, settings.bucket_s)
+    step_s = _digest_facts_step_s(end_s - start_s, settings.windows.bucket_s)
     steps = _steps(connection, int(before_s), step_s)
     # What is asked for by hand ends now: the hour that has begun is its newest, and not left out.
     up_s = step_s - 1 if period.end == now else 0
@@ -316,7 +318,7 @@ def _leading(connection: Connection, settings: Settings, now: datetime) -> list[
         verdict
         for found in verdicts_by_app(connection, settings, now, None).values()
         for verdict in found
-        if verdict.window_s == settings.status_window_s and verdict.segment == ROOT
+        if verdict.window_s == settings.windows.status_window_s and verdict.segment == ROOT
     ]
 
 
@@ -360,7 +362,7 @@ def _new(steps: Mapping[Key, _Steps], edges: Sequence[int], min_n: int) -> list[
 def _changes(connection: Connection, settings: Settings, period: Period) -> dict[str, list[Change]]:
     found: dict[str, list[Change]] = {}
     for change in read_changes(connection, since=period.start):
-        ours = change.window_s == settings.status_window_s and change.segment == ROOT
+        ours = change.window_s == settings.windows.status_window_s and change.segment == ROOT
         if ours and change.at < period.end:
             found.setdefault(change.app, []).append(told_change(change))
     return found
@@ -409,9 +411,11 @@ class DigestJob:
     def __init__(self, store: Store, settings: Settings, channels: Mapping[str, Channel]) -> None:
         self._store = store
         self._settings = settings
-        self._recipients = recipients_of_digests(channels, settings.digest_channels)
-        zone = ZoneInfo(settings.digest_timezone)
-        self._schedule = Schedule(Cadence(settings.digest), settings.digest_hour, zone)
+        self._recipients = recipients_of_digests(channels, settings.digest_schedule.digest_channels)
+        zone = ZoneInfo(settings.digest_schedule.digest_timezone)
+        self._schedule = Schedule(
+            Cadence(settings.digest_schedule.digest), settings.digest_schedule.digest_hour, zone
+        )
         self._done = ""
 
     def run(self, lease: Lease, *, now: datetime) -> int:

@@ -47,16 +47,16 @@ class Explainer:
     @property
     def every_s(self) -> float:
         """How often to run: once a bucket, and not much more often than statuses change."""
-        return max(float(self.settings.bucket_s), 10 * self.settings.evaluate_every_s)
+        return max(float(self.settings.windows.bucket_s), 10 * self.settings.evaluate_every_s)
 
     @property
     def keep_s(self) -> dict[str, float]:
         """How long each level of the sums is kept."""
         settings = self.settings
         days = {
-            BUCKETS.name: settings.keep_buckets_days,
-            HOURS.name: settings.keep_hours_days,
-            DAYS.name: settings.keep_days_days,
+            BUCKETS.name: settings.retention.keep_buckets_days,
+            HOURS.name: settings.retention.keep_hours_days,
+            DAYS.name: settings.retention.keep_days_days,
         }
         return {name: value * DAY_S for name, value in days.items()}
 
@@ -71,12 +71,12 @@ class Explainer:
         roll_up(
             self.store,
             now_s=now_s,
-            settle_s=self.settings.settle_s,
+            settle_s=self.settings.windows.settle_s,
             keep_s=self.keep_s,
             guard=guard,
         )
         with self.store.read() as connection:
-            since_s = now_s - _ACTIVE_BUCKETS * self.settings.bucket_s
+            since_s = now_s - _ACTIVE_BUCKETS * self.settings.windows.bucket_s
             streams = active_streams(
                 connection, since_s=since_s, current_since_s=since_s, segment=None
             )
@@ -117,18 +117,22 @@ class Explainer:
         for stream in streams:
             if stream.key.segment != ROOT:
                 continue
-            key = (*stream.key[:3], self.settings.status_window_s)
+            key = (*stream.key[:3], self.settings.windows.status_window_s)
             mine = [item for item in recent if (item.app, item.metric) == stream.key[:2]]
             found.append(explanation.insight(stream, verdicts.get(key), mine))
         return found
 
     def _inputs(self, connection: Connection, app: str, n_apps: int, now: datetime) -> AppInsight:
         now_s, settings = int(now.timestamp()), self.settings
-        start_s = now_s - max(settings.status_window_s, _INPUT_BUCKETS * settings.bucket_s)
-        before = read_inputs(connection, app, from_s=start_s - settings.reference_s, to_s=start_s)
+        start_s = now_s - max(
+            settings.windows.status_window_s, _INPUT_BUCKETS * settings.windows.bucket_s
+        )
+        before = read_inputs(
+            connection, app, from_s=start_s - settings.windows.reference_s, to_s=start_s
+        )
         after = read_inputs(connection, app, from_s=start_s)
         # The union over all looks of a month, apps and features: no false move beyond the budget.
         looks = _MONTH_S / self.every_s * n_apps * len(FEATURES)
-        alpha = settings.drift_budget * (1 - SCORES_SHARE) / looks
+        alpha = settings.drift.drift_budget * (1 - SCORES_SHARE) / looks
         inputs = compare_inputs(before, after, alpha=alpha)
         return AppInsight(app=app, made_at=now, inputs=inputs)

@@ -37,12 +37,12 @@ log = structlog.get_logger("groundwatch.scheduler")
 def ages_from(settings: Settings) -> Ages:
     """Read how long things are kept."""
     return Ages(
-        texts=settings.keep_texts_days,
-        evaluations=settings.keep_evaluations_days,
-        incidents=settings.keep_incidents_days,
-        outbox=settings.keep_outbox_days,
-        audit=settings.keep_audit_days,
-        poison=settings.keep_poison_days,
+        texts=settings.retention.keep_texts_days,
+        evaluations=settings.retention.keep_evaluations_days,
+        incidents=settings.retention.keep_incidents_days,
+        outbox=settings.retention.keep_outbox_days,
+        audit=settings.retention.keep_audit_days,
+        poison=settings.retention.keep_poison_days,
     )
 
 

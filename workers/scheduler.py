@@ -74,7 +74,9 @@ class Scheduler:
         )
         self._evaluated_at: datetime | None = None
         self._dispatched_at: datetime | None = None
-        collector = Collector(context.impatient_redis, context.store, context.settings.bucket_s)
+        collector = Collector(
+            context.impatient_redis, context.store, context.settings.windows.bucket_s
+        )
         explainer = Explainer(store=context.store, settings=context.settings)
         self._explainer = explainer
         self.jobs: tuple[Job, ...] = (
@@ -126,7 +128,7 @@ class Scheduler:
             self._failing.guard("lease", self._holder.renew)
 
     def _digest(self) -> Iterator[Job]:
-        if self._context.settings.digest != "off":
+        if self._context.settings.digest_schedule.digest != "off":
             context = self._context
             job = DigestJob(context.store, context.settings, context.channels)
             yield Job("digest", _DIGEST_EVERY_S, lambda lease: job.run(lease, now=self._now()))
@@ -134,7 +136,7 @@ class Scheduler:
     @property
     def _expire_every_s(self) -> float:
         """Look several times before what was new has become old."""
-        return min(EXPIRE_EVERY_S, self._context.settings.behind_after_s / 4)
+        return min(EXPIRE_EVERY_S, self._context.settings.worker_timers.behind_after_s / 4)
 
     def _expirer(self) -> Expirer:
         settings = self._context.settings
@@ -143,14 +145,17 @@ class Scheduler:
             store=self._context.store,
             rules=self._context.rules,
             name=self._context.name,
-            limits=Limits(samples=settings.queue_limit, megabytes=settings.queue_limit_megabytes),
+            limits=Limits(
+                samples=settings.hook_limits.queue_limit,
+                megabytes=settings.hook_limits.queue_limit_megabytes,
+            ),
         )
 
     def _dead_mans_switch(self) -> Iterator[Job]:
-        url = self._context.settings.dead_mans_switch_url
+        url = self._context.settings.dead_mans_switch.dead_mans_switch_url
         if url is not None:
             switch = DeadMansSwitch(url)
-            every_s = self._context.settings.dead_mans_switch_every_s
+            every_s = self._context.settings.dead_mans_switch.dead_mans_switch_every_s
             yield Job("dead_mans_switch", every_s, lambda _: switch.call(self._broken_link()))
 
     def _broken_link(self) -> str | None:

@@ -81,7 +81,7 @@ class JudgeWatch:
         return cls(
             absence=CircuitBreaker(client, endpoint_name(settings)),
             budget=Budget(client, caps) if caps else None,
-            local_goes_on=settings.budget_policy == "local",
+            local_goes_on=settings.judge_budget.budget_policy == "local",
         )
 
     def look(self) -> Found:
@@ -172,7 +172,7 @@ class VitalsReader:
         return [v.model_copy(update={"evaluated_at": now}) for v in self._found]
 
     def _read(self, connection: Connection, now: datetime) -> list[Verdict]:
-        window_s = self.settings.status_window_s
+        window_s = self.settings.windows.status_window_s
         found = []
         for vitals in read_apps(connection, now, status_window_s=window_s):
             ill = app_conditions(vitals)

@@ -81,7 +81,7 @@ def plan_stack(
     }
     # A delivery that hangs is waited for: killed, it might be sent twice.
     stop_s = settings.delivery_timeout_s + 10.0
-    worker_stop_s = settings.judge_timeout_s + _WORKER_STOP_S
+    worker_stop_s = settings.judge_limits.judge_timeout_s + _WORKER_STOP_S
     services += [
         _process("worker", ours, logs, partial(wait_for_worker, url), worker_stop_s),
         _process("scheduler", ours, logs, partial(wait_for_scheduler, settings), stop_s),

@@ -67,7 +67,7 @@ class Waker(bootsteps.StartStopStep):
         """Start the thread."""
         settings = Settings.from_env()
         self._redis = connect(settings.broker_url)
-        self._watch = StallWatch(settings.stall_after_s)
+        self._watch = StallWatch(settings.worker_timers.stall_after_s)
         self._thread = threading.Thread(
             target=self._run, args=(parent,), name="groundwatch-waker", daemon=True
         )

@@ -1,4 +1,4 @@
-"""``groundwatch config``: every setting, what it is now and where that comes from."""
+"""``groundwatch config``: every setting by topic, its value now and where that comes from."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from rich.text import Text
 from monitor.cli.console import out
 from monitor.report.listing import Listing
 from monitor.report.words import setting_value
-from monitor.settings import FILE_SUFFIX, PREFIX, Settings, variable
+from monitor.settings import FILE_SUFFIX, TABLE_OF, Settings, setting_field, variable
+from monitor.settings.fields import TOPICS
 
 
 class Format(StrEnum):
@@ -24,8 +25,11 @@ class Format(StrEnum):
 
 def config(
     form: Annotated[
-        Format, typer.Option("--format", help="text: as they are now; md: the manual's table.")
+        Format, typer.Option("--format", help="text: values now; md: the page of the manual.")
     ] = Format.TEXT,
+    changed: Annotated[
+        bool, typer.Option("--changed", help="Only settings that differ from their default.")
+    ] = False,
 ) -> None:
     """List every setting with its value, secrets masked; those that you set are marked."""
     if form is Format.MARKDOWN:
@@ -33,12 +37,15 @@ def config(
         return
     settings = Settings.from_env()
     listed = Listing.of("variable", "value", "what it is")
-    for name, field in Settings.model_fields.items():
+    for name in TABLE_OF:
+        field, value = setting_field(name), settings.value_of(name)
+        if changed and value == field.get_default():
+            continue
         key = variable(name)
         is_set = key in os.environ or key + FILE_SUFFIX in os.environ  # noqa: TID251
         listed.add_row(
             key,
-            Text(setting_value(getattr(settings, name))),
+            Text(setting_value(value)),
             Text(field.description or ""),
             style="bold" if is_set else "",
         )
@@ -46,24 +53,47 @@ def config(
 
 
 def manual() -> str:
-    """Write the manual's page on settings: name, default and meaning of each."""
+    """Return the manual's page on settings: name, default and meaning of each, by topic."""
     lines = [
         "# Settings",
         "",
-        "One environment variable each. A secret may come from a file: put the file's path into",
-        (
-            f"the variable with `{FILE_SUFFIX}` behind its name."
-            f" A variable that begins with `{PREFIX}`"
-        ),
-        "and is not listed here is refused, so that a misspelt one is noticed.",
+        "Set what you need as environment variables or in a file, `groundwatch.toml`.",
+        "Variables win.",
         "",
-        "| variable | default | what it is |",
-        "|---|---|---|",
+        "- The file is read from the current directory, or from the path in `GROUNDWATCH_CONFIG`.",
+        "  Keys are the variables' names in lower case, without the prefix; a table's settings go",
+        "  under its name:",
+        "",
+        "  ```toml",
+        '  app = "support-bot"',
+        "  sample_rate = 0.05",
+        "",
+        "  [retention]",
+        "  keep_texts_days = 14",
+        "  ```",
+        "- Secrets are read from variables only. To read one from a file, put the file's path into",
+        f"  the variable with `{FILE_SUFFIX}` appended to its name.",
+        "- An unknown name is refused, so a misspelt setting cannot go unnoticed.",
     ]
-    for name, field in Settings.model_fields.items():
-        default = "" if field.default in (None, ()) else f"`{_plain(field.default)}`"
-        lines.append(f"| `{variable(name)}` | {default} | {field.description} |")
+    for topic, names in TOPICS.items():
+        lines += ["", f"## {topic}", "", "| variable | default | what it is |", "|---|---|---|"]
+        lines += [_row(name) for name in names if name in TABLE_OF]
+        for table in (name for name in names if name not in TABLE_OF):
+            lines += [
+                "",
+                f"### Table `[{table}]`",
+                "",
+                Settings.model_fields[table].description or "",
+            ]
+            lines += ["| variable | default | what it is |", "|---|---|---|"]
+            lines += [_row(name) for name, inside in TABLE_OF.items() if inside == table]
     return "\n".join(lines) + "\n"
+
+
+def _row(name: str) -> str:
+    field = setting_field(name)
+    default = "" if field.default in (None, ()) else f"`{_plain(field.default)}`"
+    return f"| `{variable(name)}` | {default} | {field.description} |"
 
 
 def _plain(value: Any) -> str:

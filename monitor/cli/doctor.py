@@ -191,7 +191,7 @@ def _redis(settings: Settings) -> Iterator[Finding]:
         advice="set maxmemory-policy noeviction; another policy deletes samples unseen",
     )
     most_bytes = int(info.get("maxmemory") or info.get("total_system_memory") or 0)
-    queue_bytes = settings.queue_limit_megabytes * 1_000_000
+    queue_bytes = settings.hook_limits.queue_limit_megabytes * 1_000_000
     yield Finding(
         "Redis has room for a full queue",
         ok=queue_bytes <= _MOST_OF_MEMORY * most_bytes,
@@ -208,7 +208,7 @@ def _redis(settings: Settings) -> Iterator[Finding]:
         found=f"{waiting.waiting:,} waiting{age}; {waiting.lost:,} lost to the size limit",
         advice="add workers, or lower GROUNDWATCH_SAMPLE_RATE",
     )
-    if settings.evaluation_events_url is not None:
+    if settings.evaluation_events.evaluation_events_url is not None:
         events = read_events(client)
         lost = events.get("dropped", 0) + events.get("failed", 0)
         yield Finding(
@@ -378,7 +378,7 @@ def run(settings: Settings, window_s: int, *, as_json: bool) -> int:
     """Print the sums; give the exit code: 0 when all of them agree."""
     with closing(open_store(settings)) as store, closing(connect(settings.broker_url)) as client:
         found = reconcile(
-            client, store, now_s=time.time(), window_s=window_s, bucket_s=settings.bucket_s
+            client, store, now_s=time.time(), window_s=window_s, bucket_s=settings.windows.bucket_s
         )
     if as_json:
         typer.echo(json.dumps(found.as_json(), indent=2))

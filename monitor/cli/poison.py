@@ -86,7 +86,7 @@ def retry(name: Named) -> None:
             client.ping()
         with store.write() as connection:
             item = find_letter(connection, name)
-            begin_retry(connection, item, bucket_s=settings.bucket_s)
+            begin_retry(connection, item, bucket_s=settings.windows.bucket_s)
         fields: Any = {
             names.FIELD_VERSION: item.version,
             names.FIELD_APP: item.app,

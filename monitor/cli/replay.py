@@ -133,22 +133,22 @@ class _Sender:
             label=item.label,
         )
         self.count += 1
-        if record.size_bytes > self.settings.max_text_chars:
+        if record.size_bytes > self.settings.hook_limits.max_text_chars:
             self.cut += 1
             warn(
                 f"line {record.line}: {record.size_bytes:,} bytes are more than"
-                f" {self.settings.max_text_chars:,}; its texts are cut"
+                f" {self.settings.hook_limits.max_text_chars:,}; its texts are cut"
                 " (GROUNDWATCH_MAX_TEXT_CHARS)"
             )
 
     def _pace(self) -> None:
         if self.rate is not None:
             time.sleep(max(0.0, self._started_s + self.count / self.rate - time.monotonic()))
-        while int(self.hook.stats()["buffered"]) >= self.settings.buffer_samples // 2:
+        while int(self.hook.stats()["buffered"]) >= self.settings.hook_limits.buffer_samples // 2:
             self._still_there()
             time.sleep(_PAUSE_S)
         if self.count % _LOOK_EVERY == 0:
-            while backlog(self.client).waiting > self.settings.queue_limit // 2:
+            while backlog(self.client).waiting > self.settings.hook_limits.queue_limit // 2:
                 time.sleep(_PAUSE_S)
 
     def _still_there(self) -> None:

@@ -116,7 +116,7 @@ def digest(
 
 def _send(found: Digest, store: Store, settings: Settings, name: str) -> None:
     channels, _ = wiring_from(settings)
-    named = settings.digest_channels if name == "all" else (name,)
+    named = settings.digest_schedule.digest_channels if name == "all" else (name,)
     recipients: list[Recipient] = recipients_of_digests(channels, named)
     quiet_logs()
     # A name of its own: who asks twice wants it twice.

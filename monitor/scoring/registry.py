@@ -89,7 +89,7 @@ def make_scorer(
         bound,
         inner,
         _asker(settings, money) if money and has_questions else None,
-        concurrency=settings.judge_concurrency if money and has_questions else 1,
+        concurrency=settings.judge_limits.judge_concurrency if money and has_questions else 1,
         # A cascade asks about a share of samples, drawn without looking at them: what is
         # scored stands for all, without weights.
         is_asked=(lambda key: draw(key) < settings.judge_share * factor())
@@ -115,7 +115,7 @@ class _Money:
     def of(cls, settings: Settings, client: redis.Redis | None, *, once: bool) -> Self:
         prices = Prices.from_settings(settings)
         fleet = make_fleet(settings, client, partial(prices.cost_usd, settings.judge_model))
-        slots = Slots(settings.judge_concurrency)
+        slots = Slots(settings.judge_limits.judge_concurrency)
         meter = Meter(budget=fleet.budget, price=fleet.price, pace=fleet.pace, slots=slots)
         gate = JudgeLimiter(
             slots=slots,
@@ -124,7 +124,7 @@ class _Money:
             kept=fleet.kept,
             # A worker holds samples no longer than the calls of a round take; a run of its own
             # waits.
-            longest_wait_s=None if once else settings.judge_timeout_s,
+            longest_wait_s=None if once else settings.judge_limits.judge_timeout_s,
         )
         return cls(fleet, gate, meter)
 
@@ -186,14 +186,14 @@ def _scorer(
 
 def _factor(settings: Settings, watch: BudgetWatch | None) -> Callable[[], float]:
     """Pace the judge's share by what is left of the budget, if that is wanted."""
-    lowers = settings.budget_policy in (None, "lower")
+    lowers = settings.judge_budget.budget_policy in (None, "lower")
     return watch.factor if watch is not None and lowers else lambda: 1.0
 
 
 def _capped(
     settings: Settings, bound: Sequence[ConfiguredMetric], made: ScoresSamples, watch: BudgetWatch
 ) -> ScoresSamples:
-    alone = settings.budget_policy == "local"
+    alone = settings.judge_budget.budget_policy == "local"
     return CappedScorer(
         inner=made,
         watch=watch,
@@ -205,7 +205,7 @@ def _capped(
 def _judged(settings: Settings, bound: Sequence[ConfiguredMetric], money: _Money) -> Scorer:
     """Make a judge that costs money, with all that keeps it within bounds."""
     judge = GovernedJudge(_openai(settings, money.meter), money.gate)
-    return _scorer(settings, bound, judge, settings.judge_concurrency)
+    return _scorer(settings, bound, judge, settings.judge_limits.judge_concurrency)
 
 
 def _local(settings: Settings) -> tuple[Judge, int]:

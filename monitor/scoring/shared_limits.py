@@ -60,9 +60,9 @@ def make_fleet(settings: Settings, client: redis.Redis | None, price: Price) -> 
             raise SettingsError("a budget is set, and only a Redis can keep it")
         return Fleet(price=price)
     endpoint = endpoint_name(settings)
-    longest_s = settings.judge_timeout_s
+    longest_s = settings.judge_limits.judge_timeout_s
     budget = Budget(client, caps, longest_call_s=longest_s) if caps else None
-    kept_s = settings.verdict_cache_s
+    kept_s = settings.judge_limits.verdict_cache_s
     return Fleet(
         client=client,
         budget=budget,

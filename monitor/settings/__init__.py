@@ -6,17 +6,28 @@ from monitor.settings.addresses import (
     redis_url_file,
     resolve_redis_url,
 )
-from monitor.settings.environment import FILE_SUFFIX, PREFIX, environment_value, variable
-from monitor.settings.reading import Settings
+from monitor.settings.reading import (
+    FILE_SUFFIX,
+    PREFIX,
+    TABLE_OF,
+    TABLES,
+    Settings,
+    environment_value,
+    setting_field,
+    variable,
+)
 
 __all__ = [
     "DEFAULT_REDIS_URL",
     "FILE_SUFFIX",
     "PREFIX",
+    "TABLES",
+    "TABLE_OF",
     "Settings",
     "environment_value",
     "masked_url",
     "redis_url_file",
     "resolve_redis_url",
+    "setting_field",
     "variable",
 ]

@@ -1,21 +1,72 @@
-"""The settings of a process: read once at the edge, and checked together."""
+"""Read the settings once, at the edge: environment variables, then ``groundwatch.toml``."""
 
 from __future__ import annotations
 
+import difflib
 import os
+import tomllib
 from collections.abc import Iterator, Mapping
-from typing import Any, Self
+from pathlib import Path
+from typing import Any, Self, get_args
 
-from pydantic import ValidationError, field_serializer, model_validator
+from pydantic import SecretStr, ValidationError, field_serializer, model_validator
+from pydantic.fields import FieldInfo
 
-from monitor.errors import SettingsError
+from monitor.errors import SettingsError, own_words
 from monitor.settings.addresses import masked_url, resolve_redis_url
-from monitor.settings.environment import mistake, read_values, variable
-from monitor.settings.fields import Fields
+from monitor.settings.fields import Fields, Table
+
+PREFIX = "GROUNDWATCH_"
+FILE_SUFFIX = "_FILE"
+CONFIG = "GROUNDWATCH_CONFIG"
+CONFIG_FILE = "groundwatch.toml"
+#: Settings that keep the name they have everywhere else.
+_USUAL_NAMES = {"openai_api_key": "OPENAI_API_KEY", "openai_base_url": "OPENAI_BASE_URL"}
+
+TABLES: dict[str, type[Table]] = {
+    name: field.annotation
+    for name, field in Fields.model_fields.items()
+    if isinstance(field.annotation, type) and issubclass(field.annotation, Table)
+}
+#: The table in which a setting stands; None for one at the top level.
+TABLE_OF: dict[str, str | None] = {
+    **{name: None for name in Fields.model_fields if name not in TABLES},
+    **{key: name for name, table in TABLES.items() for key in table.model_fields},
+}
+
+
+def setting_field(name: str) -> FieldInfo:
+    """Return the declaration of the setting *name*, wherever it stands."""
+    table = TABLE_OF[name]
+    return (TABLES[table] if table else Fields).model_fields[name]
+
+
+def variable(name: str) -> str:
+    """Return the environment variable of the setting *name*."""
+    return _USUAL_NAMES.get(name, PREFIX + name.upper())
+
+
+def environment_value(name: str) -> str | None:
+    """Return the variable *name* that a file refers to, such as the secret of a channel."""
+    return os.environ.get(name) or None
 
 
 class Settings(Fields):
-    """All settings, which go well together."""
+    """All settings, checked together; a keyword may name a table's setting directly."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _into_tables(cls, values: object) -> object:
+        if not isinstance(values, dict):
+            return values
+        sorted_in: dict[str, Any] = {k: v for k, v in values.items() if TABLE_OF.get(k) is None}
+        for name, value in values.items():
+            table = TABLE_OF.get(name)
+            if table is not None:
+                held = sorted_in.get(table, {})
+                given = held.model_dump(exclude_unset=True) if isinstance(held, Table) else held
+                sorted_in[table] = {**given, name: value}
+        return sorted_in
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -36,41 +87,133 @@ class Settings(Fields):
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None) -> Self:
         """
-        Read the settings from environment variables.
+        Return the settings of this process: variables first, then the file, then defaults.
 
-        A variable whose name ends in ``_FILE`` names a file that holds the value,
-        as containers hand over secrets.
+        ``GROUNDWATCH_CONFIG`` names the file; without it, ``groundwatch.toml`` in the
+        current directory is read if it exists. A variable whose name ends in ``_FILE``
+        names a file that holds the value, as containers hand over secrets.
 
         Raises
         ------
         SettingsError
-            If a value is wrong or a ``GROUNDWATCH_`` variable is unknown; the
-            message has one line for each mistake.
+            If a value is wrong or a name is unknown; the message has one line for each mistake.
         """
         environ = os.environ if environ is None else environ
-        values, mistakes = read_values(environ, known=frozenset(cls.model_fields))
+        config = config_file(environ)
+        from_file, mistakes = _read_toml(config) if config else ({}, [])
+        from_environment, more = _read_environment(environ)
+        mistakes += more
         try:
-            settings = cls.model_validate(values)
+            settings = cls.model_validate(from_file | from_environment)
         except ValidationError as error:
-            mistakes += [mistake(item["loc"], item["msg"]) for item in error.errors()]
+            mistakes += [_one_line(e["loc"], e["msg"], from_environment) for e in error.errors()]
         if mistakes:
             raise SettingsError("\n".join(mistakes))
         return settings
 
+    def value_of(self, name: str) -> Any:
+        """Return the value of the setting *name*, wherever it stands."""
+        table = TABLE_OF[name]
+        return getattr(getattr(self, table) if table else self, name)
+
     @property
     def sql_url(self) -> str:
-        """Where the store is."""
+        """The address of the store."""
         return self.database_url or f"sqlite:///{self.home / 'groundwatch.db'}"
 
     @property
     def broker_url(self) -> str:
-        """Where Redis is: the setting, else what `up` wrote down, else the usual place."""
+        """The address of Redis: the setting, else what `up` wrote down, else the usual place."""
         return resolve_redis_url(self.redis_url, self.home)
 
 
+def config_file(environ: Mapping[str, str]) -> Path | None:
+    """Return the path of the file with settings; None if none is named and none is here."""
+    if named := environ.get(CONFIG):
+        return Path(named).expanduser()
+    here = Path.cwd() / CONFIG_FILE
+    return here if environ is os.environ and here.is_file() else None
+
+
+def _read_environment(environ: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
+    """Return the values of known variables, and a line for each that is wrong."""
+    values: dict[str, Any] = {}
+    mistakes: list[str] = []
+    names = {variable(name): name for name in TABLE_OF}
+    for key, raw in environ.items():
+        base = key.removesuffix(FILE_SUFFIX)
+        if raw == "" or key == CONFIG or not (key.startswith(PREFIX) or base in names):
+            continue
+        if key in names:
+            values[names[key]] = raw
+        elif key.endswith(FILE_SUFFIX) and base in names:
+            try:
+                text = Path(raw).read_text(encoding="utf-8").strip()
+            except (OSError, UnicodeError) as error:
+                why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+                mistakes.append(f"{key}: cannot read {raw}: {why}")
+                continue
+            values.setdefault(names[base], text)
+        else:
+            suffix = FILE_SUFFIX if key.endswith(FILE_SUFFIX) else ""
+            close = _close(base.removeprefix(PREFIX).lower())
+            hint = f"did you mean {variable(close)}{suffix}?" if close else _ALL
+            mistakes.append(f"{key}: no such setting; {hint}")
+    return values, mistakes
+
+
+def _read_toml(path: Path) -> tuple[dict[str, Any], list[str]]:
+    """Return the settings of a TOML file by name, and a line for each that is wrong."""
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeError, tomllib.TOMLDecodeError) as error:
+        raise SettingsError(f"{path}: cannot read the settings: {error}") from None
+    values: dict[str, Any] = {}
+    mistakes = []
+    for name, value in document.items():
+        inside = value if name in TABLES and isinstance(value, dict) else {name: value}
+        for key, item in inside.items():
+            if key not in TABLE_OF:
+                close = _close(key)
+                hint = f"did you mean {close}?" if close else _ALL
+                mistakes.append(f"{path}: {key}: no such setting; {hint}")
+            elif _is_secret(key):
+                # The file is meant to be shared and committed.
+                mistakes.append(
+                    f"{path}: {key} is a secret;"
+                    f" set {variable(key)} or {variable(key)}{FILE_SUFFIX}"
+                )
+            else:
+                values[key] = item
+    return values, mistakes
+
+
+_ALL = "`groundwatch config` lists them all"
+
+
+def _close(name: str) -> str | None:
+    return next(iter(difflib.get_close_matches(name, TABLE_OF, n=1, cutoff=0.7)), None)
+
+
+def _is_secret(name: str) -> bool:
+    annotation = setting_field(name).annotation
+    return SecretStr in (annotation, *get_args(annotation))
+
+
+def _one_line(
+    loc: tuple[int | str, ...], message: str, from_environment: Mapping[str, object]
+) -> str:
+    """Return in a line what is wrong with a value, by the name under which it was given."""
+    named = [str(part) for part in loc if str(part) in TABLE_OF][-1:]
+    if not named:
+        return own_words(message)
+    shown = variable(named[0]) if named[0] in from_environment else f"{CONFIG_FILE}: {named[0]}"
+    return f"{shown}: {own_words(message)}"
+
+
 def _inconsistencies(settings: Settings) -> Iterator[str]:
-    """Say what is wrong with settings that are well each for itself."""
-    if settings.budget_policy == "lower" and settings.scorer == "judge":
+    """Yield a line for each pair of settings that do not go together."""
+    if settings.judge_budget.budget_policy == "lower" and settings.scorer == "judge":
         yield (
             f"{variable('budget_policy')}=lower needs {variable('scorer')}=cascade; without local"
             " scores no share can be lowered: set stop or local"
@@ -79,13 +222,14 @@ def _inconsistencies(settings: Settings) -> Iterator[str]:
         yield f"{variable('critical_rate')} must not be above {variable('warning_rate')}"
     if settings.smtp_url is not None and not settings.email_to:
         yield f"{variable('smtp_url')} needs {variable('email_to')}: who shall get the mail?"
-    if settings.drift_reference.startswith("release:") and "release" not in settings.segments:
+    if settings.drift.drift_reference.startswith("release:") and "release" not in settings.segments:
         yield f"{variable('drift_reference')} names a release; {variable('segments')} must too"
-    windows = (settings.status_window_s, *settings.windows_s)
-    odd = [width for width in windows if width < settings.bucket_s or width % settings.bucket_s]
+    windows = settings.windows
+    widths = (windows.status_window_s, *windows.windows_s)
+    odd = [width for width in widths if width < windows.bucket_s or width % windows.bucket_s]
     if odd:
         yield (
-            f"a window of {odd[0]} s is no multiple of {variable('bucket_s')},"
-            f" {settings.bucket_s} s; correct {variable('windows_s')} or"
+            f"a window of {odd[0]} s is not a multiple of {variable('bucket_s')},"
+            f" {windows.bucket_s} s; correct {variable('windows_s')} or"
             f" {variable('status_window_s')}"
         )

@@ -72,14 +72,14 @@ class Access:
 
     def __post_init__(self) -> None:
         self._form_key = _shared_key(self.settings) or self._key
-        self.tokens = _entries(self.settings.web_tokens, "web_tokens")
-        self.users = _entries(self.settings.web_users, "web_users")
-        _networks(self.settings.web_trusted_proxies)
+        self.tokens = _entries(self.settings.web_access.web_tokens, "web_tokens")
+        self.users = _entries(self.settings.web_access.web_users, "web_users")
+        _networks(self.settings.web_access.web_trusted_proxies)
 
     @property
     def is_open(self) -> bool:
         """Whether nobody is asked who they are; then only this machine may come in."""
-        return not (self.tokens or self.users or self.settings.web_proxy_user_header)
+        return not (self.tokens or self.users or self.settings.web_access.web_proxy_user_header)
 
     def identify(self, headers: Mapping[str, str], peer: str) -> Principal | None:
         """
@@ -146,11 +146,11 @@ class Access:
         return principal
 
     def _by_proxy(self, headers: Mapping[str, str], peer: str) -> Principal | None:
-        header = self.settings.web_proxy_user_header
+        header = self.settings.web_access.web_proxy_user_header
         name = headers.get(header.lower(), "") if header else ""
-        if not name or not _is_trusted(peer, self.settings.web_trusted_proxies):
+        if not name or not _is_trusted(peer, self.settings.web_access.web_trusted_proxies):
             return None
-        return Principal(name[:200], Role[self.settings.web_proxy_role.upper()])
+        return Principal(name[:200], Role[self.settings.web_access.web_proxy_role.upper()])
 
 
 def check_address(settings: Settings, host: str) -> None:
@@ -202,7 +202,7 @@ def _shared_key(settings: Settings) -> bytes | None:
     So a form that one of them showed is taken by the others, and by itself after a restart.
     None where there is no secret: an address without a password can be guessed.
     """
-    given = (settings.web_tokens, settings.web_users)
+    given = (settings.web_access.web_tokens, settings.web_access.web_users)
     told = [secret.get_secret_value() if secret else "" for secret in given]
     told.append(urlsplit(settings.database_url or "").password or "")
     if not any(told):

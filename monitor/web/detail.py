@@ -95,7 +95,7 @@ def read_segments(
         found.stream_id: found.key.segment
         for found in active_streams(
             connection,
-            since_s=window.from_s - references.settings.reference_s,
+            since_s=window.from_s - references.settings.windows.reference_s,
             segment=None,
             app=stream.key.app,
         )
@@ -201,7 +201,7 @@ def read_detail(
         stream = _stream(connection, app, metric, settings, now)
         compared = _compared(connection, settings, stream, now)
         insight = read_explained(connection, app, now=now, since=since).get(metric)
-        key = AlertKey(app, metric, ROOT, settings.status_window_s)
+        key = AlertKey(app, metric, ROOT, settings.windows.status_window_s)
         return Detail(
             app=app,
             metric=metric,
@@ -242,7 +242,7 @@ def _stream(
     connection: Connection, app: str, metric: str, settings: Settings, now: datetime
 ) -> Stream | None:
     """Find the stream that speaks for the metric now, or the one that did last."""
-    window_s = max(settings.status_window_s, *settings.windows_s)
+    window_s = max(settings.windows.status_window_s, *settings.windows.windows_s)
     streams = active_streams(
         connection, since_s=0, current_since_s=now.timestamp() - window_s, app=app
     )
@@ -254,7 +254,7 @@ def _course(
 ) -> Course:
     marks = read_levels(connection)
     kept = Kept(marks[BUCKETS.name].kept_from_s, marks[HOURS.name].kept_from_s)
-    step_s = stretch.step_s(settings.bucket_s, kept)
+    step_s = stretch.step_s(settings.windows.bucket_s, kept)
     tallies: dict[int, Tally] = {}
     if stream is not None:
         from_s = stretch.from_s // step_s * step_s
@@ -278,8 +278,8 @@ def _compared(
 ) -> _Compared:
     if stream is None:
         return _Compared(Tally(), Reference("", Tally()), SegmentTable())
-    now_s, width_s = int(now.timestamp()), settings.bucket_s
-    window = Span(now_s // width_s * width_s - settings.status_window_s + width_s, now_s)
+    now_s, width_s = int(now.timestamp()), settings.windows.bucket_s
+    window = Span(now_s // width_s * width_s - settings.windows.status_window_s + width_s, now_s)
     references = References(connection, settings)
     current = window_tallies(connection, from_s=window.from_s, app=stream.key.app)
     return _Compared(
@@ -304,7 +304,7 @@ def _changes(
         for change in read_changes(connection, since=since, app=app)
         if change.metric == metric
         and change.segment == "*"
-        and change.window_s == settings.status_window_s
+        and change.window_s == settings.windows.status_window_s
     ]
 
 

@@ -147,12 +147,12 @@ class GlanceReader:
     @property
     def span_s(self) -> int:
         """How far back the small courses reach: twenty-four windows."""
-        return 24 * self.settings.status_window_s
+        return 24 * self.settings.windows.status_window_s
 
     @property
     def step_s(self) -> int:
         """Width of a step: whole buckets, about fifty a course."""
-        bucket_s = self.settings.bucket_s
+        bucket_s = self.settings.windows.bucket_s
         return max(1, self.span_s // _STEPS // bucket_s) * bucket_s
 
     def _read(self, now: datetime) -> Glance:
@@ -197,7 +197,7 @@ class GlanceReader:
 
     @property
     def _cell_s(self) -> int:
-        return _WINDOWS_A_CELL * self.settings.status_window_s
+        return _WINDOWS_A_CELL * self.settings.windows.status_window_s
 
     def _courses(self, connection: Connection, now: datetime) -> dict[Key, Mapping[int, Step]]:
         now_s, step_s = now.timestamp(), self.step_s
@@ -216,7 +216,7 @@ class GlanceReader:
             for old_s in [start_s for start_s in steps if start_s < first_s]:
                 del steps[old_s]
         # Workers may be behind by as much as is not called late.
-        self._looked_s = int(now_s - self.settings.settle_s) // step_s * step_s
+        self._looked_s = int(now_s - self.settings.windows.settle_s) // step_s * step_s
         return {(s.key.app, s.key.metric): self._steps[key] for key, s in streams.items()}
 
     def _changes(
@@ -225,7 +225,10 @@ class GlanceReader:
         since = now - timedelta(seconds=_CELLS * self._cell_s)
         last_id = self._changed[-1].change_id if self._changed else 0
         self._changed += read_steps(
-            connection, since=since, window_s=self.settings.status_window_s, after_id=last_id
+            connection,
+            since=since,
+            window_s=self.settings.windows.status_window_s,
+            after_id=last_id,
         )
         # The last one stays, so that it is known which were read.
         gone = sum(step.at_s < since.timestamp() for step in self._changed[:-1])

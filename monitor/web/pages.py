@@ -24,7 +24,7 @@ from monitor.models import Status
 from monitor.report.insight_words import comparison_rows, insight_lines
 from monitor.report.model import worst_status
 from monitor.report.words import setting_value
-from monitor.settings import Settings, variable
+from monitor.settings import TABLE_OF, setting_field, variable
 from monitor.store.samples import (
     StoredEvaluation,
     StoredSample,
@@ -95,7 +95,7 @@ class Pages:
         """Show one metric of one app with all that explains it."""
         app, metric = (names.unslug(request.path_params[part]) for part in ("app", "metric"))
         site, now = self.site, self.site.clock()
-        bucket_s = site.settings.bucket_s
+        bucket_s = site.settings.windows.bucket_s
         stretch = read_stretch(
             request.query_params, now=now, usual_s=site.glance.span_s, bucket_s=bucket_s
         )
@@ -195,10 +195,14 @@ class Pages:
     def config(self, request: Request) -> Response:
         """Show the settings as they are, without secrets."""
         rows = [
-            (variable(name), setting_value(getattr(self.site.settings, name)), field.description,
-             getattr(self.site.settings, name) != field.default)
-            for name, field in Settings.model_fields.items()
-        ]  # fmt: skip
+            (
+                variable(name),
+                setting_value(self.site.settings.value_of(name)),
+                (field := setting_field(name)).description,
+                self.site.settings.value_of(name) != field.default,
+            )
+            for name in TABLE_OF
+        ]
         return self.site.page(request, "config.html", rows=rows)
 
     @needs(Role.OPERATOR)

@@ -12,7 +12,7 @@ from sqlalchemy.engine import make_url
 from typer.main import get_command
 
 from monitor.cli.app import app
-from monitor.settings import PREFIX, Settings, variable
+from monitor.settings import PREFIX, TABLE_OF, Settings, variable
 from workers import supervise
 
 ROOT = Path(__file__).parents[2]
@@ -170,7 +170,7 @@ def test_one_clear_line_when_the_password_is_missing():
 
 def test_what_the_user_is_asked_for_is_no_unknown_setting():
     # .env reaches our containers whole, and an unknown GROUNDWATCH_ variable stops them.
-    known = {variable(field) for field in Settings.model_fields}
+    known = {variable(field) for field in TABLE_OF}
     asked = {match[1] for match in VARIABLE.finditer(TEXT)}
     assert asked == set(ASKED_OF_THE_USER)
     assert not {name for name in asked if name.startswith(PREFIX)} - known

@@ -12,7 +12,7 @@ from typer.main import get_command
 
 from monitor.cli.app import app
 from monitor.queue import names
-from monitor.settings import FILE_SUFFIX, Settings, variable
+from monitor.settings import FILE_SUFFIX, TABLE_OF, Settings, setting_field, variable
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "deploy" / "kubernetes"
@@ -157,9 +157,8 @@ def test_one_pod_at_a_time_may_be_taken_away(name):
 
 def test_a_pod_that_stops_has_the_time_to_finish():
     grace = {name: pod(name)["terminationGracePeriodSeconds"] for name in DEPLOYMENTS}
-    fields = Settings.model_fields
-    assert grace["worker"] >= fields["judge_timeout_s"].default + 15
-    assert grace["scheduler"] >= fields["delivery_timeout_s"].default + 10
+    assert grace["worker"] >= setting_field("judge_timeout_s").default + 15
+    assert grace["scheduler"] >= setting_field("delivery_timeout_s").default + 10
 
 
 def settings_of(name):
@@ -169,7 +168,7 @@ def settings_of(name):
 
 @every_deployment
 def test_every_setting_is_known_and_secrets_come_as_files(name, tmp_path):
-    plain, known = {}, {variable(field) for field in Settings.model_fields}
+    plain, known = {}, {variable(field) for field in TABLE_OF}
     for key, value in settings_of(name).items():
         if key.endswith(FILE_SUFFIX):
             assert value.startswith(SECRETS)

@@ -108,10 +108,13 @@ class OpenAIJudge:
             settings.judge_model,
             api_key=key.get_secret_value() if key else None,
             base_url=settings.openai_base_url,
-            patience=Patience(attempts=settings.judge_attempts, timeout_s=settings.judge_timeout_s),
+            patience=Patience(
+                attempts=settings.judge_limits.judge_attempts,
+                timeout_s=settings.judge_limits.judge_timeout_s,
+            ),
             prices=Prices.from_settings(settings),
-            input_tokens=settings.judge_input_tokens,
-            pieces=settings.judge_pieces,
+            input_tokens=settings.judge_limits.judge_input_tokens,
+            pieces=settings.judge_limits.judge_pieces,
             meter=meter,
         )
 

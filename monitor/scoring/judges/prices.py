@@ -63,10 +63,12 @@ class Prices:
         SettingsError
             If the file of prices cannot be read or is not as it should be.
         """
-        own, as_of = _read(settings.prices) if settings.prices else ({}, "")
+        own, as_of = (
+            _read(settings.judge_prices.prices) if settings.judge_prices.prices else ({}, "")
+        )
         return cls(
-            settings.judge_usd_per_million_input_tokens,
-            settings.judge_usd_per_million_output_tokens,
+            settings.judge_prices.judge_usd_per_million_input_tokens,
+            settings.judge_prices.judge_usd_per_million_output_tokens,
             own,
             as_of,
         )

@@ -126,9 +126,9 @@ class GivenUpError(CrowdedError):
 def caps_from(settings: Settings) -> tuple[Cap, ...]:
     """Read the caps that are set, in whole micro-dollars, rounded down."""
     given = {
-        "hour": settings.budget_usd_per_hour,
-        "day": settings.budget_usd_per_day,
-        "month": settings.budget_usd_per_month,
+        "hour": settings.judge_budget.budget_usd_per_hour,
+        "day": settings.judge_budget.budget_usd_per_day,
+        "month": settings.judge_budget.budget_usd_per_month,
     }
     return tuple(
         Cap(name, math.floor(round(usd * _MICRO, 3))) for name, usd in given.items() if usd

@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 
 from monitor.hook.options import Options, check, resolve
-from monitor.settings import Settings
+from monitor.settings import Settings, setting_field
 
 SHARED = [name for name in Options.__dataclass_fields__ if name not in {"mask", "home"}]
 
 
 @pytest.mark.parametrize("name", SHARED)
 def test_default_is_the_settings(name):
-    assert getattr(Options(), name) == Settings.model_fields[name].default
+    assert getattr(Options(), name) == setting_field(name).default
 
 
 def test_home_is_the_settings():
@@ -27,7 +27,7 @@ def test_home_is_the_settings():
 def test_variable_is_read_as_the_settings_read_it(name, raw):
     environ = {f"GROUNDWATCH_{name}": raw}
     ours, theirs = resolve({}, environ), Settings.from_env(environ)
-    assert str(getattr(ours, name.lower())) == str(getattr(theirs, name.lower()))
+    assert str(getattr(ours, name.lower())) == str(theirs.value_of(name.lower()))
 
 
 def test_value_comes_from_a_file_when_the_variable_says_so(tmp_path):

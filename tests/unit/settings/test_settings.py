@@ -7,10 +7,12 @@ import pytest
 from monitor.errors import SettingsError
 from monitor.settings import (
     DEFAULT_REDIS_URL,
+    TABLE_OF,
     Settings,
     masked_url,
     redis_url_file,
     resolve_redis_url,
+    setting_field,
     variable,
 )
 
@@ -33,7 +35,7 @@ def mistakes(**environ):
 def test_every_setting_has_a_value_and_a_description_when_nothing_is_set():
     Settings.from_env({})
 
-    assert [name for name, field in Settings.model_fields.items() if not field.description] == []
+    assert [name for name in TABLE_OF if not setting_field(name).description] == []
 
 
 def test_each_mistake_is_a_line_when_there_are_several():
@@ -86,7 +88,7 @@ def test_every_inconsistency_is_a_line_when_there_are_several():
         "GROUNDWATCH_CRITICAL_RATE must not be above GROUNDWATCH_WARNING_RATE",
         "GROUNDWATCH_SMTP_URL needs GROUNDWATCH_EMAIL_TO: who shall get the mail?",
         (
-            "a window of 300 s is no multiple of GROUNDWATCH_BUCKET_S, 600 s;"
+            "a window of 300 s is not a multiple of GROUNDWATCH_BUCKET_S, 600 s;"
             " correct GROUNDWATCH_WINDOWS_S or GROUNDWATCH_STATUS_WINDOW_S"
         ),
     ]
@@ -123,7 +125,7 @@ def test_file_is_named_when_it_cannot_be_read(tmp_path):
     assert found == [
         f"GROUNDWATCH_APP_FILE: cannot read {tmp_path / 'none'}: No such file or directory",
         f"GROUNDWATCH_RELEASE_FILE: cannot read {tmp_path}: Is a directory",
-        f"OPENAI_API_KEY_FILE: cannot read {tmp_path / 'key'}: it is no UTF-8 text",
+        f"OPENAI_API_KEY_FILE: cannot read {tmp_path / 'key'}: it is not UTF-8 text",
     ]
 
 
@@ -181,7 +183,7 @@ def test_lists_are_read_when_separated_by_commas():
     )
 
     assert settings.metrics == ("a", "b")
-    assert settings.windows_s == (60, 120)
+    assert settings.windows.windows_s == (60, 120)
 
 
 def test_home_is_absolute_when_it_is_given_with_a_tilde():
@@ -246,3 +248,55 @@ def test_wrong_address_is_refused_without_its_secret(name, value):
         Settings.from_env({name: value})
     assert str(caught.value).startswith(f"{name}: ")
     assert "hunter2" not in str(caught.value)
+
+
+def from_toml(tmp_path, text, **environ):
+    file = tmp_path / "groundwatch.toml"
+    file.write_text(text)
+    return Settings.from_env({"GROUNDWATCH_CONFIG": str(file), **environ})
+
+
+def test_file_sets_what_stands_at_the_top_and_in_tables(tmp_path):
+    settings = from_toml(tmp_path, 'app = "bot"\nmin_n = 5\n[retention]\nkeep_texts_days = 3\n')
+    assert (settings.app, settings.min_n, settings.retention.keep_texts_days) == ("bot", 5, 3)
+    assert settings.retention.keep_audit_days == 400
+
+
+def test_variable_wins_over_the_file_inside_a_table_too(tmp_path):
+    text = "[retention]\nkeep_texts_days = 3\nkeep_audit_days = 10\n"
+    settings = from_toml(tmp_path, text, GROUNDWATCH_KEEP_TEXTS_DAYS="7")
+    assert settings.retention.keep_texts_days == 7
+    assert settings.retention.keep_audit_days == 10
+
+
+def test_file_in_the_current_directory_is_read(tmp_path, monkeypatch):
+    (tmp_path / "groundwatch.toml").write_text('app = "here"\n')
+    monkeypatch.chdir(tmp_path)
+    assert Settings.from_env().app == "here"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("sampel_rate = 0.1", "sampel_rate: no such setting; did you mean sample_rate?"),
+        ("[retention]\nkeep_text_days = 1", "did you mean keep_texts_days?"),
+        ('openai_api_key = "sk-x"', "openai_api_key is a secret; set OPENAI_API_KEY"),
+        ("min_n = 0", "groundwatch.toml: min_n: "),
+        ("app = ", "cannot read the settings"),
+    ],
+)
+def test_mistake_in_the_file_is_named(tmp_path, text, said):
+    with pytest.raises(SettingsError, match=r"groundwatch\.toml") as refused:
+        from_toml(tmp_path, text)
+    assert said in str(refused.value)
+    assert "sk-x" not in str(refused.value)
+
+
+def test_keyword_of_a_table_may_be_given_directly():
+    assert Settings(keep_texts_days=2, retention={"keep_audit_days": 9}).retention.model_dump(
+        include={"keep_texts_days", "keep_audit_days"}
+    ) == {"keep_texts_days": 2, "keep_audit_days": 9}
+
+
+def test_there_are_at_most_sixty_settings_and_tables():
+    assert len(Settings.model_fields) <= 60
