@@ -25,7 +25,9 @@ from rich.table import Table
 
 from monitor.models import EvaluationStatus, Interaction
 from monitor.scoring.judges.openai_judge import OpenAIJudge
-from monitor.scoring.scorer import Scorer
+from monitor.scoring.metric_config import resolve_metrics
+from monitor.scoring.pipeline import JudgementScorer
+from monitor.settings import Settings
 
 MODEL = "gpt-4.1-mini"
 GOAL = 1 / 3
@@ -42,7 +44,9 @@ QUIET = {"DEEPEVAL_TELEMETRY_OPT_OUT": "YES", "RAGAS_DO_NOT_TRACK": "true"}
 def score_ours(url: str, samples: list[dict[str, Any]]) -> None:
     """Score all samples, and stop if one is not scored."""
     judge = OpenAIJudge(MODEL, base_url=url)
-    scorer = Scorer(judge, ("groundedness", "relevance"), 0.7)
+    scorer = JudgementScorer(
+        judge, resolve_metrics(Settings(metrics=("groundedness", "relevance")))
+    )
     for sample in samples:
         for evaluation in scorer.score(Interaction.model_validate({"app": "shop", **sample})):
             if evaluation.status is not EvaluationStatus.COMPLETED:

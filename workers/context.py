@@ -27,7 +27,7 @@ from monitor.queue.newest_first import NewestFirst
 from monitor.queue.told_events import add_events
 from monitor.rolling.choice import PolicyChoice
 from monitor.rolling.policies import Thresholds
-from monitor.scoring.base import ScoresSamples
+from monitor.scoring.base import Scorer
 from monitor.scoring.registry import make_scorer
 from monitor.scoring.shared_limits import endpoint_name
 from monitor.scoring.spending.limiter import CircuitBreaker
@@ -69,7 +69,7 @@ class Context:
         return connect(self.settings.broker_url, timeout_s=2.0)
 
     @cached_property
-    def scorer(self) -> ScoresSamples:
+    def scorer(self) -> Scorer:
         """The scorer with the metrics that the settings name."""
         return make_scorer(self.settings, client=self.redis)
 

@@ -35,7 +35,7 @@ from monitor.queue.newest_first import NewestFirst
 from monitor.queue.wire import decode
 from monitor.rolling.inputs import fingerprint
 from monitor.rolling.tallies import bucket_start, stream_key, tally_of
-from monitor.scoring.base import ScoresSamples
+from monitor.scoring.base import Scorer
 from monitor.store.engine import Store
 from monitor.store.write import Contribution, DeadLetter, Result, record
 
@@ -91,7 +91,7 @@ class ScoringRun:
     consumer: Consumer
     newest_first: NewestFirst
     store: Store
-    scorer: ScoresSamples
+    scorer: Scorer
     rules: Rules
     may_go_on: Callable[[], bool]
     abandoned_after_s: float
@@ -263,7 +263,7 @@ class ScoringRun:
 
 
 def score_entry(
-    entry: Entry, scorer: ScoresSamples, rules: Rules, *, now: datetime, waited_s: float = 0.0
+    entry: Entry, scorer: Scorer, rules: Rules, *, now: datetime, waited_s: float = 0.0
 ) -> Result | Dead:
     """
     Read and score one entry; whatever is wrong with it becomes a result, not an exception.

@@ -27,7 +27,8 @@ from monitor.errors import BudgetReachedError, GroundwatchError, JudgeOutageErro
 from monitor.models import Interaction
 from monitor.queue.consumer import connect
 from monitor.report.words import reasons
-from monitor.scoring.base import ScoresSamples
+from monitor.scoring.base import Scorer
+from monitor.scoring.pipeline import MetricPipeline
 from monitor.scoring.registry import asks, make_scorer
 from monitor.scoring.spending.budget import caps_from
 from monitor.settings import Settings
@@ -74,7 +75,7 @@ def score(
     with (
         closing(scorer),
         RecordFile.opened(file, lambda text: warn(f"{file.name} {text}")) as records,
-        closing(_opened(output, records.path, overwrite, scorer, settings)) as target,
+        closing(_opened(output, records.path, overwrite, scorer)) as target,
     ):
         if target.done:
             err.print(f"{len(target.done):,} records are scored already; going on", soft_wrap=True)
@@ -102,19 +103,18 @@ def _settings(metrics: str, judge: Judged | None) -> Settings:
     return settings.model_copy(update={"metrics": names, "scorer": chosen})
 
 
-def _scorer(settings: Settings) -> ScoresSamples:
+def _scorer(settings: Settings) -> MetricPipeline:
     """Make a scorer that shares with workers only what it must: the budget."""
     client = connect(settings.broker_url) if asks(settings) and caps_from(settings) else None
     return make_scorer(settings, client=client, once=True)
 
 
 def _opened(
-    output: Path | None, file: Path, overwrite: bool, scorer: ScoresSamples, settings: Settings
+    output: Path | None, file: Path, overwrite: bool, scorer: MetricPipeline
 ) -> ScoreOutput:
     target = ScoreOutput.open(output, not_over=file, overwrite=overwrite)
-    versions = getattr(scorer, "versions", dict.fromkeys(settings.metrics, scorer.version))
     try:
-        target.check(versions)
+        target.check(scorer.versions)
     except BaseException:
         target.close()
         raise
@@ -131,7 +131,7 @@ def _rest(records: RecordFile, target: ScoreOutput) -> Iterator[Interaction]:
 
 
 def _score(
-    interactions: Iterator[Interaction], scorer: ScoresSamples, settings: Settings
+    interactions: Iterator[Interaction], scorer: Scorer, settings: Settings
 ) -> Iterator[Scored]:
     if asks(settings):
         return score_here(interactions, scorer)
@@ -309,7 +309,7 @@ class Scored(NamedTuple):
     statuses: Counter[str]
 
 
-def score_here(interactions: Iterable[Interaction], scorer: ScoresSamples) -> Iterator[Scored]:
+def score_here(interactions: Iterable[Interaction], scorer: Scorer) -> Iterator[Scored]:
     """Score in this process, as many at once as the scorer says: for judges one waits for."""
     at_once = scorer.concurrency
     if at_once == 1:
@@ -321,7 +321,7 @@ def score_here(interactions: Iterable[Interaction], scorer: ScoresSamples) -> It
 
 
 def score_on_all_cores(
-    interactions: Iterable[Interaction], settings: Settings, scorer: ScoresSamples
+    interactions: Iterable[Interaction], settings: Settings, scorer: Scorer
 ) -> Iterator[Scored]:
     """
     Score in a process a core: for scorers that compute.
@@ -386,7 +386,7 @@ def _chunks(items: Iterator[Interaction]) -> Iterator[list[Interaction]]:
         yield chunk
 
 
-_scorers: list[ScoresSamples] = []  #: the one of this process
+_scorers: list[Scorer] = []  #: the one of this process
 
 
 def _begin(settings: Settings) -> None:
@@ -406,7 +406,7 @@ def _score_chunk(interactions: list[Interaction]) -> list[Scored]:
     return [_scored(interaction, _scorers[-1]) for interaction in interactions]
 
 
-def _scored(interaction: Interaction, scorer: ScoresSamples) -> Scored:
+def _scored(interaction: Interaction, scorer: Scorer) -> Scored:
     found = scorer.score(interaction, key=interaction.id)
     evaluations = [item.model_dump(mode="json") for item in found]
     line = json.dumps({"id": interaction.id, "evaluations": evaluations}, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""What a judge is, what an evaluator is, and what they say of one interaction."""
+"""What a judge and a scorer are, and what they say of one interaction."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Claim:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
     """
-    Everything one look at an interaction says, for all metrics at once.
+    What one judge says of an interaction, for all metrics that share it.
 
     ``groundedness`` is set by a judge that has a calibrated probability for the
     whole response; without it the claims are averaged. ``relevance`` is None when
@@ -52,7 +52,7 @@ class Judgement:
     details: dict[str, Any] = field(default_factory=dict)  #: how it was judged, for the record
     notes: tuple[str, ...] = ()  #: what a reader of the explanation should know
     model: str | None = None
-    kept: bool = False  #: paid for before, for the same texts
+    kept: bool = False  #: from the verdict cache: paid for before, for the same texts
     duration_ms: float = 0.0
     cost_usd: float | None = None
     input_tokens: int | None = None
@@ -70,7 +70,7 @@ class Judge(Protocol):
         """Judge one interaction, or raise a ``JudgeError``."""
 
     def close(self) -> None:
-        """Give connections back."""
+        """Close connections."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,29 +84,19 @@ class Finding:
     details: dict[str, Any] = field(default_factory=dict)
 
 
-class Evaluator(Protocol):
-    """One metric: what it needs, and how it reads a judgement."""
-
-    def unmet(self, interaction: Interaction) -> str | None:
-        """Name what *interaction* lacks for this metric; None when it can be judged."""
-
-    def evaluate(self, judgement: Judgement, interaction: Interaction, /) -> Finding:
-        """Read one metric out of a judgement of *interaction*."""
-
-
-class ScoresSamples(Protocol):
-    """Whatever turns an interaction into one evaluation a metric."""
+class Scorer(Protocol):
+    """Turns an interaction into one evaluation a metric; may be shared by threads."""
 
     @property
     def version(self) -> str:
-        """The ``evaluator_version`` of what it makes."""
+        """The ``evaluator_version`` of its evaluations."""
 
     @property
     def concurrency(self) -> int:
         """How many calls of ``score`` are worth having in flight."""
 
     def score(self, interaction: Interaction, *, key: str = "") -> tuple[Evaluation, ...]:
-        """Make one evaluation a metric; *key* names the sample."""
+        """Return one evaluation a metric; *key* names the sample."""
 
     def close(self) -> None:
-        """Give connections back."""
+        """Close connections."""

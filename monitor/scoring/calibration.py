@@ -31,6 +31,7 @@ _KEPT_S = 90 * 86_400
 
 
 _EDGE = 0.02  # never quite certain: what is expected stays this far from 0 and 1
+_EVEN = 0.5
 _WIDEST = 5.0  # log odds of a local score beyond which more says nothing
 _FIRM = (0.5, 4.0)  # how firmly level and slope are believed in before a verdict, as 1 / variance
 _FIRM_PLACE = 2.0  # and that places are alike
@@ -55,8 +56,14 @@ class Expected(NamedTuple):
 
     @property
     def spread(self) -> float:
-        """How undecided a pass is: the standard deviation of one that happens so often."""
-        return math.sqrt(self.passes * (1 - self.passes))
+        """
+        How much asking tells, in [0, 0.5].
+
+        The standard deviation of a pass that happens so often, and never less for a likely
+        failure than for an even chance: what the evidence gains from an unexpected pass is
+        bounded by its weight, and such passes decide how fast a fall is seen.
+        """
+        return math.sqrt(self.passes * (1 - self.passes)) if self.passes > _EVEN else _EVEN
 
 
 class Weights(NamedTuple):
@@ -265,6 +272,10 @@ class Calibration:
         self._known: dict[tuple[str, str], _Known] = {}
         self._lock = threading.Lock()
 
+    def rule(self, metric: str) -> PassRule:
+        """Return when a score of *metric* passes."""
+        return self._rules.get(metric, PassRule(self._pass_score))
+
     def expect(
         self, app: str, metric: str, local_score: float, places: tuple[int, ...] = ()
     ) -> Expected:
@@ -293,8 +304,7 @@ class Calibration:
             learnt = Learnt()
         if known is not None and learnt.total - known.total <= len(learnt.verdicts) // _ANEW:
             return known
-        rule = self._rules.get(metric, PassRule(self._pass_score))
-        return _Known(fit_curve(learnt.verdicts, rule), learnt.total)
+        return _Known(fit_curve(learnt.verdicts, self.rule(metric)), learnt.total)
 
 
 class _Known(NamedTuple):

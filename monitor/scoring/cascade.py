@@ -19,80 +19,25 @@ import hashlib
 import math
 import threading
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from monitor.models import Evaluation, EvaluationStatus, Interaction
-from monitor.models.passing import PassRule
 from monitor.models.segments import places_of
 from monitor.scoring.calibration import Calibration, Expected, Verdict
-from monitor.scoring.scorer import Scorer
+from monitor.scoring.pipeline import JudgementScorer
 from monitor.stats.prediction_powered import difference_estimate
 
 _LONGEST_VERSION = 180
-
-
-# --- asking ---
-# With which probability the judge is asked about a sample, and whether it is.
-
-
-_FLOOR = 0.1  # of the share: asked everywhere, however certain the local score looks
+_FLOOR = 0.25  # of the share: asked everywhere, however certain the local score looks
 _FIRST_SPREAD = 0.35  # about what undecided samples have on average
 _STEP = 0.02
 _SMALLEST = 1e-3  # below it a single verdict would weigh more than a window
 
 
-class JudgeSampling:
-    """
-    Probabilities that follow the spread and average to a share; for threads.
-
-    For a given number of calls the variance of the estimate is least when they are
-    in proportion to the standard deviation of what the judge may say (Neyman). The
-    scale follows what was asked before, so it is known before each sample is looked
-    at; a floor everywhere keeps a prediction that is wrongly certain from hiding
-    anything for ever.
-
-    References
-    ----------
-    .. [1] J. Neyman, "On the two different aspects of the representative method",
-       Journal of the Royal Statistical Society 97 (1934), 558-625.
-    .. [2] T. Zrnic, E. J. Candès, "Active statistical inference", ICML (2024).
-    """
-
-    def __init__(self, share: float) -> None:
-        self._share = share
-        self._log_scale = math.log(share / _FIRST_SPREAD)
-        self._lock = threading.Lock()
-
-    def probability(self, spread: float, *, factor: float = 1.0) -> float:
-        """
-        Give the probability for a sample whose pass has the standard deviation *spread*.
-
-        Parameters
-        ----------
-        spread
-            In [0, 0.5].
-        factor
-            In [0, 1]: the part of the share that the budget leaves.
-
-        Returns
-        -------
-        float
-            In (0, 1].
-        """
-        if self._share >= 1:
-            return max(factor, _SMALLEST)
-        with self._lock:
-            wanted = min(1.0, max(_FLOOR * self._share, math.exp(self._log_scale) * spread))
-            self._log_scale += _STEP * (self._share - wanted) / self._share
-            # Where all that is undecided is asked already, no scale brings more.
-            self._log_scale = min(max(self._log_scale, -10.0), 5.0)
-        return max(wanted * factor, _SMALLEST)
-
-
-class Answering:
-    """The share of questions that come back answered; for threads."""
+class AnsweredShare:
+    """The share of questions that come back answered; may be shared by threads."""
 
     def __init__(self) -> None:
         self._share = 1.0
@@ -109,34 +54,41 @@ class Answering:
             self._share += _STEP * (answered - self._share)
 
 
-def draw(key: str) -> float:
-    """Draw a number in [0, 1) for a sample, the same whenever and wherever it is scored."""
-    digest = hashlib.sha256(b"groundwatch cascade\0" + key.encode(errors="replace")).digest()
-    return int.from_bytes(digest[:7], "big") / 2**56
-
-
 @dataclass(slots=True)
 class Cascade:
     """
     Scores with *local*, and asks *judge* now and then; may be shared by threads.
 
-    ``factor`` gives the part of the share that the budget leaves, in [0, 1]; ``rules`` say
-    when a metric passes that does not pass at the pass score or above; ``dimensions`` name
-    the segments in which the judge may be of another mind at the same local score.
+    Parameters
+    ----------
+    local, judge
+        Score the same metrics.
+    sampling
+        Sets the probability of asking.
+    calibration
+        Learns what the judge is expected to say.
+    budget_factor
+        Returns the part of the share that the budget leaves, in [0, 1].
+    share_of
+        Returns the share of an app's samples to ask about, in (0, 1]; by default that of
+        *sampling*. It may follow stored evidence (more while evidence of a fall builds up),
+        but nothing of the sample itself: it is read before the sample is scored.
+    dimensions
+        Names of segments in which the judge may be of another mind at the same local score.
     """
 
-    local: Scorer
-    judge: Scorer
-    asking: JudgeSampling
+    local: JudgementScorer
+    judge: JudgementScorer
+    sampling: JudgeSampling
     calibration: Calibration
-    factor: Callable[[], float] = lambda: 1.0
-    rules: Mapping[str, PassRule] = field(default_factory=dict)
+    budget_factor: Callable[[], float] = lambda: 1.0
+    share_of: Callable[[str], float] | None = None
     dimensions: tuple[str, ...] = ()
-    _answering: Answering = field(default_factory=Answering)
+    _answering: AnsweredShare = field(default_factory=AnsweredShare)
 
     @property
     def version(self) -> str:
-        """The ``evaluator_version`` of everything this scorer makes."""
+        """The judge and the coefficients of the local scorer; part of `evaluator_version`."""
         return cascade_version(self.judge.version, self.local.version)
 
     @property
@@ -146,44 +98,50 @@ class Cascade:
 
     def score(self, interaction: Interaction, *, key: str = "") -> tuple[Evaluation, ...]:
         """
-        Make one evaluation a metric, in order; *key* draws whether the judge is asked.
+        Return one evaluation a metric, in order; *key* draws whether the judge is asked.
 
         Raises
         ------
         JudgeOutageError, BudgetReachedError, QueueUnavailableError
-            If the judge is to be asked and nobody can be asked now.
+            If the judge should be asked and cannot be asked now.
         """
-        found = self.local.score(interaction, key=key)
-        places = self._places(interaction)
+        share = None if self.share_of is None else self.share_of(interaction.app)
+        local = self.local.score(interaction, key=key)
+        # Numbers of the sample's segments, alike in all processes.
+        places = tuple(
+            zlib.crc32("=".join(place).encode(errors="replace"))
+            for place in places_of(interaction, self.dimensions)
+        )
         expected = {
             each.evaluator_name: self.calibration.expect(
                 interaction.app, each.evaluator_name, float(each.score or 0.0), places
             )
-            for each in found
+            for each in local
             if each.status is EvaluationStatus.COMPLETED
         }
-        if not expected:
-            return tuple(each.model_copy(update=self._named()) for each in found)
-        spread = max(each.spread for each in expected.values())
-        probability = self.asking.probability(spread, factor=self.factor())
-        said: dict[str, Evaluation] = {}
-        answered_share = self._answering.share
-        if draw(key or interaction.id) < probability:
-            said = {e.evaluator_name: e for e in self.judge.score(interaction, key=key)}
-            failed = any(e.status is EvaluationStatus.FAILED for e in said.values())
-            self._answering.note(answered=not failed)
-        return tuple(
-            self._combined(
-                each,
-                said.get(each.evaluator_name),
-                expected.get(each.evaluator_name),
-                _Sample(interaction.app, places, probability, answered_share),
-            )
-            for each in found
-        )
+        probability, answered_share = 0.0, self._answering.share
+        judged: dict[str, Evaluation] = {}
+        if expected:
+            spread = max(each.spread for each in expected.values())
+            factor = self.budget_factor()
+            probability = self.sampling.probability(spread, share=share, factor=factor)
+            if draw(key or interaction.id) < probability:
+                judged = {e.evaluator_name: e for e in self.judge.score(interaction, key=key)}
+                failed = any(e.status is EvaluationStatus.FAILED for e in judged.values())
+                self._answering.note(answered=not failed)
+        sample = _Sample(interaction.app, places, probability, answered_share)
+        version, made = self.version, []
+        for metric, each in zip(self.local.metrics, local, strict=True):
+            verdict = judged.get(metric.name)
+            found = self._combined(each, verdict, expected.get(metric.name), sample)
+            update: dict[str, Any] = {"evaluator_version": metric.judged_by(version)}
+            if verdict is not None and verdict.cost_usd is not None:
+                update["cost_usd"] = verdict.cost_usd  # paid whatever came of it
+            made.append(found.model_copy(update=update))
+        return tuple(made)
 
     def close(self) -> None:
-        """Give connections back."""
+        """Close the connections of both."""
         self.local.close()
         self.judge.close()
 
@@ -195,30 +153,30 @@ class Cascade:
         sample: _Sample,
     ) -> Evaluation:
         if expected is None:
-            return local.model_copy(update=self._named(judged))
+            return local
         if judged is not None and judged.status is EvaluationStatus.FAILED:
-            return judged.model_copy(update=self._named())
-        local_score, verdict = float(local.score or 0.0), None
-        shown = local
+            return judged
+        shown, verdict, local_score = local, None, float(local.score or 0.0)
+        passed = score = None
         if judged is not None and judged.status is EvaluationStatus.COMPLETED:
-            shown, truth = judged, float(judged.score or 0.0)
-            rule = self.rules.get(local.evaluator_name, PassRule(self.local.pass_score))
-            verdict = Verdict(local_score, rule.passes(truth), truth, sample.places)
+            shown, score = judged, float(judged.score or 0.0)
+            rule = self.calibration.rule(local.evaluator_name)
+            verdict = Verdict(local_score, rule.passes(score), score, sample.places)
+            passed = float(verdict.passed)
             self.calibration.learn(sample.app, local.evaluator_name, verdict)
-        metadata = (shown.metadata or {}) | _noted(local_score, verdict, expected, sample)
+        each = answered_probability(sample.probability, sample.answered_share)
+        metadata = (shown.metadata or {}) | {
+            "judged": verdict is not None,
+            "judge_probability": sample.probability,
+            "answered_share": sample.answered_share,
+            "local_score": local_score,
+            "expected_pass": expected.passes,
+            "pass_estimate": difference_estimate(expected.passes, passed, each),
+            "score_estimate": difference_estimate(expected.score, score, each),
+        }
         if judged is not None and verdict is None:
             metadata["judge_skipped"] = judged.reason
-        return shown.model_copy(update={"metadata": metadata, **self._named(judged)})
-
-    def _places(self, interaction: Interaction) -> tuple[int, ...]:
-        """Number the segments of a sample, alike in all processes."""
-        found = places_of(interaction, self.dimensions)
-        return tuple(zlib.crc32("=".join(place).encode(errors="replace")) for place in found)
-
-    def _named(self, judged: Evaluation | None = None) -> dict[str, Any]:
-        """Name the evaluator; a question is paid for whatever came of it."""
-        paid = {} if judged is None or judged.cost_usd is None else {"cost_usd": judged.cost_usd}
-        return {"evaluator_version": self.version, **paid}
+        return shown.model_copy(update={"metadata": metadata})
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,27 +187,72 @@ class _Sample:
     answered_share: float
 
 
-def _noted(
-    local_score: float, verdict: Verdict | None, expected: Expected, sample: _Sample
-) -> dict[str, Any]:
-    each = answered_probability(sample.probability, sample.answered_share)
-    passed, score = (None, None) if verdict is None else (float(verdict.passed), verdict.score)
-    return {
-        "judged": verdict is not None,
-        "judge_probability": sample.probability,
-        "answered_share": sample.answered_share,
-        "local_score": local_score,
-        "pass_estimate": difference_estimate(expected.passes, passed, each),
-        "score_estimate": difference_estimate(expected.score, score, each),
-    }
+class JudgeSampling:
+    """
+    Probabilities of asking the judge that follow the spread and average to a share.
+
+    For a given number of calls the variance of the estimate is least when they are
+    in proportion to the standard deviation of what the judge may say (Neyman). The
+    scale follows what was asked before, so it is known before each sample is scored;
+    a floor everywhere keeps a prediction that is wrongly certain from hiding anything
+    for ever. May be shared by threads.
+
+    Parameters
+    ----------
+    share
+        The share of samples to ask about, in (0, 1].
+
+    References
+    ----------
+    .. [1] J. Neyman, "On the two different aspects of the representative method",
+       Journal of the Royal Statistical Society 97 (1934), 558-625.
+    .. [2] T. Zrnic, E. J. Candès, "Active statistical inference", ICML (2024).
+    """
+
+    def __init__(self, share: float) -> None:
+        self._share = share
+        self._log_scale = -math.log(_FIRST_SPREAD)
+        self._lock = threading.Lock()
+
+    def probability(
+        self, spread: float, *, share: float | None = None, factor: float = 1.0
+    ) -> float:
+        """
+        Return the probability, in (0, 1], of asking about a sample.
+
+        Parameters
+        ----------
+        spread
+            How undecided its pass is (`Expected.spread`), in [0, 0.5].
+        share
+            The share for this sample, in (0, 1]; by default that of all.
+        factor
+            The part of the share that the budget leaves, in [0, 1].
+        """
+        share = self._share if share is None else share
+        if share >= 1:
+            return max(factor, _SMALLEST)
+        with self._lock:
+            # The scale is a multiple of the share, so that a share that moves finds it fitted.
+            wanted = min(1.0, share * max(_FLOOR, math.exp(self._log_scale) * spread))
+            self._log_scale += _STEP * (share - wanted) / share
+            # Where all that is undecided is asked already, no scale brings more.
+            self._log_scale = min(max(self._log_scale, -10.0), 10.0)
+        return max(wanted * factor, _SMALLEST)
+
+
+def draw(key: str) -> float:
+    """Return a number in [0, 1) for a sample, the same whenever and wherever it is scored."""
+    digest = hashlib.sha256(b"groundwatch cascade\0" + key.encode(errors="replace")).digest()
+    return int.from_bytes(digest[:7], "big") / 2**56
 
 
 def answered_probability(probability: float, answered_share: float) -> float:
     """
-    Tell how probable a verdict is for a sample that has a score, in (0, 1].
+    Return how probable a verdict is for a sample that has a score, in (0, 1].
 
-    Of the samples a part `probability * (1 - answered_share)` fails and has none. Who asks
-    about all of them knows the verdict on each that is left.
+    Of the samples a part `probability * (1 - answered_share)` fails and has none. If all of
+    them are asked about, the verdict on each that is left is known.
     """
     answered = probability * answered_share
     return answered / (1 - probability + answered)

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Sequence, Sized
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
@@ -191,15 +191,6 @@ class JudgementMetric:
 
     declaration: Declaration
     read: Callable[[Judgement, Interaction, Any], Finding]
-    parameters: BaseModel = field(default_factory=NoParameters)
-
-    def unmet(self, interaction: Interaction) -> str | None:
-        """Name what *interaction* lacks for this metric; None when it can be judged."""
-        return self.declaration.unmet(interaction)
-
-    def evaluate(self, judgement: Judgement, interaction: Interaction) -> Finding:
-        """Read the metric out of a judgement."""
-        return self.read(judgement, interaction, self.parameters)
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,15 +303,10 @@ class ConfiguredMetric:
         """Version and parameters, as far as they are not as shipped."""
         return version_of(self.declaration, self.parameters)
 
-    def is_plain(self, pass_score: float) -> bool:
-        """Say whether it is as shipped, better when higher, and passes at *pass_score*."""
-        as_shipped = self.parameters == self.declaration.parameters()
-        return as_shipped and self.rule == PassRule(pass_score, Direction.HIGHER)
-
-    def evaluator(self) -> JudgementMetric:
-        """Give the evaluator of a metric that is read out of the shared judgement."""
-        assert isinstance(self.metric, JudgementMetric)
-        return replace(self.metric, parameters=self.parameters)
+    def judged_by(self, judge: str) -> str:
+        """Return the ``evaluator_version`` of what *judge* says, by the metric's parameters."""
+        shipped = self.parameters == self.declaration.parameters()
+        return judge if shipped else f"{judge}-{self.version}"
 
     def unmet(self, interaction: Interaction) -> str | None:
         """Name what *interaction* lacks; None when it can be scored."""
@@ -333,10 +319,3 @@ class ConfiguredMetric:
         """Say at which line it passes, which way, and with which parameters."""
         changed = self.parameters.model_dump(mode="json", exclude_defaults=True)
         return self.rule.criteria() | changed
-
-
-def is_local(bound: ConfiguredMetric, *, has_asker: bool) -> bool:
-    """Say whether it is computed here, without asking anybody."""
-    if isinstance(bound.metric, RubricMetric):
-        return not has_asker and bound.metric.screen is not None
-    return isinstance(bound.metric, Computed)

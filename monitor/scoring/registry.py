@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any, Self
+from typing import Any
 from urllib.parse import urlsplit
 
 import redis
 
 from monitor.errors import SettingsError
-from monitor.scoring.base import Judge, ScoresSamples
-from monitor.scoring.budgeted import BudgetWatch, CappedScorer, SkippingScorer
+from monitor.scoring.base import Judge, Scorer
 from monitor.scoring.calibration import Calibration, OwnMemory, SharedMemory
 from monitor.scoring.cascade import Cascade, JudgeSampling, cascade_version, draw
 from monitor.scoring.declaration import (
@@ -21,25 +19,21 @@ from monitor.scoring.declaration import (
     JudgementMetric,
     RubricMetric,
 )
-from monitor.scoring.evaluators import EVALUATORS
 from monitor.scoring.judges.embedding import Embedding
 from monitor.scoring.judges.local import LocalJudge
 from monitor.scoring.judges.prices import Prices
 from monitor.scoring.metric_config import resolve_metrics
-from monitor.scoring.panel import MetricPipeline
-from monitor.scoring.scorer import Scorer
-from monitor.scoring.shared_limits import Fleet, make_fleet
+from monitor.scoring.pipeline import JudgementScorer, MetricPipeline
+from monitor.scoring.shared_limits import make_fleet
 from monitor.scoring.spending.limited import GovernedAsker, GovernedJudge
 from monitor.scoring.spending.limiter import JudgeLimiter, Slots
 from monitor.scoring.spending.meter import Meter
 from monitor.settings import Settings, variable
 from monitor.settings.addresses import is_loopback
 
-__all__ = ["EVALUATORS", "asks", "make_scorer"]
-
 
 def asks(settings: Settings) -> bool:
-    """Say whether a judge is asked that costs money, rather than all computed here."""
+    """Return whether the scorer asks a judge that costs money."""
     return settings.scorer in {"judge", "cascade"}
 
 
@@ -49,7 +43,7 @@ def make_scorer(
     client: redis.Redis | None = None,
     once: bool = False,
     parameters: Mapping[str, Mapping[str, Any]] | None = None,
-) -> ScoresSamples:
+) -> MetricPipeline:
     """
     Make the scorer that the settings describe; no endpoint is contacted yet.
 
@@ -76,48 +70,84 @@ def make_scorer(
     MissingExtraError
         If the judge needs packages that are not installed.
     """
-    bound = resolve_metrics(settings, parameters=parameters)
-    shared = [each for each in bound if isinstance(each.metric, JudgementMetric)]
-    money = _Money.of(settings, client, once=once) if asks(settings) else None
-    inner = _shared(settings, shared, client, money, once=once) if shared else None
-    if inner is not None and len(shared) == len(bound) and _are_plain(shared, settings):
-        return inner
-    factor = _factor(settings, money.fleet.watch if money else None)
-    has_questions = any(isinstance(each.metric, RubricMetric) for each in bound)
-    return MetricPipeline(
-        settings.metrics,
-        bound,
-        inner,
-        _asker(settings, money) if money and has_questions else None,
-        concurrency=settings.judge_limits.judge_concurrency if money and has_questions else 1,
+    metrics = resolve_metrics(settings, parameters=parameters)
+    shared = [each for each in metrics if isinstance(each.metric, JudgementMetric)]
+    endpoint = _JudgeEndpoint(settings, client, once=once) if asks(settings) else None
+    judged = fallback = None
+    if shared:
+        judged = _judged(settings, shared, client, endpoint)
+        if endpoint is not None and settings.judge_budget.budget_policy == "local":
+            fallback = JudgementScorer(_local(settings), shared)
+    criteria_judge: CriteriaJudge | None = None
+    if endpoint is not None and any(isinstance(each.metric, RubricMetric) for each in metrics):
+        criteria_judge = endpoint.criteria_judge()
+    is_asked: Callable[[str], bool] = lambda _: True  # noqa: E731
+    if settings.scorer == "cascade" and endpoint is not None:
+        factor = endpoint.budget_factor
         # A cascade asks about a share of samples, drawn without looking at them: what is
         # scored stands for all, without weights.
-        is_asked=(lambda key: draw(key) < settings.judge_share * factor())
-        if settings.scorer == "cascade"
-        else None,
-        once=once,
+        is_asked = lambda key: draw(key) < settings.judge_share * factor()  # noqa: E731
+    return MetricPipeline(
+        metrics,
+        wanted=settings.metrics,
+        judged=judged,
+        criteria_judge=criteria_judge,
+        concurrency=settings.judge_limits.judge_concurrency if criteria_judge is not None else 1,
+        is_asked=is_asked,
+        budget=endpoint.limits.watch if endpoint is not None and not once else None,
+        fallback=fallback,
     )
 
 
-def _are_plain(bound: Sequence[ConfiguredMetric], settings: Settings) -> bool:
-    return all(each.is_plain(settings.pass_score) for each in bound)
+def _judged(
+    settings: Settings,
+    metrics: Sequence[ConfiguredMetric],
+    client: redis.Redis | None,
+    endpoint: _JudgeEndpoint | None,
+) -> Scorer:
+    """Make the scorer of the metrics that share one judgement."""
+    if endpoint is None:
+        judge = _nli(settings) if settings.scorer == "nli" else _local(settings)
+        return JudgementScorer(judge, metrics)
+    judged = JudgementScorer(
+        endpoint.judge(), metrics, concurrency=settings.judge_limits.judge_concurrency
+    )
+    if settings.scorer != "cascade":
+        return judged
+    local = JudgementScorer(_local(settings), metrics)
+    version = cascade_version(judged.version, local.version)
+    return Cascade(
+        local=local,
+        judge=judged,
+        sampling=JudgeSampling(settings.judge_share),
+        calibration=Calibration(
+            OwnMemory() if client is None else SharedMemory(client, version),
+            pass_score=settings.pass_score,
+            rules={each.name: each.rule for each in metrics},
+        ),
+        budget_factor=endpoint.budget_factor,
+        dimensions=settings.segments,
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class _Money:
-    """What keeps a judge within bounds, one for all that asks it."""
+class _JudgeEndpoint:
+    """The judge's endpoint with what keeps its use within bounds, one for all that asks it."""
 
-    fleet: Fleet
-    gate: JudgeLimiter
-    meter: Meter
-
-    @classmethod
-    def of(cls, settings: Settings, client: redis.Redis | None, *, once: bool) -> Self:
+    def __init__(self, settings: Settings, client: redis.Redis | None, *, once: bool) -> None:
+        if settings.openai_api_key is None and not is_loopback(
+            urlsplit(settings.openai_base_url or "").hostname or ""
+        ):
+            raise SettingsError(
+                f"{variable('openai_api_key')}: {variable('scorer')}={settings.scorer} needs a"
+                f" key; set it, or use {variable('scorer')}=local"
+            )
         prices = Prices.from_settings(settings)
         fleet = make_fleet(settings, client, partial(prices.cost_usd, settings.judge_model))
         slots = Slots(settings.judge_limits.judge_concurrency)
-        meter = Meter(budget=fleet.budget, price=fleet.price, pace=fleet.pace, slots=slots)
-        gate = JudgeLimiter(
+        self.limits = fleet
+        self._settings = settings
+        self._meter = Meter(budget=fleet.budget, price=fleet.price, pace=fleet.pace, slots=slots)
+        self._gate = JudgeLimiter(
             slots=slots,
             pace=fleet.pace,
             absence=fleet.absence,
@@ -126,92 +156,33 @@ class _Money:
             # waits.
             longest_wait_s=None if once else settings.judge_limits.judge_timeout_s,
         )
-        return cls(fleet, gate, meter)
 
+    def judge(self) -> Judge:
+        # Imported here: it takes a second to load and the default does without it.
+        from monitor.scoring.judges.openai_judge import OpenAIJudge  # noqa: PLC0415
 
-def _shared(
-    settings: Settings,
-    bound: Sequence[ConfiguredMetric],
-    client: redis.Redis | None,
-    money: _Money | None,
-    *,
-    once: bool,
-) -> ScoresSamples:
-    """Make the scorer of the metrics that share one judgement."""
-    if money is None:
-        judge, concurrency = _JUDGES[settings.scorer](settings)
-        return _scorer(settings, bound, judge, concurrency)
-    judged = _judged(settings, bound, money)
-    made: ScoresSamples = judged
-    watch = money.fleet.watch
-    if settings.scorer == "cascade":
-        rules = {each.name: each.rule for each in bound}
-        local = _scorer(settings, bound, _local(settings)[0], 1)
-        version = cascade_version(judged.version, local.version)
-        made = Cascade(
-            local=local,
-            judge=judged,
-            asking=JudgeSampling(settings.judge_share),
-            calibration=Calibration(
-                OwnMemory() if client is None else SharedMemory(client, version),
-                pass_score=settings.pass_score,
-                rules=rules,
-            ),
-            factor=_factor(settings, watch),
-            rules=rules,
-            dimensions=settings.segments,
+        return GovernedJudge(
+            OpenAIJudge.from_settings(self._settings, meter=self._meter), self._gate
         )
-    return made if watch is None or once else _capped(settings, bound, made, watch)
+
+    def criteria_judge(self) -> CriteriaJudge:
+        from monitor.scoring.judges.openai_criteria import OpenAICriteria  # noqa: PLC0415
+
+        return GovernedAsker(
+            OpenAICriteria.from_settings(self._settings, meter=self._meter), self._gate
+        )
+
+    def budget_factor(self) -> float:
+        """Return the part of the judge's share that the budget leaves, in [0, 1]."""
+        watch = self.limits.watch
+        lowers = self._settings.judge_budget.budget_policy in (None, "lower")
+        return watch.factor() if watch is not None and lowers else 1.0
 
 
-def _asker(settings: Settings, money: _Money) -> CriteriaJudge:
-    """Make what answers the questions that metrics have of their own."""
-    from monitor.scoring.judges.openai_criteria import OpenAICriteria  # noqa: PLC0415
-
-    _check_key(settings)
-    return GovernedAsker(OpenAICriteria.from_settings(settings, meter=money.meter), money.gate)
-
-
-def _scorer(
-    settings: Settings, bound: Sequence[ConfiguredMetric], judge: Judge, concurrency: int
-) -> Scorer:
-    return Scorer(
-        judge,
-        [each.name for each in bound],
-        settings.pass_score,
-        concurrency=concurrency,
-        evaluators={each.name: each.evaluator() for each in bound},
-    )
-
-
-def _factor(settings: Settings, watch: BudgetWatch | None) -> Callable[[], float]:
-    """Pace the judge's share by what is left of the budget, if that is wanted."""
-    lowers = settings.judge_budget.budget_policy in (None, "lower")
-    return watch.factor if watch is not None and lowers else lambda: 1.0
-
-
-def _capped(
-    settings: Settings, bound: Sequence[ConfiguredMetric], made: ScoresSamples, watch: BudgetWatch
-) -> ScoresSamples:
-    alone = settings.judge_budget.budget_policy == "local"
-    return CappedScorer(
-        inner=made,
-        watch=watch,
-        skipping=SkippingScorer(made.version, tuple(each.name for each in bound)),
-        fallback=_scorer(settings, bound, _local(settings)[0], 1) if alone else None,
-    )
-
-
-def _judged(settings: Settings, bound: Sequence[ConfiguredMetric], money: _Money) -> Scorer:
-    """Make a judge that costs money, with all that keeps it within bounds."""
-    judge = GovernedJudge(_openai(settings, money.meter), money.gate)
-    return _scorer(settings, bound, judge, settings.judge_limits.judge_concurrency)
-
-
-def _local(settings: Settings) -> tuple[Judge, int]:
+def _local(settings: Settings) -> Judge:
     if settings.embedding_model is None:
-        return LocalJudge(), 1
-    return LocalJudge(embedding=_embedding(settings.embedding_model)), 1
+        return LocalJudge()
+    return LocalJudge(embedding=_embedding(settings.embedding_model))
 
 
 @cache
@@ -222,15 +193,7 @@ def _embedding(name: str) -> Embedding:
     return Embedding(EmbeddingModel(name))
 
 
-def _openai(settings: Settings, meter: Meter) -> Judge:
-    # Imported here: it takes a second to load and the default does without it.
-    from monitor.scoring.judges.openai_judge import OpenAIJudge  # noqa: PLC0415
-
-    _check_key(settings)
-    return OpenAIJudge.from_settings(settings, meter=meter)
-
-
-def _nli(settings: Settings) -> tuple[Judge, int]:
+def _nli(settings: Settings) -> Judge:
     if settings.nli_model is None:
         raise SettingsError(
             f"{variable('nli_model')}: {variable('scorer')}=nli needs a model; name a folder or an"
@@ -240,18 +203,4 @@ def _nli(settings: Settings) -> tuple[Judge, int]:
     from monitor.scoring.judges.nli import NliJudge  # noqa: PLC0415
     from monitor.scoring.judges.nli_model import NliModel  # noqa: PLC0415
 
-    return NliJudge(NliModel(settings.nli_model), settings.nli_model), 1
-
-
-#: The judges that cost nothing, with how many of their calls are worth having in flight.
-_JUDGES: dict[str, Callable[[Settings], tuple[Judge, int]]] = {"local": _local, "nli": _nli}
-
-
-def _check_key(settings: Settings) -> None:
-    if settings.openai_api_key is None and not is_loopback(
-        urlsplit(settings.openai_base_url or "").hostname or ""
-    ):
-        raise SettingsError(
-            f"{variable('openai_api_key')}: {variable('scorer')}={settings.scorer} needs a key;"
-            f" set it, or use {variable('scorer')}=local"
-        )
+    return NliJudge(NliModel(settings.nli_model), settings.nli_model)

@@ -19,9 +19,9 @@ from monitor.models import (
     EvaluationStatus,
     Interaction,
 )
-from monitor.scoring.base import ScoresSamples
+from monitor.scoring.base import Scorer
+from monitor.scoring.pipeline import failure
 from monitor.scoring.registry import make_scorer
-from monitor.scoring.scorer import failure
 from monitor.settings import Settings
 
 _THREADS = 8
@@ -82,7 +82,7 @@ def run_batch(
     return _batch(found, len(interactions), now, (time.perf_counter() - started) * 1000)
 
 
-def _end(pool: ThreadPoolExecutor, scorer: ScoresSamples, *, wait: bool) -> None:
+def _end(pool: ThreadPoolExecutor, scorer: Scorer, *, wait: bool) -> None:
     """Close the scorer once nothing runs any more; without *wait* somebody else waits for that."""
 
     def end() -> None:
@@ -96,7 +96,7 @@ def _end(pool: ThreadPoolExecutor, scorer: ScoresSamples, *, wait: bool) -> None
 
 
 def _patiently(
-    scorer: ScoresSamples,
+    scorer: Scorer,
     interaction: Interaction,
     config: EvaluationConfig,
     sleep: Callable[[float], None],
@@ -116,7 +116,7 @@ def _patiently(
 
 
 def _score(
-    scorer: ScoresSamples, interaction: Interaction, config: EvaluationConfig
+    scorer: Scorer, interaction: Interaction, config: EvaluationConfig
 ) -> tuple[Evaluation, ...]:
     """Score; a judge that answers nobody fails all evaluators, as there is no later here."""
     try:

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 import redis
 
 from monitor.errors import SettingsError
-from monitor.scoring.budgeted import BudgetWatch
-from monitor.scoring.spending.budget import Budget, caps_from
+from monitor.scoring.spending.budget import Budget, BudgetWatch, caps_from
 from monitor.scoring.spending.limiter import CircuitBreaker
 from monitor.scoring.spending.meter import Price
 from monitor.scoring.spending.pace import Pace

@@ -8,7 +8,9 @@ import pytest
 from monitor.errors import JudgeError
 from monitor.scoring.judges.openai_call import Patience
 from monitor.scoring.judges.openai_judge import OpenAIJudge
-from monitor.scoring.scorer import Scorer
+from monitor.scoring.metric_config import resolve_metrics
+from monitor.scoring.pipeline import JudgementScorer
+from monitor.settings import Settings
 from monitor.testing import make_interaction
 from support.judge_server import JudgeServer
 
@@ -72,7 +74,9 @@ def test_second_call_is_the_last_when_the_quote_stays_invented(server, judge):
 
 def test_nothing_is_scored_when_the_second_call_fails(server, judge):
     server.script(["wrong_quote", "content_filter"])
-    [evaluation] = Scorer(judge, ("groundedness",), 0.7).score(make_interaction())
+    [evaluation] = JudgementScorer(
+        judge, resolve_metrics(Settings(metrics=("groundedness",)))
+    ).score(make_interaction())
     assert (evaluation.score, evaluation.error.code) == (None, "judge_refused")
     assert evaluation.cost_usd > 0
     assert evaluation.error.context["tries"] == 2
@@ -127,9 +131,9 @@ def test_passages_are_packed_harder_when_the_model_cannot_hold_them(server, judg
 def test_explanation_says_so_when_passages_are_packed(server):
     judge = OpenAIJudge("m", base_url=server.url, input_tokens=1_000)
     padding = "The weather on the coast is mild and the ferries run on time. " * 400
-    grounded, relevant = Scorer(judge, ("groundedness", "relevance"), 0.7).score(
-        make_interaction(query=FACTS[3], contexts=[padding, FACTS[3]], output=FACTS[3])
-    )
+    grounded, relevant = JudgementScorer(
+        judge, resolve_metrics(Settings(metrics=("groundedness", "relevance")))
+    ).score(make_interaction(query=FACTS[3], contexts=[padding, FACTS[3]], output=FACTS[3]))
     judge.close()
     chars = len(padding) + len(FACTS[3])
     assert re.search(rf"contexts_packed: kept \d+ of {chars} characters", grounded.explanation)
@@ -141,7 +145,9 @@ def test_explanation_says_so_when_passages_are_packed(server):
 def test_evaluation_fails_when_there_is_no_room_for_any_passage(server):
     judge = OpenAIJudge("m", base_url=server.url, input_tokens=40)
     asked = make_interaction(query="word " * 100, output="Yes, it does take five days. " * 20)
-    found = Scorer(judge, ("groundedness", "relevance"), 0.7).score(asked)
+    found = JudgementScorer(
+        judge, resolve_metrics(Settings(metrics=("groundedness", "relevance")))
+    ).score(asked)
     judge.close()
     assert [(each.status, each.score) for each in found] == [("failed", None)] * 2
     assert "no room for any passage" in found[0].error.message
@@ -202,7 +208,9 @@ def test_cached_tokens_cost_less_when_the_endpoint_says_how_many(server, judge):
 
 def test_unknown_price_is_said_when_the_model_is_not_in_the_table(server):
     judge = OpenAIJudge("mystery-7b", base_url=server.url)
-    [evaluation] = Scorer(judge, ("relevance",), 0.7).score(make_interaction())
+    [evaluation] = JudgementScorer(judge, resolve_metrics(Settings(metrics=("relevance",)))).score(
+        make_interaction()
+    )
     judge.close()
     assert evaluation.cost_usd is None
     assert "no price for mystery-7b" in evaluation.metadata["cost_unknown"]

@@ -9,11 +9,11 @@ from monitor.errors import JudgeOutageError, JudgeReplyError
 from monitor.models import EvaluationStatus
 from monitor.queue.consumer import connect
 from monitor.rolling.tallies import tally_of
-from monitor.scoring.budgeted import BudgetWatch
 from monitor.scoring.cascade import draw
 from monitor.scoring.declaration import Criterion, Form
 from monitor.scoring.judges.criteria_reply import read_answers
 from monitor.scoring.registry import make_scorer
+from monitor.scoring.spending.budget import BudgetWatch
 from monitor.settings import Settings
 from monitor.testing import make_interaction
 from support.criteria_replies import asked_of

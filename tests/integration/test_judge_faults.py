@@ -9,8 +9,10 @@ from monitor.errors import JudgeError, JudgeOutageError, JudgeUnavailableError
 from monitor.models import EvaluationStatus
 from monitor.scoring.judges.openai_call import Patience
 from monitor.scoring.judges.openai_judge import OpenAIJudge
-from monitor.scoring.scorer import Scorer
+from monitor.scoring.metric_config import resolve_metrics
+from monitor.scoring.pipeline import JudgementScorer
 from monitor.scoring.spending.budget import GivenUpError
+from monitor.settings import Settings
 from monitor.testing import make_interaction
 from support.judge_server import BEHAVIOURS, JudgeServer
 
@@ -88,7 +90,9 @@ def test_every_behaviour_has_its_expectation_when_one_is_added():
 def test_no_score_comes_out_when_the_endpoint_plays(fault, server, judge):
     server.always = fault
     code, requests = FAULTS[fault]
-    scorer = Scorer(judge, ("groundedness", "relevance"), 0.7)
+    scorer = JudgementScorer(
+        judge, resolve_metrics(Settings(metrics=("groundedness", "relevance")))
+    )
     if code == "judge_away":  # no sample is at fault
         with pytest.raises(JudgeOutageError) as raised:
             scorer.score(make_interaction())
@@ -257,6 +261,8 @@ def test_answer_gets_more_room_when_the_model_was_still_thinking(server, judge):
 
 def test_lost_connection_is_no_internal_error_when_the_body_breaks_off(server, judge):
     server.always = "cut"
-    [evaluation] = Scorer(judge, ("relevance",), 0.7).score(make_interaction())
+    [evaluation] = JudgementScorer(judge, resolve_metrics(Settings(metrics=("relevance",)))).score(
+        make_interaction()
+    )
     assert evaluation.error.code == "judge_unavailable"
     assert "broke off" in evaluation.error.message

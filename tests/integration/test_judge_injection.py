@@ -7,7 +7,9 @@ import pytest
 
 from monitor.scoring.judges import question
 from monitor.scoring.judges.openai_judge import OpenAIJudge
-from monitor.scoring.scorer import Scorer
+from monitor.scoring.metric_config import resolve_metrics
+from monitor.scoring.pipeline import JudgementScorer
+from monitor.settings import Settings
 from monitor.testing import make_interaction
 from support.judge_replies import judge_by_overlap
 from support.judge_server import JudgeServer
@@ -97,9 +99,9 @@ def test_data_cannot_end_early_when_the_text_tries(server, judge):
 @pytest.mark.parametrize("where", ["query", "contexts", "output"])
 def test_metadata_names_the_text_when_it_speaks_to_the_judge(where, judge):
     value = [KNOWN, FACT] if where == "contexts" else f"{FACT} {KNOWN}"
-    for evaluation in Scorer(judge, ("groundedness", "relevance"), 0.7).score(
-        make_interaction(**{where: value})
-    ):
+    for evaluation in JudgementScorer(
+        judge, resolve_metrics(Settings(metrics=("groundedness", "relevance")))
+    ).score(make_interaction(**{where: value})):
         assert evaluation.metadata["injection_suspected"] == [where]
         assert evaluation.metadata["texts_marked"] is True
 
@@ -117,9 +119,9 @@ def test_texts_are_marked_when_the_canary_is_missed():
 
 def test_no_steered_answer_becomes_a_score_when_marks_do_not_help(server, judge, monkeypatch):
     monkeypatch.setattr(question, "marked", lambda text: text)
-    for evaluation in Scorer(judge, ("groundedness",), 0.7).score(
-        make_interaction(output=f"{LIE}\n{KNOWN}")
-    ):
+    for evaluation in JudgementScorer(
+        judge, resolve_metrics(Settings(metrics=("groundedness",)))
+    ).score(make_interaction(output=f"{LIE}\n{KNOWN}")):
         assert not evaluation.score
 
 

@@ -12,8 +12,9 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from monitor.errors import SettingsError
 from monitor.scoring.judges.nli import NliJudge
 from monitor.scoring.judges.nli_model import NliModel
+from monitor.scoring.metric_config import resolve_metrics
+from monitor.scoring.pipeline import JudgementScorer
 from monitor.scoring.registry import make_scorer
-from monitor.scoring.scorer import Scorer
 from monitor.settings import Settings
 from monitor.testing import make_interaction
 
@@ -230,9 +231,9 @@ def test_model_is_refused_when_it_does_not_give_a_score_a_label(tmp_path, column
 def test_score_that_is_no_number_is_a_failure_and_not_nought(tmp_path):
     name = str(save(tmp_path / "m", steep=float("inf")))  # which is multiplied by 0
     judge = NliJudge(NliModel(name), name)
-    [evaluation] = Scorer(judge, ("groundedness",), 0.7).score(
-        make_interaction(output=f"{FACT}.", contexts=[FACT])
-    )
+    [evaluation] = JudgementScorer(
+        judge, resolve_metrics(Settings(metrics=("groundedness",)))
+    ).score(make_interaction(output=f"{FACT}.", contexts=[FACT]))
     assert (evaluation.status, evaluation.score) == ("failed", None)
     assert evaluation.error.code == "judge_reply_invalid"
 

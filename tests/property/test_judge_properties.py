@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from monitor.errors import JudgeOutageError
 from monitor.scoring.judges.openai_call import Patience
 from monitor.scoring.judges.openai_judge import OpenAIJudge
-from monitor.scoring.scorer import Scorer
+from monitor.scoring.metric_config import resolve_metrics
+from monitor.scoring.pipeline import JudgementScorer
+from monitor.settings import Settings
 from monitor.testing import make_interaction
 from support.judge_server import BEHAVIOURS, JudgeServer
 
@@ -40,7 +42,9 @@ def test_score_is_true_or_missing_and_calls_are_counted(server, script):
     server.clear()
     server.script(script)
     before = len(server.requests)
-    with closing(Scorer(judge, ("groundedness", "relevance"), 0.7)) as scorer:
+    with closing(
+        JudgementScorer(judge, resolve_metrics(Settings(metrics=("groundedness", "relevance"))))
+    ) as scorer:
         try:
             told = scorer.score(asked)
         except JudgeOutageError as away:  # no score, and no sample at fault

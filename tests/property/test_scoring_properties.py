@@ -6,13 +6,15 @@ from hypothesis import strategies as st
 from monitor.models import EvaluationStatus
 from monitor.scoring.judges.local import LocalJudge
 from monitor.scoring.judges.quotes import Quotable
-from monitor.scoring.scorer import Scorer
+from monitor.scoring.metric_config import resolve_metrics
+from monitor.scoring.pipeline import JudgementScorer
 from monitor.scoring.sentences import split_sentences
 from monitor.scoring.words import canonical, words
+from monitor.settings import Settings
 from monitor.testing import make_interaction
 
 JUDGE = LocalJudge()
-SCORER = Scorer(JUDGE, ("groundedness", "relevance"), 0.7)
+SCORER = JudgementScorer(JUDGE, resolve_metrics(Settings(metrics=("groundedness", "relevance"))))
 text = st.text(max_size=200)
 vocabulary = ["cat", "dog", "sun", "12", "7.5", "Paris", "not", "open.", "closed!", "week,"]
 vocabulary += ["the", "of", "五", "день"]

@@ -1,7 +1,6 @@
 """The metrics that ship, a family a module: what each needs, and how it is scored."""
 
-from monitor.scoring.base import Evaluator
-from monitor.scoring.declaration import JudgementMetric, Metric
+from monitor.scoring.declaration import Metric
 from monitor.scoring.evaluators import (
     agent,
     asked_context,
@@ -37,8 +36,4 @@ METRICS: dict[str, Metric] = {
         combined,
     )
     for metric in family.METRICS
-}
-#: Those that are read out of the one judgement that all of them share.
-EVALUATORS: dict[str, Evaluator] = {
-    name: metric for name, metric in METRICS.items() if isinstance(metric, JudgementMetric)
 }

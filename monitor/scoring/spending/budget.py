@@ -12,15 +12,18 @@ The cap holds as long as Redis keeps its data: an emptied Redis has spent nothin
 from __future__ import annotations
 
 import math
+import threading
+import time
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 import redis
 
-from monitor.errors import BudgetReachedError, JudgeOutageError
+from monitor.errors import BudgetReachedError, JudgeOutageError, QueueUnavailableError
 from monitor.queue import names
 from monitor.queue.consumer import translated
 from monitor.settings import Settings
@@ -242,3 +245,48 @@ def _charge(cap: Cap, row: Sequence[bytes | None], now: datetime) -> Charge:
         (period.ends - period.starts).total_seconds(),
         reached=current and row[2] == row[0],
     )
+
+
+_FRESH_S = 1.0
+_STEEPNESS = 4
+
+
+@dataclass(slots=True)
+class BudgetWatch:
+    """How the budget stands, looked up at most once a second; for threads."""
+
+    budget: Budget
+    _charges: list[Charge] = field(default_factory=list)
+    _read_s: float = -_FRESH_S
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def reached(self) -> Charge | None:
+        """Give the cap that had no room for a call any more, if any."""
+        return next((charge for charge in self._look() if charge.reached), None)
+
+    def factor(self) -> float:
+        """
+        Say which part of the judge's share the budget leaves, in [0, 1].
+
+        1 while at least as much of the money is left as of the time, else the fourth
+        power of their quotient: steep enough to save in time, and smooth, so that
+        what is left is spent over all that is left of the period. It looks at money and
+        time only, so that a probability scaled by it stays known beforehand.
+        """
+        return min((_factor(charge) for charge in self._look()), default=1.0)
+
+    def _look(self) -> list[Charge]:
+        with self._lock:
+            now_s = time.monotonic()
+            if now_s - self._read_s >= _FRESH_S:
+                self._read_s = now_s
+                # Without Redis what was known goes on; no call can be reserved then anyway.
+                with suppress(QueueUnavailableError):
+                    self._charges = self.budget.charges()
+            return self._charges
+
+
+def _factor(charge: Charge) -> float:
+    money = max(0.0, 1 - charge.charged_microusd / max(charge.cap.microusd, 1))
+    time_left = max(charge.left_s / charge.length_s, 1e-6)
+    return float(min(1.0, (money / time_left) ** _STEEPNESS))

@@ -10,7 +10,9 @@ from monitor.hook.masks import build
 from monitor.hook.options import Options
 from monitor.queue import wire
 from monitor.scoring.judges.local import LocalJudge
-from monitor.scoring.scorer import Scorer
+from monitor.scoring.metric_config import resolve_metrics
+from monitor.scoring.pipeline import JudgementScorer
+from monitor.settings import Settings
 
 ODD = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.binary(max_size=8)
@@ -138,7 +140,9 @@ def test_tags_and_ids_are_masked_when_only_metadata_is_captured():
 
 def test_scoring_says_why_it_skips_what_was_not_captured():
     interaction = sent({"output": "a", "contexts": ["b"]}, capture="metadata").interaction
-    scorer = Scorer(LocalJudge(), ["groundedness", "relevance"], 0.7)
+    scorer = JudgementScorer(
+        LocalJudge(), resolve_metrics(Settings(metrics=["groundedness", "relevance"]))
+    )
     for evaluation in scorer.score(interaction):
         assert (evaluation.status, evaluation.score) == ("skipped", None)
         assert "not_captured" in evaluation.model_dump_json()
@@ -147,7 +151,9 @@ def test_scoring_says_why_it_skips_what_was_not_captured():
 def test_scoring_skips_the_piece_of_an_answer_that_the_client_left():
     given = {"query": "q", "contexts": ["Refunds take five days."], "output": "Refunds "}
     interaction = sent({**given, "metadata": {"incomplete": True}}).interaction
-    scorer = Scorer(LocalJudge(), ["groundedness", "relevance"], 0.7)
+    scorer = JudgementScorer(
+        LocalJudge(), resolve_metrics(Settings(metrics=["groundedness", "relevance"]))
+    )
     for evaluation in scorer.score(interaction):
         assert (evaluation.status, evaluation.score) == ("skipped", None)
         assert evaluation.reason == "incomplete"

@@ -12,9 +12,11 @@ from monitor.models import EvaluationStatus
 from monitor.rolling.tallies import tally_of, total
 from monitor.rolling.windows import window_stats
 from monitor.scoring.base import Claim, Judgement, Verdict
-from monitor.scoring.calibration import Calibration, OwnMemory
-from monitor.scoring.cascade import Answering, Cascade, JudgeSampling, draw
-from monitor.scoring.scorer import Scorer
+from monitor.scoring.calibration import Calibration, Expected, OwnMemory
+from monitor.scoring.cascade import AnsweredShare, Cascade, JudgeSampling, draw
+from monitor.scoring.metric_config import resolve_metrics
+from monitor.scoring.pipeline import JudgementScorer
+from monitor.settings import Settings
 from monitor.testing import make_interaction
 
 METRICS = ("groundedness", "relevance")
@@ -47,9 +49,11 @@ def judgement(score, relevance=0.9, **more):
 def cascade(local, judge, share=0.1, metrics=METRICS, memory=None, **more):
     made = Says(judge)
     return Cascade(
-        local=Scorer(Says(local, "local-2-abc"), metrics, 0.7),
-        judge=Scorer(made, metrics, 0.7, concurrency=5),
-        asking=JudgeSampling(share),
+        local=JudgementScorer(
+            Says(local, "local-2-abc"), resolve_metrics(Settings(metrics=metrics))
+        ),
+        judge=JudgementScorer(made, resolve_metrics(Settings(metrics=metrics)), concurrency=5),
+        sampling=JudgeSampling(share),
         calibration=Calibration(memory or OwnMemory(), pass_score=0.7),
         **more,
     ), made
@@ -93,7 +97,32 @@ def test_undecided_samples_are_asked_about_more_often():
 
 
 def test_certain_samples_are_asked_about_too():
-    assert JudgeSampling(0.2).probability(0.0) == pytest.approx(0.02)
+    assert JudgeSampling(0.2).probability(0.0) == pytest.approx(0.05)
+
+
+@given(st.floats(0, 0.5), st.floats(0.5, 1))
+def test_likely_failures_are_never_asked_about_less_than_even_chances(failing, even_or_better):
+    def spread(passes):
+        return Expected(passes, 0.5).spread
+
+    assert spread(failing) == spread(0.5) >= spread(even_or_better)
+
+
+def test_share_may_rise_for_one_app_and_its_probabilities_with_it():
+    both, judge = cascade(
+        lambda _: judgement(0.7),
+        lambda _: judgement(1.0),
+        share_of=lambda app: 0.5 if app == "falling" else 0.1,
+    )
+    counts = {}
+    for app in ("well", "falling"):
+        before = judge.asked
+        found = [both.score(make_interaction(app=app), key=f"{app} {n}")[0] for n in range(1_000)]
+        counts[app] = judge.asked - before
+        mean = np.mean([each.metadata["judge_probability"] for each in found])
+        assert mean == pytest.approx({"well": 0.1, "falling": 0.5}[app], rel=0.15)
+    assert counts["well"] < 140
+    assert counts["falling"] > 400
 
 
 @given(st.lists(st.floats(0, 0.5), max_size=200), st.floats(0.01, 1), st.floats(0, 1))
@@ -104,7 +133,7 @@ def test_probability_is_one(spreads, share, factor):
 
 def test_budget_lowers_the_probability_in_the_open():
     both, judge = cascade(
-        lambda _: judgement(0.5), lambda _: judgement(1.0), share=1.0, factor=lambda: 0.25
+        lambda _: judgement(0.5), lambda _: judgement(1.0), share=1.0, budget_factor=lambda: 0.25
     )
     found = [both.score(make_interaction(), key=str(n))[0] for n in range(400)]
     assert {e.metadata["judge_probability"] for e in found} == {0.25}
@@ -174,7 +203,7 @@ def test_the_judge_is_asked_more_where_a_segment_is_undecided(monkeypatch):
 
 
 def test_share_of_answers_is_learnt_and_bounded():
-    answering = Answering()
+    answering = AnsweredShare()
     assert answering.share == 1.0
     for _ in range(500):
         answering.note(answered=False)

@@ -5,7 +5,9 @@ import pytest
 from monitor.errors import JudgeRateLimitedError, JudgeReplyError
 from monitor.models import EvaluationStatus
 from monitor.scoring.base import Claim, Judgement, Verdict
-from monitor.scoring.scorer import Scorer
+from monitor.scoring.metric_config import resolve_metrics
+from monitor.scoring.pipeline import JudgementScorer
+from monitor.settings import Settings
 from monitor.testing import make_interaction
 
 METRICS = ("groundedness", "relevance")
@@ -37,7 +39,9 @@ def claim(verdict=Verdict.SUPPORTED, text="It is so."):
 
 def score(says, metrics=METRICS, **interaction):
     judge = FixedJudge(says)
-    return Scorer(judge, metrics, 0.7).score(make_interaction(**interaction)), judge
+    return JudgementScorer(judge, resolve_metrics(Settings(metrics=metrics))).score(
+        make_interaction(**interaction)
+    ), judge
 
 
 def test_judge_is_asked_once_when_two_metrics_share_it():
@@ -47,7 +51,7 @@ def test_judge_is_asked_once_when_two_metrics_share_it():
     assert (grounded.score, relevant.score) == (1.0, 0.5)
     assert grounded.cost_usd + relevant.cost_usd == pytest.approx(0.004)
     assert grounded.evaluator_version == "fixed-1"
-    assert grounded.criteria == {"pass_score": 0.7}
+    assert grounded.criteria == {"pass_score": 0.7, "direction": "higher"}
 
 
 def test_metrics_keep_their_order_when_named_the_other_way():
@@ -140,5 +144,5 @@ def test_no_score_is_made_when_the_value_is_out_of_range(value):
 
 def test_judge_is_closed_when_scorer_is():
     judge = FixedJudge(Judgement())
-    Scorer(judge, METRICS, 0.7).close()
+    JudgementScorer(judge, resolve_metrics(Settings(metrics=METRICS))).close()
     assert judge.closed

@@ -3,7 +3,9 @@
 import pytest
 
 from monitor.errors import SettingsError
-from monitor.scoring.registry import EVALUATORS, make_scorer
+from monitor.scoring.declaration import JudgementMetric
+from monitor.scoring.evaluators import METRICS
+from monitor.scoring.registry import make_scorer
 from monitor.settings import Settings
 from monitor.testing import make_interaction
 
@@ -16,7 +18,7 @@ def test_local_judge_is_used_when_nothing_is_set():
 
 
 def test_every_metric_can_be_made_when_named_alone():
-    for metric in EVALUATORS:
+    for metric in (name for name, each in METRICS.items() if isinstance(each, JudgementMetric)):
         [evaluation] = make_scorer(Settings(metrics=(metric,))).score(make_interaction())
         assert evaluation.evaluator_name == metric
 

@@ -4,10 +4,10 @@ import pytest
 
 from monitor.errors import BudgetReachedError, SettingsError
 from monitor.models import EvaluationStatus
-from monitor.scoring.budgeted import BudgetWatch, CappedScorer, SkippingScorer
 from monitor.scoring.judges.local import LocalJudge
-from monitor.scoring.scorer import Scorer
-from monitor.scoring.spending.budget import Cap, Charge
+from monitor.scoring.metric_config import resolve_metrics
+from monitor.scoring.pipeline import JudgementScorer, MetricPipeline
+from monitor.scoring.spending.budget import BudgetWatch, Cap, Charge
 from monitor.settings import Settings
 from monitor.testing import make_interaction
 
@@ -43,10 +43,10 @@ def charge(money=0.0, time=1.0, *, reached=False):
 
 def capped(budget, *, fallback=None):
     inner = Refused()
-    made = CappedScorer(
-        inner=inner,
-        watch=BudgetWatch(budget),
-        skipping=SkippingScorer("judge-1", METRICS),
+    made = MetricPipeline(
+        resolve_metrics(Settings(metrics=METRICS)),
+        judged=inner,
+        budget=BudgetWatch(budget),
         fallback=fallback,
     )
     return made, inner
@@ -68,7 +68,7 @@ def test_nobody_is_asked_while_the_budget_is_known_to_be_reached():
 
 
 def test_local_scores_go_on_under_their_own_name_when_that_is_wanted():
-    local = Scorer(LocalJudge(), METRICS, 0.7)
+    local = JudgementScorer(LocalJudge(), resolve_metrics(Settings(metrics=METRICS)))
     scorer, _ = capped(FixedBudget(charge(reached=True)), fallback=local)
     found = scorer.score(make_interaction(), key="k")
     assert {(e.status, e.evaluator_version) for e in found} == {

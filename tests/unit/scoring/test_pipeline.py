@@ -5,12 +5,12 @@ import pytest
 from monitor.errors import JudgeRateLimitedError
 from monitor.models import EvaluationStatus
 from monitor.models.passing import Direction, PassRule
-from monitor.scoring.declaration import Answer, Answers, ConfiguredMetric, Reply
-from monitor.scoring.evaluators import EVALUATORS, METRICS
+from monitor.scoring.declaration import Answer, Answers, ConfiguredMetric, JudgementMetric, Reply
+from monitor.scoring.evaluators import METRICS
+from monitor.scoring.judges.local import LocalJudge
 from monitor.scoring.metric_config import resolve_metrics
 from monitor.scoring.own_metrics import function_metric
-from monitor.scoring.panel import MetricPipeline
-from monitor.scoring.registry import make_scorer
+from monitor.scoring.pipeline import JudgementScorer, MetricPipeline
 from monitor.settings import Settings
 from monitor.testing import make_interaction
 
@@ -70,10 +70,10 @@ class FixedAsker:
 
 
 def score(*metrics, asker=None, **interaction):
-    bound = resolve_metrics(Settings(metrics=metrics), plugins=())
-    shared = [each.name for each in bound if each.name in EVALUATORS]
-    inner = make_scorer(Settings(metrics=tuple(shared))) if shared else None
-    found = MetricPipeline(metrics, bound, inner, asker).score(
+    resolved = resolve_metrics(Settings(metrics=metrics), plugins=())
+    shared = [each for each in resolved if isinstance(each.metric, JudgementMetric)]
+    judged = JudgementScorer(LocalJudge(), shared) if shared else None
+    found = MetricPipeline(resolved, wanted=metrics, judged=judged, criteria_judge=asker).score(
         make_interaction(**(RICH | interaction))
     )
     return found if len(metrics) > 1 else found[0]
@@ -140,7 +140,7 @@ def test_asked_metric_needs_a_judge_when_there_is_none():
 def test_wrong_value_of_ones_own_metric_is_a_failure_and_no_score(value):
     own = function_metric(lambda _: value, name="own")
     bound = ConfiguredMetric(own, own.declaration.parameters(), PassRule(0.7))
-    [found] = MetricPipeline(("own",), [bound], None).score(make_interaction())
+    [found] = MetricPipeline([bound]).score(make_interaction())
     assert (found.status, found.score) == (EvaluationStatus.FAILED, None)
 
 

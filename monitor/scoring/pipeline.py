@@ -1,0 +1,485 @@
+"""
+How one interaction becomes one evaluation a metric.
+
+Read `MetricPipeline.score` first: it decides which metrics apply and what scores each of
+them. There are four kinds (`monitor.scoring.declaration`):
+
+* read out of one judgement that several metrics share, made by the local scorer, by a judge,
+  or by the cascade of both: `JudgementScorer`, `monitor.scoring.cascade`;
+* asked with questions of their own, all of a sample in one further call;
+* computed from the interaction;
+* combined from the scores of others.
+
+What cannot be scored is ``skipped`` with a reason, what broke is ``failed`` with an error;
+neither has a score. No metric's record depends on which others are scored beside it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+import traceback
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import structlog
+
+from monitor.errors import (
+    BudgetReachedError,
+    GroundwatchError,
+    JudgeError,
+    JudgeOutageError,
+    JudgeReplyError,
+)
+from monitor.models import ErrorInfo, Evaluation, EvaluationStatus, Interaction
+from monitor.models.bands import advice_for
+from monitor.models.passing import Direction
+from monitor.queue.wire import unscorable
+from monitor.scoring.base import Finding, Judge, Judgement, Scorer
+from monitor.scoring.declaration import (
+    Combined,
+    Computed,
+    ConfiguredMetric,
+    CriteriaJudge,
+    Criterion,
+    JudgementMetric,
+    Reply,
+    RubricMetric,
+)
+from monitor.scoring.metrics.weighted import weighted_average
+from monitor.scoring.spending.budget import BudgetWatch
+
+T = TypeVar("T")
+_log = structlog.get_logger("groundwatch.scoring")
+
+
+class MetricPipeline:
+    """
+    Scores all metrics that are wanted, and the parts that combined ones need besides.
+
+    Parameters
+    ----------
+    metrics
+        Every metric that has to be scored, parts before what is made of them.
+    wanted
+        The names to report, in order; by default all.
+    judged
+        Scores the metrics that share one judgement; None when there are none.
+    criteria_judge
+        Answers the questions that metrics have of their own, all of a sample in one call;
+        without it these metrics are computed by their screen or skipped as ``needs_judge``.
+    concurrency
+        How many calls of ``score`` are worth having in flight.
+    is_asked
+        Draws, by a sample's key, whether *criteria_judge* is asked about it; metrics with
+        questions of their own are otherwise skipped as ``not_asked``.
+    budget
+        What is left of the judge's budget. While it is used up, all samples fare alike, also
+        those about which a cascade would not have asked: otherwise those that remain would
+        not stand for the others. Without one, a budget that is used up ends the run.
+    fallback
+        Scores the metrics of *judged* then; without it they are skipped as ``budget_reached``.
+    """
+
+    def __init__(
+        self,
+        metrics: Sequence[ConfiguredMetric],
+        *,
+        wanted: Sequence[str] | None = None,
+        judged: Scorer | None = None,
+        criteria_judge: CriteriaJudge | None = None,
+        concurrency: int = 1,
+        is_asked: Callable[[str], bool] = lambda _: True,
+        budget: BudgetWatch | None = None,
+        fallback: Scorer | None = None,
+    ) -> None:
+        self._metrics = {each.name: each for each in metrics}
+        self._wanted = tuple(self._metrics if wanted is None else wanted)
+        self._judged = judged
+        self._criteria_judge = criteria_judge
+        self._is_asked = is_asked
+        self._budget = budget
+        self._fallback = fallback
+        self._versions: dict[str, str] = {}
+        for each in metrics:
+            self._versions[each.name] = self._version_of(each)
+        self.concurrency = max(concurrency, judged.concurrency if judged else 1)
+
+    @property
+    def version(self) -> str:
+        """The version of the judge, else of the formulas."""
+        return self._judged.version if self._judged else "computed"
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """The ``evaluator_version`` of each wanted metric."""
+        return {name: self._versions[name] for name in self._wanted}
+
+    def score(self, interaction: Interaction, *, key: str = "") -> tuple[Evaluation, ...]:
+        """
+        Return one evaluation a wanted metric, in order; *key* names the sample.
+
+        Raises
+        ------
+        JudgeOutageError, BudgetReachedError, QueueUnavailableError
+            If the judge cannot be asked now, which is no fault of the interaction. Anything
+            else that goes wrong is a failed evaluation.
+        """
+        unseen = unscorable(interaction)
+        found = self._judge(interaction, key)
+        if self._criteria_judge is not None and not unseen:
+            found |= self._ask(self._criteria_judge, interaction, key or interaction.id)
+        for each in self._metrics.values():
+            if isinstance(each.metric, Combined):
+                found[each.name] = self._combine(each, each.metric, found, interaction)
+            elif each.name not in found:
+                found[each.name] = self._compute(each, interaction, unseen)
+        # What unreported parts cost is on the first metric that is made of them.
+        hidden_usd = sum(e.cost_usd or 0.0 for n, e in found.items() if n not in self._wanted)
+        for name in self._wanted:
+            if hidden_usd and isinstance(self._metrics[name].metric, Combined):
+                found[name] = found[name].model_copy(update={"cost_usd": hidden_usd})
+                break
+        return tuple(found[name] for name in self._wanted)
+
+    def close(self) -> None:
+        """Close the connections to the judge."""
+        for each in (self._judged, self._criteria_judge):
+            if each is not None:
+                each.close()
+
+    def _version_of(self, each: ConfiguredMetric) -> str:
+        if isinstance(each.metric, JudgementMetric) and self._judged is not None:
+            return each.judged_by(self._judged.version)
+        if isinstance(each.metric, RubricMetric):
+            if self._criteria_judge is not None:
+                return f"{self._criteria_judge.version}-{each.version}"
+            kind = "unasked" if each.metric.screen is None else "screen"
+            return f"{kind}-{each.version}"
+        if isinstance(each.metric, Combined):
+            parts = "+".join(self._versions[part] for part in each.metric.weights)
+            return f"combined-{each.version}-{hashlib.sha256(parts.encode()).hexdigest()[:8]}"
+        return f"computed-{each.version}"
+
+    def _judge(self, interaction: Interaction, key: str) -> dict[str, Evaluation]:
+        """Score the metrics that share one judgement, as far as the budget allows it."""
+        if self._judged is None:
+            return {}
+        paid_usd = None
+        if self._budget is None or self._budget.reached() is None:
+            try:
+                return _by_name(self._judged.score(interaction, key=key))
+            except BudgetReachedError as error:
+                if self._budget is None:
+                    raise
+                paid_usd = error.context.get("cost_usd")
+        if self._fallback is not None:
+            return _by_name(_with_cost(self._fallback.score(interaction, key=key), paid_usd))
+        metrics = [m for m in self._metrics.values() if isinstance(m.metric, JudgementMetric)]
+        return self._skipped(metrics, interaction, "budget_reached", paid_usd)
+
+    def _ask(
+        self, judge: CriteriaJudge, interaction: Interaction, key: str
+    ) -> dict[str, Evaluation]:
+        """Ask the questions of all metrics that have some, in one call."""
+        asked = [
+            (each, each.metric)
+            for each in self._metrics.values()
+            if isinstance(each.metric, RubricMetric) and each.unmet(interaction) is None
+        ]
+        if not asked:
+            return {}
+        metrics = [each for each, _ in asked]
+        if not self._is_asked(key):
+            return self._skipped(metrics, interaction, "not_asked")
+        if self._budget is not None and self._budget.reached() is not None:
+            return self._skipped(metrics, interaction, "budget_reached")
+        criteria: dict[str, Criterion] = {}
+        for each, metric in asked:
+            criteria |= {item.name: item for item in metric.criteria(each.parameters)}
+        fields = frozenset(path for each in metrics for path in each.declaration.requires)
+        try:
+            reply = _outcome(
+                lambda: judge.ask(interaction, tuple(criteria.values()), fields), interaction.id
+            )
+        except BudgetReachedError as error:
+            if self._budget is None:
+                raise
+            paid_usd = error.context.get("cost_usd")
+            return self._skipped(metrics, interaction, "budget_reached", paid_usd)
+        return {
+            each.name: self._read(each, metric, reply, interaction, shared_by=len(asked))
+            for each, metric in asked
+        }
+
+    def _read(
+        self,
+        each: ConfiguredMetric,
+        metric: RubricMetric,
+        reply: Reply | Exception,
+        interaction: Interaction,
+        *,
+        shared_by: int,
+    ) -> Evaluation:
+        fields = self._fields(each, interaction)
+        if isinstance(reply, Exception):
+            return failure(reply, fields, shared_by=shared_by)
+        fields |= {
+            "duration_ms": reply.duration_ms,
+            "cost_usd": _share(reply.cost_usd, shared_by),
+        }
+        return _finished(
+            each,
+            lambda: metric.read(reply.answers, interaction, each.parameters),
+            fields,
+            reply.details,
+        )
+
+    def _compute(
+        self, each: ConfiguredMetric, interaction: Interaction, unseen: str | None
+    ) -> Evaluation:
+        fields = self._fields(each, interaction)
+        if reason := unseen or each.unmet(interaction):
+            return Evaluation.skipped(reason=reason, **fields)
+        metric = each.metric
+        compute = metric.compute if isinstance(metric, Computed) else None
+        if isinstance(metric, RubricMetric):
+            compute = metric.screen
+        if compute is None:
+            return Evaluation.skipped(reason="needs_judge", **fields)
+        started_s = time.perf_counter()
+        made = _finished(each, lambda: compute(interaction, each.parameters), fields)
+        duration_ms = (time.perf_counter() - started_s) * 1000
+        return made.model_copy(update={"duration_ms": duration_ms})
+
+    def _combine(
+        self,
+        each: ConfiguredMetric,
+        metric: Combined,
+        found: Mapping[str, Evaluation],
+        interaction: Interaction,
+    ) -> Evaluation:
+        scores = {
+            part: float(found[part].score or 0.0)
+            for part in metric.weights
+            if found[part].status is EvaluationStatus.COMPLETED
+        }
+        lower = {
+            part for part in metric.weights if self._metrics[part].rule.direction is Direction.LOWER
+        }
+        missing = [part for part in metric.weights if part not in scores]
+        details = {"parts": scores, "missing": missing}
+        score = weighted_average(scores, metric.weights, lower)
+        made = Finding(score=score, details=details)
+        if score is None or (missing and not metric.renormalise):
+            made = Finding(skipped="part_missing", details=details)
+        return _finished(each, lambda: made, self._fields(each, interaction))
+
+    def _fields(self, each: ConfiguredMetric, interaction: Interaction) -> dict[str, Any]:
+        return _record_fields(each, self._versions[each.name], interaction)
+
+    def _skipped(
+        self,
+        metrics: Iterable[ConfiguredMetric],
+        interaction: Interaction,
+        reason: str,
+        paid_usd: float | None = None,
+    ) -> dict[str, Evaluation]:
+        made = [
+            Evaluation.skipped(reason=reason, **self._fields(each, interaction)) for each in metrics
+        ]
+        return _by_name(_with_cost(made, paid_usd))
+
+
+class JudgementScorer:
+    """
+    Scores the metrics that are read out of one judgement; may be shared by threads.
+
+    Parameters
+    ----------
+    judge
+        Makes the judgement; asked at most once an interaction.
+    metrics
+        What to read out of it, in order; each is a `JudgementMetric`.
+    concurrency
+        How many calls of ``score`` are worth having in flight.
+    """
+
+    def __init__(
+        self, judge: Judge, metrics: Sequence[ConfiguredMetric], *, concurrency: int = 1
+    ) -> None:
+        self._judge = judge
+        self.metrics = tuple(metrics)
+        self.concurrency = concurrency
+
+    @property
+    def version(self) -> str:
+        """The version of the judge; a metric with parameters of its own adds them to it."""
+        return self._judge.version
+
+    def score(self, interaction: Interaction, *, key: str = "") -> tuple[Evaluation, ...]:  # noqa: ARG002
+        """Return one evaluation a metric, in order; raises what `MetricPipeline.score` does."""
+        unseen = unscorable(interaction)
+        reasons = [unseen or each.unmet(interaction) for each in self.metrics]
+        shared_by = reasons.count(None)
+        outcome: Judgement | Exception | None = None
+        if shared_by:
+            outcome = _outcome(lambda: self._judge.judge(interaction), interaction.id)
+        made = []
+        for each, reason in zip(self.metrics, reasons, strict=True):
+            fields = _record_fields(each, each.judged_by(self.version), interaction)
+            if reason is not None or outcome is None:
+                made.append(Evaluation.skipped(reason=reason or "", **fields))
+            elif isinstance(outcome, Exception):
+                made.append(failure(outcome, fields, shared_by=shared_by))
+            else:
+                made.append(_read_judgement(each, outcome, interaction, fields, shared_by))
+        return tuple(made)
+
+    def close(self) -> None:
+        """Close the judge's connections."""
+        self._judge.close()
+
+
+def _read_judgement(
+    each: ConfiguredMetric,
+    judgement: Judgement,
+    interaction: Interaction,
+    fields: dict[str, Any],
+    shared_by: int,
+) -> Evaluation:
+    metric = each.metric
+    assert isinstance(metric, JudgementMetric)
+    fields |= {
+        "duration_ms": judgement.duration_ms,
+        "cost_usd": _share(judgement.cost_usd, shared_by),
+    }
+    used = {
+        "model": judgement.model,
+        "input_tokens": judgement.input_tokens,
+        "output_tokens": judgement.output_tokens,
+        "kept_verdict": judgement.kept or None,
+    }
+    details = judgement.details | {name: each for name, each in used.items() if each is not None}
+    return _finished(
+        each, lambda: metric.read(judgement, interaction, each.parameters), fields, details
+    )
+
+
+# What all records have in common.
+
+
+def _record_fields(
+    each: ConfiguredMetric, version: str, interaction: Interaction
+) -> dict[str, Any]:
+    return {
+        "target_event_id": interaction.id,
+        "evaluator_name": each.name,
+        "evaluator_version": version,
+        "criteria": each.criteria(),
+    }
+
+
+def _finished(
+    each: ConfiguredMetric,
+    find: Callable[[], Finding],
+    fields: dict[str, Any],
+    call_details: Mapping[str, Any] | None = None,
+) -> Evaluation:
+    """
+    Turn what *find* returns into a record; a metric that breaks takes no other along.
+
+    *fields* are those that do not depend on what is found; *call_details* say how the judge
+    was asked, for the metadata.
+    """
+    call = dict(call_details or {})
+    try:
+        finding = find()
+        if finding.skipped is not None:
+            metadata = finding.details | call
+            return Evaluation.skipped(reason=finding.skipped, metadata=metadata, **fields)
+        if finding.score is None or not 0 <= finding.score <= 1:
+            return failure(JudgeReplyError("the score is not in [0, 1]"), fields, shared_by=1)
+        score = round(float(finding.score), 6)
+        advice = advice_for(each.name, score, each.rule.direction)
+        record = each.declaration.record
+        own = record.model_fields.keys() - Evaluation.model_fields.keys()
+        return record(
+            score=score,
+            explanation=finding.explanation or None,
+            confidence=finding.confidence,
+            metadata={key: value for key, value in finding.details.items() if key not in own}
+            | ({"advice": f"{advice.cause}: {advice.fix}"} if advice else {})
+            | call,
+            **{key: value for key, value in finding.details.items() if key in own},
+            **fields,
+        )
+    except Exception as error:  # noqa: BLE001 - see above
+        if not isinstance(error, JudgeError):
+            _log_internal(error, fields["target_event_id"])
+        return failure(error, fields | {"metadata": call}, shared_by=1)
+
+
+def failure(error: Exception, fields: Mapping[str, Any], *, shared_by: int) -> Evaluation:
+    """
+    Return the record of an evaluation that broke; only our own errors are quoted.
+
+    The text of any other exception may hold anything, also what was judged. *shared_by*
+    metrics share what the call cost.
+    """
+    if not isinstance(error, JudgeError):
+        info = ErrorInfo(type=type(error).__name__, message="", code="internal_error")
+        return Evaluation.failed(error=info, **fields)
+    context = dict(error.context)
+    bill = {
+        "cost_usd": _share(context.pop("cost_usd", None), shared_by),
+        "duration_ms": context.pop("duration_ms", None),
+    }
+    info = ErrorInfo(
+        type=type(error).__name__,
+        message=str(error),
+        code=error.code,
+        context=context | {"transient": error.transient},
+    )
+    return Evaluation.failed(error=info, **(bill | dict(fields)))
+
+
+def _outcome(ask: Callable[[], T], interaction_id: str) -> T | Exception:
+    """Return what a judge says, or the error that makes the evaluation a failed one."""
+    try:
+        return ask()
+    except (JudgeOutageError, BudgetReachedError):
+        raise
+    except JudgeError as error:
+        return error
+    except GroundwatchError:
+        raise
+    except Exception as error:  # noqa: BLE001 - a broken judge is a failed evaluation
+        _log_internal(error, interaction_id)
+        return error
+
+
+def _log_internal(error: Exception, interaction_id: str) -> None:
+    """Log where an unexpected error came from, without its text."""
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "?"
+    _log.error(
+        "internal_error", interaction_id=interaction_id, error=type(error).__name__, where=where
+    )
+
+
+def _share(cost_usd: float | None, shared_by: int) -> float | None:
+    """Split the cost of one call, so that the sum over evaluations is what was paid."""
+    return None if cost_usd is None else cost_usd / shared_by
+
+
+def _with_cost(evaluations: Sequence[Evaluation], paid_usd: float | None) -> Sequence[Evaluation]:
+    """Share out what was paid before the budget had no room for the next question."""
+    if not paid_usd:
+        return evaluations
+    each = {"cost_usd": paid_usd / len(evaluations)}
+    return [evaluation.model_copy(update=each) for evaluation in evaluations]
+
+
+def _by_name(evaluations: Iterable[Evaluation]) -> dict[str, Evaluation]:
+    return {each.evaluator_name: each for each in evaluations}
