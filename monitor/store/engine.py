@@ -1,12 +1,20 @@
-"""One door to SQLite and PostgreSQL: connections, and transactions that read or write."""
+"""
+One door to SQLite and PostgreSQL: connections, transactions, upserts and the schema's version.
+
+`Store` opens transactions that read or write; `insert_new`, `add` and `put` are the
+inserts that are safe to repeat; `migrate` and `check_schema` see to the tables.
+"""
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from sqlalchemy import (
     Column,
@@ -36,7 +44,12 @@ from monitor.errors import RowRefusedError, SettingsError, StoreError, StoreUnav
 if TYPE_CHECKING:
     from alembic.config import Config
 
+Row = Mapping[str, Any]
+Insert = sqlite.Insert | postgresql.Insert
 
+_VERSION_TABLE = "groundwatch_schema"
+#: The revision of the tables that this program knows; a constant, so that a check costs nothing.
+HEAD = "0009"
 _SQLITE_PRAGMAS = (
     # Before the journal mode, or it is ignored; a file that is there already keeps what it has.
     "PRAGMA auto_vacuum=INCREMENTAL",
@@ -53,13 +66,20 @@ _SQLITE_PRAGMAS = (
 )
 
 
+class JsonText(str):
+    """A value of a JSON column that is JSON already, so that it is not parsed to be written."""
+
+    __slots__ = ()
+
+
 class Store:
     """
     A database, lazily connected.
 
     A writing transaction on SQLite begins with BEGIN IMMEDIATE: one that reads
     first and writes later would fail with SQLITE_BUSY_SNAPSHOT whatever the
-    time-out. Never hold a transaction while scoring or sending.
+    time-out. Never hold a transaction while scoring or sending. An SQLite file that
+    may not be written, as on a read-only file system, is opened for reading.
     """
 
     def __init__(self, url: str) -> None:
@@ -79,34 +99,48 @@ class Store:
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        """Open a transaction that commits at the end of the block, or not at all."""
-        with self._reachable(), self._writer.begin() as connection:
+        """
+        Open a transaction that commits at the end of the block, or not at all.
+
+        Raises
+        ------
+        RowRefusedError
+            If the database refuses a value.
+        StoreUnavailableError
+            If the database cannot be used.
+        """
+        with self._translated(), self._writer.begin() as connection:
             yield connection
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """Open a transaction in which every read sees the same state."""
-        with self._reachable(), self._reader.begin() as connection:
+        """Open a transaction in which every read sees the same state; raises as `write` does."""
+        with self._translated(), self._reader.begin() as connection:
             yield connection
 
     def check_reachable(self) -> None:
-        """
-        Look whether the database answers.
-
-        Raises
-        ------
-        StoreUnavailableError
-            If it does not.
-        """
+        """Raise StoreUnavailableError unless the database answers."""
         with self.read() as connection:
             connection.execute(select(1))
+
+    def problems(self) -> list[str]:
+        """
+        Return what SQLite's own quick check finds wrong with the file; empty when it is whole.
+
+        Reads the whole file, without its indexes. PostgreSQL checks its pages itself.
+        """
+        if self.is_postgresql:
+            return []
+        with self.read() as connection:
+            found = connection.exec_driver_sql("PRAGMA quick_check(10)").scalars().all()
+        return [] if found == ["ok"] else [str(line) for line in found]
 
     def close(self) -> None:
         """Give all connections back."""
         self.engine.dispose()
 
     @contextmanager
-    def _reachable(self) -> Iterator[None]:
+    def _translated(self) -> Iterator[None]:
         try:
             yield
         except (DataError, IntegrityError) as error:
@@ -131,26 +165,47 @@ def _engine(url: str) -> Engine:
             )
         if parsed.drivername in {"postgresql", "postgres"}:
             parsed = parsed.set(drivername="postgresql+psycopg")
-        engine = create_engine(parsed, pool_pre_ping=parsed.get_backend_name() != "sqlite")
+        is_sqlite = parsed.get_backend_name() == "sqlite"
+        engine = create_engine(parsed, pool_pre_ping=not is_sqlite, json_serializer=_compact_json)
     except (ArgumentError, NoSuchModuleError):
         raise SettingsError(
             "GROUNDWATCH_DATABASE_URL: not a database address;"
             " use sqlite:///FILE or postgresql+psycopg://user:password@host/name"
         ) from None
-    if engine.dialect.name == "sqlite":
+    if is_sqlite:
         _prepare_sqlite(engine)
     return engine
 
 
+def _compact_json(value: Any) -> str:
+    if isinstance(value, JsonText):
+        return value
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    # Half of a surrogate pair, which no database takes, becomes a question mark.
+    return text.encode("utf-8", "replace").decode()
+
+
 def _prepare_sqlite(engine: Engine) -> None:
-    if engine.url.database:
-        # Transcripts are nobody else's business.
-        Path(engine.url.database).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    file = Path(engine.url.database) if engine.url.database else None
+    if file is not None:
+        # Transcripts are private.
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def read_only() -> bool:
+        return file is not None and file.exists() and not os.access(file, os.W_OK)
+
+    @event.listens_for(engine, "do_connect")
+    def open_file(_dialect: Any, _record: Any, args: Any, options: Any) -> None:
+        if file is not None and read_only():
+            # Without a log beside it nothing can be missing from the file, and none can be made.
+            whole = not file.with_name(f"{file.name}-wal").exists()
+            args[0] = f"file:{quote(str(file))}?mode=ro" + ("&immutable=1" if whole else "")
+            options["uri"] = True
 
     @event.listens_for(engine, "connect")
     def connect(connection: Any, _record: Any) -> None:
         connection.isolation_level = None  # we begin transactions ourselves, below
-        for pragma in _SQLITE_PRAGMAS:
+        for pragma in () if read_only() else _SQLITE_PRAGMAS:
             connection.execute(pragma)
 
     @event.listens_for(engine, "begin")
@@ -159,18 +214,10 @@ def _prepare_sqlite(engine: Engine) -> None:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
-# --- upsert ---
-# Inserts that are safe to repeat, on SQLite and PostgreSQL alike.
-
-
-Row = Mapping[str, Any]
-Insert = sqlite.Insert | postgresql.Insert
-
-
 def insert_new(
     connection: Connection, table: Table, rows: Sequence[Row], *, returning: Column[Any]
 ) -> set[Any]:
-    """Insert the rows that are not there yet; tell which ones those were."""
+    """Insert the rows that are not there yet; return the values of *returning* of those."""
     if not rows:
         return set()
     statement = _insert(connection.dialect.name, table).on_conflict_do_nothing()
@@ -184,55 +231,36 @@ def add(connection: Connection, table: Table, rows: Iterable[Row], *, sums: Sequ
     Rows are written in the order of their keys, so that two writers can never wait
     for each other in a circle.
     """
-    keys = _keys(table)
-    ordered = sorted(rows, key=lambda row: [row[key] for key in keys])
-    if not ordered:
-        return
-    connection.execute(_adding(connection.dialect.name, table, tuple(sums)), ordered)
+    if ordered := _in_order(table, rows):
+        statement = _upsert(connection.dialect.name, table, tuple(sums), adds=True)
+        connection.execute(statement, ordered)
 
 
-def put(connection: Connection, table: Table, rows: Sequence[Row]) -> None:
+def put(connection: Connection, table: Table, rows: Iterable[Row]) -> None:
     """Insert the rows, or replace what is there under the same key."""
-    if not rows:
-        return
-    keys = _keys(table)
-    new = tuple(name for name in rows[0] if name not in keys)
-    connection.execute(
-        _replacing(connection.dialect.name, table, new),
-        sorted(rows, key=lambda row: [row[key] for key in keys]),
-    )
+    if ordered := _in_order(table, rows):
+        new = tuple(name for name in ordered[0] if name not in table.primary_key.columns)
+        connection.execute(_upsert(connection.dialect.name, table, new, adds=False), ordered)
+
+
+def _in_order(table: Table, rows: Iterable[Row]) -> list[Row]:
+    keys = [column.name for column in table.primary_key]
+    return sorted(rows, key=lambda row: [row[key] for key in keys])
 
 
 # Writing such a statement costs more than running it does, and there are few of them.
 @lru_cache(maxsize=256)
-def _adding(dialect: str, table: Table, sums: tuple[str, ...]) -> Insert:
+def _upsert(dialect: str, table: Table, names: tuple[str, ...], *, adds: bool) -> Insert:
     statement = _insert(dialect, table)
-    merged = {name: table.c[name] + statement.excluded[name] for name in sums}
-    return statement.on_conflict_do_update(index_elements=_keys(table), set_=merged)
-
-
-@lru_cache(maxsize=256)
-def _replacing(dialect: str, table: Table, new: tuple[str, ...]) -> Insert:
-    statement = _insert(dialect, table)
-    replaced = {name: statement.excluded[name] for name in new}
-    return statement.on_conflict_do_update(index_elements=_keys(table), set_=replaced)
-
-
-def _keys(table: Table) -> list[str]:
-    return [column.name for column in table.primary_key]
+    new = {
+        name: table.c[name] + statement.excluded[name] if adds else statement.excluded[name]
+        for name in names
+    }
+    return statement.on_conflict_do_update(index_elements=list(table.primary_key), set_=new)
 
 
 def _insert(dialect: str, table: Table) -> Insert:
     return postgresql.insert(table) if dialect == "postgresql" else sqlite.insert(table)
-
-
-# --- migrate ---
-# Bring the tables of a store to the version this program needs.
-
-
-_VERSION_TABLE = "groundwatch_schema"
-#: The revision of the tables that this program knows; a constant, so that a check costs nothing.
-HEAD = "0009"
 
 
 def migrate(store: Store) -> tuple[str | None, str]:
@@ -244,7 +272,8 @@ def migrate(store: Store) -> tuple[str | None, str]:
     from alembic import command  # noqa: PLC0415
 
     with store.write() as connection:
-        _take_turns(connection)
+        if store.is_postgresql:
+            connection.exec_driver_sql("SELECT pg_advisory_xact_lock(7246931)")
         before = _revision(connection)
         command.upgrade(_config(connection), "head")
     return before, HEAD
@@ -263,16 +292,14 @@ def check_schema(store: Store) -> None:
         found = _revision(connection)
     if found == HEAD:
         return
+    from alembic.script import ScriptDirectory  # noqa: PLC0415
+
+    known = {item.revision for item in ScriptDirectory.from_config(_config()).walk_revisions()}
     where = store.engine.url.render_as_string(hide_password=True)
-    if found is None or found in _known_revisions():
+    if found is None or found in known:
         state = "has no tables yet" if found is None else "is of an older version"
         raise StoreError(f"the store at {where} {state}; run: groundwatch migrate")
     raise StoreError(f"the store at {where} was made by a newer groundwatch; upgrade this one")
-
-
-def _take_turns(connection: Connection) -> None:
-    if connection.dialect.name == "postgresql":
-        connection.exec_driver_sql("SELECT pg_advisory_xact_lock(7246931)")
 
 
 def _revision(connection: Connection) -> str | None:
@@ -291,10 +318,3 @@ def _config(connection: Connection | None = None) -> Config:
     config.set_main_option("path_separator", "os")
     config.attributes["connection"] = connection
     return config
-
-
-def _known_revisions() -> set[str]:
-    from alembic.script import ScriptDirectory  # noqa: PLC0415
-
-    script = ScriptDirectory.from_config(_config())
-    return {revision.revision for revision in script.walk_revisions()}

@@ -1,8 +1,16 @@
-"""Sum closed hours and days, and let go what is older than its level keeps."""
+"""
+Buckets, hours and days: how sums get wider as they age, and which rows a window is summed from.
+
+An hour is summed once it is closed, in one transaction that also moves the mark up to
+which hours are complete. Whatever is written later for a time before the mark goes into
+the bucket and into the hour, in one transaction too. So each level is exact at any
+moment, and a window may be put together from all three. The histograms of inputs, which
+only become whole hours, follow at the end.
+"""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -24,182 +32,13 @@ from monitor.store.tables import (
     streams,
 )
 
+HOUR_S, DAY_S = 3600, 86_400
 #: Streams whose old rows are deleted in one transaction.
 _STREAMS_AT_ONCE = 200
+#: Histograms of inputs: hours are kept this long, and single buckets until they are this old.
+_INPUTS_KEEP_S, _INPUTS_FINE_S = 35 * DAY_S, 3 * HOUR_S
 
-
-def roll_up(
-    store: Store,
-    *,
-    now_s: float,
-    settle_s: float,
-    keep_s: Mapping[str, float] = MappingProxyType({}),
-    guard: Callable[[Connection], object] = lambda _: None,
-) -> int:
-    """
-    Bring hours and days up to date, and delete what is too old; return the steps taken.
-
-    Each hour, each day and each batch of deletions is one transaction. Safe to repeat
-    and to run twice at once: the mark that a step moves is locked.
-
-    Parameters
-    ----------
-    store
-        Where the buckets are.
-    now_s
-        Epoch seconds.
-    settle_s
-        An hour is summed this long after its end; what comes later is added to it.
-    keep_s
-        How long a level is kept, by its name; those that are not named for their usual time.
-    guard
-        Called first in each transaction, such as to check a lease.
-    """
-    steps = 0
-    for source, level in ((BUCKETS, HOURS), (HOURS, DAYS)):
-        while _step(store, source, level, now_s - settle_s, guard):
-            steps += 1
-    _forget(store, int(now_s), keep_s, guard)
-    return steps
-
-
-def _step(
-    store: Store,
-    source: Level,
-    level: Level,
-    settled_s: float,
-    guard: Callable[[Connection], object],
-) -> bool:
-    with store.read() as connection:
-        seen = read_marks(connection)
-    if seen[level.name].complete_to_s + level.width_s > _end_s(source, settled_s, seen):
-        return False
-    with store.write() as connection:
-        guard(connection)
-        ensure_marks(connection)
-        query = select(levels).with_for_update()
-        rows = connection.execute(query)
-        marks = {row.level: Mark(row.complete_to_s, row.kept_from_s) for row in rows}
-        start_s = _next_start(connection, source, level, marks[level.name].complete_to_s)
-        if start_s is None or start_s + level.width_s > _end_s(source, settled_s, marks):
-            return False
-        _sum(connection, source.sums, level.sums, start_s, level.width_s, TALLY_SUMS)
-        _sum(connection, source.bins, level.bins, start_s, level.width_s, ("count",))
-        moved = levels.update().where(levels.c.level == level.name)
-        connection.execute(moved.values(complete_to_s=start_s + level.width_s))
-        return True
-
-
-def _end_s(source: Level, settled_s: float, marks: Mapping[str, Mark]) -> int:
-    """Tell up to when the source holds all there is."""
-    return int(settled_s) if source is BUCKETS else marks[source.name].complete_to_s
-
-
-def _next_start(connection: Connection, source: Level, level: Level, mark_s: int) -> int | None:
-    """Find the first stretch after the mark in which there is anything; mostly the next one."""
-    first_s = _first(connection, source, mark_s, mark_s + level.width_s)
-    if first_s is None:
-        first_s = _first(connection, source, mark_s + level.width_s, None)
-    return None if first_s is None else first_s // level.width_s * level.width_s
-
-
-def _first(connection: Connection, source: Level, from_s: int, to_s: int | None) -> int | None:
-    starts = source.sums.c
-    # By stream, so that SQLite seeks each one's rows rather than reading them all.
-    query = (
-        select(func.min(starts.start_s))
-        .select_from(streams.join(source.sums, streams.c.stream_id == starts.stream_id))
-        .where(streams.c.last_bucket_s >= from_s, starts.start_s >= from_s)
-        .group_by(streams.c.stream_id)
-    )
-    if to_s is not None:
-        query = query.where(starts.start_s < to_s)
-    return min((int(first_s) for first_s in connection.execute(query).scalars()), default=None)
-
-
-def _sum(
-    connection: Connection,
-    source: Table,
-    target: Table,
-    start_s: int,
-    width_s: int,
-    sums: Iterable[str],
-) -> None:
-    keys = [streams.c.stream_id, *(c for c in source.primary_key if c.name == "bin")]
-    totals = [func.sum(source.c[name]).label(name) for name in sums]
-    rows: Select[Any] = (
-        select(*keys, literal(start_s).label("start_s"), *totals)
-        # By way of the streams, so that each one's rows are found by their key.
-        .select_from(streams.join(source, streams.c.stream_id == source.c.stream_id))
-        .where(
-            streams.c.last_bucket_s >= start_s,
-            source.c.start_s >= start_s,
-            source.c.start_s < start_s + width_s,
-        )
-        .group_by(*keys)
-    )
-    names = [column.name for column in rows.selected_columns]
-    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
-    insert = dialect.insert(target).from_select(names, rows)
-    new = {name: insert.excluded[name] for name in sums}
-    key = [column.name for column in target.primary_key]
-    connection.execute(insert.on_conflict_do_update(index_elements=key, set_=new))
-
-
-def _forget(
-    store: Store,
-    now_s: int,
-    keep_s: Mapping[str, float],
-    guard: Callable[[Connection], object],
-) -> None:
-    with store.read() as connection:
-        marks = read_marks(connection)
-    due = {}
-    for level, wider in zip(LEVELS, (*LEVELS[1:], None), strict=True):
-        oldest_s = int(now_s - keep_s.get(level.name, level.keep_s))
-        horizon_s = _horizon_s(wider, marks, oldest_s)
-        if horizon_s > marks[level.name].kept_from_s:
-            due[level] = horizon_s
-    if not due:
-        return
-    with store.read() as connection:
-        stream_ids = list(connection.execute(select(streams.c.stream_id)).scalars())
-    batches = [
-        stream_ids[first : first + _STREAMS_AT_ONCE]
-        for first in range(0, len(stream_ids), _STREAMS_AT_ONCE)
-    ]
-    for level, horizon_s in due.items():
-        # First the mark: a reader must not look for rows that are being deleted.
-        with store.write() as connection:
-            guard(connection)
-            moved = levels.update().where(levels.c.level == level.name)
-            connection.execute(moved.values(kept_from_s=horizon_s))
-        for batch in batches:
-            with store.write() as connection:
-                guard(connection)
-                for table in (level.bins, level.sums):
-                    old = table.c.stream_id.in_(batch) & (table.c.start_s < horizon_s)
-                    connection.execute(delete(table).where(old))
-
-
-def _horizon_s(wider: Level | None, marks: Mapping[str, Mark], oldest_s: int) -> int:
-    """Tell before when a level is let go: never what the wider one does not hold yet."""
-    if wider is not None:
-        oldest_s = min(oldest_s, marks[wider.name].complete_to_s)
-    width_s = wider.width_s if wider is not None else DAYS.width_s
-    return oldest_s // max(width_s, HOUR_S) * max(width_s, HOUR_S)
-
-
-# --- levels ---
-# Buckets, hours and days: which rows a stretch of time is summed from.
-#
-# An hour is summed once it is closed, in one transaction that also moves the mark up to
-# which hours are complete. Whatever is written later for a time before the mark goes into
-# the bucket and into the hour, in one transaction too. So each level is exact at any
-# moment, and a window may be put together from all three.
-
-
-HOUR_S, DAY_S = 3600, 86_400
+Guard = Callable[[Connection], object]
 
 
 class Level(NamedTuple):
@@ -240,10 +79,10 @@ def read_marks(
     names: Sequence[str] = ("bucket", "hour", "day"),
 ) -> dict[str, Mark]:
     """
-    Read how far each level goes.
+    Read how far each level goes, by its name.
 
     A writer locks the marks, shared, for as long as its transaction lasts: none may
-    move between its looking and its writing.
+    move between its reading and its writing.
     """
     query = select(levels)
     found = {
@@ -268,10 +107,17 @@ def add_late(connection: Connection, sums: Iterable[Row], bins: Iterable[Row]) -
     sums, bins = list(sums), list(bins)
     for level in (HOURS, DAYS):
         complete_to_s = marks[level.name].complete_to_s
-        late = _widen(sums, level.width_s, complete_to_s, TALLY_SUMS)
-        add(connection, level.sums, late, sums=TALLY_SUMS)
-        late = _widen(bins, level.width_s, complete_to_s, ("count",))
-        add(connection, level.bins, late, sums=("count",))
+        for table, rows, names in ((level.sums, sums, TALLY_SUMS), (level.bins, bins, ("count",))):
+            wider: dict[tuple[Any, ...], dict[str, Any]] = {}
+            for row in rows:
+                if row["start_s"] < complete_to_s:
+                    start_s = row["start_s"] // level.width_s * level.width_s
+                    place = (row["stream_id"], start_s, row.get("bin"))
+                    if place in wider:
+                        wider[place] |= {name: wider[place][name] + row[name] for name in names}
+                    else:
+                        wider[place] = {**row, "start_s": start_s}
+            add(connection, table, wider.values(), sums=names)
 
 
 def pieces(
@@ -320,29 +166,160 @@ def _cut(
     yield from _cut(last_s, to_s, marks, narrower)
 
 
-def _widen(
-    rows: Sequence[Row], width_s: int, complete_to_s: int, sums: Sequence[str]
-) -> list[dict[str, Any]]:
-    """Sum the rows that begin before the mark to rows of a wider level."""
-    found: dict[tuple[Any, ...], dict[str, Any]] = {}
-    totals: dict[tuple[Any, ...], dict[str, Any]] = defaultdict(lambda: dict.fromkeys(sums, 0))
-    for row in rows:
-        if row["start_s"] < complete_to_s:
-            key = {name: value for name, value in row.items() if name not in sums}
-            key["start_s"] = row["start_s"] // width_s * width_s
-            place = tuple(key.values())
-            found[place] = key
-            for name in sums:
-                totals[place][name] += row[name]
-    return [key | totals[place] for place, key in found.items()]
+def roll_up(
+    store: Store,
+    *,
+    now_s: float,
+    settle_s: float,
+    keep_s: Mapping[str, float] = MappingProxyType({}),
+    guard: Guard = lambda _: None,
+) -> int:
+    """
+    Bring hours and days up to date, and delete what is too old; return the steps taken.
+
+    Each hour, each day and each batch of deletions is one transaction. Safe to repeat
+    and to run twice at once: the mark that a step moves is locked.
+
+    Parameters
+    ----------
+    store
+        Where the buckets are.
+    now_s
+        Epoch seconds.
+    settle_s
+        An hour is summed this long after its end; what comes later is added to it.
+    keep_s
+        How long a level is kept, by its name; ``Level.keep_s`` for those that are not named.
+    guard
+        Called first in each transaction, such as to check a lease.
+    """
+    steps = 0
+    for source, level in ((BUCKETS, HOURS), (HOURS, DAYS)):
+        while _step(store, source, level, now_s - settle_s, guard):
+            steps += 1
+    _delete_old(store, int(now_s), keep_s, guard)
+    return steps
 
 
-# --- inputs ---
-# Histograms of what the app was asked: written with the samples, summed to hours later.
+def _step(
+    store: Store,
+    source: Level,
+    level: Level,
+    settled_s: float,
+    guard: Guard,
+) -> bool:
+    with store.read() as connection:
+        seen = read_marks(connection)
+    if seen[level.name].complete_to_s + level.width_s > _complete_to_s(source, settled_s, seen):
+        return False
+    with store.write() as connection:
+        guard(connection)
+        ensure_marks(connection)
+        rows = connection.execute(select(levels).with_for_update())
+        marks = {row.level: Mark(row.complete_to_s, row.kept_from_s) for row in rows}
+        # The first stretch after the mark in which there is anything; mostly the next one.
+        mark_s = marks[level.name].complete_to_s
+        first_s = _first(connection, source, mark_s, mark_s + level.width_s)
+        if first_s is None:
+            first_s = _first(connection, source, mark_s + level.width_s, None)
+        if first_s is None:
+            return False
+        start_s = first_s // level.width_s * level.width_s
+        if start_s + level.width_s > _complete_to_s(source, settled_s, marks):
+            return False
+        _sum(connection, source.sums, level.sums, start_s, level.width_s, TALLY_SUMS)
+        _sum(connection, source.bins, level.bins, start_s, level.width_s, ("count",))
+        moved = levels.update().where(levels.c.level == level.name)
+        connection.execute(moved.values(complete_to_s=start_s + level.width_s))
+        return True
 
 
-#: Hours are kept this long, and single buckets until they are this old.
-_KEEP_S, _FINE_S = 35 * 86_400, 3 * HOUR_S
+def _complete_to_s(source: Level, settled_s: float, marks: Mapping[str, Mark]) -> int:
+    """Return up to when the source holds all there is."""
+    return int(settled_s) if source is BUCKETS else marks[source.name].complete_to_s
+
+
+def _first(connection: Connection, source: Level, from_s: int, to_s: int | None) -> int | None:
+    starts = source.sums.c
+    # By stream, so that SQLite seeks each one's rows rather than reading them all.
+    query = (
+        select(func.min(starts.start_s))
+        .select_from(streams.join(source.sums, streams.c.stream_id == starts.stream_id))
+        .where(streams.c.last_bucket_s >= from_s, starts.start_s >= from_s)
+        .group_by(streams.c.stream_id)
+    )
+    if to_s is not None:
+        query = query.where(starts.start_s < to_s)
+    return min((int(first_s) for first_s in connection.execute(query).scalars()), default=None)
+
+
+def _sum(
+    connection: Connection,
+    source: Table,
+    target: Table,
+    start_s: int,
+    width_s: int,
+    sums: Iterable[str],
+) -> None:
+    keys = [streams.c.stream_id, *(c for c in source.primary_key if c.name == "bin")]
+    totals = [func.sum(source.c[name]).label(name) for name in sums]
+    rows: Select[Any] = (
+        select(*keys, literal(start_s).label("start_s"), *totals)
+        # By way of the streams, so that each one's rows are found by their key.
+        .select_from(streams.join(source, streams.c.stream_id == source.c.stream_id))
+        .where(
+            streams.c.last_bucket_s >= start_s,
+            source.c.start_s >= start_s,
+            source.c.start_s < start_s + width_s,
+        )
+        .group_by(*keys)
+    )
+    names = [column.name for column in rows.selected_columns]
+    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
+    insert = dialect.insert(target).from_select(names, rows)
+    new = {name: insert.excluded[name] for name in sums}
+    key = [column.name for column in target.primary_key]
+    connection.execute(insert.on_conflict_do_update(index_elements=key, set_=new))
+
+
+def _delete_old(
+    store: Store,
+    now_s: int,
+    keep_s: Mapping[str, float],
+    guard: Guard,
+) -> None:
+    with store.read() as connection:
+        marks = read_marks(connection)
+    due = {}
+    for level, wider in zip(LEVELS, (*LEVELS[1:], None), strict=True):
+        oldest_s = int(now_s - keep_s.get(level.name, level.keep_s))
+        # Never what the wider level does not hold yet.
+        if wider is not None:
+            oldest_s = min(oldest_s, marks[wider.name].complete_to_s)
+        width_s = (wider or DAYS).width_s
+        horizon_s = oldest_s // width_s * width_s
+        if horizon_s > marks[level.name].kept_from_s:
+            due[level] = horizon_s
+    if not due:
+        return
+    with store.read() as connection:
+        stream_ids = list(connection.execute(select(streams.c.stream_id)).scalars())
+    batches = [
+        stream_ids[first : first + _STREAMS_AT_ONCE]
+        for first in range(0, len(stream_ids), _STREAMS_AT_ONCE)
+    ]
+    for level, horizon_s in due.items():
+        # First the mark: a reader must not look for rows that are being deleted.
+        with store.write() as connection:
+            guard(connection)
+            moved = levels.update().where(levels.c.level == level.name)
+            connection.execute(moved.values(kept_from_s=horizon_s))
+        for batch in batches:
+            with store.write() as connection:
+                guard(connection)
+                for table in (level.bins, level.sums):
+                    old = table.c.stream_id.in_(batch) & (table.c.start_s < horizon_s)
+                    connection.execute(delete(table).where(old))
 
 
 class Inputs(NamedTuple):
@@ -353,14 +330,18 @@ class Inputs(NamedTuple):
     bins: Mapping[str, Mapping[int, int]]
 
 
+#: App, start of the bucket in epoch seconds, feature and bin.
+_InputKey = tuple[str, int, str, int]
+
+
 def add_inputs(connection: Connection, items: Iterable[Inputs]) -> None:
     """Add to the histograms, within the transaction that stores the samples."""
-    counts: Counter[tuple[str, int, str, int]] = Counter()
+    counts: Counter[_InputKey] = Counter()
     for app, start_s, bins in items:
         for feature, histogram in bins.items():
             for position, count in histogram.items():
                 counts[app, start_s, feature, position] += count
-    _add(connection, counts)
+    _add_input_counts(connection, counts)
 
 
 def read_inputs(
@@ -386,43 +367,42 @@ def compact_inputs(
     apps: Iterable[str],
     *,
     now_s: float,
-    guard: Callable[[Connection], object] = lambda _: None,
+    guard: Guard = lambda _: None,
 ) -> None:
     """
     Sum what is some hours old to whole hours, and delete what is too old.
 
     One transaction an app and hour; an hour that is summed already costs nothing more.
     """
-    fine_s = int(now_s - _FINE_S) // HOUR_S * HOUR_S
+    columns = input_bins.c
+    fine_s = int(now_s - _INPUTS_FINE_S) // HOUR_S * HOUR_S
     for app in apps:
         with store.read() as connection:
-            odd = (input_bins.c.start_s % HOUR_S != 0) & (input_bins.c.start_s < fine_s)
-            hour = (input_bins.c.start_s - input_bins.c.start_s % HOUR_S).label("hour_s")
-            query = select(hour).where(input_bins.c.app == app, odd).distinct()
+            odd = (columns.start_s % HOUR_S != 0) & (columns.start_s < fine_s)
+            hour = (columns.start_s - columns.start_s % HOUR_S).label("hour_s")
+            query = select(hour).where(columns.app == app, odd).distinct()
             hours = sorted(int(value) for value in connection.execute(query).scalars())
         for hour_s in hours:
             with store.write() as connection:
                 guard(connection)
-                _compact(connection, app, hour_s)
+                within = (
+                    (columns.app == app)
+                    & (columns.start_s > hour_s)
+                    & (columns.start_s < hour_s + HOUR_S)
+                )
+                taken = (columns.feature, columns.bin, columns.count)
+                counts: Counter[_InputKey] = Counter()
+                gone = connection.execute(delete(input_bins).where(within).returning(*taken))
+                for feature, position, count in gone:
+                    counts[app, hour_s, feature, position] += count
+                _add_input_counts(connection, counts)
         with store.write() as connection:
             guard(connection)
-            old = (input_bins.c.app == app) & (input_bins.c.start_s < now_s - _KEEP_S)
+            old = (columns.app == app) & (columns.start_s < now_s - _INPUTS_KEEP_S)
             connection.execute(delete(input_bins).where(old))
 
 
-def _compact(connection: Connection, app: str, hour_s: int) -> None:
-    columns = input_bins.c
-    within = (columns.app == app) & (columns.start_s > hour_s) & (columns.start_s < hour_s + HOUR_S)
-    gone = delete(input_bins).where(within).returning(columns.feature, columns.bin, columns.count)
-    counts: Counter[tuple[str, int, str, int]] = Counter()
-    for feature, position, count in connection.execute(gone):
-        counts[app, hour_s, feature, position] += count
-    _add(connection, counts)
-
-
-def _add(connection: Connection, counts: Mapping[tuple[str, int, str, int], int]) -> None:
-    rows = [
-        {"app": app, "start_s": start_s, "feature": feature, "bin": position, "count": count}
-        for (app, start_s, feature, position), count in counts.items()
-    ]
+def _add_input_counts(connection: Connection, counts: Mapping[_InputKey, int]) -> None:
+    names = ("app", "start_s", "feature", "bin")
+    rows = [dict(zip(names, key, strict=True)) | {"count": n} for key, n in counts.items()]
     add(connection, input_bins, rows, sums=["count"])

@@ -1,9 +1,10 @@
 """
-Writing what workers found: exactly once, however often it is delivered.
+Write what workers found: exactly once, however often it is delivered.
 
 Samples are inserted where they are not there yet, and only for those that were new
 do buckets and counters move, in the same transaction. A crash between the commit and
-the acknowledgement means a redelivery that changes nothing.
+the acknowledgement means a redelivery that changes nothing. `record` is the door;
+`place` decides in which segments a sample counts, within the same transaction.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from monitor.models import ROOT, Evaluation, ScoredSample, StreamKey, Tally
 from monitor.models.tally import OTHER, TALLY_SUMS, segment_name
 from monitor.queue.names import DOCTOR_APP
 from monitor.stats.heavy_hitters import PLACES, Census, Seen, admit
-from monitor.store.engine import Row, add, insert_new, put
+from monitor.store.engine import JsonText, Row, add, insert_new, put
 from monitor.store.ledger import Entry, Kind, book
 from monitor.store.query import STREAM_SUMS, past_name
 from monitor.store.rollup import Inputs, add_inputs, add_late
@@ -36,6 +37,7 @@ from monitor.store.tables import (
 )
 
 _NOTHING: Final = Tally()
+_DimensionKey = tuple[str, str]  # app and dimension
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,14 +58,14 @@ class Result:
     contributions: tuple[Contribution, ...]
     start_s: int
     occurred_at_ms: int  #: in the bucket that begins at ``start_s``, whatever clocks say
-    past: bool = False  #: older than the status window when it came: no news of now
+    past: bool = False  #: older than the status window when it came: not current
     places: tuple[tuple[str, str], ...] = ()  #: its value in each dimension where it has one
     inputs: Mapping[str, Mapping[int, int]] = field(default_factory=dict)  #: bins by feature
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetter:
-    """An entry of the queue that can never be scored, whole, so that it can be looked at."""
+    """An entry of the queue that can never be scored, whole, so that people can inspect it."""
 
     entry_id: str
     sample_id: str | None
@@ -83,10 +85,21 @@ def record(
     bucket_s: int,
 ) -> int:
     """Write results and move their buckets; return how many samples were new."""
+    received_at_ms = round(now.timestamp() * 1000)
     by_id = {result.scored.sample.sample_id: result for result in results}
-    received_at_ms = _epoch_ms(now)
-    by_id = _without_buried(connection, by_id)
-    segments = _segments(connection, by_id)
+    # Without samples that became dead letters and were counted before, as one that was sent twice.
+    same = dead_letters.c.sample_id.in_(list(by_id))
+    for sample_id in connection.execute(select(dead_letters.c.sample_id).where(same)).scalars():
+        del by_id[sample_id]
+    # The segments of a sample are decided once.
+    known = select(samples.c.sample_id).where(samples.c.sample_id.in_(list(by_id)))
+    segments: dict[str, tuple[str, ...]] = dict.fromkeys(connection.execute(known).scalars(), ())
+    unknown = {key: by_id[key] for key in sorted(by_id) if key not in segments}
+    placed = [
+        Placed(result.scored.sample.interaction.app, result.places, result.start_s)
+        for result in unknown.values()
+    ]
+    segments |= dict(zip(unknown, place(connection, placed), strict=True))
     new_ids = insert_new(
         connection,
         samples,
@@ -106,57 +119,27 @@ def record(
             for item in result.contributions
         ],
     )
-    add_inputs(connection, [_inputs(result) for result in fresh])
-    buried = _bury(connection, dead, received_at_ms)
-    start_s = received_at_ms // 1000 // bucket_s * bucket_s
-    counted = [result for result in fresh if result.scored.sample.interaction.app != DOCTOR_APP]
-    # One call, so that the rows of the ledger are locked in one order.
-    book(
+    add_inputs(
         connection,
-        [
-            *(_entry(result) for result in counted),
-            *(Entry(item.app, start_s, Kind.FAILED, item.reason, 1) for item in buried),
-        ],
+        [Inputs(item.scored.sample.interaction.app, item.start_s, item.inputs) for item in fresh],
     )
+    entries = [
+        Entry(app, result.start_s, Kind(result.scored.outcome.value), result.scored.reason, 1)
+        for result in fresh
+        if (app := result.scored.sample.interaction.app) != DOCTOR_APP
+    ]
+    start_s = received_at_ms // 1000 // bucket_s * bucket_s
+    entries += [
+        Entry(item.app, start_s, Kind.FAILED, item.reason, 1)
+        for item in _set_aside(connection, dead, received_at_ms)
+    ]
+    # One call, so that the rows of the ledger are locked in one order.
+    book(connection, entries)
     return len(fresh)
 
 
-class _Added(NamedTuple):
-    """A contribution to one of the streams that it counts in."""
-
-    stream: StreamKey
-    item: Contribution
-    past: bool
-
-
-def _without_buried(connection: Connection, by_id: Mapping[str, Result]) -> dict[str, Result]:
-    """Leave out samples that were set aside and counted before, as with one that was sent twice."""
-    same = dead_letters.c.sample_id.in_(list(by_id))
-    buried = set(connection.execute(select(dead_letters.c.sample_id).where(same)).scalars())
-    return {key: result for key, result in by_id.items() if key not in buried}
-
-
-def _segments(connection: Connection, by_id: Mapping[str, Result]) -> dict[str, tuple[str, ...]]:
-    """Decide in which segments each sample is counted, unless that was decided before."""
-    known = select(samples.c.sample_id).where(samples.c.sample_id.in_(list(by_id)))
-    old = set(connection.execute(known).scalars())
-    new = {key: by_id[key] for key in sorted(by_id) if key not in old}
-    found = place(
-        connection,
-        [
-            Placed(result.scored.sample.interaction.app, result.places, result.start_s)
-            for result in new.values()
-        ],
-    )
-    return dict.fromkeys(old, ()) | dict(zip(new, found, strict=True))
-
-
-def _inputs(result: Result) -> Inputs:
-    return Inputs(result.scored.sample.interaction.app, result.start_s, result.inputs)
-
-
-def _bury(connection: Connection, dead: Sequence[DeadLetter], at_ms: int) -> list[DeadLetter]:
-    """Set entries aside; give those that were not yet, and whose sample is not stored either."""
+def _set_aside(connection: Connection, dead: Sequence[DeadLetter], at_ms: int) -> list[DeadLetter]:
+    """Insert dead letters; return the new ones whose sample is not stored either."""
     ids = [item.sample_id for item in dead if item.sample_id is not None]
     query = select(samples.c.sample_id).where(samples.c.sample_id.in_(ids))
     stored = set(connection.execute(query).scalars()) if ids else set()
@@ -176,17 +159,6 @@ def _bury(connection: Connection, dead: Sequence[DeadLetter], at_ms: int) -> lis
     ]
     new = insert_new(connection, dead_letters, rows, returning=dead_letters.c.entry_id)
     return [lost[entry_id] for entry_id in sorted(new)]
-
-
-def _entry(result: Result) -> Entry:
-    scored = result.scored
-    return Entry(
-        scored.sample.interaction.app,
-        result.start_s,
-        Kind(scored.outcome.value),
-        scored.reason,
-        1,
-    )
 
 
 def _sample_row(result: Result, segments: Sequence[str], received_at_ms: int) -> Row:
@@ -218,8 +190,33 @@ def _evaluation_row(result: Result, item: Contribution) -> Row:
         "score": item.tally.sum_x if scored else None,
         "passed": item.tally.passed if scored else None,
         "occurred_at_ms": result.occurred_at_ms,
-        "record": _storable(evaluation.model_dump_json()),
+        "record": _storable(evaluation.model_dump_json(exclude_none=True)),
     }
+
+
+def _storable(text: str) -> Any:
+    """Return JSON for a JSON column; PostgreSQL stores no NUL, so it becomes a visible mark."""
+    if "\\u0000" not in text:
+        return JsonText(text)
+    return _without_nul(json.loads(text))
+
+
+def _without_nul(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.replace("\0", "\ufffd")
+    if isinstance(value, list):
+        return [_without_nul(item) for item in value]
+    if isinstance(value, dict):
+        return {_without_nul(key): _without_nul(item) for key, item in value.items()}
+    return value
+
+
+class _Added(NamedTuple):
+    """A contribution to one of the streams that it counts in."""
+
+    stream: StreamKey
+    item: Contribution
+    past: bool
 
 
 def _add_to_buckets(connection: Connection, items: Iterable[_Added]) -> None:
@@ -231,7 +228,12 @@ def _add_to_buckets(connection: Connection, items: Iterable[_Added]) -> None:
             past[stream] += item.tally
     if not sums:
         return
-    stream_ids = _stream_ids(connection, sorted({stream for stream, _ in sums}))
+    keys = sorted({stream for stream, _ in sums})
+    rows = [key._asdict() | {"n_total": 0, "last_bucket_s": 0} for key in keys]
+    insert_new(connection, streams, rows, returning=streams.c.stream_id)
+    columns = (streams.c.app, streams.c.metric, streams.c.segment, streams.c.evaluator_version)
+    query = select(streams.c.stream_id, *columns).where(tuple_(*columns).in_(keys))
+    stream_ids = {StreamKey(*key): stream_id for stream_id, *key in connection.execute(query)}
     bucket_rows, bin_rows = [], []
     for (stream, start_s), tally in sums.items():
         key = {"stream_id": stream_ids[stream], "start_s": start_s}
@@ -243,21 +245,13 @@ def _add_to_buckets(connection: Connection, items: Iterable[_Added]) -> None:
     _touch_streams(connection, sums, stream_ids, past)
 
 
-def _stream_ids(connection: Connection, keys: Sequence[StreamKey]) -> dict[StreamKey, int]:
-    rows = [key._asdict() | {"n_total": 0, "last_bucket_s": 0} for key in keys]
-    insert_new(connection, streams, rows, returning=streams.c.stream_id)
-    columns = (streams.c.app, streams.c.metric, streams.c.segment, streams.c.evaluator_version)
-    query = select(streams.c.stream_id, *columns).where(tuple_(*columns).in_(keys))
-    return {StreamKey(*key): stream_id for stream_id, *key in connection.execute(query)}
-
-
 def _touch_streams(
     connection: Connection,
     new: Mapping[tuple[StreamKey, int], Tally],
     stream_ids: Mapping[StreamKey, int],
     past: Mapping[StreamKey, Tally],
 ) -> None:
-    """Note on each stream how much it has counted, up to when, and how much of it is no news."""
+    """Note on each stream how much it has counted, up to when, and how much was not current."""
     old = {stream_ids[stream]: tally for stream, tally in past.items()}
     counted: dict[int, Tally] = defaultdict(Tally)
     latest: dict[int, int] = {}
@@ -294,33 +288,6 @@ def _touch_streams(
     )
 
 
-def _epoch_ms(moment: datetime) -> int:
-    return round(moment.timestamp() * 1000)
-
-
-def _storable(text: str) -> Any:
-    """Parse JSON for a JSON column; PostgreSQL stores no NUL, so it becomes a visible mark."""
-    value = json.loads(text)
-    return _without_nul(value) if "\\u0000" in text else value
-
-
-def _without_nul(value: Any) -> Any:
-    if isinstance(value, str):
-        return value.replace("\0", "\ufffd")
-    if isinstance(value, list):
-        return [_without_nul(item) for item in value]
-    if isinstance(value, dict):
-        return {_without_nul(key): _without_nul(item) for key, item in value.items()}
-    return value
-
-
-# --- segments ---
-# Decide in which segments a sample is counted, in the transaction that counts it.
-
-
-_Key = tuple[str, str]  # app and dimension
-
-
 class Placed(NamedTuple):
     """Where one sample belongs: its app, its value in each dimension, and its time."""
 
@@ -329,80 +296,72 @@ class Placed(NamedTuple):
     start_s: int
 
 
-def place(connection: Connection, samples: Sequence[Placed]) -> list[tuple[str, ...]]:
+def place(connection: Connection, items: Sequence[Placed]) -> list[tuple[str, ...]]:
     """
-    Name the segments of each sample; a value without a place of its own goes to the others.
+    Return the segments of each sample; a value without a segment of its own goes to the others.
 
     Only a value that was not known yet costs a lock, on its dimension: writers that see
     known values do not wait for each other.
     """
-    counts: dict[_Key, Counter[str]] = {}
-    latest: dict[_Key, int] = {}
-    for sample in samples:
-        for dimension, value in sample.places:
-            key = (sample.app, dimension)
+    counts: dict[_DimensionKey, Counter[str]] = {}
+    latest: dict[_DimensionKey, int] = {}
+    for item in items:
+        for dimension, value in item.places:
+            key = (item.app, dimension)
             counts.setdefault(key, Counter())[value] += 1
-            latest[key] = max(sample.start_s, latest.get(key, 0))
-    known = _censuses(connection, counts)
+            latest[key] = max(item.start_s, latest.get(key, 0))
+    known = _read_censuses(connection, counts)
     new = sorted(
         key
         for key, values in counts.items()
         if key not in known or not known[key].named.keys() >= values.keys()
     )
     if new:
-        known |= _admit(connection, {key: counts[key] for key in new}, latest)
+        empty: dict[str, Any] = {"named": {}, "waiting": {}}
+        rows = [{"app": key[0], "dimension": key[1], "census": empty} for key in new]
+        insert_new(connection, dimensions, rows, returning=dimensions.c.dimension)
+        locked = _read_censuses(connection, new, lock=True)
+        for key in new:
+            full = len(locked[key].named) >= PLACES
+            seen = _seen(connection, *key, locked[key]) if full else {}
+            known[key] = admit(locked[key], counts[key], seen, now_s=latest[key])
+        rows = [
+            {"app": key[0], "dimension": key[1], "census": {
+                "named": dict(known[key].named),
+                "waiting": {value: list(pair) for value, pair in known[key].waiting.items()},
+            }}
+            for key in new
+        ]  # fmt: skip
+        put(connection, dimensions, rows)
     return [
         tuple(
-            segment_name(dimension, value if value in known[sample.app, dimension].named else OTHER)
-            for dimension, value in sample.places
+            segment_name(dimension, value if value in known[item.app, dimension].named else OTHER)
+            for dimension, value in item.places
         )
-        for sample in samples
+        for item in items
     ]
 
 
-def known_values(connection: Connection, app: str) -> dict[str, Census]:
-    """Read the values of each dimension of an app."""
-    query = select(dimensions).where(dimensions.c.app == app)
-    return {row.dimension: _census(row.census) for row in connection.execute(query)}
-
-
-def _admit(
-    connection: Connection, counts: Mapping[_Key, Counter[str]], latest: Mapping[_Key, int]
-) -> dict[_Key, Census]:
-    rows = [
-        {"app": app, "dimension": dimension, "census": _stored(Census())}
-        for app, dimension in sorted(counts)
-    ]
-    insert_new(connection, dimensions, rows, returning=dimensions.c.dimension)
-    found = _censuses(connection, counts, lock=True)
-    for key, values in counts.items():
-        seen = _seen(connection, *key, found[key]) if len(found[key].named) >= PLACES else {}
-        found[key] = admit(found[key], values, seen, now_s=latest[key])
-    put(
-        connection,
-        dimensions,
-        [
-            {"app": app, "dimension": dimension, "census": _stored(found[app, dimension])}
-            for app, dimension in sorted(counts)
-        ],
-    )
-    return found
-
-
-def _censuses(
-    connection: Connection, keys: Iterable[_Key], *, lock: bool = False
-) -> dict[_Key, Census]:
+def _read_censuses(
+    connection: Connection, keys: Iterable[_DimensionKey], *, lock: bool = False
+) -> dict[_DimensionKey, Census]:
     wanted = sorted(keys)
     if not wanted:
         return {}
     columns = (dimensions.c.app, dimensions.c.dimension)
     query = select(dimensions).where(tuple_(*columns).in_(wanted)).order_by(*columns)
     rows = connection.execute(query.with_for_update() if lock else query)
-    return {(row.app, row.dimension): _census(row.census) for row in rows}
+    return {
+        (row.app, row.dimension): Census(
+            {value: int(count) for value, count in row.census["named"].items()},
+            {value: (int(n), int(error)) for value, (n, error) in row.census["waiting"].items()},
+        )
+        for row in rows
+    }
 
 
 def _seen(connection: Connection, app: str, dimension: str, census: Census) -> dict[str, Seen]:
-    """Read how often and when the values with a place were counted, from their streams."""
+    """Read how often and when the values with a segment were counted, from their streams."""
     names = {segment_name(dimension, value): value for value in census.named}
     query = (
         select(streams.c.segment, func.max(streams.c.n_total), func.max(streams.c.last_bucket_s))
@@ -413,18 +372,3 @@ def _seen(connection: Connection, app: str, dimension: str, census: Census) -> d
         names[segment]: Seen(int(n), int(last_s))
         for segment, n, last_s in connection.execute(query)
     }
-
-
-def _census(stored: Mapping[str, Mapping[str, object]]) -> Census:
-    named = {value: int(str(count)) for value, count in stored["named"].items()}
-    waiting = {
-        value: (int(pair[0]), int(pair[1]))
-        for value, pair in stored["waiting"].items()
-        if isinstance(pair, list)
-    }
-    return Census(named, waiting)
-
-
-def _stored(census: Census) -> dict[str, object]:
-    waiting = {value: list(pair) for value, pair in census.waiting.items()}
-    return {"named": dict(census.named), "waiting": waiting}

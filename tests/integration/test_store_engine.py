@@ -1,16 +1,134 @@
-"""What a connection to the database holds."""
+"""The database behind the door: what is written, what is wrong with a file, and reading only."""
 
-from sqlalchemy import text
+import os
+import subprocess
+from contextlib import closing
+from datetime import UTC, datetime
 
-from monitor.store.engine import Store
+import pytest
+from sqlalchemy import select
 
-#: A process has up to so many, as SQLAlchemy's pool keeps them.
-POOL = 5
+from monitor.errors import StoreUnavailableError
+from monitor.store.engine import JsonText, Store, insert_new, migrate, put
+from monitor.store.tables import dimensions, hooks
+
+TOLD = {"seen": 1, "größer": [1.5, None, "日本"]}
 
 
-def test_connections_to_sqlite_hold_little_memory_however_large_the_file(sqlite_url):
-    store = Store(sqlite_url)
+def row(counters):
+    return {
+        "hook_id": "h", "app": "shop", "host": "web", "pid": 1, "heartbeat_at_ms": 1,
+        "counters": counters,
+    }  # fmt: skip
+
+
+def counters_of(store):
     with store.read() as connection:
-        kilobytes = -connection.execute(text("PRAGMA cache_size")).scalar_one()
-    store.close()
-    assert 0 < kilobytes * POOL <= 10_000
+        return connection.execute(select(hooks.c.counters)).scalar()
+
+
+def test_json_is_stored_without_blanks_and_escapes(sqlite_url):
+    with closing(Store(sqlite_url)) as store:
+        migrate(store)
+        with store.write() as connection:
+            put(connection, hooks, [row(TOLD)])
+            stored = connection.exec_driver_sql("SELECT counters FROM groundwatch_hooks").scalar()
+        assert stored == '{"seen":1,"größer":[1.5,null,"日本"]}'
+        assert counters_of(store) == TOLD
+
+
+@pytest.mark.parametrize("value", [JsonText('{"seen":1}'), {"seen": 1}])
+def test_text_that_is_json_already_is_stored_as_it_is(store, value):
+    with store.write() as connection:
+        put(connection, hooks, [row(value)])
+    assert counters_of(store) == {"seen": 1}
+
+
+def test_half_of_a_surrogate_pair_does_not_stop_a_transaction(store):
+    with store.write() as connection:
+        put(connection, hooks, [row({"\ud83d": 1})])
+    assert counters_of(store) == {"?": 1}
+
+
+def test_insert_new_returns_only_what_was_not_there(store):
+    rows = [{"app": "shop", "dimension": name, "census": {}} for name in ("release", "user")]
+    column = dimensions.c.dimension
+    with store.write() as connection:
+        assert insert_new(connection, dimensions, rows[:1], returning=column) == {"release"}
+        assert insert_new(connection, dimensions, rows, returning=column) == {"user"}
+
+
+def test_a_whole_database_has_no_problems(store):
+    assert store.problems() == []
+
+
+def test_a_damaged_file_is_found(tmp_path):
+    file = tmp_path / "store.db"
+    with closing(Store(f"sqlite:///{file}")) as store:
+        migrate(store)
+        with store.write() as connection:
+            rows = [row({"x" * 200: n}) | {"hook_id": f"h{n}"} for n in range(500)]
+            put(connection, hooks, rows)
+        with closing(store.engine.raw_connection()) as raw:
+            raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            page = raw.execute(
+                "SELECT rootpage FROM sqlite_master WHERE name = 'groundwatch_hooks'"
+            ).fetchone()[0]
+    with file.open("r+b") as damaged:
+        damaged.seek((page - 1) * 4096)
+        damaged.write(b"\xff" * 64)
+    with closing(Store(f"sqlite:///{file}")) as store:
+        try:
+            problems = store.problems()
+        except StoreUnavailableError as error:
+            problems = [str(error)]
+    assert problems
+
+
+@pytest.fixture
+def read_only_folder(tmp_path):
+    """A folder that is mounted for reading at the end of the ``with`` that is given."""
+    folder = tmp_path / "mounted"
+    folder.mkdir()
+
+    def mount(*options):
+        done = subprocess.run(
+            ["mount", *options, str(folder)], capture_output=True, check=False, timeout=10
+        )
+        return done.returncode == 0
+
+    if os.geteuid() != 0 or not mount("-t", "tmpfs", "-o", "size=20m", "tmpfs"):
+        pytest.skip("only root can mount a file system")
+    try:
+        yield folder, lambda: mount("-o", "remount,ro")
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=False, timeout=10)
+
+
+def test_a_read_only_file_system_is_read(read_only_folder):
+    folder, make_read_only = read_only_folder
+    url = f"sqlite:///{folder}/store.db"
+    with closing(Store(url)) as store:
+        migrate(store)
+        with store.write() as connection:
+            put(connection, hooks, [row(TOLD)])
+    assert make_read_only()
+    with closing(Store(url)) as store:
+        assert counters_of(store) == TOLD
+        with pytest.raises(StoreUnavailableError), store.write() as connection:
+            put(connection, hooks, [row({})])
+
+
+def test_statuses_can_be_read_there(read_only_folder):
+    from monitor.settings import Settings
+    from workers.facts import read_report, read_status
+
+    folder, make_read_only = read_only_folder
+    settings = Settings(database_url=f"sqlite:///{folder}/store.db", home=folder)
+    with closing(Store(settings.sql_url)) as store:
+        migrate(store)
+    assert make_read_only()
+    now = datetime.now(UTC)
+    with closing(Store(settings.sql_url)) as store:
+        assert read_status(store, settings, now=now).apps == []
+        assert read_report(store, settings, now=now, window_s=3600).apps == []
