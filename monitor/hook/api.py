@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 import sys
@@ -14,7 +15,7 @@ from monitor.hook import sender
 from monitor.hook.options import Mask, Options, check, resolve
 from monitor.hook.recorder import Recorder
 from monitor.hook.rules import HookArguments, Sampling, resolve_sampling, split
-from monitor.hook.sampler import Gate
+from monitor.hook.sampler import Gate, read
 from monitor.hook.streams import Fields, OpenInteraction
 from monitor.hook.watch import watched
 
@@ -76,9 +77,14 @@ class Intake:
         except Exception as error:  # noqa: BLE001  # as in sample
             self._mistake = f"{type(error).__name__} in take()"
 
+    def ignore(self, reason: str) -> None:
+        """Count something that was left out, by *reason*, for ``stats()["ignored"]``."""
+        next(self._ignored.get(reason) or self._ignored.setdefault(reason, itertools.count()))
+
     def after_fork(self) -> None:
         """Start empty: in a forked child nothing of the parent's is kept but the options."""
         self._recorder, self.gate = None, _NO_GATE
+        self._ignored: dict[str, itertools.count[int]] = {}
         # Holds the recorder too: `setdefault` gives all threads the same one without a lock.
         self._only: dict[str, Recorder] = {}
 
@@ -297,7 +303,8 @@ class Hook(Intake):
         """
         recorder = self._recorder or self._begin(start=False)
         stats = recorder.stats()
-        return stats | {"last_error": self._mistake or stats["last_error"]}
+        ignored = {reason: read(counter) for reason, counter in list(self._ignored.items())}
+        return stats | {"ignored": ignored, "last_error": self._mistake or stats["last_error"]}
 
     def close(self, timeout: float = 2.0) -> bool:
         """Deliver what can be delivered within *timeout* and stop for good; True when all was."""

@@ -12,6 +12,19 @@ from monitor.hook.options import Mask
 LONGEST_STREAM = 2_000_000
 
 
+class HookProtocol(Protocol):
+    """What integrations need of a hook: one question before an interaction, one call after it."""
+
+    def chance(self, trace_id: object = None) -> float:
+        """Count one interaction; return the probability with which it is chosen, 0 if it is not."""
+
+    def take(self, given: Mapping[str, object], rate: float | None = None) -> None:
+        """Record an interaction that was chosen with *rate*."""
+
+    def ignore(self, reason: str) -> None:
+        """Count something that was left out, by *reason*, for ``stats()["ignored"]``."""
+
+
 class Chunks(Protocol):
     """Knows what a chunk holds."""
 
@@ -133,16 +146,6 @@ class Fields(TypedDict, total=False):
 FIELDS = frozenset({"query", "contexts", "output", *Fields.__annotations__})
 
 
-class Taker(Protocol):
-    """What records: a hook."""
-
-    def chosen(self, trace_id: object = None) -> bool:
-        """Count one interaction and say whether to record it."""
-
-    def take(self, given: Mapping[str, object]) -> None:
-        """Record an interaction that was chosen."""
-
-
 class OpenInteraction:
     """
     One interaction under way; set ``contexts``, ``output`` and any other field on it.
@@ -168,8 +171,8 @@ class OpenInteraction:
     id: Any
     label: Any
 
-    def __init__(self, taker: Taker, fields: Mapping[str, object]) -> None:
-        self._taker = taker
+    def __init__(self, hook: HookProtocol, fields: Mapping[str, object]) -> None:
+        self._hook = hook
         self._tool_calls: list[dict[str, object]] = []
         self.query = self.contexts = self.output = self.metadata = None
         vars(self).update(fields)
@@ -194,13 +197,14 @@ class OpenInteraction:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self.output is None or not self._taker.chosen(vars(self).get("trace_id")):
+        rate = 0.0 if self.output is None else self._hook.chance(vars(self).get("trace_id"))
+        if not rate:
             return
         try:
             given = self._given()
         except Exception:  # noqa: BLE001  # what the host put here must not hurt it
             given = {"output": self.output}
-        self._taker.take(given)
+        self._hook.take(given, rate)
 
     async def __aenter__(self) -> Self:
         return self

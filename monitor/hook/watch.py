@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from monitor.hook.capture import CONTEXTS_NAMES, answer_in, lookup
 from monitor.hook.sampler import Gate
-from monitor.hook.streams import FIELDS, Collected, relay, shallow
+from monitor.hook.streams import FIELDS, Collected, HookProtocol, relay, shallow
 
 QUERY_NAMES = ("query", "question", "prompt", "input", "message")
 
@@ -32,20 +32,10 @@ Function = Callable[..., Any]
 Names = Mapping[str, str | None]
 
 
-class Gated(Protocol):
-    """Has a gate, which may be another one at each call."""
+class Gated(HookProtocol, Protocol):
+    """A hook with a gate, which may be another one at each call."""
 
     gate: Gate
-
-
-class Taker(Gated, Protocol):
-    """What records: a hook."""
-
-    def chance(self, trace_id: object = None) -> float:
-        """Count one interaction; return the probability with which it is chosen, 0 if not."""
-
-    def take(self, given: Mapping[str, object], rate: float | None = None) -> None:
-        """Record an interaction that was chosen with *rate*."""
 
 
 class _ByTrace:
@@ -58,12 +48,12 @@ class Reader:
     """Finds query, contexts and output of one function in its arguments and results."""
 
     def __init__(
-        self, function: Function, taker: Taker, names: Names, fields: Mapping[str, Any]
+        self, function: Function, taker: Gated, names: Names, fields: Mapping[str, Any]
     ) -> None:
         self.taker = taker
         self._fields = {key: value for key, value in fields.items() if value is not None}
         trace_id = self._fields.get("trace_id")
-        self.gated: Gated = _ByTrace() if trace_id else taker
+        self.gated: Any = _ByTrace() if trace_id else taker
         self.chance = functools.partial(taker.chance, trace_id) if trace_id else taker.chance
         self.parameters = _parameters(function)
         self._query = _wanted(names["query"], QUERY_NAMES, self.parameters)
@@ -141,7 +131,7 @@ class Reader:
         return lookup(result, self._contexts_names, named=self._contexts_named)
 
 
-def watched(function: Function, taker: Taker, names: Names, fields: Mapping[str, Any]) -> Function:
+def watched(function: Function, taker: Gated, names: Names, fields: Mapping[str, Any]) -> Function:
     """Wrap *function* so that its calls are recorded; it stays the kind of function it was."""
     if isinstance(function, (staticmethod, classmethod)):
         return type(function)(watched(function.__func__, taker, names, fields))

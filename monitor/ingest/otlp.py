@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from monitor.errors import MissingExtraError, RecordError
+from monitor.integrations.spans import Span
 
 try:
     from google.protobuf import json_format
@@ -34,16 +35,6 @@ _MISTAKES_SHOWN = 3
 
 class TooLargeError(RecordError):
     """The request is larger than the receiver takes."""
-
-
-class Span(NamedTuple):
-    """One span, in plain values."""
-
-    trace_id: str
-    is_root: bool
-    attributes: dict[str, Any]
-    events: list[tuple[str, dict[str, Any]]]
-    resource: dict[str, Any]
 
 
 class Decoded(NamedTuple):
@@ -166,6 +157,7 @@ def _span(span: Any, resource: dict[str, Any]) -> Span:
     return Span(
         trace_id=span.trace_id.hex(),
         is_root=not span.parent_span_id,
+        name=span.name,
         attributes=_attributes(span.attributes),
         events=[(event.name, _attributes(event.attributes)) for event in span.events],
         resource=resource,

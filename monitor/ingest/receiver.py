@@ -6,16 +6,15 @@ import asyncio
 import hmac
 import logging
 import time
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any
 
 from monitor.errors import MissingExtraError, RecordError
 from monitor.ingest.otlp import (
     JSON,
     PROTOBUF,
-    Span,
     TooLargeError,
     accepted,
     decode,
@@ -23,7 +22,7 @@ from monitor.ingest.otlp import (
     unzip,
 )
 from monitor.ingest.services import Services
-from monitor.integrations.genai import kind_of, read, read_resource, size_of
+from monitor.integrations.spans import Span
 from monitor.integrations.traces import Traces
 
 try:
@@ -71,6 +70,7 @@ class Receiver:
         self._services = services
         self._most_bytes = most_bytes
         self._traces = Traces(wait_s=wait_s, most=_MOST_TRACES, most_chars=_MOST_CHARS)
+        self.ignored: Counter[str] = Counter()  #: spans that are left out, by reason
         self.requests = self.spans = self.rejected = self.refused = 0
         self._bytes_open = 0
 
@@ -124,7 +124,7 @@ class Receiver:
         """Tell what has come and where it went."""
         counts = {
             "requests": self.requests, "spans": self.spans, "rejected": self.rejected,
-            "refused": self.refused,
+            "refused": self.refused, "ignored": dict(self.ignored),
         }  # fmt: skip
         return JSONResponse({**counts, "open": len(self._traces), "hooks": self._services.stats()})
 
@@ -147,16 +147,13 @@ class Receiver:
 
     def _take(self, span: Span) -> None:
         self.spans += 1
-        kind = kind_of(span.attributes)
-        if kind is None:
-            return
         try:
-            self._traces.add(
-                span.trace_id, kind, partial(_read, kind, span), partial(size_of, span.attributes),
-                hook=self._services.hook(span.resource), now_s=time.monotonic(),
-            )  # fmt: skip
+            hook = partial(self._services.hook, span.resource)
+            reason = self._traces.see(span, hook, now_s=time.monotonic())
+            if reason is not None:
+                self.ignored[reason] += 1
         except Exception as error:  # noqa: BLE001  # one strange span must not cost the others
-            logger.warning("span left out: %s", type(error).__name__)
+            logger.warning("span_failed error=%s", type(error).__name__)
 
     @asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
@@ -172,8 +169,3 @@ class Receiver:
         while True:
             await asyncio.sleep(_SWEEP_EVERY_S)
             self._traces.sweep(time.monotonic())
-
-
-def _read(kind: Any, span: Span) -> dict[str, Any]:
-    found = read(kind, span.attributes, span.events)
-    return {**read_resource(span.resource), **found} if kind in {"model", "flow"} else found

@@ -7,8 +7,8 @@ from typing import Any, Unpack
 from uuid import UUID
 
 from monitor.errors import MissingExtraError
-from monitor.hook.streams import Fields
-from monitor.integrations.app_hook import Taker, app_hook
+from monitor.hook.streams import Fields, HookProtocol
+from monitor.integrations.context import app_hook
 from monitor.integrations.messages import answer_in, as_list, part_of, question_in
 from monitor.integrations.runs import Run, Runs
 
@@ -37,7 +37,7 @@ class InteractionHandler(BaseCallbackHandler):
     #: Called where the run is, not in a pool of threads: it takes microseconds.
     run_inline = True
 
-    def __init__(self, *, hook: Taker | None = None, **fields: Unpack[Fields]) -> None:
+    def __init__(self, *, hook: HookProtocol | None = None, **fields: Unpack[Fields]) -> None:
         self._runs = Runs(app_hook(hook), dict(fields))
 
     def on_chain_start(
@@ -89,7 +89,10 @@ class InteractionHandler(BaseCallbackHandler):
         self._runs.end(run_id, lambda: answer_in(outputs))
 
     def on_llm_end(self, response: Any, *, run_id: UUID, **_: Any) -> None:
-        """Record the interaction when a model is the root."""
+        """Note which model answered, and record the interaction when it is the root."""
+        run = self._runs.get(run_id)
+        if run is not None:
+            self._runs.guard(_note_model, run, response)
         self._runs.end(run_id, lambda: _generated(response))
 
     def on_retriever_start(
@@ -161,6 +164,16 @@ def _begin(run: Run, inputs: object, metadata: Mapping[str, Any] | None) -> None
         known = part_of(metadata, field)
         if known is not None:
             run.fields[field] = str(known)
+
+
+def _note_model(run: Run, response: object) -> None:
+    """Put the model's name on the record; of several models the last counts."""
+    generations = as_list(part_of(response, "generations"))
+    message = part_of(next(iter(as_list(generations[0])), None), "message") if generations else None
+    told = (part_of(message, "response_metadata"), part_of(response, "llm_output"))
+    model = next(filter(None, (part_of(each, "model_name", "model") for each in told)), None)
+    if isinstance(model, str):
+        run.fields["metadata"] = {**(run.fields.get("metadata") or {}), "model": model}
 
 
 def _question(inputs: object) -> str | None:

@@ -7,8 +7,8 @@ from inspect import BoundArguments
 from typing import Any, Unpack
 
 from monitor.errors import MissingExtraError
-from monitor.hook.streams import Fields
-from monitor.integrations.app_hook import Taker, app_hook
+from monitor.hook.streams import Fields, HookProtocol
+from monitor.integrations.context import app_hook
 from monitor.integrations.following import AsyncChunks, Chunks, Following
 from monitor.integrations.messages import as_list, part_of
 from monitor.integrations.runs import Run, Runs
@@ -27,7 +27,9 @@ _MOST_PIECES = 100_000
 _WRITERS = frozenset({"write_response_to_history", "awrite_response_to_history"})
 
 
-def watch_llama_index(*, hook: Taker | None = None, **fields: Unpack[Fields]) -> Callable[[], None]:
+def watch_llama_index(
+    *, hook: HookProtocol | None = None, **fields: Unpack[Fields]
+) -> Callable[[], None]:
     """
     Record what query engines and chat engines answer in this process; returns how to stop.
 
@@ -57,7 +59,7 @@ def watch_llama_index(*, hook: Taker | None = None, **fields: Unpack[Fields]) ->
 class _Engines:
     """Follows the calls of engines from their start to the last word of the answer."""
 
-    def __init__(self, hook: Taker, fields: Mapping[str, Any]) -> None:
+    def __init__(self, hook: HookProtocol, fields: Mapping[str, Any]) -> None:
         self._hook = hook
         self._runs = Runs(hook, fields)
 

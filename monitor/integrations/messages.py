@@ -66,12 +66,24 @@ def role_of(message: object) -> str:
 
 def last_text(messages: Iterable[object], roles: frozenset[str] = USERS) -> str | None:
     """Find the text of the last message that one of *roles* has written."""
-    for message in reversed(list(messages)):
+    listed = list(messages)
+    if len(listed) == 1 and isinstance(listed[0], (list, tuple)):  # LangChain's batch of one
+        listed = list(listed[0])
+    for message in reversed([unwrapped(message) for message in listed]):
         if role_of(message) in roles:
             text = text_of(part_of(message, "content", "parts", "contents"))
             if text:
                 return text
     return None
+
+
+def unwrapped(message: Any) -> Any:
+    """Return what LangChain's serialized messages hold; anything else as it is."""
+    for holder in ("kwargs", "data"):
+        held = message.get(holder) if isinstance(message, Mapping) else None
+        if isinstance(held, Mapping) and "content" in held:
+            return {"type": message.get("type"), **held}
+    return message
 
 
 def since_last_user(messages: Sequence[Any]) -> Sequence[Any]:
@@ -113,13 +125,23 @@ def answer_in(outputs: object) -> str | None:
         return text_of(outputs)
     if isinstance(outputs, Mapping):
         direct = _first(outputs, _ANSWERS)
-        return direct or last_text(as_list(outputs.get("messages")), ASSISTANTS)
+        if direct:
+            return direct
+        for name in ("generations", "choices"):  # of a model; of several the first counts
+            found = as_list(outputs.get(name))
+            while found and isinstance(found[0], (list, tuple)):
+                found = found[0]
+            text = _first(found[0], ("text", "message")) if found else None
+            if text:
+                return text
+        messages = last_text(as_list(outputs.get("messages")), ASSISTANTS)
+        return messages or answer_in(outputs.get("outputs"))
     return last_text(as_list(outputs), ASSISTANTS) or text_of(part_of(outputs, "content"))
 
 
-def _first(holder: Mapping[str, Any], names: Sequence[str]) -> str | None:
+def _first(holder: object, names: Sequence[str]) -> str | None:
     for name in names:
-        value = holder.get(name)
+        value = unwrapped(part_of(holder, name))
         text = text_of(value) or text_of(part_of(value, "content"))
         if text:
             return text

@@ -8,11 +8,10 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple, TypeVar, Unpack
 
-from monitor.hook.streams import Fields
-from monitor.integrations.app_hook import Taker, app_hook
+from monitor.hook.streams import Fields, HookProtocol
+from monitor.integrations.context import active_trace_id, app_hook, current_passages
 from monitor.integrations.following import AsyncChunks, Chunks, Following
 from monitor.integrations.openai_replies import ChatReader, Reader, ResponsesReader
-from monitor.integrations.passages import current_passages
 
 C = TypeVar("C")
 
@@ -32,7 +31,7 @@ def watch_openai(
     client: C,
     *,
     contexts: Callable[[Any], object] | None = None,
-    hook: Taker | None = None,
+    hook: HookProtocol | None = None,
     **fields: Unpack[Fields],
 ) -> C:
     """
@@ -73,7 +72,7 @@ class _Watch(NamedTuple):
     """What is needed to record the answers of one method."""
 
     reader: Reader
-    hook: Taker
+    hook: HookProtocol
     contexts: Callable[[Any], object] | None
     fields: dict[str, Any]
 
@@ -82,21 +81,25 @@ class _Watch(NamedTuple):
         try:
             if arguments.get("stream") is True:
                 self._follow(arguments, reply)
-            elif (answer := self.reader.answer(reply)) and (rate := self._chance()):
-                given = self.given(self.reader.asked(arguments), current_passages())
-                self.take(given, answer, [reply], rate)
+            elif answer := self.reader.answer(reply):
+                trace_id = self._trace_id()
+                rate = self.hook.chance(trace_id)
+                if rate:
+                    asked = self.reader.asked(arguments)
+                    given = self.given(asked, current_passages(), trace_id)
+                    self.take(given, answer, [reply], rate)
         except Exception as error:  # noqa: BLE001  # a mistake of ours must not reach the host
             logger.debug("watch_openai: %s", type(error).__name__)
         return reply
 
-    def given(self, asked: object, passages: object) -> dict[str, Any]:
+    def given(self, asked: object, passages: object, trace_id: object) -> dict[str, Any]:
         """Read what is known before the answer."""
         found = {
             "query": self.reader.query(asked),
             "contexts": self._contexts(asked, passages),
             "tool_calls": self.reader.calls_before(asked),
         }
-        return {**self.fields, **found}
+        return {"trace_id": trace_id, **self.fields, **found}
 
     def take(self, given: dict[str, Any], answer: str, replies: list[object], rate: float) -> None:
         """Record an interaction that was chosen."""
@@ -112,10 +115,11 @@ class _Watch(NamedTuple):
             return
         # Inside the stream, which stays the object that the client made.
         asked, passages = self.reader.asked(arguments), current_passages()
+        trace_id = self._trace_id()
         following = Following(
-            chance=self._chance,
+            chance=lambda: self.hook.chance(trace_id),
             piece=self.reader.piece,
-            asked=lambda: self.given(asked, passages),
+            asked=lambda: self.given(asked, passages, trace_id),
             take=self.take,
         )
         wrap = AsyncChunks if hasattr(inner, "__anext__") else Chunks
@@ -131,8 +135,8 @@ class _Watch(NamedTuple):
             logger.debug("watch_openai: contexts raised %s", type(error).__name__)
             return None
 
-    def _chance(self) -> float:
-        return self.hook.chance(self.fields.get("trace_id"))
+    def _trace_id(self) -> object:
+        return self.fields.get("trace_id") or active_trace_id()
 
 
 def _watched(watch: _Watch, method: Callable[..., Any]) -> Callable[..., Any]:

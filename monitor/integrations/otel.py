@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import Any, Unpack
+from typing import Unpack
 
 from monitor.errors import MissingExtraError
-from monitor.hook.streams import Fields
-from monitor.integrations.app_hook import Taker, app_hook
-from monitor.integrations.genai import Kind, kind_of, read, read_resource, size_of
+from monitor.hook.streams import Fields, HookProtocol
+from monitor.integrations.context import app_hook
+from monitor.integrations.spans import Span
 from monitor.integrations.traces import Traces
 
 try:
@@ -18,8 +18,6 @@ except ModuleNotFoundError:
     raise MissingExtraError("the span processor", "otel") from None
 
 logger = logging.getLogger("groundwatch.integrations")
-
-_TRACE_ID_DIGITS = "032x"
 
 
 class InteractionSpanProcessor(SpanProcessor):
@@ -41,18 +39,35 @@ class InteractionSpanProcessor(SpanProcessor):
     """
 
     def __init__(
-        self, *, hook: Taker | None = None, wait_s: float = 60.0, **fields: Unpack[Fields]
+        self, *, hook: HookProtocol | None = None, wait_s: float = 60.0, **fields: Unpack[Fields]
     ) -> None:
         self._hook = app_hook(hook)
         self._fields = fields
         self._traces = Traces(wait_s=wait_s)
 
     def on_end(self, span: ReadableSpan) -> None:
-        """Look at a span that has ended; never raises."""
+        """Take in a span that has ended; never raises."""
         try:
-            self._see(span)
+            now_s, context = time.monotonic(), span.get_span_context()
+            if context is None:
+                return
+            is_root = span.parent is None or span.parent.is_remote
+            plain = Span(
+                trace_id=format(context.trace_id, "032x"),
+                is_root=is_root,
+                name=span.name,
+                attributes=span.attributes or {},
+                events=((event.name, event.attributes or {}) for event in span.events),
+                resource=span.resource.attributes,
+            )
+            reason = self._traces.see(plain, lambda: self._hook, fields=self._fields, now_s=now_s)
+            if reason is not None:
+                self._hook.ignore(reason)
+            if is_root:
+                self._traces.finish(plain.trace_id)
+            self._traces.sweep(now_s)
         except Exception as error:  # noqa: BLE001  # a mistake of ours must not reach the host
-            logger.debug("span processor: %s", type(error).__name__)
+            logger.debug("span_failed error=%s", type(error).__name__)
 
     def shutdown(self) -> None:
         """Record what is still open."""
@@ -61,27 +76,3 @@ class InteractionSpanProcessor(SpanProcessor):
     def force_flush(self, timeout_millis: int = 30_000) -> bool:  # noqa: ARG002
         """Keep what is open: a trace is recorded when it is whole."""
         return True
-
-    def _see(self, span: ReadableSpan) -> None:
-        now_s = time.monotonic()
-        context = span.get_span_context()
-        kind = kind_of(span.attributes or {})
-        is_root = span.parent is None or span.parent.is_remote
-        if context is None or not (kind or (is_root and len(self._traces))):
-            return
-        trace_id = format(context.trace_id, _TRACE_ID_DIGITS)
-        if kind is not None:
-            self._traces.add(
-                trace_id, kind, lambda: self._read(kind, span), lambda: size_of(span.attributes),
-                hook=self._hook, now_s=now_s,
-            )  # fmt: skip
-        if is_root:
-            self._traces.finish(trace_id)
-        self._traces.sweep(now_s)
-
-    def _read(self, kind: Kind, span: ReadableSpan) -> dict[str, Any]:
-        events = [(event.name, event.attributes or {}) for event in span.events]
-        found = read(kind, span.attributes or {}, events)
-        if kind in {"model", "flow"}:
-            return {**read_resource(span.resource.attributes), **found, **self._fields}
-        return found

@@ -7,7 +7,8 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 from monitor.hook import sender
-from monitor.integrations.app_hook import Taker
+from monitor.hook.streams import HookProtocol
+from monitor.integrations.context import active_trace_id
 from monitor.integrations.messages import as_list, tool_call
 
 #: Runs of chosen roots that are open at once; the oldest is forgotten for the next.
@@ -73,7 +74,7 @@ class Runs:
     thread, or in the middle of another.
     """
 
-    def __init__(self, hook: Taker, fields: Mapping[str, Any]) -> None:
+    def __init__(self, hook: HookProtocol, fields: Mapping[str, Any]) -> None:
         self._hook = hook
         self._fields = fields
         self._open: dict[Hashable, Run] = {}
@@ -91,8 +92,9 @@ class Runs:
         if parent_id is not None:
             run = self._open.get(parent_id)
         else:
-            rate = self._hook.chance(self._fields.get("trace_id"))
-            run = Run(run_id, rate, self._fields) if rate else None
+            trace_id = self._fields.get("trace_id") or active_trace_id()
+            rate = self._hook.chance(trace_id)
+            run = Run(run_id, rate, {"trace_id": trace_id, **self._fields}) if rate else None
         if run is not None:
             self._make_room()
             self._open[run_id] = run

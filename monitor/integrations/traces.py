@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from monitor.hook import sender
 from monitor.hook.capture import PASSAGES
-from monitor.integrations.app_hook import Taker
-from monitor.integrations.genai import Kind
+from monitor.hook.streams import HookProtocol
+from monitor.integrations.spans import (
+    Kind,
+    Span,
+    ignored_because,
+    kind_of,
+    read,
+    read_resource,
+    size_of,
+)
 
 #: Spans before the answer, and tool calls, kept of one trace.
 MOST_SPANS = 50
@@ -18,6 +28,10 @@ _PATIENCE = 10
 #: Recorded traces that are remembered, so that a late span does not make a second interaction.
 _MOST_DONE = 10_000
 _RANKS: dict[Kind, int] = {"model": 0, "flow": 1}
+
+_NAMES_SHOWN = 5
+
+logger = logging.getLogger("groundwatch.integrations")
 
 #: Reads a span's fields; called only when its trace was chosen.
 Read = Callable[[], dict[str, Any]]
@@ -29,7 +43,7 @@ class Trace:
     def __init__(self, trace_id: str, now_s: float) -> None:
         self.trace_id = trace_id
         self.touched_s = now_s
-        self.hook: Taker | None = None  #: set by the first answer, which decides
+        self.hook: HookProtocol | None = None  #: set by the first answer, which decides
         self.rate: float | None = None  #: with which it was chosen; 0 if it was not
         self.chars = 0
         self._waiting: list[tuple[Kind, Read]] = []
@@ -41,7 +55,7 @@ class Trace:
         self._queries: list[str] = []
         self._calls: list[dict[str, Any]] = []
 
-    def add(self, kind: Kind, read: Read, size: Callable[[], int], hook: Taker) -> None:
+    def add(self, kind: Kind, read: Read, size: Callable[[], int], hook: HookProtocol) -> None:
         """Take in one span."""
         if kind in _RANKS and self.rate is None:
             self.hook, self.rate = hook, hook.chance(self.trace_id)
@@ -60,10 +74,14 @@ class Trace:
     def given(self) -> dict[str, Any]:
         """Put together what the hook takes."""
         contexts = list((self._reranked or self._retrieved).values())
+        query = self._answer.get("query")
+        # A prompt that quotes the passages is not what the user asked.
+        if self._queries and (not query or any(c["text"] in query for c in contexts)):
+            query = self._queries[0]
         return {
             **self._answer,
             "trace_id": self.trace_id,
-            "query": self._query(contexts),
+            "query": query,
             "contexts": contexts or None,
             "tool_calls": self._calls or None,
             "output": self._answer.get("output"),
@@ -77,7 +95,13 @@ class Trace:
     def _keep(self, kind: Kind, read: Read) -> None:
         fields = read()
         if kind in _RANKS:
-            self._offer(_RANKS[kind], fields)
+            # The whole flow's answer goes before a model's, and the last before earlier ones.
+            if fields.get("output") and _RANKS[kind] >= self._rank:
+                self._answer = {**self._answer, **fields}
+                self._rank = _RANKS[kind]
+            else:
+                more = {key: value for key, value in fields.items() if key != "output"}
+                self._answer = {**more, **self._answer}
         elif kind == "tool":
             self._calls = [*self._calls, *fields["tool_calls"]][:MOST_SPANS]
         else:
@@ -87,22 +111,6 @@ class Trace:
                 if len(kept) >= PASSAGES:
                     break
             self._queries += [fields["query"]] if fields.get("query") else []
-
-    def _offer(self, rank: int, fields: dict[str, Any]) -> None:
-        """Prefer the whole flow's answer to a model's, and the last to those before."""
-        if fields.get("output") and rank >= self._rank:
-            self._answer = {**self._answer, **fields}
-            self._rank = rank
-        else:
-            more = {key: value for key, value in fields.items() if key != "output"}
-            self._answer = {**more, **self._answer}
-
-    def _query(self, contexts: Iterable[Mapping[str, Any]]) -> str | None:
-        """Give the question; a prompt that quotes the passages is not what the user asked."""
-        query = self._answer.get("query")
-        if not self._queries or (query and not any(c["text"] in query for c in contexts)):
-            return query
-        return self._queries[0]
 
 
 class Traces:
@@ -119,6 +127,7 @@ class Traces:
         self._open: dict[str, Trace] = {}
         self._done: dict[str, None] = {}
         self._sweep_at_s = 0.0
+        self._has_logged = False
         sender.register(self)
 
     def after_fork(self) -> None:
@@ -129,6 +138,38 @@ class Traces:
     def __len__(self) -> int:
         return len(self._open)
 
+    def see(
+        self,
+        span: Span,
+        hook: Callable[[], HookProtocol],
+        *,
+        now_s: float,
+        fields: Mapping[str, Any] | None = None,
+    ) -> str | None:
+        """
+        Take in one span for *hook*; return the reason if it is left out, else None.
+
+        *fields* go on the record, before what the span says.
+        """
+        kind = kind_of(span.attributes, is_root=span.is_root)
+        if kind is None:
+            reason = ignored_because(span.attributes)
+            if reason == "span_unknown_kind" and not self._has_logged:
+                self._has_logged = True
+                shown = [name[:100] for name in sorted(span.attributes)[:_NAMES_SHOWN]]
+                logger.warning("span_unknown_kind attributes=%r counted_in=stats", shown)
+            return reason
+
+        def fields_of() -> dict[str, Any]:
+            found = read(kind, span.attributes, span.events, span.name)
+            if kind in _RANKS:
+                return {**read_resource(span.resource), **found, **(fields or {})}
+            return found
+
+        size = partial(size_of, span.attributes)
+        self.add(span.trace_id, kind, fields_of, size, hook=hook(), now_s=now_s)
+        return None
+
     def add(  # one span
         self,
         trace_id: str,
@@ -136,7 +177,7 @@ class Traces:
         read: Read,
         size: Callable[[], int],
         *,
-        hook: Taker,
+        hook: HookProtocol,
         now_s: float,
     ) -> None:
         """Take in one span; *size* tells what it holds, in characters."""

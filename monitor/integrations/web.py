@@ -6,8 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar, Token
 
-from monitor.hook.streams import OpenInteraction
-from monitor.integrations.app_hook import Taker
+from monitor.hook.streams import HookProtocol, OpenInteraction
 
 #: Looks up a header of the request by its name in lower case.
 Header = Callable[[str], str | None]
@@ -40,7 +39,7 @@ class Visit:
 
     def __init__(
         self,
-        hook: Taker,
+        hook: HookProtocol,
         header: Header,
         names: Mapping[str, str | None],
         fields: Mapping[str, object],
@@ -68,7 +67,7 @@ class Visit:
 class _Request:
     """Stands between a request's interaction and the hook, and adds what the headers say."""
 
-    def __init__(self, hook: Taker, header: Header, names: Mapping[str, str | None]) -> None:
+    def __init__(self, hook: HookProtocol, header: Header, names: Mapping[str, str | None]) -> None:
         self._hook = hook
         self._header = header
         self._names = names
@@ -81,14 +80,14 @@ class _Request:
         self._rate = self._hook.chance(self._trace_id)
         return self._rate
 
-    def chosen(self, trace_id: object = None) -> bool:
-        """Decide in the same way."""
-        return self.chance(trace_id) > 0
-
     def take(self, given: Mapping[str, object], rate: float | None = None) -> None:
         """Hand over the interaction; what the handler has set goes before the headers."""
         known = {name: value for name, value in given.items() if value is not None}
         self._hook.take({"trace_id": self._trace_id, **self._read(), **known}, rate or self._rate)
+
+    def ignore(self, reason: str) -> None:
+        """Count as the hook does."""
+        self._hook.ignore(reason)
 
     def _read(self) -> dict[str, object]:
         found = {field: self._header(name) for field, name in self._names.items() if name}
@@ -102,9 +101,8 @@ class _Nobody:
         """Choose nothing."""
         return 0.0
 
-    def chosen(self, trace_id: object = None) -> bool:  # noqa: ARG002
-        """Choose nothing."""
-        return False
-
     def take(self, given: Mapping[str, object], rate: float | None = None) -> None:
         """Take nothing."""
+
+    def ignore(self, reason: str) -> None:
+        """Count nothing."""

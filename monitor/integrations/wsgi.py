@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any, Unpack
 
-from monitor.hook.streams import Fields
-from monitor.integrations.app_hook import Taker, app_hook
+from monitor.hook.streams import Fields, HookProtocol
+from monitor.integrations.context import app_hook
 from monitor.integrations.web import Visit, current
 
 __all__ = ["InteractionMiddleware", "current"]
@@ -26,7 +26,7 @@ class InteractionMiddleware:
         self,
         app: Any,
         *,
-        hook: Taker | None = None,
+        hook: HookProtocol | None = None,
         session_header: str | None = "x-session-id",
         user_header: str | None = "x-user-id",
         **fields: Unpack[Fields],

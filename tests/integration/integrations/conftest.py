@@ -38,6 +38,7 @@ class Refusing:
     def __init__(self):
         self.asked = 0
         self.taken = []
+        self.ignored = []
 
     def chance(self, trace_id=None):
         self.asked += 1
@@ -45,6 +46,9 @@ class Refusing:
 
     def take(self, given, rate=None):
         self.taken.append(given)
+
+    def ignore(self, reason):
+        self.ignored.append(reason)
 
 
 class Broken:
@@ -54,6 +58,9 @@ class Broken:
         raise RuntimeError("a mistake of ours")
 
     def take(self, given, rate=None):
+        raise RuntimeError("a mistake of ours")
+
+    def ignore(self, reason):
         raise RuntimeError("a mistake of ours")
 
 

@@ -5,13 +5,14 @@ import asyncio
 import pytest
 from langchain_core.callbacks import CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
-from langchain_core.language_models import FakeListChatModel
+from langchain_core.language_models import FakeListChatModel, GenericFakeChatModel
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda, RunnablePassthrough
 from langchain_core.tools import tool
+from opentelemetry.sdk.trace import TracerProvider
 
 from monitor.integrations.langchain import InteractionHandler
 
@@ -161,3 +162,13 @@ def test_unsampled_run_is_asked_about_once(unsampled):
 def test_mistake_of_ours_does_not_reach_the_app(broken, caplog):
     handler = InteractionHandler(hook=broken)
     assert rag().invoke("How long?", config=with_handler(handler)) == "Five days."
+
+
+def test_model_and_active_trace_are_on_the_record(handler, recorded):
+    message = AIMessage("Five days.", response_metadata={"model_name": "m-1"})
+    model = GenericFakeChatModel(messages=iter([message]))
+    with TracerProvider().get_tracer("t").start_as_current_span("POST /ask") as span:
+        rag(model=model).invoke("How long?", config=with_handler(handler))
+    [it] = recorded()
+    assert it.metadata == {"model": "m-1"}
+    assert it.trace_id == format(span.get_span_context().trace_id, "032x")

@@ -5,6 +5,7 @@ import gc
 
 import openai
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
 
 from monitor.integrations import retrieved
 from monitor.integrations.openai import watch_openai
@@ -53,6 +54,14 @@ def test_chat_completion_is_recorded(client, recorded):
     [it] = recorded()
     assert parts(it) == ("How long?", ["Refunds take five days."], "Five days.")
     assert it.metadata == {"model": "m-1"}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_active_trace_is_on_the_record(client, recorded, stream):
+    with TracerProvider().get_tracer("t").start_as_current_span("POST /ask") as span:
+        reply = chat(client, stream=stream)
+    list(reply)
+    assert recorded()[0].trace_id == format(span.get_span_context().trace_id, "032x")
 
 
 def test_response_is_recorded(client, recorded):

@@ -152,3 +152,29 @@ def test_mistake_of_ours_does_not_reach_the_app(broken):
     tracer, processor = traced(broken)
     assert answer(tracer)
     processor.shutdown()
+
+
+LANGFUSE = {
+    "langfuse.observation.type": "generation",
+    "langfuse.observation.input": '[{"role": "user", "content": "How long?"}]',
+    "langfuse.observation.output": "Five days.",
+}
+
+
+def test_spans_that_are_left_out_are_counted_and_told_once(hook, caplog):
+    tracer, _ = traced(hook)
+    for _ in range(2):
+        for attributes in ({"http.method": "GET"}, {"gen_ai.operation.name": "new"}):
+            tracer.start_span("s", attributes=attributes).end()
+    assert hook.stats()["ignored"] == {"span_unknown_kind": 2, "span_other": 2}
+    [told] = [each for each in caplog.messages if "span_unknown_kind" in each]
+    assert "gen_ai.operation.name" in told
+
+
+def test_spans_of_the_langfuse_sdk_are_recorded(hook, recorded):
+    tracer, _ = traced(hook)
+    span = {"langfuse.observation.type": "span"}
+    with tracer.start_as_current_span("ask", attributes=span):
+        tracer.start_span("llm", attributes=LANGFUSE).end()
+    [it] = recorded()
+    assert (it.query, it.output) == ("How long?", "Five days.")

@@ -199,3 +199,14 @@ def test_port_that_is_taken_is_told_in_a_line(receiver):
     )  # fmt: skip
     assert done.returncode != 0
     assert "address already in use" in done.stderr
+
+
+def test_health_tells_what_was_left_out(receiver):
+    bot = exporting(receiver, "support-bot")
+    with bot.start_as_current_span("llm", attributes={"gen_ai.operation.name": "new"}):
+        pass
+    with bot.start_as_current_span("GET /"):
+        pass
+    health = httpx.get(f"{receiver}/health").json()
+    assert health["ignored"] == {"span_unknown_kind": 1, "span_other": 1}
+    assert health["hooks"] == []

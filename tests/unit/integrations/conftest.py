@@ -10,6 +10,7 @@ class Noting:
         self.rate = rate
         self.asked = []
         self.taken = []
+        self.ignored = []
 
     def chance(self, trace_id=None):
         self.asked.append(trace_id)
@@ -18,6 +19,9 @@ class Noting:
     def take(self, given, rate=None):
         assert rate == self.rate
         self.taken.append({key: value for key, value in given.items() if value is not None})
+
+    def ignore(self, reason):
+        self.ignored.append(reason)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ HEAVY = [
     "openai", "httpx", "starlette", "fastapi", "flask", "uvicorn", "langchain_core", "llama_index",
     "opentelemetry", "google.protobuf", "redis", "pydantic", "numpy",
 ]  # fmt: skip
-NEEDS_NOTHING = ["", ".asgi", ".wsgi", ".openai", ".genai", ".traces", ".runs"]
+NEEDS_NOTHING = ["", ".asgi", ".wsgi", ".openai", ".spans", ".traces", ".runs"]
 
 
 def run(code):

@@ -4,7 +4,7 @@ import asyncio
 import contextvars
 
 from monitor.integrations import retrieved
-from monitor.integrations.passages import current_passages
+from monitor.integrations.context import current_passages
 
 
 def test_passages_are_known_within_the_block_only():

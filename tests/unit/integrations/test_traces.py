@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from monitor.integrations.genai import read
+from monitor.integrations.spans import read
 from monitor.integrations.traces import Traces
 
 PASSAGE = {"text": "Refunds take five days."}

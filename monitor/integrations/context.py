@@ -1,12 +1,37 @@
-"""What was retrieved for the answer that comes next, carried past the code in between."""
+"""What integrations share: the app's hook, the active trace, and what was retrieved before."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from monitor.hook.streams import HookProtocol
+
 _passages: ContextVar[object] = ContextVar("groundwatch_passages", default=None)
+
+
+def app_hook(hook: HookProtocol | None) -> HookProtocol:
+    """Return *hook*, or the one that ``monitor.init`` sets up when it is None."""
+    if hook is not None:
+        return hook
+    # Here, so that the whole of the app's API is there whoever is imported first.
+    from monitor import _hook  # noqa: PLC0415
+
+    return _hook
+
+
+def active_trace_id() -> str | None:
+    """Return the id of OpenTelemetry's active span, 32 hexadecimal digits; None without one."""
+    tracing = sys.modules.get("opentelemetry.trace")
+    if tracing is None:
+        return None
+    try:
+        context = tracing.get_current_span().get_span_context()
+        return format(context.trace_id, "032x") if context.is_valid else None
+    except Exception:  # noqa: BLE001  # a tracer of the host's may do anything
+        return None
 
 
 @contextmanager
@@ -31,5 +56,5 @@ def retrieved(passages: object) -> Iterator[None]:
 
 
 def current_passages() -> object:
-    """Give what `retrieved` said, or None."""
+    """Return what `retrieved` said, or None."""
     return _passages.get()

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from monitor.integrations.genai import kind_of, read, read_resource
+from monitor.integrations.spans import ignored_because, kind_of, read, read_resource
 
 ASKED, SAID = "How long?", "Five days."
 
@@ -52,7 +52,71 @@ OPENINFERENCE_VALUES = {
 }
 
 
-@pytest.mark.parametrize("attributes", [GENAI_NEW, GENAI_OLD, OPENINFERENCE, OPENINFERENCE_VALUES])
+LANGFUSE = {
+    "langfuse.observation.type": "generation",
+    "langfuse.observation.input": json.dumps(
+        [
+            {"role": "system", "content": "Be brief."},
+            {"role": "user", "content": ASKED},
+        ]
+    ),
+    "langfuse.observation.output": json.dumps({"role": "assistant", "content": SAID}),
+    "langfuse.observation.model.name": "m",
+    "session.id": "s",
+}
+MLFLOW = {
+    "mlflow.spanType": '"CHAT_MODEL"',
+    "mlflow.spanInputs": json.dumps({"messages": [{"role": "user", "content": ASKED}]}),
+    "mlflow.spanOutputs": json.dumps({"choices": [{"message": {"content": SAID}}]}),
+    "mlflow.llm.model": "m",
+    "mlflow.trace.session": "s",
+}
+VERCEL = {
+    "ai.operationId": "ai.streamText.doStream",
+    "gen_ai.system": "openai",
+    "ai.model.id": "m",
+    "ai.prompt.messages": json.dumps(
+        [{"role": "user", "content": [{"type": "text", "text": ASKED}]}]
+    ),
+    "ai.response.text": SAID,
+    "ai.telemetry.metadata.sessionId": "s",
+}
+LANGSMITH = {
+    "langsmith.span.kind": "llm",
+    "gen_ai.system": "langchain",
+    "gen_ai.operation.name": "chat",
+    "gen_ai.request.model": "m",
+    "langsmith.metadata.session_id": "s",
+    "gen_ai.prompt": json.dumps(
+        {
+            "messages": [
+                [
+                    {
+                        "lc": 1,
+                        "type": "constructor",
+                        "id": ["langchain", "schema", "HumanMessage"],
+                        "kwargs": {"content": ASKED, "type": "human"},
+                    },
+                ]
+            ]
+        }
+    ),
+    "gen_ai.completion": json.dumps({"generations": [[{"text": SAID, "generation_info": {}}]]}),
+}
+TRACELOOP = {
+    "gen_ai.system": "openai",
+    "gen_ai.request.model": "m",
+    "traceloop.association.properties.session_id": "s",
+    "gen_ai.input.messages": json.dumps([{"role": "user", "content": ASKED}]),
+    "gen_ai.output.messages": json.dumps([{"role": "unknown", "content": SAID}]),
+}
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [GENAI_NEW, GENAI_OLD, OPENINFERENCE, OPENINFERENCE_VALUES,
+     LANGFUSE, MLFLOW, VERCEL, LANGSMITH, TRACELOOP],
+)  # fmt: skip
 def test_call_of_a_model_is_read_in_every_convention(attributes):
     assert kind_of(attributes) == "model"
     assert read("model", attributes) == {
@@ -101,6 +165,100 @@ def test_messages_may_be_structured_as_exporters_of_newer_versions_send_them():
 )
 def test_kind_of_a_span(attributes, kind):
     assert kind_of(attributes) == kind
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"langfuse.observation.type": "span",
+         "langfuse.observation.input": json.dumps({"args": [ASKED], "kwargs": {}}),
+         "langfuse.observation.output": SAID},
+        {"langfuse.observation.type": "chain",
+         "langfuse.observation.input": json.dumps({"args": ["<Bot object at 0x7f>", ASKED]}),
+         "langfuse.observation.output": json.dumps({"answer": SAID, "documents": []})},
+        {"mlflow.spanType": '"UNKNOWN"', "mlflow.spanInputs": json.dumps({"user_words": ASKED}),
+         "mlflow.spanOutputs": json.dumps(SAID)},
+        {"traceloop.span.kind": "workflow",
+         "traceloop.entity.input": json.dumps({"args": [], "kwargs": {"question": ASKED}}),
+         "traceloop.entity.output": json.dumps(SAID)},
+        {"traceloop.span.kind": "workflow", "gen_ai.operation.name": "invoke_agent",
+         "traceloop.entity.input": json.dumps({"inputs": {"question": ASKED}, "tags": []}),
+         "traceloop.entity.output": json.dumps({"outputs": {"answer": SAID}, "kwargs": {}})},
+        {"langsmith.span.kind": "chain", "gen_ai.operation.name": "chain",
+         "gen_ai.system": "langchain", "gen_ai.prompt": json.dumps({"input": ASKED}),
+         "gen_ai.completion": json.dumps({"output": SAID})},
+        {"ai.operationId": "ai.generateText", "operation.name": "ai.generateText",
+         "ai.prompt": json.dumps({"system": "Be brief.", "prompt": ASKED}),
+         "ai.response.text": SAID},
+    ],
+)  # fmt: skip
+def test_traced_function_is_a_flow_in_every_convention(attributes):
+    assert kind_of(attributes, is_root=True) == "flow"
+    assert read("flow", attributes) == {"query": ASKED, "output": SAID}
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [{"langfuse.observation.type": "span"}, {"mlflow.spanType": '"UNKNOWN"'},
+     {"traceloop.span.kind": "task"}],
+)  # fmt: skip
+def test_step_of_a_flow_is_none_of_its_own(attributes):
+    assert kind_of(attributes) is None
+    assert ignored_because(attributes) == "span_no_answer"
+
+
+@pytest.mark.parametrize(
+    ("attributes", "reason"),
+    [
+        ({"http.method": "GET"}, "span_other"),
+        ({"openinference.span.kind": "EMBEDDING", "llm.model_name": "m"}, "span_no_answer"),
+        ({"ai.operationId": "ai.embed.doEmbed"}, "span_no_answer"),
+        ({"gen_ai.operation.name": "something new"}, "span_unknown_kind"),
+        ({"mlflow.spanType": '"NEW"'}, "span_unknown_kind"),
+        ({"langfuse.trace.name": "n"}, "span_unknown_kind"),
+    ],
+)
+def test_why_a_span_is_left_out(attributes, reason):
+    assert kind_of(attributes, is_root=True) is None
+    assert ignored_because(attributes) == reason
+
+
+DOCUMENTS = [{"page_content": "first", "metadata": {"source": "s"}}, {"page_content": "second"}]
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"mlflow.spanType": '"RETRIEVER"', "mlflow.spanOutputs": json.dumps(DOCUMENTS)},
+        {"langfuse.observation.type": "retriever",
+         "langfuse.observation.output": json.dumps(["first", "second"])},
+        {"langsmith.span.kind": "retriever",
+         "gen_ai.completion": json.dumps({"documents": DOCUMENTS})},
+        {"gen_ai.operation.name": "vector_db_retrieve",
+         "traceloop.entity.output": json.dumps({"documents": [
+             {"lc": 1, "type": "constructor", "kwargs": each} for each in DOCUMENTS]})},
+    ],
+)  # fmt: skip
+def test_retrieved_documents_are_read_from_what_other_tracers_write(attributes):
+    assert kind_of(attributes) == "retrieval"
+    assert read("retrieval", attributes)["contexts"] == [{"text": "first"}, {"text": "second"}]
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"ai.operationId": "ai.toolCall", "ai.toolCall.name": "find",
+         "ai.toolCall.args": '{"k": 1}', "ai.toolCall.result": "found"},
+        {"langfuse.observation.type": "tool", "langfuse.observation.input": '{"k": 1}',
+         "langfuse.observation.output": "found"},
+        {"openinference.span.kind": "TOOL", "input.value": '{"k": 1}',
+         "output.value": json.dumps({"type": "tool", "data": {"content": "found"}})},
+    ],
+)  # fmt: skip
+def test_tool_of_other_tracers_is_read(attributes):
+    assert kind_of(attributes) == "tool"
+    call = {"name": "find", "arguments": {"k": 1}, "result": "found"}
+    assert read("tool", attributes, name="find") == {"tool_calls": [call]}
 
 
 def test_retrieved_documents_are_read_from_numbered_attributes():
