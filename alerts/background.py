@@ -15,7 +15,7 @@ from alerts.snapshot import Background, Snapshot
 from monitor.models.insight import AppInsight, Attribution, InputDrift, Insight, SegmentEffect
 from monitor.report.format import duration, number, percent, plain_text
 from monitor.store.insights import ReleaseMark, read_insights, read_marks
-from monitor.store.ledger import Booking, Kind, read_since
+from monitor.store.ledger import Booking, Kind, read_between
 from monitor.store.tables import counts
 
 #: A deploy this long before the trouble may have caused it.
@@ -73,7 +73,7 @@ class Backgrounds:
 
     def _read_pipeline(self, app: str) -> str:
         now_s = self.now.timestamp()
-        bookings = read_since(self.connection, now_s - _PIPELINE_S, app).get(app, Counter())
+        bookings = read_between(self.connection, now_s - _PIPELINE_S, app=app).get(app, Counter())
         newest_s = self.connection.execute(
             select(func.max(counts.c.start_s)).where(
                 counts.c.app == app,

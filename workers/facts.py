@@ -38,7 +38,6 @@ from monitor.store.ledger import (
     last_heartbeat,
     last_heartbeats,
     read_between,
-    read_since,
     read_totals,
 )
 from monitor.store.query import Stream, active_streams, series
@@ -124,7 +123,7 @@ def _facts(
         app=app,
         verdicts=verdicts,
         ledger=make_ledger(plain_counts(totals.get(app))),
-        recent=_by_kind(read_since(connection, since.timestamp(), app).get(app)),
+        recent=_by_kind(read_between(connection, since.timestamp(), app=app).get(app)),
         series=_series(connection, app, since, spans.step_s),
         changes=[
             told_change(change)

@@ -1,35 +1,42 @@
-"""Delete one person's data everywhere: store, alerts, queue and cache; counts stay."""
+"""
+Delete one person's data everywhere: store, alerts, queue and cache; counts stay.
+
+Texts and names go from samples, evaluations, labels, dead letters and alerts. First what
+still waits in the queue, so that nothing comes behind.
+"""
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
 import redis
+from sqlalchemy import Connection, bindparam, select
 
 from alerts.snapshot import forget_quotes
 from monitor.errors import RecordError
 from monitor.queue import names
 from monitor.queue.consumer import Consumer, Entry, translated
 from monitor.queue.wire import decode, user_of
+from monitor.store.dead_letters import DEAD, drop_dead_letter
 from monitor.store.engine import Store
-from monitor.store.retention import (
-    FORGOTTEN,
-    explanations_of,
-    forget_letters,
-    forget_samples,
-    letters_of,
-    samples_of,
-)
+from monitor.store.retention import blank
 from monitor.store.samples import note_act
+from monitor.store.tables import dead_letters, evaluations, labels, samples
 from monitor.store.write import Result
 from workers.scoring_run import Dead, Rules, commit, expired
 
+FORGOTTEN = "forgotten"
 _PAGE = 200
+#: What an evaluation keeps: what counts, and nothing that was said.
+_KEPT = frozenset(
+    {"evaluation_id", "evaluator_name", "evaluator_version", "score", "confidence", "timestamp",
+     "duration_ms", "cost_usd", "status"}
+)  # fmt: skip
 
 
 def forget_user(
@@ -43,27 +50,46 @@ def forget_user(
     dry_run: bool = False,
 ) -> Counter[str]:
     """
-    Delete what is known of a user; count it by what it was. With *dry_run* only count.
+    Delete what is known of a user; return how much, by kind. With *dry_run* only count.
 
-    First what still waits, so that nothing comes behind. A sample that waits ends as
-    expired; what a worker holds right now is not stored once it comes.
+    A sample that waits ends as expired; what a worker has in work right now is not
+    stored once it is scored.
+
+    Raises
+    ------
+    QueueUnavailableError, StoreUnavailableError
+        If Redis or the store does not answer; run it again then.
     """
     done: Counter[str] = Counter()
     done["waiting"] = _forget_waiting(client, store, user_id, rules, now, dry_run=dry_run)
     with store.read() as connection:
-        sample_ids = samples_of(connection, user_id)
-        said = explanations_of(connection, sample_ids)
-        letters = letters_of(connection, user_id)
+        # Reads all samples, as nothing is indexed by user.
+        user = samples.c.payload["interaction"]["user_id"].as_string()
+        query = select(samples.c.sample_id).where(user == user_id)
+        sample_ids = list(connection.execute(query).scalars())
+        quotes = _explanations(connection, sample_ids)
+        letters = _dead_letters_of(connection, user_id)
     done["set aside"] = len(letters)
     if dry_run:
         done["samples"] = len(sample_ids)
         with store.read() as connection:
-            done["alerts"] = forget_quotes(connection, said, dry_run=True)
+            done["alerts"] = forget_quotes(connection, quotes, dry_run=True)
         return done
     with store.write() as connection:
-        done["alerts"] = forget_quotes(connection, said, dry_run=False)
-    done += forget_samples(store, sample_ids)
-    forget_letters(store, letters)
+        done["alerts"] = forget_quotes(connection, quotes, dry_run=False)
+    for batch in _batches(sample_ids):
+        with store.write() as connection:
+            if not store.is_postgresql:
+                # Leave no deleted text in free pages; PostgreSQL's vacuum reuses them.
+                connection.exec_driver_sql("PRAGMA secure_delete=ON")
+            blank(connection, batch, why=FORGOTTEN)
+            done["samples"] += len(batch)
+            done["evaluations"] += _empty_evaluations(connection, batch)
+            mine = labels.update().where(labels.c.sample_id.in_(batch))
+            done["labels"] += connection.execute(mine.values(note="")).rowcount
+    with store.write() as connection:
+        for entry_id in letters:
+            drop_dead_letter(connection, entry_id, why=FORGOTTEN)
     done["kept verdicts"] = _empty_cache(client) if sample_ids or done["waiting"] else 0
     with store.write() as connection:
         digest = hashlib.sha256(user_id.encode()).hexdigest()[:16]
@@ -80,35 +106,70 @@ def _forget_waiting(
     *,
     dry_run: bool,
 ) -> int:
-    found = [entry for entry in _waiting(client) if _is_of(entry, user_id)]
+    """Expire the samples of a user that wait in the queue; return how many there are."""
+    anything: Any = client
+    body = names.FIELD_BODY.encode()
+    found, at = [], "-"
+    while True:
+        with translated():
+            page = anything.xrange(names.SAMPLES, min=at, count=_PAGE)
+        if not page:
+            break
+        entries = [Entry(entry_id.decode(), fields) for entry_id, fields in page]
+        found += [item for item in entries if user_of(item.fields.get(body, b"")) == user_id]
+        at = f"({entries[-1].entry_id}"
     if found and not dry_run:
         ended: list[Result | Dead] = []
         for entry in found:
             try:
                 ended.append(expired(decode(entry.fields), rules, now=now, reason=FORGOTTEN))
             except RecordError as error:
-                bare = Entry(entry.entry_id, {**entry.fields, names.FIELD_BODY.encode(): b""})
+                bare = Entry(entry.entry_id, {**entry.fields, body: b""})
                 ended.append(Dead.unreadable(bare, error))
         commit(store, ended, rules, now=now)
         Consumer(client, "forget").acknowledge([entry.entry_id for entry in found])
     return len(found)
 
 
-def _waiting(client: redis.Redis) -> Iterator[Entry]:
-    anything: Any = client
-    at = "-"
-    while True:
-        with translated():
-            page = anything.xrange(names.SAMPLES, min=at, count=_PAGE)
-        if not page:
-            return
-        for entry_id, fields in page:
-            yield Entry(entry_id.decode(), fields)
-        at = f"({page[-1][0].decode()}"
+def _explanations(connection: Connection, sample_ids: Sequence[str]) -> set[str]:
+    """Collect what evaluators said of these samples: alerts may have quoted it."""
+    found: set[str] = set()
+    for batch in _batches(sample_ids):
+        query = select(evaluations.c.record).where(evaluations.c.sample_id.in_(batch))
+        found.update(
+            record.get("explanation") or "" for record in connection.execute(query).scalars()
+        )
+    return found - {""}
 
 
-def _is_of(entry: Entry, user_id: str) -> bool:
-    return user_of(entry.fields.get(names.FIELD_BODY.encode(), b"")) == user_id
+def _dead_letters_of(connection: Connection, user_id: str) -> list[str]:
+    """List the dead letters that are, or may be, of a user."""
+    query = select(dead_letters.c.entry_id, dead_letters.c.body).where(dead_letters.c.state == DEAD)
+    return [
+        row.entry_id
+        for row in connection.execute(query)
+        if user_of(bytes(row.body)) == user_id or user_id.encode() in bytes(row.body)
+    ]
+
+
+def _empty_evaluations(connection: Connection, sample_ids: Sequence[str]) -> int:
+    """Leave of the evaluations of these samples what counts; return how many there are."""
+    query = select(evaluations.c.evaluation_id, evaluations.c.record)
+    emptied = []
+    for row in connection.execute(query.where(evaluations.c.sample_id.in_(sample_ids))):
+        kept = {name: value for name, value in row.record.items() if name in _KEPT}
+        if isinstance(kept.get("score"), str):
+            kept["score"] = None
+        if error := row.record.get("error"):
+            code = error.get("code")
+            kept["error"] = {"type": error["type"], "message": FORGOTTEN, "code": code}
+        kept |= {"target_event_id": "removed", "metadata": {"removed": FORGOTTEN}}
+        emptied.append({"of": row.evaluation_id, "record": kept})
+    if emptied:
+        mine = evaluations.update().where(evaluations.c.evaluation_id == bindparam("of"))
+        record = bindparam("record", type_=evaluations.c.record.type)
+        connection.execute(mine.values(record=record), emptied)
+    return len(emptied)
 
 
 def _empty_cache(client: redis.Redis) -> int:
@@ -121,3 +182,8 @@ def _empty_cache(client: redis.Redis) -> int:
         anything.delete(names.VERDICTS)
         return len(keys)
     return 0
+
+
+def _batches(ids: Sequence[str]) -> Iterator[Sequence[str]]:
+    for first in range(0, len(ids), _PAGE):
+        yield ids[first : first + _PAGE]

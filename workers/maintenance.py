@@ -42,7 +42,7 @@ def ages_from(settings: Settings) -> Ages:
         incidents=settings.retention.keep_incidents_days,
         outbox=settings.retention.keep_outbox_days,
         audit=settings.retention.keep_audit_days,
-        poison=settings.retention.keep_poison_days,
+        dead_letters=settings.retention.keep_poison_days,
     )
 
 

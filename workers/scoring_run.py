@@ -36,8 +36,9 @@ from monitor.queue.wire import decode
 from monitor.rolling.inputs import fingerprint
 from monitor.rolling.tallies import bucket_start, stream_key, tally_of
 from monitor.scoring.base import Scorer
+from monitor.store.dead_letters import DeadLetter
 from monitor.store.engine import Store
-from monitor.store.write import Contribution, DeadLetter, Result, record
+from monitor.store.write import Contribution, Result, record
 
 _COMMIT_EVERY = 50
 _COMMIT_AFTER_S = 0.25
@@ -339,6 +340,7 @@ def commit(store: Store, results: Sequence[Result | Dead], rules: Rules, *, now:
             entry_id=item.entry.entry_id,
             sample_id=item.sample_id,
             app=_text(item.entry.fields.get(names.FIELD_APP.encode(), b"unknown"))[:200],
+            at=now,
             reason=item.reason,
             detail=item.detail,
             body=item.entry.fields.get(names.FIELD_BODY.encode(), b""),

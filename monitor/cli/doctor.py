@@ -34,7 +34,7 @@ from monitor.report.words import reasons
 from monitor.settings import Settings, masked_url
 from monitor.store.engine import Store
 from monitor.store.lease import current_owner
-from monitor.store.ledger import Booking, Kind, last_heartbeat, read_since
+from monitor.store.ledger import Booking, Kind, last_heartbeat, read_between
 from monitor.store.reconcile import Check as Check_balance
 from monitor.store.reconcile import Reconciliation
 from monitor.store.tables import samples
@@ -246,7 +246,7 @@ def _store(settings: Settings) -> Iterator[Finding]:
         with store.read() as connection:
             owner = current_owner(connection, "scheduler")
             heartbeat = last_heartbeat(connection)
-            counted = read_since(connection, time.time() - _DROPS_WITHIN_S)
+            counted = read_between(connection, time.time() - _DROPS_WITHIN_S)
     advice = "start one: groundwatch up, or groundwatch scheduler"
     yield Finding("scheduler", ok=owner is not None, found=owner or "none alive", advice=advice)
     if heartbeat is None:

@@ -16,7 +16,13 @@ from monitor.queue.consumer import connect, translated
 from monitor.report.format import plain_text, utc_time
 from monitor.report.listing import Listing
 from monitor.settings import Settings
-from monitor.store.dead_letters import begin_retry, drop_letter, end_retry, find_letter, letters
+from monitor.store.dead_letters import (
+    begin_retry,
+    drop_dead_letter,
+    end_retry,
+    find_dead_letter,
+    newest_dead_letters,
+)
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -33,7 +39,7 @@ def ls() -> None:
     """List what was set aside, the newest first."""
     now = datetime.now(UTC)
     with closing(open_store(Settings.from_env())) as store, store.read() as connection:
-        found = letters(connection)
+        found = newest_dead_letters(connection)
     listed = Listing.of("id", "at", "app", "reason", "size", "state", "detail")
     for item in found:
         listed.add_row(
@@ -55,7 +61,7 @@ def show(
 ) -> None:
     """Show one entry: why it was set aside, and what it holds."""
     with closing(open_store(Settings.from_env())) as store, store.read() as connection:
-        item = find_letter(connection, name)
+        item = find_dead_letter(connection, name)
     if whole:
         typer.echo(item.body, nl=False)
         return
@@ -85,7 +91,7 @@ def retry(name: Named) -> None:
         with translated():
             client.ping()
         with store.write() as connection:
-            item = find_letter(connection, name)
+            item = find_dead_letter(connection, name)
             begin_retry(connection, item, bucket_s=settings.windows.bucket_s)
         fields: Any = {
             names.FIELD_VERSION: item.version,
@@ -103,6 +109,6 @@ def retry(name: Named) -> None:
 def drop(name: Named) -> None:
     """Delete what an entry holds; that it failed stays counted."""
     with closing(open_store(Settings.from_env())) as store, store.write() as connection:
-        item = find_letter(connection, name)
-        drop_letter(connection, item.entry_id, why="dropped by hand")
+        item = find_dead_letter(connection, name)
+        drop_dead_letter(connection, item.entry_id, why="dropped by hand")
     out.print(f"entry {item.entry_id} was let go")

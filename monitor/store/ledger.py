@@ -1,4 +1,9 @@
-"""The ledger: every interaction in exactly one place, counted by app, kind and reason."""
+"""
+The ledger: every interaction in exactly one place, counted by app, kind and reason.
+
+Hooks count what they see, sample, send and drop; workers what they score. `book` adds to
+the ledger, `absorb` adds what is new in the cumulative counters of hooks.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +12,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sqlalchemy import Connection, func, select
 
 from monitor.store.engine import add, put
 from monitor.store.tables import counts, hooks, totals
+
+_COUNTED = frozenset({"seen", "sampled", "sent"})
+_DROPPED = "dropped:"
 
 
 class Kind(StrEnum):
@@ -47,13 +55,23 @@ class Booking(NamedTuple):
 
 def book(connection: Connection, entries: Iterable[Entry]) -> None:
     """Add to the ledger, within the transaction that made it happen."""
-    by_bucket: Counter[tuple[str | int, ...]] = Counter()
-    by_app: Counter[tuple[str | int, ...]] = Counter()
+    by_bucket: Counter[tuple[str, int, str, str]] = Counter()
+    by_app: Counter[tuple[str, str, str]] = Counter()
     for app, start_s, kind, reason, n in entries:
         by_bucket[app, start_s, kind.value, reason] += n
         by_app[app, kind.value, reason] += n
-    add(connection, counts, _rows(by_bucket, ("app", "start_s", "kind", "reason")), sums=["count"])
-    add(connection, totals, _rows(by_app, ("app", "kind", "reason")), sums=["count"])
+    rows = [
+        {"app": app, "start_s": start_s, "kind": kind, "reason": reason, "count": n}
+        for (app, start_s, kind, reason), n in by_bucket.items()
+        if n
+    ]
+    add(connection, counts, rows, sums=["count"])
+    rows = [
+        {"app": app, "kind": kind, "reason": reason, "count": n}
+        for (app, kind, reason), n in by_app.items()
+        if n
+    ]
+    add(connection, totals, rows, sums=["count"])
 
 
 def read_totals(connection: Connection, app: str | None = None) -> dict[str, Counter[Booking]]:
@@ -61,54 +79,33 @@ def read_totals(connection: Connection, app: str | None = None) -> dict[str, Cou
     query = select(totals.c.app, totals.c.kind, totals.c.reason, totals.c.count)
     if app is not None:
         query = query.where(totals.c.app == app)
-    return _by_app(connection.execute(query))
+    found: dict[str, Counter[Booking]] = {}
+    for of_app, kind, reason, n in connection.execute(query):
+        found.setdefault(of_app, Counter())[Booking(Kind(kind), reason)] += int(n)
+    return found
 
 
-def read_since(
-    connection: Connection, since_s: float, app: str | None = None
+def read_between(
+    connection: Connection,
+    since_s: float,
+    until_s: float | None = None,
+    *,
+    app: str | None = None,
 ) -> dict[str, Counter[Booking]]:
-    """Read what was counted since *since_s* (epoch seconds), by app."""
+    """Read what was counted in [since_s, until_s) (epoch seconds; None: until now), by app."""
     query = (
         select(counts.c.app, counts.c.kind, counts.c.reason, func.sum(counts.c.count))
         .where(counts.c.start_s >= since_s)
         .group_by(counts.c.app, counts.c.kind, counts.c.reason)
     )
+    if until_s is not None:
+        query = query.where(counts.c.start_s < until_s)
     if app is not None:
         query = query.where(counts.c.app == app)
-    return _by_app(connection.execute(query))
-
-
-def read_between(
-    connection: Connection, since_s: float, until_s: float
-) -> dict[str, Counter[Booking]]:
-    """Read what was counted in [since_s, until_s) (epoch seconds), by app."""
-    query = (
-        select(counts.c.app, counts.c.kind, counts.c.reason, func.sum(counts.c.count))
-        .where(counts.c.start_s >= since_s, counts.c.start_s < until_s)
-        .group_by(counts.c.app, counts.c.kind, counts.c.reason)
-    )
-    return _by_app(connection.execute(query))
-
-
-def _rows(
-    counter: Mapping[tuple[str | int, ...], int], names: Sequence[str]
-) -> list[dict[str, str | int]]:
-    return [dict(zip(names, key, strict=True)) | {"count": n} for key, n in counter.items() if n]
-
-
-def _by_app(rows: Iterable[Any]) -> dict[str, Counter[Booking]]:
     found: dict[str, Counter[Booking]] = {}
-    for app, kind, reason, n in rows:
-        found.setdefault(app, Counter())[Booking(Kind(kind), reason)] += int(n)
+    for of_app, kind, reason, n in connection.execute(query):
+        found.setdefault(of_app, Counter())[Booking(Kind(kind), reason)] += int(n)
     return found
-
-
-# --- hooks ---
-# The counters of the hooks: cumulative where they come from, added once here.
-
-
-_PLAIN = {Kind.SEEN: "seen", Kind.SAMPLED: "sampled", Kind.SENT: "sent"}
-_DROPPED = "dropped:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,26 +117,48 @@ class HookCounters:
     host: str
     pid: int
     heartbeat_at: datetime  #: by the clock of its host
-    heard_at: datetime | None = None  #: by ours, where we know it better than its host does
+    heard_at: datetime | None = None  #: by ours, where we know it better than its host
     counters: Mapping[str, int]  #: seen, sampled, sent, and dropped:<reason>
 
 
 def absorb(connection: Connection, news: Sequence[HookCounters], *, bucket_s: int) -> None:
     """
-    Add what is new since the last time to the ledger.
+    Add what is new in the counters of these hooks to the ledger.
 
     Counters never fall, so absorbing the same ones again adds nothing.
     """
-    known = _known(connection, [item.hook_id for item in news])
-    entries = [
-        entry for item in news for entry in _entries(item, known.get(item.hook_id, {}), bucket_s)
-    ]
+    query = select(hooks.c.hook_id, hooks.c.counters)
+    query = query.where(hooks.c.hook_id.in_([item.hook_id for item in news]))
+    known = {hook_id: dict(counters) for hook_id, counters in connection.execute(query)}
+    entries, rows = [], []
+    for item in news:
+        before = known.get(item.hook_id, {})
+        start_s = int(item.heartbeat_at.timestamp()) // bucket_s * bucket_s
+        for name, value in item.counters.items():
+            new = value - before.get(name, 0)
+            if new > 0 and name.startswith(_DROPPED):
+                reason = name.removeprefix(_DROPPED)
+                entries.append(Entry(item.app, start_s, Kind.DROPPED, reason, new))
+            elif new > 0 and name in _COUNTED:
+                entries.append(Entry(item.app, start_s, Kind(name), "", new))
+        # A report that comes late must not turn the clock of a counter back.
+        highest = {name: max(n, before.get(name, 0)) for name, n in item.counters.items()}
+        rows.append(
+            {
+                "hook_id": item.hook_id,
+                "app": item.app,
+                "host": item.host,
+                "pid": item.pid,
+                "heartbeat_at_ms": round((item.heard_at or item.heartbeat_at).timestamp() * 1000),
+                "counters": {**before, **highest},
+            }
+        )
     book(connection, entries)
-    put(connection, hooks, [_row(item, known.get(item.hook_id, {})) for item in news])
+    put(connection, hooks, rows)
 
 
 def last_heartbeat(connection: Connection, app: str | None = None) -> datetime | None:
-    """Tell when any hook of *app* was last heard of."""
+    """Return when any hook of *app* last reported; None when none ever did."""
     query = select(func.max(hooks.c.heartbeat_at_ms))
     if app is not None:
         query = query.where(hooks.c.app == app)
@@ -148,42 +167,9 @@ def last_heartbeat(connection: Connection, app: str | None = None) -> datetime |
 
 
 def last_heartbeats(connection: Connection) -> dict[str, datetime]:
-    """Tell when any hook of each app was last heard of, in one query."""
+    """Return when any hook of each app last reported."""
     query = select(hooks.c.app, func.max(hooks.c.heartbeat_at_ms)).group_by(hooks.c.app)
     return {
         app: datetime.fromtimestamp(at_ms / 1000).astimezone()
         for app, at_ms in connection.execute(query)
-    }
-
-
-def _known(connection: Connection, hook_ids: Sequence[str]) -> dict[str, dict[str, int]]:
-    query = select(hooks.c.hook_id, hooks.c.counters).where(hooks.c.hook_id.in_(hook_ids))
-    return {hook_id: dict(counters) for hook_id, counters in connection.execute(query)}
-
-
-def _entries(item: HookCounters, before: Mapping[str, int], bucket_s: int) -> list[Entry]:
-    start_s = int(item.heartbeat_at.timestamp()) // bucket_s * bucket_s
-    found = []
-    for name, value in item.counters.items():
-        new = value - before.get(name, 0)
-        if new <= 0:
-            continue
-        if name.startswith(_DROPPED):
-            reason = name.removeprefix(_DROPPED)
-            found.append(Entry(item.app, start_s, Kind.DROPPED, reason, new))
-        elif name in _PLAIN.values():
-            found.append(Entry(item.app, start_s, Kind(name), "", new))
-    return found
-
-
-def _row(item: HookCounters, before: Mapping[str, int]) -> dict[str, object]:
-    # A report that comes late must not turn the clock of a counter back.
-    highest = {name: max(n, before.get(name, 0)) for name, n in item.counters.items()}
-    return {
-        "hook_id": item.hook_id,
-        "app": item.app,
-        "host": item.host,
-        "pid": item.pid,
-        "heartbeat_at_ms": round((item.heard_at or item.heartbeat_at).timestamp() * 1000),
-        "counters": {**before, **highest},
     }

@@ -10,43 +10,40 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from sqlalchemy import Column, Connection, Select, Table, bindparam, delete, func, select, text
+from sqlalchemy import Column, Connection, Table, delete, func, select, text
 
 from monitor.models import Sample
 from monitor.models.interaction import without_texts
-from monitor.queue.wire import user_of
 from monitor.store.alert_tables import alert_events, alert_groups, incidents, outbox, silences
-from monitor.store.dead_letters import DEAD, drop_letter
 from monitor.store.engine import Store, add, put
-from monitor.store.rollup import read_marks
+from monitor.store.rollup import DAY_S, HOUR_S, Guard, read_marks
 from monitor.store.tables import (
     audit,
     counts,
     dead_letters,
     evaluations,
     hooks,
-    labels,
     levels,
     samples,
     status_changes,
 )
 
 _BATCH = 500
-_HOUR_S, _DAY_S = 3600, 86_400
 #: The ledger is kept by bucket so long, then by hours, then by days, for ever.
-_COUNTS_FINE_S, _COUNTS_HOURS_S = 9 * _DAY_S, 35 * _DAY_S
+_COUNTS_FINE_S, _COUNTS_HOURS_S = 9 * DAY_S, 35 * DAY_S
 #: Marks beside those of the levels: up to when texts are gone, and samples.
 _TEXTS: Final = "texts"
 _SAMPLES: Final = "samples"
 _GONE = "gone"
-
-Guard = Callable[[Connection], object]
+_PAGES_AT_ONCE = 2_000
+#: Less than this share of the file is left to what is written next.
+_WORTH_IT = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,13 +55,13 @@ class Ages:
     incidents: float
     outbox: float
     audit: float
-    poison: float
+    dead_letters: float
 
 
 @dataclass(slots=True, kw_only=True)
 class Retention:
     """
-    Lets go of what is too old.
+    Deletes what is too old.
 
     ``budget_s`` bounds one run; what is left then is for the next one. ``guard`` is
     called first in each transaction, such as to check a lease.
@@ -76,7 +73,7 @@ class Retention:
     guard: Guard = lambda _: None
 
     def run(self, now_s: float) -> Counter[str]:
-        """Delete what is too old as of *now_s* (epoch seconds); count it by what it was."""
+        """Delete what is too old as of *now_s* (epoch seconds); return how much, by kind."""
         done: Counter[str] = Counter()
         end_s = time.monotonic() + self.budget_s
         for name, step in self._steps(now_s):
@@ -87,14 +84,15 @@ class Retention:
                 done[name] += n
                 if not n:
                     break
-        # Whoever deleted: the sums of minutes that hours speak for go elsewhere.
+        # Whatever was deleted: sums of minutes make room elsewhere.
         free_space(self.store, end_s=end_s + self.budget_s)
         return +done
 
     def _steps(self, now_s: float) -> Iterator[tuple[str, Callable[[Connection], int]]]:
-        """List what there is to do; each step does one batch and says how much it was."""
+        """List what there is to do; each step does one batch and returns how much it was."""
         ages = self.ages
-        texts_s, rows_s = now_s - ages.texts * _DAY_S, now_s - ages.evaluations * _DAY_S
+        texts_s, rows_s = now_s - ages.texts * DAY_S, now_s - ages.evaluations * DAY_S
+        incidents_s = now_s - ages.incidents * DAY_S
         yield "samples", lambda connection: _delete_samples(connection, rows_s)
         yield "texts", lambda connection: _blank_texts(connection, max(texts_s, rows_s))
         for name, table, key, at, age in (
@@ -103,11 +101,12 @@ class Retention:
              status_changes.c.at_ms, ages.incidents),
             ("silences", silences, silences.c.silence_id, silences.c.ends_at, ages.incidents),
             ("audit", audit, audit.c.audit_id, audit.c.at_ms, ages.audit),
-            ("poison", dead_letters, dead_letters.c.entry_id, dead_letters.c.at_ms, ages.poison),
+            ("dead letters", dead_letters, dead_letters.c.entry_id, dead_letters.c.at_ms,
+             ages.dead_letters),
         ):  # fmt: skip
-            yield name, _Deletion(table, key, at, now_s - age * _DAY_S).run
-        yield "incidents", _Incidents(now_s - ages.incidents * _DAY_S).run
-        yield "hooks", _Hooks(now_s - ages.evaluations * _DAY_S).run
+            yield name, _Deletion(table, key, at, now_s - age * DAY_S).run
+        yield "incidents", lambda connection: _delete_incidents(connection, incidents_s)
+        yield "hooks", lambda connection: _sum_gone_hooks(connection, rows_s)
         yield "ledger rows", lambda connection: _compact_ledger(connection, now_s)
 
 
@@ -121,8 +120,9 @@ class _Deletion:
     horizon_s: float
 
     def run(self, connection: Connection) -> int:
-        old = self.at < _moment(self.at, self.horizon_s)
-        oldest = select(self.key).where(old).order_by(self.at).limit(_BATCH)
+        in_ms = self.at.name.endswith("_ms")
+        horizon = self.horizon_s * 1000 if in_ms else datetime.fromtimestamp(self.horizon_s, UTC)
+        oldest = select(self.key).where(self.at < horizon).order_by(self.at).limit(_BATCH)
         keys = list(connection.execute(oldest).scalars())
         if keys:
             _move_mark(connection, self.table.name.removeprefix("groundwatch_"), self.horizon_s)
@@ -130,76 +130,61 @@ class _Deletion:
         return len(keys)
 
 
-@dataclass(frozen=True, slots=True)
-class _Incidents:
-    """Deletes incidents that are over, with their timeline, messages and groups."""
-
-    horizon_s: float
-
-    def run(self, connection: Connection) -> int:
-        horizon = datetime.fromtimestamp(self.horizon_s, UTC)
-        waiting = select(outbox.c.incident_id).where(outbox.c.finished_at.is_(None))
-        oldest = (
-            select(incidents.c.incident_id)
-            .where(incidents.c.resolved_at < horizon, incidents.c.incident_id.not_in(waiting))
-            .order_by(incidents.c.resolved_at)
-            # Fewer, as an incident has many rows.
-            .limit(_BATCH // 10)
-        )
-        keys = list(connection.execute(oldest).scalars())
-        for table in (outbox, alert_events, incidents):
-            if keys:
-                connection.execute(delete(table).where(table.c.incident_id.in_(keys)))
-        connection.execute(delete(alert_groups).where(alert_groups.c.resolved_at < horizon))
-        return len(keys)
+def _delete_incidents(connection: Connection, horizon_s: float) -> int:
+    """Delete incidents that are over, with their timeline, messages and groups."""
+    horizon = datetime.fromtimestamp(horizon_s, UTC)
+    waiting = select(outbox.c.incident_id).where(outbox.c.finished_at.is_(None))
+    oldest = (
+        select(incidents.c.incident_id)
+        .where(incidents.c.resolved_at < horizon, incidents.c.incident_id.not_in(waiting))
+        .order_by(incidents.c.resolved_at)
+        # Fewer, as an incident has many rows.
+        .limit(_BATCH // 10)
+    )
+    keys = list(connection.execute(oldest).scalars())
+    for table in (outbox, alert_events, incidents):
+        if keys:
+            connection.execute(delete(table).where(table.c.incident_id.in_(keys)))
+    connection.execute(delete(alert_groups).where(alert_groups.c.resolved_at < horizon))
+    return len(keys)
 
 
-@dataclass(frozen=True, slots=True)
-class _Hooks:
-    """Sums the counters of hooks that are long gone, to one row an app; the sum stays."""
-
-    horizon_s: float
-
-    def run(self, connection: Connection) -> int:
-        gone = (hooks.c.heartbeat_at_ms < self.horizon_s * 1000) & (hooks.c.host != _GONE)
-        rows = connection.execute(select(hooks).where(gone).limit(_BATCH)).all()
-        if not rows:
-            return 0
-        sums: dict[str, Counter[str]] = {}
-        for row in rows:
-            sums.setdefault(row.app, Counter()).update(row.counters)
-        known = select(hooks).where(hooks.c.host == _GONE, hooks.c.app.in_(list(sums)))
-        ids = {}
-        for row in connection.execute(known):
-            ids[row.app] = row.hook_id
-            sums[row.app].update(row.counters)
-        heir = {row.app: row.hook_id for row in rows}
-        ended = [row.hook_id for row in rows]
-        connection.execute(delete(hooks).where(hooks.c.hook_id.in_(ended)))
-        put(connection, hooks, [
-            {
-                "hook_id": ids.get(app, heir[app]), "app": app, "host": _GONE, "pid": 0,
-                "heartbeat_at_ms": int(self.horizon_s * 1000), "counters": dict(counters),
-            }
-            for app, counters in sums.items()
-        ])  # fmt: skip
-        return len(rows)
+def _sum_gone_hooks(connection: Connection, horizon_s: float) -> int:
+    """Sum the counters of hooks that are long gone to one row an app; the sum stays."""
+    gone = (hooks.c.heartbeat_at_ms < horizon_s * 1000) & (hooks.c.host != _GONE)
+    rows = connection.execute(select(hooks).where(gone).limit(_BATCH)).all()
+    if not rows:
+        return 0
+    sums: dict[str, Counter[str]] = {}
+    for row in rows:
+        sums.setdefault(row.app, Counter()).update(row.counters)
+    ids = {row.app: row.hook_id for row in rows}
+    for row in connection.execute(
+        select(hooks).where(hooks.c.host == _GONE, hooks.c.app.in_(list(sums)))
+    ):
+        ids[row.app] = row.hook_id
+        sums[row.app].update(row.counters)
+    connection.execute(delete(hooks).where(hooks.c.hook_id.in_([row.hook_id for row in rows])))
+    put(connection, hooks, [
+        {
+            "hook_id": ids[app], "app": app, "host": _GONE, "pid": 0,
+            "heartbeat_at_ms": int(horizon_s * 1000), "counters": dict(counters),
+        }
+        for app, counters in sums.items()
+    ])  # fmt: skip
+    return len(rows)
 
 
 def _delete_samples(connection: Connection, horizon_s: float) -> int:
-    """Delete samples with their evaluations; first the mark, so that nobody misses them."""
-    ids = list(connection.execute(_oldest_samples(horizon_s)).scalars())
+    """Delete samples with their evaluations; first the mark, so that no reader misses them."""
+    at = samples.c.received_at_ms
+    oldest = select(samples.c.sample_id).where(at < int(horizon_s * 1000))
+    ids = list(connection.execute(oldest.order_by(at).limit(_BATCH)).scalars())
     if ids:
         _move_mark(connection, _SAMPLES, horizon_s)
         connection.execute(delete(evaluations).where(evaluations.c.sample_id.in_(ids)))
         connection.execute(delete(samples).where(samples.c.sample_id.in_(ids)))
     return len(ids)
-
-
-def _oldest_samples(horizon_s: float) -> Select[tuple[str]]:
-    at = samples.c.received_at_ms
-    old = at < int(horizon_s * 1000)
-    return select(samples.c.sample_id).where(old).order_by(at).limit(_BATCH)
 
 
 def _blank_texts(connection: Connection, horizon_s: float) -> int:
@@ -247,7 +232,7 @@ def _move_mark(connection: Connection, name: str, kept_from_s: float) -> None:
 
 def _compact_ledger(connection: Connection, now_s: float) -> int:
     """Sum the oldest hour or day of the ledger that is still in smaller pieces to one row."""
-    for width_s, age_s in ((_HOUR_S, _COUNTS_FINE_S), (_DAY_S, _COUNTS_HOURS_S)):
+    for width_s, age_s in ((HOUR_S, _COUNTS_FINE_S), (DAY_S, _COUNTS_HOURS_S)):
         start = counts.c.start_s
         odd = (start < int(now_s - age_s) // width_s * width_s) & (start % width_s != 0)
         first_s = connection.execute(select(func.min(start)).where(odd)).scalar()
@@ -268,25 +253,9 @@ def _compact_ledger(connection: Connection, now_s: float) -> int:
     return 0
 
 
-def _moment(at: Column[Any], horizon_s: float) -> int | datetime:
-    """Write a moment as the column keeps it: a time, or epoch milliseconds."""
-    if at.name.endswith("_ms"):
-        return int(horizon_s * 1000)
-    return datetime.fromtimestamp(horizon_s, UTC)
-
-
-# --- space ---
-# How large the store is, and giving back what deleted rows leave free.
-
-
-_PAGES_AT_ONCE = 2_000
-#: Less than this share of the file is left to what is written next.
-_WORTH_IT = 0.05
-
-
 def free_space(store: Store, *, end_s: float) -> int:
     """
-    Give free pages of an SQLite file back, until *end_s* (monotonic); say how many.
+    Give free pages of an SQLite file back, until *end_s* (monotonic); return how many.
 
     PostgreSQL does so by itself: autovacuum makes the space of deleted rows usable again.
     An SQLite file of an older version gives nothing back until it was vacuumed once.
@@ -295,29 +264,25 @@ def free_space(store: Store, *, end_s: float) -> int:
         return 0
     freed = 0
     with store.read() as connection:
-        share = _pragma(connection, "freelist_count") / _pragma(connection, "page_count")
-    if share < _WORTH_IT:
+        left, pages = _pragma(connection, "freelist_count"), _pragma(connection, "page_count")
+    if left < _WORTH_IT * pages:
         return 0
     while time.monotonic() < end_s:
-        before = _free_pages(store)
         with closing(store.engine.raw_connection()) as borrowed:
             # Not by execute(), which takes one step, and a step frees one page.
             script = f"PRAGMA incremental_vacuum({_PAGES_AT_ONCE})"
             borrowed.driver_connection.executescript(script)  # type: ignore[union-attr]
-        left = _free_pages(store)
+        before = left
+        with store.read() as connection:
+            left = _pragma(connection, "freelist_count")
         freed += before - left
         if left in (0, before):
             break
     return freed
 
 
-def _free_pages(store: Store) -> int:
-    with store.read() as connection:
-        return _pragma(connection, "freelist_count")
-
-
 def size_bytes(connection: Connection) -> int:
-    """Tell how large the store is on disk, without its log."""
+    """Return the size of the store on disk in bytes, without its log."""
     if connection.dialect.name == "postgresql":
         query = text("SELECT pg_database_size(current_database())")
         return int(connection.execute(query).scalar_one())
@@ -326,97 +291,3 @@ def size_bytes(connection: Connection) -> int:
 
 def _pragma(connection: Connection, name: str) -> int:
     return int(connection.exec_driver_sql(f"PRAGMA {name}").scalar_one())
-
-
-# --- forget ---
-# Delete one person's data from the store: texts and names go, counts stay.
-
-
-FORGOTTEN = "forgotten"
-_FORGET_BATCH = 200
-#: What an evaluation keeps: what counts, and nothing that was said.
-_KEPT = frozenset(
-    {"evaluation_id", "evaluator_name", "evaluator_version", "score", "confidence", "timestamp",
-     "duration_ms", "cost_usd", "status"}
-)  # fmt: skip
-
-
-def samples_of(connection: Connection, user_id: str) -> list[str]:
-    """List the samples of a user; reads all of them, as nothing is indexed by user."""
-    user = samples.c.payload["interaction"]["user_id"].as_string()
-    return list(connection.execute(select(samples.c.sample_id).where(user == user_id)).scalars())
-
-
-def explanations_of(connection: Connection, sample_ids: Sequence[str]) -> set[str]:
-    """Collect what evaluators said of these samples: alerts may have quoted it."""
-    found: set[str] = set()
-    for batch in _batches(sample_ids):
-        query = select(evaluations.c.record).where(evaluations.c.sample_id.in_(batch))
-        for record in connection.execute(query).scalars():
-            found.add(record.get("explanation") or "")
-    return found - {""}
-
-
-def forget_samples(store: Store, sample_ids: Sequence[str]) -> Counter[str]:
-    """Empty samples, what evaluators and people said of them; a batch is one transaction."""
-    done: Counter[str] = Counter()
-    for batch in _batches(sample_ids):
-        with store.write() as connection:
-            _overwrite_what_is_deleted(connection)
-            blank(connection, batch, why=FORGOTTEN)
-            done["samples"] += len(batch)
-            done["evaluations"] += _empty_evaluations(connection, batch)
-            mine = labels.c.sample_id.in_(batch)
-            done["labels"] += connection.execute(
-                labels.update().where(mine).values(note="")
-            ).rowcount
-    return done
-
-
-def _empty_evaluations(connection: Connection, sample_ids: Sequence[str]) -> int:
-    query = select(evaluations.c.evaluation_id, evaluations.c.record)
-    rows = connection.execute(query.where(evaluations.c.sample_id.in_(sample_ids))).all()
-    emptied = [{"of": row.evaluation_id, "record": _emptied(row.record)} for row in rows]
-    if emptied:
-        mine = evaluations.update().where(evaluations.c.evaluation_id == bindparam("of"))
-        record = bindparam("record", type_=evaluations.c.record.type)
-        connection.execute(mine.values(record=record), emptied)
-    return len(emptied)
-
-
-def _emptied(record: dict[str, Any]) -> dict[str, Any]:
-    kept = {name: value for name, value in record.items() if name in _KEPT}
-    if isinstance(kept.get("score"), str):
-        kept["score"] = None
-    error = record.get("error")
-    if error:
-        kept["error"] = {"type": error["type"], "message": FORGOTTEN, "code": error.get("code")}
-    return kept | {"target_event_id": "removed", "metadata": {"removed": FORGOTTEN}}
-
-
-def letters_of(connection: Connection, user_id: str) -> list[str]:
-    """List the entries that were set aside and are, or may be, of a user."""
-    query = select(dead_letters.c.entry_id, dead_letters.c.body).where(dead_letters.c.state == DEAD)
-    return [
-        row.entry_id
-        for row in connection.execute(query)
-        if user_of(bytes(row.body)) == user_id or user_id.encode() in bytes(row.body)
-    ]
-
-
-def forget_letters(store: Store, entry_ids: Iterable[str]) -> None:
-    """Delete what these entries hold."""
-    with store.write() as connection:
-        for entry_id in entry_ids:
-            drop_letter(connection, entry_id, why=FORGOTTEN)
-
-
-def _overwrite_what_is_deleted(connection: Connection) -> None:
-    """Leave no deleted text in the free pages of a file; PostgreSQL's vacuum reuses them."""
-    if connection.dialect.name == "sqlite":
-        connection.exec_driver_sql("PRAGMA secure_delete=ON")
-
-
-def _batches(ids: Sequence[str]) -> Iterator[Sequence[str]]:
-    for first in range(0, len(ids), _FORGET_BATCH):
-        yield ids[first : first + _FORGET_BATCH]

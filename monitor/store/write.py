@@ -22,6 +22,7 @@ from monitor.models import ROOT, Evaluation, ScoredSample, StreamKey, Tally
 from monitor.models.tally import OTHER, TALLY_SUMS, segment_name
 from monitor.queue.names import DOCTOR_APP
 from monitor.stats.heavy_hitters import PLACES, Census, Seen, admit
+from monitor.store.dead_letters import DeadLetter, set_aside
 from monitor.store.engine import JsonText, Row, add, insert_new, put
 from monitor.store.ledger import Entry, Kind, book
 from monitor.store.query import STREAM_SUMS, past_name
@@ -61,19 +62,6 @@ class Result:
     past: bool = False  #: older than the status window when it came: not current
     places: tuple[tuple[str, str], ...] = ()  #: its value in each dimension where it has one
     inputs: Mapping[str, Mapping[int, int]] = field(default_factory=dict)  #: bins by feature
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeadLetter:
-    """An entry of the queue that can never be scored, whole, so that people can inspect it."""
-
-    entry_id: str
-    sample_id: str | None
-    app: str
-    reason: str
-    detail: str
-    body: bytes
-    version: str = "1"
 
 
 def record(
@@ -131,34 +119,11 @@ def record(
     start_s = received_at_ms // 1000 // bucket_s * bucket_s
     entries += [
         Entry(item.app, start_s, Kind.FAILED, item.reason, 1)
-        for item in _set_aside(connection, dead, received_at_ms)
+        for item in set_aside(connection, dead)
     ]
     # One call, so that the rows of the ledger are locked in one order.
     book(connection, entries)
     return len(fresh)
-
-
-def _set_aside(connection: Connection, dead: Sequence[DeadLetter], at_ms: int) -> list[DeadLetter]:
-    """Insert dead letters; return the new ones whose sample is not stored either."""
-    ids = [item.sample_id for item in dead if item.sample_id is not None]
-    query = select(samples.c.sample_id).where(samples.c.sample_id.in_(ids))
-    stored = set(connection.execute(query).scalars()) if ids else set()
-    lost = {item.entry_id: item for item in dead if item.sample_id not in stored}
-    rows = [
-        {
-            "entry_id": item.entry_id,
-            "app": item.app,
-            "at_ms": at_ms,
-            "reason": item.reason,
-            "detail": item.detail,
-            "body": item.body,
-            "version": item.version[:20],
-            "sample_id": item.sample_id,
-        }
-        for _, item in sorted(lost.items())
-    ]
-    new = insert_new(connection, dead_letters, rows, returning=dead_letters.c.entry_id)
-    return [lost[entry_id] for entry_id in sorted(new)]
 
 
 def _sample_row(result: Result, segments: Sequence[str], received_at_ms: int) -> Row:

@@ -18,7 +18,7 @@ from monitor.models import Incident, Status, Verdict
 from monitor.report.model import SEVERITY, Report
 from monitor.settings import Settings
 from monitor.store.engine import Store
-from monitor.store.ledger import Kind, read_since
+from monitor.store.ledger import Kind, read_between
 from monitor.store.query import active_streams, cost_usd_since, series
 from monitor.store.verdicts import StatusStep, read_steps
 from monitor.web.course import Cell, Course, Step, course, steps_of, strip
@@ -248,7 +248,7 @@ class GlanceReader:
     def _pipeline(self, connection: Connection, now: datetime) -> Pipeline:
         counts: Counter[str] = Counter()
         reasons: dict[Kind, Counter[str]] = {Kind.FAILED: Counter(), Kind.DROPPED: Counter()}
-        for of_app in read_since(connection, now.timestamp() - 3600).values():
+        for of_app in read_between(connection, now.timestamp() - 3600).values():
             for (kind, reason), n in of_app.items():
                 counts[kind.value] += n
                 if kind in reasons:

@@ -9,6 +9,7 @@ from sqlalchemy import func, select
 from monitor.errors import LeaseLostError
 from monitor.settings import Settings
 from monitor.store.alert_tables import alert_events, incidents, outbox
+from monitor.store.dead_letters import DeadLetter
 from monitor.store.lease import Lease, acquire, fence
 from monitor.store.ledger import Entry, HookCounters, Kind, absorb, book, read_between, read_totals
 from monitor.store.reconcile import sums_of_store
@@ -16,14 +17,14 @@ from monitor.store.retention import Ages, Retention, size_bytes
 from monitor.store.rollup import BUCKETS, read_marks, roll_up
 from monitor.store.samples import note_act
 from monitor.store.tables import audit, counts, dead_letters, evaluations, hooks, samples
-from monitor.store.write import DeadLetter, record
+from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample
 from workers.maintenance import Clocks, Keeper, ages_from
 from workers.scoring_run import Rules, result_of
 
 NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
 RULES = Rules(pass_score=0.7, bucket_s=60)
-AGES = Ages(texts=30, evaluations=90, incidents=400, outbox=90, audit=400, poison=30)
+AGES = Ages(texts=30, evaluations=90, incidents=400, outbox=90, audit=400, dead_letters=30)
 SECRET = "the colour of my front door"
 
 
@@ -140,16 +141,22 @@ def test_message_goes_before_its_incident_does(store):
     assert count(store, incidents) == 1
 
 
-def test_audit_and_poison_go_at_their_ages(store):
+def test_audit_and_dead_letters_go_at_their_ages(store):
     letter = DeadLetter(
-        entry_id="1-0", sample_id=None, app="shop", reason="odd", detail="", body=b"x"
+        entry_id="1-0",
+        sample_id=None,
+        app="shop",
+        at=NOW - timedelta(days=31),
+        reason="odd",
+        detail="",
+        body=b"x",
     )
     with store.write() as connection:
         for days in (401, 399):
             at = NOW - timedelta(days=days)
             note_act(connection, who="ann", act="view", target="t", at=at)
         record(connection, [], [letter], now=NOW - timedelta(days=31), bucket_s=60)
-    assert keep(store) == {"audit": 1, "poison": 1}
+    assert keep(store) == {"audit": 1, "dead letters": 1}
     assert (count(store, audit), count(store, dead_letters)) == (1, 0)
 
 

@@ -7,11 +7,12 @@ import pytest
 from sqlalchemy import func, select
 
 from monitor.models import ErrorInfo, Evaluation
-from monitor.store.ledger import Booking, Kind, read_since, read_totals
+from monitor.store.dead_letters import DeadLetter
+from monitor.store.ledger import Booking, Kind, read_between, read_totals
 from monitor.store.query import active_streams, window_tallies
 from monitor.store.samples import unscored, worst_samples
 from monitor.store.tables import dead_letters, evaluations, samples
-from monitor.store.write import DeadLetter, record
+from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample
 from workers.scoring_run import Rules, result_of
 
@@ -94,8 +95,8 @@ def test_outcomes_are_booked_with_their_reason(store):
 def test_counts_of_a_window_leave_out_what_is_older(store):
     write(store, [result()])
     with store.read() as connection:
-        assert read_since(connection, NOW.timestamp() - 60)["bot"].total() == 1
-        assert read_since(connection, NOW.timestamp() + 60) == {}
+        assert read_between(connection, NOW.timestamp() - 60)["bot"].total() == 1
+        assert read_between(connection, NOW.timestamp() + 60) == {}
 
 
 def test_streams_of_two_evaluator_versions_stay_apart(store):
@@ -136,7 +137,13 @@ def test_nothing_is_written_when_the_transaction_fails(store):
 
 def test_buried_entry_is_counted_once_as_failed(store):
     letter = DeadLetter(
-        entry_id="1-0", sample_id=None, app="bot", reason="worker_died", detail="", body=b"x"
+        entry_id="1-0",
+        sample_id=None,
+        app="bot",
+        at=NOW,
+        reason="worker_died",
+        detail="",
+        body=b"x",
     )
     for _ in range(2):
         with store.write() as connection:
