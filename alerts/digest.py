@@ -14,18 +14,17 @@ from alerts.notifier import waiting_row
 from alerts.routing import Recipient
 from monitor.errors import SettingsError
 from monitor.models.alerting import DIGEST, Level
-from monitor.report.digest import Digest
+from monitor.report.digest import Digest, Period
 from monitor.report.digest_chart import HEIGHT, WIDTH, can_draw, draw_course
-from monitor.report.digest_text import render_digest
-from monitor.report.digest_words import (
+from monitor.report.format import plain_text, utc_time
+from monitor.report.render import (
     chart_label,
     digest_sections,
     digest_span,
     digest_title,
     digest_verdict,
+    render_digest,
 )
-from monitor.report.format import plain_text, utc_time
-from monitor.report.periods import Period
 from monitor.settings import variable
 from monitor.store.alert_tables import digests, outbox
 from monitor.store.engine import insert_new

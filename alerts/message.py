@@ -17,8 +17,8 @@ from jinja2.sandbox import SandboxedEnvironment
 from alerts.snapshot import Snapshot
 from alerts.wording import Fact, facts, headline, state_word, subject_of
 from monitor.models.alerting import AlertEvent
-from monitor.report.digest_words import Section
 from monitor.report.format import plain_text, shorten, utc_time
+from monitor.report.render import Section
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _SUBJECT_CHARS = 200

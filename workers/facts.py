@@ -23,9 +23,18 @@ from monitor.report.build import (
     make_ledger,
     newest_only,
 )
-from monitor.report.digest import CoursePoint, Digest, DigestFacts, Release, build_digest
+from monitor.report.digest import (
+    Cadence,
+    CoursePoint,
+    Digest,
+    DigestFacts,
+    Period,
+    Release,
+    Schedule,
+    build_digest,
+    last_period,
+)
 from monitor.report.model import Change, Report, Worst
-from monitor.report.periods import Cadence, Period, Schedule, last_period
 from monitor.rolling.movers import Pair, movements
 from monitor.rolling.windows import window_stats
 from monitor.settings import Settings

@@ -13,8 +13,8 @@ from alerts.channels.http import Answer, HttpClient, refusal, slow_down
 from alerts.escaping import slack
 from alerts.message import Message
 from monitor.errors import DeliveryError
-from monitor.report.digest_words import Section
 from monitor.report.format import shorten
+from monitor.report.render import Section
 
 #: Slack's own words for "the way you wrote this": worth one more try in plain text.
 BAD_PAYLOAD = {"invalid_payload", "invalid_blocks", "msg_blocks_too_long", "msg_too_long"}

@@ -10,8 +10,8 @@ import typer
 from rich.text import Text
 
 from monitor.cli.console import out
+from monitor.report.format import setting_value
 from monitor.report.listing import Listing
-from monitor.report.words import setting_value
 from monitor.settings import FILE_SUFFIX, TABLE_OF, Settings, setting_field, variable
 from monitor.settings.fields import TOPICS
 

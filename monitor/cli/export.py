@@ -14,8 +14,7 @@ from rich.text import Text
 
 from monitor.cli.console import check_app, err, open_store, parse_duration_s, warn
 from monitor.errors import MissingExtraError
-from monitor.report.run_sheets import run_sheets
-from monitor.report.sheets import Sheet, sheets_of
+from monitor.report.sheets import Sheet, run_sheets, sheets_of
 from monitor.settings import Settings
 from monitor.store.engine import Store
 from monitor.store.insights import read_runs

@@ -25,8 +25,7 @@ from alerts.routes_file import wiring_from
 from alerts.routing import Recipient
 from monitor.cli.console import check_app, err, open_store, out, parse_duration_s, quiet_logs
 from monitor.report.build import exit_code
-from monitor.report.digest import Digest
-from monitor.report.digest_text import render_digest
+from monitor.report.digest import Digest, window_before
 from monitor.report.format import (
     duration,
     number,
@@ -36,11 +35,9 @@ from monitor.report.format import (
     rate_with_interval,
     score,
 )
-from monitor.report.insight_words import insight_lines
 from monitor.report.listing import Course, Listing
-from monitor.report.markdown import render_markdown
 from monitor.report.model import Point, Report
-from monitor.report.periods import window_before
+from monitor.report.render import insight_lines, render_digest, render_markdown
 from monitor.report.text import render_report, render_status, status_text
 from monitor.report.words import drift_sentence, unscored_sentence, verdict_rate
 from monitor.settings import Settings

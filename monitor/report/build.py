@@ -85,7 +85,7 @@ def newest_only(verdicts: Sequence[Verdict]) -> list[Verdict]:
 
 
 def blind_when_stale(verdict: Verdict, *, now: datetime, stale_after_s: float) -> Verdict:
-    """Call a verdict blind that nobody has looked at for *stale_after_s*: unknown is not green."""
+    """Return *verdict* as blind if its evaluation is older than *stale_after_s* seconds."""
     age_s = (now - verdict.evaluated_at).total_seconds()
     if age_s <= stale_after_s:
         return verdict
@@ -101,10 +101,10 @@ def blind_when_stale(verdict: Verdict, *, now: datetime, stale_after_s: float) -
 
 def without_held_status(verdict: Verdict, now: datetime) -> Verdict:
     """
-    Give a window without scores no status, where a policy goes by evidence.
+    Return *verdict* with insufficient data if its window has no scores.
 
-    Such a status is that of the whole stream, held from before; beside an empty window it
-    would read as if it were about it.
+    The status of a policy that goes by evidence is that of the stream and persists without new
+    scores; beside an empty window it would read as if it were about that window.
     """
     if not is_held(verdict.status, verdict.n):
         return verdict
@@ -119,7 +119,7 @@ def without_held_status(verdict: Verdict, now: datetime) -> Verdict:
 
 def make_ledger(counts: Mapping[tuple[str, str], int]) -> Ledger:
     """
-    Sum counts by (kind, reason) to a ledger that adds up.
+    Return counts by (kind, reason) summed to a ledger that adds up.
 
     What was scored was sampled, and what was sampled was seen, even while the
     counters of the hook are a second behind those of the workers.
@@ -127,10 +127,12 @@ def make_ledger(counts: Mapping[tuple[str, str], int]) -> Ledger:
     dropped, failed, skipped, expired = (
         _by_reason(counts, kind) for kind in ("dropped", "failed", "skipped", "expired")
     )
-    scored = _total(counts, "scored")
+    scored, sampled, seen = (
+        sum(_by_reason(counts, kind).values()) for kind in ("scored", "sampled", "seen")
+    )
     ended = scored + sum(sum(part.values()) for part in (dropped, failed, skipped, expired))
-    sampled = max(_total(counts, "sampled"), ended)
-    seen = max(_total(counts, "seen"), sampled)
+    sampled = max(sampled, ended)
+    seen = max(seen, sampled)
     return Ledger(
         seen=seen,
         sampled=sampled,
@@ -142,6 +144,19 @@ def make_ledger(counts: Mapping[tuple[str, str], int]) -> Ledger:
         skipped=skipped,
         expired=expired,
     )
+
+
+def recent_counts(counts: Mapping[str, int]) -> dict[str, int]:
+    """
+    Return the counts of a window by kind, so that scored <= sampled <= seen.
+
+    A sample of the window before may be scored in this one, and the counters of the hook are a
+    second behind those of the workers; both would read as more scored than sampled.
+    """
+    ended = sum(counts.get(kind, 0) for kind in ("dropped", "failed", "skipped", "scored"))
+    sampled = max(counts.get("sampled", 0), ended)
+    at_least = {"seen": max(counts.get("seen", 0), sampled), "sampled": sampled}
+    return {**counts, **{kind: n for kind, n in at_least.items() if n}}
 
 
 def _app(
@@ -174,7 +189,7 @@ def _app(
         app=facts.app,
         metrics=metrics,
         ledger=facts.ledger,
-        recent=dict(facts.recent),
+        recent=recent_counts(facts.recent),
         changes=facts.changes,
         incidents=facts.incidents,
         inputs=facts.inputs,
@@ -185,23 +200,18 @@ def _app(
 def _series(
     tallies: Mapping[int, Tally] | None, now: datetime, window_s: int, step_s: int | None
 ) -> list[Point]:
-    """Lay the steps out over the window; a step without scores is a gap, not a zero."""
+    """Return one point a step of the window; a step without scores is a gap, not a zero."""
     if not tallies or not step_s:
         return []
     last = int(now.timestamp()) // step_s * step_s
     first = (int(now.timestamp()) - window_s) // step_s * step_s + step_s
-    return [_point(start_s, tallies.get(start_s)) for start_s in range(first, last + 1, step_s)]
-
-
-def _point(start_s: int, tally: Tally | None) -> Point:
-    start = datetime.fromtimestamp(start_s, UTC)
-    if tally is None or tally.n == 0:
-        return Point(start=start, n=0, pass_rate=None)
-    return Point(start=start, n=tally.n, pass_rate=min(1.0, tally.sum_wy / tally.sum_w))
-
-
-def _total(counts: Mapping[tuple[str, str], int], kind: str) -> int:
-    return sum(_by_reason(counts, kind).values())
+    points = []
+    for start_s in range(first, last + 1, step_s):
+        tally = tallies.get(start_s)
+        n = tally.n if tally is not None else 0
+        rate = min(1.0, tally.sum_wy / tally.sum_w) if tally is not None and n else None
+        points.append(Point(start=datetime.fromtimestamp(start_s, UTC), n=n, pass_rate=rate))
+    return points
 
 
 def _by_reason(counts: Mapping[tuple[str, str], int], kind: str) -> dict[str, int]:
@@ -210,7 +220,7 @@ def _by_reason(counts: Mapping[tuple[str, str], int], kind: str) -> dict[str, in
 
 def exit_code(statuses: Sequence[Status]) -> int:
     """
-    Give the exit code of the worst status, as monitoring plug-ins do.
+    Return the exit code of the worst status, as monitoring plug-ins do.
 
     0 healthy, 1 warning, 2 critical, 3 unknown: too little data, blind, or nothing at all.
     """

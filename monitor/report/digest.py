@@ -1,12 +1,13 @@
-"""What a digest says, as values: one page about a day or a week, for who did not look."""
+"""Digests: when one is due, and what it says of a day or a week, as values; pure."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Literal
+from datetime import UTC, date, datetime, time, timedelta
+from enum import StrEnum
+from typing import Literal, NamedTuple
+from zoneinfo import ZoneInfo
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
@@ -14,16 +15,70 @@ from monitor.models import Incident, Status, Verdict
 from monitor.models.alerting import Level
 from monitor.models.movement import Movement
 from monitor.report.model import SEVERITY, Change, Ledger, worst_status
-from monitor.report.periods import Period
 
 _MOST_COURSES = 6
 _MOST_LISTED = 8
-#: Below this share of samples with an outcome other than failed or dropped, somebody should look.
+#: Below this share of samples evaluated, a digest asks for a look.
 LOW_COVERAGE = 0.9
 
 
 class _Value(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Cadence(StrEnum):
+    """How often a digest comes."""
+
+    DAILY = "daily"
+    WEEKLY = "weekly"  #: on Mondays
+
+
+class Schedule(NamedTuple):
+    """At *hour* o'clock of *zone*, every day or every Monday."""
+
+    cadence: Cadence
+    hour: int
+    zone: ZoneInfo
+
+
+class Period(NamedTuple):
+    """The time [start, end) that a digest covers, and its unique name."""
+
+    name: str
+    start: datetime
+    end: datetime
+
+
+_DAYS = {Cadence.DAILY: 1, Cadence.WEEKLY: 7}
+
+
+def last_period(schedule: Schedule, now: datetime) -> Period:
+    """
+    Return the period that ended last, at or before *now* (aware).
+
+    It ends at the hour that the clock on the wall shows: a day on which clocks change is
+    23 or 25 hours long. Where that hour comes twice the first one counts; where it is left
+    out, the moment at which the clocks leap. So each date has one end, and ends never go back.
+    """
+    last = now.astimezone(schedule.zone).date() + timedelta(days=1)
+    if schedule.cadence is Cadence.WEEKLY:
+        last += timedelta(days=-last.weekday() % 7)
+    step = timedelta(days=_DAYS[schedule.cadence])
+    while (end := _period_end(schedule, last)) > now:
+        last -= step
+    before = last - step
+    while (start := _period_end(schedule, before)) >= end:
+        before -= step  # a date that a zone left out altogether
+    return Period(f"{schedule.cadence}-{last:%Y-%m-%d}", start, end)
+
+
+def window_before(now: datetime, window_s: int) -> Period:
+    """Return the period of *window_s* seconds up to *now*, for a digest made on request."""
+    return Period("asked", now - timedelta(seconds=window_s), now)
+
+
+def _period_end(schedule: Schedule, day: date) -> datetime:
+    return datetime.combine(day, time(schedule.hour), schedule.zone).astimezone(UTC)
 
 
 class CoursePoint(_Value):
@@ -101,14 +156,14 @@ class Coverage(_Value):
 
     @property
     def share(self) -> float | None:
-        """The share of what was sampled that was looked at; None where nothing was sampled."""
+        """The share of samples that was evaluated; None if there was no sample."""
         if not self.sampled:
             return None
         return min(1.0, (self.scored + self.skipped) / self.sampled)
 
 
 class Digest(_Value):
-    """Everything that one digest says."""
+    """The content of one digest."""
 
     schema_version: Literal[1] = 1
     name: str
@@ -146,12 +201,12 @@ class Digest(_Value):
 
     @property
     def low_coverage(self) -> list[Coverage]:
-        """Where fewer samples were looked at than should be."""
+        """Apps of which fewer samples were evaluated than should be."""
         return [c for c in self.coverage if c.share is not None and c.share < LOW_COVERAGE]
 
     @property
     def nothing_to_do(self) -> bool:
-        """Whether nobody has to look at anything."""
+        """Whether nothing needs attention."""
         return not (
             self.status not in {Status.HEALTHY, Status.INSUFFICIENT_DATA}
             or any(episode.is_open for episode in self.episodes)
@@ -163,7 +218,7 @@ class Digest(_Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DigestFacts:
-    """What the store knows of a period, in this package's words."""
+    """What the store knows of a period."""
 
     verdicts: Sequence[Verdict]  #: of the status window, one a metric
     changes: Mapping[str, Sequence[Change]] = field(default_factory=dict)  #: by app, oldest first
@@ -191,20 +246,20 @@ def build_digest(
     critical_rate: float,
 ) -> Digest:
     """
-    Assemble a digest: the worst and the largest first, and no list longer than a page bears.
+    Return a digest: the worst and the largest first, and no list longer than a page.
 
     Parameters
     ----------
     facts
         What the store knows.
     period
-        What it is about.
+        The time it covers.
     now
         When it is made; statuses and open incidents are as of then.
     zone
-        Name of the time zone in which it tells times.
+        Name of the time zone of its times.
     warning_rate, critical_rate
-        The lines of the charts.
+        The thresholds on the charts.
     """
     incidents = [item for item in facts.incidents if not item.is_drill]
     statuses: dict[str, list[Status]] = {app: [] for app in facts.ledgers}
@@ -227,7 +282,18 @@ def build_digest(
         noisiest=_noisiest(incidents, facts.messages),
         messages=sum(facts.messages.values()),
         dead_letters=facts.dead_letters,
-        coverage=[_coverage(app, ledger) for app, ledger in sorted(facts.ledgers.items())],
+        coverage=[
+            Coverage(
+                app=app,
+                seen=ledger.seen,
+                sampled=ledger.sampled,
+                scored=ledger.scored,
+                skipped=sum(ledger.skipped.values()),
+                failed=sum(ledger.failed.values()),
+                dropped=sum(ledger.dropped.values()),
+            )
+            for app, ledger in sorted(facts.ledgers.items())
+        ],
         cost_usd=facts.cost_usd,
         cost_before_usd=facts.cost_before_usd,
         courses=_courses(facts),
@@ -237,7 +303,7 @@ def build_digest(
 
 
 def _moves(changes: Mapping[str, Sequence[Change]]) -> list[StatusMove]:
-    """Say of each key where it began and where it is now, not each step between."""
+    """Return where the status of each metric began and where it is now, without steps between."""
     found: dict[tuple[str, str], list[Change]] = {}
     for app, items in changes.items():
         for item in items:
@@ -279,7 +345,7 @@ _SHORT_S = 600.0
 
 
 def _noisiest(incidents: Sequence[Incident], messages: Mapping[str, int]) -> list[NoisyKey]:
-    """Count by key; messages are those of the groups that a key's incidents began."""
+    """Return the three keys with the most incidents, and the messages of the groups they began."""
     by_key: dict[tuple[str, str], list[Incident]] = {}
     for item in incidents:
         by_key.setdefault((item.app, item.metric), []).append(item)
@@ -288,7 +354,11 @@ def _noisiest(incidents: Sequence[Incident], messages: Mapping[str, int]) -> lis
             app=app,
             metric=metric,
             incidents=len(items),
-            short=sum(_was_short(item) for item in items),
+            short=sum(
+                item.resolved_at is not None
+                and (item.resolved_at - item.opened_at).total_seconds() < _SHORT_S
+                for item in items
+            ),
             messages=sum(messages.get(item.incident_id, 0) for item in items),
         )
         for (app, metric), items in by_key.items()
@@ -297,28 +367,8 @@ def _noisiest(incidents: Sequence[Incident], messages: Mapping[str, int]) -> lis
     return sorted(found, key=lambda key: (-key.incidents, key.app, key.metric))[:3]
 
 
-def _was_short(incident: Incident) -> bool:
-    end = incident.resolved_at
-    return end is not None and (end - incident.opened_at).total_seconds() < _SHORT_S
-
-
-def _coverage(app: str, ledger: Ledger) -> Coverage:
-    ended = Counter(
-        {name: sum(getattr(ledger, name).values()) for name in ("skipped", "failed", "dropped")}
-    )
-    return Coverage(
-        app=app,
-        seen=ledger.seen,
-        sampled=ledger.sampled,
-        scored=ledger.scored,
-        skipped=ended["skipped"],
-        failed=ended["failed"],
-        dropped=ended["dropped"],
-    )
-
-
 def _courses(facts: DigestFacts) -> list[Course]:
-    """Draw the worst, and of these the lowest first."""
+    """Return the worst time series, and of these the lowest first."""
     found = []
     for verdict in facts.verdicts:
         known = facts.courses.get((verdict.app, verdict.metric))

@@ -13,6 +13,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
+from pydantic import SecretStr
+
+from monitor.settings import masked_url
+
 #: Written in place of a value that does not exist.
 NONE = "–"
 
@@ -161,3 +165,14 @@ def shorten(text: str, limit: int) -> str:
 def short_id(identifier: str) -> str:
     """Return the first eight characters of an id: enough to name it in a command."""
     return plain_text(identifier, 64)[:8]
+
+
+def setting_value(value: object) -> str:
+    """Return the value of a setting without secrets; a dash if it is unset."""
+    if value is None:
+        return NONE
+    if isinstance(value, SecretStr):
+        return "********"
+    if isinstance(value, tuple):
+        return ",".join(str(item) for item in value)
+    return plain_text(masked_url(str(value)), 500)

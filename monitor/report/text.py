@@ -14,13 +14,12 @@ from rich.text import Text
 
 from monitor.models import Status, Verdict
 from monitor.report.format import duration, percent, plain_text, score, usd, utc_time
-from monitor.report.insight_words import drift_rows, input_lines, insight_lines
 from monitor.report.listing import Course, Listing
 from monitor.report.model import AppReport, MetricReport, Report
+from monitor.report.render import drift_rows, input_lines, insight_lines, metric_sentences
 from monitor.report.words import (
     ICONS,
     cost_sentence,
-    drift_sentence,
     headline,
     incident_sentence,
     judge_sentence,
@@ -28,9 +27,7 @@ from monitor.report.words import (
     level_words,
     reason_sentence,
     recent_sentence,
-    score_sentence,
     status_word,
-    unscored_sentence,
     verdict_rate,
 )
 
@@ -80,30 +77,30 @@ def render_status(report: Report) -> RenderableType:
     if report.apps:
         parts += [
             StatusTable(report),
-            *(line for app in report.apps for line in _plain_lines(app)),
-            *(line for app in report.apps for line in _judge_lines(app)),
-            *(_ledger_line(app) for app in report.apps),
+            *(Text(line, style="dim") for app in report.apps for line in _notes(app)),
+            *(
+                Text(
+                    f"\n{plain_text(app.app, 40)}, all time:\n{ledger_sentence(app.ledger)}", "dim"
+                )
+                for app in report.apps
+            ),
         ]
     return Group(*parts)
 
 
-def _plain_lines(app: AppReport) -> Iterator[Text]:
-    """Say where the plain rule says another status."""
+def _notes(app: AppReport) -> Iterator[str]:
+    """Return what belongs to the rows of an app: another verdict of the simple rule, and costs."""
+    name = plain_text(app.app, 40)
     for item in app.metrics:
         verdict = item.verdict
         if verdict.point_status is not verdict.status and verdict.status is not Status.BLIND:
-            name = f"{plain_text(app.app, 40)} {plain_text(item.metric, 40)}"
-            yield Text(f"{name}: {reason_sentence(verdict)}", style="dim")
-
-
-def _judge_lines(app: AppReport) -> Iterator[Text]:
+            yield f"{name} {plain_text(item.metric, 40)}: {reason_sentence(verdict)}"
     for item in app.metrics:
         if said := judge_sentence(item.verdict):
-            name = f"{plain_text(app.app, 40)} {plain_text(item.metric, 40)}"
             last = duration(item.verdict.window_s)
-            yield Text(f"{name}, last {last}: {said}", style="dim")
+            yield f"{name} {plain_text(item.metric, 40)}, last {last}: {said}"
     if said := cost_sentence([item.verdict for item in app.metrics]):
-        yield Text(f"{plain_text(app.app, 40)}, {said}", style="dim")
+        yield f"{name}, {said}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +171,9 @@ def _headline(report: Report) -> Text:
 
 
 def _row(app: str, verdict: Verdict, now: datetime) -> dict[str, Text]:
+    drift, before = verdict.drift, ""
+    if drift is not None and drift.reference_pass_rate is not None:
+        before = f"{percent(drift.reference_pass_rate)} (n {drift.reference_n:,})"
     return {
         "app": Text(plain_text(app, 40)),
         "metric": Text(plain_text(verdict.metric, 40)),
@@ -183,38 +183,44 @@ def _row(app: str, verdict: Verdict, now: datetime) -> dict[str, Text]:
         "score": Text(score(verdict.average_score)),
         "window": Text(duration(verdict.window_s)),
         "since": Text(duration((now - verdict.since).total_seconds())),
-        "before": Text(_before(verdict)),
+        "before": Text(before),
     }
 
 
-def _before(verdict: Verdict) -> str:
-    if verdict.drift is None or verdict.drift.reference_pass_rate is None:
-        return ""
-    return f"{percent(verdict.drift.reference_pass_rate)} (n {verdict.drift.reference_n:,})"
-
-
-def _ledger_line(app: AppReport) -> Text:
-    name = plain_text(app.app, 40)
-    return Text(f"\n{name}, since the beginning:\n{ledger_sentence(app.ledger)}", style="dim")
-
-
 def _app(app: AppReport, report: Report) -> Iterator[RenderableType]:
+    now = report.generated_at
     yield Text(f"\n{plain_text(app.app, 60)}", style="bold")
     for item in app.metrics:
         yield from (Padding(part, (0, 0, 0, 2)) for part in _metric(item, report))
     if said := cost_sentence([item.verdict for item in app.metrics]):
         yield _section("Cost", Text(said))
-    moved = input_lines(app.inputs)
-    if moved:
-        yield _section("The questions changed", Text("\n".join(moved)))
+    if moved := input_lines(app.inputs):
+        yield _section("Input drift", Text("\n".join(moved)))
     if app.changes:
-        yield _section("Status changes", _changes(app, report.generated_at))
+        listed = Listing.of("", "", "", "", "")
+        for change in app.changes:
+            listed.add_row(
+                utc_time(change.at, now),
+                Text(plain_text(change.metric, 40)),
+                status_text(change.after),
+                percent(change.pass_rate),
+                f"n {change.n:,}",
+            )
+        yield _section("Status changes", listed)
     if app.incidents:
-        yield _section("Alerts", _incidents(app, report.generated_at))
+        listed = Listing.of("", "", "", "")
+        for incident in app.incidents:
+            listed.add_row(
+                utc_time(incident.opened_at, now),
+                Text(plain_text(incident.metric, 40)),
+                level_words(incident),
+                incident_sentence(incident, now),
+            )
+        yield _section("Alerts", listed)
     everything = ledger_sentence(app.ledger)
     if app.recent:
         everything += "\n" + recent_sentence(app.recent, report.window_s)
-    yield _section("Where every interaction went, since the beginning", Text(everything))
+    yield _section("Pipeline accounting (all time)", Text(everything))
 
 
 def _metric(item: MetricReport, report: Report) -> Iterator[RenderableType]:
@@ -230,26 +236,20 @@ def _metric(item: MetricReport, report: Report) -> Iterator[RenderableType]:
     if item.series:
         yield Course(item.series, f"pass rate, last {duration(report.window_s)}")
     yield _windows(item.windows)
-    yield from (Text(said, style="dim") for said in _beside(item, report) if said)
+    yield from (Text(said, style="dim") for said in metric_sentences(item, report))
     if item.insight is not None:
         yield from (Text(line) for line in insight_lines(item.insight, now))
-        rows = drift_rows(item.insight)
-        if rows:
-            yield _drift_table(rows)
+        if rows := drift_rows(item.insight):
+            names = ("distance to the reference", "value", "effect", "significance")
+            listed = Listing.of(*names, right=("value",))
+            for row in rows:
+                listed.add_row(*row)
+            yield listed
     for sample in item.worst:
         yield Text(
             f"{sample.score:.2f}  {plain_text(sample.interaction_id, 60)}"
             f"  {plain_text(sample.explanation)}"
         )
-
-
-def _beside(item: MetricReport, report: Report) -> Iterator[str]:
-    """Say what belongs to the figures of the windows; '' where there is nothing to say."""
-    verdict = item.verdict
-    yield unscored_sentence(item.failed, item.skipped, report.window_s)
-    yield score_sentence(verdict)
-    yield drift_sentence(verdict.drift) if verdict.drift is not None else ""
-    yield judge_sentence(verdict)
 
 
 def _windows(verdicts: Sequence[Verdict]) -> Listing:
@@ -265,39 +265,6 @@ def _windows(verdicts: Sequence[Verdict]) -> Listing:
             f"{verdict.n_skipped:,}",
             score(verdict.average_score),
             usd(verdict.cost_usd) if verdict.cost_usd else "–",
-        )
-    return listed
-
-
-def _drift_table(rows: Sequence[Sequence[str]]) -> Listing:
-    names = ("distance to the reference", "value", "effect", "significance")
-    listed = Listing.of(*names, right=("value",))
-    for row in rows:
-        listed.add_row(*row)
-    return listed
-
-
-def _changes(app: AppReport, now: datetime) -> Listing:
-    listed = Listing.of("", "", "", "", "")
-    for change in app.changes:
-        listed.add_row(
-            utc_time(change.at, now),
-            Text(plain_text(change.metric, 40)),
-            status_text(change.after),
-            percent(change.pass_rate),
-            f"n {change.n:,}",
-        )
-    return listed
-
-
-def _incidents(app: AppReport, now: datetime) -> Listing:
-    listed = Listing.of("", "", "", "")
-    for incident in app.incidents:
-        listed.add_row(
-            utc_time(incident.opened_at, now),
-            Text(plain_text(incident.metric, 40)),
-            level_words(incident),
-            incident_sentence(incident, now),
         )
     return listed
 

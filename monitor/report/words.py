@@ -1,16 +1,15 @@
-"""Figures and states in words that people read at a glance; every renderer uses these."""
+"""Statuses and figures in plain sentences; text, Markdown, pages and digests use the same ones."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from pydantic import SecretStr
-
 from monitor.models import Drift, Incident, Status, Verdict
-from monitor.models.bands import advice_for, band_of
+from monitor.models.bands import advice_for
 from monitor.models.passing import Direction, PassRule
 from monitor.report.format import (
+    count,
     duration,
     percent,
     plain_text,
@@ -19,7 +18,6 @@ from monitor.report.format import (
     usd,
 )
 from monitor.report.model import Ledger
-from monitor.settings import masked_url
 
 #: A word and a shape, so that colour is never the only sign.
 ICONS: Mapping[Status, str] = {
@@ -36,38 +34,68 @@ WORDS: Mapping[Status, str] = {
     Status.INSUFFICIENT_DATA: "not enough data",
     Status.BLIND: "blind",
 }
-#: What a window without scores cannot have of its own.
+#: Statuses that rest on scores, and persist when scoring stops.
 _OF_SCORES = frozenset({Status.HEALTHY, Status.WARNING, Status.CRITICAL})
-_MOST_NAMED = 4
-#: Below so many samples in the reference its distances are mostly noise.
-_FEW = 200
-_SEVERAL = 2
+_MOST_NAMED = 3
+#: Below so many samples in the reference, distances to it are mostly noise.
+_LEAST_REFERENCE_N = 200
 #: How an incident ended that did not recover.
 _CLOSED: Mapping[str, str] = {
-    "superseded": "superseded",
-    "no_longer_evaluated": "no longer evaluated",
-    "expired_no_data": "no data any more",
+    "superseded": "scorer or threshold changed (not a recovery)",
+    "no_longer_evaluated": "no longer evaluated (not a recovery)",
+    "expired_no_data": "no more data (not a recovery)",
 }
 
 
 def is_held(status: Status, n: int) -> bool:
-    """Tell a status that is held from before, because nothing was scored since."""
+    """Return whether a status persists from before, with no scores in its window (*n* is 0)."""
     return n == 0 and status in _OF_SCORES
 
 
 def status_word(status: Status, n: int | None = None) -> str:
-    """Name a status; with the scores *n* that it would rest on, also whether it is held."""
+    """Return the word of a status; given its *n* scores, also that there are no new ones."""
     held = n is not None and is_held(status, n)
-    return f"{WORDS[status]} (held)" if held else WORDS[status]
+    return f"{WORDS[status]} (no new scores)" if held else WORDS[status]
 
 
 def verdict_rate(verdict: Verdict) -> str:
-    """Write the pass rate with its interval: never a bare value."""
+    """Return the pass rate of a verdict with its interval: never a bare value."""
     return rate_with_interval(verdict.pass_rate, verdict.low, verdict.high)
 
 
+def headline(statuses: Mapping[str, Status]) -> str:
+    """Return one sentence on the status of all apps, naming at most three of each kind."""
+    if not statuses:
+        return "No app has sent anything yet."
+    by_status = {
+        status: sorted(app for app, found in statuses.items() if found is status)
+        for status in Status
+    }
+    bad = [(app, WORDS[s]) for s in (Status.CRITICAL, Status.WARNING) for app in by_status[s]]
+    parts = []
+    if bad:
+        need = "needs" if len(bad) == 1 else "need"
+        named = _names([f"{app} ({word})" for app, word in bad])
+        parts.append(f"{count(len(bad), 'app')} {need} attention: {named}")
+    if blind := by_status[Status.BLIND]:
+        parts.append(f"monitoring is blind for {_names(blind)}")
+    if few := by_status[Status.INSUFFICIENT_DATA]:
+        parts.append(f"not enough data yet for {_names(few)}")
+    if parts:
+        said = "; ".join(parts)
+        return f"{said[0].upper()}{said[1:]}."
+    if len(statuses) > 1:
+        return f"All {len(statuses)} apps are healthy."
+    return f"{next(iter(statuses))} is healthy."
+
+
+def _names(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
 def level_words(incident: Incident) -> str:
-    """Say how bad an incident was at its worst, and how bad it is now; TEST where it was tried."""
+    """Return the worst level of an incident and its present one; "TEST" before that of a drill."""
     said = str(incident.peak_level)
     if incident.is_open and incident.level is not incident.peak_level:
         said += f", now {incident.level}"
@@ -75,8 +103,8 @@ def level_words(incident: Incident) -> str:
 
 
 def incident_sentence(incident: Incident, now: datetime) -> str:
-    """Say whether an incident goes on, has recovered, or was closed without that."""
-    lasted = duration(((incident.resolved_at or now) - incident.opened_at).total_seconds())
+    """Return how long an incident has been open, or how it ended."""
+    lasted = duration((incident.resolved_at or now) - incident.opened_at)
     if incident.is_open:
         return f"open for {lasted}"
     if incident.closed_as is not None:
@@ -85,72 +113,68 @@ def incident_sentence(incident: Incident, now: datetime) -> str:
 
 
 def reason_sentence(verdict: Verdict) -> str:
-    """Say why a status is what it is, and what the plain rule says where it says another."""
+    """Return why a status is what it is, and what a simple threshold check says if it differs."""
     why = plain_text(verdict.reason)
     if verdict.point_status is verdict.status or verdict.status is Status.BLIND:
         return why
-    return f"{why}; by the plain rule: {WORDS[verdict.point_status]}"
+    return f"{why}; simple threshold check: {WORDS[verdict.point_status]}"
 
 
 def score_sentence(verdict: Verdict) -> str:
     """
-    Say what the average score means, which way it counts, and what usually helps.
+    Return the average score, which direction is better, and what usually helps if it is bad.
 
-    Empty where there is no score, or the version does not say what passes.
+    Empty if there is no score, or the evaluator's version does not say what passes.
     """
     rule = PassRule.read(verdict.evaluator_version)
     if rule is None or verdict.average_score is None:
         return ""
     lower = rule.direction is Direction.LOWER
-    band = band_of(verdict.average_score, rule.direction)
-    line = (
-        f"lower is better, passes at {rule.line:g} or below"
-        if lower
-        else (f"higher is better, passes at {rule.line:g} or above")
+    better, side = ("lower", "below") if lower else ("higher", "above")
+    said = (
+        f"average score {score(verdict.average_score)}"
+        f" ({better} is better, passes at {rule.line:g} or {side})"
     )
-    meaning = f"{band.quality}, {band.action.lower()}"
-    said = f"average score {score(verdict.average_score)}, {meaning} ({line})"
+    # Advice beside a healthy status would contradict it.
+    if verdict.status not in {Status.WARNING, Status.CRITICAL}:
+        return said
     found = advice_for(verdict.metric, verdict.average_score, rule.direction)
     return f"{said}; often {found.cause}: {found.fix}" if found else said
 
 
 def drift_sentence(drift: Drift) -> str:
     """
-    Say how the window compares with the reference before it.
+    Return the pass rate of the reference and, if that is large enough, the distances to it.
 
-    Distances are left out where the reference is small: those of few samples are large
-    by chance. A distance alone is no finding of drift, and the sentence says so.
+    A distance alone is no finding of drift, and the sentence says so.
     """
-    before = f"{percent(drift.reference_pass_rate)} of {drift.reference_n:,}"
-    said = f"reference before the window: {before}"
-    if drift.reference_n < _FEW or drift.psi is None or drift.ks is None:
+    said = f"reference: {percent(drift.reference_pass_rate)} (n {drift.reference_n:,})"
+    if drift.reference_n < _LEAST_REFERENCE_N or drift.psi is None or drift.ks is None:
         return said
-    distance = f"distance PSI {score(drift.psi)}, KS {score(drift.ks)}"
-    return f"{said}; {distance} (by itself no finding of drift)"
+    return f"{said}; distance PSI {score(drift.psi)}, KS {score(drift.ks)} (not a drift finding)"
 
 
 def judge_sentence(verdict: Verdict) -> str:
-    """Say what a cascade asked its judge, what it saved and what it cost; '' for any other."""
+    """Return how many samples a cascade sent to its LLM judge and the cost; '' for any other."""
     if not verdict.n_judged:
         return ""
     agreed = percent(verdict.n_agreed / verdict.n_judged)
     return (
-        f"the judge was asked about {verdict.n_judged:,} of {verdict.n:,} samples;"
-        f" the local score agrees on {agreed}; this metric's share of the cost"
-        f" {usd(verdict.cost_usd)}"
+        f"LLM judge: {verdict.n_judged:,} of {verdict.n:,} samples; the local scorer agrees on"
+        f" {agreed} of them; cost for this metric {usd(verdict.cost_usd)}"
     )
 
 
 def cost_sentence(verdicts: Sequence[Verdict]) -> str:
-    """Sum what the metrics of an app cost within one window; '' where a judge was not paid."""
+    """Return what the metrics of an app cost together in one window; '' if nothing, or only one."""
     total = sum(verdict.cost_usd for verdict in verdicts)
-    if len(verdicts) < _SEVERAL or not total:
+    if len(verdicts) <= 1 or not total:
         return ""
-    return f"all {len(verdicts)} metrics together: {usd(total)} (one call may answer several)"
+    return f"all {len(verdicts)} metrics together: {usd(total)} (metrics may share a judge call)"
 
 
 def reasons(counts: Mapping[str, int]) -> str:
-    """Write a count with its parts: '12 (no_context 10, no_claim 2)'; plain when there is none."""
+    """Return a count with its parts, "12 (no_context 10, no_claim 2)", or the bare count."""
     total = sum(counts.values())
     parts = ", ".join(f"{plain_text(reason, 60)} {n:,}" for reason, n in counts.items() if reason)
     return f"{total:,} ({parts})" if parts else f"{total:,}"
@@ -159,75 +183,28 @@ def reasons(counts: Mapping[str, int]) -> str:
 def unscored_sentence(
     failed: Mapping[str, int], skipped: Mapping[str, int], window_s: float
 ) -> str:
-    """Say how many evaluations of a metric have no score, and why; '' when all have one."""
+    """Return how many evaluations of a metric have no score, and why; '' if all have one."""
     parts = [
         f"{word} {reasons(counts)}"
         for word, counts in (("failed", failed), ("skipped", skipped))
         if counts
     ]
-    return f"without a score in the last {duration(window_s)}: {', '.join(parts)}" if parts else ""
+    return f"not scored in the last {duration(window_s)}: {', '.join(parts)}" if parts else ""
 
 
 def recent_sentence(recent: Mapping[str, int], window_s: float) -> str:
-    """Say how many interactions of each kind fell into the window of the report."""
+    """Return how many interactions of each kind fell into the window of the report."""
     parts = ", ".join(f"{kind} {n:,}" for kind, n in recent.items())
     return f"in the last {duration(window_s)}: {parts}"
 
 
 def ledger_sentence(ledger: Ledger) -> str:
-    """Say where every interaction went, in two lines that add up from left to right."""
-    dropped, failed, skipped = (
-        reasons(counts) for counts in (ledger.dropped, ledger.failed, ledger.skipped)
-    )
-    # Rare, so that it is named only where there is some.
+    """Return where every interaction went, in two lines that add up from left to right."""
+    # Samples rarely expire: named only where some did.
     expired = f" + expired {reasons(ledger.expired)}" if ledger.expired else ""
     return (
         f"seen {ledger.seen:,} = sampled {ledger.sampled:,} + not sampled {ledger.not_sampled:,}\n"
-        f"sampled {ledger.sampled:,} = dropped {dropped} + queued {ledger.queued:,}"
-        f" + scored {ledger.scored:,} + failed {failed} + skipped {skipped}{expired}"
+        f"sampled {ledger.sampled:,} = dropped {reasons(ledger.dropped)}"
+        f" + queued {ledger.queued:,} + scored {ledger.scored:,}"
+        f" + failed {reasons(ledger.failed)} + skipped {reasons(ledger.skipped)}{expired}"
     )
-
-
-def setting_value(value: object) -> str:
-    """Write the value of a setting without secrets; a dash when it is unset."""
-    if value is None:
-        return "–"
-    if isinstance(value, SecretStr):
-        return "********"
-    if isinstance(value, tuple):
-        return ",".join(str(item) for item in value)
-    return plain_text(masked_url(str(value)), 500)
-
-
-def headline(statuses: Mapping[str, Status]) -> str:
-    """Say in one sentence how all apps are."""
-    if not statuses:
-        return "No app has sent anything yet."
-    named = {
-        status: sorted(app for app, s in statuses.items() if s is status)
-        for status in (Status.CRITICAL, Status.WARNING, Status.BLIND, Status.INSUFFICIENT_DATA)
-    }
-    parts = [
-        f"{_names(apps)} {'is' if len(apps) == 1 else 'are'} {_HEADLINE[status]}"
-        for status, apps in named.items()
-        if apps
-    ]
-    if not parts:
-        return "All healthy." if len(statuses) > 1 else f"{next(iter(statuses))} is healthy."
-    return "; ".join(parts) + "."
-
-
-def _names(apps: Sequence[str]) -> str:
-    """Name a few apps, and count the others: a sentence that nobody reads says nothing."""
-    more = len(apps) - _MOST_NAMED
-    if more <= 1:
-        return ", ".join(apps)
-    return f"{', '.join(apps[:_MOST_NAMED])} and {more} more apps"
-
-
-_HEADLINE: Mapping[Status, str] = {
-    Status.CRITICAL: "CRITICAL",
-    Status.WARNING: "at warning",
-    Status.BLIND: "not visible: the monitor is blind",
-    Status.INSUFFICIENT_DATA: "without enough data",
-}

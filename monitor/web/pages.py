@@ -21,9 +21,9 @@ from alerts.queries import (
 )
 from alerts.store import acknowledgement
 from monitor.models import Status
-from monitor.report.insight_words import comparison_rows, insight_lines
+from monitor.report.format import setting_value
 from monitor.report.model import worst_status
-from monitor.report.words import setting_value
+from monitor.report.render import comparison_rows, insight_lines
 from monitor.settings import TABLE_OF, setting_field, variable
 from monitor.store.samples import (
     StoredEvaluation,

@@ -9,8 +9,8 @@ from sqlalchemy import select
 
 from alerts.routing import Recipient
 from monitor.errors import LeaseLostError
-from monitor.report.markdown import render_markdown
 from monitor.report.model import Report
+from monitor.report.render import render_markdown
 from monitor.rolling.choice import PolicyChoice
 from monitor.rolling.policies import Thresholds
 from monitor.settings import Settings

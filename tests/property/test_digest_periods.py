@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.report.periods import Cadence, Schedule, last_period
+from monitor.report.digest import Cadence, Schedule, last_period
 
 ZONES = [
     "UTC", "Europe/Stockholm", "America/New_York", "Asia/Kolkata", "Asia/Kathmandu",

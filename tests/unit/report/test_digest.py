@@ -10,12 +10,10 @@ from PIL import Image
 from monitor.models import Incident, Level, Status
 from monitor.models.movement import Movement
 from monitor.report.build import make_ledger
-from monitor.report.digest import Course, CoursePoint, DigestFacts, Release, build_digest
+from monitor.report.digest import Course, CoursePoint, DigestFacts, Period, Release, build_digest
 from monitor.report.digest_chart import HEIGHT, WIDTH, draw_course
-from monitor.report.digest_text import render_digest
-from monitor.report.digest_words import chart_label, digest_sections, digest_verdict
 from monitor.report.model import Change
-from monitor.report.periods import Period
+from monitor.report.render import chart_label, digest_sections, digest_verdict, render_digest
 from monitor.testing.factories import make_verdict
 
 NOW = datetime(2026, 3, 2, 7, 0, tzinfo=UTC)
@@ -74,10 +72,10 @@ def test_a_quiet_day_says_that_there_is_nothing_to_do():
         ({"verdicts": [make_verdict(Status.CRITICAL, NOW, app="shop")]}, "report --app shop"),
         ({"verdicts": [make_verdict(Status.BLIND, NOW, app="shop")]}, "shop is blind"),
         ({"incidents": [incident(1)]}, "has been critical for 2 h: groundwatch alerts show"),
-        ({"dead_letters": 2}, "2 alert messages did not get through"),
+        ({"dead_letters": 2}, "2 alert messages could not be delivered"),
         (
             {"ledgers": {"shop": make_ledger({("sampled", ""): 9, ("failed", "x"): 9})}},
-            "only 0.0 % of the samples were looked at",
+            "only 0.0 % of the samples were evaluated",
         ),
     ],
 )
@@ -111,7 +109,10 @@ def test_incidents_are_told_open_ones_first_and_drills_not_at_all():
     found = [incident(3, 40), incident(2), incident(1, 5, incident_id="drill-1")]
     lines = section(make(incidents=found), "Incidents")
     assert lines == [
-        "shop groundedness: critical from 02 Mar 05:00, still open after 3 h",
+        (
+            "shop groundedness: critical from 02 Mar 05:00, still open after 3 h:"
+            " groundwatch alerts show incident"
+        ),
         "shop groundedness: critical from 02 Mar 04:00, over after 40 min",
     ]
 
@@ -136,7 +137,7 @@ def test_a_status_is_told_from_where_it_began_to_where_it_is():
         for n, (b, a) in enumerate(zip(before, after, strict=True))
     ]  # fmt: skip
     assert section(make(changes={"shop": changes}), "What changed") == [
-        "shop m was another and is again ● healthy since 02 Mar 07:00, 3 changes"
+        "shop m changed and is ● healthy again since 02 Mar 07:00, 3 changes"
     ]
 
 
@@ -145,7 +146,7 @@ def test_metric_without_a_status_before_is_new():
         at=NOW - HOUR, metric="m", before=None, after=Status.WARNING, pass_rate=0.8, n=9, reason=""
     )
     (line,) = section(make(changes={"shop": [change]}), "What changed")
-    assert line == "shop m is new, and ▲ warning since 02 Mar 07:00"
+    assert line == "shop m is new: ▲ warning since 02 Mar 07:00"
 
 
 def test_status_that_is_held_is_told_as_such_beside_its_course():
@@ -153,12 +154,12 @@ def test_status_that_is_held_is_told_as_such_beside_its_course():
         app="shop", metric="m", status=Status.CRITICAL, rate=None, low=None, high=None, n=0,
         points=[],
     )  # fmt: skip
-    assert chart_label(course) == "■ shop m: CRITICAL (held), no scores"
+    assert chart_label(course) == "■ shop m: CRITICAL (no new scores), no scores"
 
 
 def test_cost_stands_beside_that_of_the_period_before():
     assert section(make(cost_usd=1.5, cost_before_usd=20), "Cost") == [
-        "judge $1.50, $20.00 in the period before"
+        "LLM judge $1.50, $20.00 in the period before"
     ]
 
 

@@ -12,7 +12,7 @@ from monitor.models.insight import (
     SegmentEffect,
     Trend,
 )
-from monitor.report.insight_words import drift_rows, insight_lines
+from monitor.report.render import drift_rows, insight_lines
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 HOUR = timedelta(hours=1)

@@ -11,8 +11,8 @@ from rich.console import Console
 
 from monitor.models import Status, Tally
 from monitor.report.build import AppFacts, build_report, exit_code, make_ledger
-from monitor.report.markdown import render_markdown
 from monitor.report.model import Ledger, Report, worst_status
+from monitor.report.render import render_markdown
 from monitor.report.text import render_report, render_status
 from monitor.testing.factories import make_verdict
 from monitor.web.charts import Lines
@@ -104,9 +104,9 @@ def test_status_that_is_held_is_told_as_such_in_every_form():
         render_markdown(found),
         render_html(found, Lines(warning=0.85, critical=0.7)),
     ]
-    assert [one.count("CRITICAL (held)") >= 1 for one in told] == [True] * 3
+    assert [one.count("CRITICAL (no new scores)") >= 1 for one in told] == [True] * 3
     # The window with scores: the status is told as usual.
-    assert all("CRITICAL " in one.replace("CRITICAL (held)", "") for one in told[:2])
+    assert all("CRITICAL " in one.replace("CRITICAL (no new scores)", "") for one in told[:2])
 
 
 def test_every_reason_why_there_is_no_score_is_told_in_every_form():

@@ -11,25 +11,28 @@ from monitor.testing.factories import make_verdict
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
 
-def sentence(metric, average_score, version):
-    verdict = make_verdict(Status.WARNING, NOW, metric=metric)
+def sentence(metric, average_score, version, status=Status.WARNING):
+    verdict = make_verdict(status, NOW, metric=metric)
     changes = {"average_score": average_score, "evaluator_version": version}
     return score_sentence(verdict.model_copy(update=changes))
 
 
 def test_low_score_is_told_with_advice():
     assert sentence("faithfulness", 0.4, "local-1 pass 0.7") == (
-        "average score 0.40, poor, significant issues (higher is better, passes at 0.7 or above);"
+        "average score 0.40 (higher is better, passes at 0.7 or above);"
         " often the answer contains unsupported claims: improve context retrieval"
     )
 
 
-@pytest.mark.parametrize(
-    ("score", "word"), [(0.05, "excellent, no action needed"), (0.6, "poor, significant issues")]
-)
-def test_direction_is_told_when_lower_is_better(score, word):
+def test_no_advice_contradicts_a_healthy_status():
+    said = sentence("faithfulness", 0.4, "local-1 pass 0.7", Status.HEALTHY)
+    assert said == "average score 0.40 (higher is better, passes at 0.7 or above)"
+
+
+@pytest.mark.parametrize("score", [0.05, 0.6])
+def test_direction_is_told_when_lower_is_better(score):
     said = sentence("toxicity", score, "screen-1 pass <= 0.3")
-    assert said == (f"average score {score:.2f}, {word} (lower is better, passes at 0.3 or below)")
+    assert said == (f"average score {score:.2f} (lower is better, passes at 0.3 or below)")
 
 
 @pytest.mark.parametrize(("score", "version"), [(None, "local-1 pass 0.7"), (0.4, "")])

@@ -2,7 +2,7 @@
 
 import re
 
-from monitor.report.markdown import render_markdown
+from monitor.report.render import render_markdown
 
 
 def cells(line):

@@ -10,8 +10,7 @@ from openpyxl import load_workbook
 
 from monitor.cli.export import write_csv, write_xlsx
 from monitor.models.run import Figure, Run
-from monitor.report.run_sheets import run_sheets
-from monitor.report.sheets import inert, sheets_of
+from monitor.report.sheets import inert, run_sheets, sheets_of
 from monitor.scoring.evaluators import METRICS
 
 

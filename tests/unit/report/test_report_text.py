@@ -44,7 +44,7 @@ def test_names_are_whole_where_the_table_has_no_room_for_them():
     for width in (60, 80):
         said = printed(render_status(found), width)
         assert "groundedness" in said
-        assert "CRITICAL (held)" in said
+        assert "CRITICAL (no new scores)" in said
 
 
 @BOTH
@@ -101,7 +101,7 @@ def test_every_part_is_there_when_a_report_is_drawn(full_report):
 
     for part in (
         "pass rate, last 2 h",
-        "reference before the window: 90.0 % of 9",
+        "reference: 90.0 % (n 9",
         "0.10 [/red]",
         "Status changes",
         "critical open for 2 h",

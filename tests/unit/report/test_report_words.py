@@ -45,18 +45,18 @@ def test_count_comes_with_its_parts_when_written(counts, words):
 
 
 def test_drift_has_dashes_when_its_figures_are_missing():
-    assert drift_sentence(Drift()) == "reference before the window: – of 0"
+    assert drift_sentence(Drift()) == "reference: – (n 0)"
 
 
 @pytest.mark.parametrize(("n", "is_told"), [(199, False), (200, True)])
 def test_distances_are_told_when_the_reference_is_large(n, is_told):
     said = drift_sentence(Drift(reference_pass_rate=0.9, reference_n=n, psi=1.11, ks=0.43))
-    assert ("PSI 1.11, KS 0.43 (by itself no finding of drift)" in said) is is_told
+    assert ("PSI 1.11, KS 0.43 (not a drift finding)" in said) is is_told
 
 
 def test_plain_rule_is_told_where_it_says_another_status():
     verdict = make_verdict(H, NOW, point_status=C, reason="no evidence")
-    assert reason_sentence(verdict) == "no evidence; by the plain rule: CRITICAL"
+    assert reason_sentence(verdict) == "no evidence; simple threshold check: CRITICAL"
 
 
 @pytest.mark.parametrize(("status", "plain"), [(H, H), (B, I)])
@@ -75,17 +75,17 @@ def test_cost_of_several_metrics_is_summed():
     [
         ({}, "No app has sent anything yet."),
         ({"a": H}, "a is healthy."),
-        ({"a": H, "b": H}, "All healthy."),
-        ({"a": W}, "a is at warning."),
-        ({"b": C, "a": C}, "a, b are CRITICAL."),
-        ({"a": I}, "a is without enough data."),
-        ({"a": B}, "a is not visible: the monitor is blind."),
-        ({"a": H, "b": I}, "b is without enough data."),
+        ({"a": H, "b": H}, "All 2 apps are healthy."),
+        ({"a": W}, "1 app needs attention: a (warning)."),
+        ({"b": C, "a": C}, "2 apps need attention: a (CRITICAL), b (CRITICAL)."),
+        ({"a": I}, "Not enough data yet for a."),
+        ({"a": B}, "Monitoring is blind for a."),
+        ({"a": H, "b": I}, "Not enough data yet for b."),
         (
             {"a": I, "b": B, "c": W, "d": C, "e": H},
             (
-                "d is CRITICAL; c is at warning; b is not visible: the monitor is blind;"
-                " a is without enough data."
+                "2 apps need attention: d (CRITICAL), c (warning); monitoring is blind for b;"
+                " not enough data yet for a."
             ),
         ),
     ],
@@ -97,8 +97,8 @@ def test_headline_names_what_is_not_well_when_apps_differ(statuses, words):
 def test_judge_sentence_says_what_was_asked_saved_and_paid():
     verdict = make_verdict(H, NOW, n=1_000, n_judged=120, n_agreed=108, cost_usd=0.12)
     assert judge_sentence(verdict) == (
-        "the judge was asked about 120 of 1,000 samples;"
-        " the local score agrees on 90.0 %; this metric's share of the cost $0.12"
+        "LLM judge: 120 of 1,000 samples; the local scorer agrees on 90.0 % of them;"
+        " cost for this metric $0.12"
     )
 
 
@@ -108,4 +108,6 @@ def test_nothing_is_said_of_a_judge_that_is_not_there():
 
 def test_headline_names_a_few_apps_and_counts_the_others():
     said = headline({f"app-{i}": Status.CRITICAL for i in range(9)})
-    assert said == "app-0, app-1, app-2, app-3 and 5 more apps are CRITICAL."
+    assert said == (
+        "9 apps need attention: app-0 (CRITICAL), app-1 (CRITICAL), app-2 (CRITICAL) and 6 more."
+    )

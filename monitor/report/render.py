@@ -1,0 +1,284 @@
+"""Reports, digests and explanations as text: values filled into the templates beside this file."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from functools import cache
+from textwrap import wrap
+from typing import NamedTuple
+from zoneinfo import ZoneInfo
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from monitor.models.insight import DriftComparison, DriftFinding, InputDrift, Insight
+from monitor.report import words
+from monitor.report.digest import Course, Digest
+from monitor.report.format import (
+    count,
+    duration,
+    number,
+    percent,
+    plain_text,
+    points_with_interval,
+    rate_with_interval,
+    score,
+    short_id,
+    sparkline,
+    usd,
+    utc_second,
+    utc_time,
+)
+from monitor.report.model import MetricReport, Report
+from monitor.report.words import ICONS, WORDS, headline, status_word
+
+_NAME_CHARS = 60
+_MOST_CHARS = 500
+_DAY_S = 86_400
+_MARKDOWN = str.maketrans({c: f"\\{c}" for c in "\\`*_{}[]<>#|~"})
+_EFFECTS = ("none", "small", "medium", "large")
+_SURE, _VERY_SURE = 0.001, 1e-6
+_MOST_FINDINGS = 5
+_TESTS: Mapping[str, str] = {
+    "ks": "Kolmogorov-Smirnov",
+    "mann_whitney": "Mann-Whitney, P(higher)",
+    "psi": "population stability index",
+    "jensen_shannon": "Jensen-Shannon",
+    "wasserstein": "Wasserstein, in s.d.",
+    "cohens_d": "Cohen's d",
+}
+_FEATURES: Mapping[str, str] = {
+    "query_chars": "length of the questions",
+    "output_chars": "length of the answers",
+    "contexts": "number of contexts",
+    "language": "language",
+    "topic": "topic",
+}
+
+
+def render_markdown(report: Report) -> str:
+    """Return a report as Markdown, for tickets and chat; whatever strangers wrote is escaped."""
+    return _fill(
+        "report.md.j2",
+        report=report,
+        statuses={app.app: app.status for app in report.apps},
+        sentences=metric_sentences,
+        explained=_explained,
+    )
+
+
+def metric_sentences(item: MetricReport, report: Report) -> list[str]:
+    """Return what belongs to the figures of a metric's windows, one sentence each."""
+    verdict = item.verdict
+    found = [
+        words.unscored_sentence(item.failed, item.skipped, report.window_s),
+        words.score_sentence(verdict),
+        words.drift_sentence(verdict.drift) if verdict.drift is not None else "",
+        words.judge_sentence(verdict),
+    ]
+    return [said for said in found if said]
+
+
+def _explained(item: MetricReport, now: datetime) -> Iterator[str]:
+    if item.insight is not None:
+        yield from insight_lines(item.insight, now)
+        for name, value, effect, chance in drift_rows(item.insight):
+            yield f"{name} {value}, effect {effect}, {chance}"
+
+
+# What explains a status.
+
+
+def insight_lines(insight: Insight, now: datetime) -> list[str]:
+    """Return what explains a metric, a sentence a line; few or none while all is well."""
+    comparison = insight.comparison
+    moved = None
+    if comparison is not None and not _needs_explaining(insight) and _has_moved(comparison):
+        moved = max(
+            (figure for figure in comparison.figures if figure.significant),
+            key=lambda figure: (_EFFECTS.index(figure.effect), -(figure.p_value or 0.0)),
+        )
+    # The newest of each kind, the whole app first.
+    newest: dict[tuple[str, str], DriftFinding] = {
+        (item.segment, item.test): item for item in insight.findings
+    }
+    ordered = sorted(newest.values(), key=lambda f: (f.segment != "*", f.segment, f.test))
+    text = _fill(
+        "insight.txt.j2", i=insight, now=now, moved=moved, findings=ordered[:_MOST_FINDINGS]
+    )
+    # Two tests may find the same.
+    return list(dict.fromkeys(text.splitlines()))
+
+
+def drift_rows(insight: Insight) -> list[tuple[str, str, str, str]]:
+    """Return the distances to the reference as cells, if there is something to explain."""
+    comparison = insight.comparison
+    if comparison is None or not _has_moved(comparison) or not _needs_explaining(insight):
+        return []
+    return comparison_rows(comparison)
+
+
+def comparison_rows(comparison: DriftComparison) -> list[tuple[str, str, str, str]]:
+    """Return each distance to the reference as cells: test, value, effect, significance."""
+    return [
+        (_test_name(f.test), f"{f.value:.3f}", f.effect, _significance(f.p_value))
+        for f in comparison.figures
+    ]
+
+
+def input_lines(inputs: Sequence[InputDrift]) -> list[str]:
+    """Return how the inputs of an app moved, a line each; empty if they did not."""
+    return [
+        f"{_FEATURES.get(item.feature) or plain_text(item.feature, 40)}:"
+        f" {plain_text(item.before, 80)} before, {plain_text(item.after, 80)} now"
+        f" (n {item.n_after:,}, {_significance(item.p_value)})"
+        for item in inputs
+        if item.moved
+    ]
+
+
+def _has_moved(comparison: DriftComparison) -> bool:
+    return any(figure.significant for figure in comparison.figures)
+
+
+def _needs_explaining(insight: Insight) -> bool:
+    return bool(insight.findings) or insight.attribution is not None
+
+
+def _test_name(test: str) -> str:
+    return _TESTS.get(test) or plain_text(test, 40)
+
+
+def _significance(p_value: float | None) -> str:
+    """Return in words how probable so much is by chance alone, in one test."""
+    if p_value is None:
+        return "no test"
+    if p_value < _VERY_SURE:
+        return "not by chance"
+    if p_value < _SURE:
+        return f"hardly by chance (p {p_value:.0e})"
+    return f"p {p_value:.3f}"
+
+
+# Digests.
+
+
+class Section(NamedTuple):
+    """A heading and its lines; each is one line without control characters."""
+
+    title: str
+    lines: Sequence[str]
+    is_chart: bool = False  #: the lines are drawn with characters of equal width
+
+
+def digest_title(digest: Digest) -> str:
+    """Return which digest it is, such as "daily digest"."""
+    cadence = digest.name.partition("-")[0]
+    return f"{cadence} digest" if cadence in {"daily", "weekly"} else "digest"
+
+
+def digest_span(digest: Digest) -> str:
+    """Return the period of a digest, in its time zone."""
+    start, end = _digest_time(digest.start, digest), _digest_time(digest.end, digest)
+    return f"{start} to {end}, {plain_text(digest.zone, 40)}"
+
+
+def digest_verdict(digest: Digest) -> str:
+    """Return one sentence on all apps, and whether anybody has to do anything."""
+    said = headline({plain_text(app, _NAME_CHARS): s for app, s in digest.statuses.items()})
+    return f"{said} Nothing to do." if digest.nothing_to_do else said
+
+
+def digest_sections(digest: Digest) -> list[Section]:
+    """Return the sections of a digest, the most urgent first, without empty ones."""
+    text = _fill("digest.txt.j2", d=digest, at=lambda at: _digest_time(at, digest))
+    found: dict[str, list[str]] = {}
+    title = ""
+    for line in text.splitlines():
+        if line.startswith("- "):
+            found[title].append(line.removeprefix("- "))
+        else:
+            title = line
+            found[title] = []
+    return [
+        Section(title, lines, is_chart=title == "Pass rates")
+        for title, lines in found.items()
+        if lines
+    ]
+
+
+def chart_label(course: Course) -> str:
+    """Return the name of a time series with its status and figures, for or instead of a chart."""
+    app, metric = (plain_text(name, _NAME_CHARS) for name in (course.app, course.metric))
+    figures = "no scores"
+    if course.rate is not None:
+        figures = f"{rate_with_interval(course.rate, course.low, course.high)}, n {course.n:,}"
+    return (
+        f"{ICONS[course.status]} {app} {metric}: {status_word(course.status, course.n)}, {figures}"
+    )
+
+
+def render_digest(digest: Digest, width: int = 78) -> str:
+    """Return a digest as plain text in lines of at most *width* characters, where words allow."""
+    lines = [*_folded(digest_verdict(digest), width)]
+    lines += _folded(f"{digest_title(digest)}, {digest_span(digest)}", width)
+    for section in digest_sections(digest):
+        lines += ["", section.title]
+        lines += [part for line in section.lines for part in _folded(line, width, indent="  ")]
+    return "\n".join(lines) + "\n"
+
+
+def _folded(line: str, width: int, indent: str = "") -> list[str]:
+    return wrap(
+        line,
+        max(20, width),
+        initial_indent=indent,
+        subsequent_indent=f"{indent}  ",
+        break_on_hyphens=False,
+    )
+
+
+def _digest_time(at: datetime, digest: Digest) -> str:
+    """Return a time in the digest's zone; that of a week has its weekday."""
+    form = "%a %d %b %H:%M" if digest.window_s > _DAY_S * 1.5 else "%d %b %H:%M"
+    return f"{at.astimezone(ZoneInfo(digest.zone)):{form}}"
+
+
+# The engine.
+
+
+def _fill(template: str, **values: object) -> str:
+    return _engine(markdown=template.endswith(".md.j2")).get_template(template).render(values)
+
+
+@cache
+def _engine(*, markdown: bool) -> Environment:
+    """Return the template engine; every text that a template writes is made plain first."""
+
+    def finalize(value: object) -> object:
+        if not isinstance(value, str) or value == "\n":
+            return value
+        shown = plain_text(value, _MOST_CHARS)
+        return shown.translate(_MARKDOWN) if markdown else shown
+
+    engine = Environment(
+        loader=PackageLoader("monitor.report"),
+        autoescape=False,  # noqa: S701  # plain text; `finalize` cleans what is not ours
+        undefined=StrictUndefined,
+        finalize=finalize,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    functions = (
+        *(count, duration, number, percent, points_with_interval, score, short_id, sparkline, usd),
+        *(utc_second, utc_time, words.cost_sentence, words.headline, words.incident_sentence),
+        *(words.ledger_sentence, words.level_words, words.reason_sentence, words.recent_sentence),
+        *(words.status_word, words.verdict_rate, chart_label, input_lines),
+    )
+    engine.globals.update({function.__name__: function for function in functions})
+    engine.globals.update(
+        ICONS=ICONS, WORDS=WORDS, significance=_significance, test_name=_test_name
+    )
+    engine.filters.update(name=lambda text: plain_text(text, _NAME_CHARS), shell=shlex.quote)
+    return engine
