@@ -19,8 +19,8 @@ from servers import JudgeServer
 
 from monitor.models import Interaction
 from monitor.scoring.declaration import Combined, Computed, JudgementMetric, RubricMetric
-from monitor.scoring.entailment import forget
-from monitor.scoring.evaluators import METRICS
+from monitor.scoring.entailment import clear_cache
+from monitor.scoring.metrics import METRICS
 from monitor.scoring.registry import make_scorer
 from monitor.settings import Settings
 
@@ -66,11 +66,9 @@ def interaction(number: int) -> Interaction:
                 "parsed": {"name": "refund", "type": "a", "confidence": 0.9},
                 "plan": ["fetch data", "analyse", "write"],
                 "trajectory": ["plan", "answer", "search"],
-                "answer": {"risk_level": "low"},
-                "runs": [{"risk_level": "low", "credit_score": n} for n in (60, 70)],
-                "models": [
-                    {"risk_level": "low", "credit_score": n, "confidence": 0.5} for n in (60, 70)
-                ],
+                "answer": {"level": "low"},
+                "runs": [{"level": "low", "score": n} for n in (60, 70)],
+                "models": [{"level": "low", "score": n, "confidence": 0.5} for n in (60, 70)],
                 "answers": [sentence(draw) for _ in range(3)],
                 "verification_chain": [0.5, 0.6],
                 "latency_ms": 40,
@@ -81,7 +79,7 @@ def interaction(number: int) -> Interaction:
 
 def rate(metrics: tuple[str, ...], samples: list[Interaction]) -> float:
     """Score the samples one after the other; return samples a second of CPU."""
-    forget()
+    clear_cache()
     with closing(make_scorer(Settings(metrics=metrics))) as scorer:
         scorer.score(interaction(-1))
         started = time.process_time()
@@ -92,16 +90,13 @@ def rate(metrics: tuple[str, ...], samples: list[Interaction]) -> float:
 
 def throughput(samples: list[Interaction]) -> None:
     """Print samples a second: all deterministic metrics, those without entailment, each family."""
-    computed = {n: m for n, m in METRICS.items() if isinstance(m, Computed)}
-    entailing = {n for n, m in computed.items() if "local entailment" in m.declaration.backend}
+    shared = [n for n, m in METRICS.items() if isinstance(m, JudgementMetric)]
     arms = {
-        "all deterministic metrics": tuple(computed),
-        "without local entailment": tuple(n for n in computed if n not in entailing),
+        "all computed metrics": tuple(n for n, m in METRICS.items() if isinstance(m, Computed)),
+        "groundedness and relevance": ("groundedness", "relevance"),
+        "all of the shared judgement, scored locally": tuple(shared),
     }
-    arms |= {name: (name,) for name in sorted(entailing)}
-    arms["shared judgement, scored locally"] = tuple(
-        n for n, m in METRICS.items() if isinstance(m, JudgementMetric)
-    )
+    arms |= {name: (name,) for name in shared}
     print(f"| metrics | number | samples a second of CPU, {len(samples)} samples |\n|---|--:|--:|")
     for arm, names in arms.items():
         print(f"| {arm} | {len(names)} | {rate(names, samples):,.0f} |")

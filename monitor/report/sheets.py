@@ -119,7 +119,7 @@ def _changes(report: Report) -> Sheet:
 _WHO: Final = ("run_id", "timestamp", "app", "company_name", "model_used")
 #: Columns that tell the figure itself, such as milliseconds, where the score is about its limit.
 _PLAIN_FIGURES: Final = frozenset(
-    {"step_count", "tool_calls", "latency_ms", "score_std", "credit_score_range"}
+    {"step_count", "tool_calls", "latency_ms", "score_std", "score_range"}
 )
 _AGENT: Final = (
     "intent_correctness",
@@ -138,14 +138,14 @@ _JUDGED: Final = (
     "data_utilization_score",
 )
 _SAME_MODEL: Final = (
-    "risk_level_consistency",
+    "level_consistency",
     "score_consistency",
     "score_std",
     "overall_consistency",
 )
 _MODELS: Final = (
-    "risk_level_agreement",
-    "credit_score_range",
+    "level_agreement",
+    "score_range",
     "confidence_agreement",
     "cross_model_agreement",
 )
@@ -189,7 +189,7 @@ _PLANS: Final = (
             "factual_accuracy",
             "overall_consistency",
             "cross_model_agreement",
-            "risk_level_agreement",
+            "level_agreement",
             "semantic_similarity",
             *_AGENT,
         ),
@@ -217,7 +217,7 @@ def run_sheets(runs: Sequence[Run]) -> list[Sheet]:
     Lay runs out as the named sheets, each with the metrics of its framework.
 
     A run is in a sheet when one of its metrics has a score or figure. Scores are in [0, 1];
-    ``step_count``, ``tool_calls``, ``latency_ms``, ``score_std`` and ``credit_score_range``
+    ``step_count``, ``tool_calls``, ``latency_ms``, ``score_std`` and ``score_range``
     are the figures themselves. Metrics that no sheet names are in ``other_metrics``, one row
     a run and metric.
     """

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
-from collections.abc import Callable, Sequence, Sized
+from collections.abc import Callable, Collection, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
@@ -61,6 +62,8 @@ class Declaration:
         What the metrics file may set.
     record
         The evaluation with fields of its own that it makes; details of these names go there.
+    pass_score
+        The line at which it passes unless the metrics file sets another; None: the setting's.
     """
 
     name: str
@@ -68,7 +71,7 @@ class Declaration:
     formula: str
     requires: tuple[str, ...]
     source: str
-    backend: str
+    backend: str = "computed"
     version: str = "1"
     direction: Direction = Direction.HIGHER
     low: float = 0.0
@@ -77,6 +80,7 @@ class Declaration:
     skips: tuple[str, ...] = ()
     parameters: type[BaseModel] = NoParameters
     record: type[Evaluation] = Evaluation
+    pass_score: float | None = None
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -214,13 +218,30 @@ class Combined:
     """
     A metric made of others' scores, each already turned so that higher is better.
 
-    With ``renormalise`` the weights of parts without a score are left out, as seed 000
-    does; otherwise a missing part means ``part_missing``.
+    Parts without a score are left out as long as the others have *least_share* of the weight;
+    with less the metric is skipped as ``part_missing``.
     """
 
     declaration: Declaration
     weights: dict[str, float]
-    renormalise: bool = False
+    least_share: float = 1.0
+
+    def combine(self, scores: Mapping[str, float], lower: Collection[str]) -> Finding:
+        """Average *scores* by part; those of parts in *lower* count as 1 minus themselves."""
+        missing = [part for part in self.weights if part not in scores]
+        details: dict[str, Any] = {"parts": dict(scores), "missing": missing}
+        total = math.fsum(self.weights.values())
+        known = math.fsum(self.weights[part] for part in scores)
+        if not scores or known < self.least_share * total - 1e-9:
+            return Finding(skipped="part_missing", details=details)
+        good = (
+            (1 - score if part in lower else score) * self.weights[part]
+            for part, score in scores.items()
+        )
+        said = f"{len(missing)} of {len(self.weights)} parts are missing: {', '.join(missing)}."
+        return Finding(
+            score=math.fsum(good) / known, explanation=said if missing else "", details=details
+        )
 
 
 Metric = Computed | JudgementMetric | RubricMetric | Combined
@@ -244,6 +265,23 @@ def read(
 ) -> Callable[[Callable[[Judgement, Interaction, Any], Finding]], JudgementMetric]:
     """Make a metric of a function of the shared judgement; the arguments are `Declaration`'s."""
     return lambda function: JudgementMetric(Declaration(**declared), function)
+
+
+def asked(
+    *criteria: Criterion,
+    screen: Callable[[Interaction, Any], Finding] | None = None,
+    unmet_too: Callable[[Interaction], str | None] = lambda _: None,
+    **declared: Any,
+) -> Callable[[Callable[[Answers, Interaction, Any], Finding]], RubricMetric]:
+    """Make a metric of a function of the judge's answers; the others are `Declaration`'s."""
+    declared = {"backend": "judge, in the second shared call", "cost": Cost.JUDGE} | declared
+    skips = declared.pop("skips", ())
+    declaration = Declaration(
+        skips=skips if screen is not None else ("needs_judge", *skips), **declared
+    )
+    return lambda function: RubricMetric(
+        declaration, lambda _: criteria, function, screen, unmet_too
+    )
 
 
 # --- asker ---

@@ -1,45 +1,112 @@
-"""The probability that a passage entails a statement, by counted words: no model, no key."""
+"""
+Which passages entail which statements of an answer: one door for all metrics that need to know.
+
+What decides is the judgement of the configured back end (judge, NLI model or local scorer). It
+says of each statement whether the passages together support it, and quotes the place. Which of
+several passages does is then found by that quote, else by the local scorer, which counts words.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 
-import numpy as np
-
 from monitor.models import Interaction
-from monitor.scoring.base import Claim, Verdict
+from monitor.scoring.base import Claim, Judgement, Verdict
 from monitor.scoring.features.passages import Passages
-from monitor.scoring.features.support import ClaimFeatures, claim_features
+from monitor.scoring.features.support import claim_features
 from monitor.scoring.judges.local import LocalJudge
-from monitor.scoring.metrics.grounding import Matrix
-from monitor.scoring.sentences import is_checkable
+from monitor.scoring.sentences import MOST_SENTENCES, is_checkable, split_sentences
+from monitor.scoring.words import words
 
 #: A claim is compared with no more passages than this: the time is bounded.
 MOST_PASSAGES = 20
 _ALIGNED = 0.5
+_MARKS = re.compile(r"\[[^\][]{1,100}\]|【[^】]{1,40}】|\([A-Z][^()]{1,60}\d[a-z]?\)")
+_WORD = re.compile(r"\w+")
+_SHORT = 3  # content words; the local scorer is calibrated on longer statements
 
 
-@lru_cache(maxsize=1)
-def _judge() -> LocalJudge:
-    return LocalJudge()
+class Entailment:
+    """
+    The support for each statement of one answer by each passage, in [0, 1].
+
+    A statement that the judgement does not call supported has support 0 by every passage: one
+    that the passages contradict is not supported by the words that it shares with them.
+
+    Parameters
+    ----------
+    judgement
+        What the configured back end says of the answer.
+    passages
+        The texts of all passages, in order.
+    statements
+        Parts of the answer, without marks; the first 200 count.
+    """
+
+    def __init__(
+        self, judgement: Judgement, passages: Sequence[str], statements: Sequence[str]
+    ) -> None:
+        self._texts = list(passages)
+        self._passages = [f" {_bare(text)} " for text in passages]
+        self._statements = tuple(statements[:MOST_SENTENCES])
+        by_text = {_bare(each.text): each for each in judgement.claims}
+        self._claims = [_claim_of(_bare(each), by_text) for each in self._statements]
+        self._supported = tuple(
+            text
+            for text, claim in zip(self._statements, self._claims, strict=True)
+            if claim is not None and claim.verdict is Verdict.SUPPORTED
+        )
+
+    def support(self, statement: int, passage: int) -> float:
+        """Return the support of a statement by a passage, both by their index."""
+        claim = self._claims[statement] if statement < len(self._claims) else None
+        if claim is None or claim.verdict is not Verdict.SUPPORTED:
+            return 0.0
+        quoted = claim.evidence and f" {_bare(claim.evidence)} " in self._passages[passage]
+        if claim.context_index == passage or quoted:
+            return claim.support
+        # All statements at once: whoever asks about the next one finds it already known.
+        place = self._supported.index(self._statements[statement])
+        return supports(self._texts[passage], self._supported)[place]
+
+    def best(self, statement: int) -> list[int]:
+        """Return those of the first passages that support a statement most, if any does."""
+        found = [self.support(statement, n) for n in range(len(self._texts))[:MOST_PASSAGES]]
+        best = max(found, default=0.0)
+        return [n for n, value in enumerate(found) if value == best > 0]
+
+
+def _claim_of(statement: str, by_text: dict[str, Claim]) -> Claim | None:
+    """Find the claim that a statement is; of several claims within it, the least supported."""
+    if statement in by_text:
+        return by_text[statement]
+    padded = f" {statement} "
+    within = [claim for text, claim in by_text.items() if text and f" {text} " in padded]
+    return min(within, key=lambda claim: claim.support, default=None)
 
 
 def supports(premise: str, hypotheses: tuple[str, ...]) -> tuple[float, ...]:
     """
-    Give the local scorer's support for each of *hypotheses* by *premise*, in [0, 1].
+    Return the local scorer's support for each of *hypotheses* by *premise*, in [0, 1].
 
-    1.0 where the statement stands in the passage word for word. Of several sentences in one
-    hypothesis the least supported counts. It counts words, numbers, names and negations:
-    paraphrases and inferences score too low. All at once costs about as much as one, and what
-    was asked lately is known.
+    Of several sentences in one hypothesis the least supported counts. It counts words,
+    numbers, names and negations: paraphrases and inferences score too low. All at once costs
+    about as much as one, and recent results are cached.
     """
     return _supports(_Question(premise, hypotheses))
 
 
+def local_entailment(premise: str, hypothesis: str) -> float:
+    """Return the support for one statement; see `supports`."""
+    return supports(premise, (hypothesis,))[0]
+
+
 class _Question:
-    """What is asked, as a key that is as small as its digest once it is answered."""
+    """A cache key that is as small as its digest once it is answered."""
 
     __slots__ = ("_digest", "_texts")
 
@@ -52,7 +119,7 @@ class _Question:
         self._texts: tuple[str, tuple[str, ...]] | None = (premise, hypotheses)
 
     def take(self) -> tuple[str, tuple[str, ...]]:
-        """Give the texts, once: the cache keeps us, and must not keep them."""
+        """Return the texts, once: the cache keeps us, and must not keep them."""
         texts, self._texts = self._texts, None
         return texts or ("", ())
 
@@ -63,6 +130,11 @@ class _Question:
         return hash(self._digest)
 
 
+@lru_cache(maxsize=1)
+def _judge() -> LocalJudge:
+    return LocalJudge()
+
+
 @lru_cache(maxsize=512)
 def _supports(question: _Question) -> tuple[float, ...]:
     premise, hypotheses = question.take()
@@ -71,30 +143,28 @@ def _supports(question: _Question) -> tuple[float, ...]:
     text = "\n".join(" ".join(each.split()) for each in hypotheses)
     fields = {"id": "entailment", "contexts": [premise], "output": text}
     found = _judge().judge(Interaction.model_validate(fields)).claims
+    stems = {word.stem for word in words(premise)}
     if len(found) == len(hypotheses):
         return tuple(
-            _literal(premise, each) or _support((claim,))
-            for each, claim in zip(hypotheses, found, strict=True)
+            _support(each, (claim,), stems) for each, claim in zip(hypotheses, found, strict=True)
         )
     if len(hypotheses) == 1:
-        return (_literal(premise, hypotheses[0]) or _support(found),)
+        return (_support(hypotheses[0], found, stems),)
     return tuple(supports(premise, (each,))[0] for each in hypotheses)
 
 
-def forget() -> None:
-    """Let go of what was asked lately, as for a measurement."""
+def _support(hypothesis: str, claims: Sequence[Claim], stems: set[str]) -> float:
+    """Take the least supported claim; a few words are supported only if they are all there."""
+    content = [word.stem for word in words(hypothesis) if word.content]
+    if len(content) <= _SHORT and not stems.issuperset(content):
+        return 0.0
+    judged = (claim.support for claim in claims if claim.verdict is not Verdict.NO_CLAIM)
+    return min(judged, default=0.0)
+
+
+def clear_cache() -> None:
+    """Forget recent results, as for a measurement."""
     _supports.cache_clear()
-
-
-def local_entailment(premise: str, hypothesis: str) -> float:
-    """Give the support for one statement; see `supports`."""
-    return supports(premise, (hypothesis,))[0]
-
-
-def local_matrix(claims: Sequence[str], passages: Sequence[str]) -> Matrix:
-    """Give the support for each claim by each passage; shape (claims, passages)."""
-    columns = [supports(passage, tuple(claims)) for passage in passages]
-    return np.asarray(columns, dtype=np.float64).reshape(len(passages), len(claims)).T
 
 
 def contradictions(premise: str, statements: Sequence[str]) -> list[bool]:
@@ -103,37 +173,96 @@ def contradictions(premise: str, statements: Sequence[str]) -> list[bool]:
 
     Otherwise means that the two share half of the statement's information, and differ in a
     number, an opposite word or a negation. Two true statements about the same thing may
-    differ so ("opened in 1889", "restored in 1986"): look before you believe it.
+    differ so ("opened in 1889", "restored in 1986"): read them before you believe it.
     """
     passages = Passages([premise])
-    found = (
-        claim_features(each, passages, frozenset())
-        if len(passages) and is_checkable(each)
-        else None
-        for each in statements
-    )
-    return [claim is not None and _differs(claim) for claim in found]
+    if not len(passages):
+        return [False] * len(statements)
+
+    def differs(statement: str) -> bool:
+        claim = (
+            claim_features(statement, passages, frozenset()) if is_checkable(statement) else None
+        )
+        if claim is None or claim.covered_two < _ALIGNED:
+            return False
+        return bool(claim.numbers_absent) or bool(claim.antonym) or bool(claim.negation)
+
+    return [differs(each) for each in statements]
 
 
-def checkable(sentences: Sequence[str]) -> list[str]:
-    """Keep the sentences that state something."""
-    return [sentence for sentence in sentences if is_checkable(sentence)]
+def _bare(text: str) -> str:
+    """Leave of *text* its words: no marks of citations, punctuation or capitals."""
+    return " ".join(_WORD.findall(_MARKS.sub(" ", text))).casefold()
 
 
-def _differs(claim: ClaimFeatures) -> bool:
-    odd = bool(claim.numbers_absent) or claim.antonym or claim.negation
-    return claim.covered_two >= _ALIGNED and odd
+@dataclass(frozen=True, slots=True)
+class SentenceGrounding:
+    """One finished sentence; ``support`` in [0, 1] is None where it states nothing."""
+
+    sentence: str
+    support: float | None
+    grounded: bool
 
 
-def _support(claims: Sequence[Claim]) -> float:
-    stated = (claim.support for claim in claims if claim.verdict is not Verdict.NO_CLAIM)
-    return min(stated, default=0.0)
+@dataclass(slots=True)
+class StreamingGrounding:
+    """
+    Checks each sentence of an answer against the passages as soon as it is complete.
 
+    However the text is cut into chunks, the same sentences are checked, in the same order, as
+    for the whole text. A sentence is complete when its line ends or another one has begun
+    behind it; ``finish`` checks the last. Only the unfinished line is read again with each
+    chunk, from its last sentence on.
 
-def _literal(premise: str, hypothesis: str) -> float:
-    wanted = _folded(hypothesis)
-    return float(bool(wanted) and wanted in _folded(premise))
+    Parameters
+    ----------
+    contexts
+        The passages; the first 20 count.
+    threshold
+        From this support on, in [0, 1], a sentence is grounded.
+    entailment
+        Gives the support for a statement by a passage; the local scorer's by default.
+    """
 
+    contexts: Sequence[str]
+    threshold: float = 0.5
+    entailment: Callable[[str, str], float] = local_entailment
+    judged: list[SentenceGrounding] = field(default_factory=list)
+    _open: str = ""
 
-def _folded(text: str) -> str:
-    return " ".join(text.split()).casefold().rstrip(".")
+    def feed(self, chunk: str) -> list[SentenceGrounding]:
+        """Take the next piece; return the sentences that it completes."""
+        *lines, self._open = f"{self._open}{chunk}\0".splitlines(keepends=True)
+        self._open = self._open[:-1]
+        complete = [each for line in lines for each in split_sentences(line)]
+        begun = split_sentences(self._open)
+        if len(begun) > 1:
+            at = self._open.rfind(begun[-1])
+            # What looks like a bullet within a line would be taken for one at its beginning.
+            if at > 0 and begun[-1][0].isalpha():
+                complete += begun[:-1]
+                self._open = self._open[at:]
+        return self._judge(complete)
+
+    def finish(self) -> list[SentenceGrounding]:
+        """Check what is left."""
+        rest, self._open = self._open, ""
+        return self._judge(split_sentences(rest))
+
+    @property
+    def faithfulness(self) -> float | None:
+        """Share of the sentences so far that are grounded; None when none states anything."""
+        claims = [each.grounded for each in self.judged if each.support is not None]
+        return sum(claims) / len(claims) if claims else None
+
+    def _judge(self, sentences: Sequence[str]) -> list[SentenceGrounding]:
+        new = []
+        for sentence in sentences:
+            support = None
+            if is_checkable(sentence):
+                passages = self.contexts[:MOST_PASSAGES]
+                support = max((self.entailment(text, sentence) for text in passages), default=0.0)
+            grounded = support is not None and support >= self.threshold
+            new.append(SentenceGrounding(sentence, support, grounded))
+        self.judged += new
+        return new

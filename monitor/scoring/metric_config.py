@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from monitor.errors import SettingsError, own_words
 from monitor.models.passing import PassRule
 from monitor.scoring.declaration import Combined, ConfiguredMetric, Cost, Declaration, Metric
-from monitor.scoring.evaluators import METRICS
+from monitor.scoring.metrics import METRICS, RENAMED
 from monitor.scoring.own_metrics import (
     MAKES,
     MetricsFile,
@@ -40,7 +40,7 @@ def known_metrics(
     own = [
         (
             file.where,
-            own_metric(name, _without_line(table), where=file.where, folder=file.folder),
+            own_metric(name, _without_line(table), METRICS, where=file.where, folder=file.folder),
         )
         for name, table in file.tables.items()
         if any(key in table for key in MAKES)
@@ -95,6 +95,8 @@ def check_names(metrics: Sequence[str], known: Mapping[str, Metric]) -> None:
 
 
 def _hint(name: str, known: Iterable[str]) -> str:
+    if name in RENAMED:
+        return f"it is called {RENAMED[name]} now; examples/credit.toml brings the old name back"
     close = difflib.get_close_matches(name, list(known), n=1)
     if close:
         return f"did you mean {close[0]}?"
@@ -110,11 +112,16 @@ def _with_parts(metrics: Sequence[str], known: Mapping[str, Metric]) -> list[str
     """List the metrics with all that they are made of, parts first, each once."""
     found: dict[str, None] = {}
 
-    def add(name: str) -> None:
+    def add(name: str, within: tuple[str, ...] = ()) -> None:
         metric = known[name]
-        if isinstance(metric, Combined):
-            for part in metric.weights:
-                add(part)
+        for part in metric.weights if isinstance(metric, Combined) else ():
+            if part not in known:
+                raise SettingsError(
+                    f"[{name}] weights: no metric is called {part!r}; {_hint(part, known)}"
+                )
+            if part == name or part in within:
+                raise SettingsError(f"[{name}] weights: {part} is made of itself")
+            add(part, (*within, name))
         found[name] = None
 
     for name in metrics:
@@ -127,9 +134,11 @@ def _bound(metric: Metric, file: MetricsFile, settings: Settings) -> ConfiguredM
     where = f"{file.where}: [{declaration.name}]"
     values = dict(file.tables.get(declaration.name, {}))
     rule = PassRule.mirrored(settings.pass_score, declaration.direction)
+    if declaration.pass_score is not None:
+        rule = PassRule(declaration.pass_score, declaration.direction)
     if "pass_score" in values:
         rule = PassRule(_line(values.pop("pass_score"), where), declaration.direction)
-    if any(key in values for key in MAKES):
+    if values.pop("like", None) is None and any(key in values for key in MAKES):
         values = {}  # they made the metric
     return ConfiguredMetric(metric, _parameters(declaration.parameters, values, where), rule)
 
@@ -179,8 +188,8 @@ def _row(metric: Metric) -> str:
         declared.what,
         declared.formula,
         _inputs(metric),
-        f"[{declared.low:g}, {declared.high:g}]",
         declared.direction.value,
+        "" if declared.pass_score is None else f"{declared.pass_score:g}",
         declared.source,
         declared.backend,
         _cost(metric),

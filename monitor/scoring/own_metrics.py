@@ -1,24 +1,26 @@
 """
-Metrics of one's own: a plain function, a question to the judge, or a package's entry points.
+Metrics of one's own: the metrics file, and the entry points of installed packages.
 
---- metrics file ---
-The file of ``GROUNDWATCH_METRICS_FILE``: parameters of metrics, and metrics of one's own.
+The file of ``GROUNDWATCH_METRICS_FILE`` is TOML, one table a metric::
 
-It is TOML, one table a metric::
-
-    preset = "credit"                      # optional: parameters that ship
-
-    [precision_at_k]
+    [precision_at_k]                       # parameters of a metric that ships
     k = 3
-    pass_score = 0.6                       # its own line; else the setting's
+    pass_score = 0.6                       # its own line; else the metric's or the setting's
+
+    [precision_at_1]                       # a metric that ships, under another name
+    like = "precision_at_k"
+    k = 1
 
     [politeness]                           # a function of an Interaction
     function = "my_app.metrics:politeness"
     requires = ["query", "output"]
 
-    [tone]                                 # a question to the judge
+    [tone]                                 # a question to the judge, or several by name
     criteria = "Is the tone friendly and patient?"
     requires = ["output"]
+
+    [overall]                              # a weighted mean of other metrics
+    weights = { groundedness = 0.6, tone = 0.4 }
 """
 
 from __future__ import annotations
@@ -28,54 +30,123 @@ import inspect
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from importlib import import_module, resources
+from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from monitor.errors import SettingsError, own_words
 from monitor.models import Interaction
 from monitor.models.passing import Direction
-from monitor.scoring.adapters.deepeval import deepeval_metric
-from monitor.scoring.adapters.ragas import ragas_metric
 from monitor.scoring.base import Finding
 from monitor.scoring.declaration import (
-    Answers,
     Combined,
     Computed,
-    Cost,
-    Criterion,
     Declaration,
-    Form,
     JudgementMetric,
     Metric,
     NoParameters,
     RubricMetric,
 )
+from monitor.scoring.metrics.quality import Rubric, Weighted
 
 GROUP = "groundwatch.evaluators"
+#: Keys of a table that make a metric, rather than set a parameter of one.
+MAKES = ("function", "criteria", "weights", "like", "file", "deepeval", "ragas")
+#: Where metrics of other libraries are made; imported only when one is named.
+_LIBRARIES = {
+    "deepeval": "monitor.contrib.metric_libraries:deepeval_metric",
+    "ragas": "monitor.contrib.metric_libraries:ragas_metric",
+}
 
 
-class _Own(BaseModel):
-    """What a table or a file of its own says about a metric of one's own."""
+@dataclass(frozen=True, slots=True)
+class MetricsFile:
+    """What the file says, a table a metric."""
+
+    tables: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+    where: str = "the metrics file"
+    folder: Path = Path()
+
+    def with_tables(self, more: Mapping[str, Mapping[str, Any]]) -> Self:
+        """Return the same with further tables, whose keys come first."""
+        tables = dict(self.tables)
+        for name, table in more.items():
+            tables[name] = tables.get(name, {}) | dict(table)
+        return replace(self, tables=tables)
+
+
+def read_metrics_file(path: Path | None) -> MetricsFile:
+    """
+    Read the file, if there is one.
+
+    Raises
+    ------
+    SettingsError
+        If it cannot be read, is not TOML, or holds something else than tables.
+    """
+    if path is None:
+        return MetricsFile()
+    tables = read_toml(path)
+    if "preset" in tables:
+        raise SettingsError(
+            f"{path}: presets are files of their own now; copy the tables of examples/credit.toml"
+        )
+    for name, table in tables.items():
+        if not isinstance(table, dict):
+            raise SettingsError(f"{path}: {name} should be a table, written [{name}]")
+    return MetricsFile(tables, str(path), path.parent)
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Read a TOML file; ``SettingsError`` says what is wrong with it."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsError(f"{path}: {error.strerror or error}") from None
+    except (tomllib.TOMLDecodeError, UnicodeError) as error:
+        raise SettingsError(f"{path}: not valid TOML: {error}") from None
+
+
+class _Function(BaseModel):
+    """A table that makes a metric of a function."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    function: str | None = None
-    criteria: str | None = None
-    deepeval: str | None = None
-    ragas: str | None = None
-    arguments: dict[str, Any] = Field(default_factory=dict)
-    scale: Literal["0-1", "1-5"] = "0-1"
+    function: str
     what: str = ""
     requires: tuple[str, ...] = ("output",)
     direction: Direction = Direction.HIGHER
     version: str = Field("1", min_length=1, max_length=40)
 
 
-def own_metric(name: str, table: dict[str, Any], *, where: str, folder: Path) -> Metric:
+class _Library(BaseModel):
+    """A table that makes a metric of another library."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    deepeval: str | None = None
+    ragas: str | None = None
+    arguments: dict[str, Any] = Field(default_factory=dict)
+    requires: tuple[str, ...] = ("output",)
+    direction: Direction = Direction.HIGHER
+
+    def metric(self, name: str, place: str) -> Metric:
+        """Return the metric of this table; the library is imported only here."""
+        library = "deepeval" if self.deepeval is not None else "ragas"
+        make = load(_LIBRARIES[library], place)
+        kind = self.deepeval or self.ragas
+        made: Metric = make(
+            name, kind, self.arguments, direction=self.direction, requires=self.requires
+        )
+        return made
+
+
+def own_metric(
+    name: str, table: dict[str, Any], known: Mapping[str, Metric], *, where: str, folder: Path
+) -> Metric:
     """
     Make the metric that a table of the metrics file describes.
 
@@ -85,6 +156,8 @@ def own_metric(name: str, table: dict[str, Any], *, where: str, folder: Path) ->
         What it will be called.
     table
         Its keys, without ``pass_score``; ``file`` names a TOML file that has them instead.
+    known
+        The metrics that ship, for ``like``.
     where
         The file, for messages.
     folder
@@ -97,31 +170,34 @@ def own_metric(name: str, table: dict[str, Any], *, where: str, folder: Path) ->
     """
     if "file" in table:
         path = folder / str(table["file"])
-        return own_metric(name, read_toml(path), where=str(path), folder=path.parent)
+        return own_metric(name, read_toml(path), known, where=str(path), folder=path.parent)
+    place = f"{where}: [{name}]"
     try:
-        own = _Own.model_validate(table)
+        if "like" in table:
+            if table["like"] not in known:
+                raise SettingsError(f"{place} like: no metric is called {table['like']!r}")
+            metric = known[table["like"]]
+            return replace(metric, declaration=replace(metric.declaration, name=name))
+        if "function" in table:
+            own = _Function.model_validate(table)
+            loaded = load(own.function, place)
+            return function_metric(loaded, name=name, **own.model_dump(exclude={"function"}))
+        if "criteria" in table:
+            rubric = Rubric.model_validate(table)
+            text = rubric.criteria if isinstance(rubric.criteria, str) else str(rubric.criteria)
+            return rubric.metric(name, "own", f"{rubric.version}-{_digest(text + rubric.scale)}")
+        if "weights" in table:
+            weighted = Weighted.model_validate(table)
+            return weighted.metric(name, "own", f"{weighted.version}-{_digest(str(weighted))}")
+        if _LIBRARIES.keys() & table.keys():
+            return _Library.model_validate(table).metric(name, place)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         key = ".".join(str(part) for part in first["loc"])
-        raise SettingsError(f"{where}: [{name}] {key}: {own_words(first['msg'])}") from None
-    try:
-        if own.function is not None:
-            return function_metric(
-                load(own.function, f"{where}: [{name}]"),
-                name=name,
-                what=own.what,
-                requires=own.requires,
-                direction=own.direction,
-                version=own.version,
-            )
-        if own.criteria is not None:
-            return _question(name, own, own.criteria)
-        foreign = _foreign(name, own)
-        if foreign is not None:
-            return foreign
+        raise SettingsError(f"{place} {key}: {own_words(first['msg'])}") from None
     except ValueError as error:
-        raise SettingsError(f"{where}: [{name}] {error}") from None
-    raise SettingsError(f"{where}: [{name}] should have one of {', '.join(MAKES)}")
+        raise SettingsError(f"{place} {error}") from None
+    raise SettingsError(f"{place} should have one of {', '.join(MAKES)}")
 
 
 def function_metric(
@@ -136,7 +212,7 @@ def function_metric(
     """
     Make a metric of a function that takes an `Interaction`.
 
-    It gives a number in [0, 1], a bool, None where there is nothing to score, or a
+    It returns a number in [0, 1], a bool, None where there is nothing to score, or a
     `Finding`. A changed function is a new version, so that it starts a new stream.
     """
 
@@ -148,17 +224,21 @@ def function_metric(
             return Finding(skipped="nothing_to_score")
         if isinstance(value, int | float):
             return Finding(score=float(value))
-        raise TypeError(f"{name} gave a {type(value).__name__}, not a number")
+        raise TypeError(f"{name} returned a {type(value).__name__}, not a number")
 
-    said = (inspect.getdoc(function) or "").partition("\n")[0]
+    reference = f"{function.__module__}:{function.__qualname__}"
+    try:
+        source = inspect.getsource(function)
+    except (OSError, TypeError):
+        source = reference
     declaration = Declaration(
         name=name,
-        what=what or said or "A function of one's own.",
-        formula=f"{function.__module__}:{function.__qualname__}",
+        what=what or (inspect.getdoc(function) or "").partition("\n")[0] or "Your own function.",
+        formula=reference,
         requires=requires,
         source="own",
         backend="function",
-        version=f"{version}-{_digest(_source_of(function))}",
+        version=f"{version}-{_digest(source)}",
         direction=direction,
         skips=("nothing_to_score",),
     )
@@ -184,7 +264,7 @@ def load(reference: str, where: str) -> Any:
     except (ImportError, AttributeError) as error:
         raise SettingsError(f"{where} cannot load {reference}: {error}") from None
     if not callable(found):
-        raise SettingsError(f"{where} {reference} is no function")
+        raise SettingsError(f"{where} {reference} is not a function")
     return found
 
 
@@ -202,10 +282,11 @@ def plugin_metrics() -> Iterator[tuple[str, Metric]]:
     """
     for point in sorted(entry_points(group=GROUP), key=lambda each: (each.name, each.value)):
         source = f"{point.dist.name if point.dist else '?'} ({point.value})"
-        yield from ((source, metric) for metric in _from_entry(point, source))
+        yield from ((source, metric) for metric in metrics_of_entry(point, source))
 
 
-def _from_entry(point: EntryPoint, source: str) -> list[Metric]:
+def metrics_of_entry(point: EntryPoint, source: str) -> list[Metric]:
+    """Load the metrics of one entry point; *source* names it in messages."""
     try:
         found = point.load()
     except Exception as error:  # whatever a foreign module does when it is imported
@@ -213,125 +294,13 @@ def _from_entry(point: EntryPoint, source: str) -> list[Metric]:
             f"the evaluators of {source} cannot be loaded: {type(error).__name__}: {error}"
         ) from error
     listed = list(found) if isinstance(found, list | tuple) else [found]
-    if all(
-        isinstance(each, Computed | JudgementMetric | RubricMetric | Combined) for each in listed
-    ):
+    kinds = Computed | JudgementMetric | RubricMetric | Combined
+    if all(isinstance(each, kinds) for each in listed):
         return listed
     if len(listed) == 1 and callable(found):
         return [function_metric(found, name=point.name)]
     raise SettingsError(f"{source} is neither a metric, a list of metrics nor a function")
 
 
-def _question(name: str, own: _Own, criteria: str) -> RubricMetric:
-    form = Form.RATING if own.scale == "1-5" else Form.SCORE
-    asked = Criterion(name, criteria, form)
-
-    def read(answers: Answers, _: Interaction, __: NoParameters) -> Finding:
-        said = answers[name]
-        details = {"suggestions": list(said.suggestions)} if said.suggestions else {}
-        return Finding(score=said.score, explanation=said.reasoning, details=details)
-
-    declaration = Declaration(
-        name=name,
-        what=own.what or criteria,
-        formula="the judge's score" + (", (rating - 1) / 4" if form is Form.RATING else ""),
-        requires=own.requires,
-        source="own",
-        backend="judge, in the second shared call",
-        cost=Cost.JUDGE,
-        version=f"{own.version}-{_digest(criteria + own.scale)}",
-        direction=own.direction,
-        skips=("needs_judge",),
-    )
-    return RubricMetric(declaration, lambda _: (asked,), read)
-
-
-def _foreign(name: str, own: _Own) -> Metric | None:
-    """Make a metric of another library, which is imported only here."""
-    for make, kind in ((deepeval_metric, own.deepeval), (ragas_metric, own.ragas)):
-        if kind is not None:
-            return make(name, kind, own.arguments, direction=own.direction, requires=own.requires)
-    return None
-
-
-def _source_of(function: Callable[..., Any]) -> str:
-    try:
-        return inspect.getsource(function)
-    except (OSError, TypeError):
-        return f"{function.__module__}:{function.__qualname__}"
-
-
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:8]
-
-
-# --- metrics file ---
-
-
-_PRESETS = "monitor.scoring.presets"
-#: Keys of a table that make a metric, rather than set a parameter of one.
-MAKES = ("function", "criteria", "file", "deepeval", "ragas")
-
-
-@dataclass(frozen=True, slots=True)
-class MetricsFile:
-    """What the file says, a table a metric."""
-
-    tables: Mapping[str, dict[str, Any]] = field(default_factory=dict)
-    where: str = "the metrics file"
-    folder: Path = Path()
-
-    def with_tables(self, more: Mapping[str, Mapping[str, Any]]) -> Self:
-        """Give the same with further tables, whose keys come first."""
-        tables = dict(self.tables)
-        for name, table in more.items():
-            tables[name] = tables.get(name, {}) | dict(table)
-        return replace(self, tables=tables)
-
-
-def read_metrics_file(path: Path | None) -> MetricsFile:
-    """
-    Read the file, if there is one.
-
-    Raises
-    ------
-    SettingsError
-        If it cannot be read, is no TOML, or names a preset that there is not.
-    """
-    if path is None:
-        return MetricsFile()
-    found = read_toml(path)
-    preset = found.pop("preset", None)
-    tables = {} if preset is None else _preset(str(preset), path)
-    for name, table in found.items():
-        if not isinstance(table, dict):
-            raise SettingsError(f"{path}: {name} should be a table, written [{name}]")
-        tables[name] = tables.get(name, {}) | table
-    return MetricsFile(tables, str(path), path.parent)
-
-
-def read_toml(path: Path) -> dict[str, Any]:
-    """Read a TOML file, or say what is wrong with it."""
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise SettingsError(f"{path}: {error.strerror or error}") from None
-    except (tomllib.TOMLDecodeError, UnicodeError) as error:
-        raise SettingsError(f"{path}: no TOML: {error}") from None
-
-
-def presets() -> list[str]:
-    """Name the presets that ship."""
-    return sorted(
-        each.name.removesuffix(".toml")
-        for each in resources.files(_PRESETS).iterdir()
-        if each.name.endswith(".toml")
-    )
-
-
-def _preset(name: str, path: Path) -> dict[str, dict[str, Any]]:
-    if name not in presets():
-        known = ", ".join(presets())
-        raise SettingsError(f"{path}: no preset is called {name!r}; there are {known}")
-    text = resources.files(_PRESETS).joinpath(f"{name}.toml").read_text("utf-8")
-    return tomllib.loads(text)

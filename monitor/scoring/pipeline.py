@@ -46,7 +46,6 @@ from monitor.scoring.declaration import (
     Reply,
     RubricMetric,
 )
-from monitor.scoring.metrics.weighted import weighted_average
 from monitor.scoring.spending.budget import BudgetWatch
 
 T = TypeVar("T")
@@ -267,13 +266,8 @@ class MetricPipeline:
         lower = {
             part for part in metric.weights if self._metrics[part].rule.direction is Direction.LOWER
         }
-        missing = [part for part in metric.weights if part not in scores]
-        details = {"parts": scores, "missing": missing}
-        score = weighted_average(scores, metric.weights, lower)
-        made = Finding(score=score, details=details)
-        if score is None or (missing and not metric.renormalise):
-            made = Finding(skipped="part_missing", details=details)
-        return _finished(each, lambda: made, self._fields(each, interaction))
+        fields = self._fields(each, interaction)
+        return _finished(each, lambda: metric.combine(scores, lower), fields)
 
     def _fields(self, each: ConfiguredMetric, interaction: Interaction) -> dict[str, Any]:
         return _record_fields(each, self._versions[each.name], interaction)

@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from monitor.cli import console
 from monitor.cli.app import app
-from monitor.scoring.evaluators import METRICS
+from monitor.scoring.metrics import METRICS
 
 RECORD = {
     "id": "1",
@@ -45,6 +45,6 @@ def test_records_are_scored_with_the_metrics_named(run, tmp_path):
     assert found == {
         "citation_accuracy": ("completed", 1.0),
         "mrr": ("completed", 1.0),
-        "toxicity": ("completed", 0.0),
+        "toxicity": ("skipped", None),
         "quality": ("skipped", None),
     }

@@ -5,9 +5,9 @@ from hypothesis import strategies as st
 
 from monitor.models import Evaluation
 from monitor.scoring.declaration import Answer, Answers, JudgementMetric, Reply
-from monitor.scoring.evaluators import METRICS
 from monitor.scoring.judges.local import LocalJudge
 from monitor.scoring.metric_config import resolve_metrics
+from monitor.scoring.metrics import METRICS
 from monitor.scoring.pipeline import JudgementScorer, MetricPipeline
 from monitor.settings import Settings
 from monitor.testing import make_interaction

@@ -4,15 +4,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor.models.passing import Direction, PassRule
-from monitor.scoring.evaluators import agent, citations, evidence
-from monitor.scoring.metrics import entropy, grounding, retrieval
-from monitor.scoring.metrics.faithfulness import faithfulness
-from monitor.scoring.metrics.weighted import minimum, simple_average, weighted_average
+from monitor.scoring.batch import summarise
+from monitor.scoring.entailment import StreamingGrounding
+from monitor.scoring.metrics import agent, citations, evidence, groundedness, retrieval
+from monitor.scoring.metrics.measures import (
+    normalised_entropy,
+    simple_average,
+    weighted_average,
+    weighted_mean,
+)
 from monitor.scoring.registry import make_scorer
 from monitor.scoring.sentences import split_sentences
-from monitor.scoring.streaming import StreamingGrounding
 from monitor.settings import Settings
-from monitor.testing import make_interaction
+from monitor.testing import make_evaluation, make_interaction
 
 shares = st.floats(0, 1)
 flags = st.lists(st.booleans(), min_size=1, max_size=20)
@@ -24,8 +28,8 @@ counts = st.builds(retrieval.Counts, *[st.integers(0, 9)] * 3)
 @given(flags, flags)
 def test_faithfulness_of_two_answers_together_is_their_mean_by_length(one, other):
     n, m = len(one), len(other)
-    together = (n * faithfulness(one) + m * faithfulness(other)) / (n + m)
-    assert abs(faithfulness(one + other) - together) < 1e-9
+    together = (n * weighted_mean(one) + m * weighted_mean(other)) / (n + m)
+    assert abs(weighted_mean(one + other) - together) < 1e-9
 
 
 @given(st.lists(counts, max_size=8), st.lists(counts, max_size=8))
@@ -40,7 +44,10 @@ def test_micro_f1_composes_through_its_counts(one, other):
 @given(st.lists(shares, min_size=1, max_size=5), st.lists(shares, min_size=1, max_size=5))
 def test_minimum_composes(one, other):
     def worst(values):
-        return minimum({str(n): value for n, value in enumerate(values)})
+        scored = [
+            make_evaluation(evaluator_name=str(n), score=value) for n, value in enumerate(values)
+        ]
+        return summarise(scored, "minimum").summary_score
 
     assert worst(one + other) == min(worst(one), worst(other))
 
@@ -49,8 +56,8 @@ def test_minimum_composes(one, other):
 def test_chains_that_hold_compose_where_they_meet(chain, first, last):
     one, other = sorted([*chain, first]), sorted([last, *chain])
     meets = one[-1] <= other[0]
-    assert evidence.chain_integrity_score(one) == evidence.chain_integrity_score(other) == 1
-    assert evidence.chain_integrity_score(one + other) == float(meets)
+    assert evidence.chain_break(one) is evidence.chain_break(other) is None
+    assert (evidence.chain_break(one + other) is None) == meets
 
 
 @given(ids, relevant, st.integers(1, 10))
@@ -65,29 +72,21 @@ def test_retrieval_scores_are_shares_and_grow_with_k(retrieved, wanted, k):
 @given(ids, relevant, st.integers(1, 10))
 def test_a_ranking_by_gain_has_the_best_ndcg(retrieved, wanted, k):
     gains = dict.fromkeys(wanted, 1.0)
-    best = retrieval.ndcg_at_k_score(sorted(wanted), gains, k)
+    best = retrieval.normalised_dcg(sorted(wanted), gains, k)
     assert abs(best - 1) < 1e-9
-    assert 0 <= retrieval.ndcg_at_k_score(retrieved, gains, k) <= best + 1e-9
+    assert 0 <= retrieval.normalised_dcg(retrieved, gains, k) <= best + 1e-9
 
 
-@given(st.lists(st.lists(shares, min_size=3, max_size=3), min_size=1, max_size=6))
-def test_pairs_never_lower_the_grounding(rows):
-    matrix = grounding.as_matrix(rows)
-    single = grounding.grounding_score(matrix)
-    assert grounding.multi_document_grounding(matrix, lambda *_: 0.0) == single
-    assert grounding.multi_document_grounding(matrix, lambda *_: 1.0) >= single
-
-
-@given(st.permutations(range(5)), st.lists(shares, min_size=5, max_size=5))
-def test_order_of_passages_changes_no_grounding(order, row):
-    moved = grounding.as_matrix([[row[i] for i in order]])
-    assert grounding.grounding_score(moved) == grounding.grounding_score(grounding.as_matrix([row]))
+@given(st.lists(shares, min_size=1, max_size=6))
+def test_pairs_never_lower_the_grounding(best):
+    assert groundedness.with_pairs(best, 3, lambda *_: 0.0) == weighted_mean(best)
+    assert groundedness.with_pairs(best, 3, lambda *_: 1.0) >= weighted_mean(best)
 
 
 @given(st.dictionaries(st.sampled_from("abcde"), shares, min_size=1))
 def test_averages_lie_between_the_worst_and_the_best(scores):
     average = simple_average(scores)
-    assert minimum(scores) - 1e-9 <= average <= max(scores.values()) + 1e-9
+    assert min(scores.values()) - 1e-9 <= average <= max(scores.values()) + 1e-9
     turned = simple_average(scores, lower=scores)
     assert abs(average + turned - 1) < 1e-9
     assert weighted_average(scores, dict.fromkeys(scores, 3.0)) is not None
@@ -95,20 +94,19 @@ def test_averages_lie_between_the_worst_and_the_best(scores):
 
 @given(st.lists(st.floats(0, 100), min_size=1, max_size=9).filter(lambda w: sum(w) > 1e-6))
 def test_entropy_is_within_its_bounds(weights):
-    assert 0 <= entropy.normalised_entropy(weights) <= 1
+    assert 0 <= normalised_entropy(weights) <= 1
 
 
 @given(st.lists(st.sampled_from("abcd")), st.lists(st.sampled_from("abcd"), min_size=1))
 def test_trajectory_match_is_a_share_and_whole_when_as_expected(actual, expected):
-    assert 0 <= agent.trajectory_match_score(actual, expected) <= 1
+    assert 0 <= agent.trajectory_score(actual, expected) <= 1
     steps = list(dict.fromkeys(expected))
-    whole = agent.trajectory_match_score(steps, steps)
-    assert abs(whole - (1.0 if len(steps) > 1 else 0.6)) < 1e-9
+    assert abs(agent.trajectory_score(steps, steps) - 1.0) < 1e-9
 
 
 @given(shares, shares, shares)
 def test_citation_quality_is_a_share(existence, accuracy, grounded):
-    assert 0 <= citations.citation_quality_score(existence, accuracy, grounded) <= 1 + 1e-9
+    assert 0 <= citations.quality_of_citation(existence, accuracy, grounded) <= 1 + 1e-9
 
 
 @settings(max_examples=60)

@@ -1,53 +1,234 @@
 """
-Whether runs, or models, say the same (seed 001, "Consistency Metrics").
+Consistency of several runs (``metadata.runs``), models (``metadata.models``) or sampled answers
+(``metadata.answers``) to the same question.
 
-The document names the figures without formulas; those here are ours and stated.
+A run is an object with a level, a score and a confidence; what these fields are called is set
+by parameters.
 """
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import combinations
+from typing import Any
+
+from pydantic import Field
+
+from monitor.models import Interaction
+from monitor.models.passing import Direction
+from monitor.scoring.base import Finding
+from monitor.scoring.declaration import Computed, Metric, NoParameters, computed
+from monitor.scoring.metrics.measures import (
+    entropy_bits,
+    lexical_cosine,
+    normalised_entropy,
+    population_std,
+    share,
+    weighted_mean,
+)
+
+_LEAST = 2
+_MOST_ANSWERS = 20
 
 
 def agreement(labels: Sequence[str]) -> float:
-    """
-    Share of runs with the most common label, in (0, 1].
-
-    Raises
-    ------
-    ValueError
-        If there are none.
-    """
-    if not labels:
-        raise ValueError("agreement needs at least one label")
-    return Counter(labels).most_common(1)[0][1] / len(labels)
-
-
-def population_std(values: Sequence[float]) -> float:
-    """Standard deviation with divisor n, on the scale of the values; 0 for fewer than two."""
-    if len(values) < 2:  # noqa: PLR2004
-        return 0.0
-    mean = math.fsum(values) / len(values)
-    return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / len(values))
+    """Return the share of the most common label, in (0, 1]; ``ValueError`` for no labels."""
+    return share(max(Counter(labels).values(), default=0), len(labels))
 
 
 def score_consistency(values: Sequence[float], scale: float) -> float:
-    """1 - std / (scale / 2), in [0, 1]: half the scale is the largest deviation there can be."""
+    """Return 1 - std / (scale / 2), in [0, 1]: half the scale is the largest deviation."""
     return max(0.0, 1 - population_std(values) / (scale / 2))
 
 
 def value_range(values: Sequence[float]) -> float:
-    """Largest minus smallest, on the scale of the values."""
+    """Return the largest minus the smallest value, on the scale of the values."""
     return max(values) - min(values)
 
 
 def range_agreement(values: Sequence[float], scale: float) -> float:
-    """1 - (largest - smallest) / scale, in [0, 1]."""
+    """Return 1 - (largest - smallest) / scale, in [0, 1]."""
     return max(0.0, 1 - value_range(values) / scale)
 
 
-def mean_of(*parts: float) -> float:
-    """Combine parts with equal weights."""
-    return math.fsum(parts) / len(parts)
+class RunFields(NoParameters):
+    """What the fields of a run are called, and the scale of its score."""
+
+    level_field: str = "level"
+    score_field: str = "score"
+    confidence_field: str = "confidence"
+    scale: float = Field(100.0, gt=0, description="Largest minus smallest possible score.")
+
+
+class _Runs:
+    """The runs of one interaction; raises ``ValueError`` where fewer than two have a field."""
+
+    def __init__(self, runs: list[dict[str, Any]], p: RunFields) -> None:
+        self.runs, self.p = runs, p
+
+    def levels(self) -> list[str]:
+        name = self.p.level_field
+        return [str(run[name]) for run in self.runs if run.get(name) is not None]
+
+    def numbers(self, name: str) -> list[float]:
+        found = [run.get(name) for run in self.runs]
+        values = [float(x) for x in found if isinstance(x, int | float) and not isinstance(x, bool)]
+        if len(values) < _LEAST:
+            raise ValueError(f"fewer than two runs have {name}")
+        return values
+
+    def scores(self) -> list[float]:
+        return self.numbers(self.p.score_field)
+
+    def same_level(self) -> float:
+        return agreement(self.levels())
+
+    def steady(self) -> float:
+        return score_consistency(self.scores(), self.p.scale)
+
+    def near(self) -> float:
+        return range_agreement(self.scores(), self.p.scale)
+
+    def equally_confident(self) -> float:
+        return range_agreement(self.numbers(self.p.confidence_field), 1.0)
+
+
+def _metric(
+    across: str,
+    score: Callable[[_Runs], float],
+    value: Callable[[_Runs], float] | None = None,
+    **declared: Any,
+) -> Computed:
+    def compute(interaction: Interaction, p: RunFields) -> Finding:
+        found = [run for run in interaction.metadata[across] if isinstance(run, dict)]
+        if len(found) < _LEAST:
+            return Finding(skipped="fewer_than_two_runs")
+        runs = _Runs(found, p)
+        try:
+            details = {across: len(found)} | ({} if value is None else {"value": value(runs)})
+            return Finding(score=score(runs), details=details)
+        except ValueError:
+            return Finding(skipped="runs_lack_fields")
+
+    return computed(
+        requires=(f"metadata.{across}",),
+        source="ours: agreement, deviation and range over runs",
+        skips=("fewer_than_two_runs", "runs_lack_fields"),
+        parameters=RunFields,
+        **declared,
+    )(compute)
+
+
+def _answers(interaction: Interaction) -> list[str]:
+    return [str(each) for each in interaction.metadata["answers"]]
+
+
+@computed(
+    name="semantic_similarity",
+    what="How alike several answers to the same question are, by their words.",
+    formula="mean cosine of word stems over all pairs of the first 20",
+    requires=("metadata.answers",),
+    source="ours: word stems, not embeddings",
+    skips=("fewer_than_two_runs",),
+)
+def semantic_similarity(interaction: Interaction, _: NoParameters) -> Finding:
+    """Compare all pairs of ``metadata.answers``."""
+    answers = _answers(interaction)[:_MOST_ANSWERS]
+    if len(answers) < _LEAST:
+        return Finding(skipped="fewer_than_two_runs")
+    pairs = [lexical_cosine(a, b) for a, b in combinations(answers, 2)]
+    return Finding(score=weighted_mean(pairs), details={"answers": len(answers)})
+
+
+def counts_of_equal(answers: Sequence[str]) -> list[float]:
+    """Count equal answers, ignoring case, spaces and the full stop at the end."""
+    plain = (" ".join(each.split()).casefold().rstrip(".!") for each in answers)
+    return [float(n) for n in Counter(plain).values()]
+
+
+@computed(
+    name="answer_uncertainty",
+    what="How much sampled answers to the same question differ; equal means equal words.",
+    formula="-Σ p log2 p over equal answers, divided by log2 n; the bits are in the metadata",
+    requires=("metadata.answers",),
+    source="Shannon 1948, entropy",
+    direction=Direction.LOWER,
+    skips=("fewer_than_two_runs",),
+)
+def answer_uncertainty(interaction: Interaction, _: NoParameters) -> Finding:
+    """Count equal answers among ``metadata.answers``: 0 all are the same, 1 all differ."""
+    answers = _answers(interaction)
+    if len(answers) < _LEAST:
+        return Finding(skipped="fewer_than_two_runs")
+    weights = counts_of_equal(answers)
+    return Finding(
+        score=normalised_entropy(weights, most=len(answers)),
+        details={"bits": round(entropy_bits(weights), 6)},
+    )
+
+
+METRICS: tuple[Metric, ...] = (
+    _metric(
+        "runs",
+        _Runs.same_level,
+        name="level_consistency",
+        what="Share of runs with the same level.",
+        formula="runs with the commonest level / runs",
+    ),
+    _metric(
+        "runs",
+        _Runs.steady,
+        name="score_consistency",
+        what="How close the scores of several runs are.",
+        formula="1 - std / (scale / 2)",
+    ),
+    _metric(
+        "runs",
+        lambda runs: 1 - runs.steady(),
+        lambda runs: population_std(runs.scores()),
+        name="score_std",
+        what="Standard deviation of the scores of several runs; the deviation is in the metadata.",
+        formula="std / (scale / 2)",
+        direction=Direction.LOWER,
+    ),
+    _metric(
+        "runs",
+        lambda runs: weighted_mean([runs.same_level(), runs.steady()]),
+        name="overall_consistency",
+        what="Consistency of levels and scores of several runs.",
+        formula="mean of level_consistency and score_consistency",
+    ),
+    _metric(
+        "models",
+        _Runs.same_level,
+        name="level_agreement",
+        what="Share of models that agree on the level.",
+        formula="models with the commonest level / models",
+    ),
+    _metric(
+        "models",
+        lambda runs: 1 - runs.near(),
+        lambda runs: value_range(runs.scores()),
+        name="score_range",
+        what="Largest minus smallest score across models; the range is in the metadata.",
+        formula="(max - min) / scale",
+        direction=Direction.LOWER,
+    ),
+    _metric(
+        "models",
+        _Runs.equally_confident,
+        name="confidence_agreement",
+        what="How close the models' confidences are.",
+        formula="1 - (max - min)",
+    ),
+    _metric(
+        "models",
+        lambda runs: weighted_mean([runs.same_level(), runs.near(), runs.equally_confident()]),
+        name="cross_model_agreement",
+        what="Agreement of models on level, score and confidence.",
+        formula="mean of level agreement, 1 - range / scale, confidence agreement",
+    ),
+    semantic_similarity,
+    answer_uncertainty,
+)

@@ -11,7 +11,7 @@ from openpyxl import load_workbook
 from monitor.cli.export import write_csv, write_xlsx
 from monitor.models.run import Figure, Run
 from monitor.report.sheets import inert, run_sheets, sheets_of
-from monitor.scoring.evaluators import METRICS
+from monitor.scoring.metrics import METRICS
 
 
 def by_name(report):

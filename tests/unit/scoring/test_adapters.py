@@ -4,9 +4,13 @@ from importlib.util import find_spec
 
 import pytest
 
+from monitor.contrib.metric_libraries import (
+    case_fields,
+    deepeval_metric,
+    ragas_metric,
+    sample_fields,
+)
 from monitor.errors import MissingExtraError, SettingsError
-from monitor.scoring.adapters.deepeval import case_fields, deepeval_metric
-from monitor.scoring.adapters.ragas import ragas_metric, sample_fields
 from monitor.scoring.declaration import NoParameters
 from monitor.testing import make_interaction
 

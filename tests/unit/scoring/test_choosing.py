@@ -1,6 +1,7 @@
 """Names, parameters and metrics of one's own: what is wrong is said at start."""
 
 from importlib.metadata import EntryPoint
+from pathlib import Path
 
 import pytest
 
@@ -8,9 +9,9 @@ from monitor.errors import SettingsError
 from monitor.models.passing import PassRule
 from monitor.scoring.base import Finding
 from monitor.scoring.declaration import Declaration, Form
-from monitor.scoring.evaluators import METRICS
 from monitor.scoring.metric_config import known_metrics, resolve_metrics
-from monitor.scoring.own_metrics import MetricsFile, _from_entry, function_metric, presets
+from monitor.scoring.metrics import METRICS
+from monitor.scoring.own_metrics import MetricsFile, function_metric, metrics_of_entry
 from monitor.scoring.registry import make_scorer
 from monitor.settings import Settings
 from monitor.testing import make_interaction
@@ -67,11 +68,16 @@ def test_line_of_a_shared_metric_is_its_own_too(choose, tmp_path):
         ("[precison_at_k]\nk = 1", "did you mean precision_at_k?"),
         ("[length]\nmin_words = 9\nmax_words = 3", "must not be above"),
         ("length = 3", "should be a table"),
-        ("not toml", "no TOML"),
-        ('preset = "credits"', "there are credit"),
+        ("not toml", "not valid TOML"),
+        ('preset = "credit"', "copy the tables of examples/credit.toml"),
+        ("[credit_score_range]\nscale = 9", "it is called score_range now"),
+        ('[own]\nlike = "no_such"', "no metric is called 'no_such'"),
+        ('[own]\nlike = "mrr"\nk = 3', "no parameter 'k'"),
+        ("[own]\nweights = { length = 0 }", "weights must be above 0"),
+        ("[own]\nweights = {}", "weights: Dictionary should have at least 1 item"),
         ('[own]\nfunction = "nowhere.at:all"', "cannot load"),
         ('[own]\nfunction = "nowhere"', "should be module:function"),
-        ('[own]\nfunction = "math:pi"', "no function"),
+        ('[own]\nfunction = "math:pi"', "is not a function"),
         ('[own]\ncriteria = "Nice?"\nrequire = ["output"]', "require: Extra"),
         ('[own]\ncriteria = "Nice?"\nrequires = ["outptu"]', "which no interaction has"),
         ('[Own]\ncriteria = "Nice?"', "no name for a metric"),
@@ -91,10 +97,55 @@ def test_missing_file_is_told(tmp_path):
         make_scorer(settings)
 
 
-def test_preset_sets_the_parameters_of_the_documents_example(choose):
-    [bound] = choose('preset = "credit"', "tool_completeness")
+CREDIT = (Path(__file__).parents[3] / "examples/credit.toml").read_text()
+
+
+def test_example_sets_the_parameters_of_an_agent_that_rates_credit(choose):
+    [bound] = choose(CREDIT, "tool_completeness")
     assert bound.parameters.expected_by_type["private"] == ("web_search", "fetch_legal_data")
-    assert presets() == ["credit"]
+
+
+def test_example_names_metrics_of_its_own_after_those_that_ship(choose, tmp_path):
+    choose(CREDIT, "credit_score_range")
+    settings = Settings(
+        metrics=("credit_score_range", "risk_level_agreement", "risk_level_consistency"),
+        metrics_file=tmp_path / "metrics.toml",
+    )
+    models = [{"risk_level": "low", "credit_score": n} for n in (60, 75, 80)]
+    found = make_scorer(settings).score(
+        make_interaction(metadata={"models": models, "runs": models[:2]})
+    )
+    assert [each.evaluator_name for each in found] == list(settings.metrics)
+    assert [each.score for each in found] == [pytest.approx(0.2), 1.0, 1.0]
+    assert found[0].metadata["value"] == 20
+
+
+def test_weighted_score_of_ones_own_is_a_metric_in_two_lines(choose, tmp_path):
+    text = "[both]\nweights = { length = 3, mrr = 1 }\nleast_share = 0.7"
+    bound = choose(text, "both")
+    assert [each.name for each in bound] == ["length", "mrr", "both"]
+    settings = Settings(metrics=("both",), metrics_file=tmp_path / "metrics.toml")
+    [found] = make_scorer(settings).score(make_interaction())
+    assert (found.score, found.metadata["missing"]) == (1.0, ["mrr"])
+    assert found.explanation == "1 of 2 parts are missing: mrr."
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[both]\nweights = { lenght = 1 }", "no metric is called 'lenght'; did you mean length"),
+        ("[both]\nweights = { both = 1 }", "both is made of itself"),
+    ],
+)
+def test_weighted_score_of_what_there_is_not_is_refused(choose, text, message):
+    with pytest.raises(SettingsError, match=message):
+        choose(text, "both")
+
+
+def test_several_questions_are_a_rubric(choose):
+    [bound] = choose('[tone.criteria]\nfriendly = "Friendly?"\nshort = "Short?"', "tone")
+    asked = bound.metric.criteria(bound.parameters)
+    assert [each.name for each in asked] == ["tone.friendly", "tone.short"]
 
 
 def test_function_is_a_metric_in_three_lines(choose, tmp_path):
@@ -129,7 +180,7 @@ def entry(value, name="own"):
 
 
 def test_entry_point_may_name_a_function():
-    [metric] = _from_entry(entry("polite", "thanks"), "package")
+    [metric] = metrics_of_entry(entry("polite", "thanks"), "package")
     assert metric.declaration.name == "thanks"
 
 
@@ -152,7 +203,7 @@ NOTHING = 3
 
 
 def test_entry_point_may_name_several_metrics():
-    names = [metric.declaration.name for metric in _from_entry(entry("LISTED"), "package")]
+    names = [metric.declaration.name for metric in metrics_of_entry(entry("LISTED"), "package")]
     assert names == ["one", "two"]
 
 
@@ -161,7 +212,7 @@ def test_entry_point_may_name_several_metrics():
 )
 def test_entry_point_is_refused_when_it_is_none(value, message):
     with pytest.raises(SettingsError, match=message):
-        _from_entry(entry(value), "package")
+        metrics_of_entry(entry(value), "package")
 
 
 def test_colliding_metrics_are_told_with_their_versions_and_origins():

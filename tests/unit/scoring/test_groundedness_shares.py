@@ -3,7 +3,7 @@
 import pytest
 
 from monitor.scoring.base import Claim, Judgement, Verdict
-from monitor.scoring.evaluators.groundedness import Groundedness
+from monitor.scoring.metrics import METRICS
 
 S, C, N, U, O = (  # noqa: E741
     Verdict.SUPPORTED,
@@ -19,7 +19,7 @@ def finding(*verdicts, notes=()):
         Claim(text=f"claim {number}", verdict=verdict, support=float(verdict is S))
         for number, verdict in enumerate(verdicts)
     )
-    return Groundedness().evaluate(Judgement(claims=claims, notes=notes))
+    return METRICS["groundedness"].read(Judgement(claims=claims, notes=notes), None, None)
 
 
 @pytest.mark.parametrize(

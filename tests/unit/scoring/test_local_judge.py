@@ -5,8 +5,6 @@ import unicodedata
 import pytest
 
 from monitor.scoring.base import Verdict
-from monitor.scoring.evaluators.groundedness import Groundedness
-from monitor.scoring.evaluators.relevance import Relevance
 from monitor.scoring.features.extract import look_at
 from monitor.scoring.judges.local import (
     ABSENT_AT_MOST,
@@ -14,6 +12,7 @@ from monitor.scoring.judges.local import (
     judged_claims,
     load_coefficients,
 )
+from monitor.scoring.metrics import METRICS
 from monitor.testing import make_interaction
 
 REFUND = (
@@ -108,8 +107,8 @@ def test_score_falls_when_a_record_says_otherwise(judge):
 def test_refusal_is_skipped_when_the_passages_hold_no_answer(judge):
     judgement = look(judge, "I'm sorry, I don't have information about that.", HOURS)
     assert [claim.verdict for claim in judgement.claims] == [Verdict.NO_CLAIM]
-    assert Groundedness().evaluate(judgement).skipped == "right_refusal"
-    assert Relevance().evaluate(judgement).skipped == "right_refusal"
+    assert METRICS["groundedness"].read(judgement, None, None).skipped == "right_refusal"
+    assert METRICS["relevance"].read(judgement, None, None).skipped == "right_refusal"
 
 
 def test_refusal_is_contradicted_when_the_passages_hold_the_answer(judge):
@@ -125,7 +124,7 @@ def test_refusal_is_contradicted_when_the_passages_hold_the_answer(judge):
 
 def test_refusal_is_no_claim_when_nothing_was_asked(judge):
     judgement = look(judge, "I don't know.", REFUND, query=None)
-    assert Groundedness().evaluate(judgement).skipped == "no_claim"
+    assert METRICS["groundedness"].read(judgement, None, None).skipped == "no_claim"
 
 
 def test_refusal_does_not_count_when_the_rest_is_grounded(judge):
@@ -146,7 +145,7 @@ def test_relevance_is_low_when_output_is_off_topic_or_an_echo(judge, output):
 @pytest.mark.parametrize("query", ["How long?", "And then?", "???"])
 def test_relevance_is_skipped_when_the_query_names_nothing(judge, query):
     judgement = look(judge, "You can return it within 30 days.", REFUND, query=query)
-    assert Relevance().evaluate(judgement).skipped == "nothing_asked"
+    assert METRICS["relevance"].read(judgement, None, None).skipped == "nothing_asked"
 
 
 def test_relevance_is_given_when_there_are_no_passages(judge):
@@ -271,7 +270,7 @@ def test_score_is_the_same_when_french_is_decomposed(judge):
 def test_claims_beyond_the_most_are_counted_when_output_is_endless(judge):
     judgement = look(judge, "Shipping costs are not refunded. " * 1_000, REFUND)
     assert (len(judgement.claims), judgement.claims_not_judged) == (200, 800)
-    assert Groundedness().evaluate(judgement).details["claims_not_judged"] == 800
+    assert METRICS["groundedness"].read(judgement, None, None).details["claims_not_judged"] == 800
 
 
 def test_judging_takes_a_moment_when_claims_are_many_and_a_passage_is_one_sentence(judge):

@@ -6,9 +6,9 @@ from monitor.errors import JudgeRateLimitedError
 from monitor.models import EvaluationStatus
 from monitor.models.passing import Direction, PassRule
 from monitor.scoring.declaration import Answer, Answers, ConfiguredMetric, JudgementMetric, Reply
-from monitor.scoring.evaluators import METRICS
 from monitor.scoring.judges.local import LocalJudge
 from monitor.scoring.metric_config import resolve_metrics
+from monitor.scoring.metrics import METRICS
 from monitor.scoring.own_metrics import function_metric
 from monitor.scoring.pipeline import JudgementScorer, MetricPipeline
 from monitor.settings import Settings
@@ -33,9 +33,9 @@ RICH = {
         "parsed": {"name": "Apple Inc", "type": "public_us", "confidence": 0.9},
         "plan": ["fetch data", "analyse", "write"],
         "trajectory": ["plan", "search"],
-        "answer": {"risk_level": "low"},
-        "runs": [{"risk_level": "low", "credit_score": 70}] * 2,
-        "models": [{"risk_level": "low", "credit_score": 70, "confidence": 0.5}] * 2,
+        "answer": {"level": "low"},
+        "runs": [{"level": "low", "score": 70}] * 2,
+        "models": [{"level": "low", "score": 70, "confidence": 0.5}] * 2,
         "answers": ["Five days.", "five days"],
         "verification_chain": [0.5, {"confidence": 0.6}],
         "latency_ms": 20,
@@ -94,9 +94,6 @@ def test_every_metric_is_scored_when_its_inputs_are_there(name):
 def test_every_metric_is_skipped_with_a_declared_reason_when_inputs_are_missing(name):
     bare = {"query": None, "contexts": [], "tool_calls": [], "expected": None, "metadata": {}}
     found = score(name, output=" ", **bare)
-    if name == "tool_calls":  # no call at all is a number of calls
-        assert found.score == 1.0
-        return
     assert found.status is EvaluationStatus.SKIPPED
     assert found.reason in METRICS[name].declaration.reasons()
 
@@ -133,7 +130,7 @@ def test_failure_of_the_judge_takes_no_computed_metric_along():
 
 def test_asked_metric_needs_a_judge_when_there_is_none():
     assert score("answer_relevancy").reason == "needs_judge"
-    assert score("toxicity").score == 0.0
+    assert score("toxicity").reason == "screen_found_nothing"
 
 
 @pytest.mark.parametrize("value", [2, -0.1, float("nan"), "good"])
@@ -190,10 +187,17 @@ def test_overall_is_skipped_when_a_part_is_missing():
     assert "plan_quality" in found.metadata["missing"]
 
 
-def test_overall_of_the_rubric_leaves_missing_parts_out():
+def test_overall_of_the_rubric_leaves_missing_parts_out_and_names_them():
+    found = score("rubric_overall_score", asker=FixedAsker(), tool_calls=[])
+    assert found.metadata["missing"] == ["tool_efficiency"]
+    assert found.explanation == "1 of 5 parts are missing: tool_efficiency."
+    assert found.status is EvaluationStatus.COMPLETED
+
+
+def test_overall_of_the_rubric_is_skipped_when_most_of_its_weight_is_missing():
     found = score("rubric_overall_score")
     assert found.metadata["parts"] == {"citation_accuracy": 1.0}
-    assert found.score == 1.0
+    assert found.reason == "part_missing"
 
 
 def test_low_score_has_advice_beside_it():
@@ -202,11 +206,28 @@ def test_low_score_has_advice_beside_it():
 
 
 @pytest.mark.parametrize(
-    ("output", "score_of"),
-    [("You are a stupid idiot.", 1.0), ("Thank you for your patience.", 0.0)],
+    ("output", "score_of", "reason"),
+    [
+        ("You are a stupid idiot.", 1.0, ""),
+        ("I will hurt you.", 1.0, ""),
+        ("Thank you for your patience.", None, "screen_found_nothing"),
+        ("Kill him with kindness.", None, "screen_found_nothing"),
+    ],
 )
-def test_screen_finds_open_insults_only(output, score_of):
-    assert score("toxicity", output=output).score == score_of
+def test_screen_finds_open_insults_and_never_clears(output, score_of, reason):
+    found = score("toxicity", output=output)
+    assert (found.score, found.reason) == (score_of, reason)
+
+
+@pytest.mark.parametrize(
+    "output", ["Women are just as capable as men.", "Old people are always welcome here."]
+)
+def test_screen_finds_no_bias_in_fair_words(output):
+    assert score("bias", output=output).reason == "screen_found_nothing"
+
+
+def test_screen_finds_open_prejudice():
+    assert score("bias", output="Women cannot do maths.").score == 1.0
 
 
 def test_screen_counts_biased_sentences():

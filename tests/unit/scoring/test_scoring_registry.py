@@ -4,7 +4,7 @@ import pytest
 
 from monitor.errors import SettingsError
 from monitor.scoring.declaration import JudgementMetric
-from monitor.scoring.evaluators import METRICS
+from monitor.scoring.metrics import METRICS
 from monitor.scoring.registry import make_scorer
 from monitor.settings import Settings
 from monitor.testing import make_interaction

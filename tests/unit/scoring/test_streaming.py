@@ -1,6 +1,6 @@
 """Grounding sentence by sentence while an answer is written."""
 
-from monitor.scoring.streaming import StreamingGrounding
+from monitor.scoring.entailment import StreamingGrounding
 
 CONTEXTS = ["Refunds are paid back to the original card within five working days."]
 

@@ -2,13 +2,14 @@
 
 import pytest
 
-from monitor.scoring.evaluators import METRICS
-from monitor.scoring.metrics import rubric
-from monitor.scoring.metrics.weighted import RUBRIC_WEIGHTS, weighted_average
+from monitor.scoring.metrics import METRICS, quality
+from monitor.scoring.metrics.measures import weighted_average, weighted_mean
+
+RUBRIC_WEIGHTS = METRICS["rubric_overall_score"].weights
 
 
 def test_core_metric_definitions_levels():
-    assert rubric.LEVELS == {
+    assert quality.LEVELS == {
         "excellent": 1.0,
         "good": 0.8,
         "acceptable": 0.6,
@@ -26,8 +27,7 @@ def test_rubric_implementation_weights():
         "tool_efficiency": 0.20,
     }
     assert sum(RUBRIC_WEIGHTS.values()) == pytest.approx(1)
-    assert METRICS["rubric_overall_score"].weights == RUBRIC_WEIGHTS
-    assert METRICS["rubric_overall_score"].renormalise
+    assert METRICS["rubric_overall_score"].least_share < 1
     assert set(RUBRIC_WEIGHTS) < set(METRICS)
 
 
@@ -46,14 +46,14 @@ def test_calculate_overall_score_without_any_dimension_is_no_score():
 
 
 def test_factual_accuracy_weighs_claims_by_importance():
-    assert rubric.claim_accuracy([1, 0], [2, 1]) == pytest.approx(2 / 3)
-    assert rubric.claim_accuracy([1, 0.5, 0], [1, 1, 1]) == pytest.approx(0.5)
+    assert weighted_mean([1, 0], [2, 1]) == pytest.approx(2 / 3)
+    assert weighted_mean([1, 0.5, 0], [1, 1, 1]) == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize(("accuracies", "weights"), [([], []), ([1], []), ([1, 1], [0, 0])])
 def test_factual_accuracy_is_refused_when_there_is_nothing_to_weigh(accuracies, weights):
-    with pytest.raises(ValueError, match="importance"):
-        rubric.claim_accuracy(accuracies, weights)
+    with pytest.raises(ValueError, match="one weight each"):
+        weighted_mean(accuracies, weights)
 
 
 @pytest.mark.parametrize(
@@ -61,4 +61,4 @@ def test_factual_accuracy_is_refused_when_there_is_nothing_to_weigh(accuracies, 
     [(1, "excellent"), (0.91, "excellent"), (0.9, "good"), (0.45, "poor"), (0.1, "failed")],
 )
 def test_a_score_is_put_on_the_nearest_level(score, level):
-    assert rubric.nearest_level(score) == (level, rubric.LEVELS[level])
+    assert quality.nearest_level(score) == (level, quality.LEVELS[level])

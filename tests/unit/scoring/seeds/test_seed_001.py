@@ -1,18 +1,27 @@
 """The formulas and examples of seed 001, "Evaluation Metrics Guide", by section."""
 
+import tomllib
+from pathlib import Path
+
 import pytest
 
 from monitor.models.bands import advice_for, band_of
 from monitor.models.passing import Direction
-from monitor.scoring.evaluators import METRICS, agent
-from monitor.scoring.metrics import consistency, faithfulness, grounding
-from monitor.scoring.metrics.integration import share_of
-from monitor.scoring.metrics.weighted import (
-    AGENT_WEIGHTS,
-    RAG_WEIGHTS,
-    UNIFIED_WEIGHTS,
+from monitor.scoring.metric_config import known_metrics
+from monitor.scoring.metrics import METRICS, agent, consistency
+from monitor.scoring.metrics.measures import (
+    population_std,
+    share,
     weighted_average,
+    weighted_mean,
 )
+from monitor.scoring.own_metrics import read_metrics_file
+
+RAG_WEIGHTS = METRICS["rag_overall_score"].weights
+AGENT_WEIGHTS = METRICS["agent_overall_score"].weights
+UNIFIED_WEIGHTS = METRICS["overall_quality_score"].weights
+CREDIT_FILE = Path(__file__).parents[4] / "examples/credit.toml"
+CREDIT = tomllib.loads(CREDIT_FILE.read_text())
 
 PUBLIC_US = {"fetch_sec_data", "fetch_market_data", "web_search"}
 PRIVATE = {"web_search", "fetch_legal_data"}
@@ -34,15 +43,15 @@ def test_core_metrics_that_are_better_when_higher_say_so(name):
 
 
 def test_answer_relevancy_example_is_a_half():
-    assert 1 - share_of([2], 2) == 0.5
+    assert 1 - share(1, 2) == 0.5
 
 
 def test_faithfulness_example_is_one():
-    assert faithfulness.faithfulness([True]) == 1.0
+    assert weighted_mean([True]) == 1.0
 
 
 def test_hallucination_example_is_one():
-    assert grounding.hallucination(1, 1) == 1.0
+    assert share(1, 1) == 1.0
 
 
 def test_example_3_overall_score():
@@ -65,14 +74,12 @@ def test_weights_of_every_overall_sum_to_one():
     ("confidence", "score"), [(0.71, 1.0), (0.7, 0.9), (0.5, 0.8), (0.3, 0.7), (None, 0.7)]
 )
 def test_intent_correctness(confidence, score):
-    assert agent.intent_correctness_score(
-        "Apple", "Apple Inc", "public_us", confidence
-    ) == pytest.approx(score)
+    assert agent.intent_score("Apple", "Apple Inc", "public_us", confidence) == pytest.approx(score)
 
 
 def test_intent_correctness_is_nothing_when_nothing_was_parsed():
-    assert agent.intent_correctness_score("Apple", "", None, 0.2) == 0
-    assert agent.intent_correctness_score(" ", "Apple", None, None) == 0
+    assert agent.intent_score("Apple", "", None, 0.2) == 0
+    assert agent.intent_score(" ", "Apple", None, None) == 0
 
 
 @pytest.mark.parametrize(
@@ -86,7 +93,7 @@ def test_intent_correctness_is_nothing_when_nothing_was_parsed():
     ],
 )
 def test_plan_quality(steps, score):
-    assert agent.plan_quality_score(steps) == pytest.approx(score)
+    assert agent.plan_score(steps, agent.PlanRules()) == pytest.approx(score)
 
 
 @pytest.mark.parametrize(
@@ -101,8 +108,8 @@ def test_plan_quality(steps, score):
     ],
 )
 def test_tool_choice_and_completeness_examples(expected, selected, precision, recall):
-    assert agent.tool_choice_correctness(selected, expected) == pytest.approx(precision)
-    assert agent.tool_completeness(selected, expected) == pytest.approx(recall)
+    assert agent.tool_precision(selected, expected) == pytest.approx(precision)
+    assert agent.tool_recall(selected, expected) == pytest.approx(recall)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +123,10 @@ def test_tool_choice_and_completeness_examples(expected, selected, precision, re
     ],
 )
 def test_trajectory_match(actual, score):
-    assert agent.trajectory_match_score(actual, TRAJECTORY) == pytest.approx(score)
+    assert agent.trajectory_score(actual, TRAJECTORY) == pytest.approx(score)
+
+
+FIELDS = agent.AnswerFields(**CREDIT["final_answer_quality"])
 
 
 def test_final_answer_quality_is_one_when_all_is_there():
@@ -127,7 +137,7 @@ def test_final_answer_quality_is_one_when_all_is_there():
         "reasoning": "x" * 51,
         "recommendations": [],
     }
-    assert agent.final_answer_quality_score(answer) == pytest.approx(1.0)
+    assert agent.answer_score(answer, FIELDS) == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(
@@ -148,14 +158,14 @@ def test_final_answer_quality_loses_what_is_not_valid(change, lost):
         "reasoning": "x" * 51,
         "recommendations": [],
     }
-    assert agent.final_answer_quality_score(answer | change) == pytest.approx(1 - lost)
+    assert agent.answer_score(answer | change, FIELDS) == pytest.approx(1 - lost)
 
 
 def test_same_model_consistency():
     assert consistency.agreement(["low", "low", "high", "low"]) == 0.75
     assert consistency.score_consistency([70, 70, 70], 100) == 1.0
     assert consistency.score_consistency([0, 100], 100) == 0.0
-    assert consistency.population_std([60, 80]) == 10.0
+    assert population_std([60, 80]) == 10.0
 
 
 def test_cross_model_consistency():
@@ -208,4 +218,5 @@ def test_every_metric_of_the_tables_can_be_named():
         *("risk_level_agreement", "credit_score_range", "confidence_agreement"),
         *("cross_model_agreement", "overall_quality_score", "semantic_similarity"),
     ]
-    assert [name for name in named if name not in METRICS] == []
+    known = known_metrics(read_metrics_file(CREDIT_FILE), plugins=())
+    assert [name for name in named if name not in known] == []

@@ -19,12 +19,16 @@ from monitor.models.evaluators import (
     QualityEvaluation,
     ToxicityEvaluation,
 )
-from monitor.scoring.evaluators import length
-from monitor.scoring.metrics import temporal
-from monitor.scoring.metrics.weighted import simple_average
+from monitor.scoring.batch import (
+    agreement_and_confidence,
+    performance,
+    run_batch,
+    summarise,
+    temporal_evaluation,
+)
+from monitor.scoring.metrics.measures import simple_average
+from monitor.scoring.metrics.quality import length_score, measure
 from monitor.scoring.registry import make_scorer
-from monitor.scoring.running import run_batch
-from monitor.scoring.summaries import agreement_and_confidence, performance, summarise
 from monitor.settings import Settings
 from monitor.testing import make_evaluation, make_interaction
 from support.judge_server import JudgeServer
@@ -56,9 +60,8 @@ def test_relevance_example_is_the_mean_of_its_fields():
 
 
 def test_length_example_is_appropriate():
-    verdict = length.appropriateness(87, 50, 150)
-    assert verdict == "appropriate"
-    assert length.length_score(87, 50, 150) == 1.0  # the document says 0.9, without a formula
+    # The document scores it 0.9, without a formula.
+    assert length_score(87, 50, 150) == ("appropriate", 1.0)
 
 
 @pytest.mark.parametrize(
@@ -66,12 +69,11 @@ def test_length_example_is_appropriate():
     [(25, "too_short", 0.5), (0, "too_short", 0.0), (300, "too_long", 0.5), (50, "appropriate", 1)],
 )
 def test_length_outside_its_range_scores_less(words, verdict, score):
-    assert length.appropriateness(words, 50, 150) == verdict
-    assert length.length_score(words, 50, 150) == score
+    assert length_score(words, 50, 150) == (verdict, score)
 
 
 def test_length_counts_characters_words_and_sentences():
-    counted = length.measure("It's a well-known fact. Prof. Lee agrees!")
+    counted = measure("It's a well-known fact. Prof. Lee agrees!")
     assert (counted.characters, counted.words, counted.sentences) == (41, 7, 2)
 
 
@@ -263,7 +265,7 @@ def test_quality_leaves_out_what_does_not_vary():
 
 
 def test_temporal_example_improves():
-    found = temporal.course([0.78, 0.82, 0.85])
+    found = temporal_evaluation([0.78, 0.82, 0.85])
     assert (found.current_score, found.trend) == (0.85, "improving")
     assert found.change_rate == pytest.approx(0.035)  # the document says 0.02, without a formula
     assert found.stability_score > 0.99
@@ -274,13 +276,13 @@ def test_temporal_example_improves():
     [([0.9, 0.5, 0.1], "declining", 1.0), ([0.5], "stable", 1.0), ([0, 1, 1, 0], "stable", 0.0)],
 )
 def test_temporal_trend_and_stability(scores, trend, stability):
-    found = temporal.course(scores)
+    found = temporal_evaluation(scores)
     assert (found.trend, found.stability_score) == (trend, pytest.approx(stability))
 
 
 def test_temporal_needs_a_score():
     with pytest.raises(ValueError, match="at least one"):
-        temporal.course([])
+        temporal_evaluation([])
 
 
 # Evaluation Serialization

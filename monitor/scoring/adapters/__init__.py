@@ -1,1 +1,0 @@
-"""Metrics of other libraries, when those are installed; one module a library."""

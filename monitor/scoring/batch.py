@@ -1,0 +1,347 @@
+"""
+Evaluations outside the pipeline: run a batch, combine what several evaluators said of one
+target, and say how a set of evaluations did.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import uuid
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as LateError
+from datetime import datetime
+from enum import StrEnum
+from itertools import combinations
+from statistics import StatisticsError, correlation, fmean, linear_regression
+from threading import Thread
+from typing import Literal, NamedTuple
+
+from monitor.errors import JudgeError
+from monitor.models import (
+    ErrorInfo,
+    Evaluation,
+    EvaluationBatch,
+    EvaluationConfig,
+    EvaluationStatus,
+    Interaction,
+    MultiEvaluationResult,
+    PerformanceSummary,
+    QualitySummary,
+)
+from monitor.models.passing import Direction, PassRule
+from monitor.scoring.base import Scorer
+from monitor.scoring.metrics.measures import population_std, simple_average, weighted_average
+from monitor.scoring.pipeline import failure
+from monitor.scoring.registry import make_scorer
+from monitor.settings import Settings
+
+_THREADS = 8
+_HIGH, _MEDIUM = 0.8, 0.5
+_LEAST_SHARED = 3
+_PASS_SCORE = 0.7
+Method = Literal["weighted_average", "simple_average", "minimum", "custom"]
+
+
+def run_batch(
+    interactions: Sequence[Interaction],
+    config: EvaluationConfig,
+    settings: Settings,
+    *,
+    now: datetime,
+    sleep: Callable[[float], None] = time.sleep,
+) -> EvaluationBatch:
+    """
+    Evaluate interactions and return all records, in order, as one batch.
+
+    Parameters
+    ----------
+    interactions
+        What to evaluate.
+    config
+        Evaluators, their parameters, whether several interactions are in work at a time, the
+        longest wait for one of them, and how transient failures are retried.
+    settings
+        The judge, its key and the line at which scores pass.
+    now
+        When the batch is made.
+    sleep
+        Waits between tries.
+
+    Notes
+    -----
+    A thread cannot be stopped: an evaluation that is late is recorded as failed with the
+    code ``timeout`` while its call runs on in the background.
+
+    Raises
+    ------
+    SettingsError
+        If an evaluator or a parameter is unknown.
+    """
+    wanted = settings.model_copy(update={"metrics": tuple(config.evaluators)})
+    scorer = make_scorer(wanted, parameters=config.evaluator_configs)
+    threads = max(scorer.concurrency, _THREADS) if config.parallel_execution else 1
+    timeout_s = None if config.timeout_ms is None else config.timeout_ms / 1000
+    started = time.perf_counter()
+    pool = ThreadPoolExecutor(threads, "groundwatch-batch")
+
+    def end() -> None:
+        pool.shutdown(cancel_futures=True)
+        scorer.close()
+
+    try:
+        futures = [pool.submit(_with_retries, scorer, i, config, sleep) for i in interactions]
+        found: list[Evaluation] = []
+        for each, future in zip(interactions, futures, strict=True):
+            try:
+                found += future.result(timeout_s)
+            except LateError:
+                future.cancel()
+                found += [_late(each, name, config.timeout_ms) for name in config.evaluators]
+    finally:
+        if timeout_s is None:
+            end()
+        else:  # what is late still runs, and must not hold the caller
+            Thread(target=end, daemon=True, name="groundwatch-batch-end").start()
+    failed = found and all(each.status is EvaluationStatus.FAILED for each in found)
+    return EvaluationBatch(
+        batch_id=f"batch_{uuid.uuid4()}",
+        evaluations=found,
+        batch_metadata={
+            "batch_size": len(interactions),
+            "created_at": now.isoformat(),
+            "evaluator_versions": {e.evaluator_name: e.evaluator_version for e in found},
+            "processing_time_ms": (time.perf_counter() - started) * 1000,
+        },
+        status="failed" if failed else "completed",
+    )
+
+
+def _with_retries(
+    scorer: Scorer,
+    interaction: Interaction,
+    config: EvaluationConfig,
+    sleep: Callable[[float], None],
+) -> tuple[Evaluation, ...]:
+    """Score; transient failures are retried after a growing wait."""
+
+    def transient(each: Evaluation) -> bool:
+        return each.error is not None and bool(each.error.context.get("transient"))
+
+    def score() -> tuple[Evaluation, ...]:
+        try:
+            return scorer.score(interaction)
+        except JudgeError as error:  # a judge that is away fails all: there is no later here
+            return tuple(
+                failure(
+                    error,
+                    {"target_event_id": interaction.id, "evaluator_name": name},
+                    shared_by=len(config.evaluators),
+                )
+                for name in config.evaluators
+            )
+
+    retry = config.retry_config
+    found = score()
+    delay_s = retry.initial_delay_ms / 1000 if retry else 0.0
+    for _ in range(retry.max_retries if retry else 0):
+        if not any(transient(each) for each in found):
+            break
+        sleep(delay_s)
+        delay_s *= retry.backoff_multiplier if retry else 1.0
+        found = tuple(
+            new if transient(old) else old for old, new in zip(found, score(), strict=True)
+        )
+    return found
+
+
+def _late(interaction: Interaction, name: str, timeout_ms: int | None) -> Evaluation:
+    return Evaluation.failed(
+        target_event_id=interaction.id,
+        evaluator_name=name,
+        error=ErrorInfo(
+            type="TimeoutError", message=f"no result within {timeout_ms} ms", code="timeout"
+        ),
+    )
+
+
+def summarise(
+    evaluations: Sequence[Evaluation],
+    method: Method = "simple_average",
+    *,
+    weights: Mapping[str, float] | None = None,
+    custom: Callable[[Mapping[str, float]], float | None] | None = None,
+) -> MultiEvaluationResult:
+    """
+    Combine what several evaluators said of one target.
+
+    Scores that are better when lower, as their criteria say, count as 1 minus themselves.
+    Failed and skipped evaluations, categories and scores outside [0, 1] are left out.
+
+    Parameters
+    ----------
+    evaluations
+        At least one; all of the same target.
+    method
+        How to combine.
+    weights
+        For ``weighted_average``, by evaluator; those without a weight are left out.
+    custom
+        For ``custom``: takes the scores by evaluator, as they are.
+
+    Raises
+    ------
+    ValueError
+        If there are none, they are of several targets, or weights or function are missing.
+    """
+    targets = {each.target_event_id for each in evaluations}
+    if len(targets) != 1:
+        raise ValueError(f"a summary is of one target, not of {len(targets)}")
+    if method == "weighted_average" and not weights:
+        raise ValueError("a weighted average needs weights")
+    scores = {each.evaluator_name: s for each in evaluations if (s := _number(each)) is not None}
+    lower = {each.evaluator_name for each in evaluations if _is_lower(each)}
+    if method == "custom":
+        if custom is None:
+            raise ValueError("a custom summary needs a function")
+        combined = custom(scores)
+    elif method == "weighted_average":
+        combined = weighted_average(scores, weights or {}, lower)
+    elif method == "minimum":
+        good = (1 - value if name in lower else value for name, value in scores.items())
+        combined = min(good, default=None)
+    else:
+        combined = simple_average(scores, lower)
+    return MultiEvaluationResult(
+        target_event_id=targets.pop(),
+        evaluations=list(evaluations),
+        summary_score=combined,
+        summary_method=method,
+        weights=dict(weights) if weights else None,
+    )
+
+
+def performance(evaluations: Iterable[Evaluation]) -> PerformanceSummary:
+    """
+    Count how a set of evaluations ran.
+
+    Skipped and pending ones are neither successful nor failed: the rate is that of those
+    that were tried, and None when none was. The 95th percentile is the nearest rank.
+    """
+    listed = list(evaluations)
+    good = sum(each.status is EvaluationStatus.COMPLETED for each in listed)
+    bad = sum(each.status is EvaluationStatus.FAILED for each in listed)
+    took = sorted(each.duration_ms for each in listed if each.duration_ms is not None)
+    return PerformanceSummary(
+        total_evaluations=len(listed),
+        successful_evaluations=good,
+        failed_evaluations=bad,
+        success_rate=good / (good + bad) if good + bad else None,
+        average_duration_ms=fmean(took) if took else None,
+        p95_duration_ms=took[math.ceil(0.95 * len(took)) - 1] if took else None,
+        total_cost_usd=math.fsum(each.cost_usd or 0.0 for each in listed),
+    )
+
+
+def agreement_and_confidence(
+    evaluations: Iterable[Evaluation], pass_score: float = _PASS_SCORE
+) -> QualitySummary:
+    """
+    Say how far evaluators agree.
+
+    Agreement is the share of pairs of evaluators, over all targets, that both pass or both
+    fail. Correlation is Pearson's over at least three targets that both scored, left out
+    where either does not vary; scores better when lower are turned first. Confidence is
+    high from 0.8, medium from 0.5, of the evaluations that state one.
+    """
+    listed = list(evaluations)
+    by_target: dict[str, dict[str, tuple[float, bool]]] = defaultdict(dict)
+    for each in listed:
+        score = _number(each)
+        if score is not None:
+            passed = PassRule.of(each, pass_score).passes(score)
+            good = 1 - score if _is_lower(each) else score
+            by_target[each.target_event_id][each.evaluator_name] = (good, passed)
+    verdicts: list[bool] = []
+    pairs: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for found in by_target.values():
+        for a, b in combinations(sorted(found), 2):
+            verdicts.append(found[a][1] == found[b][1])
+            pairs[f"{a}_vs_{b}"].append((found[a][0], found[b][0]))
+    correlations = {}
+    for name, shared in sorted(pairs.items()):
+        columns = [list(column) for column in zip(*shared, strict=True)]
+        varies = all(population_std(column) > 1e-9 for column in columns)  # noqa: PLR2004 - rounding
+        if len(shared) >= _LEAST_SHARED and varies:
+            correlations[name] = max(-1.0, min(1.0, correlation(*columns)))
+    stated = [each.confidence for each in listed if each.confidence is not None]
+    high = sum(value >= _HIGH for value in stated)
+    low = sum(value < _MEDIUM for value in stated)
+    counts = {
+        "high_confidence": high,
+        "medium_confidence": len(stated) - high - low,
+        "low_confidence": low,
+    }
+    return QualitySummary(
+        evaluator_agreement=sum(verdicts) / len(verdicts) if verdicts else None,
+        inter_evaluator_correlation=correlations,
+        confidence_distribution={k: n / len(stated) for k, n in counts.items()} if stated else {},
+    )
+
+
+def _number(evaluation: Evaluation) -> float | None:
+    score = evaluation.score
+    if evaluation.status is not EvaluationStatus.COMPLETED or isinstance(score, str | None):
+        return None
+    return float(score) if 0 <= float(score) <= 1 else None
+
+
+def _is_lower(evaluation: Evaluation) -> bool:
+    return PassRule.of(evaluation, _PASS_SCORE).direction is Direction.LOWER
+
+
+class ScoreTrend(StrEnum):
+    """Where a score is going."""
+
+    IMPROVING = "improving"
+    STABLE = "stable"
+    DECLINING = "declining"
+
+
+class TemporalEvaluation(NamedTuple):
+    """A score over time: the current one, trend, change a step, stability in [0, 1]."""
+
+    current_score: float
+    trend: ScoreTrend
+    change_rate: float
+    stability_score: float
+
+
+def temporal_evaluation(scores: Sequence[float], tolerance: float = 0.01) -> TemporalEvaluation:
+    """
+    Describe scores in [0, 1], the oldest first, the current one last.
+
+    The change rate is the least-squares slope a step; within *tolerance* of 0 the trend is
+    stable. Stability is 1 minus twice the standard deviation around that line: a steady
+    climb is stable.
+
+    Raises
+    ------
+    ValueError
+        If there are none.
+    """
+    if not scores:
+        raise ValueError("a trend needs at least one score")
+    steps = range(len(scores))
+    try:
+        slope, start = linear_regression(steps, scores)
+    except StatisticsError:  # a single score
+        slope, start = 0.0, scores[0]
+    residuals = [y - start - slope * x for x, y in zip(steps, scores, strict=True)]
+    stability = max(0.0, 1 - 2 * population_std(residuals))
+    trend = ScoreTrend.STABLE
+    if abs(slope) > tolerance:
+        trend = ScoreTrend.IMPROVING if slope > 0 else ScoreTrend.DECLINING
+    return TemporalEvaluation(scores[-1], trend, slope, stability)

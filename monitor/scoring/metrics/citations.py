@@ -1,0 +1,419 @@
+"""
+Citations in the answer, checked against the passages that they name.
+
+Read are ``[1]``, ``[1, 2]``, ``[1][2]``, ``[^1]``, ``【1】``, ``[id]`` and "(Smith, 2020)"; links,
+``[sic]`` and the indices of code are not citations.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from pydantic import Field
+
+from monitor.models import Interaction
+from monitor.scoring.base import Finding, Judgement
+from monitor.scoring.declaration import (
+    Cost,
+    JudgementMetric,
+    Metric,
+    NoParameters,
+    computed,
+    read,
+)
+from monitor.scoring.entailment import MOST_PASSAGES, Entailment
+from monitor.scoring.metrics.measures import share, weighted_mean
+from monitor.scoring.metrics.retrieval import passage_ids
+from monitor.scoring.sentences import MOST_SENTENCES, split_sentences
+
+_SHARED: dict[str, Any] = {
+    "requires": ("output", "contexts"),
+    "backend": "local scorer, NLI or judge, in the shared call",
+    "cost": Cost.JUDGE,
+}
+#: Above this entailment a citation is correct, above the second one partially.
+STRONG, PARTIAL = 0.8, 0.5
+_PARTIAL_SCORE = 0.7
+_MOST_MARKS = 20
+_HIDDEN = "\ue000"  #: stands for a bracket in code
+_ID = r"[\w.:/-]{1,100}"
+_CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]+`", re.DOTALL)
+#: [1], [^1], [1, 2], [doc-a], 【4†source】; neither ](url) nor the text of a link follows.
+_MARK = re.compile(
+    rf"\[\^?\s*({_ID}(?:\s*[,;]\s*\^?{_ID})*)\s*\](?![(\[]\w*[:/])|【(\d{{1,3}})(?:[†:][^】]{{0,40}})?】"
+)
+#: (Smith, 2020), (Smith and Lee 2020), (Smith et al., 2020a)
+_AUTHOR = re.compile(
+    r"\(([A-Z][\w'-]+)((?:,? (?:and|&) [A-Z][\w'-]+| et al\.?)?),? ((?:19|20)\d\d)[a-z]?\)"
+)
+_AFTER_STOP = re.compile(
+    r"([.!?])((?:\s*(?:\[[^\][]{1,100}\]|【[^】]{1,40}】|\([A-Z][^()]{1,60}\d[a-z]?\)))+)"
+)
+
+
+class CitedClaim(NamedTuple):
+    """A statement without its marks, and the ids that it cites."""
+
+    text: str
+    cited: tuple[str, ...]
+
+
+def cited_claims(answer: str, ids: Collection[str] = ()) -> list[CitedClaim]:
+    """
+    Split an answer into statements with what they cite.
+
+    A mark belongs to the sentence it stands in, also right after its full stop. Words in
+    square brackets are a citation when they are one of *ids* or look like an id: "[sic]" does
+    not. Text in backticks is code, and cites nothing.
+    """
+    moved = _AFTER_STOP.sub(r"\2\1", _CODE.sub(lambda code: code[0].replace("[", _HIDDEN), answer))
+    return [_cited_claim(sentence, ids) for sentence in split_sentences(moved)]
+
+
+def _cited_claim(sentence: str, ids: Collection[str]) -> CitedClaim:
+    cited: dict[str, None] = {}
+
+    def take(mark: re.Match[str]) -> str:
+        parts = [part.lstrip("^") for part in re.split(r"\s*[,;]\s*", mark[1] or mark[2])]
+        is_citation = all(_is_id(part, ids) for part in parts) and not _is_index(sentence, mark)
+        if len(cited) >= _MOST_MARKS or not is_citation:
+            return mark[0]
+        cited.update(dict.fromkeys(parts))
+        return ""
+
+    def take_author(mark: re.Match[str]) -> str:
+        cited[mark[0][1:-1]] = None
+        return ""
+
+    text = " ".join(_AUTHOR.sub(take_author, _MARK.sub(take, sentence)).split())
+    text = re.sub(r" ([.,;!?])", r"\1", text).replace(_HIDDEN, "[")
+    return CitedClaim(text, tuple(cited))
+
+
+def _is_id(part: str, ids: Collection[str]) -> bool:
+    """Say whether *part* can name a passage: a place, a known id, or no plain word."""
+    return part in ids or (part != "0" and bool(re.search(r"[\d_:/.-]", part)))
+
+
+def _is_index(sentence: str, mark: re.Match[str]) -> bool:
+    """Say whether a mark is the index of a variable, such as ``rows[2].name`` or ``x_1[3]``."""
+    before = re.search(r"[\w)\]]+$", sentence[: mark.start()])
+    name = before[0] if before else ""
+    after = sentence[mark.end() : mark.end() + 2]
+    return bool(name) and ("_" in name or bool(re.match(r"\.\w|\(|\s?=", after)))
+
+
+def citation_verdict(entailment: float | None) -> float:
+    """Score one citation: 1.0 strongly supported, 0.7 partially, 0.0 not, or not found (None)."""
+    if entailment is None or entailment <= PARTIAL:
+        return 0.0
+    return 1.0 if entailment > STRONG else _PARTIAL_SCORE
+
+
+def correct_share(entailments: Sequence[float | None]) -> float:
+    """
+    Return the citations with an entailment above 0.8 over all citations.
+
+    None stands for a citation that leads to no passage. Raises ``ValueError`` without any.
+    """
+    return share(sum(each is not None and each > STRONG for each in entailments), len(entailments))
+
+
+def quality_of_citation(existence: float, accuracy: float, grounding: float) -> float:
+    """Return 0.4 existence + 0.3 accuracy + 0.3 grounding, each in [0, 1]."""
+    return 0.4 * existence + 0.3 * accuracy + 0.3 * grounding
+
+
+def share_within(some: Collection[Any], others: Collection[Any]) -> float:
+    """Return the share of *some* that are in *others*; ``ValueError`` for none."""
+    return share(sum(each in others for each in some), len(some))
+
+
+def covered_share(claims: Sequence[tuple[int, int]], least: int = 2) -> float:
+    """
+    Return the share of the claims needing several sources that cite as many as they need.
+
+    Parameters
+    ----------
+    claims
+        For each claim the number of sources it needs and the number it cites.
+    least
+        Claims that need fewer sources are left out.
+
+    Raises
+    ------
+    ValueError
+        If no claim needs that many.
+    """
+    wanted = [cited >= needed for needed, cited in claims if needed >= least]
+    return share(sum(wanted), len(wanted))
+
+
+@dataclass(frozen=True, slots=True)
+class CitedAnswer:
+    """The statements of an answer with what they cite, and the passages that the marks name."""
+
+    claims: list[CitedClaim]
+    ids: list[str]
+    passage_of: dict[str, int | None]  #: by id, place or mark; None leads to no passage
+
+    @classmethod
+    def of(cls, interaction: Interaction) -> CitedAnswer:
+        """Read the citations; of a long answer those of the first 200 sentences."""
+        ids = passage_ids(interaction)
+        passage_of: dict[str, int | None] = {str(n + 1): n for n in range(len(ids))}
+        passage_of |= {each: n for n, each in enumerate(ids)}
+        extras = [context.model_extra or {} for context in interaction.contexts]
+        heads = [
+            f"{each} {extra} {context.text[:200]}".casefold()
+            for each, extra, context in zip(ids, extras, interaction.contexts, strict=True)
+        ]
+        # Where no passage is named by author and year, "(Paris, 1889)" is no citation.
+        dated = any(re.search(r"[A-Za-z]\W{0,3}(?:19|20)\d\d", each) for each in ids)
+        dated = dated or any({"author", "year"} & extra.keys() for extra in extras)
+        claims = []
+        for claim in cited_claims(interaction.output, ids)[:MOST_SENTENCES]:
+            counted = []
+            for mark in claim.cited:
+                author = _AUTHOR.fullmatch(f"({mark})")
+                if author is not None:
+                    name, year = author[1].casefold(), author[3]
+                    named = (n for n, head in enumerate(heads) if name in head and year in head)
+                    passage_of[mark] = next(named, None)
+                    if passage_of[mark] is None and not dated and not author[2]:
+                        continue
+                passage_of.setdefault(mark, None)
+                counted.append(mark)
+            claims.append(CitedClaim(claim.text, tuple(counted)))
+        return cls(claims, ids, passage_of)
+
+    @property
+    def has_citations(self) -> bool:
+        """Whether any statement cites anything."""
+        return any(claim.cited for claim in self.claims)
+
+    def passages_of(self, claim: CitedClaim) -> list[int | None]:
+        """Return the passage of each citation of a claim, by its index."""
+        return [self.passage_of[mark] for mark in claim.cited]
+
+    def truth(self, interaction: Interaction) -> list[int | None]:
+        """
+        Return the index of the passage that each statement should cite; [] where not expected.
+
+        ``expected.citations`` names them by id or place: one a statement, or one a statement
+        that cites something. None stands for a passage that is not there.
+        """
+        told = [str(each) for each in (interaction.expected or {}).get("citations") or ()]
+        right = [self.passage_of.get(each) for each in told]
+        if len(right) == len(self.claims) or not right:
+            return right
+        rest = iter(right)
+        return [next(rest, None) if claim.cited else None for claim in self.claims]
+
+    def entailment(self, judgement: Judgement, interaction: Interaction) -> Entailment:
+        """Return the support for each statement by each passage."""
+        texts = [context.text for context in interaction.contexts]
+        return Entailment(judgement, texts, [claim.text for claim in self.claims])
+
+
+def _skipped(answer: CitedAnswer, judgement: Judgement) -> Finding | None:
+    """Return why nothing can be said of an answer's citations; None when it can."""
+    if not answer.has_citations:
+        return Finding(skipped="no_citation")
+    return None if judgement.readable else Finding(skipped="unsupported_text")
+
+
+@read(
+    name="citation_accuracy",
+    what="Share of the citations whose passage carries what is said.",
+    formula="citations with entailment above 0.8 / citations",
+    source="Gao et al. 2023, ALCE (arXiv:2305.14627), citation precision",
+    skips=("no_citation", "unsupported_text"),
+    **_SHARED,
+)
+def citation_accuracy(judgement: Judgement, interaction: Interaction, _: NoParameters) -> Finding:
+    """Check every citation; one that leads nowhere is wrong."""
+    answer = CitedAnswer.of(interaction)
+    if skipped := _skipped(answer, judgement):
+        return skipped
+    entailment = answer.entailment(judgement, interaction)
+    found = [
+        None if passage is None else entailment.support(claim, passage)
+        for claim, cited in enumerate(answer.claims)
+        for passage in answer.passages_of(cited)
+    ]
+    lost = sum(each is None for each in found)
+    return Finding(
+        score=correct_share(found),
+        explanation=f"{len(found)} citations, {lost} of them lead to no passage.",
+        details={
+            "citations": len(found),
+            "not_found": lost,
+            "verdicts": [citation_verdict(each) for each in found[:50]],
+        },
+    )
+
+
+@computed(
+    name="citation_accuracy_grace",
+    what="Share of the claims that cite the passage they should.",
+    formula="claims whose citations name the true passage / claims",
+    requires=("output", "contexts", "expected.citations"),
+    source="GRACE: grounded RAG with citations",
+)
+def citation_accuracy_grace(interaction: Interaction, _: NoParameters) -> Finding:
+    """Compare with ``expected.citations``: ids or places, one a claim or one a cited claim."""
+    answer = CitedAnswer.of(interaction)
+    told = len((interaction.expected or {})["citations"])
+    truth = answer.truth(interaction)
+    right = sum(
+        passage is not None and passage in answer.passages_of(claim)
+        for passage, claim in zip(truth, answer.claims, strict=False)
+    )
+    return Finding(score=share(right, told), details={"claims": told})
+
+
+@read(
+    name="citation_quality",
+    what="Whether citations exist, point to the right passage and are grounded.",
+    formula="0.4 existence + 0.3 accuracy + 0.3 grounding",
+    source="ours: existence, accuracy and grounding of each citation",
+    skips=("no_citation", "unsupported_text"),
+    **_SHARED,
+)
+def citation_quality(judgement: Judgement, interaction: Interaction, _: NoParameters) -> Finding:
+    """
+    Average over citations.
+
+    Right is the passage in ``expected.citations`` for that claim; without it, the one that
+    entails the claim best of all.
+    """
+    answer = CitedAnswer.of(interaction)
+    if skipped := _skipped(answer, judgement):
+        return skipped
+    entailment = answer.entailment(judgement, interaction)
+    truth = answer.truth(interaction)
+    scores = []
+    for claim, statement in enumerate(answer.claims):
+        told = truth[claim] if claim < len(truth) else None
+        right = [told] if told is not None else entailment.best(claim) if statement.cited else []
+        for passage in answer.passages_of(statement):
+            support = 0.0 if passage is None else entailment.support(claim, passage)
+            exists, accurate = passage is not None, passage is not None and passage in right
+            scores.append(quality_of_citation(exists, accurate, support))
+    return Finding(score=weighted_mean(scores), details={"citations": len(scores)})
+
+
+class Support(NoParameters):
+    """From which entailment on a passage supports a statement."""
+
+    threshold: float = Field(0.5, ge=0, le=1)
+
+
+def _graph(
+    name: str,
+    what: str,
+    formula: str,
+    score: Callable[[set[str], set[str]], float],
+    *,
+    needs_support: bool,
+) -> JudgementMetric:
+    """Make a metric of the passages that are cited and those that support a cited claim."""
+
+    def evaluate(judgement: Judgement, interaction: Interaction, p: Support) -> Finding:
+        answer = CitedAnswer.of(interaction)
+        if skipped := _skipped(answer, judgement):
+            return skipped
+        entailment = answer.entailment(judgement, interaction)
+        citing = [n for n, claim in enumerate(answer.claims) if claim.cited]
+        named = {
+            mark if (passage := answer.passage_of[mark]) is None else answer.ids[passage]
+            for claim in citing
+            for mark in answer.claims[claim].cited
+        }
+        supporting = {
+            each
+            for passage, each in enumerate(answer.ids[:MOST_PASSAGES])
+            if any(entailment.support(claim, passage) >= p.threshold for claim in citing)
+        }
+        details: dict[str, Any] = {"cited": sorted(named), "supporting": sorted(supporting)}
+        if needs_support and not supporting:
+            return Finding(skipped="nothing_supports", details=details)
+        return Finding(score=score(named, supporting), details=details)
+
+    return read(
+        name=name,
+        what=what,
+        formula=formula,
+        source="Gao et al. 2023, ALCE (arXiv:2305.14627), over the graph of passages",
+        skips=("no_citation", "unsupported_text") + ("nothing_supports",) * needs_support,
+        parameters=Support,
+        **_SHARED,
+    )(evaluate)
+
+
+class Sources(NoParameters):
+    """How many sources a statement needs."""
+
+    least: int = Field(2, ge=1)
+    threshold: float = Field(0.5, ge=0, le=1)
+
+
+@read(
+    name="multi_source_coverage",
+    what="Share of the claims needing several sources that cite as many.",
+    formula="claims with at least N citations / claims needing N sources",
+    source="ours: citations over the graph of passages",
+    skips=("no_claim_needs_several", "unsupported_text"),
+    parameters=Sources,
+    **_SHARED,
+)
+def multi_source_coverage(judgement: Judgement, interaction: Interaction, p: Sources) -> Finding:
+    """
+    Compare needed and given citations of each of the first 200 claims.
+
+    ``expected.sources_needed`` lists how many each sentence needs; without it a claim needs
+    several when several passages support it.
+    """
+    if not judgement.readable:
+        return Finding(skipped="unsupported_text")
+    answer = CitedAnswer.of(interaction)
+    told = (interaction.expected or {}).get("sources_needed") or []
+    entailment = answer.entailment(judgement, interaction)
+    passages = range(len(answer.ids))[:MOST_PASSAGES]
+    pairs = []
+    for claim, statement in enumerate(answer.claims):
+        if claim < len(told):
+            needed = int(told[claim])
+        else:
+            supporting = sum(entailment.support(claim, n) >= p.threshold for n in passages)
+            needed = min(p.least, supporting)
+        pairs.append((needed, len(statement.cited)))
+    if not any(needed >= p.least for needed, _ in pairs):
+        return Finding(skipped="no_claim_needs_several")
+    return Finding(score=covered_share(pairs, p.least))
+
+
+METRICS: tuple[Metric, ...] = (
+    citation_accuracy,
+    citation_accuracy_grace,
+    citation_quality,
+    _graph(
+        "citation_precision",
+        "Share of the cited passages that support what is said.",
+        "cited and supporting / cited",
+        share_within,
+        needs_support=False,
+    ),
+    _graph(
+        "citation_completeness",
+        "Share of the supporting passages that are cited.",
+        "cited and supporting / supporting",
+        lambda cited, supporting: share_within(supporting, cited),
+        needs_support=True,
+    ),
+    multi_source_coverage,
+)

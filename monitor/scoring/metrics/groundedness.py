@@ -1,0 +1,343 @@
+"""
+Groundedness and its relatives: do the passages support what the answer states?
+
+All of them are read out of the one judgement of a sample, whatever made it: local scorer,
+NLI model or LLM judge.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from itertools import combinations
+from typing import Any, Literal, NamedTuple
+
+from monitor.models import Interaction
+from monitor.models.passing import Direction
+from monitor.scoring.base import Claim, Finding, Judgement, Verdict
+from monitor.scoring.declaration import Cost, Metric, NoParameters, read
+from monitor.scoring.entailment import MOST_PASSAGES, supports
+from monitor.scoring.metrics.measures import lexical_cosine, share, weighted_mean
+
+_SHARED: dict[str, Any] = {
+    "requires": ("output", "contexts"),
+    "backend": "local scorer, NLI or judge, in the shared call",
+    "cost": Cost.JUDGE,
+    "skips": ("unsupported_text", "no_claim"),
+}
+_ABSENCE_COSTS = 0.5  # of what a contradiction costs: absence may be true, only unproven
+_CONTRADICTED = 2  # weight of a contradicted claim
+_MAX_LISTED = 50
+_MAX_NAMED = 2
+_MAX_CLAIM_CHARS = 120
+_MAX_LISTED_CHARS = 1_000
+_MOST_IN_PAIRS = 8
+_Z95 = 1.96
+#: With less than this from its best single passage, a claim is tried against pairs.
+ENOUGH = 0.8
+
+
+def stated(judgement: Judgement) -> list[Claim]:
+    """Return the claims that passages could support: no refusals, no small talk."""
+    return [each for each in judgement.claims if each.verdict is not Verdict.NO_CLAIM]
+
+
+def nothing_stated(judgement: Judgement) -> Finding:
+    """Return why an answer without claims is skipped."""
+    return Finding(skipped="no_claim" if judgement.readable else "unsupported_text")
+
+
+@read(
+    name="groundedness",
+    what="Whether the passages support what the answer states.",
+    formula="calibrated probability for the whole answer (local); mean support of its"
+    " statements, contradicted ones weighing twice (judge)",
+    source="deepset, Groundedness Score",
+    **_SHARED | {"skips": ("no_claim", "unsupported_text", "right_refusal")},
+)
+def groundedness(judgement: Judgement, _: Interaction, __: NoParameters) -> Finding:
+    """Read groundedness; refusals and small talk are left out, never counted as grounded."""
+    if not judgement.readable:
+        return Finding(skipped="unsupported_text")
+    claims = stated(judgement)
+    listed = [
+        {
+            "text": _shortened(claim.text, _MAX_LISTED_CHARS),
+            "verdict": claim.verdict.value,
+            "support": round(claim.support, 4),
+            "evidence": claim.evidence,
+            "context_index": claim.context_index,
+            "reason": claim.reason,
+        }
+        for claim in judgement.claims[:_MAX_LISTED]
+    ]
+    details: dict[str, Any] = {"claims": listed}
+    if len(judgement.claims) > _MAX_LISTED:
+        details["claims_not_listed"] = len(judgement.claims) - _MAX_LISTED
+    if judgement.claims_not_judged:
+        details["claims_not_judged"] = judgement.claims_not_judged
+    if not claims:
+        skipped = "right_refusal" if judgement.declined_rightly else "no_claim"
+        return Finding(skipped=skipped, details=details)
+    counts = Counter(claim.verdict for claim in claims)
+    wrong = counts[Verdict.CONTRADICTED]
+    absent = counts[Verdict.NOT_FOUND] + counts[Verdict.UNVERIFIED]
+    details |= {
+        "verdicts": {verdict.value: count for verdict, count in sorted(counts.items())},
+        "hallucination": round(share(wrong + absent, len(claims)), 6),
+        "faithfulness": round(1 - (wrong + absent * _ABSENCE_COSTS) / len(claims), 6),
+    }
+    calibrated = judgement.groundedness
+    if calibrated is None:
+        weights = [_CONTRADICTED if c.verdict is Verdict.CONTRADICTED else 1 for c in claims]
+        score = weighted_mean([c.support for c in claims], weights)
+    else:
+        score = calibrated
+    return Finding(
+        score=score,
+        explanation=" ".join([_explained(claims), *(f"{note}." for note in judgement.notes)]),
+        confidence=None if calibrated is None else max(calibrated, 1 - calibrated),
+        details=details,
+    )
+
+
+def _explained(claims: Sequence[Claim]) -> str:
+    """Return "1 of 3 claims is supported; contradicted: ...; not found: ...", the worst first."""
+    supported = sum(claim.verdict is Verdict.SUPPORTED for claim in claims)
+    said = [f"{supported} of {len(claims)} {'claim is' if len(claims) == 1 else 'claims are'}"]
+    said[0] += " supported"
+    for verdict in (Verdict.CONTRADICTED, Verdict.NOT_FOUND, Verdict.UNVERIFIED):
+        texts = [claim.text for claim in claims if claim.verdict is verdict]
+        if texts:
+            quoted = ", ".join(
+                f'"{_shortened(text, _MAX_CLAIM_CHARS)}"' for text in texts[:_MAX_NAMED]
+            )
+            more = len(texts) - _MAX_NAMED
+            quoted += f" and {more} more" if more > 0 else ""
+            said.append(f"{verdict.replace('_', ' ')}: {quoted}")
+    return "; ".join(said) + "."
+
+
+def _shortened(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+class ClaimWeights(NoParameters):
+    """How statements are weighed."""
+
+    weights: Literal["uniform", "position", "semantic"] = "uniform"
+
+
+def position_weights(statements: Sequence[str]) -> list[float]:
+    """Weigh the statement at place i, from 1, by 1 / i."""
+    return [1 / place for place in range(1, len(statements) + 1)]
+
+
+def semantic_weights(statements: Sequence[str], query: str) -> list[float]:
+    """
+    Weigh each statement by how near it is to the query, in [0, 1].
+
+    Nearness is the cosine of word stems; where no statement shares a word with the query
+    all weigh alike.
+    """
+    weights = [lexical_cosine(statement, query) for statement in statements]
+    return weights if any(weights) else [1.0] * len(statements)
+
+
+class NormalInterval(NamedTuple):
+    """Bounds in [0, 1]."""
+
+    low: float
+    high: float
+
+
+def normal_interval(verified: int, n: int) -> NormalInterval:
+    """
+    Return the 95 % interval p ± 1.96 sqrt(p (1 - p) / n), cut to [0, 1].
+
+    It holds for many statements that err independently of each other, and not for few or for
+    a share near 0 or 1, where it has no width at all: `monitor.stats.intervals.wilson_interval`
+    does better there.
+
+    Raises
+    ------
+    ValueError
+        If *n* is below 1 or *verified* is not in [0, n].
+    """
+    p = share(verified, n)
+    half = _Z95 * math.sqrt(p * (1 - p) / n)
+    return NormalInterval(max(0.0, p - half), min(1.0, p + half))
+
+
+@read(
+    name="faithfulness",
+    what="Share of the answer's statements that its passages support.",
+    formula="Σ w · supported / Σ w; w uniform, 1 / position or nearness to the query",
+    source="Es et al. 2023, RAGAS (arXiv:2309.15217); DeepEval",
+    parameters=ClaimWeights,
+    **_SHARED,
+)
+def faithfulness(judgement: Judgement, interaction: Interaction, p: ClaimWeights) -> Finding:
+    """Count supported claims; the 95 % interval is in the details."""
+    claims = stated(judgement)
+    if not claims:
+        return nothing_stated(judgement)
+    texts = [claim.text for claim in claims]
+    weights = None
+    if p.weights == "position":
+        weights = position_weights(texts)
+    elif p.weights == "semantic":
+        weights = semantic_weights(texts, interaction.query or "")
+    verified = [claim.verdict is Verdict.SUPPORTED for claim in claims]
+    interval = normal_interval(sum(verified), len(verified))
+    return Finding(
+        score=weighted_mean(verified, weights),
+        explanation=f"{sum(verified)} of {len(verified)} statements are supported.",
+        details={
+            "statements": len(verified),
+            "supported": sum(verified),
+            "interval_95": [round(interval.low, 4), round(interval.high, 4)],
+            "weights": p.weights,
+        },
+    )
+
+
+@read(
+    name="hallucination",
+    what="Share of the answer's statements that contradict the passages or go beyond them.",
+    formula="(contradicted + not found + with a false quote) / statements",
+    source="DeepEval, HallucinationMetric",
+    direction=Direction.LOWER,
+    **_SHARED,
+)
+def hallucination(judgement: Judgement, _: Interaction, __: NoParameters) -> Finding:
+    """Count the claims that are not supported; a quote that proves nothing supports nothing."""
+    claims = stated(judgement)
+    if not claims:
+        return nothing_stated(judgement)
+    counts = Counter(claim.verdict for claim in claims)
+    wrong = len(claims) - counts[Verdict.SUPPORTED]
+    contradicted, unverified = counts[Verdict.CONTRADICTED], counts[Verdict.UNVERIFIED]
+    said = f"{contradicted} of {len(claims)} statements are contradicted,"
+    said += f" {counts[Verdict.NOT_FOUND]} not found"
+    return Finding(
+        score=share(wrong, len(claims)),
+        explanation=f"{said}, {unverified} with a false quote." if unverified else f"{said}.",
+        details={"statements": len(claims), "contradicted": contradicted, "hallucinated": wrong},
+    )
+
+
+@read(
+    name="contradicted_contexts",
+    what="Share of the passages that the answer contradicts.",
+    formula="contradicted passages / passages",
+    source="DeepEval, HallucinationMetric by contexts",
+    direction=Direction.LOWER,
+    **_SHARED,
+)
+def contradicted_contexts(judgement: Judgement, interaction: Interaction, _: object) -> Finding:
+    """Count the passages that a contradicted claim points at: one passage a claim."""
+    if not stated(judgement):
+        return nothing_stated(judgement)
+    found = {c.context_index for c in judgement.claims if c.verdict is Verdict.CONTRADICTED}
+    named = [n for n in range(1, len(interaction.contexts) + 1) if n - 1 in found]
+    total = len(interaction.contexts)
+    return Finding(
+        score=share(len(named), total),
+        explanation=f"{len(named)} of {total} passages are contradicted.",
+        details={"passages": named},
+    )
+
+
+@read(
+    name="grounding_score",
+    what="Mean support of the answer's statements by the passages.",
+    formula="1/n Σ max over passages of P(entailment)",
+    source="deepset, Groundedness Score",
+    **_SHARED,
+)
+def grounding_score(judgement: Judgement, _: Interaction, __: NoParameters) -> Finding:
+    """Average the support of the claims."""
+    claims = stated(judgement)
+    if not claims:
+        return nothing_stated(judgement)
+    score = weighted_mean([claim.support for claim in claims])
+    return Finding(score=score, details={"statements": len(claims)})
+
+
+def with_pairs(
+    best: Sequence[float],
+    passages: int,
+    pair: Callable[[int, int, int], float],
+    enough: float = ENOUGH,
+) -> float:
+    """
+    Return the mean over claims of the best passage, or the best pair where none suffices.
+
+    Parameters
+    ----------
+    best
+        Each claim's probability, in [0, 1], that its best passage entails it.
+    passages
+        How many passages there are.
+    pair
+        Gives the probability of ``(claim, passage, other passage)``; only asked where needed.
+    enough
+        Best single probability from which on pairs are not tried.
+    """
+    pairs = list(combinations(range(passages), 2))
+    return weighted_mean(
+        [
+            single
+            if single >= enough
+            else max([single, *(pair(claim, one, other) for one, other in pairs)])
+            for claim, single in enumerate(best)
+        ]
+    )
+
+
+@read(
+    name="multi_document_grounding",
+    what="Like grounding_score, with pairs of passages where the support is undecided.",
+    formula="1/n Σ max over passages, and over pairs below 0.8, of P(entailment)",
+    source="deepset, Groundedness Score, over sets of passages",
+    **_SHARED,
+)
+def multi_document_grounding(
+    judgement: Judgement, interaction: Interaction, _: NoParameters
+) -> Finding:
+    """
+    Try pairs of the first 8 passages where the back end is neither sure that a claim is
+    supported nor that it is not; a judge reads all passages at once and is always sure.
+    """
+    claims = stated(judgement)
+    if not claims:
+        return nothing_stated(judgement)
+    open_ones = [
+        place
+        for place, claim in enumerate(claims)
+        if 0 < claim.support < ENOUGH and claim.verdict is not Verdict.CONTRADICTED
+    ]
+    texts = tuple(claims[place].text for place in open_ones)
+    passages = [context.text for context in interaction.contexts][:_MOST_IN_PAIRS]
+
+    def pair(claim: int, one: int, other: int) -> float:
+        if claim not in open_ones:
+            return 0.0
+        # All open claims at once: whoever asks about the next one finds it already known.
+        return supports(f"{passages[one]}\n\n{passages[other]}", texts)[open_ones.index(claim)]
+
+    score = with_pairs([claim.support for claim in claims], len(passages), pair)
+    shown = min(len(interaction.contexts), MOST_PASSAGES)
+    return Finding(score=score, details={"statements": len(claims), "passages": shown})
+
+
+METRICS: tuple[Metric, ...] = (
+    groundedness,
+    faithfulness,
+    hallucination,
+    contradicted_contexts,
+    grounding_score,
+    multi_document_grounding,
+)

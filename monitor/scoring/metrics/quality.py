@@ -1,0 +1,242 @@
+"""
+Quality by rubrics: questions to the judge, scores made of other scores, and the length.
+
+The questions and weights that ship are data, in ``quality.toml``; a metrics file of one's own
+holds tables of the same form.
+"""
+# ruff: noqa: RUF001 - the typographic apostrophe is meant
+
+from __future__ import annotations
+
+import re
+import tomllib
+from importlib import resources
+from typing import Literal, NamedTuple, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from monitor.models import (
+    Evaluation,
+    Interaction,
+    LengthEvaluation,
+    QualityEvaluation,
+    RelevanceEvaluation,
+)
+from monitor.models.evaluators import LengthAppropriateness
+from monitor.models.passing import Direction
+from monitor.scoring.base import Finding
+from monitor.scoring.declaration import (
+    Answers,
+    Combined,
+    Cost,
+    Criterion,
+    Declaration,
+    Form,
+    Metric,
+    NoParameters,
+    RubricMetric,
+    computed,
+)
+from monitor.scoring.metrics.measures import weighted_mean
+from monitor.scoring.sentences import split_sentences
+
+#: What a level is worth; the same for every dimension.
+LEVELS = {"excellent": 1.0, "good": 0.8, "acceptable": 0.6, "poor": 0.3, "failed": 0.0}
+_RECORDS = {each.__name__: each for each in (QualityEvaluation, RelevanceEvaluation)}
+_FORMS = {"0-1": Form.SCORE, "1-5": Form.RATING, "levels": Form.LEVEL}
+_FORMULAS = {
+    Form.SCORE: "the judge's score",
+    Form.RATING: "the judge's score, (rating - 1) / 4",
+    Form.LEVEL: ", ".join(f"{value} {level}" for level, value in LEVELS.items()),
+}
+
+
+def nearest_level(score: float) -> tuple[str, float]:
+    """Return the level nearest to a score in [0, 1]; of two equally near ones the lower."""
+    return min(LEVELS.items(), key=lambda item: (round(abs(item[1] - score), 9), item[1]))
+
+
+class Rubric(BaseModel):
+    """
+    A table that makes a metric of one question to the judge, or of several.
+
+    The score of several is the mean of theirs, each on record: under ``field`` where that is
+    named, else under its own name.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    criteria: str | dict[str, str] = Field(min_length=1)
+    scale: Literal["0-1", "1-5", "levels"] = "0-1"
+    what: str = ""
+    requires: tuple[str, ...] = ("output",)
+    direction: Direction = Direction.HIGHER
+    version: str = Field("1", min_length=1, max_length=40)
+    field: str | None = None
+    record: Literal["", "QualityEvaluation", "RelevanceEvaluation"] = ""
+
+    def metric(self, name: str, source: str, version: str) -> RubricMetric:
+        """Return the metric of this table."""
+        form = _FORMS[self.scale]
+        questions = {"": self.criteria} if isinstance(self.criteria, str) else self.criteria
+        asked = {
+            key: Criterion(f"{name}.{key}" if key else name, text, form)
+            for key, text in questions.items()
+        }
+
+        def read_one(answers: Answers, _: Interaction, __: NoParameters) -> Finding:
+            said = answers[name]
+            score, details = said.score, dict[str, object]()
+            if said.suggestions:
+                details["suggestions"] = list(said.suggestions)
+            if form is Form.LEVEL and score is not None:
+                details["level"], score = nearest_level(score)
+            return Finding(score=score, explanation=said.reasoning, details=details)
+
+        def read_several(answers: Answers, _: Interaction, __: NoParameters) -> Finding:
+            said = {key: answers[each.name] for key, each in asked.items()}
+            scores = {key: each.score or 0.0 for key, each in said.items()}
+            return Finding(
+                score=weighted_mean(list(scores.values())),
+                explanation=" ".join(f"{key}: {each.reasoning}" for key, each in said.items()),
+                details={self.field: scores} if self.field else dict(scores),
+            )
+
+        one = isinstance(self.criteria, str)
+        declaration = Declaration(
+            name=name,
+            what=self.what or " ".join(questions.values()),
+            formula=_FORMULAS[form] if one else f"mean of {', '.join(questions)}",
+            requires=self.requires,
+            source=source,
+            backend="judge, in the second shared call",
+            cost=Cost.JUDGE,
+            version=version,
+            direction=self.direction,
+            skips=("needs_judge",),
+            record=_RECORDS.get(self.record, Evaluation),
+        )
+        criteria = tuple(asked.values())
+        return RubricMetric(declaration, lambda _: criteria, read_one if one else read_several)
+
+
+class Weighted(BaseModel):
+    """
+    A table that makes a metric of other metrics' scores.
+
+    Parts without a score are left out, and named, as long as the others have ``least_share``
+    of the weight; with less the metric is skipped as ``part_missing``.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    weights: dict[str, float] = Field(min_length=1)
+    least_share: float = Field(1.0, gt=0, le=1)
+    what: str = ""
+    version: str = Field("1", min_length=1, max_length=40)
+
+    @model_validator(mode="after")
+    def _positive(self) -> Self:
+        if not all(weight > 0 for weight in self.weights.values()):
+            raise ValueError("weights must be above 0")
+        return self
+
+    def metric(self, name: str, source: str, version: str) -> Combined:
+        """Return the metric of this table."""
+        formula = " + ".join(f"{weight:.3g} {part}" for part, weight in self.weights.items())
+        if self.least_share < 1:
+            formula += (
+                f", over those with a score, if they have {self.least_share:.0%} of the weight"
+            )
+        declaration = Declaration(
+            name=name,
+            what=self.what or "A score made of others.",
+            formula=formula,
+            requires=(),
+            source=source,
+            backend="combined",
+            version=version,
+            cost=Cost.JUDGE,
+            skips=("part_missing",),
+        )
+        return Combined(declaration, self.weights, self.least_share)
+
+
+def _shipped() -> tuple[Metric, ...]:
+    text = resources.files(__package__).joinpath("quality.toml").read_text("utf-8")
+    made: list[Metric] = []
+    for name, table in tomllib.loads(text).items():
+        kind = Weighted if "weights" in table else Rubric
+        made.append(kind.model_validate(table).metric(name, "ours: rubric", "1"))
+    return tuple(made)
+
+
+class WordRange(NoParameters):
+    """How many words are right."""
+
+    min_words: int = Field(1, ge=1)
+    max_words: int = Field(400, ge=1)
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.min_words > self.max_words:
+            raise ValueError("min_words must not be above max_words")
+        return self
+
+
+_WORD = re.compile(r"\w+(?:['’-]\w+)*")
+
+
+class Length(NamedTuple):
+    """What was counted."""
+
+    characters: int
+    words: int
+    sentences: int
+
+
+def measure(text: str) -> Length:
+    """Count characters, words and sentences."""
+    return Length(len(text), len(_WORD.findall(text)), len(split_sentences(text)))
+
+
+def length_score(words: int, least: int, most: int) -> tuple[LengthAppropriateness, float]:
+    """
+    Compare a number of words with the expected range, ends included.
+
+    The score is 1 within it, words / least below it and most / words above it.
+    """
+    if words < least:
+        return LengthAppropriateness.TOO_SHORT, words / least
+    if words > most:
+        return LengthAppropriateness.TOO_LONG, most / words
+    return LengthAppropriateness.APPROPRIATE, 1.0
+
+
+@computed(
+    name="length",
+    what="Whether the answer is as long as it should be.",
+    formula="1 in the range, words / min below, max / words above",
+    requires=("output",),
+    source="ours: words against a range",
+    parameters=WordRange,
+    record=LengthEvaluation,
+)
+def length(interaction: Interaction, p: WordRange) -> Finding:
+    """Count; the counts are on record."""
+    counted = measure(interaction.output)
+    verdict, score = length_score(counted.words, p.min_words, p.max_words)
+    return Finding(
+        score=score,
+        explanation=f"{counted.words} words: {verdict.value.replace('_', ' ')}.",
+        details={
+            "character_count": counted.characters,
+            "word_count": counted.words,
+            "sentence_count": counted.sentences,
+            "expected_length_range": {"min_words": p.min_words, "max_words": p.max_words},
+            "length_appropriateness": verdict.value,
+        },
+    )
+
+
+METRICS: tuple[Metric, ...] = (length, *_shipped())
