@@ -69,9 +69,9 @@ class Goal:
 
 
 GOALS = {
-    "call, not sampled, ns": Goal(most=60, times=100),
+    "call, not sampled, ns": Goal(most=250, times=30),
     "call, sampled, ns": Goal(most=3_000, times=8),
-    "decorator, not sampled, ns": Goal(most=120),
+    "decorator, not sampled, ns": Goal(most=300),
     above_floor(DELIVERING): Goal(most=60, below_peers=True),
     above_floor(HANGING): Goal(most=200),
     "memory, server hangs, MB": Goal(most=120),

@@ -1,7 +1,14 @@
-"""The hook as the app sees it: a few calls that never raise and never wait."""
+"""
+The hook as the app sees it: a few calls that never raise and never wait.
+
+One ``sample()`` goes this way: ``sampler`` decides, ``recorder`` counts it and has ``capture``
+copy it into a buffer; on the hook's own thread (``sender``) ``delivery`` takes it out, ``encoding``
+masks it and shapes the entry, and `monitor.queue.producer` writes the batch to Redis.
+"""
 
 from __future__ import annotations
 
+import difflib
 import itertools
 import logging
 import os
@@ -15,127 +22,20 @@ from monitor.hook import sender
 from monitor.hook.options import Mask, Options, check, resolve
 from monitor.hook.recorder import Recorder
 from monitor.hook.rules import HookArguments, Sampling, resolve_sampling, split
-from monitor.hook.sampler import Gate, read
-from monitor.hook.streams import Fields, OpenInteraction
+from monitor.hook.sampler import read
+from monitor.hook.streams import FIELDS, Fields, OpenInteraction
 from monitor.hook.watch import watched
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-
-# --- intake ---
-# From a call to the recorder of this process, which is made at its first use.
-
+_TEXTS = frozenset({"query", "contexts", "output"})
+#: Misspelt arguments that are logged, each once; the others are only counted.
+_MOST_LOGGED = 20
 
 logger = logging.getLogger("groundwatch.hook")
 
-#: Stands in for the gate of a recorder that is still to be made: it has no misses to hand out.
-_NO_GATE = Gate(1.0)
-_TEXTS = frozenset({"query", "contexts", "output"})
 
-
-class Intake:
-    """What a hook is told, the recorder made of it, and the doors for integrations."""
-
-    gate: Gate  #: of the recorder; for integrations that must be fast
-    _recorder: Recorder | None
-    _options: Options | None
-    _mistake: str | None
-
-    def __init__(self, arguments: Mapping[str, object]) -> None:
-        self._tell(arguments)
-        sender.register(self)
-
-    def chance(self, trace_id: object = None) -> float:
-        """
-        Count one interaction and say whether to record it; for integrations.
-
-        The fields that `take` gets later should have the same *trace_id*.
-
-        Returns
-        -------
-        float
-            The probability with which it was chosen, for `take`; 0 if it was not.
-        """
-        try:
-            if trace_id is None:
-                for _ in self.gate.misses:  # as in sample
-                    return 0.0
-            return (self._recorder or self._begin()).choose(trace_id)
-        except Exception as error:  # noqa: BLE001  # as in sample
-            self._mistake = f"{type(error).__name__} in chance()"
-            return 0.0
-
-    def chosen(self, trace_id: object = None) -> bool:
-        """Count one interaction and say whether to record it now; else see `chance`."""
-        return self.chance(trace_id) > 0
-
-    def take(self, given: Mapping[str, object], rate: float | None = None) -> None:
-        """Record an interaction that was chosen, with *rate* or the one that is in force."""
-        try:
-            recorder = self._recorder or self._begin()
-            self._record(recorder, given, recorder.gate.rate if rate is None else rate)
-        except Exception as error:  # noqa: BLE001  # as in sample
-            self._mistake = f"{type(error).__name__} in take()"
-
-    def ignore(self, reason: str) -> None:
-        """Count something that was left out, by *reason*, for ``stats()["ignored"]``."""
-        next(self._ignored.get(reason) or self._ignored.setdefault(reason, itertools.count()))
-
-    def after_fork(self) -> None:
-        """Start empty: in a forked child nothing of the parent's is kept but the options."""
-        self._recorder, self.gate = None, _NO_GATE
-        self._ignored: dict[str, itertools.count[int]] = {}
-        # Holds the recorder too: `setdefault` gives all threads the same one without a lock.
-        self._only: dict[str, Recorder] = {}
-
-    def _begin(self, *, start: bool = True) -> Recorder:
-        only = self._only
-        recorder = only.get("recorder") or only.setdefault("recorder", self._made())
-        self._recorder, self.gate = recorder, recorder.gate
-        if start and recorder.options.enabled:
-            sender.start(recorder)
-        return recorder
-
-    def _tell(self, arguments: Mapping[str, object]) -> None:
-        self._given, self._sampling_given = _checked(arguments)
-        self._options, self._sampling = None, Sampling()
-        self._mistake = None
-        self.after_fork()
-
-    def _made(self) -> Recorder:
-        if self._options is None:
-            try:
-                options = resolve(self._given)
-                self._sampling = resolve_sampling(self._sampling_given, options.app)
-                self._options = options
-            except ValueError as error:
-                self._options, self._mistake = Options(enabled=False), str(error)
-                logger.warning("switched off: %s", error)
-        return Recorder(self._options, self._sampling)
-
-    def _record(self, recorder: Recorder, given: Mapping[str, object], rate: float) -> None:
-        if recorder.pid != os.getpid():  # forked by C code, which tells nobody
-            self.after_fork()
-            recorder = self._begin()
-            recorder.gate.count()
-        if recorder.thins:
-            rate = recorder.thinned(given, rate)
-            if not rate:
-                return
-        if given.keys() == _TEXTS:
-            recorder.record_texts(given["query"], given["contexts"], given["output"], rate)
-        else:
-            recorder.record(given, rate)
-        if recorder.unstarted:
-            sender.start(recorder)
-
-
-def _checked(arguments: Mapping[str, object]) -> tuple[dict[str, object], dict[str, object]]:
-    sampling, others = split(arguments)
-    return check(others), sampling
-
-
-class Hook(Intake):
+class Hook:
     """
     Samples the interactions of one app; several hooks may live in one process.
 
@@ -148,8 +48,13 @@ class Hook(Intake):
         If an argument is wrong. Nothing else here raises.
     """
 
+    _recorder: Recorder | None
+    _options: Options | None
+    _mistake: str | None
+
     def __init__(self, **arguments: Unpack[HookArguments]) -> None:
-        super().__init__(arguments)
+        self._set_up(arguments)
+        sender.register(self)
 
     def init(self, **arguments: Unpack[HookArguments]) -> None:
         """
@@ -161,14 +66,14 @@ class Hook(Intake):
             If an argument is wrong; the hook goes on as it was.
         """
         former = self._recorder
-        self._tell(arguments)
+        self._set_up(arguments)
         if former is not None:
             former.retire()
 
     def sample(  # noqa: PLR0913  # the record's fields, by name
         self,
         *,
-        output: object,
+        output: object = None,
         query: str | None = None,
         contexts: object = None,
         tool_calls: object = None,
@@ -183,6 +88,7 @@ class Hook(Intake):
         mask: Mask | None = None,
         id: str | None = None,  # noqa: A002  # the record's field
         label: int | None = None,
+        **unknown: Any,
     ) -> None:
         """
         Record one interaction, if it is sampled.
@@ -207,12 +113,14 @@ class Hook(Intake):
             With 32 hexadecimal digits it decides whether to sample, as OpenTelemetry does.
         mask
             Called with each text on the sender's thread, in place of the hook's own mask.
+        unknown
+            ``model`` becomes a tag. Any other name is counted as ``unknown_argument`` in
+            ``stats()["ignored"]``, logged once, and kept in ``metadata`` of what is sampled.
         """
         try:
-            if trace_id is None:
-                for _ in self.gate.misses:  # taking one says: not sampled; and counts the call
-                    return
             recorder = self._recorder or self._begin()
+            if unknown:
+                tags, metadata = self._sort_unknown(unknown, tags, metadata)
             rate = recorder.choose(trace_id)
             if not rate:
                 return
@@ -297,9 +205,10 @@ class Hook(Intake):
 
     def stats(self) -> dict[str, Any]:
         """
-        Tell what has happened in this process, as plain values.
+        Return what has happened in this process, as plain values.
 
         ``seen = sampled + not_sampled`` and ``sampled = sent + dropped + buffered``, always.
+        ``ignored`` counts what was left out before it could be sampled, by reason.
         """
         recorder = self._recorder or self._begin(start=False)
         stats = recorder.stats()
@@ -315,6 +224,117 @@ class Hook(Intake):
             return True
         return sender.finish(recorder, timeout)
 
+    # --- for integrations: ask first, read the interaction only if it was chosen ---
+
+    def chance(self, trace_id: object = None) -> float:
+        """
+        Count one interaction and decide whether to record it.
+
+        The fields that `take` gets later should have the same *trace_id*.
+
+        Returns
+        -------
+        float
+            The probability with which it was chosen, for `take`; 0 if it was not.
+        """
+        try:
+            return (self._recorder or self._begin()).choose(trace_id)
+        except Exception as error:  # noqa: BLE001  # as in sample
+            self._mistake = f"{type(error).__name__} in chance()"
+            return 0.0
+
+    def chosen(self, trace_id: object = None) -> bool:
+        """Count one interaction and return whether to record it now; else see `chance`."""
+        return self.chance(trace_id) > 0
+
+    def take(self, given: Mapping[str, object], rate: float | None = None) -> None:
+        """Record an interaction that was chosen, with *rate* or the one that is in force."""
+        try:
+            recorder = self._recorder or self._begin()
+            self._record(recorder, given, recorder.sampler.rate if rate is None else rate)
+        except Exception as error:  # noqa: BLE001  # as in sample
+            self._mistake = f"{type(error).__name__} in take()"
+
+    def ignore(self, reason: str) -> None:
+        """Count something that was left out, by *reason*, for ``stats()["ignored"]``."""
+        next(self._ignored.get(reason) or self._ignored.setdefault(reason, itertools.count()))
+
+    # --- the recorder of this process, which is made at its first use ---
+
+    def after_fork(self) -> None:
+        """Start empty: in a forked child nothing of the parent's is kept but the options."""
+        self._recorder = None
+        self._ignored: dict[str, itertools.count[int]] = {}
+        self._logged: set[str] = set()
+        # Holds the recorder too: `setdefault` gives all threads the same one without a lock.
+        self._only: dict[str, Recorder] = {}
+
+    def _set_up(self, arguments: Mapping[str, object]) -> None:
+        self._sampling_given, others = split(arguments)
+        self._given = check(others)
+        self._options, self._sampling = None, Sampling()
+        self._mistake = None
+        self.after_fork()
+
+    def _begin(self, *, start: bool = True) -> Recorder:
+        only = self._only
+        recorder = only.get("recorder")
+        if recorder is None:
+            if self._options is None:
+                try:
+                    options = resolve(self._given)
+                    self._sampling = resolve_sampling(self._sampling_given, options.app)
+                    self._options = options
+                except ValueError as error:
+                    self._options, self._mistake = Options(enabled=False), str(error)
+                    logger.warning("hook_switched_off error=%s", error)
+            recorder = only.setdefault("recorder", Recorder(self._options, self._sampling))
+        self._recorder = recorder
+        if start and recorder.options.enabled:
+            sender.start(recorder)
+        return recorder
+
+    def _record(self, recorder: Recorder, given: Mapping[str, object], rate: float) -> None:
+        if recorder.pid != os.getpid():  # forked by C code, which tells nobody
+            self.after_fork()
+            recorder = self._begin()
+            recorder.sampler.count()
+        if recorder.thins:
+            rate = recorder.thinned(given, rate)
+            if not rate:
+                return
+        if given.keys() == _TEXTS:
+            recorder.record_texts(given["query"], given["contexts"], given["output"], rate)
+        else:
+            recorder.record(given, rate)
+        if recorder.unstarted:
+            sender.start(recorder)
+
+    def _sort_unknown(
+        self,
+        unknown: dict[str, Any],
+        tags: Mapping[str, str] | None,
+        metadata: Mapping[str, Any] | None,
+    ) -> tuple[Mapping[str, str] | None, Mapping[str, Any] | None]:
+        """Put ``model`` into the tags, count and log other names, and put them into metadata."""
+        model = unknown.pop("model", None)
+        if model is not None and (tags is None or isinstance(tags, Mapping)):
+            tags = {"model": model, **(tags or {})}
+        for name in unknown:
+            self.ignore("unknown_argument")
+            if name not in self._logged and len(self._logged) < _MOST_LOGGED:
+                self._logged.add(name)
+                close = difflib.get_close_matches(name, FIELDS, n=1)
+                hint = f"did you mean {close[0]}?" if close else "kept in metadata"
+                if name == "app":
+                    hint = "set it with init(app=...) or GROUNDWATCH_APP"
+                logger.warning("unknown_argument name=%r hint=%r", name[:100], hint)
+        if unknown and (metadata is None or isinstance(metadata, Mapping)):
+            metadata = {**unknown, **(metadata or {})}
+        return tags, metadata
+
+    # --- copies: a watched function may be copied, or sent to a worker ---
+
     def __copy__(self) -> Hook:
         return self
 
@@ -322,7 +342,7 @@ class Hook(Intake):
         return self
 
     def __reduce__(self) -> tuple[Callable[..., Hook], tuple[object, ...]]:
-        """Go to another process as what it was told: a watched function may be sent to a worker."""
+        """Go to another process as the arguments it was made of."""
         return _remade, (self is _own_of_app(), self._given | self._sampling_given)
 
     def __del__(self) -> None:

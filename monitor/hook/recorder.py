@@ -1,4 +1,4 @@
-"""One process's life of a hook: its gate, its buffer and its counters, without a lock."""
+"""One process's life of a hook: its sampler, its buffer and its counters, without a lock."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from monitor.hook.capture import NO_REST, NOTHING_CUT, PASSAGES, capture
 from monitor.hook.options import Options
 from monitor.hook.rules import Sampling
-from monitor.hook.sampler import Gate, belongs, is_trace_id, read
+from monitor.hook.sampler import Sampler, belongs, is_trace_id, read
 
 #: A hook that was replaced has this long to deliver what it holds.
 RETIRE_S = 60.0
@@ -61,10 +61,10 @@ class Recorder:
         self.hook_id = os.urandom(8).hex()
         self.pid = os.getpid()
         self.started_at_ms = time_ns() // 1_000_000
-        self.gate = Gate(self.sampling.ceiling(self.rate))
-        self.choose = self.gate.choose
+        self.sampler = Sampler(self.sampling.ceiling(self.rate))
+        self.choose = self.sampler.choose
         if not options.enabled:
-            self.gate.close()
+            self.sampler.close()
         self.buffer: deque[tuple[Any, ...]] = deque()  #: the fields of a `Draft` each
         self._sequence = itertools.count()
         self._appended = itertools.count()
@@ -167,7 +167,7 @@ class Recorder:
         trace_id = given.get("trace_id")
         if is_trace_id(trace_id):
             return rate if belongs(trace_id, rate) else 0.0
-        kept = rate >= chosen_with or self.gate.coin(rate / chosen_with)
+        kept = rate >= chosen_with or self.sampler.coin(rate / chosen_with)
         return rate if kept else 0.0
 
     def set_rate(self, rate: float) -> float:
@@ -183,7 +183,7 @@ class Recorder:
         """
         if self.options.sample_rate > 0 and 0 <= rate <= 1:
             self.rate = self.sampling.within(float(rate))
-            self.gate.set_rate(self.sampling.ceiling(self.rate))
+            self.sampler.rate = self.sampling.ceiling(self.rate)
         return self.rate
 
     def drop(self, reason: str, n: int = 1) -> None:
@@ -211,7 +211,7 @@ class Recorder:
 
     def finish(self, deadline: float) -> None:
         """Tell the sender to deliver what it can until *deadline* (monotonic) and end."""
-        self.gate.close()
+        self.sampler.close()
         self.close_by = deadline if self.close_by is None else min(self.close_by, deadline)
         self.nudge()
 
@@ -222,7 +222,7 @@ class Recorder:
     @property
     def seen(self) -> int:
         """Interactions counted."""
-        return self.gate.seen
+        return self.sampler.seen
 
     @property
     def sampled(self) -> int:

@@ -132,7 +132,7 @@ def finish_all(timeout_s: float = EXIT_S) -> None:
     """Finish every recorder of this process, all within one time-out, which loading may extend."""
     recorders = _recorders()
     for recorder in recorders:
-        recorder.gate.close()
+        recorder.sampler.close()
     deadline = _loaded_deadline(recorders, timeout_s)
     for recorder in recorders:
         recorder.finish(deadline)

@@ -5,15 +5,11 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
-import keyword
 import logging
 from collections.abc import Callable, Mapping
-from inspect import Parameter
-from types import FunctionType
-from typing import Any, Protocol
+from typing import Any
 
 from monitor.hook.capture import CONTEXTS_NAMES, answer_in, lookup
-from monitor.hook.sampler import Gate
 from monitor.hook.streams import FIELDS, Collected, HookProtocol, relay, shallow
 
 QUERY_NAMES = ("query", "question", "prompt", "input", "message")
@@ -32,28 +28,15 @@ Function = Callable[..., Any]
 Names = Mapping[str, str | None]
 
 
-class Gated(HookProtocol, Protocol):
-    """A hook with a gate, which may be another one at each call."""
-
-    gate: Gate
-
-
-class _ByTrace:
-    """Has a gate that hands out no misses: the trace decides."""
-
-    gate = Gate(1.0)
-
-
 class Reader:
     """Finds query, contexts and output of one function in its arguments and results."""
 
     def __init__(
-        self, function: Function, taker: Gated, names: Names, fields: Mapping[str, Any]
+        self, function: Function, taker: HookProtocol, names: Names, fields: Mapping[str, Any]
     ) -> None:
         self.taker = taker
         self._fields = {key: value for key, value in fields.items() if value is not None}
         trace_id = self._fields.get("trace_id")
-        self.gated: Any = _ByTrace() if trace_id else taker
         self.chance = functools.partial(taker.chance, trace_id) if trace_id else taker.chance
         self.parameters = _parameters(function)
         self._query = _wanted(names["query"], QUERY_NAMES, self.parameters)
@@ -65,11 +48,6 @@ class Reader:
             logger.warning("watch: no parameter named %s", names["query"])
         for unknown in sorted(self._fields.keys() - FIELDS):
             logger.warning("watch: no field named %s", unknown)
-
-    @property
-    def knows_query(self) -> bool:
-        """Say whether the question is a parameter of a known name."""
-        return self._query is not None
 
     def take(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], result: object, rate: float
@@ -131,7 +109,9 @@ class Reader:
         return lookup(result, self._contexts_names, named=self._contexts_named)
 
 
-def watched(function: Function, taker: Gated, names: Names, fields: Mapping[str, Any]) -> Function:
+def watched(
+    function: Function, taker: HookProtocol, names: Names, fields: Mapping[str, Any]
+) -> Function:
     """Wrap *function* so that its calls are recorded; it stays the kind of function it was."""
     if isinstance(function, (staticmethod, classmethod)):
         return type(function)(watched(function.__func__, taker, names, fields))
@@ -161,26 +141,14 @@ def _wrapped(function: Function, reader: Reader) -> Function:
 
 
 def _plain(function: Function, reader: Reader) -> Function:
-    chance, gated = reader.chance, reader.gated
-
-    def sampled(args: tuple[Any, ...], kwargs: dict[str, Any], result: object) -> None:
-        rate = chance()
-        if rate:
-            reader.take(args, kwargs, result, rate)
-
-    # Where the question is looked for by name: a default is no argument that was given.
-    if reader.knows_query:
-        forwarded = forwarding(function, reader.parameters, gated, sampled)
-        if forwarded is not None:
-            return functools.update_wrapper(forwarded, function)
+    chance = reader.chance
 
     @functools.wraps(function)
     def watched_function(*args: Any, **kwargs: Any) -> Any:
-        # Without an empty dict to unpack the call is faster.
-        result = function(*args, **kwargs) if kwargs else function(*args)
-        for _ in gated.gate.misses:  # what `chance` does first, without the price of its call
-            return result
-        sampled(args, kwargs, result)
+        result = function(*args, **kwargs)
+        rate = chance()
+        if rate:
+            reader.take(args, kwargs, result, rate)
         return result
 
     return watched_function
@@ -280,86 +248,3 @@ def _argument(where: tuple[str, int, Any], args: tuple[Any, ...], kwargs: dict[s
     if 0 <= position < len(args):
         return args[position]
     return kwargs.get(name, default)
-
-
-# --- forward ---
-# A wrapper with the parameters of what it wraps: half the price of ``*args, **kwargs``.
-
-
-#: What the wrapper's body needs, under names that a parameter of the host's may not have.
-_OURS = ("_gw_function", "_gw_gated", "_gw_sampled")
-_SOURCE = """\
-def made({names}):
-    def wrapper({parameters}):
-        result = {function}({call})
-        for _ in {gated}.gate.misses:
-            return result
-        {sampled}(({positional}), {{{named}}}, result)
-        return result
-    return wrapper
-"""
-_SIMPLE = {Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY}
-
-
-def forwarding(
-    function: Function, parameters: dict[str, Parameter], gated: object, sampled: Function
-) -> Function | None:
-    """
-    Wrap a function by one that takes the same parameters; None if they are not simple enough.
-
-    To gather arguments in a tuple and a dict and to spread them again costs twice what the
-    wrapper does with them. So its source is written for the parameters, as `dataclasses` writes
-    ``__init__``: every name in it is one that Python itself has taken for a parameter.
-
-    Parameters
-    ----------
-    function
-        What to call.
-    parameters
-        Its parameters, in their order.
-    gated
-        Has a ``gate``; a call for which it hands out a miss is done.
-    sampled
-        Called for the other ones, with the arguments as a tuple and a dict, and the result.
-    """
-    if (
-        type(function) is not FunctionType
-        or {"__wrapped__", "__signature__"} & vars(function).keys()
-    ):
-        return None  # the parameters shown may not be its own
-    if not all(_is_simple(parameter) for parameter in parameters.values()):
-        return None
-    names = dict(zip(("function", "gated", "sampled"), _OURS, strict=True))
-    source = _SOURCE.format(names=", ".join(_OURS), **names, **_parts(parameters))
-    namespace: dict[str, Any] = {}
-    exec(compile(source, "<groundwatch watch>", "exec"), namespace)  # noqa: S102  # see above
-    made: FunctionType = namespace["made"](function, gated, sampled)
-    # With the function's own globals, in which frameworks look up annotations.
-    code, known, defaults = made.__code__, function.__globals__, function.__defaults__
-    wrapper = FunctionType(code, known, function.__name__, defaults, made.__closure__)
-    wrapper.__kwdefaults__ = function.__kwdefaults__
-    return wrapper
-
-
-def _is_simple(parameter: Parameter) -> bool:
-    name = parameter.name
-    usable = name.isidentifier() and not keyword.iskeyword(name)
-    return parameter.kind in _SIMPLE and usable and name not in {*_OURS, "result", "_"}
-
-
-def _parts(parameters: dict[str, Parameter]) -> dict[str, str]:
-    """Give the texts in which the sources differ."""
-    named = [p.name for p in parameters.values() if p.kind is Parameter.KEYWORD_ONLY]
-    only = [p.name for p in parameters.values() if p.kind is Parameter.POSITIONAL_ONLY]
-    positional = [name for name in parameters if name not in named]
-    written = [*positional]
-    if only:
-        written.insert(len(only), "/")
-    if named:
-        written += ["*", *named]
-    return {
-        "parameters": ", ".join(written),
-        "call": ", ".join([*positional, *(f"{name}={name}" for name in named)]),
-        "positional": "".join(f"{name}, " for name in positional),
-        "named": ", ".join(f"{name!r}: {name}" for name in named),
-    }

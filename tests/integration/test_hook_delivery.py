@@ -306,3 +306,25 @@ def test_every_reason_is_known(make_hook):
     hook.sample(output=iter([]))
     assert set(hook.stats()["dropped"]) <= set(REASONS)
     assert hook.stats()["dropped"] == {"no_output": 1}
+
+
+def test_misspelt_argument_is_counted_logged_once_and_kept(make_hook, client, caplog):
+    hook = make_hook()
+    for _ in range(2):
+        hook.sample(query="q", contex=["c"], output="a", app="other", model="m-1")
+    assert hook.flush()
+    for sample in delivered(client):
+        assert sample.interaction.app == "bot"
+        assert sample.interaction.tags == {"model": "m-1"}
+        assert sample.interaction.metadata == {"contex": ["c"], "app": "other"}
+    assert hook.stats()["ignored"] == {"unknown_argument": 4}
+    [misspelt, app] = [told for told in caplog.messages if "unknown_argument" in told]
+    assert "did you mean contexts?" in misspelt
+    assert "init(app=...)" in app
+
+
+def test_sample_without_an_output_is_counted_and_raises_nothing(make_hook):
+    hook = make_hook()
+    hook.sample(query="q")
+    hook.sample(query="q", metadata="no mapping", tags=7, model="m", typo=1)
+    assert hook.stats()["dropped"] == {"no_output": 2}

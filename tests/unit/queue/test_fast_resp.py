@@ -1,13 +1,15 @@
 """Commands packed by hand are what redis-py packs, and answers are read whole or not at all."""
 
+import contextlib
 import socket
+import threading
 
 import pytest
 import redis
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.queue import resp
+from monitor.queue.fast import resp
 
 TRANSACTION = (
     b"+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*3\r\n$15\r\n1700000000000-0\r\n:7\r\n$-1\r\n"
@@ -82,3 +84,17 @@ def test_end_of_the_connection_is_told(connection):
 def test_answers_are_read_one_by_one_where_there_is_no_socket():
     answers = [b"OK", b"QUEUED", b"QUEUED", [b"id", 1]]
     assert resp.results(OtherConnection(answers), 4) == [b"id", 1]
+
+
+def test_answer_without_end_is_refused_before_it_fills_the_memory(connection):
+    def flood():
+        with contextlib.suppress(OSError):
+            while True:
+                connection.server.sendall(b"$999999999\r\n" + b"x" * 60_000)
+
+    flooding = threading.Thread(target=flood)
+    flooding.start()
+    with pytest.raises(redis.ConnectionError, match="too long"):
+        resp.results(connection, 5)
+    connection._sock.close()
+    flooding.join()

@@ -10,6 +10,8 @@ import redis
 _LINE_END = b"\r\n"
 _CHUNK = 65_536
 _SHORT = 500
+#: Far above the answers to a batch, which are some forty bytes a command.
+_MOST_BYTES = 1_000_000
 
 
 class _IncompleteError(Exception):
@@ -78,6 +80,8 @@ def _answers(connection: Any, count: int) -> list[Any]:
         if not chunk:
             raise redis.ConnectionError("Redis closed the connection")
         received += chunk
+        if len(received) > _MOST_BYTES:  # whoever answers, it is no Redis
+            raise redis.ConnectionError("the answer is too long")
         # Redis answers in pieces; trying to read each of them would be a waste.
         if received.endswith(_LINE_END) and received.count(_LINE_END) >= count:
             try:

@@ -1,4 +1,4 @@
-"""The gate is a fair coin, counts exactly, and survives being entered from anywhere."""
+"""The sampler is a fair coin, counts exactly, and survives being entered from anywhere."""
 
 import itertools
 import random
@@ -8,11 +8,11 @@ from math import sqrt
 
 import pytest
 
-from monitor.hook.sampler import Gate, belongs
+from monitor.hook.sampler import Sampler, belongs
 
 
-def hits(gate, n):
-    return sum(gate.choose() > 0 for _ in range(n))
+def hits(sampler, n):
+    return sum(sampler.choose() > 0 for _ in range(n))
 
 
 def is_fair(hits, n, rate):
@@ -21,37 +21,37 @@ def is_fair(hits, n, rate):
 
 @pytest.mark.parametrize(("rate", "expected"), [(0.0, 0), (1.0, 1_000)])
 def test_choice_is_exact_when_rate_is_none_or_all(rate, expected):
-    gate = Gate(rate)
-    assert hits(gate, 1_000) == expected
-    assert gate.seen == 1_000
+    sampler = Sampler(rate)
+    assert hits(sampler, 1_000) == expected
+    assert sampler.seen == 1_000
 
 
 @pytest.mark.parametrize("rate", [0.01, 0.05, 0.5, 0.95])
 def test_share_of_hits_is_the_rate(rate):
-    assert is_fair(hits(Gate(rate), 200_000), 200_000, rate)
+    assert is_fair(hits(Sampler(rate), 200_000), 200_000, rate)
 
 
 def test_hit_tells_its_probability():
-    gate = Gate(0.25)
-    assert {gate.choose() for _ in range(1_000)} == {0.0, 0.25}
+    sampler = Sampler(0.25)
+    assert {sampler.choose() for _ in range(1_000)} == {0.0, 0.25}
 
 
 def test_first_call_is_no_special_case():
-    assert is_fair(sum(hits(Gate(0.2), 1) for _ in range(5_000)), 5_000, 0.2)
+    assert is_fair(sum(hits(Sampler(0.2), 1) for _ in range(5_000)), 5_000, 0.2)
 
 
 def test_hits_are_independent_of_each_other():
-    gate = Gate(0.3)
-    flips = [gate.choose() > 0 for _ in range(100_000)]
+    sampler = Sampler(0.3)
+    flips = [sampler.choose() > 0 for _ in range(100_000)]
     pairs = sum(a and b for a, b in itertools.pairwise(flips))
     assert abs(pairs - 100_000 * 0.09) < 5 * sqrt(100_000 * 0.09 * 0.91) * 1.3
 
 
 def test_every_call_is_counted_one_by_one():
-    gate = Gate(0.3)
+    sampler = Sampler(0.3)
     for n in range(1_000):
-        assert gate.seen == n
-        gate.choose("f" * 32 if n % 7 == 0 else None)
+        assert sampler.seen == n
+        sampler.choose("f" * 32 if n % 7 == 0 else None)
 
 
 def in_threads(works):
@@ -63,25 +63,15 @@ def in_threads(works):
 
 
 def test_count_and_share_hold_when_eight_threads_choose():
-    gate, each, found = Gate(0.1), 20_000, []
-    in_threads([lambda: found.append(hits(gate, each))] * 8)
-    assert gate.seen == 8 * each
+    sampler, each, found = Sampler(0.1), 20_000, []
+    in_threads([lambda: found.append(hits(sampler, each))] * 8)
+    assert sampler.seen == 8 * each
     assert is_fair(sum(found), 8 * each, 0.1)
 
 
-def test_draw_is_fair_and_counted_when_another_draw_is_under_way():
-    gate = Gate(0.5)
-    while gate._stretch.misses.__length_hint__():
-        gate.choose()
-    before = gate.seen
-    gate._turn.clear()  # as a signal handler sees it that interrupts a draw
-    assert is_fair(hits(gate, 10_000), 10_000, 0.5)
-    assert gate.seen == before + 10_000
-
-
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs signals")
-def test_count_holds_when_a_signal_handler_raises_into_the_draw():
-    gate, called, interrupted, armed = Gate(0.5), 0, 0, False
+def test_count_holds_when_a_signal_handler_raises_into_the_choice():
+    sampler, called, interrupted, armed = Sampler(0.5), 0, 0, False
 
     def interrupt(*_):
         nonlocal armed
@@ -96,53 +86,47 @@ def test_count_holds_when_a_signal_handler_raises_into_the_draw():
             called += 1
             try:
                 armed = True
-                gate.choose()
+                sampler.choose()
                 armed = False
             except InterruptedError:
                 interrupted += 1
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, former)
-    assert abs(gate.seen - called) <= interrupted
-    assert is_fair(hits(gate, 10_000), 10_000, 0.5)
+    assert abs(sampler.seen - called) <= interrupted
+    assert is_fair(hits(sampler, 10_000), 10_000, 0.5)
 
 
 @pytest.mark.parametrize(("old", "new"), [(0.0, 0.5), (1.0, 0.2), (0.001, 0.9), (0.5, 0.0)])
 def test_new_rate_holds_from_the_next_call_on(old, new):
-    gate = Gate(old)
-    hits(gate, 100)
-    assert gate.set_rate(new)
-    found = [gate.choose() for _ in range(10_000)]
+    sampler = Sampler(old)
+    hits(sampler, 100)
+    sampler.rate = new
+    found = [sampler.choose() for _ in range(10_000)]
     assert set(found) <= {0.0, new}
     assert is_fair(sum(rate > 0 for rate in found), 10_000, new)
-    assert gate.seen == 10_100
+    assert sampler.seen == 10_100
 
 
 def test_count_is_exact_and_every_hit_tells_its_rate_when_the_rate_changes_under_load():
-    gate, each, rates, found = Gate(0.02), 30_000, (0.01, 0.3, 0.0, 1.0, 0.02), []
+    sampler, each, rates, found = Sampler(0.02), 30_000, (0.01, 0.3, 0.0, 1.0, 0.02), []
 
     def change():
         for rate in itertools.islice(itertools.cycle(rates), 400):
-            gate.set_rate(rate)
+            sampler.rate = rate
 
-    in_threads([change, *[lambda: found.extend({gate.choose() for _ in range(each)})] * 4])
-    assert gate.seen == 4 * each
+    in_threads([change, *[lambda: found.extend({sampler.choose() for _ in range(each)})] * 4])
+    assert sampler.seen == 4 * each
     assert set(found) <= {*rates}
 
 
-def test_rate_waits_when_a_draw_was_left_unfinished():
-    gate = Gate(0.5)
-    gate._turn.clear()
-    assert not gate.set_rate(0.1)
-
-
-def test_closed_gate_neither_chooses_nor_counts():
-    gate = Gate(0.5)
-    hits(gate, 10)
-    gate.close()
-    gate.set_rate(1.0)
-    assert hits(gate, 10) == gate.choose("0" * 32) == 0
-    assert gate.seen == 10
+def test_closed_sampler_neither_chooses_nor_counts():
+    sampler = Sampler(0.5)
+    hits(sampler, 10)
+    sampler.close()
+    sampler.rate = 1.0
+    assert hits(sampler, 10) == sampler.choose("0" * 32) == 0
+    assert sampler.seen == 10
 
 
 @pytest.mark.parametrize(
@@ -158,32 +142,32 @@ def test_closed_gate_neither_chooses_nor_counts():
 )
 def test_low_half_of_the_trace_id_decides(low, rate, hit):
     trace_id = "a" * 16 + low
-    assert Gate(rate).choose(trace_id) == (rate if hit else 0.0)
+    assert Sampler(rate).choose(trace_id) == (rate if hit else 0.0)
     assert belongs(trace_id, rate) is hit
 
 
 def test_smaller_sample_is_part_of_larger_one_when_chosen_by_trace():
     ids = [f"{random.Random(i).getrandbits(128):032x}" for i in range(2_000)]
-    small, large = Gate(0.05), Gate(0.1)
+    small, large = Sampler(0.05), Sampler(0.1)
     assert {i for i in ids if small.choose(i)} < {i for i in ids if large.choose(i)}
     assert small.seen == 2_000
 
 
 @pytest.mark.parametrize("trace_id", ["", "abc", "z" * 32, "+" + "0" * 31, "٣" * 32, 7, object()])
 def test_coin_decides_when_trace_id_is_no_trace_id(trace_id):
-    gate = Gate(1.0)
-    assert gate.choose(trace_id)
-    assert gate.seen == 1
+    sampler = Sampler(1.0)
+    assert sampler.choose(trace_id)
+    assert sampler.seen == 1
 
 
 def test_hosts_random_stream_is_untouched():
     random.seed(1)
     expected = random.random()
     random.seed(1)
-    hits(Gate(0.5), 100)
+    hits(Sampler(0.5), 100)
     assert random.random() == expected
 
 
 @pytest.mark.parametrize("rate", [5e-324, 1e-300, 1 - 1e-16])
 def test_extreme_rate_works(rate):
-    assert hits(Gate(rate), 100) in {0, 100}
+    assert hits(Sampler(rate), 100) in {0, 100}

@@ -1,0 +1,54 @@
+"""What the hand-packed transaction does to Redis is what redis-py's own pipeline does."""
+
+import pytest
+import redis
+
+from monitor.queue import names
+from monitor.queue.producer import COUNTERS_KEPT_S, Answer, Producer
+
+LIMIT = 1_000
+ENTRIES = [
+    {b"v": b"1", b"app": b"bot", b"body": b"short"},
+    {b"v": b"1", b"app": "bøt\r\n".encode(), b"body": b"x" * 70_000},
+    {b"v": b"1", b"app": b"", b"body": b"\x00\xff"},
+]
+COUNTERS = {"app": "bøt", "seen": 7, "sampled": 3, "sent": 3, "dropped:queue_full": 1}
+
+
+def plain(client, entries, *, app, hook_id, counters, heartbeat_at_ms):
+    """Send as `Producer.send` does, without anything of our own but the commands."""
+    with client.pipeline(transaction=True) as pipe:
+        for entry in entries:
+            pipe.xadd(names.SAMPLES, entry, maxlen=int(LIMIT * 1.2), approximate=True)
+        pipe.hset(names.hook(hook_id), mapping={**counters, "heartbeat_at_ms": heartbeat_at_ms})
+        pipe.expire(names.hook(hook_id), COUNTERS_KEPT_S)
+        pipe.zadd(names.HOOKS, {hook_id: heartbeat_at_ms})
+        pipe.get(names.rate(app))
+        pipe.xlen(names.SAMPLES)
+        *_, rate, backlog = pipe.execute()
+    return Answer(backlog, None if rate is None else float(rate))
+
+
+def state(client):
+    return (
+        [fields for _, fields in client.xrange(names.SAMPLES)],
+        client.hgetall(names.hook("h")),
+        client.ttl(names.hook("h")),
+        client.zrange(names.HOOKS, 0, -1, withscores=True),
+    )
+
+
+@pytest.mark.parametrize("entries", [[], ENTRIES[:1], ENTRIES])
+@pytest.mark.parametrize("rate", [None, "0.25"])
+def test_fast_transaction_leaves_and_answers_what_the_plain_one_does(redis_url, entries, rate):
+    about = {"app": "bøt", "hook_id": "h", "counters": COUNTERS, "heartbeat_at_ms": 1_700_000_000}
+    found = []
+    with redis.Redis.from_url(redis_url) as client:
+        producer = Producer(redis_url, queue_limit=LIMIT)
+        for send in (producer.send, lambda *args, **more: plain(client, *args, **more)):
+            client.flushdb()
+            if rate is not None:
+                client.set(names.rate("bøt"), rate)
+            found.append((send(entries, **about), state(client)))
+        producer.close()
+    assert found[0] == found[1]
