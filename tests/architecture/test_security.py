@@ -17,8 +17,6 @@ DANGEROUS = re.compile(
     r"\b(?:pickle|marshal|shelve|dill)\.|yaml\.(?:load|unsafe_load)\(|(?<![\w.])(?:eval|exec)\("
     r"|shell=True|os\.system\("
 )
-#: Writes a wrapper with the signature of the app's own function; no data goes in.
-KNOWN = {("monitor/hook/watch.py", "exec(")}
 
 
 def test_workers_take_json_alone_and_no_orders():
@@ -42,7 +40,7 @@ def test_nothing_turns_data_of_others_into_objects_or_code():
         for path in (ROOT / package).rglob("*.py")
         for match in DANGEROUS.finditer(path.read_text(encoding="utf-8"))
     }
-    assert found == KNOWN
+    assert found == set()
 
 
 def test_every_test_that_the_threat_model_names_is_there():
