@@ -27,7 +27,7 @@ import structlog
 from monitor.errors import GroundwatchError, JudgeOutageError, RecordError
 from monitor.models import Evaluation, Sample, ScoredSample
 from monitor.models.interaction import without_texts
-from monitor.models.segments import places_of
+from monitor.models.outcome import places_of
 from monitor.queue import names
 from monitor.queue.consumer import Consumer, Entry, NewestFirst
 from monitor.queue.snapshot import sample_id_of
