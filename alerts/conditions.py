@@ -178,6 +178,7 @@ def verdicts_on(
             n=0,
             evaluated_at=now,
             since=now,
+            status_since=now,
         )
         for kind in kinds
     ]

@@ -133,6 +133,7 @@ def _last_word(key: AlertKey, now: datetime) -> Verdict:
         n=0,
         evaluated_at=now,
         since=now,
+        status_since=now,
     )
 
 
@@ -322,7 +323,8 @@ def _judge(group: Sequence[Verdict]) -> Verdict:
         n=0,
         n_failed=sum(verdict.n_failed for verdict in blind),
         evaluated_at=now,
-        since=min((verdict.since for verdict in blind), default=now),
+        since=now,
+        status_since=min((verdict.status_since for verdict in blind), default=now),
     )
 
 

@@ -195,6 +195,9 @@ def sample_snapshot(now: datetime) -> Snapshot:
         drift=Drift(reference_pass_rate=0.94, reference_n=3_400),
         evaluated_at=now,
         since=began,
+        status_since=began,
+        window_pass_rate=0.66,
+        window_n=200,
     )
     return Snapshot(
         incident_id="test",
@@ -206,6 +209,9 @@ def sample_snapshot(now: datetime) -> Snapshot:
         previous_level=None,
         status_before=Evidence.HEALTHY,
         since=began,
+        status_since=began,
+        window_pass_rate=0.66,
+        window_n=200,
         opened_at=now,
         at=now,
         verdict=verdict,

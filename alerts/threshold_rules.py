@@ -105,7 +105,7 @@ def _rank(verdict: Verdict) -> int:
 
 def _value(verdict: Verdict, figure: Figure) -> tuple[float | None, int]:
     if figure == "error_rate":
-        tried = verdict.n + verdict.n_failed
+        tried = verdict.window_n + verdict.n_failed
         return (verdict.n_failed / tried if tried else None), tried
-    value = verdict.average_score if figure == "average_score" else verdict.pass_rate
-    return value, verdict.n
+    value = verdict.average_score if figure == "average_score" else verdict.window_pass_rate
+    return value, verdict.window_n

@@ -190,8 +190,8 @@ def figure(verdict: Verdict) -> str:
     if verdict.pass_rate is None:
         return f"no scores in the last {duration(verdict.window_s)} (n = {verdict.n:,})"
     score = "" if verdict.average_score is None else f"average score {verdict.average_score:.2f}"
-    rate = f"{percent(verdict.pass_rate)} pass {_basis(verdict)} in the last"
-    return "; ".join(filter(None, (f"{rate} {duration(verdict.window_s)}", score)))
+    rate = f"{percent(verdict.pass_rate)} pass {_basis(verdict)} since {utc_time(verdict.since)}"
+    return "; ".join(filter(None, (rate, score)))
 
 
 def _basis(verdict: Verdict) -> str:

@@ -22,14 +22,13 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from monitor.models import Status, Tally
+from monitor.rolling.anytime import advance_all
 from monitor.rolling.baseline import Baseline
 from monitor.rolling.budget import Rules, stream_budget
+from monitor.rolling.evidence_state import EvidenceState, to_json
 from monitor.rolling.evidence_walk import Looks
-from monitor.rolling.memory import Memory, to_json
 from monitor.rolling.standing import standing_of
-from monitor.rolling.together import advance_all
 from monitor.rolling.windows import window_stats
-from monitor.stats.sequences import anytime_bounds
 from monitor.store.engine import Store, migrate
 from monitor.store.tables import bucket_bins, buckets
 
@@ -47,17 +46,16 @@ def main() -> None:
     passed = rng.binomial(n, 0.92).astype(np.int32)
     baseline = Baseline((0.90,), 0.92, 9_000.0, 1.0, 1.0, effect_known=True)
     memories = [
-        Memory.fresh(0.0).but(status=Status.HEALTHY, n_day=1440.0, baseline=baseline)
+        EvidenceState.fresh(0.0).but(status=Status.HEALTHY, n_day=1440.0, baseline=baseline)
         for _ in range(_STREAMS)
     ]
     rules = Rules(false_alarms_per_month=stream_budget(1.0, roots=_STREAMS))
     sums: list[tuple[np.ndarray, np.ndarray]] = []
     _timed("sums of four windows", lambda: sums.extend(_windows(n, passed)))
-    _timed("bounds at all looks, 40,000", lambda: [anytime_bounds(s, size) for size, s in sums])
     hour = [_stats(int(size), int(s)) for size, s in zip(*sums[1], strict=True)]
 
     news = [
-        Looks(np.array([5.0]), *np.array([[size], [good]], dtype=float))
+        Looks(np.array([5.0]), *np.array([[size], [size], [good]], dtype=float))
         for size, good in zip(n[:, -1], passed[:, -1], strict=True)
     ]
 

@@ -12,7 +12,7 @@ import numpy as np
 from sqlalchemy import Connection
 
 from monitor.models import ROOT, StreamKey, Tally, Verdict
-from monitor.models.status import segment_name
+from monitor.models.tally import segment_name
 from monitor.rolling.day_course import has_course, same_hours
 from monitor.rolling.reference import Began, Span, well_spans
 from monitor.rolling.windows import window_stats
@@ -299,7 +299,7 @@ def status_courses(
     for verdict in read_verdicts(connection).values():
         if verdict.window_s == status_window_s:
             key = (verdict.app, verdict.metric, verdict.segment)
-            began = Began(verdict.since.timestamp(), verdict.status, _onset_s(verdict))
+            began = Began(verdict.status_since.timestamp(), verdict.status, _onset_s(verdict))
             found.setdefault(key, [began])
     return found
 

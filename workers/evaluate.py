@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-import numpy as np
 from sqlalchemy import Connection
 
 from alerts.conditions import SELF, verdicts_on
@@ -19,11 +18,9 @@ from monitor.rolling.budget import Rules, stream_budget
 from monitor.rolling.choice import EvidencePolicy, PolicyChoice, find_policy
 from monitor.rolling.policies import Thresholds
 from monitor.rolling.standing import Standing, standing_of
-from monitor.rolling.verdicts import Judged, WindowData, judge_window
+from monitor.rolling.verdicts import WindowData, judge_window
 from monitor.rolling.windows import window_stats
 from monitor.settings import Settings
-from monitor.stats.intervals import Interval
-from monitor.stats.sequences import anytime_bounds
 from monitor.store.engine import Store
 from monitor.store.lease import Lease, fence
 from monitor.store.query import Stream, active_streams, window_tallies
@@ -165,7 +162,6 @@ class Evaluator:
         previous = {stream.key: before.get(self._key(stream)) for stream in streams}
         asked = [Asked(stream, previous[stream.key]) for stream in streams]
         found = self._found(connection, standings, asked, leading, now)
-        bounds = _bounds(streams, windows, found)
         return [
             judge_window(
                 self._data(stream, window_s, tallies, reference, remarks),
@@ -173,9 +169,7 @@ class Evaluator:
                 lines=self.lines,
                 now=now,
                 previous=before.get((*stream.key[:3], window_s)),
-                judged=Judged(
-                    standing=found[stream.key], bounds=bounds[stream.stream_id, window_s]
-                ),
+                standing=found[stream.key],
             )
             for window_s, tallies in windows.items()
             for stream in streams
@@ -269,23 +263,3 @@ class Evaluator:
         return max(self.settings.windows.status_window_s, *self.settings.windows.windows_s) + (
             self.settings.windows.reference_s
         )
-
-
-def _bounds(
-    streams: Sequence[Stream],
-    windows: Mapping[int, Mapping[int, Tally]],
-    found: Mapping[StreamKey, Standing | None],
-) -> dict[tuple[int, int], Interval]:
-    """Bound every pass rate of every window at all looks, in one go."""
-    keys = [(stream, window_s) for window_s in windows for stream in streams]
-    sizes, rates = np.zeros(len(keys)), np.zeros(len(keys))
-    for place, (stream, window_s) in enumerate(keys):
-        window = window_stats(windows[window_s].get(stream.stream_id, Tally()))
-        standing = found[stream.key]
-        sizes[place] = window.n_effective / (standing.effect if standing else 1.0)
-        rates[place] = window.pass_rate or 0.0
-    low, high = anytime_bounds(rates * sizes, sizes)
-    return {
-        (stream.stream_id, window_s): Interval(float(low[i]), float(high[i]))
-        for i, (stream, window_s) in enumerate(keys)
-    }

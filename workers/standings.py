@@ -11,12 +11,11 @@ import numpy as np
 from sqlalchemy import Connection
 
 from monitor.models import Verdict
-from monitor.rolling.anytime import idle, learn_due_s, relearn
+from monitor.rolling.anytime import advance_all, idle, learn_due_s, relearn
 from monitor.rolling.baseline import History
 from monitor.rolling.budget import Rules
+from monitor.rolling.evidence_state import EvidenceState, from_json, to_json
 from monitor.rolling.evidence_walk import Looks
-from monitor.rolling.memory import Memory, from_json, to_json
-from monitor.rolling.together import advance_all
 from monitor.stats.onset import Onset, find_onset
 from monitor.store.lease import Lease
 from monitor.store.query import Stream, bucket_sums
@@ -32,7 +31,7 @@ _PAUSE: Final = 2
 _LEARN_AT_ONCE: Final = 50
 #: Sums that are whole numbers in fact leave crumbs of rounding.
 _CRUMB: Final = 1e-9
-_NOTHING_NEW: Final = Looks(*np.zeros((3, 0)))
+_NOTHING_NEW: Final = Looks(*np.zeros((4, 0)))
 
 
 class _Seen(NamedTuple):
@@ -50,7 +49,7 @@ class _Seen(NamedTuple):
 
 
 class _Kept(NamedTuple):
-    memory: Memory
+    memory: EvidenceState
     seen: _Seen
 
 
@@ -66,7 +65,7 @@ class _Begun(NamedTuple):
 
     stream: Stream
     kept: _Kept
-    memory: Memory
+    memory: EvidenceState
     looks: Looks  #: none where nothing is new
     seen: _Seen
 
@@ -99,7 +98,7 @@ class Standings:
 
     def look_all(
         self, connection: Connection, asked: Sequence[Asked], rules: Rules, *, now: datetime
-    ) -> list[Memory]:
+    ) -> list[EvidenceState]:
         """Take the streams that share *rules* to *now*, those with little news at once."""
         now_s = now.timestamp()
         begun = [self._begun(connection, one, rules, now_s) for one in asked]
@@ -124,8 +123,13 @@ class Standings:
         return _Begun(stream, kept, memory, looks, _Seen.of(stream, carry))
 
     def _ended(
-        self, connection: Connection, begun: _Begun, memory: Memory, now_s: float, rules: Rules
-    ) -> Memory:
+        self,
+        connection: Connection,
+        begun: _Begun,
+        memory: EvidenceState,
+        now_s: float,
+        rules: Rules,
+    ) -> EvidenceState:
         """Note what is to be remembered of a stream."""
         stream = begun.stream
         if memory.alarmed and not begun.memory.alarmed:
@@ -158,11 +162,16 @@ class Standings:
         # The buckets also hold what was no news when it came; the sums of the stream do not.
         all_news_is_here = n >= total.n
         before = _Seen(total.n - n, total.sum_w - w, total.sum_w2 - w2, total.sum_wy - wy)
-        return _Kept(Memory.fresh(begun_s), _Seen() if all_news_is_here else before)
+        return _Kept(EvidenceState.fresh(begun_s), _Seen() if all_news_is_here else before)
 
     def _learned(
-        self, connection: Connection, stream: Stream, memory: Memory, now_s: float, rules: Rules
-    ) -> Memory:
+        self,
+        connection: Connection,
+        stream: Stream,
+        memory: EvidenceState,
+        now_s: float,
+        rules: Rules,
+    ) -> EvidenceState:
         if now_s < learn_due_s(memory, rules) or not self._may_learn:
             return memory
         self._may_learn -= 1
@@ -173,7 +182,7 @@ class Standings:
         self,
         connection: Connection,
         stream: Stream,
-        memory: Memory,
+        memory: EvidenceState,
         seen: _Seen,
         now_s: float,
         *,
@@ -188,7 +197,7 @@ class Standings:
         at_s = memory.at_s
         # The newest first: what is beyond the news was a backlog, and stands in older buckets.
         for start_s, *sums in reversed(self._rows(connection, stream, now_s, _FIRST)):
-            if memory.n > 0 and start_s <= memory.at_s // self.bucket_s * self.bucket_s:
+            if memory.n_day > 0 and start_s <= memory.at_s // self.bucket_s * self.bucket_s:
                 break
             at_s = min(now_s, start_s + self.bucket_s - 0.001)
             if sums[0] > rest[0]:
@@ -221,7 +230,9 @@ def _has_paused(stream: Stream, previous: Verdict | None, now_s: float, bucket_s
     )
 
 
-def _looks(pieces: Sequence[tuple[float, ...]], memory: Memory, seen: _Seen) -> tuple[Looks, float]:
+def _looks(
+    pieces: Sequence[tuple[float, ...]], memory: EvidenceState, seen: _Seen
+) -> tuple[Looks, float]:
     """
     Temper weighted sums to what they are worth.
 
@@ -238,7 +249,7 @@ def _looks(pieces: Sequence[tuple[float, ...]], memory: Memory, seen: _Seen) -> 
         passed[look] = min(max(wanted + carry, 0.0), size[look])
         carry += wanted - passed[look]
     carry = carry if abs(carry) > _CRUMB else 0.0
-    return Looks(np.maximum(time, memory.at_s), size, passed), carry
+    return Looks(np.maximum(time, memory.at_s), n, size, passed), carry
 
 
 def _history(rows: Sequence[tuple[float, ...]], bucket_s: int) -> History:

@@ -223,8 +223,8 @@ def _parts(found: Detail) -> Iterator[RenderableType]:
     verdict = found.verdict
     yield Text.assemble(
         (f"{plain_text(found.app, 60)}, {plain_text(found.metric, 60)}  ", "bold"),
-        status_text(verdict.status, verdict.n),
-        f"  {verdict_rate(verdict)}, n {verdict.n:,} in {duration(verdict.window_s)}",
+        status_text(verdict.status, verdict.window_n),
+        f"  {verdict_rate(verdict)}, n {verdict.n:,}",
     )
     yield Text(f"{plain_text(verdict.reason, 300)} ({plain_text(verdict.policy, 40)})", style="dim")
     steps = [

@@ -106,9 +106,10 @@ def without_held_status(verdict: Verdict, now: datetime) -> Verdict:
     The status of a policy that goes by evidence is that of the stream and persists without new
     scores; beside an empty window it would read as if it were about that window.
     """
-    if not is_held(verdict.status, verdict.n):
+    if not is_held(verdict.status, verdict.window_n):
         return verdict
-    held = f"{WORDS[verdict.status]} since {utc_time(verdict.since, now)}, by the scores before it"
+    since = utc_time(verdict.status_since, now)
+    held = f"{WORDS[verdict.status]} since {since}, by the scores before it"
     return verdict.model_copy(
         update={
             "status": Status.INSUFFICIENT_DATA,

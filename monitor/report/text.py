@@ -29,6 +29,7 @@ from monitor.report.words import (
     recent_sentence,
     status_word,
     verdict_rate,
+    window_rate,
 )
 
 STYLES: Mapping[Status, str] = {
@@ -140,7 +141,11 @@ class StatusTable:
                 )
                 yield name
                 figures = f"  {verdict_rate(verdict)}, n {verdict.n:,}"
-                yield Text("  ").append_text(status_text(verdict.status, verdict.n)).append(figures)
+                yield (
+                    Text("  ")
+                    .append_text(status_text(verdict.status, verdict.window_n))
+                    .append(figures)
+                )
 
 
 def _needed(columns: Sequence[_Column], rows: Sequence[Mapping[str, Text]]) -> int:
@@ -177,12 +182,12 @@ def _row(app: str, verdict: Verdict, now: datetime) -> dict[str, Text]:
     return {
         "app": Text(plain_text(app, 40)),
         "metric": Text(plain_text(verdict.metric, 40)),
-        "status": status_text(verdict.status, verdict.n),
+        "status": status_text(verdict.status, verdict.window_n),
         "pass rate (95 %)": Text(verdict_rate(verdict)),
         "n": Text(f"{verdict.n:,}"),
         "score": Text(score(verdict.average_score)),
         "window": Text(duration(verdict.window_s)),
-        "since": Text(duration((now - verdict.since).total_seconds())),
+        "since": Text(duration((now - verdict.status_since).total_seconds())),
         "before": Text(before),
     }
 
@@ -226,10 +231,10 @@ def _app(app: AppReport, report: Report) -> Iterator[RenderableType]:
 def _metric(item: MetricReport, report: Report) -> Iterator[RenderableType]:
     verdict = item.verdict
     now = report.generated_at
-    since = f"for {duration((now - verdict.since).total_seconds())}"
+    since = f"for {duration((now - verdict.status_since).total_seconds())}"
     yield Text.assemble(
         (f"\n{plain_text(item.metric, 60)}  ", "bold"),
-        status_text(verdict.status, verdict.n),
+        status_text(verdict.status, verdict.window_n),
         f"  {since}",
     )
     yield Text(f"{reason_sentence(verdict)} ({plain_text(verdict.policy, 40)})", style="dim")
@@ -254,13 +259,12 @@ def _metric(item: MetricReport, report: Report) -> Iterator[RenderableType]:
 
 def _windows(verdicts: Sequence[Verdict]) -> Listing:
     figures = ("pass rate (95 %)", "n", "failed", "skipped", "score", "cost")
-    listed = Listing.of("window", "status", *figures, right=("window", *figures))
+    listed = Listing.of("window", *figures, right=("window", *figures))
     for verdict in verdicts:
         listed.add_row(
             duration(verdict.window_s),
-            status_text(verdict.status, verdict.n),
-            verdict_rate(verdict),
-            f"{verdict.n:,}",
+            window_rate(verdict),
+            f"{verdict.window_n:,}",
             f"{verdict.n_failed:,}",
             f"{verdict.n_skipped:,}",
             score(verdict.average_score),

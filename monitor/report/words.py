@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from monitor.models import Drift, Incident, Status, Verdict
-from monitor.models.passing import Direction, PassRule, advice_for
+from monitor.models.bands import advice_for
+from monitor.models.passing import Direction, PassRule
 from monitor.report.format import (
     count,
     duration,
@@ -60,6 +61,11 @@ def status_word(status: Status, n: int | None = None) -> str:
 def verdict_rate(verdict: Verdict) -> str:
     """Return the pass rate of a verdict with its interval: never a bare value."""
     return rate_with_interval(verdict.pass_rate, verdict.low, verdict.high)
+
+
+def window_rate(verdict: Verdict) -> str:
+    """Write the pass rate of the window, the second figure, with its interval."""
+    return rate_with_interval(verdict.window_pass_rate, verdict.window_low, verdict.window_high)
 
 
 def headline(statuses: Mapping[str, Status]) -> str:
@@ -159,8 +165,8 @@ def judge_sentence(verdict: Verdict) -> str:
         return ""
     agreed = percent(verdict.n_agreed / verdict.n_judged)
     return (
-        f"LLM judge: {verdict.n_judged:,} of {verdict.n:,} samples; the local scorer agrees on"
-        f" {agreed} of them; cost for this metric {usd(verdict.cost_usd)}"
+        f"LLM judge: {verdict.n_judged:,} of {verdict.window_n:,} samples; the local scorer agrees"
+        f" on {agreed} of them; cost for this metric {usd(verdict.cost_usd)}"
     )
 
 

@@ -12,8 +12,8 @@ from monitor.rolling.anytime import advance, idle, learn_due_s, relearn
 from monitor.rolling.baseline import History
 from monitor.rolling.budget import Rules
 from monitor.rolling.choice import EvidencePolicy, find_policy
+from monitor.rolling.evidence_state import EvidenceState
 from monitor.rolling.evidence_walk import Looks
-from monitor.rolling.memory import Memory
 from monitor.rolling.policies import Thresholds
 from monitor.rolling.window_replay import replay_windows
 
@@ -116,7 +116,7 @@ class _Replay:
 
     def run(self) -> list[tuple[float, Status]]:
         clock = self._clock
-        memory = Memory.fresh(float(clock[0]))
+        memory = EvidenceState.fresh(float(clock[0]))
         changes = [(float(clock[0]), memory.status)]
         start = 0
         while start < clock.size:
@@ -136,7 +136,8 @@ class _Replay:
 
     def _looks(self, start: int, end: int) -> Looks:
         part = slice(start, end)
-        return Looks(self._clock[part], np.ones(end - start), self._passed[part])
+        one = np.ones(end - start)
+        return Looks(self._clock[part], one, one, self._passed[part])
 
     def _count(self, start: int, end: int) -> None:
         place = self._place[start:end]

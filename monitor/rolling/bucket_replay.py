@@ -12,8 +12,8 @@ from monitor.models import Status
 from monitor.rolling.anytime import advance, idle, learn_due_s, relearn
 from monitor.rolling.baseline import History
 from monitor.rolling.budget import Rules
+from monitor.rolling.evidence_state import EvidenceState
 from monitor.rolling.evidence_walk import Looks
-from monitor.rolling.memory import Memory
 
 Floats = NDArray[np.float64]
 _DAY_S = 86_400
@@ -62,7 +62,7 @@ def backtest_buckets(sums: BucketSums, rules: Rules, *, end_s: float) -> list[tu
     """
     if not sums.n.size:
         return []
-    memory = Memory.fresh(float(sums.start_s[0]))
+    memory = EvidenceState.fresh(float(sums.start_s[0]))
     changes = [(float(sums.start_s[0]), memory.status)]
     # The last moment of a bucket belongs to it, not to the next one.
     look_s = np.maximum.accumulate(sums.end_s - 0.001)
@@ -84,14 +84,14 @@ def backtest_buckets(sums: BucketSums, rules: Rules, *, end_s: float) -> list[tu
     return changes + [(change.time_s, change.status) for change in silent]
 
 
-def _looks(sums: BucketSums, look_s: Floats, part: slice, memory: Memory) -> Looks:
+def _looks(sums: BucketSums, look_s: Floats, part: slice, memory: EvidenceState) -> Looks:
     """Temper weighted sums to what they are worth; no sample counts for more than one."""
     n, sum_w, sum_w2, sum_wy = (column[part] for column in sums[2:6])
     kish = np.divide(sum_w, sum_w2, out=np.ones_like(sum_w), where=sum_w2 > 0)
     worth = kish if memory.baseline.worth is None else np.full(n.shape, memory.baseline.worth)
     size = np.minimum(np.maximum(sum_w, 0.0) * worth, n)
     rate = np.divide(sum_wy, sum_w, out=np.zeros_like(sum_w), where=sum_w > 0)
-    return Looks(look_s[part], size, np.clip(rate, 0.0, 1.0) * size)
+    return Looks(look_s[part], n, size, np.clip(rate, 0.0, 1.0) * size)
 
 
 def _history(sums: BucketSums, now_s: float, rules: Rules) -> History:

@@ -1,240 +1,470 @@
-"""The evidence of a stream through a stretch of looks between two changes of its status."""
+"""
+Streams through a stretch of looks: the bets after each look, and where a status turns.
+
+`CalmWalk` opens incidents, `IncidentWalk` reads the status from the upper bound of the posterior
+and ends them. Both take any number of streams, each with as many looks, at once.
+"""
 
 from __future__ import annotations
 
-from functools import lru_cache
+import math
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.rolling.budget import Rules
-from monitor.rolling.memory import Detector, Memory, Since
-from monitor.stats.evidence import FALLS, Bets, bets, falls_below, follow, log_mean
+from monitor.models import Status
+from monitor.rolling.budget import FALL_SHARE, Rules
+from monitor.rolling.evidence_state import (
+    EASED,
+    FALL,
+    LINE,
+    N_BETS,
+    N_RISES,
+    RECOVERED,
+    Bets,
+    Certainty,
+    Count,
+    EvidenceState,
+)
+from monitor.rolling.reference import Span
+from monitor.stats.evidence import (
+    BELOW,
+    CELLS,
+    LOG_PRIOR,
+    NOTHING,
+    RateGrid,
+    accumulate,
+    log_mean,
+    log_payoffs,
+    rate_grid,
+)
 
+Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 
 #: Shares by which fewer samples fail in a recovery.
-RISES: Final = np.array([0.2, 0.35, 0.5, 0.65, 0.8])
-#: Shares by which a rate that fell from its reference is below the warning line.
-FALLS_BELOW_LINE: Final = np.array([0.05, 0.10, 0.25, 0.50, 0.85])
-#: Where between line and reference a rate may settle and still be well.
-SETTLES_AT: Final = np.array([0.1, 0.3, 0.5, 0.7, 0.9])
-#: A recovery is one to above the line less this.
-CLEAR_SLACK: Final = 0.025
+_RISES: Final = np.array([0.2, 0.35, 0.5, 0.65, 0.8])
+#: A recovery is one to above the threshold less this.
+_CLEAR_SLACK: Final = 0.025
+#: Log payoff that samples alone must bring to a recovery: time brings stakes as well.
+_CLEAR_GAIN: Final = 3.0
+#: A status of too little data needs this part of the usual number to go on.
+_KEEPS: Final = 2 / 3
+#: In standard errors: so far below the threshold the rate since the last alarm, or the first
+#: sample, may lie where a stream becomes healthy, and where it stays so; the latter is 95 %.
+_DOUBT_NEW: Final = 1.28
+_DOUBT: Final = 1.96
 #: Part of the stakes placed when a bucket begins; the rest is placed as time goes by.
 _STAKE_AT_BUCKET: Final = 0.5
 DAY_BUCKETS: Final = 1440
 _HOUR_S: Final = 3600
-#: Without an alarm, and with one.
-CALM: Final = (
-    Detector.BELOW_WARNING,
-    Detector.BELOW_CRITICAL,
-    Detector.FALLEN,
-    Detector.SETTLED,
-)
-_ALARMED: Final = (
-    Detector.BELOW_WARNING,
-    Detector.BELOW_CRITICAL,
-    Detector.RECOVERED,
-    Detector.EASED,
-)
+#: In buckets: how long an incident is remembered, so that it stays out of the reference.
+_REFERENCE_BUCKETS: Final = 8 * 1440
+#: So little below a threshold lies the bound of what was decided and is held.
+_JUST: Final = 1e-9
+#: Log weight that a cell of the posterior keeps at least.
+_LEAST_LOG_P: Final = -600.0
 
 
 class Looks(NamedTuple):
     """
     What each look at a stream found since the one before, in the order of the looks.
 
-    ``time_s`` in epoch seconds, never falling; ``n`` and ``passed`` what the new samples are
-    worth if they were independent, 0 <= passed <= n; each of shape (t,).
+    ``time_s`` in epoch seconds, never falling; ``n`` samples; ``size`` what they are worth if they
+    were independent, and ``passed`` how much of it passed, 0 <= passed <= size; each of shape (t,).
     """
 
     time_s: Floats
     n: Floats
+    size: Floats
     passed: Floats
 
     def part(self, start: int, end: int | None = None) -> Looks:
-        """Take some of the looks."""
+        """Return some of the looks."""
         return Looks(*(column[start:end] for column in self))
 
 
-class Walk:
-    """The evidence after each of some looks, computed at once."""
-
-    def __init__(self, memory: Memory, looks: Looks, rules: Rules) -> None:
-        self.memory = memory
-        self.looks = looks
-        self._rules = rules
-        self.detectors = _ALARMED if memory.alarmed else CALM
-        self._rows = [int(detector) for detector in self.detectors]
-        self._width = len(self._rows) * len(FALLS)
-        effect = memory.baseline.effect
-        passed, failed = looks.passed / effect, (looks.n - looks.passed) / effect
-        self.n = np.cumsum(passed + failed)
-        self.passed = np.cumsum(passed)
-        path = follow(
-            memory.log_r[self._rows].ravel(),
-            self._bets(),
-            passed=passed,
-            failed=failed,
-            stakes=self._stakes(),
-        )
-        self._log_r, self._gained = path
-        shape = (len(looks.n), len(self._rows), len(FALLS))
-        self._log_m = log_mean(path.log_r.reshape(shape))
-        self.n_day = self._fading()
-
-    def log_m(self, detector: Detector) -> Floats:
-        """Give the log evidence of one detector after each look."""
-        return np.asarray(self._log_m[:, self.detectors.index(detector)])
-
-    def since_best(self, detector: Detector) -> tuple[Floats, Floats]:
-        """
-        Look at the bet that leads since its best moment, after each look.
-
-        Gives the pass rate since then, 0 while there was no sample, and the log likelihood
-        ratio that it gained.
-        """
-        path = self._path(detector)
-        lowest = np.minimum.accumulate(np.vstack([np.zeros_like(path[:1]), path]), axis=0)
-        points = np.vstack([np.zeros_like(path[:1]), path])
-        begun = np.where(points <= lowest, np.arange(len(points))[:, None], 0)
-        begun = np.maximum.accumulate(begun, axis=0)[1:]
-        look = np.arange(len(path))
-        leader = self._log_r[:, self._columns(detector)].argmax(axis=1)
-        first = begun[look, leader]
-        old = self.memory.since
-        row = int(detector)
-        before = np.maximum(first - 1, 0)
-        n = self.n + np.where(first > 0, -self.n[before], old.n[row][leader])
-        passed = self.passed + np.where(first > 0, -self.passed[before], old.passed[row][leader])
-        rate = np.divide(passed, n, out=np.zeros_like(n), where=n > 0)
-        return rate, path[look, leader] - lowest[look + 1, leader]
-
-    def at(self, look: int) -> Memory:
-        """Tell what is remembered after one of the looks, the status unchanged."""
-        memory, rows = self.memory, self._rows
-        log_r = memory.log_r.copy()
-        log_r[rows] = self._log_r[look].reshape(len(rows), -1)
-        return memory.but(
-            at_s=float(self.looks.time_s[look]),
-            owed=0.0,
-            n=memory.n + float(self.n[look]),
-            n_day=float(self.n_day[look]),
-            log_r=log_r,
-            since=self._since(look),
-            spell_n=memory.spell_n + float(self.n[look]),
-            spell_passed=memory.spell_passed + float(self.passed[look]),
-        )
-
-    def began_s(self, look: int, detector: Detector) -> float:
-        """Tell since when the leading bet of a detector has gained, as of a look."""
-        leader = int(self._log_r[look, self._columns(detector)].argmax())
-        return float(self._since(look).at_s[int(detector), leader])
-
-    def _since(self, look: int) -> Since:
-        """Find the lowest point of each path so far: from there on its bet has gained most."""
-        old = self.memory.since
-        rows = self._rows
-        path = self._gained[: look + 1] + old.gain[rows].ravel()
-        # The last of several lowest points: the later, the less is counted that tells nothing.
-        first = look - path[::-1].argmin(axis=0)
-        column = np.arange(self._width)
-        lower = path[first, column] <= 0.0
-        new = [values.copy() for values in old]
-        found = (
-            path[look] - np.where(lower, path[first, column], 0.0),
-            self.n[look] + np.where(lower, -self.n[first], old.n[rows].ravel()),
-            self.passed[look] + np.where(lower, -self.passed[first], old.passed[rows].ravel()),
-            np.where(lower, self.looks.time_s[first], old.at_s[rows].ravel()),
-        )
-        for values, value in zip(new, found, strict=True):
-            values[rows] = value.reshape(len(rows), -1)
-        return Since(*new)
-
-    def _path(self, detector: Detector) -> Floats:
-        return np.asarray(
-            self._gained[:, self._columns(detector)] + self.memory.since.gain[int(detector)]
-        )
-
-    def _columns(self, detector: Detector) -> slice:
-        start = self.detectors.index(detector) * len(FALLS)
-        return slice(start, start + len(FALLS))
-
-    def _stakes(self) -> Floats:
-        before = np.concatenate([[self.memory.at_s], self.looks.time_s[:-1]])
-        stakes = stakes_of(before, self.looks.time_s, self._rules.bucket_s)
-        stakes[0] += self.memory.owed
-        return stakes
-
-    def _fading(self) -> Floats:
-        age = (self.looks.time_s - self.memory.at_s) / (DAY_BUCKETS * self._rules.bucket_s)
-        grown = np.exp(age)
-        return np.asarray((self.memory.n_day + np.cumsum(self.looks.n * grown)) / grown)
-
-    def _bets(self) -> Bets:
-        table = _table(self.detectors, self._rules, self.memory.baseline.fallen_below)
-        hours = len(table.on_pass)
-        if hours == 1:
-            return table
-        hour = hour_of(self.looks.time_s, hours)
-        return Bets(table.on_pass[hour], table.on_fail[hour])
+def line_threshold(state: EvidenceState, rules: Rules) -> float:
+    """Return the log evidence below the warning threshold that confirms an alarm."""
+    return rules.log_threshold(1.0 - FALL_SHARE if has_reference(state, rules) else 1.0)
 
 
 def stakes_of(before_s: Floats, time_s: Floats, bucket_s: int) -> Floats:
-    """Give the new bets of looks at *time_s*, in buckets that went by since *before_s*."""
+    """Return the new bets of looks at *time_s*, in buckets that went by since *before_s*."""
     before, now = before_s / bucket_s, time_s / bucket_s
     buckets = np.floor(now) - np.floor(before)
     gone = np.maximum(now - before, 0.0)
     return np.asarray(_STAKE_AT_BUCKET * buckets + (1.0 - _STAKE_AT_BUCKET) * gone)
 
 
-def hour_of(time_s: Floats, hours: int | NDArray[np.int64]) -> NDArray[np.int64]:
-    """Give the place of each time in a course of *hours* values, 1 or 24."""
-    return np.asarray((time_s // _HOUR_S).astype(np.int64) % hours)
+def is_known(n_day: Floats, rules: Rules, *, healthy: Bools) -> Bools:
+    """Return whether so many samples a day suffice; a healthy stream needs fewer to stay so."""
+    return np.where(healthy, n_day >= rules.min_n * _KEEPS, n_day > rules.min_n - 1)
 
 
-# One takes 7 kB where the rate has a course of the day, and 0.1 ms to make.
-@lru_cache(maxsize=2_048)
-def _table(detectors: tuple[Detector, ...], rules: Rules, fallen_below: tuple[float, ...]) -> Bets:
-    """Make the bets of some detectors, one row or one for each hour of the day."""
-    limits = np.array(fallen_below)
-    parts = [bet_of(detector, rules, limits) for detector in detectors]
-    rows = max(1, limits.size)
-    return Bets(
-        *(
-            np.concatenate(
-                [np.broadcast_to(part[side], (rows, len(FALLS))) for part in parts], axis=1
-            )
-            for side in (0, 1)
-        )
-    )
+def is_doubtful(size: Floats, passed: Floats, rules: Rules, *, healthy: Bools) -> Bools:
+    """
+    Return whether all that is known lies below the threshold, though not beyond chance.
 
-
-def bet_of(detector: Detector, rules: Rules, limits: Floats) -> Bets:
-    """Make the bets of one detector: (k,), or (limits, k) of those on a fall from a reference."""
-    match detector:
-        case Detector.FALLEN | Detector.SETTLED:
-            return _reference_bet(detector, rules, limits)
-        case Detector.BELOW_WARNING | Detector.BELOW_CRITICAL:
-            line = _line(detector, rules)
-            return bets(line, falls_below(line))
-        case _:
-            line = _line(detector, rules) - CLEAR_SLACK
-            return bets(line, 1.0 - (1.0 - line) * (1.0 - RISES))
-
-
-def _reference_bet(detector: Detector, rules: Rules, limits: Floats) -> Bets:
-    if not limits.size:
-        nothing = np.zeros((1, len(FALLS)))
-        return Bets(nothing, nothing)
+    Such a stream is not well and not certainly ill: the Wilson interval of all its samples since
+    its last alarm is below the threshold. A long healthy past makes that impossible for long.
+    """
     line = rules.warning_rate
-    if detector is Detector.FALLEN:
-        below = np.broadcast_to(line * (1.0 - FALLS_BELOW_LINE), (limits.size, len(FALLS)))
-        return bets(limits, below)
-    return bets(limits, line + (limits[:, None] - line) * SETTLES_AT)
+    error = np.sqrt(size * line * (1.0 - line))
+    below = size * line - passed > np.where(healthy, _DOUBT, _DOUBT_NEW) * error
+    return np.asarray(below & (size >= rules.min_n))
 
 
-def _line(detector: Detector, rules: Rules) -> float:
-    warning = detector in (Detector.BELOW_WARNING, Detector.RECOVERED)
-    return rules.warning_rate if warning else rules.critical_rate
+def has_reference(state: EvidenceState, rules: Rules) -> bool:
+    """Return whether a fall from the stream's own reference can be seen."""
+    return rules.use_reference and bool(state.baseline.fallen_below)
+
+
+def read_status(high: float, rules: Rules) -> Status:
+    """Return the status that an upper bound of the pass rate stands for."""
+    if high < rules.critical_rate:
+        return Status.CRITICAL
+    return Status.WARNING if high < rules.warning_rate else Status.HEALTHY
+
+
+def posterior_below(grid: RateGrid, size: float, passed: float) -> Floats:
+    """Return the posterior of some samples on the cells below the warning threshold."""
+    rates = np.clip(grid.below, 0.001, 0.999)
+    log_p = passed * np.log(rates) + (size - passed) * np.log(1.0 - rates)
+    return np.concatenate([log_p - log_p.max(), np.full(CELLS - BELOW, _LEAST_LOG_P)])
+
+
+class _Walk:
+    """Streams through as many looks each, all of them calm or all in an incident: (s, t, bets)."""
+
+    def __init__(
+        self, states: Sequence[EvidenceState], looks: Sequence[Looks], rules: Rules
+    ) -> None:
+        self.states, self.rules = states, rules
+        self.grid = rate_grid(rules.warning_rate, rules.critical_rate)
+        self.time, n, size, passed = (np.stack(column) for column in zip(*looks, strict=True))
+        self.healthy = np.array([state.status is Status.HEALTHY for state in states])[:, None]
+        self.effect = _numbers(state.baseline.effect for state in states)[:, None]
+        self.good, self.bad = passed / self.effect, (size - passed) / self.effect
+        self.n, self.size, self.passed = (np.cumsum(x, axis=1) for x in (n, size, passed))
+        at = _numbers(state.at_s for state in states)[:, None]
+        before = np.concatenate([at, self.time[:, :-1]], axis=1)
+        self.stakes = stakes_of(before, self.time, rules.bucket_s)
+        self.stakes[:, 0] += _numbers(state.owed for state in states)
+        self.known = np.array([has_reference(state, rules) for state in states])
+        grown = np.exp((self.time - at) / (DAY_BUCKETS * rules.bucket_s))
+        day = _numbers(state.n_day for state in states)[:, None]
+        self.n_day = (day + np.cumsum(size * grown, axis=1)) / grown
+        count = np.array([state.count for state in states])
+        self.all_size, self.all_passed = self.size + count[:, 2:3], self.passed + count[:, 3:4]
+
+    def references(self) -> Floats:
+        """Return the reference at each look, of the hour where the day has a course."""
+        courses = [
+            state.baseline.fallen_below if known else (math.nan,)
+            for state, known in zip(self.states, self.known, strict=True)
+        ]
+        if max(len(course) for course in courses) == 1:
+            return np.array(courses)
+        hour = (self.time // _HOUR_S).astype(np.int64)
+        rows = [np.array(c)[h % len(c)] for c, h in zip(courses, hour, strict=True)]
+        return np.stack(rows)
+
+    def tops(self) -> Floats:
+        """Return where the grid of each stream ends for quantiles: one place a stream."""
+        means = [
+            sum(state.baseline.fallen_below) / len(state.baseline.fallen_below)
+            if known
+            else math.nan
+            for state, known in zip(self.states, self.known, strict=True)
+        ]
+        return np.asarray(self.grid.top(np.array(means)))
+
+    def line_path(self) -> Floats:
+        """Return the log sums of the bets on a rate below the warning threshold."""
+        old = np.stack([state.bets.log_r[LINE] for state in self.states])
+        line = self.rules.warning_rate
+        gains = log_payoffs(self.good, self.bad, line, self.grid.below)
+        return accumulate(old, gains, self.stakes).log_r
+
+    def moved(self, row: int, look: int) -> EvidenceState:
+        """Return the state after one of the looks, without its bets."""
+        state = self.states[row]
+        time_s = float(self.time[row, look])
+        news = (self.n[row, look], self.size[row, look], self.passed[row, look])
+        n, size, passed = (float(value) for value in news)
+        older, newer = state.recent
+        if self.time[row, 0] >= newer.from_s + self.rules.bucket_s * DAY_BUCKETS / 2:
+            older, newer = newer, Count(float(self.time[row, 0]))
+        return state.but(
+            at_s=time_s,
+            owed=0.0,
+            n_day=float(self.n_day[row, look]),
+            count=state.count.plus(n, size, passed),
+            recent=(older, newer.plus(n, size, passed)),
+        )
+
+    def bets_at(self, last: NDArray[np.int64], old: Bets, log_r: Floats, gains: Floats) -> Bets:
+        """
+        Return the bets after look *last* of each stream, shapes (s, bets).
+
+        Each bet begins anew at the last of the lowest points of its path: from there on it has
+        gained most.
+        """
+        path = gains + old.gain[:, None]
+        rows, looks = np.arange(len(last)), np.arange(path.shape[1])
+        shown = np.where((looks <= last[:, None])[..., None], path, np.inf)
+        first = path.shape[1] - 1 - shown[:, ::-1].argmin(axis=1)
+        lowest = np.take_along_axis(path, first[:, None], axis=1)[:, 0]
+        anew = lowest <= 0.0
+        row = rows[:, None]
+
+        def since(total: Floats, before: Floats) -> Floats:
+            here = total[rows, last][:, None]
+            return np.asarray(here + np.where(anew, -total[row, first], before))
+
+        return Bets(
+            log_r[rows, last],
+            path[rows, last] - np.where(anew, lowest, 0.0),
+            since(self.n, old.n),
+            since(self.size, old.size),
+            since(self.passed, old.passed),
+            np.where(anew, self.time[row, first], old.at_s),
+        )
+
+
+class CalmWalk(_Walk):
+    """Looks at streams without an incident."""
+
+    def __init__(
+        self, states: Sequence[EvidenceState], looks: Sequence[Looks], rules: Rules
+    ) -> None:
+        super().__init__(states, looks, rules)
+        null = self.references()
+        top = self.grid.top(null)
+        rates = self.grid.rates(top)
+        fall = log_payoffs(self.good, self.bad, top[..., None], rates)
+        fall[~self.known] = 0.0
+        line = log_payoffs(self.good, self.bad, rules.warning_rate, self.grid.below)
+        self._old = _stacked([state.bets for state in states])
+        path = accumulate(self._old.log_r, np.concatenate([fall, line], axis=-1), self.stakes)
+        self._log_r, self._gained = path
+        self._log_r[~self.known, :, FALL] = NOTHING
+        self._top = self.tops()
+        share = np.where(self.known, 1.0 - FALL_SHARE, 1.0)
+        self._line_threshold = (rules.log_threshold() - np.log(share))[:, None]
+        self._confirmed = log_mean(self._log_r[..., LINE]) >= self._line_threshold
+        self._probable = self._fallen()
+
+    def _fallen(self) -> Bools:
+        fallen = log_mean(self._log_r[..., :BELOW]) >= self.rules.log_threshold(FALL_SHARE)
+        fallen &= self.known[:, None]
+        if fallen.any():
+            row, look = np.nonzero(fallen)
+            log_p = self._log_r[row, look][:, FALL] + LOG_PRIOR
+            high = self.grid.upper(log_p, self._top[row])
+            fallen[row, look] = high < self.rules.warning_rate
+        return np.asarray(fallen)
+
+    def turned(self) -> Bools:
+        """Return at which looks a status turns, shape (s, t)."""
+        known = is_known(self.n_day, self.rules, healthy=self.healthy)
+        doubt = is_doubtful(self.all_size, self.all_passed, self.rules, healthy=self.healthy)
+        turned = self._confirmed | self._probable | ((known & ~doubt) != self.healthy)
+        return np.asarray(turned)
+
+    def at(self, last: NDArray[np.int64]) -> list[EvidenceState]:
+        """Return each state after its look *last*, the status unchanged."""
+        found = self.bets_at(last, self._old, self._log_r, self._gained)
+        return [
+            self.moved(row, int(look)).but(bets=Bets(*(column[row] for column in found)))
+            for row, look in enumerate(last)
+        ]
+
+    def turn(self, row: int, look: int, state: EvidenceState) -> EvidenceState:
+        """Turn the status at a look: open an incident, or change between known and unknown."""
+        now_s, bets = state.at_s, state.bets
+        confirmed = bool(self._confirmed[row, look])
+        if not confirmed and not self._probable[row, look]:
+            healthy = state.status is Status.HEALTHY
+            status = Status.INSUFFICIENT_DATA if healthy else Status.HEALTHY
+            return state.but(status=status, status_s=now_s)
+        if confirmed:
+            log_p = np.r_[bets.log_r[LINE], np.full(CELLS - BELOW, NOTHING)] + LOG_PRIOR
+        else:
+            log_p = bets.log_r[FALL] + LOG_PRIOR
+        lead = int(log_p.argmax()) + (LINE.start if confirmed else 0)
+        count = Count(
+            *(float(column[lead]) for column in (bets.at_s, bets.n, bets.size, bets.passed))
+        )
+        log_p = np.maximum(log_p - log_p.max(), _LEAST_LOG_P)
+        bound = float(self.grid.upper(log_p, self._top[row]))
+        high = float(_held(np.array(bound), np.array(count.rate), state.status, self.rules))
+        # Whether samples depend on each other is not known of a young stream.
+        sure = confirmed and state.baseline.effect_known
+        return state.but(
+            status=read_status(high, self.rules),
+            certainty=Certainty.CONFIRMED if sure else Certainty.PROBABLE,
+            status_s=now_s,
+            count=count,
+            incident_from_s=count.from_s,
+            rises=Bets.none(2 * N_RISES, now_s),
+            log_p=log_p,
+            high=high,
+        )
+
+
+class IncidentWalk(_Walk):
+    """Looks at streams in an incident."""
+
+    def __init__(
+        self, states: Sequence[EvidenceState], looks: Sequence[Looks], rules: Rules
+    ) -> None:
+        super().__init__(states, looks, rules)
+        self._line_log_r = self.line_path()
+        rates = np.clip(self.grid.rates(self.grid.top(self.references())), 0.001, 0.999)
+        likely = self.good[..., None] * np.log(rates) + self.bad[..., None] * np.log1p(-rates)
+        begun = np.stack([state.log_p for state in states if state.log_p is not None])
+        self._log_p = begun[:, None] + np.cumsum(likely, axis=1)
+        self._log_p -= self._log_p.max(axis=-1, keepdims=True)
+        self._top = np.broadcast_to(self.tops()[:, None], self.time.shape)
+        rate = np.divide(
+            self.all_passed, self.all_size, out=np.zeros_like(self.size), where=self.all_size > 0
+        )
+        critical = np.array([state.status is Status.CRITICAL for state in states])[:, None]
+        self._critical = critical
+        bound = self.grid.upper(self._log_p, self._top)
+        self._high = np.where(
+            critical,
+            _held(bound, rate, Status.CRITICAL, rules),
+            _held(bound, rate, Status.WARNING, rules),
+        )
+        lines = np.repeat([rules.warning_rate, rules.critical_rate], N_RISES) - _CLEAR_SLACK
+        rises = 1.0 - (1.0 - lines) * (1.0 - np.tile(_RISES, 2))
+        gains = log_payoffs(self.good, self.bad, lines, rises)
+        self._old = _stacked([state.rises for state in states if state.rises is not None])
+        self._log_r, self._gained = accumulate(self._old.log_r, gains, self.stakes)
+        self._recovered = self._risen(RECOVERED, rules.warning_rate)
+        self._eased = self._risen(EASED, rules.critical_rate) & critical
+
+    def _risen(self, bets: slice, line: float) -> Bools:
+        risen = log_mean(self._log_r[..., bets]) >= self.rules.log_clear
+        if not risen.any():
+            return np.asarray(risen)
+        # The leading bet must have gained, and the rate since it began be above the threshold.
+        path = self._gained[..., bets] + self._old.gain[:, None, bets]
+        lowest = np.minimum(np.minimum.accumulate(path, axis=1), 0.0)
+        looks = np.arange(1, path.shape[1] + 1)[:, None]
+        begun = np.maximum.accumulate(np.where(path <= lowest, looks, 0), axis=1)
+        lead = self._log_r[..., bets].argmax(axis=-1)
+        first, gain = (
+            np.take_along_axis(values, lead[..., None], axis=-1)[..., 0]
+            for values in (begun, path - lowest)
+        )
+        rows = np.arange(len(first))[:, None]
+
+        def since(total: Floats, old: Floats) -> Floats:
+            before = np.take_along_axis(total, np.maximum(first - 1, 0), axis=1)
+            return total + np.where(first > 0, -before, old[:, bets][rows, lead])
+
+        size, passed = since(self.size, self._old.size), since(self.passed, self._old.passed)
+        return np.asarray(risen & (passed >= line * size) & (gain >= _CLEAR_GAIN))
+
+    def turned(self) -> Bools:
+        """Return at which looks a status turns, or evidence of a recovery is used up."""
+        low = self._high < self.rules.critical_rate
+        stays = (self._high < self.rules.warning_rate) & (low == self._critical)
+        return np.asarray(~stays | self._recovered | self._eased)
+
+    def at(self, last: NDArray[np.int64]) -> list[EvidenceState]:
+        """Return each state after its look *last*, the status unchanged."""
+        found = self.bets_at(last, self._old, self._log_r, self._gained)
+        states = []
+        for row, look in enumerate(last):
+            state = self.moved(row, int(look))
+            log_r = np.r_[state.bets.log_r[FALL], self._line_log_r[row, look]]
+            sure = state.baseline.effect_known and (
+                float(log_mean(log_r[LINE])) >= line_threshold(state, self.rules)
+            )
+            states.append(
+                state.but(
+                    bets=state.bets._replace(log_r=log_r),
+                    rises=Bets(*(column[row] for column in found)),
+                    log_p=np.maximum(self._log_p[row, look], _LEAST_LOG_P),
+                    high=float(self._high[row, look]),
+                    certainty=Certainty.CONFIRMED if sure else state.certainty,
+                )
+            )
+        return states
+
+    def turn(self, row: int, look: int, state: EvidenceState) -> EvidenceState:
+        """Turn the status at a look, by the bound or by evidence of a recovery."""
+        assert state.rises is not None
+        status = read_status(state.high, self.rules)
+        if status is Status.HEALTHY:
+            return self._ended(state, state.count)
+        if self._recovered[row, look]:
+            return self._ended(state, _since_lead(state.rises, RECOVERED))
+        turned = state if status is state.status else state.but(status=status, status_s=state.at_s)
+        if status is not Status.CRITICAL or not self._eased[row, look]:
+            return turned
+        rises = state.rises
+        none = Bets.none(2 * N_RISES, state.at_s)
+        kept = Bets(*(np.r_[a[RECOVERED], b[EASED]] for a, b in zip(rises, none, strict=True)))
+        count = _since_lead(rises, EASED)
+        effect = state.baseline.effect
+        log_p = posterior_below(self.grid, count.size / effect, count.passed / effect)
+        high = float(self.grid.upper(log_p, np.asarray(self.rules.warning_rate)))
+        if high < self.rules.critical_rate:
+            return turned.but(rises=kept)
+        return state.but(
+            status=Status.WARNING,
+            status_s=state.at_s,
+            rises=kept,
+            count=count,
+            log_p=log_p,
+            high=high,
+        )
+
+    def _ended(self, state: EvidenceState, count: Count) -> EvidenceState:
+        """Begin anew after an incident, and keep it out of what is normal."""
+        span = Span(int(state.incident_from_s), int(state.at_s) + 1)
+        keep_from_s = state.at_s - _REFERENCE_BUCKETS * self.rules.bucket_s
+        return state.with_incident(span, keep_from_s=keep_from_s).but(
+            status=Status.HEALTHY,
+            certainty=Certainty.NONE,
+            status_s=state.at_s,
+            owed=1.0,
+            bets=Bets.none(N_BETS, state.at_s),
+            rises=None,
+            log_p=None,
+            high=1.0,
+            count=count,
+            recent=(Count(count.from_s), count),
+            onset=None,
+        )
+
+
+def _held(bound: Floats, rate: Floats, status: Status, rules: Rules) -> Floats:
+    """Keep what was decided until the rate since the change is itself above the threshold."""
+    if status is Status.CRITICAL:
+        below = np.minimum(bound, rules.critical_rate - _JUST)
+        above = np.minimum(bound, rules.warning_rate - _JUST)
+        return np.where(rate > rules.critical_rate, above, below)
+    return np.where(rate > rules.warning_rate, bound, np.minimum(bound, rules.warning_rate - _JUST))
+
+
+def _since_lead(bets: Bets, some: slice) -> Count:
+    """Return what was counted since the leading one of *some* bets began."""
+    lead = some.start + int(bets.log_r[some].argmax())
+    return Count(*(float(column[lead]) for column in (bets.at_s, bets.n, bets.size, bets.passed)))
+
+
+def _stacked(bets: Sequence[Bets]) -> Bets:
+    return Bets(*(np.stack(column) for column in zip(*bets, strict=True)))
+
+
+def _numbers(values: Iterable[float]) -> Floats:
+    return np.fromiter(values, dtype=np.float64)

@@ -1,25 +1,44 @@
-"""How a stream stands under the policy ``anytime``: its status in words, and what it would take."""
+"""How a stream stands under the policy ``anytime``: the figures that decide, and why in words."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 
 from monitor.models import Status
-from monitor.rolling.anytime import is_doubtful, thresholds
 from monitor.rolling.budget import Rules
-from monitor.rolling.memory import Certainty, Detector, Memory
+from monitor.rolling.evidence_state import LINE, Certainty, Count, EvidenceState
+from monitor.rolling.evidence_walk import DAY_BUCKETS, is_doubtful, line_threshold
 from monitor.rolling.policies import Finding
 from monitor.rolling.windows import WindowStats
+from monitor.stats.evidence import log_mean, plain_bounds, rate_grid
+from monitor.stats.intervals import Interval
 from monitor.stats.onset import Onset
 from monitor.stats.power import resolution, samples_to_decide
 
 #: A fall that would be seen within a day only below this rate is as good as not seen.
 _LOW_POWER: Final = 0.3
+#: Level of the lower bound of a posterior.
+_LOW: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Headline:
+    """
+    The figures on which a status rests; rates in [0, 1].
+
+    Since the change in an incident, else of the last half to whole day. ``low`` and ``high`` hold
+    at every look, at 9 in 10; the status is read from ``high`` alone.
+    """
+
+    pass_rate: float | None
+    interval: Interval | None
+    n: int
+    since_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,144 +46,166 @@ class Standing:
     """A status with what it rests on; rates in [0, 1]."""
 
     finding: Finding
+    headline: Headline
     certainty: Certainty
     effect: float  #: design effect: by how much the samples count less than independent ones
+    phase: Literal["collecting", "undecided"] | None = None  #: of too little data
     onset: Onset | None = None
     more_n: int | None = None  #: about so many more samples decide, if the rate goes on
     resolution: float | None = None  #: only a fall below this would be seen within a day
 
 
-def standing_of(memory: Memory, window: WindowStats, rules: Rules) -> Standing:
-    """Say how a stream stands; *window* is the status window, for the rate that goes on."""
-    finest = _resolution(memory, rules)
-    finding = _finding(memory, window, rules, finest)
+def standing_of(state: EvidenceState, window: WindowStats, rules: Rules) -> Standing:
+    """Return how a stream stands; *window* is the status window, for the rate that goes on."""
+    finest = _resolution(state, rules)
+    more_n = _more_n(state, window, rules)
+    status = state.status
+    phase: Literal["collecting", "undecided"] | None = None
+    if status is Status.HEALTHY and finest < _LOW_POWER:
+        status, phase = Status.INSUFFICIENT_DATA, "collecting"
+        reason = f"low power: only a pass rate below {_percent(finest)} would be seen in a day"
+    elif status is Status.INSUFFICIENT_DATA:
+        phase = "undecided" if _is_undecided(state, rules) else "collecting"
+        reason = _too_little(state, window, rules, more_n)
+    elif state.alarmed:
+        reason = _alarm_reason(state, window, rules)
+    else:
+        reason = _healthy_reason(state, window, rules, finest, more_n)
     return Standing(
-        finding=finding,
-        certainty=_certainty(memory, rules),
-        effect=memory.baseline.effect,
-        onset=memory.onset if memory.alarmed else None,
-        more_n=_more_n(memory, window, rules),
+        finding=Finding(status, reason),
+        headline=headline(state, rules),
+        certainty=state.certainty,
+        effect=state.baseline.effect,
+        phase=phase,
+        onset=state.onset if state.alarmed else None,
+        more_n=more_n,
         resolution=finest,
     )
 
 
-def _certainty(memory: Memory, rules: Rules) -> Certainty:
-    """Give the certainty, raised when the evidence below the line itself came to suffice."""
-    below = _log_m(memory, Detector.BELOW_WARNING)
-    enough = below >= thresholds(memory, rules)[Detector.BELOW_WARNING]
-    if memory.alarmed and enough and memory.baseline.effect_known:
-        return Certainty.CONFIRMED
-    return memory.certainty
+def headline(state: EvidenceState, rules: Rules) -> Headline:
+    """Return the figures on which the status of a stream rests."""
+    count = state.count if state.alarmed or _is_undecided(state, rules) else _recent(state, rules)
+    n = round(count.n)
+    if count.size <= 0:
+        return Headline(pass_rate=None, interval=None, n=n, since_s=count.from_s)
+    if state.alarmed and state.log_p is not None:
+        grid = rate_grid(rules.warning_rate, rules.critical_rate)
+        limits = state.baseline.fallen_below or (math.nan,)
+        top = grid.top(np.asarray(sum(limits) / len(limits)))
+        low = min(float(grid.quantile(state.log_p, top, _LOW)), state.high)
+        bounds = Interval(low, state.high)
+    else:
+        effect = state.baseline.effect
+        plain = plain_bounds(count.passed / effect, count.size / effect)
+        # The threshold is not refuted, so it lies inside.
+        bounds = Interval(plain.low, max(plain.high, rules.warning_rate))
+    rate = min(max(count.rate, bounds.low), bounds.high)
+    return Headline(pass_rate=rate, interval=bounds, n=n, since_s=count.from_s)
 
 
-def _finding(memory: Memory, window: WindowStats, rules: Rules, finest: float) -> Finding:
-    if memory.alarmed:
-        return Finding(memory.status, _alarm_reason(memory, window, rules))
-    if memory.status is Status.INSUFFICIENT_DATA:
-        return Finding(memory.status, _too_little(memory, window, rules))
-    if finest < _LOW_POWER:
-        return Finding(
-            Status.INSUFFICIENT_DATA,
-            f"low_power: at this traffic only a fall below {finest:.2f} would be seen in a day",
-        )
-    return Finding(Status.HEALTHY, _no_evidence(memory, window, rules, finest))
+def _recent(state: EvidenceState, rules: Rules) -> Count:
+    """Return what was counted in the last half to whole day, or since evidence began anew."""
+    older, newer = state.recent
+    if older.n <= 0 or state.at_s - older.from_s > DAY_BUCKETS * rules.bucket_s:
+        return newer
+    return older.plus(*newer[1:])
 
 
-def _no_evidence(memory: Memory, window: WindowStats, rules: Rules, finest: float) -> str:
+def _healthy_reason(
+    state: EvidenceState, window: WindowStats, rules: Rules, finest: float, more_n: int | None
+) -> str:
     line = rules.warning_rate
-    told = f"{_held(window)}no evidence of a pass rate below {line:g}"
-    told += f"; a fall below {finest:.2f} would be seen"
-    if since := _since_recovery(memory, window, line):
-        return f"{since}; {told} within a day"
-    more_n = _more_n(memory, window, rules)
+    told = f"{_held(window)}no evidence of a pass rate below {_percent(line)}"
+    told += f"; a fall below {_percent(finest)} would be seen within a day"
+    if state.incidents and window.pass_rate is not None and window.pass_rate < line:
+        count = state.count
+        if count.n < window.n and count.rate >= line:
+            return (
+                "recovered, though the status window still holds the incident:"
+                f" {count.rate:.1%} passed since; {told}"
+            )
     if window.interval is None or window.interval.high >= line or more_n is None:
-        return f"{told} within a day"
-    return f"{told} within a day; about {more_n} more samples as low as these would be evidence"
-
-
-def _since_recovery(memory: Memory, window: WindowStats, line: float) -> str:
-    """Say why a stream is well though its window is not: the window reaches back further."""
-    if not memory.incidents or window.pass_rate is None or window.pass_rate >= line:
-        return ""
-    if memory.spell_n >= window.n_effective or memory.spell_passed < line * memory.spell_n:
-        return ""
-    told = "recovered, though the window still holds the incident"
-    if memory.spell_n < 1:
         return told
-    return f"{told}: {memory.spell_passed / memory.spell_n:.1%} passed since"
+    return f"{told}; about {more_n:,} more samples as low as these would be evidence"
 
 
-def _alarm_reason(memory: Memory, window: WindowStats, rules: Rules) -> str:
-    critical = memory.status is Status.CRITICAL
+def _alarm_reason(state: EvidenceState, window: WindowStats, rules: Rules) -> str:
+    critical = state.status is Status.CRITICAL
     line = rules.critical_rate if critical else rules.warning_rate
     name = "critical" if critical else "warning"
-    now = _held(window) or f"pass rate {window.pass_rate:.3f}: "
-    before = memory.baseline.rate
-    where = f"{name} line {line:g}"
-    if window.pass_rate is not None and window.pass_rate >= line:
-        where += ", though the window still holds the time before"
-    if not critical and window.pass_rate is not None and window.pass_rate < rules.critical_rate:
-        where += f", not yet or no longer below the critical line {rules.critical_rate:g}"
-    if _certainty(memory, rules) is Certainty.CONFIRMED or before is None:
-        return f"{now}the evidence says it is below the {where}"
-    return f"{now}fell from {before:.3f}, and is probably below the {where}"
+    where = f"pass rate is below the {_percent(line)} {name} threshold"
+    grid = rate_grid(rules.warning_rate, rules.critical_rate)
+    assert state.log_p is not None
+    weights = np.exp(state.log_p - state.log_p.max())
+    cells = np.flatnonzero(grid.below < line)
+    sure = float(weights[cells].sum() / weights.sum())
+    odds = next((words for least, words in _SURE if sure >= least), "")
+    if odds:
+        where += f" ({odds} sure)"
+    else:
+        where += ", and nothing since the alarm speaks of a recovery"
+    before = state.baseline.rate
+    if state.certainty is Certainty.PROBABLE and before is not None:
+        where += f"; it fell from {before:.1%}"
+    return f"{_held(window)}{where}"
+
+
+_SURE: Final = ((0.99, "99 in 100"), (0.95, "19 in 20"), (0.9, "9 in 10"))
+
+
+def _percent(rate: float) -> str:
+    """Write a threshold: 85 %, or 87.5 %."""
+    return f"{100 * rate:.4g} %"
 
 
 def _held(window: WindowStats) -> str:
     """Say that a status rests on what came before the window; empty where the window has scores."""
-    return "no scores in the status window, so it is held from before: " if window.n == 0 else ""
+    return (
+        "no scores in the status window, so the status is that of before: " if window.n == 0 else ""
+    )
 
 
-def _too_little(memory: Memory, window: WindowStats, rules: Rules) -> str:
+def _too_little(state: EvidenceState, window: WindowStats, rules: Rules, more_n: int | None) -> str:
     if window.n == 0 and window.skipped:
-        return f"nothing to judge: all {window.skipped} were skipped"
-    if _is_doubtful(memory, rules):
-        rate = memory.spell_passed / memory.spell_n
-        more_n = _more_n(memory, window, rules)
-        decides = "" if more_n is None else f"; about {more_n} more samples as low would decide"
+        return f"nothing to judge: all {window.skipped:,} were skipped"
+    if _is_undecided(state, rules):
+        decides = "" if more_n is None else f", about {more_n:,} more needed"
         return (
-            f"{rate:.1%} passed so far, below {rules.warning_rate:g},"
-            f" but not beyond chance at so many looks{decides}"
+            f"{state.count.n:,.0f} scored{decides}: {state.count.rate:.1%} passed, below"
+            f" {_percent(rules.warning_rate)} but not beyond chance"
         )
-    missing = math.ceil(rules.min_n - memory.n_day)
-    if missing <= 0:
+    if state.n_day >= rules.min_n:
         return "no new scores for six hours or more"
-    return f"about {memory.n_day:.0f} scores in a day, about {missing} more needed"
+    return f"{math.floor(state.n_day + 0.5)} of {rules.min_n} scores"
 
 
-def _is_doubtful(memory: Memory, rules: Rules) -> bool:
-    effect = memory.baseline.effect
-    n, passed = np.array([[memory.spell_n * effect], [memory.spell_passed * effect]])
-    return bool(is_doubtful(n, passed, rules, healthy=False)[0])
+def _is_undecided(state: EvidenceState, rules: Rules) -> bool:
+    if state.status is not Status.INSUFFICIENT_DATA:
+        return False
+    size, passed = np.array([[state.count.size], [state.count.passed]])
+    return bool(is_doubtful(size, passed, rules, healthy=np.array([False]))[0])
 
 
-def _more_n(memory: Memory, window: WindowStats, rules: Rules) -> int | None:
+def _more_n(state: EvidenceState, window: WindowStats, rules: Rules) -> int | None:
     rate = window.pass_rate
-    if memory.status is Status.INSUFFICIENT_DATA:
-        if not _is_doubtful(memory, rules):
-            return max(1, math.ceil(rules.min_n - memory.n_day))
-        rate = memory.spell_passed / memory.spell_n
-    if memory.alarmed or rate is None:
+    if state.status is Status.INSUFFICIENT_DATA:
+        if not _is_undecided(state, rules):
+            return max(1, math.ceil(rules.min_n - state.n_day))
+        rate = state.count.rate
+    if state.alarmed or rate is None:
         return None
-    limit = thresholds(memory, rules)[Detector.BELOW_WARNING]
-    missing = limit - max(0.0, _log_m(memory, Detector.BELOW_WARNING))
+    missing = line_threshold(state, rules) - max(0.0, float(log_mean(state.bets.log_r[LINE])))
     decides = samples_to_decide(rate, rules.warning_rate, missing)
-    return None if decides is None else math.ceil(decides * memory.baseline.effect)
+    return None if decides is None else math.ceil(decides * state.baseline.effect)
 
 
-def _resolution(memory: Memory, rules: Rules) -> float:
-    limit = thresholds(memory, rules)[Detector.BELOW_WARNING]
-    # Two digits are enough to be told, and seldom change.
-    n = float(f"{memory.n_day / memory.baseline.effect:.2g}")
-    return _resolution_of(n, rules.warning_rate, limit)
+def _resolution(state: EvidenceState, rules: Rules) -> float:
+    # Two digits are enough to show, and seldom change.
+    n = float(f"{state.n_day / state.baseline.effect:.2g}")
+    return _resolution_of(n, rules.warning_rate, line_threshold(state, rules))
 
 
 @lru_cache(maxsize=16_384)
 def _resolution_of(n: float, line: float, limit: float) -> float:
     return resolution(n, line, limit)
-
-
-def _log_m(memory: Memory, detector: Detector) -> float:
-    row = memory.log_r[int(detector)].tolist()
-    top = max(row)
-    return float(top + math.log(sum(math.exp(value - top) for value in row) / len(row)))

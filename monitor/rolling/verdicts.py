@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from monitor.models import Status, StreamKey, Tally, Verdict
@@ -11,7 +11,6 @@ from monitor.rolling.choice import EvidencePolicy, find_policy
 from monitor.rolling.policies import Finding, Thresholds, point
 from monitor.rolling.standing import Standing
 from monitor.rolling.windows import WindowStats, drift, window_stats
-from monitor.stats.intervals import Interval
 
 #: So many failed evaluations, and more failed than completed ones, make the monitor blind.
 _BLIND_FROM = 5
@@ -30,14 +29,6 @@ class WindowData:
     note: str | None = None  #: what people must know beside the figures, if anything
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
-    """How the policy judges, where a window alone does not say it."""
-
-    standing: Standing | None = None  #: of a policy that collects evidence
-    bounds: Interval | None = None  #: on the pass rate, at all looks at once
-
-
 def judge_window(
     data: WindowData,
     *,
@@ -45,19 +36,25 @@ def judge_window(
     lines: Thresholds,
     now: datetime,
     previous: Verdict | None = None,
-    judged: Judged | None = None,
+    standing: Standing | None = None,
 ) -> Verdict:
     """
-    Judge a window; ``since`` goes on from *previous* when the status is the same.
+    Return the verdict on a stream; ``status_since`` goes on from *previous* while it is the same.
 
-    A monitor that does not see says ``blind`` whatever the policy would say.
+    Under a policy that collects evidence the status and its figures are those of *standing*, else
+    those of the window. A monitor that does not see says ``blind`` whatever the policy would say.
     """
     window = window_stats(data.current)
-    judged = judged or Judged()
-    finding = _blindness(window, data.trouble) or _finding(
-        window, policy_name, lines, judged.standing
-    )
+    headline = standing.headline if standing else None
+    finding = standing.finding if standing else _by_window(window, policy_name, lines)
+    if window.failed >= _BLIND_FROM and window.failed > window.n:
+        tried = window.failed + window.n
+        finding = Finding(Status.BLIND, f"{window.failed} of {tried} evaluations failed")
+    elif data.trouble:
+        finding = Finding(Status.BLIND, data.trouble)
     same = previous is not None and previous.status is finding.status
+    bounds = headline.interval if headline else window.interval
+    since = now - timedelta(seconds=data.window_s)
     return Verdict(
         app=data.stream.app,
         metric=data.stream.metric,
@@ -68,15 +65,19 @@ def judge_window(
         status=finding.status,
         point_status=point(window, lines).status,
         reason=f"{finding.reason}; {data.note}" if data.note else finding.reason,
-        pass_rate=window.pass_rate,
-        low=window.interval.low if window.interval else None,
-        high=window.interval.high if window.interval else None,
-        low_any=judged.bounds.low if judged.bounds and window.n else None,
-        high_any=judged.bounds.high if judged.bounds and window.n else None,
+        pass_rate=headline.pass_rate if headline else window.pass_rate,
+        low=bounds.low if bounds else None,
+        high=bounds.high if bounds else None,
+        n=headline.n if headline else window.n,
+        since=datetime.fromtimestamp(headline.since_s, UTC) if headline else since,
+        status_since=previous.status_since if previous is not None and same else now,
+        window_pass_rate=window.pass_rate,
+        window_low=window.interval.low if window.interval else None,
+        window_high=window.interval.high if window.interval else None,
+        window_n=window.n,
         average_score=window.average_score,
-        n=window.n,
         n_effective=window.n_effective,
-        **_evidence(judged.standing),
+        **_evidence(standing, finding.status),
         n_failed=window.failed,
         n_skipped=window.skipped,
         n_total=data.n_total,
@@ -85,27 +86,23 @@ def judge_window(
         cost_usd=window.cost_usd,
         drift=drift(data.reference, data.current, min_n=lines.min_n),
         evaluated_at=now,
-        since=previous.since if previous is not None and same else now,
     )
 
 
-def _finding(
-    window: WindowStats, policy_name: str, lines: Thresholds, standing: Standing | None
-) -> Finding:
-    if standing is not None:
-        return standing.finding
+def _by_window(window: WindowStats, policy_name: str, lines: Thresholds) -> Finding:
     policy = find_policy(policy_name)
     if isinstance(policy, EvidencePolicy):
         raise TypeError(f"the policy {policy_name!r} judges by its evidence, which is missing")
     return policy(window, lines)
 
 
-def _evidence(standing: Standing | None) -> dict[str, Any]:
+def _evidence(standing: Standing | None, status: Status) -> dict[str, Any]:
     if standing is None:
-        return {}
+        return {"phase": "collecting"} if status is Status.INSUFFICIENT_DATA else {}
     onset = standing.onset
     moments = [datetime.fromtimestamp(at_s, UTC) for at_s in onset] if onset else [None] * 3
     return {
+        "phase": standing.phase if status is Status.INSUFFICIENT_DATA else None,
         "evidence": standing.certainty.value,
         "onset": moments[0],
         "onset_earliest": moments[1],
@@ -113,10 +110,3 @@ def _evidence(standing: Standing | None) -> dict[str, Any]:
         "more_n": standing.more_n,
         "resolution": standing.resolution,
     }
-
-
-def _blindness(window: WindowStats, trouble: str | None) -> Finding | None:
-    if window.failed >= _BLIND_FROM and window.failed > window.n:
-        tried = window.failed + window.n
-        return Finding(Status.BLIND, f"{window.failed} of {tried} evaluations failed")
-    return Finding(Status.BLIND, trouble) if trouble else None

@@ -1,118 +1,204 @@
 """
-Evidence that a pass rate crossed a line: a mixture Shiryaev-Roberts e-detector.
+Sequential evidence that a rate moved: mixtures of Shiryaev-Roberts sums, and what they say of it.
 
-For the null "at every moment the pass rate is at least m" and alternatives q_k < m, a new
-bet on each q_k begins all the time, with a total stake of one per bucket of time::
+For the null "at every moment the pass rate is at least m" and a rate q < m, a new bet on q
+begins all the time, with a stake of one per bucket of time::
 
-    R_k  <-  (R_k + stake) * exp(s log(q_k / m) + (n - s) log((1 - q_k) / (1 - m)))
-    M    =   mean over k of R_k
+    R_q  <-  (R_q + stake) * payoff_q,    payoff of a 0/1 sample:  q / m,  or (1 - q) / (1 - m)
 
-Theorem [1]_. If outcomes are 0 or 1 and each passes, given everything that arrived before it,
-with probability at least m, then E[M at tau] <= E[buckets until tau] for every stopping
-time tau. So an alarm at M >= A comes, while the null holds, on average not before A buckets
-have gone by, whatever the traffic and however often one looks.
+The sums are read twice. The mean over q is evidence that the rate fell. Weighted by a prior and
+normalised, they are the posterior of the present rate, with a flat prior on when it fell.
 
-Not valid, only approximate and measured (``benchmarks/status.py``): outcomes that depend on each
-other within a session, for which counts are divided by a design effect, and samples of unequal
-weight, for which they are tempered.
+Theorem [1]_. If each payoff, given everything that arrived before it, has a mean of at most 1,
+then E[mean of R at tau] <= E[buckets until tau] for every stopping time tau. So an alarm at
+A comes, while the null holds, on average not before A buckets have gone by, whatever the traffic
+and however often one looks.
+
+Approximate only, and measured (``benchmarks/status.py``): outcomes that depend on each other
+within a session, for which log payoffs are divided by a design effect.
 
 References
 ----------
 .. [1] J. Shin, A. Ramdas, A. Rinaldo, "E-detectors: a nonparametric framework for sequential
    change detection", New England Journal of Statistics in Data Science (2023), arXiv 2203.03532.
 .. [2] M. Pollak, "Optimal detection of a change in distribution", Annals of Statistics 13 (1985).
+.. [3] A. N. Shiryaev, "On optimum methods in quickest detection problems", Theory of Probability
+   and its Applications 8 (1963).
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from functools import lru_cache
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor.stats.intervals import Interval, wilson_interval
+
 Floats = NDArray[np.float64]
 
-#: Shares by which the pass rate is lower under the usual alternatives.
-FALLS: tuple[float, ...] = (0.06, 0.12, 0.22, 0.45, 0.90)
 #: The logarithm of no evidence at all; finite, so that it survives JSON.
-NOTHING = -1e6
+NOTHING: Final = -1e6
 _LEAST, _MOST = 0.001, 0.999
 
+#: Edges of the cells of rates below a warning threshold of 0.85, with a critical one of 0.70.
+_EDGES: Final = np.fromstring(
+    "0 .09 .185 .28 .375 .46 .54 .61 .6625 .7 .73 .76 .7875 .81 .83 .85", sep=" "
+)
+_CRITICAL_EDGE: Final = 9
+#: Cells between the warning threshold and the reference, as parts of the way.
+_BETWEEN_EDGES: Final = np.array([0.2, 0.4, 0.6, 0.8, 1.0])
+_BETWEEN: Final = _BETWEEN_EDGES - 0.1
+#: How many cells lie below the warning threshold, and in all.
+BELOW: Final = len(_EDGES) - 1
+CELLS: Final = BELOW + len(_BETWEEN)
+LOG_PRIOR: Final = np.log(np.r_[np.full(BELOW, 1 / BELOW), np.full(5, 1 / 5)])
+#: Where there is no reference, cells between reach this far above the warning threshold.
+_TOP: Final = 0.1
 
-class Bets(NamedTuple):
-    """What one passed and one failed sample add to the log evidence; each of shape (..., k)."""
 
-    on_pass: Floats
-    on_fail: Floats
-
-
-class EvidencePath(NamedTuple):
-    """Log evidence after each look, and the log likelihood ratio since the first, both (t, k)."""
+class Path(NamedTuple):
+    """Log sums after each look, and the log payoff since the first, both (streams, looks, bets)."""
 
     log_r: Floats
-    log_ratio: Floats
+    gained: Floats
 
 
-def bets(line: float | Floats, alternatives: Floats) -> Bets:
+def accumulate(log_r: Floats, gains: Floats, stakes: Floats) -> Path:
     """
-    Make the bets against "the pass rate is on this side of *line*" on rates on the other side.
-
-    Parameters
-    ----------
-    line
-        Pass rate in [0, 1], a number or an array of shape (...).
-    alternatives
-        Pass rates bet on, all below the line or all above it, shape (..., k). They and the
-        line are cut to [0.001, 0.999].
-
-    Returns
-    -------
-    Bets
-        Log likelihood ratios of alternative to line, of shape (..., k).
-    """
-    null = np.clip(np.asarray(line, dtype=np.float64), _LEAST, _MOST)[..., None]
-    other = np.clip(alternatives, _LEAST, _MOST)
-    return Bets(np.log(other / null), np.log((1.0 - other) / (1.0 - null)))
-
-
-def falls_below(line: float) -> Floats:
-    """Give the usual alternatives below a line: small falls as well as a collapse."""
-    return line * (1.0 - np.array(FALLS))
-
-
-def follow(
-    log_r: Floats, bet: Bets, *, passed: Floats, failed: Floats, stakes: Floats
-) -> EvidencePath:
-    """
-    Follow the evidence through any number of looks.
+    Follow Shiryaev-Roberts sums through any number of looks.
 
     Parameters
     ----------
     log_r
-        Log evidence of each bet before the first look, shape (k,).
-    bet
-        Shapes (k,), or (t, k) when the line moves.
-    passed, failed
-        What each look brought, none negative, shape (t,).
+        Log of each sum before the first look, shape (streams, bets).
+    gains
+        Log payoff of what each look brought, shape (streams, looks, bets).
     stakes
-        New bets before each look, in buckets of time that went by, shape (t,); the sum
-        must not be more than the time.
+        New bets before each look, in buckets of time that went by, shape (streams, looks); their
+        sum must not be more than the time.
 
     Returns
     -------
-    EvidencePath
-        The recursion above, computed from cumulative sums: equal to it but for rounding.
+    Path
+        The recursion of the module's docstring, from cumulative sums: equal to it but for
+        rounding.
     """
-    gained = np.cumsum(passed[:, None] * bet.on_pass + failed[:, None] * bet.on_fail, axis=0)
-    before = np.vstack([np.zeros_like(gained[:1]), gained[:-1]])
+    gained = np.cumsum(gains, axis=1)
     with np.errstate(divide="ignore"):
-        begun = np.log(stakes)[:, None] - before
-    begun[0] = np.logaddexp(begun[0], log_r)
-    return EvidencePath(gained + np.logaddexp.accumulate(begun, axis=0), gained)
+        begun = np.log(stakes)[..., None] - (gained - gains)
+    begun[:, 0] = np.logaddexp(begun[:, 0], log_r)
+    if begun.shape[1] > 1:
+        begun = np.logaddexp.accumulate(begun, axis=1)
+    return Path(gained + begun, gained)
 
 
 def log_mean(log_r: Floats) -> Floats:
-    """Average evidence over the bets: log of the mean of exp over the last axis."""
+    """Return the log of the mean of exp over the last axis."""
     top = log_r.max(axis=-1)
     spread = np.exp(log_r - top[..., None]).mean(axis=-1)
     return np.asarray(top + np.log(spread))
+
+
+def log_payoffs(passed: Floats, failed: Floats, null: Floats | float, rates: Floats) -> Floats:
+    """
+    Return what 0/1 samples add to the log of bets on *rates* against *null*.
+
+    Parameters
+    ----------
+    passed, failed
+        Counts, none negative, of any shape (...).
+    null, rates
+        Rates of shapes that broadcast with (..., bets); cut to [0.001, 0.999].
+
+    Returns
+    -------
+    array
+        Log likelihood ratios, shape (..., bets).
+    """
+    m, q = np.clip(null, _LEAST, _MOST), np.clip(rates, _LEAST, _MOST)
+    on_fail = np.log((1.0 - q) / (1.0 - m))
+    return np.asarray(passed[..., None] * np.log(q / m) + failed[..., None] * on_fail)
+
+
+class RateGrid:
+    """
+    The cells of rates on which bets are placed, for one pair of thresholds.
+
+    Both thresholds are edges of cells and a quantile is linear inside a cell. So an upper bound
+    at level 1 - alpha lies below a threshold exactly where the posterior puts at least
+    1 - alpha below it.
+
+    Parameters
+    ----------
+    warning_rate, critical_rate
+        Thresholds in (0, 1), the critical one below the other.
+    """
+
+    def __init__(self, warning_rate: float, critical_rate: float) -> None:
+        low, high = _EDGES[: _CRITICAL_EDGE + 1], _EDGES[_CRITICAL_EDGE + 1 :]
+        reach = (high - low[-1]) / (_EDGES[-1] - low[-1])
+        self.warning_rate, self.critical_rate = warning_rate, critical_rate
+        self._edges = np.r_[
+            low * (critical_rate / low[-1]), critical_rate + (warning_rate - critical_rate) * reach
+        ]
+        self._edges[_CRITICAL_EDGE], self._edges[-1] = critical_rate, warning_rate
+        self.below = (self._edges[1:] + self._edges[:-1]) / 2
+
+    def rates(self, top: Floats) -> Floats:
+        """Return the rates bet on, shape (..., CELLS), for references *top* of shape (...)."""
+        between = self.warning_rate + (top[..., None] - self.warning_rate) * _BETWEEN
+        below = np.broadcast_to(self.below, (*top.shape, BELOW))
+        return np.concatenate([below, between], axis=-1)
+
+    def top(self, reference: Floats) -> Floats:
+        """Return where the grid ends: the reference, or a little above the threshold if NaN."""
+        without = min(self.warning_rate + _TOP, (1.0 + self.warning_rate) / 2)
+        return np.where(np.isnan(reference), without, reference)
+
+    def quantile(self, log_p: Floats, top: Floats, level: float) -> Floats:
+        """
+        Return a quantile of posteriors over the cells.
+
+        Parameters
+        ----------
+        log_p
+            Log weights of the cells, not normalised, shape (..., CELLS).
+        top
+            Where each grid ends, shape (...).
+        level
+            In (0, 1).
+        """
+        weights = np.exp(log_p - log_p.max(axis=-1, keepdims=True))
+        cdf = np.cumsum(weights, axis=-1)
+        cdf /= cdf[..., -1:]
+        cell = np.minimum((cdf < level - 1e-12).sum(axis=-1), CELLS - 1)[..., None]
+        upto = np.take_along_axis(cdf, cell, axis=-1)[..., 0]
+        before = np.take_along_axis(cdf, np.maximum(cell - 1, 0), axis=-1)[..., 0]
+        before = np.where(cell[..., 0] > 0, before, 0.0)
+        part = np.clip((level - before) / np.maximum(upto - before, 1e-300), 0.0, 1.0)
+        between = self.warning_rate + (top[..., None] - self.warning_rate) * _BETWEEN_EDGES
+        fixed = np.broadcast_to(self._edges, (*top.shape, BELOW + 1))
+        edges = np.concatenate([fixed, between], axis=-1)
+        left = np.take_along_axis(edges, cell, axis=-1)[..., 0]
+        right = np.take_along_axis(edges, cell + 1, axis=-1)[..., 0]
+        return np.asarray(left + part * (right - left))
+
+    def upper(self, log_p: Floats, top: Floats) -> Floats:
+        """Return the upper bound that decides: 9 in 10, below the critical rate 19 in 20."""
+        usual, strict = self.quantile(log_p, top, 0.90), self.quantile(log_p, top, 0.95)
+        return np.maximum(usual, np.minimum(strict, self.critical_rate))
+
+
+@lru_cache(maxsize=64)
+def rate_grid(warning_rate: float, critical_rate: float) -> RateGrid:
+    """Return the grid of a pair of thresholds."""
+    return RateGrid(warning_rate, critical_rate)
+
+
+def plain_bounds(passed: float, size: float) -> Interval:
+    """Bound a rate by Wilson's interval at 95 %; [0, 1] of nothing."""
+    if size <= 0:
+        return Interval(0.0, 1.0)
+    return wilson_interval(min(max(passed, 0.0), size), size)

@@ -241,7 +241,7 @@ class GlanceReader:
             of_key.append((step.at_s, step.after))
         for verdict in verdicts:
             # What did not change all that time is as it was before.
-            began = (verdict.since.timestamp(), verdict.status)
+            began = (verdict.status_since.timestamp(), verdict.status)
             found.setdefault((verdict.app, verdict.metric), [began])
         return found
 

@@ -70,14 +70,15 @@ def why(verdict: Verdict, lines: charts.Lines) -> list[tuple[str, str]]:
         ("because", verdict.reason),
         ("pass rate (95 %)", words.verdict_rate(verdict)),
         *_evidence(verdict),
-        ("scores in the window", f"{verdict.n:,}"),
+        ("scores", f"{verdict.n:,} since {utc_second(verdict.since)}"),
+        ("scores in the window", f"{verdict.window_n:,}"),
         ("failed, skipped", f"{verdict.n_failed:,}, {verdict.n_skipped:,}"),
         ("warning below", percent(lines.warning)),
         ("critical below", percent(lines.critical)),
         ("the plain rule says", words.WORDS[verdict.point_status]),
         ("window", duration(verdict.window_s)),
         ("scorer", verdict.evaluator_version or "–"),
-        ("since", utc_second(verdict.since)),
+        ("since", utc_second(verdict.status_since)),
         ("evaluated", utc_second(verdict.evaluated_at)),
     ]
 
@@ -87,8 +88,6 @@ def _evidence(verdict: Verdict) -> list[tuple[str, str]]:
     said: list[tuple[str, str]] = []
     if verdict.evidence is not None:
         said.append(("evidence of a fall", verdict.evidence))
-    if verdict.low_any is not None and verdict.high_any is not None:
-        said.append(("bounds at every look", f"{bounds(verdict.low_any, verdict.high_any)} %"))
     if verdict.onset is not None:
         since, low, high = (
             utc_second(verdict.onset),
@@ -160,7 +159,7 @@ def _helpers() -> Mapping[str, Any]:
             plain_text,
             utc_time,
         ),
-        *(words.headline, words.verdict_rate, words.drift_sentence),
+        *(words.headline, words.verdict_rate, words.window_rate, words.drift_sentence),
         *(
             words.judge_sentence,
             words.ledger_sentence,

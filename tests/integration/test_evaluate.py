@@ -106,7 +106,9 @@ def test_window_before_is_the_reference(world):
 
 
 def test_incident_that_began_before_the_reference_is_left_out(world):
-    world.evaluator.settings = SETTINGS.model_copy(update={"reference_s": 4 * 3600})
+    world.evaluator.settings = SETTINGS.model_copy(
+        update={"windows": SETTINGS.windows.model_copy(update={"reference_s": 4 * 3600})}
+    )
     world.scored(0.1, n=20)
     world.evaluate()
     for hours in (6, 1):

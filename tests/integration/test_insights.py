@@ -36,6 +36,11 @@ SETTINGS = Settings(min_n=20, status_window_s=3600, segments=("model", "release"
 RULES = Rules(pass_score=0.7, bucket_s=60, dimensions=SETTINGS.segments)
 
 
+def with_reference(kind):
+    drift = SETTINGS.drift.model_copy(update={"drift_reference": kind})
+    return SETTINGS.model_copy(update={"drift": drift})
+
+
 class World:
     """A store, a clock, and an app whose quality the test decides."""
 
@@ -204,7 +209,7 @@ def test_release_on_the_samples_is_a_deploy_by_itself(world):
 
 
 def test_pinned_release_is_the_reference(store):
-    world = World(store, SETTINGS.model_copy(update={"drift_reference": "release:v1"}))
+    world = World(store, with_reference("release:v1"))
     world.answers(100, 0.95, from_s=-6 * DAY, to_s=-5 * DAY, release="v1")
     world.answers(100, 0.5, from_s=-4 * DAY, to_s=-3 * DAY, release="v2")
     world.answers(60, 0.94, from_s=-HOUR, to_s=0, release="v3")
@@ -304,7 +309,7 @@ def test_like_hours_are_compared_where_the_day_has_a_course(world):
     ],
 )
 def test_reference_is_what_the_setting_says(store, kind, described):
-    world = World(store, SETTINGS.model_copy(update={"drift_reference": kind}))
+    world = World(store, with_reference(kind))
     world.answers(80, 0.9, from_s=-7 * DAY - HOUR, to_s=-7 * DAY)
     world.answers(80, 0.2, from_s=-3 * DAY, to_s=-2 * DAY)
     world.answers(60, 0.9, from_s=-HOUR, to_s=0)

@@ -45,7 +45,7 @@ def test_a_fired_message_says_everything_that_matters():
     text = render(snapshot(report_url="https://status.example.org/"), {FIRED}).text
     for part in (
         "CRITICAL  test-app · groundedness",
-        "62.0 % pass (55.0 % to 69.0 %, n = 200) in the last 1 h",
+        "62.0 % pass (55.0 % to 69.0 %, n = 200) since 2026-03-01 13:58 UTC",
         "94.0 % of answers passed (n = 3,400, the reference)",
         "critical below 70.0 %",
         "2026-03-01 13:58 UTC, held for 12 min",

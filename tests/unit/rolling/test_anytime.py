@@ -12,8 +12,8 @@ from monitor.models import Status
 from monitor.rolling.anytime import advance, idle, relearn
 from monitor.rolling.baseline import Baseline, History, learn
 from monitor.rolling.budget import Rules, stream_budget
+from monitor.rolling.evidence_state import Certainty, Count, EvidenceState, from_json, to_json
 from monitor.rolling.evidence_walk import Looks
-from monitor.rolling.memory import Certainty, Memory, from_json, to_json
 from monitor.rolling.reference import Span
 from monitor.stats.intervals import wilson_interval
 
@@ -22,17 +22,18 @@ RULES = Rules()
 
 def looks(outcomes, every_s=60.0, start_s=0.0):
     passed = np.array(outcomes, dtype=float)
-    return Looks(start_s + every_s * np.arange(passed.size), np.ones(passed.size), passed)
+    one = np.ones(passed.size)
+    return Looks(start_s + every_s * np.arange(passed.size), one, one, passed)
 
 
 def run(outcomes, memory=None, rules=RULES, start_s=0.0):
-    return advance(memory or Memory.fresh(0.0), looks(outcomes, start_s=start_s), rules)
+    return advance(memory or EvidenceState.fresh(0.0), looks(outcomes, start_s=start_s), rules)
 
 
 def long_well(base):
     n = base.n
-    well = Memory.fresh(0.0).but(baseline=base, status=Status.HEALTHY, n_day=90.0)
-    return well.but(spell_n=n, spell_passed=n * base.rate)
+    well = EvidenceState.fresh(0.0).but(baseline=base, status=Status.HEALTHY, n_day=90.0)
+    return well.but(count=Count(0.0, n, n, n * base.rate), thresholds=(0.85, 0.70))
 
 
 def statuses(changes):
@@ -41,9 +42,8 @@ def statuses(changes):
 
 def test_collapse_from_a_fresh_start_takes_few_samples():
     _, changes = run([0] * 40)
-    assert statuses(changes) == [Status.WARNING, Status.CRITICAL]
+    assert statuses(changes) == [Status.CRITICAL]
     assert changes[0].time_s <= 15 * 60
-    assert changes[1].time_s <= 30 * 60
 
 
 def test_good_stream_is_healthy_once_it_is_large_enough():
@@ -55,7 +55,7 @@ def test_good_stream_is_healthy_once_it_is_large_enough():
 def test_stream_that_was_never_above_the_line_is_not_called_healthy():
     memory, changes = run(np.arange(60) % 10 > 2)
     assert statuses(changes) == []
-    assert (memory.status, memory.spell_n) == (Status.INSUFFICIENT_DATA, pytest.approx(60 / 1.5))
+    assert (memory.status, memory.count.n) == (Status.INSUFFICIENT_DATA, 60)
 
 
 def test_stream_is_doubted_as_soon_as_all_of_it_lies_below_the_line():
@@ -67,9 +67,10 @@ def test_stream_is_doubted_as_soon_as_all_of_it_lies_below_the_line():
     assert wilson_interval(outcomes[: n - 5].sum(), n - 5).high >= 0.85
 
 
-def test_young_stream_that_falls_below_the_line_is_unknown_before_it_is_a_warning():
+def test_young_stream_that_falls_below_the_line_is_undecided_before_it_is_bad():
     _, changes = run([1] * 40 + [0, 0, 1] * 60)
-    assert statuses(changes)[:3] == [Status.HEALTHY, Status.INSUFFICIENT_DATA, Status.WARNING]
+    assert statuses(changes)[:2] == [Status.HEALTHY, Status.INSUFFICIENT_DATA]
+    assert changes[2].status in {Status.WARNING, Status.CRITICAL}
 
 
 def test_stream_at_the_line_is_not_doubted():
@@ -93,7 +94,7 @@ def test_recovery_to_between_the_lines_is_a_warning():
 
 def test_fall_of_a_young_stream_is_probable_only():
     memory, _ = run([0] * 12)
-    assert (memory.status, memory.certainty) == (Status.WARNING, Certainty.PROBABLE)
+    assert (memory.status, memory.certainty) == (Status.CRITICAL, Certainty.PROBABLE)
 
 
 def test_fall_from_the_reference_needs_to_be_below_the_line():
@@ -130,14 +131,16 @@ def test_silence_does_not_end_an_alarm():
 
 def test_time_alone_is_no_recovery():
     daily = np.arange(40) * 86_400.0
-    memory, changes = advance(Memory.fresh(0.0), Looks(daily, np.ones(40), np.zeros(40)), RULES)
+    memory, changes = advance(
+        EvidenceState.fresh(0.0), Looks(daily, np.ones(40), np.ones(40), np.zeros(40)), RULES
+    )
     assert memory.alarmed
-    assert statuses(changes)[0] is Status.WARNING
+    assert statuses(changes) == [Status.CRITICAL]
 
 
 def test_minute_with_thousands_of_samples_is_one_increment():
-    one = Looks(np.array([60.0]), np.array([3000.0]), np.array([1200.0]))
-    memory, changes = advance(Memory.fresh(60.0), one, RULES)
+    one = Looks(*np.array([[60.0], [3000.0], [3000.0], [1200.0]]))
+    memory, changes = advance(EvidenceState.fresh(60.0), one, RULES)
     assert memory.status is Status.CRITICAL
     assert len(changes) == 1
 
@@ -148,18 +151,18 @@ def test_cutting_the_looks_anywhere_changes_nothing(seed, cuts, rate):
     rng = np.random.default_rng(seed)
     outcomes = np.concatenate([rng.random(700) < 0.93, rng.random(300) < rate, np.ones(500)])
     whole, expected = run(outcomes)
-    memory, found = Memory.fresh(0.0), []
+    memory, found = EvidenceState.fresh(0.0), []
     all_looks = looks(outcomes)
     for start, end in zip([0, *sorted(cuts)], [*sorted(cuts), outcomes.size], strict=True):
         memory = from_json(json.loads(json.dumps(to_json(memory))))
         memory, changes = advance(memory, all_looks.part(start, end), RULES)
         found += changes
     assert [change[:2] for change in found] == [change[:2] for change in expected]
-    assert memory.log_r == pytest.approx(whole.log_r, abs=1e-6)
+    assert memory.bets.log_r == pytest.approx(whole.bets.log_r, rel=1e-5, abs=1e-4)
 
 
 def test_memory_in_a_form_of_the_future_is_none():
-    assert from_json(to_json(Memory.fresh(0.0)) | {"form": 2}) is None
+    assert from_json(to_json(EvidenceState.fresh(0.0)) | {"form": 3}) is None
 
 
 def history(n_minutes, per_minute, rate, rng):
@@ -217,7 +220,7 @@ def test_reference_at_the_line_tells_nothing():
 
 def test_nothing_is_learned_from_nothing():
     empty = History(np.arange(0), *np.zeros((6, 0)))
-    memory = relearn(Memory.fresh(0.0), empty, 3600.0, RULES)
+    memory = relearn(EvidenceState.fresh(0.0), empty, 3600.0, RULES)
     assert memory.baseline == Baseline()
 
 

@@ -81,6 +81,7 @@ def test_smaller_budget_needs_more_evidence():
         for budget in (1.0, 0.001)
     }
     fell = {
-        budget: next(t for t, s in changes if s == "warning") for budget, changes in found.items()
+        budget: next(t for t, s in changes if s in {"warning", "critical"})
+        for budget, changes in found.items()
     }
     assert fell[1.0] < fell[0.001]

@@ -38,13 +38,14 @@ def test_verdict_carries_value_interval_and_n():
 def test_since_goes_on_while_the_status_is_the_same():
     first = judge(tally(100, 90))
     later = judge(tally(120, 110), previous=first, now=NOW + timedelta(minutes=5))
-    assert later.since == NOW
+    assert later.status_since == NOW
+    assert later.since == later.evaluated_at - timedelta(hours=1)
 
 
 def test_since_starts_again_when_the_status_changes():
     first = judge(tally(100, 90))
     later = judge(tally(120, 20), previous=first, now=NOW + timedelta(minutes=5))
-    assert later.since == NOW + timedelta(minutes=5)
+    assert later.status_since == NOW + timedelta(minutes=5)
 
 
 def test_failing_judge_is_blind_not_critical():

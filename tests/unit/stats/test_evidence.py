@@ -1,38 +1,46 @@
-"""The e-detector equals its recursion, and what it says of a fall is what theory says."""
+"""The sums equal their recursion, bets are fair, and the bound reads what the posterior says."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.stats.evidence import NOTHING, bets, falls_below, follow, log_mean
+from monitor.stats.evidence import (
+    BELOW,
+    CELLS,
+    NOTHING,
+    accumulate,
+    log_mean,
+    log_payoffs,
+    rate_grid,
+)
 
-BET = bets(0.85, falls_below(0.85))
+GRID = rate_grid(0.85, 0.70)
 LOOKS = st.lists(
     st.tuples(st.integers(0, 30), st.integers(0, 30), st.floats(0, 5)), min_size=1, max_size=40
 )
+LOG_P = st.lists(st.floats(-30, 0), min_size=CELLS, max_size=CELLS)
 
 
-def recursion(looks, r=0.0):
-    r = np.full(5, r)
-    path = []
-    for passed, failed, stake in looks:
-        r = (r + stake) * np.exp(passed * BET.on_pass + failed * BET.on_fail)
-        path.append(r)
-    return np.array(path)
+def payoffs(passed, failed, null=0.85, rates=GRID.below):
+    counts = (np.asarray(count, dtype=float) for count in (passed, failed))
+    return log_payoffs(*counts, null, rates)
 
 
-def follow_looks(log_r, looks):
+def follow(log_r, looks):
     passed, failed, stakes = np.array(looks, dtype=float).T
-    return follow(log_r, BET, passed=passed, failed=failed, stakes=stakes)
+    return accumulate(log_r[None], payoffs(passed, failed)[None], stakes[None]).log_r[0]
 
 
 @given(LOOKS)
 def test_path_is_the_recursion(looks):
     looks = [(1, 0, 1.0), *looks]
-    expected = recursion(looks)
-    found = follow_looks(np.full(5, NOTHING), looks).log_r
+    r, expected = np.zeros(BELOW), []
+    for passed, failed, stake in looks:
+        r = (r + stake) * np.exp(payoffs(passed, failed))
+        expected.append(r)
     with np.errstate(divide="ignore"):
+        found = follow(np.full(BELOW, NOTHING), looks)
         assert found == pytest.approx(np.log(expected), abs=1e-8)
 
 
@@ -40,31 +48,58 @@ def test_path_is_the_recursion(looks):
 def test_going_on_from_what_is_remembered_changes_nothing(looks, cut):
     looks = [(0, 1, 1.0), *looks]
     cut = max(1, min(cut, len(looks) - 1))
-    whole = follow_looks(np.full(5, NOTHING), looks).log_r[-1]
+    whole = follow(np.full(BELOW, NOTHING), looks)[-1]
     if cut == len(looks):
         return
-    first = follow_looks(np.full(5, NOTHING), looks[:cut]).log_r[-1]
-    assert follow_looks(first, looks[cut:]).log_r[-1] == pytest.approx(whole, abs=1e-8)
+    first = follow(np.full(BELOW, NOTHING), looks[:cut])[-1]
+    assert follow(first, looks[cut:])[-1] == pytest.approx(whole, abs=1e-8)
 
 
 def test_bet_at_the_line_is_fair():
-    mean = 0.85 * np.exp(BET.on_pass) + 0.15 * np.exp(BET.on_fail)
+    mean = 0.85 * np.exp(payoffs(1, 0)) + 0.15 * np.exp(payoffs(0, 1))
     assert mean == pytest.approx(1.0)
 
 
 def test_rate_above_the_line_makes_the_bet_lose():
-    assert (0.95 * np.exp(BET.on_pass) + 0.05 * np.exp(BET.on_fail) < 1).all()
+    assert (0.95 * np.exp(payoffs(1, 0)) + 0.05 * np.exp(payoffs(0, 1)) < 1).all()
 
 
 def test_improvement_is_a_bet_on_the_other_side():
-    upward = bets(0.70, np.array([0.9]))
-    assert upward.on_pass[0] > 0 > upward.on_fail[0]
+    upward = (payoffs(1, 0, 0.70, np.array([0.9])), payoffs(0, 1, 0.70, np.array([0.9])))
+    assert upward[0] > 0 > upward[1]
 
 
 def test_each_line_has_its_bets():
-    several = bets(np.array([0.8, 0.9]), np.array([[0.4], [0.45]]))
-    assert several.on_pass.shape == (2, 1)
+    null, rates = np.array([[0.8], [0.9]]), np.array([[0.4], [0.45]])
+    assert payoffs([1, 2], [0, 0], null, rates).shape == (2, 1)
 
 
 def test_log_mean_does_not_overflow():
     assert log_mean(np.array([[1000.0, 1000.0]]))[0] == pytest.approx(1000.0)
+
+
+@given(LOG_P, st.sampled_from([(0.85, 0.70), (0.95, 0.5), (0.6, 0.3)]), st.floats(0.96, 0.999))
+def test_bound_below_a_threshold_is_the_share_of_the_posterior_below_it(log_p, thresholds, top):
+    grid = rate_grid(*thresholds)
+    weights = np.exp(np.array(log_p))
+    share = weights / weights.sum()
+    for line, level in zip(thresholds, (0.9, 0.95), strict=True):
+        below = share[:BELOW][grid.below < line].sum()
+        if abs(below - level) < 1e-9:
+            continue
+        found = grid.quantile(np.array(log_p), np.asarray(top), level)
+        assert (found < line) == (below > level)
+
+
+@given(LOG_P, st.floats(0.86, 0.99))
+def test_quantiles_rise_with_the_level_and_end_at_the_top(log_p, top):
+    levels = [0.05, 0.5, 0.9, 0.95, 1.0 - 1e-13]
+    found = [float(GRID.quantile(np.array(log_p), np.asarray(top), level)) for level in levels]
+    assert found == sorted(found)
+    assert 0.0 <= found[0] <= found[-1] <= top
+
+
+def test_grid_of_other_thresholds_is_scaled_and_keeps_its_edges():
+    other = rate_grid(0.95, 0.5)
+    assert (other.below < 0.5).sum() == (GRID.below < 0.70).sum() == 9
+    assert other.below[-1] < 0.95 < other.rates(np.asarray(0.98))[BELOW]

@@ -13,13 +13,13 @@ LINES = charts.Lines(warning=0.85, critical=0.70)
 
 def test_evidence_bounds_onset_and_what_is_missing_are_said():
     verdict = make_verdict(
-        Status.WARNING, AT, evidence="probable", low_any=0.5, high_any=0.8,
+        Status.WARNING, AT, evidence="probable", low=0.5, high=0.8, n=40,
         onset=AT - timedelta(hours=1), onset_earliest=AT - timedelta(hours=2),
         onset_latest=AT, more_n=1200,
     )  # fmt: skip
     said = dict(why(verdict, LINES))
     assert said["evidence of a fall"] == "probable"
-    assert said["bounds at every look"] == "50.0 to 80.0 %"
+    assert said["scores"] == "40 since 2026-06-01 12:00:00 UTC"
     assert said["most likely began"] == (
         "2026-06-01 11:00:00 UTC (2026-06-01 10:00:00 UTC to 2026-06-01 12:00:00 UTC)"
     )
@@ -28,4 +28,4 @@ def test_evidence_bounds_onset_and_what_is_missing_are_said():
 
 def test_a_policy_without_evidence_says_nothing_of_it():
     said = dict(why(make_verdict(Status.WARNING, AT), LINES))
-    assert not {"evidence of a fall", "bounds at every look", "most likely began"} & said.keys()
+    assert not {"evidence of a fall", "most likely began"} & said.keys()

@@ -13,7 +13,7 @@ from monitor.models import (
     MultiEvaluationResult,
     RetryConfig,
 )
-from monitor.models.evaluation import (
+from monitor.models.evaluators import (
     FactualAccuracyEvaluation,
     LengthEvaluation,
     QualityEvaluation,
