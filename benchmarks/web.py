@@ -28,8 +28,7 @@ from servers import served_page
 from sqlalchemy import select
 
 from monitor.models import Status
-from monitor.models.status import Drift, Verdict
-from monitor.models.tally import TALLY_SUMS
+from monitor.models.status import TALLY_SUMS, Drift, Verdict
 from monitor.settings import Settings
 from monitor.store.engine import Store, add, migrate
 from monitor.store.rollup import roll_up

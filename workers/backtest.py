@@ -19,7 +19,7 @@ from alerts.backtest import Point, Told, replay
 from alerts.evidence import AlertKey, Timers, timers_from, timers_of_evidence
 from monitor.errors import RecordError, SettingsError
 from monitor.models import Status, StreamKey, Tally
-from monitor.models.tally import TALLY_SUMS
+from monitor.models.status import TALLY_SUMS
 from monitor.rolling import backtest as rolling_backtest
 from monitor.rolling.bucket_replay import BucketSums, backtest_buckets
 from monitor.rolling.budget import Rules as EvidenceRules

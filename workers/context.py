@@ -22,9 +22,8 @@ from alerts.channels.base import Channel
 from alerts.routes_file import Wiring, wiring_from
 from alerts.routing import RoutingConfig
 from monitor.errors import GroundwatchError, QueueUnavailableError
-from monitor.queue.consumer import Consumer, connect
-from monitor.queue.newest_first import NewestFirst
-from monitor.queue.told_events import add_events
+from monitor.queue.consumer import Consumer, NewestFirst, connect
+from monitor.queue.snapshot import add_events
 from monitor.rolling.choice import PolicyChoice
 from monitor.rolling.policies import Thresholds
 from monitor.scoring.base import Scorer

@@ -12,7 +12,7 @@ import numpy as np
 from sqlalchemy import Connection
 
 from monitor.models import ROOT, StreamKey, Tally, Verdict
-from monitor.models.tally import segment_name
+from monitor.models.status import segment_name
 from monitor.rolling.day_course import has_course, same_hours
 from monitor.rolling.reference import Began, Span, well_spans
 from monitor.rolling.windows import window_stats

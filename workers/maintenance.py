@@ -14,8 +14,7 @@ import structlog
 
 from monitor.errors import RecordError
 from monitor.queue import names
-from monitor.queue.consumer import Consumer, Entry, translated
-from monitor.queue.newest_first import NewestFirst
+from monitor.queue.consumer import Consumer, Entry, NewestFirst, translated
 from monitor.queue.producer import COUNTERS_KEPT_S
 from monitor.queue.wire import decode
 from monitor.settings import Settings

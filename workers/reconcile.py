@@ -10,7 +10,7 @@ import redis
 from sqlalchemy import Connection, select
 
 from monitor.errors import QueueUnavailableError
-from monitor.queue.census import Census, take_census
+from monitor.queue.snapshot import QueueSnapshot, take_snapshot
 from monitor.store.engine import Store
 from monitor.store.ledger import Kind, read_totals
 from monitor.store.reconcile import (
@@ -53,7 +53,7 @@ def reconcile(
     """
     notes: list[str] = []
     try:
-        census = take_census(client, most_read=_MOST_READ)
+        census = take_snapshot(client, most_read=_MOST_READ)
     except QueueUnavailableError as error:
         census = None
         notes.append(f"what waits, and what hooks counted last, is not known: {error}")
@@ -81,7 +81,7 @@ def _kept_since(connection: Connection, since_s: int) -> tuple[int, Sequence[str
     return max(since_s, kept_s), notes
 
 
-def _of_queue(found: _Queue, census: Census) -> Iterator[Sum]:
+def _of_queue(found: _Queue, census: QueueSnapshot) -> Iterator[Sum]:
     known = found.doubles if found.counted else 0
     yield Sum(
         check="sent = ended + waiting",
@@ -94,7 +94,7 @@ def _of_queue(found: _Queue, census: Census) -> Iterator[Sum]:
     yield Sum(check="lost to the size limit = 0", where="queue", found=census.lost, expected=0)
 
 
-def _queue(connection: Connection, census: Census) -> _Queue:
+def _queue(connection: Connection, census: QueueSnapshot) -> _Queue:
     found = _Queue(waiting=census.waiting)
     counted = _latest(connection, census)
     found.sent = counted["sent"]
@@ -125,7 +125,7 @@ def _queue(connection: Connection, census: Census) -> _Queue:
     return found
 
 
-def _latest(connection: Connection, census: Census) -> Counter[str]:
+def _latest(connection: Connection, census: QueueSnapshot) -> Counter[str]:
     """Add up what all hooks told: Redis knows the latest, the store those that are gone."""
     rows = connection.execute(select(hooks.c.hook_id, hooks.c.counters))
     known: dict[str, Mapping[str, int]] = {row.hook_id: row.counters for row in rows}

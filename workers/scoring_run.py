@@ -27,11 +27,10 @@ import structlog
 from monitor.errors import GroundwatchError, JudgeOutageError, RecordError
 from monitor.models import Evaluation, Sample, ScoredSample
 from monitor.models.interaction import without_texts
-from monitor.models.segments import places_of
+from monitor.models.outcome import places_of
 from monitor.queue import names
-from monitor.queue.census import sample_id_of
-from monitor.queue.consumer import Consumer, Entry
-from monitor.queue.newest_first import NewestFirst
+from monitor.queue.consumer import Consumer, Entry, NewestFirst
+from monitor.queue.snapshot import sample_id_of
 from monitor.queue.wire import decode
 from monitor.rolling.inputs import fingerprint
 from monitor.rolling.tallies import bucket_start, stream_key, tally_of

@@ -26,7 +26,7 @@ from kombu.exceptions import OperationalError
 from monitor.errors import QueueUnavailableError
 from monitor.queue import names
 from monitor.queue.consumer import connect, translated
-from monitor.queue.stalls import note_stall
+from monitor.queue.snapshot import note_stall
 from monitor.settings import Settings
 
 #: A run takes samples for so long, then ends once its judge has answered; what comes meanwhile

@@ -26,8 +26,7 @@ from monitor.hook import Hook
 from monitor.hook.rules import resolve_sampling
 from monitor.queue import names
 from monitor.queue.consumer import backlog, connect, live_workers, translated
-from monitor.queue.stalls import read_stalls
-from monitor.queue.told_events import read_events
+from monitor.queue.snapshot import read_events, read_stalls
 from monitor.report.format import duration, file_size, plain_text, utc_time
 from monitor.report.listing import Listing
 from monitor.report.words import reasons

@@ -8,27 +8,26 @@ from monitor.models.alerting import (
     Level,
     TimelineEvent,
 )
-from monitor.models.evaluation import ErrorInfo, Evaluation, EvaluationStatus
-from monitor.models.evaluators import (
+from monitor.models.evaluation import (
     CustomEvaluation,
+    ErrorInfo,
+    Evaluation,
+    EvaluationBatch,
+    EvaluationConfig,
+    EvaluationStatus,
     FactualAccuracyEvaluation,
     LengthEvaluation,
+    MultiEvaluationResult,
+    PerformanceSummary,
     QualityEvaluation,
+    QualitySummary,
     RelevanceEvaluation,
+    RetryConfig,
     ToxicityEvaluation,
 )
 from monitor.models.interaction import Context, Interaction, Sample, ToolCall
 from monitor.models.outcome import Outcome, ScoredSample
-from monitor.models.results import (
-    EvaluationBatch,
-    EvaluationConfig,
-    MultiEvaluationResult,
-    PerformanceSummary,
-    QualitySummary,
-    RetryConfig,
-)
-from monitor.models.status import Drift, Status, Verdict
-from monitor.models.tally import ROOT, StreamKey, Tally
+from monitor.models.status import ROOT, Drift, Status, StreamKey, Tally, Verdict
 
 __all__ = [
     "ROOT",

@@ -1,11 +1,14 @@
-"""The record of one judgement on one interaction (seed 004, "Core Evaluation Model")."""
+"""
+The record of one judgement on one interaction, the records with fields of their own, and
+several of them together: a target, a batch, a configuration, two summaries.
+"""
 
 from __future__ import annotations
 
 import uuid
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 
@@ -97,3 +100,139 @@ class Evaluation(BaseModel):
         if self.error is not None:
             return self.error.code
         return str((self.metadata or {}).get("reason", ""))
+
+
+class QualityEvaluation(Evaluation):
+    """Overall quality of a response, by dimension; each in [0, 1]."""
+
+    dimensions: dict[str, float] = Field(default_factory=dict)
+
+
+class FactualAccuracyEvaluation(Evaluation):
+    """Factual correctness, claim by claim."""
+
+    factual_claims: list[dict[str, Any]] = Field(default_factory=list)
+    citation_accuracy: float | None = Field(None, ge=0.0, le=1.0)
+    hallucination_detected: bool = False
+
+
+class ToxicityEvaluation(Evaluation):
+    """Toxicity by category; lower is better."""
+
+    toxicity_categories: dict[str, float] = Field(default_factory=dict)
+    overall_toxicity: float = Field(0.0, ge=0.0, le=1.0)
+    content_warnings: list[str] = Field(default_factory=list)
+
+
+class RelevanceEvaluation(Evaluation):
+    """How well a response addresses its query; the parts are absent when not judged."""
+
+    query_intent_match: float | None = Field(None, ge=0.0, le=1.0)
+    topic_alignment: float | None = Field(None, ge=0.0, le=1.0)
+    information_completeness: float | None = Field(None, ge=0.0, le=1.0)
+
+
+class LengthAppropriateness(StrEnum):
+    """Whether a response has the length that was asked for."""
+
+    TOO_SHORT = "too_short"
+    APPROPRIATE = "appropriate"
+    TOO_LONG = "too_long"
+
+
+class LengthEvaluation(Evaluation):
+    """Length of a response against the expected range."""
+
+    character_count: int = Field(0, ge=0)
+    word_count: int = Field(0, ge=0)
+    sentence_count: int = Field(0, ge=0)
+    expected_length_range: dict[str, int] = Field(default_factory=dict)
+    length_appropriateness: LengthAppropriateness = LengthAppropriateness.APPROPRIATE
+
+
+class CustomEvaluation(Evaluation):
+    """An evaluation with whatever further fields its evaluator defines."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+
+#: Reads each record as the first kind that knows all its fields, and writes all of them.
+AnyEvaluation = Annotated[
+    Evaluation
+    | QualityEvaluation
+    | FactualAccuracyEvaluation
+    | ToxicityEvaluation
+    | RelevanceEvaluation
+    | LengthEvaluation
+    | CustomEvaluation,
+    Field(union_mode="left_to_right"),
+]
+
+
+class MultiEvaluationResult(BaseModel):
+    """What several evaluators said of the same target."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    target_event_id: str
+    evaluations: list[AnyEvaluation]
+    summary_score: float | None = None
+    summary_method: Literal["weighted_average", "simple_average", "minimum", "custom"] | None = None
+    weights: dict[str, float] | None = None
+
+
+class EvaluationBatch(BaseModel):
+    """Evaluations that were processed together."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    batch_id: str
+    evaluations: list[AnyEvaluation]
+    batch_metadata: dict[str, Any] = Field(default_factory=dict)
+    status: Literal["pending", "processing", "completed", "failed"] = "completed"
+
+
+class RetryConfig(BaseModel):
+    """How often, and how patiently, a failed evaluation is tried again."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    max_retries: int = Field(3, ge=0)
+    backoff_multiplier: float = Field(2.0, ge=1.0)
+    initial_delay_ms: float = Field(1000, ge=0)
+
+
+class EvaluationConfig(BaseModel):
+    """Which evaluators run, and how."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    evaluators: list[str]
+    evaluator_configs: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    parallel_execution: bool = True
+    timeout_ms: int | None = Field(None, gt=0)
+    retry_config: RetryConfig | None = None
+
+
+class PerformanceSummary(BaseModel):
+    """How a set of evaluations ran ("evaluation_performance")."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    total_evaluations: int = Field(ge=0)
+    successful_evaluations: int = Field(ge=0)
+    failed_evaluations: int = Field(ge=0)
+    success_rate: float | None = Field(None, ge=0.0, le=1.0)
+    average_duration_ms: float | None = Field(None, ge=0.0)
+    p95_duration_ms: float | None = Field(None, ge=0.0)
+    total_cost_usd: float = Field(0.0, ge=0.0)
+
+
+class QualitySummary(BaseModel):
+    """How far a set of evaluators agrees ("evaluation_quality")."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    evaluator_agreement: float | None = Field(None, ge=0.0, le=1.0)
+    inter_evaluator_correlation: dict[str, float] = Field(default_factory=dict)
+    confidence_distribution: dict[str, float] = Field(default_factory=dict)

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
-Direction = Literal["improving", "declining", "stable", "uncertain"]
+TrendDirection = Literal["improving", "declining", "stable", "uncertain"]
 
 
 class _Value(BaseModel):
@@ -121,7 +121,7 @@ class Deploy(_Value):
 class Trend(_Value):
     """Where a pass rate is going, beyond the noise of its samples."""
 
-    direction: Direction
+    direction: TrendDirection
     change_per_day: float
     low: float
     high: float

@@ -1,12 +1,17 @@
-"""What became of a sample once a worker had it."""
+"""A sample once a worker had it: its outcome, the segments that count it, its run in a sheet."""
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from monitor.models.evaluation import Evaluation, EvaluationStatus
-from monitor.models.interaction import Sample
+from monitor.models.interaction import Interaction, Sample
 
 
 class Outcome(StrEnum):
@@ -15,7 +20,7 @@ class Outcome(StrEnum):
     SCORED = "scored"  #: at least one evaluation completed
     FAILED = "failed"  #: none completed and at least one failed
     SKIPPED = "skipped"  #: there was nothing to judge
-    EXPIRED = "expired"  #: it waited until it was of no use any more; nobody scored it
+    EXPIRED = "expired"  #: it waited too long to be of use, and was not scored
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +29,7 @@ class ScoredSample:
 
     sample: Sample
     evaluations: tuple[Evaluation, ...]
-    expired_by: str = ""  #: why nobody scored it; '' where somebody tried
+    expired_by: str = ""  #: why it was not scored; '' where it was tried
 
     @property
     def outcome(self) -> Outcome:
@@ -46,3 +51,56 @@ class ScoredSample:
         wanted = EvaluationStatus(self.outcome.value)
         reasons = sorted({e.reason for e in self.evaluations if e.status is wanted})
         return reasons[0] if reasons else "no_evaluator"
+
+
+_MOST_CHARS = 120
+
+
+def places_of(interaction: Interaction, dimensions: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """
+    Return the (dimension, value) pairs of an interaction; one without a value is left out.
+
+    A dimension is a field (``release``, ``environment``), else a tag, else a plain value
+    in ``metadata`` of that name. A value that is too long is cut, with a mark that keeps
+    two long ones apart.
+    """
+    fields = {"release": interaction.release, "environment": interaction.environment}
+    places = []
+    for dimension in dimensions:
+        value = (
+            fields.get(dimension)
+            or interaction.tags.get(dimension)
+            or interaction.metadata.get(dimension)
+        )
+        if not isinstance(value, str | int | float):
+            continue
+        text = str(value)
+        plain = "".join(c if c.isprintable() else " " for c in text).strip()
+        if len(plain) > _MOST_CHARS:
+            digest = hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=4).hexdigest()
+            plain = f"{plain[:_MOST_CHARS]}…{digest}"
+        if plain:
+            places.append((dimension, plain))
+    return tuple(places)
+
+
+class Figure(NamedTuple):
+    """The score of one metric, the figure behind it where there is one, and the explanation."""
+
+    score: float | None
+    value: float | None = None
+    explanation: str = ""
+
+
+class RunRecord(BaseModel):
+    """An interaction that was sampled, without its texts."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    sample_id: str
+    run_id: str = Field(description="The interaction's own id.")
+    app: str
+    at: AwareDatetime
+    company_name: str = ""
+    model_used: str = ""
+    figures: Mapping[str, Figure] = Field(default_factory=dict, description="By metric.")

@@ -1,4 +1,4 @@
-"""When a score passes: at or above a line, or, where lower is better, at or below one."""
+"""When a score passes, and what it means in words."""
 
 from __future__ import annotations
 
@@ -59,3 +59,58 @@ class PassRule(NamedTuple):
     def __str__(self) -> str:
         sign = "<= " if self.direction is Direction.LOWER else ""
         return f"pass {sign}{self.line:g}"
+
+
+class Band(NamedTuple):
+    """A range of scores, from ``least`` up to the next band."""
+
+    least: float
+    quality: str
+    action: str
+
+
+#: Each band ends where the next begins.
+BANDS = (
+    Band(0.9, "excellent", "No action needed"),
+    Band(0.7, "good", "Minor improvements possible"),
+    Band(0.5, "fair", "Review and improve"),
+    Band(0.3, "poor", "Significant issues"),
+    Band(0.0, "critical", "Requires immediate attention"),
+)
+
+
+class Advice(NamedTuple):
+    """Why a metric is usually bad, and what usually helps."""
+
+    cause: str
+    fix: str
+
+
+#: Only for metrics that count what the cause names, so that advice never contradicts the reason.
+ADVICE: dict[str, Advice] = {
+    "faithfulness": Advice("the answer contains unsupported claims", "improve context retrieval"),
+    "hallucination": Advice(
+        "the model generates facts that are not in the context", "add stricter grounding"
+    ),
+    "tool_completeness": Advice(
+        "required data sources are missing", "update the tool selection logic"
+    ),
+    "trajectory_match": Advice("steps are out of order or missing", "review the workflow graph"),
+    "final_answer_quality": Advice(
+        "required output fields are missing", "update the synthesis prompt"
+    ),
+}
+
+
+def band_of(score: float, direction: Direction = Direction.HIGHER) -> Band:
+    """Return the band of a score in [0, 1]; where lower is better it is mirrored first."""
+    good = 1 - score if direction is Direction.LOWER else score
+    # Without rounding 1 - 0.3 would fall just below the line that 0.7 stands on.
+    good = round(good, 9)
+    return next((band for band in BANDS if good >= band.least), BANDS[-1])
+
+
+def advice_for(metric: str, score: float, direction: Direction = Direction.HIGHER) -> Advice | None:
+    """Return what usually helps when *metric* is below good; None when it is not, or unknown."""
+    is_low = band_of(score, direction).least < BANDS[1].least
+    return ADVICE.get(metric) if is_low else None

@@ -1,11 +1,90 @@
-"""What the rolling aggregator says about the data of one app, metric and window."""
+"""
+What is summed of the scores of a stream, and what the rolling aggregator says of them.
+
+A stream is one app, metric, segment and evaluator version.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple, Self
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
+
+#: Scores are counted in bins centred on 0.00, 0.01, ... 1.00.
+BINS = 101
+
+
+class StreamKey(NamedTuple):
+    """
+    Whose scores are summed together.
+
+    A new evaluator version is a new stream, so that a change of the judge never
+    looks like a change of quality. ``segment`` is ``*`` for the whole app, or
+    ``dimension=value`` for a part of it.
+    """
+
+    app: str
+    metric: str
+    segment: str
+    evaluator_version: str
+
+
+#: The segment that holds every evaluation of an app.
+ROOT = "*"
+#: The value of a dimension under which all are counted that have no segment of their own.
+OTHER = "(other)"
+
+
+def segment_name(dimension: str, value: str) -> str:
+    """Name a segment: ``dimension=value``."""
+    return f"{dimension}={value}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """
+    Sums over evaluations; ``+`` merges two of them.
+
+    ``n`` counts completed evaluations, ``passed`` those at or above the pass
+    score. ``w`` is a weight, the inverse of the sample rate; ``y`` is 1 for a
+    pass; ``x`` is the score in [0, 1]. Where a judge was asked about some samples
+    only, ``y`` and ``x`` are unbiased estimates of what it would have said, and may
+    lie outside [0, 1]; ``judged`` counts those it was asked about, ``agreed`` those
+    of them on which the local score came to the same. Failed and skipped ones are
+    counted apart and enter no rate; ``late`` counts those that came after their
+    bucket had settled.
+    """
+
+    n: int = 0
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    judged: int = 0
+    agreed: int = 0
+    late: int = 0
+    sum_w: float = 0.0
+    sum_w2: float = 0.0
+    sum_wy: float = 0.0
+    sum_w2y: float = 0.0
+    sum_w2yy: float = 0.0
+    sum_x: float = 0.0
+    sum_x2: float = 0.0
+    sum_wx: float = 0.0
+    sum_wxx: float = 0.0
+    cost_microusd: int = 0
+    histogram: Counter[int] = field(default_factory=Counter)
+
+    def __add__(self, other: Self) -> Self:
+        """Merge two tallies; addition is commutative and associative."""
+        sums = {name: getattr(self, name) + getattr(other, name) for name in TALLY_SUMS}
+        return type(self)(**sums, histogram=self.histogram + other.histogram)
+
+
+#: The fields that are plain sums: all but the histogram. A table of buckets has a column for each.
+TALLY_SUMS = tuple(item.name for item in fields(Tally) if item.name != "histogram")
 
 
 class Status(StrEnum):
@@ -105,3 +184,30 @@ class Verdict(BaseModel):
         window = {f"window_{name}": old.get(name) for name in ("pass_rate", "low", "high")}
         window["window_n"] = old.get("n", 0)
         return window | {"status_since": old.get("since")} | old
+
+
+class Movement(BaseModel):
+    """
+    The difference of two pass rates, after - before, with its interval.
+
+    Rates are in [0, 1] and differences in [-1, 1]; sizes are effective ones, after weights
+    and the design effect. ``certain`` means that it was chosen among all that were compared.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    app: str
+    metric: str
+    before: float = Field(ge=0.0, le=1.0)
+    after: float = Field(ge=0.0, le=1.0)
+    n_before: float = Field(gt=0.0)
+    n_after: float = Field(gt=0.0)
+    low: float = Field(ge=-1.0, le=1.0)
+    high: float = Field(ge=-1.0, le=1.0)
+    p_value: float = Field(ge=0.0, le=1.0)
+    certain: bool = False
+
+    @property
+    def difference(self) -> float:
+        """After - before."""
+        return self.after - self.before

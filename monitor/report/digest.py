@@ -13,7 +13,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from monitor.models import Incident, Status, Verdict
 from monitor.models.alerting import Level
-from monitor.models.movement import Movement
+from monitor.models.status import Movement
 from monitor.report.model import SEVERITY, Change, Ledger, worst_status
 
 _MOST_COURSES = 6

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from monitor.models import Verdict
-from monitor.models.run import Figure, Run
+from monitor.models.outcome import Figure, RunRecord
 from monitor.report.format import plain_text
 from monitor.report.model import MetricReport, Report
 
@@ -212,7 +212,7 @@ _PLANS: Final = (
 )
 
 
-def run_sheets(runs: Sequence[Run]) -> list[Sheet]:
+def run_sheets(runs: Sequence[RunRecord]) -> list[Sheet]:
     """
     Lay runs out as the named sheets, each with the metrics of its framework.
 
@@ -224,7 +224,7 @@ def run_sheets(runs: Sequence[Run]) -> list[Sheet]:
     return [*(_sheet(plan, runs) for plan in _PLANS), _others(runs)]
 
 
-def _sheet(plan: _Plan, runs: Sequence[Run]) -> Sheet:
+def _sheet(plan: _Plan, runs: Sequence[RunRecord]) -> Sheet:
     columns = {metric: metric for metric in plan.metrics} | dict(plan.renamed)
     reasons = [f"{metric}_reason" for metric in plan.explained]
     rows = []
@@ -235,7 +235,7 @@ def _sheet(plan: _Plan, runs: Sequence[Run]) -> Sheet:
     return Sheet(plan.name, (*_WHO, *columns, *reasons), rows, key=("run_id", "timestamp", "app"))
 
 
-def _others(runs: Sequence[Run]) -> Sheet:
+def _others(runs: Sequence[RunRecord]) -> Sheet:
     known = {metric for plan in _PLANS for metric in (*plan.metrics, *plan.renamed.values())}
     rows: list[list[Cell]] = [
         [*_who(run), inert(metric), figure.score, inert(figure.explanation)]
@@ -247,7 +247,7 @@ def _others(runs: Sequence[Run]) -> Sheet:
     return Sheet("other_metrics", columns, rows, key=("run_id", "timestamp", "app", "metric"))
 
 
-def _who(run: Run) -> list[Cell]:
+def _who(run: RunRecord) -> list[Cell]:
     names = (run.app, run.company_name, run.model_used)
     return [inert(run.run_id), run.at.isoformat(), *(inert(name) for name in names)]
 
@@ -258,6 +258,6 @@ def _cell(column: str, figure: Figure | None) -> Cell:
     return figure.value if column in _PLAIN_FIGURES else figure.score
 
 
-def _why(run: Run, metric: str) -> Cell:
+def _why(run: RunRecord, metric: str) -> Cell:
     figure = run.figures.get(metric)
     return inert(figure.explanation) if figure and figure.explanation else None

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from monitor.models import Drift, Incident, Status, Verdict
-from monitor.models.bands import advice_for
-from monitor.models.passing import Direction, PassRule
+from monitor.models.passing import Direction, PassRule, advice_for
 from monitor.report.format import (
     count,
     duration,

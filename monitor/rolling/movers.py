@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from monitor.models import Tally
-from monitor.models.movement import Movement
+from monitor.models.status import Movement
 from monitor.rolling.windows import window_stats
 from monitor.stats.differences import newcombe_interval
 from monitor.stats.multiplicity import benjamini_hochberg

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from monitor.models import Evaluation, EvaluationStatus, StreamKey, Tally
 from monitor.models.passing import PassRule
-from monitor.models.tally import BINS
+from monitor.models.status import BINS
 
 _MICRO = 1_000_000
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from monitor.models import Drift, Tally
-from monitor.models.tally import BINS
+from monitor.models.status import BINS
 from monitor.stats.distance import Histogram, kolmogorov_smirnov, population_stability_index
 from monitor.stats.intervals import Interval, wilson_interval
 from monitor.stats.prediction_powered import effective_size

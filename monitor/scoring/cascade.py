@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from monitor.models import Evaluation, EvaluationStatus, Interaction
-from monitor.models.segments import places_of
+from monitor.models.outcome import places_of
 from monitor.scoring.calibration import Calibration, Expected, Verdict
 from monitor.scoring.pipeline import JudgementScorer
 from monitor.stats.prediction_powered import difference_estimate

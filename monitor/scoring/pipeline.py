@@ -32,8 +32,7 @@ from monitor.errors import (
     JudgeReplyError,
 )
 from monitor.models import ErrorInfo, Evaluation, EvaluationStatus, Interaction
-from monitor.models.bands import advice_for
-from monitor.models.passing import Direction
+from monitor.models.passing import Direction, advice_for
 from monitor.queue.wire import unscorable
 from monitor.scoring.base import Finding, Judge, Judgement, Scorer
 from monitor.scoring.declaration import (

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.models.tally import BINS
+from monitor.models.status import BINS
 
 #: Bets as shares of the largest that cannot ruin: small ones for small changes.
 _FRACTIONS: Final = np.array([0.03, 0.08, 0.2, 0.45, 0.9])

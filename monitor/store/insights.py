@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from sqlalchemy import Column, ColumnElement, Connection, and_, delete, func, select
 
 from monitor.models.insight import AppInsight, DriftFinding, Insight
-from monitor.models.run import Figure, Run
-from monitor.models.tally import ROOT
+from monitor.models.outcome import Figure, RunRecord
+from monitor.models.status import ROOT
 from monitor.store.engine import put
 from monitor.store.rollup import LEVELS, Level
 from monitor.store.tables import (
@@ -258,7 +258,7 @@ _CHUNK = 500
 
 def read_runs(
     connection: Connection, *, since: datetime, limit: int, app: str | None = None
-) -> tuple[list[Run], int]:
+) -> tuple[list[RunRecord], int]:
     """Read the newest *limit* runs since *since*, oldest first, and how many there are in all."""
     wanted: ColumnElement[bool] = samples.c.occurred_at_ms >= round(since.timestamp() * 1000)
     if app is not None:
@@ -292,10 +292,10 @@ def _figures(connection: Connection, sample_ids: Sequence[str]) -> Mapping[str, 
     return found
 
 
-def _run(row: Any, figures: Mapping[str, Figure]) -> Run:
+def _run(row: Any, figures: Mapping[str, Figure]) -> RunRecord:
     interaction = row.payload["interaction"]
     named = (interaction.get("metadata") or {}) | (interaction.get("tags") or {})
-    return Run(
+    return RunRecord(
         sample_id=row.sample_id,
         run_id=row.interaction_id,
         app=row.app,

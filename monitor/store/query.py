@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Row, Select, Table, func, select, true
 
 from monitor.models import ROOT, StreamKey, Tally
-from monitor.models.tally import TALLY_SUMS
+from monitor.models.status import TALLY_SUMS
 from monitor.store.rollup import BUCKETS, HOURS, Piece, pieces, read_marks
 from monitor.store.tables import streams
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Select, Table, delete, func, literal, select
 from sqlalchemy.dialects import postgresql, sqlite
 
-from monitor.models.tally import TALLY_SUMS
+from monitor.models.status import TALLY_SUMS
 from monitor.store.engine import Row, Store, add, insert_new
 from monitor.store.tables import (
     bucket_bins,

@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 from sqlalchemy import Connection, bindparam, case, func, select, tuple_
 
 from monitor.models import ROOT, Evaluation, ScoredSample, StreamKey, Tally
-from monitor.models.tally import OTHER, TALLY_SUMS, segment_name
+from monitor.models.status import OTHER, TALLY_SUMS, segment_name
 from monitor.queue.names import DOCTOR_APP
 from monitor.stats.heavy_hitters import PLACES, Census, Seen, admit
 from monitor.store.dead_letters import DeadLetter, set_aside

@@ -18,8 +18,7 @@ from alerts.routes_file import Wiring, wiring_from
 from monitor.errors import GroundwatchError
 from monitor.models import Status
 from monitor.queue.consumer import backlog, connect
-from monitor.queue.stalls import read_stalls
-from monitor.queue.told_events import read_events
+from monitor.queue.snapshot import read_events, read_stalls
 from monitor.settings import Settings
 from monitor.store.engine import Store
 from monitor.web import words

@@ -10,7 +10,7 @@ import pytest
 import monitor
 from monitor.queue import names
 from monitor.queue.consumer import connect
-from monitor.queue.stalls import read_stalls
+from monitor.queue.snapshot import read_stalls
 from workers.waker import STALLED
 
 SLOW = """

@@ -22,7 +22,7 @@ from alerts.dispatch import Dispatcher
 from monitor.errors import LeaseLostError, SettingsError
 from monitor.models import Status, StreamKey, Tally
 from monitor.models.alerting import DeliveryStatus
-from monitor.models.tally import TALLY_SUMS
+from monitor.models.status import TALLY_SUMS
 from monitor.report.digest import Cadence, Schedule, last_period, window_before
 from monitor.settings import Settings
 from monitor.store.alert_tables import digests

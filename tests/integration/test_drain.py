@@ -13,8 +13,7 @@ from sqlalchemy import func, select
 from monitor.errors import StoreUnavailableError
 from monitor.models import Evaluation
 from monitor.queue import names
-from monitor.queue.consumer import Consumer
-from monitor.queue.newest_first import NewestFirst
+from monitor.queue.consumer import Consumer, NewestFirst
 from monitor.queue.wire import encode
 from monitor.settings import Settings
 from monitor.store.engine import Store

@@ -12,7 +12,7 @@ from pydantic import SecretStr
 from monitor.contrib.evaluation_events import EvaluationEvents
 from monitor.models import ErrorInfo, Evaluation
 from monitor.queue.consumer import connect
-from monitor.queue.told_events import read_events
+from monitor.queue.snapshot import read_events
 from monitor.settings import Settings
 from monitor.testing import make_evaluation, make_interaction, make_sample
 from workers.context import Context

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from sqlalchemy import select
 
 from monitor.queue import names
-from monitor.queue.consumer import Consumer, backlog, connect
-from monitor.queue.newest_first import NewestFirst
+from monitor.queue.consumer import Consumer, NewestFirst, backlog, connect
 from monitor.queue.wire import encode
 from monitor.settings import Settings
 from monitor.store.ledger import Booking, Kind, read_totals

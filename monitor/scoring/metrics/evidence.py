@@ -95,7 +95,7 @@ def passage_contradictions(interaction: Interaction, _: NoParameters) -> Finding
     )
 
 
-class Evidence(NoParameters):
+class EvidenceRules(NoParameters):
     """What counts as enough, recent and trusted."""
 
     enough_sources: int = Field(3, ge=1)
@@ -132,10 +132,10 @@ def recency(published: datetime, now: datetime, half_life: timedelta) -> float:
     backend="local scorer, NLI or judge, in the shared call",
     cost=Cost.JUDGE,
     skips=("no_claim", "unsupported_text"),
-    parameters=Evidence,
+    parameters=EvidenceRules,
     pass_score=0.5,
 )
-def evidence_quality(judgement: Judgement, interaction: Interaction, p: Evidence) -> Finding:
+def evidence_quality(judgement: Judgement, interaction: Interaction, p: EvidenceRules) -> Finding:
     """
     Read ``source`` and ``published`` (ISO 8601) of each passage where they are there.
 
@@ -166,7 +166,7 @@ def evidence_quality(judgement: Judgement, interaction: Interaction, p: Evidence
     return Finding(score=quality_of_evidence(**factors), details=factors)
 
 
-class Chain(NoParameters):
+class ChainRules(NoParameters):
     """How far confidence may fall from one step to the next."""
 
     threshold: float = Field(0.0, ge=0, le=1)
@@ -191,9 +191,9 @@ def chain_break(confidences: Sequence[float], threshold: float = 0.0) -> int | N
     formula="1 if every step ≥ the one before - threshold, else 0",
     requires=("metadata.verification_chain",),
     source="ours: monotone confidence",
-    parameters=Chain,
+    parameters=ChainRules,
 )
-def chain_integrity(interaction: Interaction, p: Chain) -> Finding:
+def chain_integrity(interaction: Interaction, p: ChainRules) -> Finding:
     """Read ``metadata.verification_chain``: confidences, or objects that have one."""
     chain = interaction.metadata["verification_chain"]
     steps = [float(step["confidence"] if isinstance(step, dict) else step) for step in chain]

@@ -26,8 +26,6 @@ _SHARED: dict[str, Any] = {
     "cost": Cost.JUDGE,
     "skips": ("unsupported_text", "no_claim"),
 }
-_ABSENCE_COSTS = 0.5  # of what a contradiction costs: absence may be true, only unproven
-_CONTRADICTED = 2  # weight of a contradicted claim
 _MAX_LISTED = 50
 _MAX_NAMED = 2
 _MAX_CLAIM_CHARS = 120
@@ -51,8 +49,8 @@ def nothing_stated(judgement: Judgement) -> Finding:
 @read(
     name="groundedness",
     what="Whether the passages support what the answer states.",
-    formula="calibrated probability for the whole answer (local); mean support of its"
-    " statements, contradicted ones weighing twice (judge)",
+    formula="calibrated probability for the whole answer (local); mean support of its statements"
+    " (judge, NLI)",
     source="deepset, Groundedness Score",
     **_SHARED | {"skips": ("no_claim", "unsupported_text", "right_refusal")},
 )
@@ -81,21 +79,15 @@ def groundedness(judgement: Judgement, _: Interaction, __: NoParameters) -> Find
         skipped = "right_refusal" if judgement.declined_rightly else "no_claim"
         return Finding(skipped=skipped, details=details)
     counts = Counter(claim.verdict for claim in claims)
-    wrong = counts[Verdict.CONTRADICTED]
-    absent = counts[Verdict.NOT_FOUND] + counts[Verdict.UNVERIFIED]
+    wrong = len(claims) - counts[Verdict.SUPPORTED]
     details |= {
         "verdicts": {verdict.value: count for verdict, count in sorted(counts.items())},
-        "hallucination": round(share(wrong + absent, len(claims)), 6),
-        "faithfulness": round(1 - (wrong + absent * _ABSENCE_COSTS) / len(claims), 6),
+        "hallucination": round(share(wrong, len(claims)), 6),
+        "faithfulness": round(share(counts[Verdict.SUPPORTED], len(claims)), 6),
     }
     calibrated = judgement.groundedness
-    if calibrated is None:
-        weights = [_CONTRADICTED if c.verdict is Verdict.CONTRADICTED else 1 for c in claims]
-        score = weighted_mean([c.support for c in claims], weights)
-    else:
-        score = calibrated
     return Finding(
-        score=score,
+        score=weighted_mean([c.support for c in claims]) if calibrated is None else calibrated,
         explanation=" ".join([_explained(claims), *(f"{note}." for note in judgement.notes)]),
         confidence=None if calibrated is None else max(calibrated, 1 - calibrated),
         details=details,

@@ -22,7 +22,7 @@ from monitor.models import (
     QualityEvaluation,
     RelevanceEvaluation,
 )
-from monitor.models.evaluators import LengthAppropriateness
+from monitor.models.evaluation import LengthAppropriateness
 from monitor.models.passing import Direction
 from monitor.scoring.base import Finding
 from monitor.scoring.declaration import (

@@ -19,7 +19,7 @@ from alerts.channels.email import compose
 from alerts.digest import digest_message
 from monitor.models import Status
 from monitor.models.alerting import Level
-from monitor.models.movement import Movement
+from monitor.models.status import Movement
 from monitor.report.digest import (
     Course,
     CoursePoint,

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from monitor.models import Incident, Level, Status
-from monitor.models.movement import Movement
+from monitor.models.status import Movement
 from monitor.report.build import make_ledger
 from monitor.report.digest import Course, CoursePoint, DigestFacts, Period, Release, build_digest
 from monitor.report.digest_chart import HEIGHT, WIDTH, draw_course

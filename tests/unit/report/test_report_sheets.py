@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from openpyxl import load_workbook
 
 from monitor.cli.export import write_csv, write_xlsx
-from monitor.models.run import Figure, Run
+from monitor.models.outcome import Figure, RunRecord
 from monitor.report.sheets import inert, run_sheets, sheets_of
 from monitor.scoring.metrics import METRICS
 
@@ -40,7 +40,7 @@ def test_the_key_of_a_row_is_in_its_columns_and_no_two_rows_have_one(full_report
         assert sheet.name in unnamed or len(set(keys)) == len(keys), sheet.name
 
 
-RUN = Run(
+RUN = RunRecord(
     sample_id="s1", run_id="=cmd()", app="+shop", at=datetime(2026, 3, 1, tzinfo=UTC),
     company_name="@apple", model_used="-gpt",
     figures={

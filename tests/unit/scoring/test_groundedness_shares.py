@@ -1,9 +1,10 @@
-"""Hallucination and faithfulness follow from the same verdicts; a contradiction weighs more."""
+"""Groundedness, hallucination and faithfulness follow from the same verdicts."""
 
 import pytest
 
 from monitor.scoring.base import Claim, Judgement, Verdict
 from monitor.scoring.metrics import METRICS
+from monitor.testing import make_interaction
 
 S, C, N, U, O = (  # noqa: E741
     Verdict.SUPPORTED,
@@ -14,21 +15,25 @@ S, C, N, U, O = (  # noqa: E741
 )
 
 
-def finding(*verdicts, notes=()):
+def judged(*verdicts, notes=()):
     claims = tuple(
         Claim(text=f"claim {number}", verdict=verdict, support=float(verdict is S))
         for number, verdict in enumerate(verdicts)
     )
-    return METRICS["groundedness"].read(Judgement(claims=claims, notes=notes), None, None)
+    return Judgement(claims=claims, notes=notes)
+
+
+def finding(*verdicts, notes=()):
+    return METRICS["groundedness"].read(judged(*verdicts, notes=notes), None, None)
 
 
 @pytest.mark.parametrize(
     ("verdicts", "score", "hallucination", "faithfulness"),
     [
         ((S, S), 1.0, 0.0, 1.0),
-        ((S, N), 0.5, 0.5, 0.75),
-        ((S, U), 0.5, 0.5, 0.75),
-        ((S, C), 1 / 3, 0.5, 0.5),
+        ((S, N), 0.5, 0.5, 0.5),
+        ((S, U), 0.5, 0.5, 0.5),
+        ((S, C), 0.5, 0.5, 0.5),
         ((C, C, O), 0.0, 1.0, 0.0),
     ],
 )
@@ -37,6 +42,11 @@ def test_shares_follow_from_the_verdicts(verdicts, score, hallucination, faithfu
     assert found.score == pytest.approx(score)
     assert found.details["hallucination"] == hallucination
     assert found.details["faithfulness"] == faithfulness
+    judgement = judged(*verdicts)
+    for name, expected in (("hallucination", hallucination), ("faithfulness", faithfulness)):
+        metric = METRICS[name]
+        one = metric.read(judgement, make_interaction(), metric.declaration.parameters())
+        assert one.score == expected
 
 
 def test_contradicted_and_absent_are_counted_apart():

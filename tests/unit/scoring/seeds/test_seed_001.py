@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from monitor.models.bands import advice_for, band_of
-from monitor.models.passing import Direction
+from monitor.models.passing import Direction, advice_for, band_of
 from monitor.scoring.metric_config import known_metrics
 from monitor.scoring.metrics import METRICS, agent, consistency
 from monitor.scoring.metrics.measures import (

@@ -13,7 +13,7 @@ from monitor.models import (
     MultiEvaluationResult,
     RetryConfig,
 )
-from monitor.models.evaluators import (
+from monitor.models.evaluation import (
     FactualAccuracyEvaluation,
     LengthEvaluation,
     QualityEvaluation,
