@@ -23,7 +23,7 @@ from sqlalchemy import select
 from monitor.cli.console import open_store, out, parse_duration_s, warn
 from monitor.errors import GroundwatchError
 from monitor.hook import Hook
-from monitor.hook.rules import resolve_sampling
+from monitor.hook.options import resolve
 from monitor.queue import names
 from monitor.queue.consumer import backlog, connect, live_workers, translated
 from monitor.queue.snapshot import read_events, read_stalls
@@ -296,7 +296,7 @@ def trial(settings: Settings) -> Iterator[Finding]:
     It bears an app of its own, which workers store without scoring and no statistic counts.
     """
     try:
-        resolve_sampling({}, settings.app)
+        resolve({"app": settings.app})
     except ValueError as error:
         advice = "correct it: it switches the hook of your app off"
         yield Finding("sampling", ok=False, found=str(error), advice=advice)

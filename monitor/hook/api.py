@@ -19,9 +19,8 @@ from os import getpid
 from typing import Any, TypeVar, Unpack, overload
 
 from monitor.hook import sender
-from monitor.hook.options import Mask, Options, check, resolve
+from monitor.hook.options import HookArguments, Mask, Options, check, resolve
 from monitor.hook.recorder import Recorder
-from monitor.hook.rules import HookArguments, Sampling, resolve_sampling, split
 from monitor.hook.sampler import read
 from monitor.hook.streams import FIELDS, Fields, OpenInteraction
 from monitor.hook.watch import watched
@@ -270,10 +269,8 @@ class Hook:
         self._only: dict[str, Recorder] = {}
 
     def _set_up(self, arguments: Mapping[str, object]) -> None:
-        self._sampling_given, others = split(arguments)
-        self._given = check(others)
-        self._options, self._sampling = None, Sampling()
-        self._mistake = None
+        self._given = check(arguments)
+        self._options = self._mistake = None
         self.after_fork()
 
     def _begin(self, *, start: bool = True) -> Recorder:
@@ -282,13 +279,11 @@ class Hook:
         if recorder is None:
             if self._options is None:
                 try:
-                    options = resolve(self._given)
-                    self._sampling = resolve_sampling(self._sampling_given, options.app)
-                    self._options = options
+                    self._options = resolve(self._given)
                 except ValueError as error:
                     self._options, self._mistake = Options(enabled=False), str(error)
                     logger.warning("hook_switched_off error=%s", error)
-            recorder = only.setdefault("recorder", Recorder(self._options, self._sampling))
+            recorder = only.setdefault("recorder", Recorder(self._options))
         self._recorder = recorder
         if start and recorder.options.enabled:
             sender.start(recorder)
@@ -343,7 +338,7 @@ class Hook:
 
     def __reduce__(self) -> tuple[Callable[..., Hook], tuple[object, ...]]:
         """Go to another process as the arguments it was made of."""
-        return _remade, (self is _own_of_app(), self._given | self._sampling_given)
+        return _remade, (self is _own_of_app(), self._given)
 
     def __del__(self) -> None:
         try:

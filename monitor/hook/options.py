@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import difflib
-import math
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from typing import Any, TypedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, NamedTuple, TypedDict
+
+from monitor.hook.sampler import Predicate, Rule, Sampling, is_rate
 
 Mask = Callable[[str], str]
 #: A mask, ``"builtin"``, names of built-in masks with commas, or a list of all these and of pairs
@@ -39,9 +40,10 @@ class Options:
     home: str = "~/.groundwatch"
     mask: Mask | None = None
     capture: str = "full"
+    sampling: Sampling = Sampling()
 
 
-class Arguments(TypedDict, total=False):
+class HookArguments(TypedDict, total=False):
     """The keyword arguments of ``monitor.init`` and ``Hook``; None means: as the environment."""
 
     app: str | None
@@ -58,6 +60,11 @@ class Arguments(TypedDict, total=False):
     home: str | None
     mask: MaskSpec | None
     capture: str | None
+    rules: Iterable[Rule | Mapping[str, Any]] | None
+    always: Predicate | None
+    never: Predicate | None
+    min_rate: float | None
+    max_rate: float | None
 
 
 def check(arguments: Mapping[str, object]) -> dict[str, object]:
@@ -71,9 +78,9 @@ def check(arguments: Mapping[str, object]) -> dict[str, object]:
     """
     checked = {}
     for name, value in arguments.items():
-        if name not in _CHECKS:
-            close = difflib.get_close_matches(name, _CHECKS, n=1)
-            hint = f"; did you mean {close[0]}?" if close else f"; there are {', '.join(_CHECKS)}"
+        if name not in _SPECS:
+            close = difflib.get_close_matches(name, _SPECS, n=1)
+            hint = f"; did you mean {close[0]}?" if close else f"; there are {', '.join(_SPECS)}"
             raise ValueError(f"{name}: no such option{hint}")
         if value is not None:
             checked[name] = _checked(name, name, value)
@@ -84,23 +91,34 @@ def resolve(given: Mapping[str, object], environ: Mapping[str, str] | None = Non
     """
     Complete checked arguments with environment variables, then with the defaults.
 
+    Rules of other apps are left out.
+
     Raises
     ------
     ValueError
-        If a variable is wrong; the message names it and never shows a Redis address.
+        If a variable is wrong, or the limits of the rate exclude each other; the message names it
+        and never shows a Redis address.
     """
     # Not through monitor.settings, which would load pydantic on the caller's thread.
     environ = os.environ if environ is None else environ  # noqa: TID251
-    values = dict(given)
-    for option in fields(Options):
-        variable = _PREFIX + option.name.upper()
-        if option.name in values:
-            continue
-        raw = from_environment(variable, environ)
+    values: dict[str, Any] = dict(given)
+    for name, spec in _SPECS.items():
+        variable = _PREFIX + (spec.variable or name.upper())
+        raw = "" if name in values else from_environment(variable, environ)
         if raw:
-            parsed = _PARSERS.get(str(option.type), str)
-            values[option.name] = _checked(option.name, variable, _parsed(parsed, raw))
-    return Options(**values)  # type: ignore[arg-type]  # each value has passed its check
+            try:
+                value = spec.parse(raw)
+            except ValueError:
+                value = raw  # the check says what it should have been
+            values[name] = _checked(name, variable, value)
+    sampling = Sampling(
+        **{f.name: values.pop(f.name) for f in fields(Sampling) if f.name in values}
+    )
+    if sampling.min_rate > sampling.max_rate:
+        raise ValueError("min_rate: should not be above max_rate")
+    options = Options(**values)
+    rules = tuple(rule for rule in sampling.rules if rule.app in {None, options.app})
+    return replace(options, sampling=replace(sampling, rules=rules))
 
 
 def from_environment(variable: str, environ: Mapping[str, str]) -> str:
@@ -115,56 +133,23 @@ def from_environment(variable: str, environ: Mapping[str, str]) -> str:
         raise ValueError(f"{variable}_FILE: cannot read {path}: {error.strerror}") from None
 
 
-def _parsed(parser: Callable[[str], object], raw: str) -> object:
-    try:
-        return parser(raw)
-    except ValueError:
-        return raw  # the check says what it should have been
-
-
-def _boolean(raw: str) -> object:
-    word = raw.strip().lower()
-    return word in _TRUE if word in _TRUE | _FALSE else raw
-
-
 def _checked(option: str, shown_as: str, value: object) -> object:
-    accepts, should_be = _CHECKS[option]
-    if not accepts(value):
-        raise ValueError(f"{shown_as}: should be {should_be}")
-    made = _MADE.get(option)
-    return value if made is None else made(value)
-
-
-def _is_name(value: object) -> bool:
-    """Accept what the models accept as the name of an app."""
-    return (
-        isinstance(value, str)
-        and 0 < len(value) <= _LONGEST_NAME
-        and all(character >= " " for character in value)
-    )
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
-def _is_rate(value: object) -> bool:
-    return (
-        isinstance(value, (int, float))
-        and not isinstance(value, bool)
-        and math.isfinite(value)
-        and 0 <= value <= 1
-    )
-
-
-def _is_mask(value: object) -> bool:
-    if callable(value):
-        return True
+    spec = _SPECS[option]
     try:
-        _mask(value)
-    except ValueError:
-        return False
-    return True
+        return spec.make(value)
+    except ValueError as error:
+        raise ValueError(f"{shown_as}: {str(error) or 'should be ' + spec.should_be}") from None
+
+
+def _when(accepts: Callable[[Any], object]) -> Callable[[Any], object]:
+    """Make a check that returns what it accepts and raises ValueError for all else."""
+
+    def checked(value: object) -> object:
+        if not accepts(value):
+            raise ValueError
+        return value
+
+    return checked
 
 
 def _mask(value: object) -> Mask:
@@ -176,34 +161,92 @@ def _mask(value: object) -> Mask:
     return build(value)
 
 
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+def _rules(value: object) -> tuple[Rule, ...]:
+    if not isinstance(value, (list, tuple)):
+        raise ValueError  # noqa: TRY004  # as all here
+    rules = []
+    for number, item in enumerate(value, 1):
+        try:
+            rules.append(item if isinstance(item, Rule) else Rule(**item))
+        except ValueError as error:
+            raise ValueError(f"rule {number}: {error}") from None
+        except TypeError:
+            parts = ", ".join(part.name for part in fields(Rule))
+            raise ValueError(
+                f"rule {number}: should have sample_rate, and nothing but {parts}"
+            ) from None
+    return tuple(rules)
 
 
-_A_MASK = (
-    "a function of a text, or builtin, or some of key, email, iban, card, ip and phone,"
-    " or a list of these and of (name, pattern)"
+def _boolean(raw: str) -> object:
+    word = raw.strip().lower()
+    return word in _TRUE if word in _TRUE | _FALSE else raw
+
+
+def _json(raw: str) -> object:
+    import json  # noqa: PLC0415  # most apps have no rules
+
+    return json.loads(raw)
+
+
+class _Spec(NamedTuple):
+    make: Callable[[Any], object]  #: returns the checked value; ValueError if it is wrong
+    should_be: str
+    parse: Callable[[str], object] = str  #: reads the environment variable
+    variable: str | None = None  #: its name, where it is not the option's
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+_NAME = _Spec(
+    # What the models accept as the name of an app.
+    _when(
+        lambda value: (
+            isinstance(value, str)
+            and 0 < len(value) <= _LONGEST_NAME
+            and all(character >= " " for character in value)
+        )
+    ),
+    "a name of 1 to 200 characters, none of them a control character",
 )
-_COUNT = (_is_count, "a whole number above 0")
-_CHECKS: dict[str, tuple[Callable[[object], bool], str]] = {
-    "app": (_is_name, "a name of 1 to 200 characters, none of them a control character"),
-    "sample_rate": (_is_rate, "a number from 0 to 1"),
-    "redis_url": (
-        lambda value: isinstance(value, str) and value.startswith(_SCHEMES),
+_RATE = _Spec(_when(is_rate), "a number from 0 to 1", float)
+_COUNT = _Spec(
+    _when(lambda value: isinstance(value, int) and not isinstance(value, bool) and value > 0),
+    "a whole number above 0",
+    int,
+)
+_TEXT = _Spec(_when(_is_text), "a text")
+_PREDICATE = _Spec(_when(callable), "a function of the fields that returns true or false")
+_SPECS: dict[str, _Spec] = {
+    "app": _NAME,
+    "sample_rate": _RATE,
+    "redis_url": _Spec(
+        _when(lambda value: isinstance(value, str) and value.startswith(_SCHEMES)),
         "an address that begins with redis://, rediss://, unix:// or redis+sentinel://",
     ),
-    "release": (_is_text, "a text"),
-    "environment": (_is_text, "a text"),
-    "enabled": (lambda value: isinstance(value, bool), "true or false"),
+    "release": _TEXT,
+    "environment": _TEXT,
+    "enabled": _Spec(_when(lambda value: isinstance(value, bool)), "true or false", _boolean),
     "buffer_samples": _COUNT,
     "buffer_chars": _COUNT,
     "max_text_chars": _COUNT,
     "queue_limit": _COUNT,
     "queue_limit_megabytes": _COUNT,
-    "home": (lambda value: isinstance(value, (str, os.PathLike)), "the path of a folder"),
-    "mask": (_is_mask, _A_MASK),
-    "capture": (lambda value: value in ("full", "metadata"), "full or metadata"),
+    "home": _Spec(
+        lambda value: os.fspath(_when(lambda path: isinstance(path, (str, os.PathLike)))(value)),  # type: ignore[call-overload]
+        "the path of a folder",
+    ),
+    "mask": _Spec(
+        _mask,
+        "a function of a text, or builtin, or some of key, email, iban, card, ip and phone,"
+        " or a list of these and of (name, pattern)",
+    ),
+    "capture": _Spec(_when(lambda value: value in ("full", "metadata")), "full or metadata"),
+    "rules": _Spec(_rules, "a list of rules", _json, "SAMPLE_RULES"),
+    "always": _PREDICATE,
+    "never": _PREDICATE,
+    "min_rate": _RATE,
+    "max_rate": _RATE,
 }
-#: What an argument becomes once it is checked.
-_MADE: dict[str, Callable[[Any], object]] = {"home": os.fspath, "mask": _mask}
-_PARSERS: dict[str, Callable[[str], object]] = {"float": float, "int": int, "bool": _boolean}

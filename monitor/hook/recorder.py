@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 from monitor.hook.capture import NO_REST, NOTHING_CUT, PASSAGES, capture
 from monitor.hook.options import Options
-from monitor.hook.rules import Sampling
 from monitor.hook.sampler import Sampler, belongs, is_trace_id, read
 
 #: A hook that was replaced has this long to deliver what it holds.
@@ -53,9 +52,9 @@ class Recorder:
     any point, and a forked child throws the whole away. All else has one writer.
     """
 
-    def __init__(self, options: Options, sampling: Sampling | None = None) -> None:
+    def __init__(self, options: Options) -> None:
         self.options = options
-        self.sampling = sampling or Sampling()
+        self.sampling = options.sampling
         self.thins = not self.sampling.plain
         self.rate: float = options.sample_rate  #: of the interactions that fit no rule
         self.hook_id = os.urandom(8).hex()

@@ -7,7 +7,7 @@ import pytest
 from monitor.hook.options import Options, check, resolve
 from monitor.settings import Settings, setting_field
 
-SHARED = [name for name in Options.__dataclass_fields__ if name not in {"mask", "home"}]
+SHARED = [name for name in Options.__dataclass_fields__ if name not in {"mask", "home", "sampling"}]
 
 
 @pytest.mark.parametrize("name", SHARED)

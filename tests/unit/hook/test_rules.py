@@ -2,7 +2,8 @@
 
 import pytest
 
-from monitor.hook.rules import Rule, Sampling, resolve_sampling, split
+from monitor.hook.options import check, resolve
+from monitor.hook.sampler import Rule, Sampling
 
 BIG = Rule(tags={"tenant": "big"}, sample_rate=0.5)
 ANN = Rule(user_id="ann", sample_rate=0.25)
@@ -69,21 +70,20 @@ def test_no_interaction_has_a_higher_rate_than_the_ceiling(sampling, ceiling):
 
 def test_rules_come_from_the_environment_and_those_of_other_apps_are_left_out():
     raw = '[{"app": "bot", "sample_rate": 0.5}, {"app": "other", "sample_rate": 1}]'
-    sampling = resolve_sampling({}, "bot", {"GROUNDWATCH_SAMPLE_RULES": raw})
+    sampling = resolve({"app": "bot"}, {"GROUNDWATCH_SAMPLE_RULES": raw}).sampling
     assert sampling.rules == (Rule(app="bot", sample_rate=0.5),)
-    assert resolve_sampling({"rules": ()}, "bot", {"GROUNDWATCH_SAMPLE_RULES": raw}).plain
+    assert resolve({"rules": ()}, {"GROUNDWATCH_SAMPLE_RULES": raw}).sampling.plain
 
 
 def test_limits_come_from_the_environment():
     environ = {"GROUNDWATCH_MIN_RATE": "0.01", "GROUNDWATCH_MAX_RATE": "0.2"}
-    sampling = resolve_sampling({}, "bot", environ)
+    sampling = resolve({}, environ).sampling
     assert [sampling.within(rate) for rate in (0.0, 0.1, 1.0)] == [0.01, 0.1, 0.2]
 
 
-def test_arguments_are_taken_out_and_none_means_the_environment():
-    mine, others = split({"rules": [{"sample_rate": 1}], "always": None, "app": "bot"})
-    assert mine == {"rules": (Rule(sample_rate=1),)}
-    assert others == {"app": "bot"}
+def test_rules_are_made_of_mappings_and_none_means_the_environment():
+    checked = check({"rules": [{"sample_rate": 1}], "always": None, "app": "bot"})
+    assert checked == {"rules": (Rule(sample_rate=1),), "app": "bot"}
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_arguments_are_taken_out_and_none_means_the_environment():
 )
 def test_message_names_the_argument_when_it_is_wrong(arguments, message):
     with pytest.raises(ValueError, match=f"^{message}"):
-        split(arguments)
+        check(arguments)
 
 
 @pytest.mark.parametrize(
@@ -111,9 +111,9 @@ def test_message_names_the_argument_when_it_is_wrong(arguments, message):
 )
 def test_message_names_the_variable_when_it_is_wrong(variable, raw):
     with pytest.raises(ValueError, match=f"^GROUNDWATCH_{variable}: "):
-        resolve_sampling({}, "bot", {f"GROUNDWATCH_{variable}": raw})
+        resolve({}, {f"GROUNDWATCH_{variable}": raw})
 
 
 def test_limits_that_exclude_each_other_are_refused():
     with pytest.raises(ValueError, match="min_rate: should not be above max_rate"):
-        resolve_sampling({"min_rate": 0.5, "max_rate": 0.1}, "bot", {})
+        resolve({"min_rate": 0.5, "max_rate": 0.1}, {})
