@@ -1,0 +1,202 @@
+"""Citations: what they name, and whether the back end says that it carries the statement."""
+
+import time
+
+import pytest
+
+from monitor.scoring.base import Claim, Judgement, Verdict
+from monitor.scoring.entailment import clear_cache, local_entailment
+from monitor.scoring.judges.local import LocalJudge
+from monitor.scoring.metrics import METRICS
+from monitor.scoring.registry import make_scorer
+from monitor.settings import Settings
+from monitor.testing import make_interaction
+
+ENTAILING = ("citation_accuracy", "citation_quality", "citation_precision")
+PASSAGES = [
+    {
+        "id": "policy",
+        "text": "Refunds are paid back to the original card within five working days.",
+    },
+    {"id": "hours", "text": "Our shops are open from 9 to 18 on weekdays."},
+]
+RIGHT = "Refunds are paid back to the original card within five working days"
+
+
+def scored(*metrics, **fields):
+    found = make_scorer(Settings(metrics=metrics)).score(make_interaction(**fields))
+    return {each.evaluator_name: each for each in found}
+
+
+def read(name, judgement, **fields):
+    metric = METRICS[name]
+    return metric.read(judgement, make_interaction(**fields), metric.declaration.parameters())
+
+
+def judged(text, verdict=Verdict.SUPPORTED, evidence=None, index=None):
+    support = float(verdict is Verdict.SUPPORTED)
+    claim = Claim(
+        text=text, verdict=verdict, support=support, evidence=evidence, context_index=index
+    )
+    return Judgement(claims=(claim,))
+
+
+@pytest.mark.parametrize(
+    ("passage", "statement"),
+    [
+        ("No refunds are given after 30 days.", "Refunds are given after 30 days"),
+        ("Refunds are not given after 30 days.", "Refunds are given after 30 days"),
+        ("The tower was completed in 1889.", "The tower was completed in 1920"),
+        (
+            "The trial took place in the district court in May and lasted three weeks.",
+            "Bananas",
+        ),
+    ],
+)
+def test_denied_or_foreign_statement_is_supported_by_no_citation(passage, statement):
+    found = scored(*ENTAILING, contexts=[passage], output=f"{statement} [1].")
+    assert found["citation_accuracy"].score == 0.0
+    assert found["citation_precision"].score == 0.0
+    # Existence counts 0.4 in this one: the citation leads to a passage.
+    assert found["citation_quality"].score == pytest.approx(0.4)
+
+
+@pytest.mark.parametrize("mark", ["[1]", "[policy]", "[^1]", "【1】"])
+def test_copied_statement_is_supported_by_the_passage_it_cites(mark):
+    found = scored(*ENTAILING, contexts=PASSAGES, output=f"{RIGHT} {mark}.")
+    assert found["citation_accuracy"].score == found["citation_precision"].score == 1.0
+    assert found["citation_quality"].score > 0.9
+    assert scored("citation_accuracy", contexts=PASSAGES, output=f"{RIGHT} [2].")[
+        "citation_accuracy"
+    ].score == pytest.approx(0.0)
+
+
+def test_what_the_judge_says_decides_and_not_the_words():
+    said = "Money comes back within a working week"
+    quote = "paid back to the original card within five working days"
+    output = f"{said} [1]."
+    supported = judged(f"{said} [1].", evidence=quote, index=0)
+    assert read("citation_accuracy", supported, contexts=PASSAGES, output=output).score == 1.0
+    wrong_place = read("citation_accuracy", supported, contexts=PASSAGES, output=f"{said} [2].")
+    assert wrong_place.score == 0.0
+    denied = judged(f"{RIGHT} [1].", verdict=Verdict.CONTRADICTED)
+    copied = {"contexts": PASSAGES, "output": f"{RIGHT} [1]."}
+    assert read("citation_accuracy", denied, **copied).score == 0.0
+    assert read("citation_completeness", denied, **copied).skipped == "nothing_supports"
+
+
+def test_version_is_that_of_the_back_end():
+    found = scored("groundedness", *ENTAILING, contexts=PASSAGES, output=f"{RIGHT} [1].")
+    assert len({each.evaluator_version for each in found.values()}) == 1
+    assert found["citation_accuracy"].evaluator_version.startswith("local-")
+
+
+@pytest.mark.parametrize(
+    ("output", "expected", "score"),
+    [
+        ("One is so [1]. Two is so [2].", ["policy", "hours"], 1.0),
+        ("One is so [policy]. Two is so [hours].", ["1", "2"], 1.0),
+        ("One is so [2]. Two is so [1].", ["policy", "hours"], 0.0),
+        ("One is so. Two is so [2].", ["policy", "hours"], 0.5),
+        ("One is so. Two is so [2].", ["hours"], 1.0),
+        ("One is so [1].", ["nowhere"], 0.0),
+    ],
+)
+def test_expected_citations_are_ids_or_places(output, expected, score):
+    found = scored(
+        "citation_accuracy_grace",
+        contexts=PASSAGES,
+        output=output,
+        expected={"citations": expected},
+    )
+    assert found["citation_accuracy_grace"].score == score
+
+
+def test_expected_citation_counts_for_the_quality_by_id_or_place():
+    scores = {
+        scored(
+            "citation_quality",
+            contexts=PASSAGES,
+            output=f"{RIGHT} [1].",
+            expected={"citations": [name]},
+        )["citation_quality"].score
+        for name in ("policy", "1")
+    }
+    assert len(scores) == 1
+    assert scores.pop() > 0.9
+
+
+DATED = [
+    {"id": "smith2020", "text": "Solar power became cheaper than coal in most countries."},
+    {"id": "b", "author": "Jones", "year": 2021, "text": "Wind power grew by nine percent."},
+]
+
+
+@pytest.mark.parametrize(
+    ("output", "index", "score"),
+    [
+        ("Solar power became cheaper than coal in most countries (Smith, 2020).", 0, 1.0),
+        ("Wind power grew by nine percent (Jones et al., 2021).", 1, 1.0),
+        ("Wind power grew by nine percent (Smith, 2020).", 1, 0.0),
+        ("Wind power grew by nine percent (Brown, 1999).", 1, 0.0),
+    ],
+)
+def test_author_and_year_name_a_passage(output, index, score):
+    judgement = judged(output, evidence=DATED[index]["text"], index=index)
+    found = read("citation_accuracy", judgement, contexts=DATED, output=output)
+    assert found.score == score
+    assert found.details["not_found"] == ("Brown" in output)
+
+
+def test_place_and_year_are_no_citation_where_passages_have_neither():
+    output = "The treaty was signed there (Paris, 1889)."
+    assert scored("citation_accuracy", contexts=PASSAGES, output=output)[
+        "citation_accuracy"
+    ].reason == ("no_citation")
+
+
+def test_pairs_of_passages_never_lower_the_grounding():
+    for output in (RIGHT, "Refunds take five days and shops open at 9.", "Cats fly at night."):
+        found = scored(
+            "grounding_score", "multi_document_grounding", contexts=PASSAGES, output=output
+        )
+        single, pairs = (found[name].score for name in found)
+        assert pairs >= single
+
+
+SUBJECTS = ["refund", "parcel", "voucher", "battery", "invoice", "warranty", "receipt", "discount"]
+SHORT = ["Bananas.", "Yes.", "Paris.", "42.", "Blue whales.", "Next Tuesday."]
+
+
+def test_short_answer_is_not_supported_by_an_unrelated_passage():
+    passages = [
+        f"The {one} of a {other} was recorded on page {n} and signed by the clerk."
+        for n, one in enumerate(SUBJECTS)
+        for other in SUBJECTS
+        if one != other
+    ]
+    found = [local_entailment(passage, short) >= 0.5 for passage in passages for short in SHORT]
+    assert len(found) > 300
+    assert sum(found) <= 0.05 * len(found)
+
+
+def cpu_s(metric, sentences):
+    """Return the CPU time to read a metric of an answer as long as its two passages."""
+    text = " ".join(f"Item {n} costs {n % 97} euro." for n in range(sentences))
+    cited = text.replace(".", " [1].")
+    half = len(text) // 2
+    interaction = make_interaction(contexts=[text[:half], text[half:]], output=cited)
+    judgement = LocalJudge().judge(interaction)
+    clear_cache()
+    started = time.process_time()
+    METRICS[metric].read(judgement, interaction, METRICS[metric].declaration.parameters())
+    return time.process_time() - started
+
+
+@pytest.mark.parametrize("metric", ["multi_source_coverage", "citation_accuracy"])
+def test_time_grows_no_faster_than_the_text(metric):
+    cpu_s(metric, 50)
+    times = [cpu_s(metric, 500 * 2**doubling) for doubling in range(3)]
+    assert times[2] < 3
+    # Of four times the text: linear is 4, quadratic 16.
+    assert times[2] / times[0] < 8
