@@ -40,7 +40,7 @@ class Options:
     home: str = "~/.groundwatch"
     mask: Mask | None = None
     capture: str = "full"
-    sampling: Sampling = Sampling()
+    sampling: Sampling = field(default_factory=Sampling)
 
 
 class HookArguments(TypedDict, total=False):
@@ -104,16 +104,17 @@ def resolve(given: Mapping[str, object], environ: Mapping[str, str] | None = Non
     values: dict[str, Any] = dict(given)
     for name, spec in _SPECS.items():
         variable = _PREFIX + (spec.variable or name.upper())
-        raw = "" if name in values else from_environment(variable, environ)
+        if name in values or spec is _PREDICATE:  # a function cannot be in a variable
+            continue
+        raw = from_environment(variable, environ)
         if raw:
             try:
                 value = spec.parse(raw)
             except ValueError:
                 value = raw  # the check says what it should have been
             values[name] = _checked(name, variable, value)
-    sampling = Sampling(
-        **{f.name: values.pop(f.name) for f in fields(Sampling) if f.name in values}
-    )
+    names = {each.name for each in fields(Sampling)} & values.keys()
+    sampling = Sampling(**{name: values.pop(name) for name in names})
     if sampling.min_rate > sampling.max_rate:
         raise ValueError("min_rate: should not be above max_rate")
     options = Options(**values)

@@ -128,7 +128,7 @@ class Sampling:
     def rate_of(
         self, given: Mapping[str, object], rate: float, failed: Callable[[], object]
     ) -> float:
-        """Return one interaction's probability; *failed* is called for each predicate that raises."""
+        """Return one interaction's probability; call *failed* for each predicate that raises."""
         given = MappingProxyType(given)  # predicates look, no more
         if self.never is not None and _opinion(self.never, given, failed):
             return 0.0

@@ -117,3 +117,8 @@ def test_message_names_the_variable_when_it_is_wrong(variable, raw):
 def test_limits_that_exclude_each_other_are_refused():
     with pytest.raises(ValueError, match="min_rate: should not be above max_rate"):
         resolve({"min_rate": 0.5, "max_rate": 0.1}, {})
+
+
+def test_function_is_not_read_from_the_environment():
+    environ = {"GROUNDWATCH_ALWAYS": "yes", "GROUNDWATCH_NEVER": "no"}
+    assert resolve({}, environ).sampling.plain
