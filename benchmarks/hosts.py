@@ -30,7 +30,7 @@ from sqlalchemy import func, select
 import monitor
 from monitor.queue import names
 from monitor.queue.consumer import connect
-from monitor.scoring.spending.budget import Budget, caps_from
+from monitor.scoring.limits.budget import Budget, caps_from
 from monitor.settings import Settings
 from monitor.store.engine import Store, migrate
 from monitor.store.ledger import Kind, read_totals

@@ -27,9 +27,9 @@ from monitor.queue.snapshot import add_events
 from monitor.rolling.choice import PolicyChoice
 from monitor.rolling.policies import Thresholds
 from monitor.scoring.base import Scorer
+from monitor.scoring.limits.limiter import endpoint_name
+from monitor.scoring.limits.rate import CircuitBreaker
 from monitor.scoring.registry import make_scorer
-from monitor.scoring.shared_limits import endpoint_name
-from monitor.scoring.spending.limiter import CircuitBreaker
 from monitor.settings import Settings
 from monitor.store.engine import Store, check_schema
 from workers.scoring_run import Rules, ScoringRun
@@ -125,7 +125,7 @@ class Context:
         """Return whether samples must wait because the judge that they need is unavailable."""
         if self.settings.scorer not in ("judge", "cascade"):
             return False
-        return CircuitBreaker(self.redis, endpoint_name(self.settings)).look() is not None
+        return CircuitBreaker(self.redis, endpoint_name(self.settings)).outage() is not None
 
     def scoring_run(self, may_go_on: Callable[[], bool]) -> ScoringRun:
         """Return one run of a worker over the queue."""

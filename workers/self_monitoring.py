@@ -27,9 +27,9 @@ from monitor.errors import QueueUnavailableError
 from monitor.models import Verdict
 from monitor.queue.consumer import Backlog, backlog, translated
 from monitor.report.format import duration
-from monitor.scoring.shared_limits import endpoint_name
-from monitor.scoring.spending.budget import Budget, Charge, caps_from
-from monitor.scoring.spending.limiter import CircuitBreaker
+from monitor.scoring.limits.budget import Budget, Charge, caps_from
+from monitor.scoring.limits.limiter import endpoint_name
+from monitor.scoring.limits.rate import CircuitBreaker
 from monitor.settings import Settings
 from monitor.store.engine import Store
 from monitor.store.lease import database_time
@@ -66,9 +66,9 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeWatch:
-    """Looks at what the workers have told each other of the judge."""
+    """Reads what the workers share about the judge: its circuit breaker and its budget."""
 
-    absence: CircuitBreaker | None
+    breaker: CircuitBreaker | None
     budget: Budget | None
     local_goes_on: bool  #: samples are scored locally when a budget is reached
 
@@ -77,9 +77,9 @@ class JudgeWatch:
         """Watch the judge of the settings; a scorer without one is never in trouble."""
         caps = caps_from(settings)
         if settings.scorer not in ("judge", "cascade"):
-            return cls(absence=None, budget=None, local_goes_on=True)
+            return cls(breaker=None, budget=None, local_goes_on=True)
         return cls(
-            absence=CircuitBreaker(client, endpoint_name(settings)),
+            breaker=CircuitBreaker(client, endpoint_name(settings)),
             budget=Budget(client, caps) if caps else None,
             local_goes_on=settings.judge_budget.budget_policy == "local",
         )
@@ -87,7 +87,7 @@ class JudgeWatch:
     def look(self) -> Found:
         """Say what is the matter now; a Redis that is away is for others to tell."""
         try:
-            away = self.absence.look() if self.absence is not None else None
+            away = self.breaker.outage() if self.breaker is not None else None
             charges = self.budget.charges() if self.budget is not None else []
         except QueueUnavailableError:
             return Found()

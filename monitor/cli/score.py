@@ -28,9 +28,9 @@ from monitor.models import Interaction
 from monitor.queue.consumer import connect
 from monitor.report.words import reasons
 from monitor.scoring.base import Scorer
+from monitor.scoring.limits.budget import caps_from
 from monitor.scoring.pipeline import MetricPipeline
 from monitor.scoring.registry import asks, make_scorer
-from monitor.scoring.spending.budget import caps_from
 from monitor.settings import Settings
 
 

@@ -302,7 +302,7 @@ class CriteriaJudge(Protocol):
     """Something that answers criteria about an interaction; safe for several threads."""
 
     @property
-    def version(self) -> str:
+    def criteria_version(self) -> str:
         """Name everything that shapes an answer: prompt and model."""
 
     def ask(

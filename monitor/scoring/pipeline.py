@@ -45,7 +45,7 @@ from monitor.scoring.declaration import (
     Reply,
     RubricMetric,
 )
-from monitor.scoring.spending.budget import BudgetWatch
+from monitor.scoring.limits.budget import BudgetWatch
 
 T = TypeVar("T")
 _log = structlog.get_logger("groundwatch.scoring")
@@ -151,7 +151,7 @@ class MetricPipeline:
             return each.judged_by(self._judged.version)
         if isinstance(each.metric, RubricMetric):
             if self._criteria_judge is not None:
-                return f"{self._criteria_judge.version}-{each.version}"
+                return f"{self._criteria_judge.criteria_version}-{each.version}"
             kind = "unasked" if each.metric.screen is None else "screen"
             return f"{kind}-{each.version}"
         if isinstance(each.metric, Combined):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,19 +15,17 @@ from monitor.scoring.calibration import Calibration, OwnMemory, SharedMemory
 from monitor.scoring.cascade import Cascade, JudgeSampling, cascade_version, draw
 from monitor.scoring.declaration import (
     ConfiguredMetric,
-    CriteriaJudge,
     JudgementMetric,
     RubricMetric,
 )
 from monitor.scoring.judges.embedding import Embedding
 from monitor.scoring.judges.local import LocalJudge
 from monitor.scoring.judges.prices import Prices
+from monitor.scoring.limits.budget import Meter
+from monitor.scoring.limits.limiter import JudgeLimiter, LimitedJudge, SharedLimits
+from monitor.scoring.limits.rate import Concurrency
 from monitor.scoring.metric_config import resolve_metrics
 from monitor.scoring.pipeline import JudgementScorer, MetricPipeline
-from monitor.scoring.shared_limits import make_fleet
-from monitor.scoring.spending.limited import GovernedAsker, GovernedJudge
-from monitor.scoring.spending.limiter import JudgeLimiter, Slots
-from monitor.scoring.spending.meter import Meter
 from monitor.settings import Settings, variable
 from monitor.settings.addresses import is_loopback
 
@@ -78,15 +76,16 @@ def make_scorer(
         judged = _judged(settings, shared, client, endpoint)
         if endpoint is not None and settings.judge_budget.budget_policy == "local":
             fallback = JudgementScorer(_local(settings), shared)
-    criteria_judge: CriteriaJudge | None = None
-    if endpoint is not None and any(isinstance(each.metric, RubricMetric) for each in metrics):
-        criteria_judge = endpoint.criteria_judge()
-    is_asked: Callable[[str], bool] = lambda _: True  # noqa: E731
-    if settings.scorer == "cascade" and endpoint is not None:
-        factor = endpoint.budget_factor
+    criteria_judge = None
+    if any(isinstance(each.metric, RubricMetric) for each in metrics) and endpoint is not None:
+        criteria_judge = endpoint.judge
+
+    def is_asked(key: str) -> bool:
         # A cascade asks about a share of samples, drawn without looking at them: what is
         # scored stands for all, without weights.
-        is_asked = lambda key: draw(key) < settings.judge_share * factor()  # noqa: E731
+        factor = 1.0 if endpoint is None else endpoint.budget_factor()
+        return settings.scorer != "cascade" or draw(key) < settings.judge_share * factor
+
     return MetricPipeline(
         metrics,
         wanted=settings.metrics,
@@ -109,9 +108,8 @@ def _judged(
     if endpoint is None:
         judge = _nli(settings) if settings.scorer == "nli" else _local(settings)
         return JudgementScorer(judge, metrics)
-    judged = JudgementScorer(
-        endpoint.judge(), metrics, concurrency=settings.judge_limits.judge_concurrency
-    )
+    concurrency = settings.judge_limits.judge_concurrency
+    judged = JudgementScorer(endpoint.judge, metrics, concurrency=concurrency)
     if settings.scorer != "cascade":
         return judged
     local = JudgementScorer(_local(settings), metrics)
@@ -134,49 +132,37 @@ class _JudgeEndpoint:
     """The judge's endpoint with what keeps its use within bounds, one for all that asks it."""
 
     def __init__(self, settings: Settings, client: redis.Redis | None, *, once: bool) -> None:
-        if settings.openai_api_key is None and not is_loopback(
-            urlsplit(settings.openai_base_url or "").hostname or ""
-        ):
+        host = urlsplit(settings.openai_base_url or "").hostname or ""
+        if settings.openai_api_key is None and not is_loopback(host):
             raise SettingsError(
                 f"{variable('openai_api_key')}: {variable('scorer')}={settings.scorer} needs a"
                 f" key; set it, or use {variable('scorer')}=local"
             )
-        prices = Prices.from_settings(settings)
-        fleet = make_fleet(settings, client, partial(prices.cost_usd, settings.judge_model))
-        slots = Slots(settings.judge_limits.judge_concurrency)
-        self.limits = fleet
-        self._settings = settings
-        self._meter = Meter(budget=fleet.budget, price=fleet.price, pace=fleet.pace, slots=slots)
-        self._gate = JudgeLimiter(
-            slots=slots,
-            pace=fleet.pace,
-            absence=fleet.absence,
-            kept=fleet.kept,
-            # A worker holds samples no longer than the calls of a round take; a run of its own
-            # waits.
-            longest_wait_s=None if once else settings.judge_limits.judge_timeout_s,
-        )
-
-    def judge(self) -> Judge:
         # Imported here: it takes a second to load and the default does without it.
         from monitor.scoring.judges.openai_judge import OpenAIJudge  # noqa: PLC0415
 
-        return GovernedJudge(
-            OpenAIJudge.from_settings(self._settings, meter=self._meter), self._gate
+        prices, judge_limits = Prices.from_settings(settings), settings.judge_limits
+        price = partial(prices.cost_usd, settings.judge_model)
+        limits = SharedLimits.from_settings(settings, client, price)
+        concurrency = Concurrency(judge_limits.judge_concurrency)
+        meter = Meter(budget=limits.budget, price=price, rate=limits.rate, concurrency=concurrency)
+        limiter = JudgeLimiter(
+            concurrency=concurrency,
+            rate=limits.rate,
+            breaker=limits.breaker,
+            cache=limits.cache,
+            # A worker holds samples no longer than the calls of a round take; a run of its own
+            # waits.
+            longest_wait_s=None if once else judge_limits.judge_timeout_s,
         )
-
-    def criteria_judge(self) -> CriteriaJudge:
-        from monitor.scoring.judges.openai_criteria import OpenAICriteria  # noqa: PLC0415
-
-        return GovernedAsker(
-            OpenAICriteria.from_settings(self._settings, meter=self._meter), self._gate
-        )
+        self.limits = limits
+        self.judge = LimitedJudge(OpenAIJudge.from_settings(settings, meter=meter), limiter)
+        self._lowers = settings.judge_budget.budget_policy in (None, "lower")
 
     def budget_factor(self) -> float:
         """Return the part of the judge's share that the budget leaves, in [0, 1]."""
         watch = self.limits.watch
-        lowers = self._settings.judge_budget.budget_policy in (None, "lower")
-        return watch.factor() if watch is not None and lowers else 1.0
+        return watch.factor() if watch is not None and self._lowers else 1.0
 
 
 def _local(settings: Settings) -> Judge:

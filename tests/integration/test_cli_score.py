@@ -16,8 +16,8 @@ from monitor.cli.app import app
 from monitor.cli.score import ScoreOutput, _begin, score_on_all_cores
 from monitor.errors import BudgetReachedError, GroundwatchError, JudgeOutageError
 from monitor.queue.consumer import connect
+from monitor.scoring.limits.budget import Budget, Cap
 from monitor.scoring.registry import make_scorer
-from monitor.scoring.spending.budget import Budget, Cap
 from monitor.settings import Settings
 from monitor.testing import make_interaction
 from support.judge_server import JudgeServer
@@ -157,7 +157,7 @@ def test_budget_holds_for_files_too(records, scores, redis_url, monkeypatch):
 
 
 def test_run_waits_for_budget_that_calls_under_way_hold(records, scores, redis_url, monkeypatch):
-    monkeypatch.setattr("monitor.scoring.spending.meter._CROWDED_S", 0.001)
+    monkeypatch.setattr("monitor.scoring.limits.budget._BUSY_WAIT_S", 0.001)
     monkeypatch.setenv("GROUNDWATCH_REDIS_URL", redis_url)
     monkeypatch.setenv("GROUNDWATCH_BUDGET_USD_PER_DAY", "1")
     with connect(redis_url) as client, JudgeServer() as server:

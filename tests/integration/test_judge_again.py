@@ -6,7 +6,7 @@ import re
 import pytest
 
 from monitor.errors import JudgeError
-from monitor.scoring.judges.openai_call import Patience
+from monitor.scoring.judges.openai_client import RetryPolicy
 from monitor.scoring.judges.openai_judge import OpenAIJudge
 from monitor.scoring.metric_config import resolve_metrics
 from monitor.scoring.pipeline import JudgementScorer
@@ -29,7 +29,7 @@ def server():
 @pytest.fixture
 def judge(server):
     judge = OpenAIJudge(
-        "gpt-4.1-mini", base_url=server.url, patience=Patience(timeout_s=5, backoff_s=0.001)
+        "gpt-4.1-mini", base_url=server.url, policy=RetryPolicy(timeout_s=5, backoff_s=0.001)
     )
     yield judge
     judge.close()

@@ -8,7 +8,9 @@ from alerts.conditions import SELF
 from monitor.models import Status
 from monitor.queue import names
 from monitor.queue.wire import encode
-from monitor.scoring.spending.budget import Budget, Cap
+from monitor.scoring.limits.budget import Budget, Cap
+from monitor.scoring.limits.limiter import endpoint_name
+from monitor.scoring.limits.rate import CircuitBreaker
 from monitor.settings import Settings
 from monitor.store.lease import acquire
 from monitor.store.ledger import Booking, Kind, read_totals
@@ -101,7 +103,7 @@ def test_samples_wait_until_the_judge_is_back(make_context, server, fault, score
     assert len(server.requests) == asked
 
     server.always = "ok"
-    context.absence.over()
+    CircuitBreaker(context.redis, endpoint_name(context.settings)).close()
     assert run(context) == 30
     assert totals(context) == {Booking(Kind.SCORED, ""): 30}
 
@@ -121,7 +123,7 @@ def test_a_judge_that_is_away_is_an_alert_of_the_monitor_until_it_is_back(make_c
     server.always = "401"
     run(context)
     assert "the judge's endpoint answered 401" in ill(context)["monitor:judge_away"]
-    context.absence.over()
+    CircuitBreaker(context.redis, endpoint_name(context.settings)).close()
     assert "monitor:judge_away" not in ill(context)
 
 

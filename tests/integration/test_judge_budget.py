@@ -7,7 +7,7 @@ import random
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 
 import pytest
@@ -18,13 +18,19 @@ from redis.retry import Retry
 from monitor.errors import BudgetReachedError, JudgeError, JudgeOutageError, SettingsError
 from monitor.queue import names
 from monitor.queue.consumer import connect
-from monitor.scoring.judges.openai_call import Patience
+from monitor.scoring.judges.openai_client import RetryPolicy
 from monitor.scoring.judges.openai_judge import OpenAIJudge
 from monitor.scoring.judges.prices import Price, Prices
+from monitor.scoring.limits.budget import (
+    Budget,
+    Cap,
+    JudgeBusyError,
+    Meter,
+    microusd_up,
+    most_tokens,
+)
+from monitor.scoring.limits.limiter import SharedLimits
 from monitor.scoring.registry import make_scorer
-from monitor.scoring.shared_limits import make_fleet
-from monitor.scoring.spending.budget import Budget, Cap, CrowdedError, microusd_up
-from monitor.scoring.spending.meter import Meter, most_tokens
 from monitor.settings import Settings
 from monitor.testing import make_interaction
 from support.judge_replies import completion, judge_by_overlap
@@ -79,7 +85,7 @@ def test_cached_input_is_charged_at_its_own_price(client, told):
 
     async def attempt():
         async with meter.attempt({"messages": []}) as seen:
-            seen.read(json.dumps({"usage": usage}).encode())
+            seen.body = json.dumps({"usage": usage}).encode()
 
     asyncio.run(attempt())
     assert charged(budget) == [200 * 100 + 800 * 10 + 50 * 400]
@@ -94,7 +100,7 @@ def test_settling_twice_changes_nothing(budget):
 
 def test_calls_under_way_make_it_crowded_not_reached(budget):
     budget.reserve(900)
-    with pytest.raises(CrowdedError, match=r"\$0\.00 an hour is held"):
+    with pytest.raises(JudgeBusyError, match=r"\$0\.00 an hour is held"):
         budget.reserve(200)
     assert not any(charge.reached for charge in budget.charges())
 
@@ -133,7 +139,7 @@ def test_reservation_of_a_dead_worker_stays_charged(budget, client):
 @pytest.mark.parametrize("timeout_s", [30.0, 300.0, 1_800.5])
 def test_call_is_held_for_as_long_as_the_settings_let_it_take(client, timeout_s):
     settings = Settings(judge_timeout_s=timeout_s, budget_usd_per_hour=1.0)
-    budget = make_fleet(settings, client, price).budget
+    budget = SharedLimits.from_settings(settings, client, price).budget
     now_s = client.time()[0]
     slow = budget.reserve(900_000)
     till_s = int(client.hget(names.BUDGET_HELD, slow.reservation_id).split(b":")[1])
@@ -141,7 +147,7 @@ def test_call_is_held_for_as_long_as_the_settings_let_it_take(client, timeout_s)
 
     # The worker whose call ends just in time gets back what it did not spend.
     client.hset(names.BUDGET_HELD, slow.reservation_id, f"900000:{till_s - int(timeout_s)}")
-    with pytest.raises(CrowdedError):
+    with pytest.raises(JudgeBusyError):
         budget.reserve(200_000)
     budget.settle(slow, 100)
     assert charged(budget) == [100]
@@ -194,6 +200,20 @@ def test_failure_is_charged_unless_the_endpoint_refused(fault, charges, client):
         judge.close()
     assert (charged(budget)[0] > 0) is charges
     assert held(client) == 0
+
+
+def test_whole_answer_that_does_not_count_its_tokens_is_charged_by_its_length(client):
+    charges = {}
+    for behaviour in ("ok", "no_usage", "hang"):
+        client.flushdb()
+        budget = Budget(client, [Cap("hour", CAP)])
+        with JudgeServer(always=behaviour) as server:
+            judge = judge_for(server, budget)
+            with suppress(JudgeError):
+                judge.judge(make_interaction())
+            judge.close()
+            charges[behaviour] = charged(budget)[0] / len(server.requests)
+    assert charges["ok"] < charges["no_usage"] < charges["hang"] / 2
 
 
 def test_nobody_is_asked_when_the_budget_is_reached(client):
@@ -264,7 +284,7 @@ def judge_for(server, budget, timeout_s=0.4):
     return OpenAIJudge(
         "gpt-4.1-mini",
         base_url=server.url,
-        patience=Patience(attempts=3, timeout_s=timeout_s, backoff_s=0.001),
+        policy=RetryPolicy(attempts=3, timeout_s=timeout_s, backoff_s=0.001),
         prices=PRICES,
         meter=Meter(budget=budget, price=price),
     )

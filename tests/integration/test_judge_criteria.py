@@ -11,9 +11,9 @@ from monitor.queue.consumer import connect
 from monitor.rolling.tallies import tally_of
 from monitor.scoring.cascade import draw
 from monitor.scoring.declaration import Criterion, Form
-from monitor.scoring.judges.criteria_reply import read_answers
+from monitor.scoring.judges.reply import read_answers
+from monitor.scoring.limits.budget import BudgetWatch
 from monitor.scoring.registry import make_scorer
-from monitor.scoring.spending.budget import BudgetWatch
 from monitor.settings import Settings
 from monitor.testing import make_interaction
 from support.criteria_replies import asked_of

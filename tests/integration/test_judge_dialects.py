@@ -3,7 +3,7 @@
 import pytest
 
 from monitor.errors import JudgeError, JudgeOutageError, JudgeRefusedError
-from monitor.scoring.judges.openai_call import Patience
+from monitor.scoring.judges.openai_client import RetryPolicy
 from monitor.scoring.judges.openai_judge import OpenAIJudge
 from monitor.testing import make_interaction
 from support.judge_dialects import DIALECTS
@@ -24,7 +24,7 @@ def judge(server):
         "gpt-4.1-mini",
         api_key=KEY,
         base_url=server.url,
-        patience=Patience(timeout_s=5, backoff_s=0.001),
+        policy=RetryPolicy(timeout_s=5, backoff_s=0.001),
     )
     yield judge
     judge.close()

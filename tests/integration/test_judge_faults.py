@@ -2,18 +2,20 @@
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from monitor.errors import JudgeError, JudgeOutageError, JudgeUnavailableError
 from monitor.models import EvaluationStatus
-from monitor.scoring.judges.openai_call import Patience
+from monitor.scoring.judges.openai_client import RetryPolicy
 from monitor.scoring.judges.openai_judge import OpenAIJudge
+from monitor.scoring.limits.budget import CallAbandonedError
 from monitor.scoring.metric_config import resolve_metrics
 from monitor.scoring.pipeline import JudgementScorer
-from monitor.scoring.spending.budget import GivenUpError
 from monitor.settings import Settings
 from monitor.testing import make_interaction
+from monitor.testing.receivers import Serving
 from support.judge_server import BEHAVIOURS, JudgeServer
 
 #: What each fault becomes, and how many requests it takes with three tries.
@@ -76,7 +78,7 @@ def judge(server):
     judge = OpenAIJudge(
         "gpt-4.1-mini",
         base_url=server.url,
-        patience=Patience(attempts=3, timeout_s=1.5, backoff_s=0.001),
+        policy=RetryPolicy(attempts=3, timeout_s=1.5, backoff_s=0.001),
     )
     yield judge
     judge.close()
@@ -206,7 +208,7 @@ def test_deadline_holds_for_the_whole_call_when_the_endpoint_is_slow(fault, serv
 def test_endpoint_is_named_unreachable_when_nobody_listens(server):
     with JudgeServer() as gone:
         url = gone.url
-    judge = OpenAIJudge("m", base_url=url, patience=Patience(attempts=2, backoff_s=0.001))
+    judge = OpenAIJudge("m", base_url=url, policy=RetryPolicy(attempts=2, backoff_s=0.001))
     with pytest.raises(JudgeUnavailableError, match="cannot be reached") as caught:
         judge.judge(make_interaction())
     judge.close()
@@ -226,14 +228,14 @@ def test_behaviour_is_refused_when_there_is_none_of_its_name(server):
 
 
 def test_call_is_given_up_and_not_made_again_when_the_judge_is_closed(server):
-    judge = OpenAIJudge("m", base_url=server.url, patience=Patience(timeout_s=30))
+    judge = OpenAIJudge("m", base_url=server.url, policy=RetryPolicy(timeout_s=30))
     server.always = "hang"
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(judge.judge, make_interaction())
         while not server.requests:
             time.sleep(0.01)
         judge.close()
-        with pytest.raises(GivenUpError, match="closed while it was asked"):
+        with pytest.raises(CallAbandonedError, match="closed while it was asked"):
             asked.result(10)
     assert len(server.requests) == 1
 
@@ -266,3 +268,37 @@ def test_lost_connection_is_no_internal_error_when_the_body_breaks_off(server, j
     )
     assert evaluation.error.code == "judge_unavailable"
     assert "broke off" in evaluation.error.message
+
+
+class Redirecting(Serving):
+    """Answers every request with a redirect."""
+
+    def __init__(self, status, location):
+        class Handler(BaseHTTPRequestHandler):
+            def log_message(self, format, *args):  # noqa: A002
+                pass
+
+            def do_POST(self):
+                asked.append(self.rfile.read(int(self.headers["Content-Length"])))
+                self.send_response(status)
+                self.send_header("Location", location)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+        self.asked = asked = []
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self._server.server_address[1]}/v1"
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_no_text_goes_to_another_origin_when_the_endpoint_redirects_there(status, server):
+    with Redirecting(status, f"{server.url}/chat/completions") as elsewhere:
+        judge = OpenAIJudge("m", base_url=elsewhere.url)
+        with pytest.raises(JudgeOutageError, match="redirects to another origin"):
+            judge.judge(make_interaction())
+        judge.close()
+        assert len(elsewhere.asked) == 1
+    assert server.requests == []

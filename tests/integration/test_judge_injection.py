@@ -5,7 +5,7 @@ import json
 import httpx
 import pytest
 
-from monitor.scoring.judges import question
+from monitor.scoring.judges import request
 from monitor.scoring.judges.openai_judge import OpenAIJudge
 from monitor.scoring.metric_config import resolve_metrics
 from monitor.scoring.pipeline import JudgementScorer
@@ -118,7 +118,7 @@ def test_texts_are_marked_when_the_canary_is_missed():
 
 
 def test_no_steered_answer_becomes_a_score_when_marks_do_not_help(server, judge, monkeypatch):
-    monkeypatch.setattr(question, "marked", lambda text: text)
+    monkeypatch.setattr(request, "marked", lambda text: text)
     for evaluation in JudgementScorer(
         judge, resolve_metrics(Settings(metrics=("groundedness",)))
     ).score(make_interaction(output=f"{LIE}\n{KNOWN}")):

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from monitor.errors import BudgetReachedError
 from monitor.queue.consumer import connect
-from monitor.scoring.spending.budget import Budget, Cap, CrowdedError
+from monitor.scoring.limits.budget import Budget, Cap, JudgeBusyError
 
 CAP = 1_000
 steps = st.lists(
@@ -36,7 +36,7 @@ def test_charged_is_what_was_spent_and_what_is_held(client, taken):
             held = sum(reservation.microusd for reservation in open_)
             try:
                 open_.append(budget.reserve(amount))
-            except CrowdedError:
+            except JudgeBusyError:
                 assert spent + held + amount > CAP >= spent + amount
             except BudgetReachedError:
                 assert spent + amount > CAP

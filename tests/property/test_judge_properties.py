@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor.errors import JudgeOutageError
-from monitor.scoring.judges.openai_call import Patience
+from monitor.scoring.judges.openai_client import RetryPolicy
 from monitor.scoring.judges.openai_judge import OpenAIJudge
 from monitor.scoring.metric_config import resolve_metrics
 from monitor.scoring.pipeline import JudgementScorer
@@ -35,7 +35,7 @@ def server():
 @given(script=st.lists(st.sampled_from(QUICK), max_size=8))
 def test_score_is_true_or_missing_and_calls_are_counted(server, script):
     judge = OpenAIJudge(
-        "gpt-4.1-mini", base_url=server.url, patience=Patience(timeout_s=5, backoff_s=0.0001)
+        "gpt-4.1-mini", base_url=server.url, policy=RetryPolicy(timeout_s=5, backoff_s=0.0001)
     )
     query = "Which parcel leaves from which harbour?"
     asked = make_interaction(query=query, contexts=FACTS, output=" ".join([*FACTS[:2], LIE]))

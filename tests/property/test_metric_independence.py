@@ -33,7 +33,7 @@ INTERACTIONS = (
 class FixedCriteriaJudge:
     """Gives every criterion the same answer."""
 
-    version = "fixed-1"
+    criteria_version = "fixed-1"
 
     def ask(self, interaction, criteria, fields):
         answer = Answer(score=0.25, numbers=(1,), texts=("What?",), reasoning="So.")

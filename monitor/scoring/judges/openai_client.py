@@ -1,4 +1,11 @@
-"""One OpenAI client a process: made when first needed, and anew after a fork."""
+"""
+One request at a time to an OpenAI-compatible endpoint, under the deadline of its interaction.
+
+`ChatEndpoint.answer` sends one request and returns the text of the reply; an argument that the
+endpoint does not take is left out from then on. All requests of a process are tasks on one
+event loop, since only a task can be given up wherever it waits. The library retries nothing
+itself (``max_retries=0``): every attempt has to be paid for and counted.
+"""
 
 from __future__ import annotations
 
@@ -6,26 +13,266 @@ import asyncio
 import logging
 import os
 import threading
-from collections.abc import Coroutine
+import time
+from collections.abc import AsyncIterator, Coroutine
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
+from urllib.parse import urljoin, urlsplit
 
 import openai
 
-from monitor.scoring.judges.openai_errors import RefusedCall
-from monitor.scoring.spending.budget import GivenUpError
+from monitor.errors import JudgeError, JudgeReplyError, JudgeUnavailableError
+from monitor.retry import retry_after_s
+from monitor.scoring.judges.openai_errors import RefusedCall, error_from, error_in, refusal
+from monitor.scoring.judges.reply import Envelope, read_content, read_envelope
+from monitor.scoring.judges.request import Request
+from monitor.scoring.limits.budget import CallAbandonedError, Meter
 
 _T = TypeVar("_T")
 _NO_KEY = "not-needed"
 _CLOSE_S = 5.0
 _GRACE_S = 1.0  # for what is given up to let go of its connection
+_LARGEST_BODY = 4_000_000  # bytes; no verdict is that long
 _LARGEST_ERROR = 64_000  # bytes; openai would read the body of an error to its end
+_MOST_REQUESTS = 24  # for one interaction, whatever its questions are split into
 #: These write requests, with the judged text, at DEBUG and addresses at INFO.
 _TALKATIVE = ("openai", "httpx", "httpx2", "httpcore", "httpcore2")
+#: How the limit of the answer is called, the usual name first; some endpoints take none.
+_LIMITS: tuple[str | None, ...] = ("max_tokens", "max_completion_tokens", None)
+#: Ways to ask for JSON, the strictest first.
+_FORMATS: tuple[str | None, ...] = ("json_schema", "json_object", None)
+_TOKENS_AROUND, _TOKENS_AN_ENTRY = 2_000, 200
+_MOST_TOKENS = 16_000  # common models refuse to be asked for more
+_LEAST_TOKENS = 500
+_THINKING_TOKENS = 8_000  # models that want max_completion_tokens count their thoughts in it
 
 
-class Endpoint:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy:
+    """How long and how often to try: ``timeout_s`` is for all tries and waits together."""
+
+    attempts: int = 3  #: for each question
+    timeout_s: float = 30.0
+    backoff_s: float = 0.5  #: doubled with every try
+    longest_wait_s: float = 5.0  #: a longer Retry-After is an outage of the judge
+
+
+@dataclass(slots=True)
+class Spent:
     """
-    A client and the event loop it lives in, on a thread of its own.
+    What all requests about one interaction used together.
+
+    Tokens are None once an answer did not say. A request that broke off may have been
+    billed all the same: ``unanswered`` counts those.
+    """
+
+    deadline: float  #: monotonic seconds
+    tries: int = 0  #: requests, whatever became of them
+    unanswered: int = 0
+    input_tokens: int | None = 0
+    output_tokens: int | None = 0
+    cached_tokens: int = 0
+    model: str | None = None
+    started: float = field(default_factory=time.perf_counter)
+
+    def add(self, envelope: Envelope) -> None:
+        """Count what one answer used."""
+        self.model = envelope.model or self.model
+        self.input_tokens = _sum(self.input_tokens, envelope.usage.input_tokens)
+        self.output_tokens = _sum(self.output_tokens, envelope.usage.output_tokens)
+        self.cached_tokens += envelope.usage.cached_tokens
+
+    @property
+    def duration_ms(self) -> float:
+        """How long it has taken so far."""
+        return (time.perf_counter() - self.started) * 1000
+
+
+def _sum(total: int | None, more: int | None) -> int | None:
+    return None if total is None or more is None else total + more
+
+
+class ChatEndpoint:
+    """Asks one model of one endpoint; may be shared by threads."""
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        api_key: str | None,
+        base_url: str | None,
+        policy: RetryPolicy,
+        meter: Meter | None = None,
+    ) -> None:
+        self.policy = policy
+        self.arguments = Arguments(model)
+        self._client = SharedClient(api_key, base_url, policy.timeout_s)
+        self._meter = meter or Meter()
+
+    def begin(self) -> Spent:
+        """Start the clock for one interaction."""
+        return Spent(deadline=time.monotonic() + self.policy.timeout_s)
+
+    def answer(self, request: Request[Any], spent: Spent) -> str:
+        """
+        Send *request* and return the text of the reply.
+
+        Raises
+        ------
+        JudgeError
+            Of the class that says whether asking again can help.
+        """
+        while True:
+            arguments = self.arguments.of(request)
+            try:
+                body = self._post(arguments, spent)
+            except JudgeError:
+                raise
+            except Exception as error:  # noqa: BLE001 - the transport's own, of either httpx
+                refused = refusal(error)
+                if refused is None or refused.may_be_billed:
+                    spent.unanswered += 1
+                if refused is None:
+                    raise self._unavailable(error) from None
+                if not self.arguments.leave_out(refused, arguments):
+                    raise error_from(refused) from None
+                continue
+            try:
+                envelope = read_envelope(body)
+            except JudgeReplyError:
+                spent.unanswered += 1
+                raise
+            spent.add(envelope)
+            return read_content(envelope.choice)
+
+    def close(self) -> None:
+        """Close the connections of this process."""
+        self._client.close()
+
+    def _post(self, arguments: dict[str, Any], spent: Spent) -> bytes:
+        remaining_s = spent.deadline - time.monotonic()
+        if remaining_s <= 0:
+            raise self._late()
+        if spent.tries >= _MOST_REQUESTS:
+            raise JudgeReplyError(f"the judge gave no whole answer in {_MOST_REQUESTS} requests")
+        spent.tries += 1
+        connection = self._client.get()
+        exchange = _exchange(connection.client, arguments, remaining_s, self._meter)
+        try:
+            return connection.run(exchange, remaining_s)
+        except JudgeReplyError:
+            spent.unanswered += 1
+            raise
+
+    def may_ask_again(self, spent: Spent, *, wait_s: float) -> bool:
+        """Return whether another request after *wait_s* seconds is within all bounds."""
+        return spent.tries < _MOST_REQUESTS and time.monotonic() + wait_s < spent.deadline
+
+    def _unavailable(self, error: Exception) -> JudgeUnavailableError:
+        if isinstance(error, TimeoutError | openai.APITimeoutError):
+            return self._late()
+        if isinstance(error, openai.APIConnectionError):
+            cause = type(error.__cause__).__name__ if error.__cause__ else "no connection"
+            return JudgeUnavailableError(f"the judge's endpoint cannot be reached ({cause})")
+        return JudgeUnavailableError(f"the judge's answer broke off ({type(error).__name__})")
+
+    def _late(self) -> JudgeUnavailableError:
+        return JudgeUnavailableError(f"the judge gave no answer in {self.policy.timeout_s:g} s")
+
+
+async def _exchange(
+    client: openai.AsyncOpenAI, arguments: dict[str, Any], timeout_s: float, meter: Meter
+) -> bytes:
+    """Send a request and return the body, read in pieces, so that a large one is not read whole."""
+    async with meter.attempt(arguments) as attempt:
+        try:
+            completions = client.chat.completions.with_streaming_response
+            async with completions.create(**arguments, timeout=timeout_s) as response:
+                attempt.headers = response.headers
+                attempt.body = await _read(response.iter_bytes())
+        except Exception as error:
+            if refused := refusal(error):
+                attempt.status, attempt.headers = refused.status, refused.headers
+                attempt.retry_after_s = retry_after_s(refused.headers)
+            raise
+    if broken := error_in(attempt.body):
+        raise broken
+    return attempt.body
+
+
+async def _read(pieces: AsyncIterator[bytes]) -> bytes:
+    body = bytearray()
+    async for piece in pieces:
+        body += piece
+        if len(body) > _LARGEST_BODY:
+            raise JudgeReplyError("the judge's answer is larger than 4 MB")
+    return bytes(body)
+
+
+class Arguments:
+    """Builds requests to one model; remembers, for all threads, what it does not take."""
+
+    def __init__(self, model: str) -> None:
+        self._model = model
+        self._format = 0
+        self._limit = 0
+        self._temperature = True
+        self._seed = True
+        self._thinks = False
+
+    def of(self, request: Request[Any]) -> dict[str, Any]:
+        """Return the arguments of the call that sends *request*."""
+        arguments: dict[str, Any] = {"model": self._model, "messages": request.messages}
+        if self._temperature:
+            arguments["temperature"] = 0
+        if self._seed:
+            arguments["seed"] = request.seed
+        kind, limit = _FORMATS[self._format], _LIMITS[self._limit]
+        if kind is not None:
+            arguments["response_format"] = {"type": kind}
+        if kind == "json_schema":
+            strict = {"name": "judgement", "strict": True, "schema": request.schema}
+            arguments["response_format"]["json_schema"] = strict
+        if limit is not None:
+            tokens = min(_TOKENS_AROUND + request.entries * _TOKENS_AN_ENTRY, _MOST_TOKENS)
+            thinks = self._thinks or limit == "max_completion_tokens"
+            thoughts = _THINKING_TOKENS if thinks else 0
+            # The answer takes its room from the same context as the question.
+            arguments[limit] = max((tokens + thoughts) >> request.squeezed, _LEAST_TOKENS)
+        return arguments
+
+    def leave_room_for_thoughts(self) -> bool:
+        """Ask for longer answers from now on; return whether that is longer than before."""
+        before, self._thinks = self._thinks, True
+        return not before and _LIMITS[self._limit] == "max_tokens"
+
+    def leave_out(self, error: RefusedCall, arguments: dict[str, Any]) -> bool:
+        """Drop the argument that the endpoint names; return whether to ask again without it."""
+        if error.too_long:
+            return False  # some say so by way of the limit of the answer
+        # Threads may have seen it first: what is dropped never comes back.
+        if "response_format" in arguments and (
+            error.names("response_format") or error.names("json_schema")
+        ):
+            used = _FORMATS.index(arguments["response_format"]["type"])
+            self._format = max(self._format, used + 1)
+            return True
+        if "temperature" in arguments and error.names("temperature"):
+            self._temperature = False
+            return True
+        if "seed" in arguments and error.names("seed"):
+            self._seed = False
+            return True
+        for number, limit in enumerate(_LIMITS):
+            if limit is not None and limit in arguments and error.names(limit):
+                self._limit = max(self._limit, number + 1)
+                return True
+        return False
+
+
+class Connection:
+    """
+    An OpenAI client and the event loop it lives in, on a thread of its own.
 
     Only a task can be given up wherever it waits: the time-outs of the library start
     anew with every byte, also within headers.
@@ -49,7 +296,12 @@ class Endpoint:
 
     def run(self, work: Coroutine[Any, Any, _T], timeout_s: float) -> _T:
         """Wait for *work*, or give it up after *timeout_s* with ``TimeoutError``."""
-        future = asyncio.run_coroutine_threadsafe(_within(work, timeout_s), self._loop)
+
+        async def within() -> _T:
+            async with asyncio.timeout(timeout_s):
+                return await work
+
+        future = asyncio.run_coroutine_threadsafe(within(), self._loop)
         try:
             return future.result(timeout_s + _GRACE_S)
         finally:
@@ -57,23 +309,24 @@ class Endpoint:
 
     def close(self) -> None:
         """Give up what is under way, close the connections and end the thread."""
+
+        async def close() -> None:
+            others = asyncio.all_tasks() - {asyncio.current_task()}
+            for task in others:
+                task.cancel()
+            await asyncio.gather(*others, return_exceptions=True)
+            await self.client.close()
+
         try:
-            self.run(self._close(), _CLOSE_S)
+            self.run(close(), _CLOSE_S)
         finally:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
             self._loop.close()
 
-    async def _close(self) -> None:
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
-        await self.client.close()
-
 
 class SharedClient:
-    """Hands out the endpoint of this process; threads share it."""
+    """Hands out the connection of this process, made when first needed; threads share it."""
 
     def __init__(self, api_key: str | None, base_url: str | None, timeout_s: float) -> None:
         self._api_key = api_key or _NO_KEY
@@ -81,22 +334,32 @@ class SharedClient:
         self._timeout_s = timeout_s
         # By process: a forked child must not write to its parent's connections. No lock,
         # because a fork may copy it while it is held.
-        self._endpoints: dict[int, Endpoint] = {}
+        self._connections: dict[int, Connection] = {}
         self._closed: set[int] = set()
 
-    def get(self) -> Endpoint:
+    def get(self) -> Connection:
         """
-        Return the endpoint, made if this process has none.
+        Return the connection, made if this process has none.
 
         Raises
         ------
-        GivenUpError
-            If this process has closed it: whoever asks now was given up.
+        CallAbandonedError
+            If this process has closed it: the caller is no longer waited for.
         """
         if os.getpid() in self._closed:
-            raise GivenUpError("the judge was closed while it was asked", retry_after_s=1.0)
-        endpoint = self._endpoints.get(os.getpid())
-        return endpoint if endpoint is not None else self._make()
+            raise CallAbandonedError("the judge was closed while it was asked", retry_after_s=1.0)
+        connection = self._connections.get(os.getpid())
+        if connection is not None:
+            return connection
+        # Raise the libraries' loggers to WARNING, also those that were set lower by hand.
+        for name in (*_TALKATIVE, *logging.root.manager.loggerDict):
+            if name.split(".")[0] in _TALKATIVE:
+                logging.getLogger(name).setLevel(logging.WARNING)
+        made = Connection(self._api_key, self._base_url, self._timeout_s)
+        kept = self._connections.setdefault(os.getpid(), made)
+        if kept is not made:  # another thread was first
+            made.close()
+        return kept
 
     def close(self) -> None:
         """
@@ -105,38 +368,32 @@ class SharedClient:
         Calls under way are given up, and are not made again.
         """
         self._closed.add(os.getpid())
-        endpoint = self._endpoints.pop(os.getpid(), None)
-        if endpoint is not None:
-            endpoint.close()
-
-    def _make(self) -> Endpoint:
-        quieten()
-        made = Endpoint(self._api_key, self._base_url, self._timeout_s)
-        kept = self._endpoints.setdefault(os.getpid(), made)
-        if kept is not made:  # another thread was first
-            made.close()
-        return kept
-
-
-def quieten() -> None:
-    """Raise the libraries' loggers to WARNING, also those that were set lower by hand."""
-    for name in (*_TALKATIVE, *logging.root.manager.loggerDict):
-        if name.split(".")[0] in _TALKATIVE:
-            logging.getLogger(name).setLevel(logging.WARNING)
-
-
-async def _within(work: Coroutine[Any, Any, _T], timeout_s: float) -> _T:
-    async with asyncio.timeout(timeout_s):
-        return await work
+        connection = self._connections.pop(os.getpid(), None)
+        if connection is not None:
+            connection.close()
 
 
 async def _refuse(response: Any) -> None:
-    """Read an answer that is an error as far as we need it; *response* is of either httpx."""
-    if response.is_success or response.has_redirect_location:
+    """
+    Read an answer that is an error as far as we need it; *response* is of either httpx.
+
+    A redirect to another origin is one: what is judged goes only where the settings say.
+    """
+    if response.is_success:
         return
+    if response.has_redirect_location:
+        here = str(response.request.url)
+        if _origin(urljoin(here, response.headers["location"])) == _origin(here):
+            return
+        raise RefusedCall(response.status_code, response.headers, b"")
     body = bytearray()
     async for piece in response.aiter_raw():
         body += piece
         if len(body) >= _LARGEST_ERROR:
             break
     raise RefusedCall(response.status_code, response.headers, bytes(body[:_LARGEST_ERROR]))
+
+
+def _origin(url: str) -> tuple[str, str | None, int | None]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)

@@ -18,9 +18,10 @@ from monitor.errors import (
     JudgeUnavailableError,
 )
 from monitor.retry import retry_after_s
-from monitor.scoring.spending.meter import MAY_BE_BILLED
+from monitor.scoring.limits.budget import MAY_BE_BILLED
 
 _WRONG_ARGUMENT = frozenset({400, 422})
+_REDIRECTS = range(300, 400)
 _TIMED_OUT, _CONFLICT, _TOO_MANY = 408, 409, 429
 _SERVER_ERRORS = 500
 # Vendors without a code for it say it in words; the figures come before or after.
@@ -34,8 +35,16 @@ _TOO_LONG = re.compile(
 _TOO_LARGE = 413
 _NO_CODE = re.compile(r"[^a-z0-9_.-]+", re.IGNORECASE)
 _LONGEST_CODE = 60
+#: Words of proxies that answer 400 for what is no fault of the text (LiteLLM). Only what such a
+#: pattern matches is quoted: the rest of a message may hold the key or the text.
+_PROXY_OUTAGE = re.compile(
+    r"invalid model name passed(?: in `?model=[\w./:@-]{1,80})?"
+    r"|no healthy deployments?(?: (?:for this model|available))?"
+    r"|authentication error|(?:invalid|incorrect) (?:proxy )?api key|no connected db",
+    re.IGNORECASE,
+)
 #: Statuses that say nothing about the text: every other call would meet them too.
-_AWAY = {
+_OUTAGES = {
     401: "check OPENAI_API_KEY",
     402: "the account has no money left",
     403: "the key may not use this model or endpoint",
@@ -69,11 +78,11 @@ class RefusedCall(openai.OpenAIError):
 
     @property
     def may_be_billed(self) -> bool:
-        """Say whether the model may have answered all the same."""
+        """Return whether the model may have answered all the same."""
         return self.status in MAY_BE_BILLED
 
     def names(self, argument: str) -> bool:
-        """Say whether the endpoint does not take *argument*; a mere mention is not enough."""
+        """Return whether the endpoint does not take *argument*; a mere mention is not enough."""
         if self.status not in _WRONG_ARGUMENT:
             return False
         if self.param:
@@ -89,14 +98,14 @@ class RefusedCall(openai.OpenAIError):
 
     @property
     def too_long(self) -> bool:
-        """Say whether the model cannot hold so much text at once."""
+        """Return whether the model cannot hold so much text at once."""
         if self.status not in _WRONG_ARGUMENT:
             return self.status == _TOO_LARGE
         return self.code in _TOO_LONG_CODES or _TOO_LONG.search(self.message) is not None
 
     @property
     def is_about_the_text(self) -> bool:
-        """Say whether a filter stopped this text, whatever the status; others may pass."""
+        """Return whether a filter stopped this text, whatever the status; others may pass."""
         return self.code in _FILTER_CODES or self.flagged
 
 
@@ -107,7 +116,7 @@ class BrokenAnswer(RefusedCall):
 
 
 def error_in(body: bytes) -> BrokenAnswer | None:
-    """Find the error in the body of an answer with the status 200; None where there is none."""
+    """Return the error in the body of an answer with the status 200; None without one."""
     try:
         payload = json.loads(body) if b'"error"' in body else None
     except (ValueError, RecursionError):
@@ -123,7 +132,7 @@ def error_in(body: bytes) -> BrokenAnswer | None:
 
 
 def _status(error: object) -> int:
-    """Tell which status the error would have had; that of a server in trouble if it is silent."""
+    """Return the status the error would have had; 500 where it names none."""
     code = str(error.get("code") or error.get("status") or "") if isinstance(error, dict) else ""
     if re.fullmatch("[45][0-9][0-9]", code):
         return int(code)
@@ -134,13 +143,8 @@ class ContextTooLongError(JudgeRefusedError):
     """Query, passages and output do not fit into the model; fewer of them may."""
 
 
-def no_room() -> ContextTooLongError:
-    """Say that no passage can be sent: without one, every claim would look unfounded."""
-    return ContextTooLongError("query and output leave no room for any passage")
-
-
 def refusal(error: BaseException) -> RefusedCall | None:
-    """Find the endpoint's answer in *error*; older versions of the library wrap it."""
+    """Return the endpoint's answer in *error*; older versions of the library wrap it."""
     for found in (error, error.__cause__):
         if isinstance(found, RefusedCall):
             return found
@@ -148,7 +152,7 @@ def refusal(error: BaseException) -> RefusedCall | None:
 
 
 def error_from(error: RefusedCall) -> JudgeError:
-    """Choose our error for a status; its text has the status and the vendor's code, no more."""
+    """Return our error for a status; its text has the status and the vendor's code, no more."""
     status, code = error.status, error.code
     what = f"the judge's endpoint answered {status}" + (f" ({code})" if code else "")
     found: JudgeError
@@ -157,15 +161,24 @@ def error_from(error: RefusedCall) -> JudgeError:
     elif code in _REPLY_CODES:
         found = JudgeReplyError(f"{what}: the judge's answer is not JSON")
     elif code in _NO_MONEY:
-        found = JudgeOutageError(f"{what}: {_AWAY[402]}")
-    elif status in _AWAY:
+        found = JudgeOutageError(f"{what}: {_OUTAGES[402]}")
+    elif status in _OUTAGES:
         found = JudgeOutageError(
-            f"{what}: {_AWAY[status]}", retry_after_s=retry_after_s(error.headers)
+            f"{what}: {_OUTAGES[status]}", retry_after_s=retry_after_s(error.headers)
+        )
+    elif status in _REDIRECTS:
+        found = JudgeOutageError(
+            f"{what}: it redirects to another origin, where no text is sent; set OPENAI_BASE_URL"
+            " to the address that answers"
         )
     elif status == _TOO_MANY:
         found = JudgeRateLimitedError(what, retry_after_s=retry_after_s(error.headers))
     elif status in {_TIMED_OUT, _CONFLICT} or status >= _SERVER_ERRORS:
         found = JudgeUnavailableError(what, retry_after_s=retry_after_s(error.headers))
+    elif status in _WRONG_ARGUMENT and (words := _PROXY_OUTAGE.search(error.message)):
+        found = JudgeOutageError(
+            f"{what}: {words[0]}; check OPENAI_API_KEY and GROUNDWATCH_JUDGE_MODEL"
+        )
     elif error.too_long:
         found = ContextTooLongError(f"{what}: query, passages and output are too long for it")
     else:
@@ -175,7 +188,7 @@ def error_from(error: RefusedCall) -> JudgeError:
 
 
 def _error_object(body: bytes) -> dict[str, Any]:
-    """Find the object that describes the error; what is no JSON object is its message."""
+    """Return the object that describes the error; what is no JSON object is its message."""
     try:
         value = json.loads(body)
     except (ValueError, RecursionError):
@@ -185,7 +198,7 @@ def _error_object(body: bytes) -> dict[str, Any]:
 
 
 def _param(error: dict[str, Any]) -> str:
-    """Name the argument at fault, as OpenAI does, or as FastAPI does with its 422."""
+    """Return the argument at fault, as OpenAI names it, or as FastAPI does with its 422."""
     detail = error.get("detail")
     first = detail[0] if isinstance(detail, list) and detail else None
     place = first.get("loc") if isinstance(first, dict) else None

@@ -1,29 +1,47 @@
-"""The judge behind an OpenAI-compatible endpoint: one structured call, quotes verified."""
+"""
+The judge behind an OpenAI-compatible endpoint, for verdicts and for criteria.
+
+Read `Conversation.ask` for when it is asked again, `OpenAIJudge.judge` for how verdicts become
+a judgement: a verdict of "supported" counts only with a quote that is really in the passages.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 from urllib.parse import urlsplit
 
-from monitor.errors import JudgeError
+from monitor.errors import JudgeError, JudgeOutageError, JudgeReplyError
 from monitor.models import Interaction
+from monitor.retry import backoff_s
 from monitor.scoring.base import Claim, Judgement, Verdict
-from monitor.scoring.judges.judge_session import JudgeSession
-from monitor.scoring.judges.openai_call import ChatCall, Patience, Spent
-from monitor.scoring.judges.openai_client import SharedClient
+from monitor.scoring.declaration import Criterion, Reply
+from monitor.scoring.judges.openai_client import ChatEndpoint, RetryPolicy, Spent
+from monitor.scoring.judges.openai_errors import ContextTooLongError
 from monitor.scoring.judges.prices import Prices
-from monitor.scoring.judges.question import Case
 from monitor.scoring.judges.quotes import Quotable
-from monitor.scoring.judges.reply import JudgeReply, VerdictRow
+from monitor.scoring.judges.reply import (
+    CanaryMissedError,
+    JudgeReply,
+    RetryDifferentlyError,
+    TruncatedReplyError,
+    VerdictRow,
+)
+from monitor.scoring.judges.request import Case, Request, reference_of
+from monitor.scoring.limits.budget import Meter
 from monitor.scoring.prompts import load_prompt
-from monitor.scoring.spending.meter import Meter
 from monitor.scoring.words import storable
 from monitor.settings import Settings
 
-PROMPT = "judge.v3"
+PROMPT, CRITERIA_PROMPT = "judge.v3", "criteria.v2"
+USUAL_INPUT_TOKENS = 16_000
+_LONGEST_NAME = 120  # the column of evaluator_version holds 200, a metric's own version included
+_MOST_SPLITS = 3  # halvings: eight parts
+_MOST_CANARIES_MISSED = 2
 _ANSWERED = {"yes": 1.0, "partial": 0.5, "no": 0.0, "refusal": 0.0}
 _ANSWERED_REASON = {
     "yes": "It answers the question",
@@ -35,13 +53,341 @@ _NOT_PROVEN = "the judge's quote is not in the passages, or too short to prove a
 _MAX_REASON_CHARS = 300
 _MAX_QUOTE_CHARS = 500
 
+T = TypeVar("T")
+A = TypeVar("A")
 
-# --- naming ---
-# How a judge's version names its model and its endpoint.
+
+class OpenAIJudge:
+    """
+    Asks an LLM for verdicts on every sentence, and for answers to criteria.
+
+    Parameters
+    ----------
+    model
+        The model, as the endpoint calls it.
+    api_key, base_url
+        Of the endpoint; by default no key, and OpenAI's own.
+    policy
+        How long and how often to try.
+    prices
+        What tokens cost.
+    input_tokens
+        The most tokens of texts in one request.
+    pieces
+        Pieces of passages for each sentence, beyond the first thousand tokens.
+    meter
+        Pays for each request.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        policy: RetryPolicy | None = None,
+        prices: Prices | None = None,
+        input_tokens: int = USUAL_INPUT_TOKENS,
+        pieces: int = 8,
+        meter: Meter | None = None,
+    ) -> None:
+        self._endpoint = ChatEndpoint(
+            model, api_key=api_key, base_url=base_url, policy=policy or RetryPolicy(), meter=meter
+        )
+        self._model = model
+        self._prices = prices or Prices()
+        self._prompt, self._criteria_prompt = load_prompt(PROMPT), load_prompt(CRITERIA_PROMPT)
+        self._input_tokens = input_tokens
+        self._pieces = pieces
+        where = f"{model_name(model)}{endpoint_mark(base_url)}"
+        # How much of the texts is sent, where that is not the usual, shapes the answers.
+        room = "" if input_tokens == USUAL_INPUT_TOKENS else f"t{input_tokens}"
+        sent = (f"p{pieces}" if pieces else "") + room
+        self.version = f"judge-{where}-{PROMPT.rpartition('.')[2]}{sent}"
+        self.criteria_version = f"criteria-{where}-{CRITERIA_PROMPT.rpartition('.')[2]}{room}"
+
+    @classmethod
+    def from_settings(cls, settings: Settings, *, meter: Meter | None = None) -> Self:
+        """Make the judge that the settings describe; *meter* pays for its requests."""
+        key, limits = settings.openai_api_key, settings.judge_limits
+        return cls(
+            settings.judge_model,
+            api_key=key.get_secret_value() if key else None,
+            base_url=settings.openai_base_url,
+            policy=RetryPolicy(attempts=limits.judge_attempts, timeout_s=limits.judge_timeout_s),
+            prices=Prices.from_settings(settings),
+            input_tokens=limits.judge_input_tokens,
+            pieces=limits.judge_pieces,
+            meter=meter,
+        )
+
+    def judge(self, interaction: Interaction) -> Judgement:
+        """Judge all sentences with one call, or raise a ``JudgeError`` that says what it cost."""
+        passages = Quotable([context.text for context in interaction.contexts])
+        case = Case.for_verdicts(interaction, self._input_tokens, self._pieces)
+        talk = Conversation(self._endpoint, case)
+        with self._billed(talk):
+            whole, rows = self._verdicts(talk, passages)
+        case, spent = talk.case, talk.spent
+        claims = tuple(
+            _claim(text, rows[number], passages) for number, text in case.judged_sentences.items()
+        )
+        # There were passages, and the output states nothing and declines to answer.
+        silent = all(claim.verdict is Verdict.NO_CLAIM for claim in claims)
+        refused = bool(claims) and silent and whole.answered == "refusal"
+        wrong = _wrong_refusal(whole, claims, passages) if refused else ()
+        reason = storable(whole.answered_reason, _MAX_REASON_CHARS)
+        packed = case.packed
+        kept = f"contexts_packed: kept {packed.chars_kept} of {packed.chars} characters"
+        return Judgement(
+            claims=wrong or claims,
+            declined_rightly=refused and not wrong,
+            claims_not_judged=case.sentences_left_out if case.contexts else 0,
+            relevance=_ANSWERED[whole.answered],
+            relevance_reason=_ANSWERED_REASON[whole.answered] + (f": {reason}" if reason else "."),
+            details=talk.details() | self._details(spent),
+            notes=(kept,) if packed.cut else (),
+            model=spent.model,
+            duration_ms=spent.duration_ms,
+            cost_usd=self._cost_usd(spent),
+            input_tokens=spent.input_tokens,
+            output_tokens=spent.output_tokens,
+        )
+
+    def ask(
+        self, interaction: Interaction, criteria: Sequence[Criterion], fields: frozenset[str]
+    ) -> Reply:
+        """
+        Answer all criteria with one call.
+
+        Only *fields* are sent: what no metric needs costs no tokens.
+
+        Raises
+        ------
+        JudgeError
+            If there is no usable answer; it says what the tries cost.
+        """
+        reference = reference_of(interaction)
+        case = Case.for_criteria(interaction, fields, reference, self._input_tokens)
+        talk = Conversation(self._endpoint, case)
+        with self._billed(talk):
+            parts = talk.ask(
+                tuple(criteria),
+                lambda case, asked: case.criteria_request(self._criteria_prompt, asked),
+            )
+        spent = talk.spent
+        return Reply(
+            answers=talk.case.answers({k: v for part in parts for k, v in part.items()}, reference),
+            duration_ms=spent.duration_ms,
+            cost_usd=self._cost_usd(spent),
+            details=talk.details()
+            | {
+                "model": spent.model,
+                "input_tokens": spent.input_tokens,
+                "output_tokens": spent.output_tokens,
+                "criteria_asked": len(criteria),
+            }
+            | self._details(spent),
+        )
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._endpoint.close()
+
+    def _verdicts(
+        self, talk: Conversation, passages: Quotable
+    ) -> tuple[JudgeReply, dict[int, VerdictRow]]:
+        """
+        Ask until every sentence has its verdict.
+
+        Return the answer that counts for what is about the whole, and the rows by number.
+        Sentences without a verdict, and those with a quote that is in no passage, are asked
+        about once more; with marked texts if no quote is in one.
+        """
+
+        def ask(numbers: Sequence[int], doubted: Sequence[int] = ()) -> list[JudgeReply]:
+            return talk.ask(
+                numbers,
+                lambda case, asked: case.verdict_request(self._prompt, asked, doubted),
+                # Those that no longer fit once the texts are squeezed are left off.
+                lambda case, asked: [n for n in asked if n in case.judged_sentences],
+            )
+
+        replies = ask(list(talk.case.judged_sentences))
+        rows = {row.number: row for reply in replies for row in reply.verdicts}
+        missing = [number for number in talk.case.judged_sentences if number not in rows]
+        doubted = [
+            number
+            for number, row in rows.items()
+            if row.verdict == "supported" and passages.find((row.quote or "").strip()) is None
+        ]
+        if missing or doubted:
+            if doubted and len(doubted) == len(rows):
+                # Not one true quote: perhaps the texts spoke, and then about the whole as well.
+                talk.begin_again_with_marks()
+                replies = []
+            again = sorted((*missing, *doubted))
+            talk.asked_again = len(again)
+            replies += ask(again, doubted)
+            rows |= {row.number: row for reply in replies for row in reply.verdicts}
+            if not talk.case.judged_sentences.keys() <= rows.keys():
+                raise JudgeReplyError("the judge gave no verdict on some sentences, twice")
+        return replies[0], rows
+
+    @contextmanager
+    def _billed(self, talk: Conversation) -> Iterator[None]:
+        """Put on an error how it was asked, and what it cost as far as that is known."""
+        try:
+            yield
+        except JudgeError as error:
+            spent = talk.spent
+            bill = {
+                "duration_ms": spent.duration_ms,
+                "model": spent.model,
+                "input_tokens": spent.input_tokens if spent.model else None,
+                "output_tokens": spent.output_tokens if spent.model else None,
+                "cost_usd": self._cost_usd(spent),
+            }
+            known = {name: value for name, value in bill.items() if value is not None}
+            error.context |= talk.details() | self._details(spent) | known
+            raise
+
+    def _cost_usd(self, spent: Spent) -> float | None:
+        model = self._prices.known_as(spent.model, self._model)
+        return self._prices.cost_usd(
+            model, spent.input_tokens, spent.output_tokens, spent.cached_tokens
+        )
+
+    def _details(self, spent: Spent) -> dict[str, Any]:
+        """Return what the call used, for the record, beside tokens and cost."""
+        model = self._prices.known_as(spent.model, self._model)
+        unknown = None
+        if self._cost_usd(spent) is None and spent.model:
+            unknown = self._prices.unknown(model) or "the endpoint does not count tokens"
+        found: dict[str, Any] = {
+            "cached_input_tokens": spent.cached_tokens,
+            "prices_as_of": self._prices.as_of(model) if spent.model else None,
+            "tries_without_usage": spent.unanswered,
+            "cost_unknown": unknown,
+        }
+        return {"tries": spent.tries} | {key: value for key, value in found.items() if value}
 
 
-USUAL_INPUT_TOKENS = 16_000
-_LONGEST_NAME = 120  # the column of evaluator_version holds 200, a metric's own version included
+class Conversation:
+    """
+    The requests about one interaction: one when all goes well, and more only for a reason.
+
+    A request that fails for a passing reason, or whose answer is not as asked, is sent again
+    while tries and time are left. One that is too long for the model is sent with shorter
+    texts, one whose answer is cut off in two halves, one whose answer lacks the canary with
+    marked texts, and one whose thoughts were cut off with more room for them.
+    """
+
+    def __init__(self, endpoint: ChatEndpoint, case: Case) -> None:
+        self._endpoint = endpoint
+        self.case = case  #: as it is asked about next, or was asked about last
+        self.spent = endpoint.begin()
+        self.asked_again = 0  #: sentences
+        self._answers = self._splits = self._canaries_missed = 0
+
+    def ask(
+        self,
+        items: Sequence[T],
+        write: Callable[[Case, Sequence[T]], Request[A]],
+        left: Callable[[Case, Sequence[T]], Sequence[T]] = lambda _, items: items,
+        *,
+        depth: int = 0,
+    ) -> list[A]:
+        """
+        Ask about *items* until all are answered; return the answers, one unless it was split.
+
+        Parameters
+        ----------
+        items
+            What gets an entry in the answer.
+        write
+            Makes the request, anew for every try.
+        left
+            Returns those of *items* that the case still holds.
+        depth
+            How often the items were halved.
+
+        Raises
+        ------
+        JudgeError
+            If there is no usable answer.
+        """
+        tries = 0
+        while (items := left(self.case, items)) or not self._answers:
+            tries += 1
+            try:
+                request = write(self.case, items)
+                answer = request.read(self._endpoint.answer(request, self.spent))
+            except TruncatedReplyError:
+                if len(items) < 2 or depth >= _MOST_SPLITS:  # noqa: PLR2004 - one has no halves
+                    raise
+                self._splits += 1
+                middle = len(items) // 2
+                first = self.ask(items[:middle], write, left, depth=depth + 1)
+                return first + self.ask(items[middle:], write, left, depth=depth + 1)
+            except (ContextTooLongError, RetryDifferentlyError) as error:
+                self.case, tries = self._adapted(error), 0
+            except JudgeError as error:
+                self._wait_or_raise(error, tries)
+            else:
+                self._answers += 1
+                return [answer]
+        return []
+
+    def begin_again_with_marks(self) -> None:
+        """Disregard the answers so far: something in the texts spoke to the judge."""
+        self.case, self._answers = self.case.with_marks(), 0
+
+    def details(self) -> dict[str, Any]:
+        """Return how it was asked, for the record; what is as usual is left out."""
+        found = {
+            "canary_missed": self._canaries_missed,
+            "answer_split": self._splits,
+            "asked_again": self.asked_again,
+        }
+        return self.case.details() | {key: value for key, value in found.items() if value}
+
+    def _adapted(self, error: JudgeError) -> Case:
+        """Return the case changed so that *error* need not come again, or raise it."""
+        case: Case | None = None
+        if isinstance(error, ContextTooLongError):
+            case = self.case.squeezed_more()
+        elif isinstance(error, CanaryMissedError):
+            self._canaries_missed += 1
+            if self._canaries_missed < _MOST_CANARIES_MISSED:
+                case = self.case.with_marks()
+        elif self._endpoint.arguments.leave_room_for_thoughts():
+            case = self.case
+        if case is None:
+            raise error
+        return case
+
+    def _wait_or_raise(self, error: JudgeError, tries: int) -> None:
+        """Wait before the next try, or raise *error* where there is none."""
+        policy, wait_s = self._endpoint.policy, 0.0
+        if not isinstance(error, JudgeReplyError):  # the endpoint is well, only its answer is not
+            if not error.transient:
+                raise error
+            asked_s = getattr(error, "retry_after_s", None)
+            wait_s = (
+                backoff_s(tries, first_s=policy.backoff_s, longest_s=policy.longest_wait_s)
+                if asked_s is None
+                else float(asked_s)
+            )
+        if wait_s > policy.longest_wait_s:
+            outage = JudgeOutageError(
+                f"{error}; it asks to be left alone for {wait_s:g} s", retry_after_s=wait_s
+            )
+            outage.context |= error.context
+            raise outage from None
+        if tries >= policy.attempts or not self._endpoint.may_ask_again(self.spent, wait_s=wait_s):
+            raise error
+        time.sleep(wait_s)
 
 
 def model_name(model: str) -> str:
@@ -50,12 +396,6 @@ def model_name(model: str) -> str:
     if name == model:
         return name
     return f"{name}~{hashlib.sha256(model.encode(errors='replace')).hexdigest()[:8]}"
-
-
-def sent_mark(input_tokens: int, pieces: int = 0) -> str:
-    """Say how much of the texts is sent, where that is not the usual: it shapes the answers."""
-    room = "" if input_tokens == USUAL_INPUT_TOKENS else f"t{input_tokens}"
-    return (f"p{pieces}" if pieces else "") + room
 
 
 def endpoint_mark(base_url: str | None) -> str:
@@ -71,124 +411,6 @@ def endpoint_mark(base_url: str | None) -> str:
     # Without user, password and query: those may be secrets, and do not name a model.
     place = f"{host}:{parts.port or ''}{parts.path.rstrip('/')}"
     return f"@{hashlib.sha256(place.lower().encode()).hexdigest()[:6]}"
-
-
-class OpenAIJudge:
-    """Asks an LLM for a verdict on every sentence, and believes it only with a real quote."""
-
-    def __init__(
-        self,
-        model: str,
-        *,
-        api_key: str | None = None,
-        base_url: str | None = None,
-        patience: Patience | None = None,
-        prices: Prices | None = None,
-        input_tokens: int = USUAL_INPUT_TOKENS,
-        pieces: int = 8,
-        meter: Meter | None = None,
-    ) -> None:
-        patience = patience or Patience()
-        self._client = SharedClient(api_key, base_url, patience.timeout_s)
-        self._call = ChatCall(self._client, model, patience, meter)
-        self._model = model
-        self._prices = prices or Prices()
-        self._prompt = load_prompt(PROMPT)
-        self._input_tokens = input_tokens
-        self._pieces = pieces
-        where = f"{model_name(model)}{endpoint_mark(base_url)}"
-        sent = sent_mark(input_tokens, pieces)
-        self.version = f"judge-{where}-{PROMPT.rpartition('.')[2]}{sent}"
-
-    @classmethod
-    def from_settings(cls, settings: Settings, *, meter: Meter | None = None) -> Self:
-        """Make the judge that the settings describe; *meter* counts its attempts."""
-        key = settings.openai_api_key
-        return cls(
-            settings.judge_model,
-            api_key=key.get_secret_value() if key else None,
-            base_url=settings.openai_base_url,
-            patience=Patience(
-                attempts=settings.judge_limits.judge_attempts,
-                timeout_s=settings.judge_limits.judge_timeout_s,
-            ),
-            prices=Prices.from_settings(settings),
-            input_tokens=settings.judge_limits.judge_input_tokens,
-            pieces=settings.judge_limits.judge_pieces,
-            meter=meter,
-        )
-
-    def judge(self, interaction: Interaction) -> Judgement:
-        """Judge all metrics with one call, or raise a ``JudgeError`` that says what it cost."""
-        spent = self._call.begin()
-        passages = Quotable([context.text for context in interaction.contexts])
-        case = Case.of(interaction, self._input_tokens, self._pieces)
-        hearing = JudgeSession(self._call, self._prompt, case, passages)
-        try:
-            hearing.hear(spent)
-        except JudgeError as error:
-            error.context |= hearing.details() | self._bill(spent)
-            raise
-        whole = hearing.whole
-        assert whole is not None
-        claims = tuple(
-            _claim(text, hearing.rows[number], passages)
-            for number, text in hearing.sentences.items()
-        )
-        refused = _only_declines(whole, claims)
-        wrong = _wrong_refusal(whole, claims, passages) if refused else ()
-        return Judgement(
-            claims=wrong or claims,
-            declined_rightly=refused and not wrong,
-            claims_not_judged=hearing.sentences_left_out,
-            relevance=_ANSWERED[whole.answered],
-            relevance_reason=_relevance_reason(whole),
-            details=hearing.details() | self._details(spent),
-            notes=hearing.notes(),
-            model=spent.model,
-            duration_ms=spent.duration_ms,
-            cost_usd=self._cost_usd(spent),
-            input_tokens=spent.input_tokens,
-            output_tokens=spent.output_tokens,
-        )
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._client.close()
-
-    def _cost_usd(self, spent: Spent) -> float | None:
-        return self._prices.cost_usd(
-            self._billed(spent), spent.input_tokens, spent.output_tokens, spent.cached_tokens
-        )
-
-    def _billed(self, spent: Spent) -> str:
-        return self._prices.known_as(spent.model, self._model)
-
-    def _details(self, spent: Spent) -> dict[str, Any]:
-        """Put on record what the call used, beside tokens and cost."""
-        unknown = None
-        if self._cost_usd(spent) is None and spent.model:
-            no_price = self._prices.unknown(self._billed(spent))
-            unknown = no_price or "the endpoint does not count tokens"
-        found: dict[str, Any] = {
-            "cached_input_tokens": spent.cached_tokens,
-            "prices_as_of": self._prices.as_of(self._billed(spent)) if spent.model else None,
-            "tries_without_usage": spent.unanswered,
-            "cost_unknown": unknown,
-        }
-        return {"tries": spent.tries} | {key: value for key, value in found.items() if value}
-
-    def _bill(self, spent: Spent) -> dict[str, Any]:
-        """List what a failed call used, as far as it is known."""
-        bill = {
-            "duration_ms": spent.duration_ms,
-            "model": spent.model,
-            "input_tokens": spent.input_tokens if spent.model else None,
-            "output_tokens": spent.output_tokens if spent.model else None,
-            "cost_usd": self._cost_usd(spent),
-        }
-        known = {name: value for name, value in bill.items() if value is not None}
-        return self._details(spent) | known
 
 
 def _claim(text: str, row: VerdictRow, passages: Quotable) -> Claim:
@@ -210,19 +432,12 @@ def _claim(text: str, row: VerdictRow, passages: Quotable) -> Claim:
     )
 
 
-def _only_declines(reply: JudgeReply, claims: Sequence[Claim]) -> bool:
-    """Say whether there were passages, and the output states nothing and declines to answer."""
-    silent = all(claim.verdict is Verdict.NO_CLAIM for claim in claims)
-    return bool(claims) and silent and reply.answered == "refusal"
-
-
 def _wrong_refusal(
     reply: JudgeReply, claims: Sequence[Claim], passages: Quotable
 ) -> tuple[Claim, ...]:
     """Make a claim of a refusal, if the passages hold the answer; nothing if they do not."""
-    quote = (
-        reply.answered_reason.strip()
-    )  # of a refusal; a reason in words of its own proves nothing
+    # Of a refusal; a reason in words of its own proves nothing.
+    quote = reply.answered_reason.strip()
     index = passages.find(quote)
     if index is None:
         return ()
@@ -234,9 +449,3 @@ def _wrong_refusal(
         reason="it declines to answer, but the passages hold the answer",
     )
     return (claim, *claims[1:])
-
-
-def _relevance_reason(reply: JudgeReply) -> str:
-    head = _ANSWERED_REASON[reply.answered]
-    reason = storable(reply.answered_reason, _MAX_REASON_CHARS)
-    return f"{head}: {reason}" if reason else f"{head}."

@@ -1,17 +1,24 @@
-"""Read what a chat completion endpoint sends back; whatever is not as asked is an error."""
+"""
+Read what a judge replies; whatever is not as asked is an error, never a score.
+
+Three layers: the envelope of a chat completion (`read_envelope`, `read_content`), the JSON
+object in what the model wrote (`find_object`), and the two forms of answer, verdicts on
+sentences (`read_verdicts`) and answers to criteria (`read_answers`).
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from monitor.errors import JudgeRefusedError, JudgeReplyError
-from monitor.scoring.spending.meter import read_usage
+from monitor.scoring.declaration import Answer, Criterion, Form
+from monitor.scoring.limits.budget import Usage, read_usage
 from monitor.scoring.words import storable
 
 _LONGEST_MODEL = 200
@@ -19,6 +26,161 @@ _WORST_FIRST = ("contradicted", "not_found", "no_claim", "supported")
 _CUT_OFF = frozenset({"length", "model_length", "max_tokens"})  # as OpenAI, Mistral, others say it
 _DIGITS = re.compile(r"\s*[0-9]{1,4}\s*")
 _BETWEEN_WORDS = re.compile(r"[\s-]+")
+_END_OF_THOUGHTS = "</think>"  # some servers leave thoughts in the answer, or their end alone
+_FENCE = re.compile(r"```(?:json)?(.*?)```", re.DOTALL | re.IGNORECASE)
+_MAX_CHARS = 300
+_MOST_TEXTS, _MOST_SUGGESTIONS = 5, 3
+_LOWEST_RATING, _HIGHEST_RATING = 1, 5
+
+
+class RetryDifferentlyError(JudgeReplyError):
+    """The same question would meet the same answer; another one may not."""
+
+
+class TruncatedReplyError(RetryDifferentlyError):
+    """The answer is not whole; the same question would be cut off again."""
+
+
+class ThoughtsCutOffError(RetryDifferentlyError):
+    """The model was still thinking at the length limit; it needs more room, not less to do."""
+
+
+class CanaryMissedError(RetryDifferentlyError):
+    """The answer lacks the word that only our own message names: something else spoke."""
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """What surrounds the answer: which model gave it, and what it used."""
+
+    model: str | None
+    usage: Usage
+    choice: dict[str, Any] | None
+
+
+def read_envelope(body: bytes) -> Envelope:
+    """Read the JSON object around the answer, or raise a ``JudgeReplyError``."""
+    try:
+        payload = json.loads(body)
+    except (ValueError, RecursionError):
+        payload = None
+    if not isinstance(payload, dict):
+        raise JudgeReplyError(
+            "the judge's endpoint did not answer with a JSON object; does OPENAI_BASE_URL end in"
+            " /v1 or whatever its documentation says?"
+        )
+    choices, model = payload.get("choices"), payload.get("model")
+    first = choices[0] if isinstance(choices, list) and choices else None
+    return Envelope(
+        model=(storable(model, _LONGEST_MODEL) or None) if isinstance(model, str) else None,
+        usage=read_usage(payload),
+        choice=first if isinstance(first, dict) else None,
+    )
+
+
+def read_content(choice: dict[str, Any] | None) -> str:
+    """Return the text of a choice, if the model finished and did not refuse; else raise."""
+    if choice is None:
+        raise JudgeReplyError("the judge's answer has no choices")
+    message = choice.get("message")
+    message = message if isinstance(message, dict) else {}
+    finish = choice.get("finish_reason")
+    if finish == "content_filter":
+        raise JudgeRefusedError("the judge's content filter stopped the answer")
+    content = message.get("content")
+    parts = [p for p in content if isinstance(p, dict)] if isinstance(content, list) else []
+    if message.get("refusal") or any(part.get("refusal") for part in parts):
+        raise JudgeRefusedError("the judge refused to judge this text")
+    if isinstance(content, list):  # some vendors send parts
+        content = "".join(str(part.get("text") or "") for part in parts)
+    text = content if isinstance(content, str) else ""
+    if str(finish).casefold() in _CUT_OFF:
+        if not text.strip() or (text.lstrip().startswith("<think>") and "</think>" not in text):
+            raise ThoughtsCutOffError("the judge's thoughts were cut off at its length limit")
+        raise TruncatedReplyError("the judge's answer was cut off at its length limit")
+    if finish == "error":
+        raise JudgeReplyError("the judge's endpoint broke the answer off")
+    if not text.strip():
+        raise JudgeReplyError("the judge's answer is empty")
+    return text
+
+
+def find_object(content: str) -> dict[str, Any]:
+    """
+    Return the JSON object in what a model wrote: bare, fenced, behind thoughts or among words.
+
+    Nothing is repaired: an object that is not whole might say anything.
+
+    Raises
+    ------
+    JudgeReplyError
+        If there is none, or one of its keys stands there twice, so that it says two things.
+    """
+    for text in _readings(content):
+        try:
+            value = json.loads(text, object_pairs_hook=_each_once)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(value, dict):
+            return value
+    raise JudgeReplyError("the judge's answer is not JSON")
+
+
+def _readings(content: str) -> Iterator[str]:
+    """Yield the places where the object may stand, the likeliest first."""
+    yield content  # whole: a quote may hold anything, also what ends thoughts or a fence
+    behind_last = content.rpartition(_END_OF_THOUGHTS)[2]
+    behind_first = content.partition(_END_OF_THOUGHTS)[2] or content
+    for text in dict.fromkeys((behind_last, behind_first)):
+        fenced = _FENCE.search(text)
+        end = text.rfind("}") + 1
+        yield text
+        yield fenced.group(1) if fenced else ""
+        yield text[text.find("{") : end]
+        yield text[text.rfind("\n{") + 1 : end]  # no string of JSON holds such a line
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key stands there twice")
+    return found
+
+
+def strict_schema(properties: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of an object; strict mode wants every key required and no others."""
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        "required": list(properties),
+        "properties": properties,
+    }
+
+
+class _Reply(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+    canary: str = ""
+
+
+R = TypeVar("R", bound=_Reply)
+
+
+def _read_as(kind: type[R], content: str, canary: str) -> R:
+    """Read the object in *content* as *kind*, with *canary* in its place, or raise."""
+    try:
+        reply = kind.model_validate(find_object(content))
+    except ValidationError as error:
+        # Only places and kinds: the values are text that was judged.
+        item = error.errors(include_input=False, include_url=False)[0]
+        place = ".".join(str(part) for part in item["loc"])
+        raise JudgeReplyError(f"the judge's answer is wrong at {place}: {item['type']}") from None
+    if reply.canary.strip() != canary:
+        raise CanaryMissedError("the judge's answer does not show that it followed our message")
+    return reply
+
+
+# Verdicts on the sentences of an answer.
 
 
 def _number(value: object) -> object:
@@ -42,7 +204,7 @@ _Text = Annotated[str, BeforeValidator(_text)]
 
 
 class VerdictRow(BaseModel):
-    """The judge's word on one sentence."""
+    """The judge's verdict on one sentence."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -54,134 +216,45 @@ class VerdictRow(BaseModel):
     unsupported: _Text = ""
 
 
-class JudgeReply(BaseModel):
-    """The whole answer of the judge."""
+class JudgeReply(_Reply):
+    """The whole answer of the judge about sentences."""
 
-    model_config = ConfigDict(frozen=True)
-
-    canary: str = ""
     verdicts: tuple[VerdictRow, ...]
     answered: Annotated[Literal["yes", "partial", "no", "refusal"], BeforeValidator(_word)]
     answered_reason: _Text = ""
 
 
-#: What ``response_format`` asks for; strict mode wants every key required and no others.
-SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["canary", "verdicts", "answered", "answered_reason"],
-    "properties": {
-        "canary": {"type": "string"},
+_STRING = {"type": "string"}
+#: What ``response_format`` asks for.
+VERDICT_SCHEMA = strict_schema(
+    {
+        "canary": _STRING,
         "verdicts": {
             "type": "array",
-            "items": {
-                "type": "object",
-                "additionalProperties": False,
-                "required": ["number", "quote", "verdict", "unsupported"],
-                "properties": {
+            "items": strict_schema(
+                {
                     "number": {"type": "integer"},
-                    "quote": {"type": "string"},
+                    "quote": _STRING,
                     "verdict": {
                         "type": "string",
                         "enum": ["supported", "contradicted", "not_found", "no_claim"],
                     },
-                    "unsupported": {"type": "string"},
-                },
-            },
+                    "unsupported": _STRING,
+                }
+            ),
         },
         "answered": {"type": "string", "enum": ["yes", "partial", "no", "refusal"]},
-        "answered_reason": {"type": "string"},
-    },
-}
+        "answered_reason": _STRING,
+    }
+)
 
 
-@dataclass(frozen=True, slots=True)
-class Envelope:
-    """What surrounds the answer: which model gave it, and what it used."""
-
-    model: str | None
-    input_tokens: int | None
-    output_tokens: int | None
-    cached_tokens: int  #: part of the input that the endpoint already had, at a lower price
-    choice: dict[str, Any] | None
-
-
-def read_envelope(body: bytes) -> Envelope:
-    """Read the JSON object around the answer."""
-    try:
-        payload = json.loads(body)
-    except (ValueError, RecursionError):
-        payload = None
-    if not isinstance(payload, dict):
-        raise JudgeReplyError(
-            "the judge's endpoint did not answer with a JSON object; does OPENAI_BASE_URL end in"
-            " /v1 or whatever its documentation says?"
-        )
-    usage, choices = read_usage(payload), payload.get("choices")
-    first = choices[0] if isinstance(choices, list) and choices else None
-    model = payload.get("model")
-    return Envelope(
-        model=(storable(model, _LONGEST_MODEL) or None) if isinstance(model, str) else None,
-        input_tokens=usage.input_tokens,
-        output_tokens=usage.output_tokens,
-        cached_tokens=usage.cached_tokens,
-        choice=first if isinstance(first, dict) else None,
-    )
-
-
-def read_content(choice: dict[str, Any] | None) -> str:
-    """Take the text out of a choice, if the model finished and did not refuse."""
-    if choice is None:
-        raise JudgeReplyError("the judge's answer has no choices")
-    message = choice.get("message")
-    message = message if isinstance(message, dict) else {}
-    finish = choice.get("finish_reason")
-    if finish == "content_filter":
-        raise JudgeRefusedError("the judge's content filter stopped the answer")
-    content = message.get("content")
-    parts = [p for p in content if isinstance(p, dict)] if isinstance(content, list) else []
-    if message.get("refusal") or any(part.get("refusal") for part in parts):
-        raise JudgeRefusedError("the judge refused to judge this text")
-    if isinstance(content, list):  # some vendors send parts
-        content = "".join(str(part.get("text") or "") for part in parts)
-    if str(finish).casefold() in _CUT_OFF:
-        raise _cut_off(content)
-    if finish == "error":
-        raise JudgeReplyError("the judge's endpoint broke the answer off")
-    if not isinstance(content, str) or not content.strip():
-        raise JudgeReplyError("the judge's answer is empty")
-    return content
-
-
-def _cut_off(content: object) -> JudgeReplyError:
-    text = content if isinstance(content, str) else ""
-    if not text.strip() or (text.lstrip().startswith("<think>") and "</think>" not in text):
-        return ThoughtsCutOffError("the judge's thoughts were cut off at its length limit")
-    return TruncatedReplyError("the judge's answer was cut off at its length limit")
-
-
-class RetryDifferentlyError(JudgeReplyError):
-    """The same question would meet the same answer; another one may not."""
-
-
-class TruncatedReplyError(RetryDifferentlyError):
-    """The answer is not whole; the same question would be cut off again."""
-
-
-class ThoughtsCutOffError(RetryDifferentlyError):
-    """The model was still thinking at the length limit; it needs more room, not less to do."""
-
-
-class CanaryMissedError(RetryDifferentlyError):
-    """The answer lacks the word that only our own message names: something else spoke."""
-
-
-def read_reply(content: str, asked: Collection[int], canary: str) -> JudgeReply:
+def read_verdicts(content: str, asked: Collection[int], canary: str) -> JudgeReply:
     """
     Read the verdicts on the sentences numbered in *asked*, each once, in order.
 
     Of two verdicts on one sentence the worse counts. Some numbers may be missing;
-    whoever asked looks for them.
+    the caller asks for them again.
 
     Raises
     ------
@@ -191,15 +264,7 @@ def read_reply(content: str, asked: Collection[int], canary: str) -> JudgeReply:
         If the answer is not as the prompt wants it, has a number that was not asked
         for (then all may be shifted), or has none that was.
     """
-    try:
-        reply = JudgeReply.model_validate(find_object(content))
-    except ValidationError as error:
-        # Only places and kinds: the values are text that was judged.
-        item = error.errors(include_input=False, include_url=False)[0]
-        place = ".".join(str(part) for part in item["loc"])
-        raise JudgeReplyError(f"the judge's answer is wrong at {place}: {item['type']}") from None
-    if reply.canary.strip() != canary:
-        raise CanaryMissedError("the judge's answer does not show that it followed our message")
+    reply = _read_as(JudgeReply, content, canary)
     if not asked:  # some models judge sentences all the same
         return reply.model_copy(update={"verdicts": ()})
     rows: dict[int, VerdictRow] = {}
@@ -212,49 +277,111 @@ def read_reply(content: str, asked: Collection[int], canary: str) -> JudgeReply:
     return reply.model_copy(update={"verdicts": tuple(rows[number] for number in sorted(rows))})
 
 
-# --- json object ---
-# Find the JSON object in what a model writes: bare, fenced, behind thoughts or among words.
+# Answers to criteria.
 
 
-_END_OF_THOUGHTS = "</think>"  # some servers leave thoughts in the answer, or their end alone
-_FENCE = re.compile(r"```(?:json)?(.*?)```", re.DOTALL | re.IGNORECASE)
+def _no_flag(value: object) -> object:
+    """Refuse true and false, which Python takes for 1 and 0."""
+    if isinstance(value, bool):
+        raise ValueError("should be a number")  # noqa: TRY004 - what pydantic expects
+    return value
 
 
-def find_object(content: str) -> dict[str, Any]:
+class _AnswerRow(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    reasoning: str = ""
+    numbers: tuple[Annotated[int, BeforeValidator(_no_flag)], ...] = ()
+    texts: tuple[str, ...] = ()
+    score: Annotated[float | None, BeforeValidator(_no_flag)] = Field(None, allow_inf_nan=False)
+    suggestions: tuple[str, ...] = ()
+
+
+class _CriteriaReply(_Reply):
+    answers: tuple[_AnswerRow, ...]
+
+
+_STRINGS = {"type": "array", "items": _STRING}
+#: What ``response_format`` asks for.
+CRITERIA_SCHEMA = strict_schema(
+    {
+        "canary": _STRING,
+        "answers": {
+            "type": "array",
+            "items": strict_schema(
+                {
+                    "name": _STRING,
+                    "reasoning": _STRING,
+                    "numbers": {"type": "array", "items": {"type": "integer"}},
+                    "texts": _STRINGS,
+                    "score": {"type": "number"},
+                    "suggestions": _STRINGS,
+                }
+            ),
+        },
+    }
+)
+
+
+def read_answers(
+    content: str, criteria: Sequence[Criterion], most: Mapping[Form, int], canary: str
+) -> dict[str, Answer]:
     """
-    Read the JSON object in *content*.
+    Read one answer a criterion, by its name.
+
+    Parameters
+    ----------
+    content
+        The text of the reply.
+    criteria
+        What was asked.
+    most
+        For the forms that answer with numbers, the largest number there is.
+    canary
+        The word that the answer must hold.
 
     Raises
     ------
+    CanaryMissedError
+        If *canary* is not in its place.
     JudgeReplyError
-        If there is none, or one of its keys stands there twice, so that it says two things.
+        If an answer is missing, doubled, of the wrong form or out of range.
     """
-    for text in _readings(content):
-        try:
-            value = json.loads(text, object_pairs_hook=_each_once)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(value, dict):
-            return value
-    raise JudgeReplyError("the judge's answer is not JSON")
+    reply = _read_as(_CriteriaReply, content, canary)
+    rows = {row.name: row for row in reply.answers}
+    if len(rows) != len(reply.answers) or rows.keys() != {item.name for item in criteria}:
+        raise JudgeReplyError(
+            f"the judge gave {len(reply.answers)} answers to {len(criteria)} criteria,"
+            " or to other ones"
+        )
+    return {item.name: _answer(item, rows[item.name], most) for item in criteria}
 
 
-def _readings(content: str) -> Iterator[str]:
-    """Give the places where it may stand, the likeliest first."""
-    yield content  # whole: a quote may hold anything, also what ends thoughts or a fence
-    behind_last = content.rpartition(_END_OF_THOUGHTS)[2]
-    behind_first = content.partition(_END_OF_THOUGHTS)[2] or content
-    for text in dict.fromkeys((behind_last, behind_first)):
-        fenced = _FENCE.search(text)
-        end = text.rfind("}") + 1
-        yield text
-        yield fenced.group(1) if fenced else ""
-        yield text[text.find("{") : end]
-        yield text[text.rfind("\n{") + 1 : end]  # no string of JSON holds such a line
-
-
-def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("a key stands there twice")
-    return found
+def _answer(criterion: Criterion, row: _AnswerRow, most: Mapping[Form, int]) -> Answer:
+    numbers: tuple[int, ...] = ()
+    if criterion.form in most:
+        numbers = tuple(sorted(set(row.numbers)))
+        if any(not 1 <= number <= most[criterion.form] for number in numbers):
+            raise JudgeReplyError(
+                f"the judge named a number for {criterion.name} that is not there"
+            )
+    texts = tuple(storable(text, _MAX_CHARS) for text in row.texts[:_MOST_TEXTS] if text.strip())
+    if criterion.form is Form.TEXTS and not texts:
+        raise JudgeReplyError(f"the judge gave no text for {criterion.name}")
+    score = None
+    if criterion.form in (Form.SCORE, Form.LEVEL, Form.RATING):
+        if row.score is None:
+            raise JudgeReplyError(f"the judge gave no score for {criterion.name}")
+        score = row.score
+        if criterion.form is Form.RATING:
+            score = (score - _LOWEST_RATING) / (_HIGHEST_RATING - _LOWEST_RATING)
+        if not 0 <= score <= 1:
+            raise JudgeReplyError(f"the judge's score for {criterion.name} is out of range")
+    return Answer(
+        score=score,
+        numbers=numbers,
+        texts=texts,
+        reasoning=storable(row.reasoning, _MAX_CHARS),
+        suggestions=tuple(storable(t, _MAX_CHARS) for t in row.suggestions[:_MOST_SUGGESTIONS]),
+    )

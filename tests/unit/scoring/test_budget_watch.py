@@ -5,9 +5,9 @@ import pytest
 from monitor.errors import BudgetReachedError, SettingsError
 from monitor.models import EvaluationStatus
 from monitor.scoring.judges.local import LocalJudge
+from monitor.scoring.limits.budget import BudgetWatch, Cap, Charge
 from monitor.scoring.metric_config import resolve_metrics
 from monitor.scoring.pipeline import JudgementScorer, MetricPipeline
-from monitor.scoring.spending.budget import BudgetWatch, Cap, Charge
 from monitor.settings import Settings
 from monitor.testing import make_interaction
 

@@ -9,12 +9,12 @@ import pytest
 from monitor.errors import JudgeReplyError
 from monitor.scoring.features.extract import look_at, script
 from monitor.scoring.features.passages import flatten
-from monitor.scoring.judges.injection import marked, suspected
 from monitor.scoring.judges.local import LocalJudge
 from monitor.scoring.judges.openai_errors import RefusedCall
 from monitor.scoring.judges.packing import pack
 from monitor.scoring.judges.quotes import Quotable
-from monitor.scoring.judges.reply import read_envelope, read_reply
+from monitor.scoring.judges.reply import read_envelope, read_verdicts
+from monitor.scoring.judges.request import marked, suspected
 from monitor.scoring.refusals import is_refusal
 from monitor.scoring.sentences import headings, is_checkable, split_sentences, without_mentions
 from monitor.scoring.words import stem, storable, words
@@ -87,8 +87,10 @@ FUNCTIONS = {
     "script": script,
     "flatten": flatten,
     "storable": lambda text: storable(text, 200),
-    "read_reply": lambda text: unread(read_reply, text, [1], "c"),
-    "read_reply in words": lambda text: unread(read_reply, f"Well: {text} {{}} ```", [1], "c"),
+    "read_verdicts": lambda text: unread(read_verdicts, text, [1], "c"),
+    "read_verdicts in words": lambda text: unread(
+        read_verdicts, f"Well: {text} {{}} ```", [1], "c"
+    ),
     "read_envelope": lambda text: unread(read_envelope, text.encode()),
     "quote": lambda text: Quotable(["It opens."]).find(f"the shop opens {text} at nine"),
     "quoted": lambda text: Quotable([text]).find("the shop opens at nine ... o'clock"),

@@ -11,7 +11,7 @@ from monitor.scoring.judges.reply import (
     TruncatedReplyError,
     read_content,
     read_envelope,
-    read_reply,
+    read_verdicts,
 )
 
 ROW = {"number": 1, "quote": "q", "verdict": "supported", "unsupported": ""}
@@ -23,12 +23,12 @@ GOOD = {"canary": CANARY, "verdicts": [ROW], "answered": "yes", "answered_reason
     "text", ["{}", "```json\n{}\n```", "```\n{}\n```", "Here you are: {} That is all."]
 )
 def test_reply_is_read_when_json_is_wrapped(text):
-    assert read_reply(text.replace("{}", json.dumps(GOOD)), [1], CANARY).answered == "yes"
+    assert read_verdicts(text.replace("{}", json.dumps(GOOD)), [1], CANARY).answered == "yes"
 
 
 def test_rows_are_ordered_when_judge_mixes_them():
     rows = [ROW | {"number": 2, "verdict": "no_claim"}, ROW]
-    reply = read_reply(json.dumps(GOOD | {"verdicts": rows}), [1, 2], CANARY)
+    reply = read_verdicts(json.dumps(GOOD | {"verdicts": rows}), [1, 2], CANARY)
     assert [row.number for row in reply.verdicts] == [1, 2]
 
 
@@ -50,22 +50,22 @@ def test_rows_are_ordered_when_judge_mixes_them():
 )
 def test_reply_is_rejected_when_it_is_not_as_asked(changes):
     with pytest.raises(JudgeReplyError):
-        read_reply(json.dumps(GOOD | changes), [1], CANARY)
+        read_verdicts(json.dumps(GOOD | changes), [1], CANARY)
 
 
 def test_worse_verdict_counts_when_there_are_two():
     rows = [ROW, ROW | {"verdict": "contradicted"}, ROW]
-    reply = read_reply(json.dumps(GOOD | {"verdicts": rows}), [1], CANARY)
+    reply = read_verdicts(json.dumps(GOOD | {"verdicts": rows}), [1], CANARY)
     assert [row.verdict for row in reply.verdicts] == ["contradicted"]
 
 
 def test_what_is_there_is_read_when_some_numbers_are_missing():
-    assert len(read_reply(json.dumps(GOOD), [1, 2], CANARY).verdicts) == 1
+    assert len(read_verdicts(json.dumps(GOOD), [1, 2], CANARY).verdicts) == 1
 
 
 def test_thoughts_are_left_out_when_a_server_leaves_them_in():
     text = f'<think>{{"canary": "x"}} or ```json {{}}```?</think>{json.dumps(GOOD)}'
-    assert read_reply(text, [1], CANARY).answered == "yes"
+    assert read_verdicts(text, [1], CANARY).answered == "yes"
 
 
 @pytest.mark.parametrize(
@@ -75,14 +75,14 @@ def test_thoughts_are_left_out_when_a_server_leaves_them_in():
 def test_quote_may_hold_what_ends_thoughts_or_a_fence(thoughts):
     row = ROW | {"quote": "he wrote </think> and ``` and }"}
     text = json.dumps(GOOD | {"verdicts": [row]})
-    assert read_reply(text, [1], CANARY).verdicts[0].quote == row["quote"]
-    assert read_reply(thoughts + json.dumps(GOOD), [1], CANARY).answered == "yes"
+    assert read_verdicts(text, [1], CANARY).verdicts[0].quote == row["quote"]
+    assert read_verdicts(thoughts + json.dumps(GOOD), [1], CANARY).answered == "yes"
 
 
 def test_reply_is_rejected_when_it_says_two_things():
     twice = json.dumps(GOOD).replace('"verdict": ', '"verdict": "not_found", "verdict": ')
     with pytest.raises(JudgeReplyError, match="not JSON"):
-        read_reply(twice, [1], CANARY)
+        read_verdicts(twice, [1], CANARY)
 
 
 @pytest.mark.parametrize(
@@ -97,13 +97,13 @@ def test_reply_is_rejected_when_it_says_two_things():
 )
 def test_reply_without_structured_output_is_read_when_it_is_clear(changes, read):
     text = json.dumps(GOOD | {"verdicts": [ROW | changes], "answered": "Yes"})
-    found = read_reply(text, [1], CANARY)
+    found = read_verdicts(text, [1], CANARY)
     assert found.answered == "yes"
     assert found.verdicts[0].model_dump() == ROW | read
 
 
 def test_verdicts_are_left_out_when_none_was_asked_for():
-    assert read_reply(json.dumps(GOOD), [], CANARY).verdicts == ()
+    assert read_verdicts(json.dumps(GOOD), [], CANARY).verdicts == ()
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_thoughts_are_told_from_answers_when_cut_off(content, error):
 
 def test_canary_is_missed_when_another_word_stands_there():
     with pytest.raises(CanaryMissedError):
-        read_reply(json.dumps(GOOD), [1], "canary-2")
+        read_verdicts(json.dumps(GOOD), [1], "canary-2")
 
 
 @pytest.mark.parametrize(
@@ -136,18 +136,18 @@ def test_canary_is_missed_when_another_word_stands_there():
     ],
 )
 def test_cached_tokens_are_counted_when_the_endpoint_says(usage, cached):
-    assert read_envelope(json.dumps({"usage": usage}).encode()).cached_tokens == cached
+    assert read_envelope(json.dumps({"usage": usage}).encode()).usage.cached_tokens == cached
 
 
 @pytest.mark.parametrize("text", ["", "[]", "3", "{", "no idea", "{}"])
 def test_reply_is_rejected_when_there_is_no_verdict_in_it(text):
     with pytest.raises(JudgeReplyError):
-        read_reply(text, [], CANARY)
+        read_verdicts(text, [], CANARY)
 
 
 def test_message_has_no_judged_text_when_a_value_is_wrong():
     with pytest.raises(JudgeReplyError) as caught:
-        read_reply(json.dumps(GOOD | {"answered": "SECRET-TEXT"}), [1], CANARY)
+        read_verdicts(json.dumps(GOOD | {"answered": "SECRET-TEXT"}), [1], CANARY)
     assert "SECRET-TEXT" not in str(caught.value)
     assert "answered" in str(caught.value)
 
@@ -160,7 +160,7 @@ def test_body_is_rejected_when_it_is_no_object(body):
 
 def test_tokens_are_unknown_when_usage_is_nonsense():
     envelope = read_envelope(b'{"usage": {"prompt_tokens": "many", "completion_tokens": -1}}')
-    assert (envelope.input_tokens, envelope.output_tokens) == (None, None)
+    assert (envelope.usage.input_tokens, envelope.usage.output_tokens) == (None, None)
 
 
 def test_content_is_joined_when_it_comes_in_parts():
@@ -200,4 +200,4 @@ def test_model_is_storable_when_the_endpoint_sends_anything():
 def test_tokens_are_unknown_when_there_are_absurdly_many():
     usage = {"prompt_tokens": 10**9, "completion_tokens": 10**9 + 1}
     envelope = read_envelope(json.dumps({"usage": usage}).encode())
-    assert (envelope.input_tokens, envelope.output_tokens) == (10**9, None)
+    assert (envelope.usage.input_tokens, envelope.usage.output_tokens) == (10**9, None)

@@ -5,20 +5,22 @@ import json
 import pytest
 
 from monitor.errors import JudgeOutageError, JudgeRefusedError
-from monitor.scoring.judges.openai_call import Arguments
+from monitor.retry import retry_after_s
+from monitor.scoring.judges.openai_client import Arguments
 from monitor.scoring.judges.openai_errors import (
     ContextTooLongError,
     RefusedCall,
     error_from,
-    retry_after_s,
 )
 from monitor.scoring.judges.openai_judge import OpenAIJudge
-from monitor.scoring.judges.question import Question
+from monitor.scoring.judges.reply import VERDICT_SCHEMA
+from monitor.scoring.judges.request import Request
 
 
 def asking(sentences, squeezed=0):
-    asked = tuple(range(1, sentences + 1))
-    return Question(messages=[], asked=asked, canary="c", seed=1, squeezed=squeezed)
+    return Request(
+        messages=[], schema=VERDICT_SCHEMA, entries=sentences, seed=1, parse=str, squeezed=squeezed
+    )
 
 
 def refused(error, status=400):
@@ -43,8 +45,8 @@ def openai_error(message, param=None):
 )
 def test_argument_is_left_out_when_the_endpoint_names_it(error, status):
     arguments = Arguments("m")
-    assert arguments.leave_out(refused(error, status), arguments.request(asking(1)))
-    assert "temperature" not in arguments.request(asking(1))
+    assert arguments.leave_out(refused(error, status), arguments.of(asking(1)))
+    assert "temperature" not in arguments.of(asking(1))
 
 
 @pytest.mark.parametrize(
@@ -60,18 +62,18 @@ def test_argument_is_left_out_when_the_endpoint_names_it(error, status):
 )
 def test_arguments_stay_when_they_are_only_mentioned(error, status):
     arguments = Arguments("m")
-    before = arguments.request(asking(1))
+    before = arguments.of(asking(1))
     assert not arguments.leave_out(refused(error, status), before)
-    assert arguments.request(asking(1)) == before
+    assert arguments.of(asking(1)) == before
 
 
 def test_answer_has_room_for_every_sentence_when_asked_for():
-    limits = [Arguments("m").request(asking(count))["max_tokens"] for count in (0, 1, 10, 10_000)]
+    limits = [Arguments("m").of(asking(count))["max_tokens"] for count in (0, 1, 10, 10_000)]
     assert limits == [2_000, 2_200, 4_000, 16_000]
 
 
 def test_answer_takes_less_room_when_the_question_was_too_long():
-    limits = [Arguments("m").request(asking(10, times))["max_tokens"] for times in (0, 1, 2, 9)]
+    limits = [Arguments("m").of(asking(10, times))["max_tokens"] for times in (0, 1, 2, 9)]
     assert limits == [4_000, 2_000, 1_000, 500]
 
 
@@ -90,13 +92,33 @@ def test_text_is_too_long_when_a_vendor_says_so_in_its_words(message):
     error = refused(openai_error(message))
     assert isinstance(error_from(error), ContextTooLongError)
     arguments = Arguments("m")
-    assert not arguments.leave_out(error, arguments.request(asking(1)))
+    assert not arguments.leave_out(error, arguments.of(asking(1)))
 
 
 def test_text_is_refused_and_the_judge_not_away_when_a_filter_flags_it():
     body = {"error": {"code": 403, "message": "flagged", "metadata": {"flagged_input": "x"}}}
     assert isinstance(error_from(refused(body, 403)), JudgeRefusedError)
     assert isinstance(error_from(refused({"error": {"message": "no"}}, 403)), JudgeOutageError)
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        (
+            "/chat/completions: Invalid model name passed in model=gpt-9. Call `/v1/models`",
+            "Invalid model name passed in model=gpt-9",
+        ),
+        ("Authentication Error, No api key passed in. SECRET", "Authentication Error"),
+        ("Authentication Error: LiteLLM Virtual Key expected. sk-1234", "Authentication Error"),
+        ("litellm: no healthy deployments available, passed model=x", "no healthy deployments"),
+    ],
+)
+def test_proxys_400_for_model_or_key_is_an_outage_with_its_words(message, words):
+    error = error_from(refused({"error": {"message": message, "code": "400"}}))
+    assert isinstance(error, JudgeOutageError)
+    assert words in str(error)
+    assert "SECRET" not in str(error)
+    assert "sk-1234" not in str(error)
 
 
 def test_versions_differ_when_a_model_of_one_name_is_served_twice():
@@ -150,10 +172,10 @@ def test_wait_is_read_when_the_endpoint_names_one(headers, wait_s):
 def test_limit_goes_by_its_other_name_and_then_without_when_refused():
     arguments = Arguments("m")
     for name in ("max_tokens", "max_completion_tokens"):
-        request = arguments.request(asking(1))
+        request = arguments.of(asking(1))
         assert request[name] > 2_000
         assert arguments.leave_out(refused(openai_error("no", name)), request)
-    assert not {"max_tokens", "max_completion_tokens"} & set(arguments.request(asking(1)))
+    assert not {"max_tokens", "max_completion_tokens"} & set(arguments.of(asking(1)))
 
 
 def test_version_fits_its_column_when_the_model_has_a_long_name():

@@ -46,7 +46,7 @@ RICH = {
 class FixedAsker:
     """Gives every criterion the same answer, and counts how often it is asked."""
 
-    version = "fixed-1"
+    criteria_version = "fixed-1"
 
     def __init__(self, answer=None, error=None):
         self.answer = answer or Answer(score=0.5, numbers=(1,), texts=("What?",), reasoning="So.")

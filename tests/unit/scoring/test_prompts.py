@@ -5,9 +5,8 @@ import json
 
 import pytest
 
-from monitor.scoring.judges import criteria_reply, openai_criteria
-from monitor.scoring.judges.openai_judge import PROMPT
-from monitor.scoring.judges.reply import SCHEMA, JudgeReply
+from monitor.scoring.judges.openai_judge import CRITERIA_PROMPT, PROMPT
+from monitor.scoring.judges.reply import CRITERIA_SCHEMA, VERDICT_SCHEMA, JudgeReply
 from monitor.scoring.prompts import load_prompt
 
 HASHES = {
@@ -25,7 +24,7 @@ def test_prompt_has_a_new_name_when_its_words_change(name):
 
 
 def test_prompt_in_use_is_one_of_them_when_judged():
-    assert {PROMPT, openai_criteria.PROMPT} <= HASHES.keys()
+    assert {PROMPT, CRITERIA_PROMPT} <= HASHES.keys()
 
 
 def test_example_in_prompt_is_valid_when_read_as_a_reply():
@@ -34,18 +33,18 @@ def test_example_in_prompt_is_valid_when_read_as_a_reply():
     assert JudgeReply.model_validate(json.loads(example)).answered == "yes"
 
 
-@pytest.mark.parametrize("name", [PROMPT, openai_criteria.PROMPT])
+@pytest.mark.parametrize("name", [PROMPT, CRITERIA_PROMPT])
 def test_prompt_names_both_secret_words_when_filled_in(name):
     assert load_prompt(name).count("CANARY") == 1
     assert load_prompt(name).count("DELIMITER") == 2
 
 
 def test_example_has_what_the_schema_asks_for_when_about_criteria():
-    example = json.loads(load_prompt(openai_criteria.PROMPT).splitlines()[-1])
-    assert list(example) == criteria_reply.SCHEMA["required"]
-    row = criteria_reply.SCHEMA["properties"]["answers"]["items"]
+    example = json.loads(load_prompt(CRITERIA_PROMPT).splitlines()[-1])
+    assert list(example) == CRITERIA_SCHEMA["required"]
+    row = CRITERIA_SCHEMA["properties"]["answers"]["items"]
     assert list(example["answers"][0]) == row["required"]
 
 
 def test_schema_asks_for_what_is_read_when_strict():
-    assert set(SCHEMA["required"]) == set(JudgeReply.model_fields)
+    assert set(VERDICT_SCHEMA["required"]) == set(JudgeReply.model_fields)

@@ -1,4 +1,4 @@
-"""Answers that were paid for once: kept for the same judge, prompt, questions and texts."""
+"""The verdict cache: answers that were paid for, for the same judge, prompt and texts."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ T = TypeVar("T")
 
 #: Redis holds the queue as well, and must not fill with verdicts: about 20 MB.
 _MOST_KEPT = 20_000
-#: What answers refer to whatever was asked: sentences, passages and the reference by number.
-_ALWAYS_TOLD = frozenset({"output", "contexts", "expected"})
+#: What answers refer to, whatever was asked: sentences, passages and the reference by number.
+_ALWAYS_SENT = frozenset({"output", "contexts", "expected"})
 
 _PUT = """
 redis.call('SET', KEYS[2], ARGV[1], 'EX', ARGV[2])
@@ -40,9 +40,9 @@ return 0
 """
 
 
-class KeptVerdicts:
+class VerdictCache:
     """
-    A bounded store of answers in Redis; the oldest go first.
+    A bounded cache of answers in Redis; the oldest go first.
 
     The key is a digest of all that an answer depends on: the judge's version, which names
     model and prompt, the texts, and the questions where they differ from call to call. The
@@ -56,7 +56,7 @@ class KeptVerdicts:
         self._most = most
 
     def get(self, key: str, restore: Callable[[dict[str, Any]], T]) -> T | None:
-        """Find the answer under *key*, as *restore* makes it of its fields."""
+        """Return the answer under *key*, as *restore* makes it of its fields; None without one."""
         with translated():
             packed = self._redis.get(names.verdict(key))
         if packed is None:
@@ -75,7 +75,7 @@ class KeptVerdicts:
 
 
 def content_key(version: str, interaction: Interaction) -> str:
-    """Digest all that a verdict depends on."""
+    """Return a digest of all that a verdict depends on."""
     contexts = [context.text for context in interaction.contexts]
     return _digest([version, interaction.query or "", contexts, interaction.output])
 
@@ -86,15 +86,15 @@ def question_key(
     criteria: Sequence[Criterion],
     fields: frozenset[str],
 ) -> str:
-    """Digest all that the answers to *criteria* depend on, when *fields* are sent."""
+    """Return a digest of all that answers to *criteria* depend on, when *fields* are sent."""
     asked = [asdict(criterion) for criterion in criteria]
     roots = {path.partition(".")[0] for path in fields}
-    told = interaction.model_dump(include=roots | _ALWAYS_TOLD)
-    return _digest([version, asked, sorted(fields), told])
+    sent = interaction.model_dump(include=roots | _ALWAYS_SENT)
+    return _digest([version, asked, sorted(fields), sent])
 
 
 def judgement_from(values: dict[str, Any]) -> Judgement:
-    """Make a judgement of what was kept of it; it costs nothing now."""
+    """Make a judgement of its cached fields; it costs nothing now."""
     claims = tuple(
         Claim(**_plain(claim) | {"verdict": Verdict(claim["verdict"])})
         for claim in values["claims"]
@@ -104,7 +104,7 @@ def judgement_from(values: dict[str, Any]) -> Judgement:
 
 
 def reply_from(values: dict[str, Any]) -> Reply:
-    """Make a reply of what was kept of it; it costs nothing now."""
+    """Make a reply of its cached fields; it costs nothing now."""
     answers = values["answers"]
     by_name = {name: Answer(**_plain(said)) for name, said in answers["by_name"].items()}
     return Reply(
@@ -118,5 +118,5 @@ def _plain(values: dict[str, Any]) -> dict[str, Any]:
     return {name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}
 
 
-def _digest(told: list[Any]) -> str:
-    return hashlib.sha256(json.dumps(told, default=str).encode()).hexdigest()
+def _digest(sent: list[Any]) -> str:
+    return hashlib.sha256(json.dumps(sent, default=str).encode()).hexdigest()

@@ -13,11 +13,10 @@ from monitor.queue import names
 from monitor.queue.consumer import connect
 from monitor.scoring.base import Claim, Judgement, Verdict
 from monitor.scoring.declaration import Answer, Answers, Criterion, Form, Reply
+from monitor.scoring.limits.cache import VerdictCache, content_key, judgement_from
+from monitor.scoring.limits.limiter import JudgeLimiter, LimitedJudge
+from monitor.scoring.limits.rate import CircuitBreaker, Concurrency, RateLimiter
 from monitor.scoring.registry import make_scorer
-from monitor.scoring.spending.limited import GovernedAsker, GovernedJudge
-from monitor.scoring.spending.limiter import CircuitBreaker, JudgeLimiter, Slots
-from monitor.scoring.spending.pace import Pace
-from monitor.scoring.spending.verdict_cache import KeptVerdicts, content_key, judgement_from
 from monitor.settings import Settings
 from monitor.testing import make_interaction
 from support.judge_server import JudgeServer
@@ -36,7 +35,7 @@ def client(redis_url):
 
 @pytest.fixture
 def kept(client):
-    return KeptVerdicts(client, kept_s=60, most=3)
+    return VerdictCache(client, kept_s=60, most=3)
 
 
 def keep(kept, interaction):
@@ -48,7 +47,7 @@ def find(kept, interaction, version="v1"):
 
 
 class FixedJudge:
-    version = "fixed-1"
+    version = criteria_version = "fixed-1"
 
     def __init__(self, says):
         self.says = says
@@ -104,7 +103,7 @@ def test_verdict_of_another_program_is_no_verdict(kept, client):
 
 def test_judge_is_asked_once_about_the_same_texts(kept):
     inner = FixedJudge(JUDGEMENT)
-    judge = GovernedJudge(inner, JudgeLimiter(slots=Slots(4), kept=kept))
+    judge = LimitedJudge(inner, JudgeLimiter(concurrency=Concurrency(4), cache=kept))
     for _ in range(3):
         judge.judge(make_interaction())
     assert inner.asked == 1
@@ -132,7 +131,7 @@ QUESTION = {"criteria": (SCORED, LISTED), "fields": frozenset({"output"})}
 def asked_twice(kept, interaction=None, **question):
     """Ask a question twice, the second time as told; give what came and how many were asked."""
     inner = FixedJudge(REPLY)
-    asker = GovernedAsker(inner, JudgeLimiter(slots=Slots(4), kept=kept))
+    asker = LimitedJudge(inner, JudgeLimiter(concurrency=Concurrency(4), cache=kept))
     asker.ask(make_interaction(), **QUESTION)
     made = asker.ask(interaction or make_interaction(id="another"), **(QUESTION | question))
     return made, inner.asked
@@ -160,59 +159,61 @@ def test_other_questions_or_texts_are_asked(kept, changed):
 
 
 def test_judge_and_asker_hear_of_each_other(client):
-    gate = JudgeLimiter(slots=Slots(4), absence=CircuitBreaker(client, "e"))
-    asker = GovernedAsker(FixedJudge(JudgeOutageError("no key")), gate)
+    gate = JudgeLimiter(concurrency=Concurrency(4), breaker=CircuitBreaker(client, "e"))
+    asker = LimitedJudge(FixedJudge(JudgeOutageError("no key")), gate)
     with pytest.raises(JudgeOutageError):
         asker.ask(make_interaction(), **QUESTION)
     judge = FixedJudge(JUDGEMENT)
     with pytest.raises(JudgeOutageError, match="no key"):
-        GovernedJudge(judge, gate).judge(make_interaction())
+        LimitedJudge(judge, gate).judge(make_interaction())
     assert judge.asked == 0
 
 
 def test_one_process_hears_that_the_judge_is_away_and_none_asks(client):
-    absence = CircuitBreaker(client, "e")
+    breaker = CircuitBreaker(client, "e")
     first = FixedJudge(JudgeOutageError("no key", retry_after_s=30.0))
     second = FixedJudge(JUDGEMENT)
     with pytest.raises(JudgeOutageError):
-        GovernedJudge(first, JudgeLimiter(slots=Slots(4), absence=absence)).judge(
+        LimitedJudge(first, JudgeLimiter(concurrency=Concurrency(4), breaker=breaker)).judge(
             make_interaction()
         )
     with pytest.raises(JudgeOutageError, match="no key"):
-        GovernedJudge(second, JudgeLimiter(slots=Slots(4), absence=absence)).judge(
+        LimitedJudge(second, JudgeLimiter(concurrency=Concurrency(4), breaker=breaker)).judge(
             make_interaction()
         )
     assert second.asked == 0
-    assert 20 < absence.look().for_s <= 30
+    assert 20 < breaker.outage().for_s <= 30
 
 
 def test_judge_is_asked_again_when_the_time_is_over(client):
-    absence = CircuitBreaker(client, "e")
-    absence.note(JudgeOutageError("no key"))
+    breaker = CircuitBreaker(client, "e")
+    breaker.open(JudgeOutageError("no key"))
     client.pexpire(names.judge_away("e"), 1)
     time.sleep(0.01)
     inner = FixedJudge(JUDGEMENT)
-    GovernedJudge(inner, JudgeLimiter(slots=Slots(4), absence=absence)).judge(make_interaction())
+    LimitedJudge(inner, JudgeLimiter(concurrency=Concurrency(4), breaker=breaker)).judge(
+        make_interaction()
+    )
     assert inner.asked == 1
 
 
 def test_endpoint_that_tells_no_limits_is_not_paced(client):
-    pace = Pace(client, "e")
+    pace = RateLimiter(client, "e")
     pace.learn({"content-type": "text/html"})
     assert pace.wait_s(1_000_000) == 0
 
 
 def test_last_request_of_a_limit_is_taken_once_by_all(client):
-    Pace(client, "e").learn(
+    RateLimiter(client, "e").learn(
         {"x-ratelimit-limit-requests": "60", "x-ratelimit-remaining-requests": "1",
          "x-ratelimit-reset-requests": "59s"}
     )  # fmt: skip
-    assert Pace(client, "e").wait_s(10) == 0
-    assert 0.5 < Pace(client, "e").wait_s(10) <= 1.1
+    assert RateLimiter(client, "e").wait_s(10) == 0
+    assert 0.5 < RateLimiter(client, "e").wait_s(10) <= 1.1
 
 
 def test_tokens_are_paced_as_well(client):
-    pace = Pace(client, "e")
+    pace = RateLimiter(client, "e")
     pace.learn(
         {"x-ratelimit-limit-tokens": "60000", "x-ratelimit-remaining-tokens": "0",
          "x-ratelimit-reset-tokens": "1m0s"}
@@ -221,15 +222,15 @@ def test_tokens_are_paced_as_well(client):
 
 
 def test_call_larger_than_the_limit_waits_for_all_of_it_only(client):
-    pace = Pace(client, "e")
+    pace = RateLimiter(client, "e")
     pace.learn({"x-ratelimit-limit-tokens": "100", "x-ratelimit-remaining-tokens": "100"})
     assert pace.wait_s(5_000) == 0
 
 
 def test_pause_that_one_was_asked_for_holds_for_all(client):
-    Pace(client, "e").learn({}, pause_s=5.0)
-    assert 4 < Pace(client, "e").wait_s(1) <= 5
-    assert Pace(client, "other").wait_s(1) == 0
+    RateLimiter(client, "e").learn({}, pause_s=5.0)
+    assert 4 < RateLimiter(client, "e").wait_s(1) <= 5
+    assert RateLimiter(client, "other").wait_s(1) == 0
 
 
 @pytest.mark.parametrize("reset", ["{s}", "{ms}", "{iso}", "30s", "30", "0m30s"])
@@ -237,49 +238,51 @@ def test_reset_is_read_however_it_is_written(client, reset):
     now = datetime(2026, 11, 22, 8, tzinfo=UTC)
     end = now + timedelta(seconds=30)
     s = int(end.timestamp())
-    Pace(client, "e").learn(
+    RateLimiter(client, "e").learn(
         {"x-ratelimit-limit-requests": "60", "x-ratelimit-remaining-requests": "0",
          "x-ratelimit-reset-requests": reset.format(s=s, ms=1000 * s, iso=f"{end:%FT%TZ}"),
          "date": format_datetime(now, usegmt=True)}
     )  # fmt: skip
-    assert 0.4 < Pace(client, "e").wait_s(1) <= 0.6
+    assert 0.4 < RateLimiter(client, "e").wait_s(1) <= 0.6
 
 
 def test_limits_are_read_as_anthropic_names_them(client):
-    Pace(client, "e").learn(
+    RateLimiter(client, "e").learn(
         {"anthropic-ratelimit-requests-limit": "60", "anthropic-ratelimit-requests-remaining": "0",
          "anthropic-ratelimit-requests-reset": "2026-11-22T08:01:00Z",
          "date": "Sun, 22 Nov 2026 08:00:00 GMT"}
     )  # fmt: skip
-    assert 0.9 < Pace(client, "e").wait_s(1) <= 1.1
+    assert 0.9 < RateLimiter(client, "e").wait_s(1) <= 1.1
 
 
 def test_wait_that_is_too_long_is_not_begun(client):
-    pace = Pace(client, "e")
+    pace = RateLimiter(client, "e")
     pace.learn({}, pause_s=5.0)
     assert not pace.wait(1, longest_s=0.1)
 
 
 def test_slots_halve_when_the_judge_is_overloaded():
-    slots = Slots(50)
-    judge = GovernedJudge(FixedJudge(JudgeUnavailableError("late")), JudgeLimiter(slots=slots))
+    concurrency = Concurrency(50)
+    judge = LimitedJudge(
+        FixedJudge(JudgeUnavailableError("late")), JudgeLimiter(concurrency=concurrency)
+    )
     for _ in range(5):  # at once, so one piece of news
         with pytest.raises(JudgeUnavailableError):
             judge.judge(make_interaction())
-    assert slots.limit == 4
+    assert concurrency.limit == 4
 
 
 def test_slots_never_fall_below_one():
-    slots = Slots(1)
-    slots.shrink()
-    assert slots.limit == 1
+    concurrency = Concurrency(1)
+    concurrency.shrink()
+    assert concurrency.limit == 1
 
 
 def test_slots_that_nobody_uses_do_not_grow():
-    slots = Slots(50)
+    concurrency = Concurrency(50)
     for _ in range(100):
-        slots.grow()
-    assert slots.limit == 8
+        concurrency.grow()
+    assert concurrency.limit == 8
 
 
 class SlowJudge(JudgeServer):
@@ -329,10 +332,12 @@ def test_questions_of_metrics_do_not_begin_all_at_once(client):
 
 
 def test_sample_that_waits_too_long_for_a_slot_is_given_back():
-    slots = Slots(1)
-    slots.take()
-    judge = GovernedJudge(FixedJudge(JUDGEMENT), JudgeLimiter(slots=slots, longest_wait_s=0.01))
-    with pytest.raises(JudgeOutageError, match="bears"):
+    concurrency = Concurrency(1)
+    concurrency.take()
+    judge = LimitedJudge(
+        FixedJudge(JUDGEMENT), JudgeLimiter(concurrency=concurrency, longest_wait_s=0.01)
+    )
+    with pytest.raises(JudgeOutageError, match="Judge concurrency limit reached"):
         judge.judge(make_interaction())
-    slots.give_back()
+    concurrency.give_back()
     assert judge.judge(make_interaction()) == JUDGEMENT

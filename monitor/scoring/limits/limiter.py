@@ -1,0 +1,291 @@
+"""
+What a call to the judge passes on its way, for all that asks one endpoint.
+
+`JudgeLimiter.answer` reads top-down: the verdict cache, a place among the calls in flight,
+the circuit breaker, the endpoint's rate limit, and then the call itself. Each request of
+the call is paid for in `monitor.scoring.limits.budget`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, Protocol, Self, TypeVar
+
+import redis
+import structlog
+
+from monitor.errors import (
+    JudgeOutageError,
+    JudgeRateLimitedError,
+    JudgeUnavailableError,
+    QueueUnavailableError,
+    SettingsError,
+)
+from monitor.models import Interaction
+from monitor.scoring.base import Judge, Judgement
+from monitor.scoring.declaration import CriteriaJudge, Criterion, Reply
+from monitor.scoring.limits.budget import (
+    Budget,
+    BudgetWatch,
+    CallAbandonedError,
+    JudgeBusyError,
+    Price,
+    caps_from,
+)
+from monitor.scoring.limits.cache import (
+    VerdictCache,
+    content_key,
+    judgement_from,
+    question_key,
+    reply_from,
+)
+from monitor.scoring.limits.rate import CircuitBreaker, Concurrency, RateLimiter
+from monitor.settings import Settings, variable
+
+_LONGEST_RATE_WAIT_S, _NO_HURRY_S = 20.0, 3_600.0
+_LONGEST_PAUSE_S = 5.0  # with a longer Retry-After the judge is left alone: samples wait queued
+_CHARS_PER_TOKEN = 4
+_PROMPT_TOKENS = 1_000
+
+T = TypeVar("T")
+log = structlog.get_logger("groundwatch.scoring")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedLimits:
+    """
+    What all workers that ask one endpoint share through Redis.
+
+    What the settings leave out, or what needs a Redis that there is not, is None.
+    """
+
+    budget: Budget | None = None
+    watch: BudgetWatch | None = None
+    cache: VerdictCache | None = None
+    breaker: CircuitBreaker | None = None
+    rate: RateLimiter | None = None
+
+    @classmethod
+    def from_settings(cls, settings: Settings, client: redis.Redis | None, price: Price) -> Self:
+        """
+        Make what is shared; nothing is contacted yet.
+
+        Parameters
+        ----------
+        settings
+            Budgets, cache and endpoint.
+        client
+            The Redis that all share; None for a run of its own.
+        price
+            Prices input and output tokens of the judge's model.
+
+        Raises
+        ------
+        SettingsError
+            If there is a budget and no Redis to keep it, or no price to keep it by.
+        """
+        caps = caps_from(settings)
+        if caps and price(1, 1) is None:
+            raise SettingsError(
+                f"A judge budget needs the price of {settings.judge_model}: set"
+                f" {variable('judge_usd_per_million_input_tokens')} and"
+                f" {variable('judge_usd_per_million_output_tokens')}"
+            )
+        if client is None:
+            if caps:
+                raise SettingsError("A judge budget needs Redis")
+            return cls()
+        endpoint, limits = endpoint_name(settings), settings.judge_limits
+        budget = Budget(client, caps, longest_call_s=limits.judge_timeout_s) if caps else None
+        kept_s = limits.verdict_cache_s
+        return cls(
+            budget=budget,
+            watch=BudgetWatch(budget) if budget else None,
+            cache=VerdictCache(client, kept_s=kept_s) if kept_s else None,
+            breaker=CircuitBreaker(client, endpoint),
+            rate=RateLimiter(client, endpoint),
+        )
+
+
+def endpoint_name(settings: Settings) -> str:
+    """Return a digest that names the judge's endpoint and model without revealing either."""
+    text = f"{settings.openai_base_url or ''}\0{settings.judge_model}"
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@dataclass(slots=True)
+class JudgeLimiter:
+    """
+    Lets calls to the judge through, no more than is good for all.
+
+    All that asks one endpoint goes through one limiter. Waiting here takes nothing from the
+    time that the judge has for its answer. What needs Redis is left out while it cannot be
+    reached: the queue finds that out anyway.
+
+    Parameters
+    ----------
+    longest_wait_s
+        The longest wait for a place, or for budget that calls under way hold: after it the
+        sample had better be elsewhere. None for callers with nowhere else to put it.
+    """
+
+    concurrency: Concurrency
+    rate: RateLimiter | None = None
+    breaker: CircuitBreaker | None = None
+    cache: VerdictCache | None = None
+    longest_wait_s: float | None = None
+
+    def answer(
+        self,
+        ask: Callable[[], T],
+        *,
+        key: str,
+        restore: Callable[[dict[str, Any]], T],
+        tokens: int,
+    ) -> T:
+        """
+        Return the cached answer, else make the call and cache what it says.
+
+        Parameters
+        ----------
+        ask
+            Makes the call.
+        key
+            A digest of all that the answer depends on.
+        restore
+            Makes the answer of its cached fields.
+        tokens
+            About how many the call takes, for the endpoint's limit on them.
+
+        Raises
+        ------
+        JudgeOutageError
+            If the judge answers no call, also when another process has found that out.
+        JudgeError
+            Whatever else the call raises.
+        """
+        if self.cache is not None:
+            with suppress(QueueUnavailableError):
+                cached = self.cache.get(key, restore)
+                if cached is not None:
+                    return cached
+        if not self.concurrency.take(longest_s=self.longest_wait_s):
+            raise JudgeBusyError("Judge concurrency limit reached", retry_after_s=1.0)
+        try:
+            self._wait_for_rate(tokens)
+            made = self._ask_in_time(ask)
+            self.concurrency.grow()
+        finally:
+            self.concurrency.give_back()
+        if self.cache is not None:
+            with _optional():
+                self.cache.put(key, made)
+        return made
+
+    def _wait_for_rate(self, tokens: int) -> None:
+        longest_s = _LONGEST_RATE_WAIT_S if self.longest_wait_s is not None else _NO_HURRY_S
+        try:
+            outage = self.breaker.outage() if self.breaker is not None else None
+            if outage is not None:
+                raise JudgeOutageError(outage.reason, retry_after_s=outage.for_s)
+            in_time = self.rate is None or self.rate.wait(tokens, longest_s=longest_s)
+        except QueueUnavailableError:
+            return
+        if not in_time:
+            raise JudgeBusyError("Judge rate limit reached", retry_after_s=1.0)
+
+    def _ask_in_time(self, ask: Callable[[], T]) -> T:
+        while True:
+            try:
+                return ask()
+            except CallAbandonedError:
+                raise
+            except JudgeBusyError as error:
+                if self.longest_wait_s is not None:
+                    raise
+                time.sleep(error.retry_after_s or 0.0)
+            except JudgeOutageError as error:
+                self._open_breaker(error)
+                raise
+            except JudgeRateLimitedError as error:
+                if error.retry_after_s is None or error.retry_after_s <= _LONGEST_PAUSE_S:
+                    raise
+                outage = JudgeOutageError(str(error), retry_after_s=error.retry_after_s)
+                outage.context |= error.context
+                self._open_breaker(outage)
+                raise outage from None
+            except JudgeUnavailableError:
+                self.concurrency.shrink()
+                raise
+
+    def _open_breaker(self, error: JudgeOutageError) -> None:
+        with _optional():
+            if self.breaker is None or self.breaker.open(error):
+                log.error("judge_outage", message=str(error), retry_after_s=error.retry_after_s)
+
+
+@contextmanager
+def _optional() -> Iterator[None]:
+    """Go on without what is shared while Redis cannot be reached."""
+    try:
+        yield
+    except QueueUnavailableError as error:
+        log.warning("judge_limits_not_shared", message=str(error))
+
+
+class _EndpointJudge(Judge, CriteriaJudge, Protocol):
+    """A judge that gives verdicts and answers criteria."""
+
+
+@dataclass(frozen=True, slots=True)
+class LimitedJudge:
+    """Asks *inner* as far as *limiter* lets it."""
+
+    inner: _EndpointJudge
+    limiter: JudgeLimiter
+
+    @property
+    def version(self) -> str:
+        """The version of the verdicts of *inner*."""
+        return self.inner.version
+
+    @property
+    def criteria_version(self) -> str:
+        """The version of the answers of *inner* to criteria."""
+        return self.inner.criteria_version
+
+    def judge(self, interaction: Interaction) -> Judgement:
+        """Judge one interaction, or raise what `JudgeLimiter.answer` does."""
+        return self.limiter.answer(
+            lambda: self.inner.judge(interaction),
+            key=content_key(self.version, interaction),
+            restore=judgement_from,
+            tokens=_estimated_tokens(interaction),
+        )
+
+    def ask(
+        self, interaction: Interaction, criteria: Sequence[Criterion], fields: frozenset[str]
+    ) -> Reply:
+        """Answer all criteria at once, or raise what `JudgeLimiter.answer` does."""
+        questions = sum(len(criterion.question) for criterion in criteria)
+        return self.limiter.answer(
+            lambda: self.inner.ask(interaction, criteria, fields),
+            key=question_key(self.criteria_version, interaction, criteria, fields),
+            restore=reply_from,
+            tokens=_estimated_tokens(interaction) + questions // _CHARS_PER_TOKEN,
+        )
+
+    def close(self) -> None:
+        """Close the connections of *inner*."""
+        self.inner.close()
+
+
+def _estimated_tokens(interaction: Interaction) -> int:
+    """Estimate the tokens of a call: prompt, texts, and an answer as long as the output."""
+    contexts = sum(len(context.text) for context in interaction.contexts)
+    chars = contexts + len(interaction.query or "") + 2 * len(interaction.output)
+    return _PROMPT_TOKENS + chars // _CHARS_PER_TOKEN

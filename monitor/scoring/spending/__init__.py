@@ -1,1 +1,0 @@
-"""What stands between the judge and its bill: budget, kept verdicts, rate limits, slots."""
