@@ -17,7 +17,6 @@ from monitor.report.listing import Listing
 from monitor.settings import Settings
 from workers.backtest import (
     POLICY_NAMES,
-    Rules,
     of_scores,
     of_store,
     rules_from,
@@ -64,7 +63,10 @@ def backtest(
     _print(told)
     if rules is not None:
         before, after = list(told.values())[:2]
-        _print_missed(before, after, present)
+        gone = missed(before, after, within_s=float(present.window_s))
+        out.print(f"of what fires now the new rules would miss: {len(gone) or 'nothing'}")
+        for key, at in gone[:20]:
+            out.print(Text(plain_text(f"  {utc_time(at)} {key.app} {key.metric}", 120)))
 
 
 def _print(told: Mapping[str, list[Told]]) -> None:
@@ -88,10 +90,3 @@ def _count(told: Told) -> str:
     """Count messages, and what they would be in 30 days where the history is long enough."""
     long = told.span_s >= _DAY_S
     return f"{len(told.events)}" + (f" ({told.per_month:.1f})" if long else "")
-
-
-def _print_missed(before: list[Told], after: list[Told], present: Rules) -> None:
-    gone = missed(before, after, within_s=float(present.window_s))
-    out.print(f"of what fires now the new rules would miss: {len(gone) or 'nothing'}")
-    for key, at in gone[:20]:
-        out.print(Text(plain_text(f"  {utc_time(at)} {key.app} {key.metric}", 120)))

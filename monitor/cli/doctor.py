@@ -7,7 +7,6 @@ import socket
 import sys
 import time
 import uuid
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime
@@ -33,9 +32,8 @@ from monitor.report.words import reasons
 from monitor.settings import Settings, masked_url
 from monitor.store.engine import Store
 from monitor.store.lease import current_owner
-from monitor.store.ledger import Booking, Kind, last_heartbeat, read_between
+from monitor.store.ledger import Kind, last_heartbeat, read_between
 from monitor.store.reconcile import Check as Check_balance
-from monitor.store.reconcile import Reconciliation
 from monitor.store.tables import samples
 from workers.context import Context
 from workers.reconcile import reconcile
@@ -106,7 +104,11 @@ def show(checks: Iterable[Check], settings: Settings) -> bool:
     well = True
     for check in checks:
         for item in _guarded(check, settings):
-            out.print(_mark(item) + Text(f"{item.what}: {item.found}"))
+            if item.ok:
+                mark = Text("✓ ", style="green")
+            else:
+                mark = Text("– ", style="yellow") if item.optional else Text("✗ ", style="bold red")
+            out.print(mark + Text(f"{item.what}: {item.found}"))
             if not item.ok and item.advice:
                 out.print(Text(f"  {item.advice}", style="yellow"))
             well = well and (item.ok or item.optional)
@@ -118,12 +120,6 @@ def _guarded(check: Check, settings: Settings) -> Iterator[Finding]:
         yield from check(settings)
     except GroundwatchError as error:
         yield Finding(check.__name__.strip("_"), ok=False, found=str(error))
-
-
-def _mark(item: Finding) -> Text:
-    if item.ok:
-        return Text("✓ ", style="green")
-    return Text("– ", style="yellow") if item.optional else Text("✗ ", style="bold red")
 
 
 def _packages(_: Settings) -> Iterator[Finding]:
@@ -255,22 +251,18 @@ def _store(settings: Settings) -> Iterator[Finding]:
     advice = "call groundwatch.sample(...) in your app, with the same GROUNDWATCH_REDIS_URL"
     yield Finding("hooks", ok=heartbeat is not None, found=found, advice=advice)
     for app, counts in counted.items():
-        yield from _drops(app, counts)
-
-
-def _drops(app: str, counts: Counter[Booking]) -> Iterator[Finding]:
-    """Report an app that loses most of what it samples: its statuses rest on the rest."""
-    sampled = sum(n for booking, n in counts.items() if booking.kind is Kind.SAMPLED)
-    dropped = {b.reason: n for b, n in counts.items() if b.kind is Kind.DROPPED}
-    share = sum(dropped.values()) / sampled if sampled else 0.0
-    if share >= _MOST_DROPPED:
-        yield Finding(
-            f"samples of {plain_text(app, 40)}",
-            ok=False,
-            found=f"{share:.0%} of {sampled:,} dropped within an hour: {reasons(dropped)}",
-            advice="groundwatch.stats()['last_error'] in the app names the cause; docs/hook.md"
-            " explains each reason",
-        )
+        # Report an app that loses most of what it samples: its statuses rest on the rest.
+        sampled = sum(n for booking, n in counts.items() if booking.kind is Kind.SAMPLED)
+        dropped = {b.reason: n for b, n in counts.items() if b.kind is Kind.DROPPED}
+        share = sum(dropped.values()) / sampled if sampled else 0.0
+        if share >= _MOST_DROPPED:
+            yield Finding(
+                f"samples of {plain_text(app, 40)}",
+                ok=False,
+                found=f"{share:.0%} of {sampled:,} dropped within an hour: {reasons(dropped)}",
+                advice="groundwatch.stats()['last_error'] in the app names the cause; docs/hook.md"
+                " explains each reason",
+            )
 
 
 def _own_worker(settings: Settings) -> Iterator[Finding]:
@@ -382,32 +374,28 @@ def run(settings: Settings, window_s: int, *, as_json: bool) -> int:
     if as_json:
         typer.echo(json.dumps(found.as_json(), indent=2))
     else:
-        _print(found)
+        since = datetime.fromtimestamp(found.since_s, UTC)
+        out.print(f"rows since {utc_time(since)}; ledger and streams as of all time")
+        figures = ("of", "found", "counterpart", "difference")
+        listed = Listing.of("", "sum", *figures, right=figures)
+        for check in found.checks:
+            mark = Text("✗", style="bold red") if check.wrong else Text("✓", style="green")
+            listed.add_row(
+                mark,
+                check.name,
+                f"{check.sums:,}",
+                _figure(check.found),
+                _figure(check.expected),
+                _figure(check.difference),
+            )
+        out.print(listed if found.sums else "nothing was counted so far")
+        for check in found.checks:
+            _print_wrong(check)
+        for note in found.notes:
+            out.print(Text(f"– {note}", style="yellow"), soft_wrap=True)
+        if any(check.wrong for check in found.checks):
+            warn("some sums differ; docs/operations.md says what each difference means")
     return 0 if found.holds else 1
-
-
-def _print(found: Reconciliation) -> None:
-    since = datetime.fromtimestamp(found.since_s, UTC)
-    out.print(f"rows since {utc_time(since)}; ledger and streams as of all time")
-    figures = ("of", "found", "counterpart", "difference")
-    listed = Listing.of("", "sum", *figures, right=figures)
-    for check in found.checks:
-        mark = Text("✗", style="bold red") if check.wrong else Text("✓", style="green")
-        listed.add_row(
-            mark,
-            check.name,
-            f"{check.sums:,}",
-            _figure(check.found),
-            _figure(check.expected),
-            _figure(check.difference),
-        )
-    out.print(listed if found.sums else "nothing was counted so far")
-    for check in found.checks:
-        _print_wrong(check)
-    for note in found.notes:
-        out.print(Text(f"– {note}", style="yellow"), soft_wrap=True)
-    if any(check.wrong for check in found.checks):
-        warn("some sums differ; docs/operations.md says what each difference means")
 
 
 def _print_wrong(check: Check_balance) -> None:

@@ -107,7 +107,8 @@ def write_google(
 
 
 def _write(client: HTTPClient, spreadsheet: str, sheets: Sequence[Sheet]) -> list[Written]:
-    grids = _grids(client, spreadsheet)
+    found = client.fetch_sheet_metadata(spreadsheet)
+    grids = {item["properties"]["title"]: item["properties"] for item in found["sheets"]}
     there = [sheet for sheet in sheets if sheet.name in grids]
     known = dict(zip((s.name for s in there), _values(client, spreadsheet, there), strict=True))
     plans = [_Plan.make(sheet, known.get(sheet.name, [])) for sheet in sheets]
@@ -156,11 +157,6 @@ class _Plan(NamedTuple):
                 renewed += 1
             rows[number] = row
         return cls(sheet, sorted(rows.items()), height, added, renewed)
-
-
-def _grids(client: HTTPClient, spreadsheet: str) -> dict[str, dict[str, Any]]:
-    found = client.fetch_sheet_metadata(spreadsheet)
-    return {item["properties"]["title"]: item["properties"] for item in found["sheets"]}
 
 
 def _values(client: HTTPClient, spreadsheet: str, sheets: Sequence[Sheet]) -> list[list[list[Any]]]:

@@ -150,7 +150,14 @@ class RecordFile:
                 return None
             return Record(number, Interaction.model_validate(_plain(value, number)), len(line))
         except ValidationError as error:
-            code, what = _first_mistake(error)
+            first = error.errors(include_url=False, include_input=False)[0]
+            where = ".".join(str(part) for part in first["loc"]) or "record"
+            if first["type"] == "missing":
+                known = " or ".join((where, *_ALIASES.get(where, ())))
+                first_mistake = "missing_field", f"column {where!r} is missing; expected {known}"
+            else:
+                first_mistake = "wrong_type", f"field {where!r}: {own_words(first['msg'])}"
+            code, what = first_mistake
             self._pass_over(number, code, what)
         except (ValueError, RecursionError) as error:
             what = "nested too deeply" if isinstance(error, RecursionError) else str(error)
@@ -197,13 +204,3 @@ def _passage(item: object) -> object:
         if named is not None:
             return {"text": item[named]} | {k: v for k, v in item.items() if k != named}
     return item
-
-
-def _first_mistake(error: ValidationError) -> tuple[str, str]:
-    """Put the first thing that is wrong into a code and a sentence."""
-    first = error.errors(include_url=False, include_input=False)[0]
-    where = ".".join(str(part) for part in first["loc"]) or "record"
-    if first["type"] == "missing":
-        known = " or ".join((where, *_ALIASES.get(where, ())))
-        return "missing_field", f"column {where!r} is missing; expected {known}"
-    return "wrong_type", f"field {where!r}: {own_words(first['msg'])}"

@@ -111,7 +111,14 @@ class _Sender:
     _started_s: float = field(default_factory=time.monotonic)
 
     def send(self, record: Record) -> None:
-        self._pace()
+        if self.rate is not None:
+            time.sleep(max(0.0, self._started_s + self.count / self.rate - time.monotonic()))
+        while int(self.hook.stats()["buffered"]) >= self.settings.hook_limits.buffer_samples // 2:
+            self._still_there()
+            time.sleep(_PAUSE_S)
+        if self.count % _LOOK_EVERY == 0:
+            while backlog(self.client).waiting > self.settings.hook_limits.queue_limit // 2:
+                time.sleep(_PAUSE_S)
         item = record.interaction
         metadata = dict(item.metadata)
         if item.timestamp is not None:
@@ -140,16 +147,6 @@ class _Sender:
                 f" {self.settings.hook_limits.max_text_chars:,}; its texts are cut"
                 " (GROUNDWATCH_MAX_TEXT_CHARS)"
             )
-
-    def _pace(self) -> None:
-        if self.rate is not None:
-            time.sleep(max(0.0, self._started_s + self.count / self.rate - time.monotonic()))
-        while int(self.hook.stats()["buffered"]) >= self.settings.hook_limits.buffer_samples // 2:
-            self._still_there()
-            time.sleep(_PAUSE_S)
-        if self.count % _LOOK_EVERY == 0:
-            while backlog(self.client).waiting > self.settings.hook_limits.queue_limit // 2:
-                time.sleep(_PAUSE_S)
 
     def _still_there(self) -> None:
         with translated():

@@ -79,7 +79,13 @@ def score(
     ):
         if target.done:
             err.print(f"{len(target.done):,} records are scored already; going on", soft_wrap=True)
-        with _progress() as bar:
+        with Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            console=err,
+        ) as bar:
             task = bar.add_task("scoring", total=records.lines, completed=len(target.done))
             try:
                 for scored in _score(_rest(records, target), scorer, settings):
@@ -136,16 +142,6 @@ def _score(
     if asks(settings):
         return score_here(interactions, scorer)
     return score_on_all_cores(interactions, settings, scorer)
-
-
-def _progress() -> Progress:
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        console=err,
-    )
 
 
 # --- score output ---

@@ -248,11 +248,7 @@ def _parts(found: Detail) -> Iterator[RenderableType]:
     if sum(found.histogram_now):
         yield Text("\nScores now, and in the reference", style="bold")
         yield Histogram(found.histogram_now, found.histogram_before)
-    yield from _samples(found)
-
-
-def _samples(found: Detail) -> Iterator[RenderableType]:
-    """Tell of single samples: why some have no score, and which are the worst."""
+    # Tell of single samples: why some have no score, and which are the worst.
     without = found.unscored
     if said := unscored_sentence(without.failed, without.skipped, found.span_s):
         yield Text(f"\n{said}", style="dim")

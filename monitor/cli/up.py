@@ -18,7 +18,7 @@ from monitor.settings import Settings, masked_url
 from monitor.store.engine import Store, migrate
 from monitor.web.access import check_address
 from workers.context import Context
-from workers.stack import Stack, announced, plan_stack
+from workers.stack import announced, plan_stack
 from workers.supervise import Supervisor
 
 
@@ -41,7 +41,21 @@ def up(
         try:
             for name in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(name, lambda *_: stop.set())
-            out.print(_where(settings, stack))
+            store = Store(settings.sql_url)
+            table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+            table.add_row("Redis", f"{masked_url(stack.redis_url)}  ({stack.redis_kind})")
+            table.add_row("store", store.engine.url.render_as_string(hide_password=True))
+            table.add_row("data", str(settings.home))
+            table.add_row("logs", str(stack.logs))
+            table.add_row("scorer", settings.scorer + f", {', '.join(settings.metrics)}")
+            table.add_row("alerts to", who_is_told(settings))
+            table.add_row("", "")
+            table.add_row("in your app", "monitor.sample(query=..., contexts=..., output=...)")
+            if stack.page_url:
+                table.add_row("the page", stack.page_url)
+            table.add_row("to look", "groundwatch status --watch")
+            table.add_row("to stop", "Ctrl-C")
+            out.print(table)
             supervisor.watch(stop)
         finally:
             out.print("stopping; the worker finishes what it has in work ...", style="dim")
@@ -64,24 +78,6 @@ def _check(settings: Settings, *, with_page: bool) -> None:
 def _say(name: str, what: str) -> None:
     style = "dim" if what in {"ready", "restarted"} else "yellow"
     out.print(f"{datetime.now(UTC):%H:%M:%S}  {name:<10} {what}", style=style)
-
-
-def _where(settings: Settings, stack: Stack) -> Table:
-    store = Store(settings.sql_url)
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_row("Redis", f"{masked_url(stack.redis_url)}  ({stack.redis_kind})")
-    table.add_row("store", store.engine.url.render_as_string(hide_password=True))
-    table.add_row("data", str(settings.home))
-    table.add_row("logs", str(stack.logs))
-    table.add_row("scorer", settings.scorer + f", {', '.join(settings.metrics)}")
-    table.add_row("alerts to", who_is_told(settings))
-    table.add_row("", "")
-    table.add_row("in your app", "monitor.sample(query=..., contexts=..., output=...)")
-    if stack.page_url:
-        table.add_row("the page", stack.page_url)
-    table.add_row("to look", "groundwatch status --watch")
-    table.add_row("to stop", "Ctrl-C")
-    return table
 
 
 def who_is_told(settings: Settings) -> str:
