@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import time
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Annotated
@@ -32,7 +33,15 @@ from alerts.silencing import add_silence, expire_silence, silences_after
 from alerts.silencing import preview as preview_of
 from alerts.store import acknowledge, acknowledgement
 from monitor.cli.backtest import backtest
-from monitor.cli.console import err, open_store, out, parse_duration_s, quiet_logs, warn
+from monitor.cli.console import (
+    err,
+    open_store,
+    out,
+    parse_duration_s,
+    parse_time,
+    quiet_logs,
+    warn,
+)
 from monitor.errors import DeliveryError, GroundwatchError, SettingsError
 from monitor.models.alerting import AlertEvent, DeliveryStatus, Incident, Level
 from monitor.report.format import percent, plain_text, short_id, utc_time
@@ -48,11 +57,7 @@ app = typer.Typer(
 )
 
 
-# --- silences ---
-# ``groundwatch alerts silence``: quiet about some alerts for a while, with a name and a reason.
-
-
-silences_app = typer.Typer(no_args_is_help=True, help="Quiet about some alerts for a while.")
+silences_app = typer.Typer(no_args_is_help=True, help="Mute some alerts for a while.")
 
 Matchers = Annotated[
     list[str], typer.Argument(help="Such as app=shop severity=warning 'metric=~ground.*'.")
@@ -63,11 +68,11 @@ Matchers = Annotated[
 def add(
     matchers: Matchers,
     lasts: Annotated[str, typer.Option("--for", help="For how long: 30m, 2h, 7d.")],
-    comment: Annotated[str, typer.Option(help="Why, for those who wonder.")],
-    by: Annotated[str, typer.Option(help="Who wants it.")] = "",
+    comment: Annotated[str, typer.Option(help="Why, for the others.")],
+    by: Annotated[str, typer.Option(help="Who adds it.")] = "",
     begins_in: Annotated[str, typer.Option("--in", help="Begin later: 30m, 2h.")] = "",
 ) -> None:
-    """Silence the alerts that all matchers hold for; what happens is still noted."""
+    """Mute alerts that match all matchers; events are still recorded."""
     now = datetime.now(UTC)
     starts_at = now + timedelta(seconds=parse_duration_s(begins_in) if begins_in else 0)
     ends_at = starts_at + timedelta(seconds=parse_duration_s(lasts))
@@ -90,7 +95,7 @@ def add(
 
 @silences_app.command("preview")
 def preview(matchers: Matchers) -> None:
-    """Show what a silence would hold back, and make none."""
+    """Show what a silence would mute now, without creating it."""
     settings = Settings.from_env()
     plan = wiring_from(settings).plan
     with open_store(settings).read() as connection:
@@ -99,7 +104,7 @@ def preview(matchers: Matchers) -> None:
 
 @silences_app.command("ls")
 def list_silences(
-    window: Annotated[str, typer.Option(help="Those too that ended within: 24h, 7d.")] = "",
+    window: Annotated[str, typer.Option(help="Also those that ended within: 24h, 7d.")] = "",
 ) -> None:
     """List silences, the first to end first, and the maintenance windows of the routes file."""
     settings = Settings.from_env()
@@ -126,7 +131,7 @@ def list_silences(
 
 @silences_app.command("expire")
 def expire(silence_id: Annotated[str, typer.Argument(help="As `silence ls` shows it.")]) -> None:
-    """End a silence now; what still fires is told."""
+    """End a silence now, and notify about alerts that still fire."""
     with open_store(Settings.from_env()).write() as connection:
         if not expire_silence(connection, silence_id, datetime.now(UTC)):
             raise SettingsError(f"no silence {silence_id!r} to end; groundwatch alerts silence ls")
@@ -135,7 +140,7 @@ def expire(silence_id: Annotated[str, typer.Argument(help="As `silence ls` shows
 
 def _preview(connection: Connection, plan: RoutingConfig, matchers: tuple[Matcher, ...]) -> None:
     found = preview_of(connection, plan, matchers)
-    out.print(f"holds back {len(found.held)} of {found.firing} that fire now")
+    out.print(f"mutes {len(found.held)} of {found.firing} alerts that fire now")
     for incident in found.held[:20]:
         out.print(Text(plain_text(f"  {incident.level} {incident.app} {incident.metric}", 120)))
     if found.warning:
@@ -143,10 +148,6 @@ def _preview(connection: Connection, plan: RoutingConfig, matchers: tuple[Matche
 
 
 app.add_typer(silences_app, name="silence")
-
-
-# --- outbox ---
-# ``groundwatch alerts outbox``: messages on their way, and those that were given up.
 
 
 outbox_app = typer.Typer(
@@ -201,17 +202,13 @@ def retry(name: NamedMessage) -> None:
 
 @outbox_app.command("drop")
 def drop(name: NamedMessage) -> None:
-    """Let go of a message that waits or was given up."""
+    """Delete a message that waits or was given up."""
     with open_store(Settings.from_env()).write() as connection:
         found = dispatch.drop(connection, name, datetime.now(UTC))
-    out.print(f"message {found} was let go")
+    out.print(f"message {found} was deleted")
 
 
 app.add_typer(outbox_app, name="outbox")
-
-
-# --- routing ---
-# ``groundwatch alerts route``: who would hear of an alert, and why.
 
 
 def route(
@@ -221,11 +218,22 @@ def route(
     label: Annotated[list[str] | None, typer.Option(help="More labels, as name=value.")] = None,
     at: Annotated[str, typer.Option(help="When: 2026-03-29T02:30+02:00; now if left out.")] = "",
 ) -> None:
-    """Say who would hear of such an alert, and why; nothing is sent."""
+    """Show where such an alert would be sent, and why; nothing is sent."""
     settings = Settings.from_env()
-    now = _moment(at)
+    now = parse_time(at, datetime.now(UTC)) if at else datetime.now(UTC)
     plan = wiring_from(settings).plan
-    labels = _labels(plan, app, severity, metric, label or [])
+    labels = plan.app_labels.of(app) | {
+        "app": app,
+        "metric": metric,
+        "segment": "*",
+        "severity": severity.value,
+        "kind": "monitor" if metric.startswith(MONITOR_PREFIX) else "quality",
+    }
+    for text in label or []:
+        name, equals, value = text.partition("=")
+        if not name or not equals:
+            raise SettingsError(f"Invalid --label {text!r}: expected name=value")
+        labels[name] = value
     for step in plan.router.explain(labels, now):
         verdict = "matches" if step.refusal is None else f"no: {step.refusal}"
         out.print(Text(plain_text(f"{step.route.name}: {verdict}", 200)), soft_wrap=True)
@@ -235,52 +243,14 @@ def route(
         out.print(Text(plain_text(f"-> {to.channel} {to.address}".rstrip() + instead, 200)))
     if not places:
         out.print("-> nobody: no channel is set up")
-    hush = silence_for([*_silences(settings, now), *plan.maintenance], labels, now)
-    if hush is not None:
-        text = f"but it is silenced now: {hush.silence_id}, by {hush.author}"
+    silences: list[SilenceRule] = []
+    # A machine without a store has none.
+    with suppress(GroundwatchError), open_store(settings).read() as connection:
+        silences += silences_after(connection, now)
+    silence = silence_for([*silences, *plan.maintenance], labels, now)
+    if silence is not None:
+        text = f"but it is silenced now: {silence.silence_id}, by {silence.author}"
         out.print(Text(plain_text(text, 200), style="yellow"))
-
-
-def _silences(settings: Settings, now: datetime) -> list[SilenceRule]:
-    """List the silences; a machine without a store has none."""
-    try:
-        with open_store(settings).read() as connection:
-            return list(silences_after(connection, now))
-    except GroundwatchError:
-        return []
-
-
-def _labels(
-    plan: RoutingConfig, app: str, severity: Level, metric: str, more: list[str]
-) -> dict[str, str]:
-    given = dict(_pair(text) for text in more)
-    return plan.app_labels.of(app) | {
-        "app": app,
-        "metric": metric,
-        "segment": "*",
-        "severity": severity.value,
-        "kind": "monitor" if metric.startswith(MONITOR_PREFIX) else "quality",
-        **given,
-    }
-
-
-def _pair(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not name or not equals:
-        raise SettingsError(f"--label {text!r}: write it as name=value")
-    return name, value
-
-
-def _moment(text: str) -> datetime:
-    if not text:
-        return datetime.now(UTC)
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        raise SettingsError(
-            f"--at {text!r} is no time; write it as 2026-03-29T02:30+02:00"
-        ) from None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 app.command("route")(route)
@@ -367,11 +337,11 @@ def show(name: Named) -> None:
 @app.command("ack")
 def ack(
     name: Named,
-    by: Annotated[str, typer.Option(help="Who looks after it.")] = "",
+    by: Annotated[str, typer.Option(help="Who takes care of the incident.")] = "",
     note: Annotated[str, typer.Option(help="For the others.")] = "",
     lasts: Annotated[str, typer.Option("--for", help="For how long: 2h, 8h.")] = "8h",
 ) -> None:
-    """Say that somebody looks after an incident: no reminders, but news when it gets worse."""
+    """Acknowledge an incident: no more reminders, but a message if it gets worse."""
     now = datetime.now(UTC)
     until = now + timedelta(seconds=parse_duration_s(lasts))
     with open_store(Settings.from_env()).write() as connection:
@@ -385,9 +355,10 @@ def ack(
         ]
         if not acknowledge(connection, group, by=who, note=note, now=now, until=until):
             raise SettingsError(f"incident {incident.incident_id} is over already")
-    out.print(f"no reminders until {utc_time(until)}; you hear of it if it gets worse")
+    out.print(f"no reminders until {utc_time(until)}; you get a message if it gets worse")
     if others:
-        out.print(Text(plain_text(f"nor of what is told with it: {', '.join(others)}", 300)))
+        text = f"also acknowledged, in the same group: {', '.join(others)}"
+        out.print(Text(plain_text(text, 300)))
 
 
 @app.command("test")
@@ -405,7 +376,7 @@ def test(channel: Annotated[str, typer.Argument(help="The name of a channel.")])
 @app.command("render")
 def render(
     form: Annotated[Form, typer.Option(help="How it is written.")] = Form.TEXT,
-    event: Annotated[AlertEvent, typer.Option(help="What it tells.")] = AlertEvent.FIRED,
+    event: Annotated[AlertEvent, typer.Option(help="The event it announces.")] = AlertEvent.FIRED,
 ) -> None:
     """Show a message as it would be sent, and send nothing."""
     typer.echo(rendered(form, event, datetime.now(UTC)))
@@ -429,8 +400,8 @@ def drill(
     began = drills.begin_drill(store, watched, datetime.now(UTC))
     held: dict[str, None] = {}
     for event in drills.act(began, datetime.now(UTC)):
-        hush = drills.silence_over(store, plan, event, datetime.now(UTC))
-        held |= {} if hush is None else {hush: None}
+        silence = drills.silence_over(store, plan, event, datetime.now(UTC))
+        held |= {} if silence is None else {silence: None}
         drills.enqueue(store, plan, event, told, datetime.now(UTC))
         dispatcher.run_once()
     with store.read() as connection:

@@ -6,7 +6,7 @@ import logging
 import os
 import re
 import sys
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import structlog
 import typer
@@ -48,15 +48,36 @@ def parse_duration_s(text: str) -> int:
     Raises
     ------
     typer.BadParameter
-        If it is none; the message shows what one looks like.
+        If *text* is not a duration; the message shows what one looks like.
     """
     match = re.fullmatch(r"(\d+)\s*([smhdw])", text.strip().lower())
     if not match or int(match[1]) == 0:
-        raise typer.BadParameter(f"{text!r} is no duration; write it as 90s, 15m, 24h or 7d")
+        raise typer.BadParameter(f"Invalid duration {text!r}: expected 90s, 15m, 24h or 7d")
     seconds = int(match[1]) * _UNITS_S[match[2]]
     if seconds > _LONGEST_S:
-        raise typer.BadParameter(f"{text!r} is longer than ten years")
+        raise typer.BadParameter(f"Invalid duration {text!r}: longer than ten years")
     return seconds
+
+
+def parse_time(text: str, now: datetime) -> datetime:
+    """
+    Return the time that *text* names, in UTC: ISO 8601, or a duration such as 30m for so long ago.
+
+    Raises
+    ------
+    typer.BadParameter
+        If it names none; the message shows what one looks like. A time without a zone is UTC.
+    """
+    if re.fullmatch(r"\d+\s*[smhdw]", text.strip().lower()):
+        return now - timedelta(seconds=parse_duration_s(text))
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(
+            f"Invalid time {text!r}: expected 2026-11-21T14:05, with +01:00 if not in UTC,"
+            " or 30m for 30 minutes ago"
+        ) from None
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
 
 
 def quiet_logs() -> None:
@@ -70,10 +91,6 @@ def quiet_logs() -> None:
 def warn(text: str) -> None:
     """Print one line about something that went wrong but stops nothing; *text* may be hostile."""
     err.print(Text(plain_text(text, 500), style="yellow"), soft_wrap=True)
-
-
-# --- stores ---
-# The store as commands that only look at it open it: it has to be there already.
 
 
 def open_store(settings: Settings) -> Store:

@@ -30,10 +30,8 @@ from monitor.report.format import duration, file_size, plain_text, utc_time
 from monitor.report.listing import Listing
 from monitor.report.words import reasons
 from monitor.settings import Settings, masked_url
-from monitor.store.engine import Store
 from monitor.store.lease import current_owner
 from monitor.store.ledger import Kind, last_heartbeat, read_between
-from monitor.store.reconcile import Check as Check_balance
 from monitor.store.tables import samples
 from workers.context import Context
 from workers.reconcile import reconcile
@@ -48,7 +46,7 @@ _FLUSH_S, _STORED_S, _POLL_EVERY_S = 3.0, 20.0, 0.05
 _MOST_WRONG = 10
 
 
-class Finding(NamedTuple):
+class CheckResult(NamedTuple):
     """One thing that was checked; *advice* says what to do if it is not ``ok``."""
 
     what: str
@@ -58,10 +56,10 @@ class Finding(NamedTuple):
     optional: bool = False
 
 
-Check = Callable[[Settings], Iterator[Finding]]
+DoctorCheck = Callable[[Settings], Iterator[CheckResult]]
 
 
-class Part(StrEnum):
+class Process(StrEnum):
     """One process to look at alone, as a container's health check does."""
 
     WORKER = "worker"
@@ -80,7 +78,7 @@ def doctor(
         typer.Argument(help="hook: send a test interaction and follow it to the store."),
     ] = None,
     only: Annotated[
-        Part | None, typer.Option(help="Look at the worker of this host, or at the scheduler.")
+        Process | None, typer.Option(help="Look at the worker of this host, or at the scheduler.")
     ] = None,
     reconcile: Annotated[
         bool, typer.Option("--reconcile", help="Prove that nothing was lost or counted twice.")
@@ -92,37 +90,40 @@ def doctor(
 ) -> None:
     """Check names, settings, Redis, store, workers, scheduler and hooks; say what to do."""
     if reconcile:
-        raise typer.Exit(run(Settings.from_env(), parse_duration_s(window), as_json=as_json))
+        span_s = parse_duration_s(window)
+        raise typer.Exit(0 if reconciled(Settings.from_env(), span_s, as_json=as_json) else 1)
     checks = _CHECKS if only is None else (_ALONE[only],)
     if topic is not None:
         checks = _CLOSER[topic]
     raise typer.Exit(0 if show(checks, Settings.from_env()) else 1)
 
 
-def show(checks: Iterable[Check], settings: Settings) -> bool:
-    """Print what the checks find, each as soon as it is found; say whether all is well."""
+def found_by(check: DoctorCheck, settings: Settings) -> Iterator[CheckResult]:
+    """Yield what *check* finds; an error that it ends with is a result as well."""
+    try:
+        yield from check(settings)
+    except GroundwatchError as error:
+        name = check.__name__.removeprefix("check_").replace("_", " ")
+        yield CheckResult(name, ok=False, found=str(error))
+
+
+def show(checks: Iterable[DoctorCheck], settings: Settings) -> bool:
+    """Print what the checks find, each as soon as it is found; return whether all is well."""
     well = True
     for check in checks:
-        for item in _guarded(check, settings):
+        for item in found_by(check, settings):
             if item.ok:
                 mark = Text("✓ ", style="green")
             else:
                 mark = Text("– ", style="yellow") if item.optional else Text("✗ ", style="bold red")
-            out.print(mark + Text(f"{item.what}: {item.found}"))
+            out.print(mark + Text(f"{item.what}: {item.found}"), soft_wrap=True)
             if not item.ok and item.advice:
-                out.print(Text(f"  {item.advice}", style="yellow"))
+                out.print(Text(f"  {item.advice}", style="yellow"), soft_wrap=True)
             well = well and (item.ok or item.optional)
     return well
 
 
-def _guarded(check: Check, settings: Settings) -> Iterator[Finding]:
-    try:
-        yield from check(settings)
-    except GroundwatchError as error:
-        yield Finding(check.__name__.strip("_"), ok=False, found=str(error))
-
-
-def _packages(_: Settings) -> Iterator[Finding]:
+def check_packages(_: Settings) -> Iterator[CheckResult]:
     """Find what an app started in this directory would import: its own modules may hide ours."""
     ours = Path(__file__).resolve().parents[2]
     for name in ("monitor", "workers", "alerts"):
@@ -142,7 +143,7 @@ def _packages(_: Settings) -> Iterator[Finding]:
             if name == "monitor"
             else "harmless to the hook; start workers with `groundwatch worker`, not `celery -A`"
         )
-        yield Finding(
+        yield CheckResult(
             f"package {name}",
             ok=not hidden,
             found=origin,
@@ -151,12 +152,13 @@ def _packages(_: Settings) -> Iterator[Finding]:
         )
 
 
-def _setup(settings: Settings) -> Iterator[Finding]:
+def check_setup(settings: Settings) -> Iterator[CheckResult]:
+    """Check that scorer and channels can be made from the settings."""
     context = Context(settings)
     scorer = f"{settings.scorer}, {', '.join(settings.metrics)}"
-    yield Finding("scorer", ok=context.scorer is not None, found=scorer)
+    yield CheckResult("scorer", ok=context.scorer is not None, found=scorer)
     channels = ", ".join(context.channels)
-    yield Finding(
+    yield CheckResult(
         "alert channels",
         ok=bool(channels),
         found=channels or "none",
@@ -166,20 +168,21 @@ def _setup(settings: Settings) -> Iterator[Finding]:
     context.close()
 
 
-def _redis(settings: Settings) -> Iterator[Finding]:
+def check_redis(settings: Settings) -> Iterator[CheckResult]:
+    """Check Redis: its data, its room, what waits in it, and the workers that read it."""
     client: Any = connect(settings.broker_url)
     with translated():
         info = client.info()
         policy = info.get("maxmemory_policy", "unknown")
     version = f"{masked_url(settings.broker_url)}, version {info.get('redis_version')}"
-    yield Finding("Redis", ok=True, found=version)
-    yield Finding(
+    yield CheckResult("Redis", ok=True, found=version)
+    yield CheckResult(
         "Redis keeps data over a restart",
         ok=bool(info.get("aof_enabled")),
         found="append-only file on" if info.get("aof_enabled") else "append-only file off",
         advice="set appendonly yes, or samples that wait are lost with the server",
     )
-    yield Finding(
+    yield CheckResult(
         "Redis never evicts",
         ok=policy == "noeviction",
         found=f"maxmemory-policy {policy}",
@@ -187,7 +190,7 @@ def _redis(settings: Settings) -> Iterator[Finding]:
     )
     most_bytes = int(info.get("maxmemory") or info.get("total_system_memory") or 0)
     queue_bytes = settings.hook_limits.queue_limit_megabytes * 1_000_000
-    yield Finding(
+    yield CheckResult(
         "Redis has room for a full queue",
         ok=queue_bytes <= _MOST_OF_MEMORY * most_bytes,
         found=f"up to {file_size(queue_bytes)} may wait, of {file_size(most_bytes)}",
@@ -197,7 +200,7 @@ def _redis(settings: Settings) -> Iterator[Finding]:
     now_s = time.time()
     waiting = backlog(client)
     age = f", the oldest for {duration(waiting.oldest_age_s)}" if waiting.oldest_age_s else ""
-    yield Finding(
+    yield CheckResult(
         "queue",
         ok=waiting.lost == 0,
         found=f"{waiting.waiting:,} waiting{age}; {waiting.lost:,} lost to the size limit",
@@ -206,7 +209,7 @@ def _redis(settings: Settings) -> Iterator[Finding]:
     if settings.evaluation_events.evaluation_events_url is not None:
         events = read_events(client)
         lost = events.get("dropped", 0) + events.get("failed", 0)
-        yield Finding(
+        yield CheckResult(
             "evaluation events",
             ok=lost == 0,
             found=f"{events.get('sent', 0):,} sent, {events.get('failed', 0):,} failed,"
@@ -216,16 +219,12 @@ def _redis(settings: Settings) -> Iterator[Finding]:
     workers = live_workers(client, now_s=now_s)
     advice = "start one: groundwatch up, or groundwatch worker"
     found = ", ".join(workers) or "none alive"
-    yield Finding("workers", ok=bool(workers), found=found, advice=advice)
-    yield from _stalls(client, now_s)
-
-
-def _stalls(client: Any, now_s: float) -> Iterator[Finding]:
+    yield CheckResult("workers", ok=bool(workers), found=found, advice=advice)
     stalls = read_stalls(client)
     if stalls.count:
         ended = "1 ended itself" if stalls.count == 1 else f"{stalls.count:,} ended themselves"
         age_s = now_s - stalls.at_s
-        yield Finding(
+        yield CheckResult(
             "workers that made no progress",
             ok=age_s > _STALL_SHOWN_S,
             found=f"{ended}, the last {duration(age_s)} ago: {stalls.why}",
@@ -234,29 +233,30 @@ def _stalls(client: Any, now_s: float) -> Iterator[Finding]:
         )
 
 
-def _store(settings: Settings) -> Iterator[Finding]:
+def check_store(settings: Settings) -> Iterator[CheckResult]:
+    """Check the store, the scheduler and the hooks, and what they dropped."""
     with closing(open_store(settings)) as store:
         where = store.engine.url.render_as_string(hide_password=True)
-        yield Finding("store", ok=True, found=where)
+        yield CheckResult("store", ok=True, found=where)
         with store.read() as connection:
             owner = current_owner(connection, "scheduler")
             heartbeat = last_heartbeat(connection)
             counted = read_between(connection, time.time() - _DROPS_WITHIN_S)
     advice = "start one: groundwatch up, or groundwatch scheduler"
-    yield Finding("scheduler", ok=owner is not None, found=owner or "none alive", advice=advice)
+    yield CheckResult("scheduler", ok=owner is not None, found=owner or "none alive", advice=advice)
     if heartbeat is None:
         found = "no hook has reported yet"
     else:
         found = f"last report {duration((datetime.now(UTC) - heartbeat).total_seconds())} ago"
     advice = "call groundwatch.sample(...) in your app, with the same GROUNDWATCH_REDIS_URL"
-    yield Finding("hooks", ok=heartbeat is not None, found=found, advice=advice)
+    yield CheckResult("hooks", ok=heartbeat is not None, found=found, advice=advice)
     for app, counts in counted.items():
         # Report an app that loses most of what it samples: its statuses rest on the rest.
         sampled = sum(n for booking, n in counts.items() if booking.kind is Kind.SAMPLED)
         dropped = {b.reason: n for b, n in counts.items() if b.kind is Kind.DROPPED}
         share = sum(dropped.values()) / sampled if sampled else 0.0
         if share >= _MOST_DROPPED:
-            yield Finding(
+            yield CheckResult(
                 f"samples of {plain_text(app, 40)}",
                 ok=False,
                 found=f"{share:.0%} of {sampled:,} dropped within an hour: {reasons(dropped)}",
@@ -265,23 +265,26 @@ def _store(settings: Settings) -> Iterator[Finding]:
             )
 
 
-def _own_worker(settings: Settings) -> Iterator[Finding]:
+def check_own_worker(settings: Settings) -> Iterator[CheckResult]:
     """Look for a worker on this very host: a dead one must not hide behind its neighbours."""
     here = f"@{socket.gethostname()}/"
     client = connect(settings.broker_url)
     found = [n for n in live_workers(client, now_s=time.time()) if here in n]
-    yield Finding("worker", ok=bool(found), found=", ".join(found) or f"none alive on {here[1:-1]}")
+    yield CheckResult(
+        "worker", ok=bool(found), found=", ".join(found) or f"none alive on {here[1:-1]}"
+    )
 
 
-def _scheduler(settings: Settings) -> Iterator[Finding]:
+def check_scheduler(settings: Settings) -> Iterator[CheckResult]:
+    """Check that a scheduler holds the lease."""
     store = open_store(settings)
     with store.read() as connection:
         owner = current_owner(connection, "scheduler")
     store.close()
-    yield Finding("scheduler", ok=owner is not None, found=owner or "none alive")
+    yield CheckResult("scheduler", ok=owner is not None, found=owner or "none alive")
 
 
-def trial(settings: Settings) -> Iterator[Finding]:
+def trial(settings: Settings) -> Iterator[CheckResult]:
     """
     Send an interaction and say where it went: hook, Redis, worker, store, with times.
 
@@ -291,7 +294,7 @@ def trial(settings: Settings) -> Iterator[Finding]:
         resolve({"app": settings.app})
     except ValueError as error:
         advice = "correct it: it switches the hook of your app off"
-        yield Finding("sampling", ok=False, found=str(error), advice=advice)
+        yield CheckResult("sampling", ok=False, found=str(error), advice=advice)
         return
     mark = f"doctor-{uuid.uuid4()}"
     started_s = time.perf_counter()
@@ -302,7 +305,7 @@ def trial(settings: Settings) -> Iterator[Finding]:
     client = connect(settings.broker_url)
     now_s = time.time()
     workers, waiting = live_workers(client, now_s=now_s), backlog(client).waiting
-    yield Finding(
+    yield CheckResult(
         "worker",
         ok=bool(workers),
         found=", ".join(workers) or f"none alive; {waiting:,} waiting in Redis, this one included",
@@ -312,7 +315,7 @@ def trial(settings: Settings) -> Iterator[Finding]:
         yield _stored(settings, mark, started_s)
 
 
-def _sent(settings: Settings, mark: str) -> Finding:
+def _sent(settings: Settings, mark: str) -> CheckResult:
     """Sample one interaction in this very process and wait until Redis has it."""
     # Whatever the app's own rules and limits say, this one is sampled.
     hook = Hook(
@@ -331,42 +334,40 @@ def _sent(settings: Settings, mark: str) -> Finding:
             f"{masked_url(settings.broker_url)} has it after {took_s * 1e3:,.0f} ms;"
             f" the call itself took {called_s * 1e6:,.0f} µs"
         )
-        return Finding("hook → Redis", ok=True, found=found)
+        return CheckResult("hook → Redis", ok=True, found=found)
     if stats["last_error"] or not stats["dropped"]:
         why = stats["last_error"] or f"no answer within {_FLUSH_S:g} s"
         advice = "set GROUNDWATCH_REDIS_URL, start everything with: groundwatch up"
     else:
         why = f"dropped {reasons(stats['dropped'])}"
         advice = "docs/hook.md says what each reason means"
-    return Finding("hook → Redis", ok=False, found=f"not delivered: {why}", advice=advice)
+    return CheckResult("hook → Redis", ok=False, found=f"not delivered: {why}", advice=advice)
 
 
-def _stored(settings: Settings, mark: str, started_s: float) -> Finding:
-    store = open_store(settings)
-    until_s = time.monotonic() + _STORED_S
-    try:
-        while not _is_there(store, mark):
-            if time.monotonic() > until_s:
-                found = f"not after {_STORED_S:.0f} s; it still waits in Redis or is in work"
-                advice = "look at the worker's log; do worker and doctor use the same database?"
-                return Finding("worker → store", ok=False, found=found, advice=advice)
-            time.sleep(_POLL_EVERY_S)
-    finally:
-        store.close()
-    took_ms = (time.perf_counter() - started_s) * 1e3
-    return Finding("worker → store", ok=True, found=f"stored after {took_ms:,.0f} ms in all")
-
-
-def _is_there(store: Store, mark: str) -> bool:
+def _stored(settings: Settings, mark: str, started_s: float) -> CheckResult:
+    """Wait until a worker has stored the interaction *mark*."""
     query = select(samples.c.sample_id).where(
         (samples.c.app == names.DOCTOR_APP) & (samples.c.interaction_id == mark)
     )
-    with store.read() as connection:
-        return connection.execute(query).first() is not None
+
+    def is_there() -> bool:
+        with store.read() as connection:
+            return connection.execute(query).first() is not None
+
+    until_s = time.monotonic() + _STORED_S
+    with closing(open_store(settings)) as store:
+        while not is_there():
+            if time.monotonic() > until_s:
+                found = f"not after {_STORED_S:.0f} s; it still waits in Redis or is in work"
+                advice = "look at the worker's log; do worker and doctor use the same database?"
+                return CheckResult("worker → store", ok=False, found=found, advice=advice)
+            time.sleep(_POLL_EVERY_S)
+    took_ms = (time.perf_counter() - started_s) * 1e3
+    return CheckResult("worker → store", ok=True, found=f"stored after {took_ms:,.0f} ms in all")
 
 
-def run(settings: Settings, window_s: int, *, as_json: bool) -> int:
-    """Print the sums; give the exit code: 0 when all of them agree."""
+def reconciled(settings: Settings, window_s: int, *, as_json: bool) -> bool:
+    """Print each sum beside its counterpart; return whether all agree."""
     with closing(open_store(settings)) as store, closing(connect(settings.broker_url)) as client:
         found = reconcile(
             client, store, now_s=time.time(), window_s=window_s, bucket_s=settings.windows.bucket_s
@@ -390,27 +391,26 @@ def run(settings: Settings, window_s: int, *, as_json: bool) -> int:
             )
         out.print(listed if found.sums else "nothing was counted so far")
         for check in found.checks:
-            _print_wrong(check)
+            for item in check.wrong[:_MOST_WRONG]:
+                where = plain_text(item.where, 90)
+                differs = f"{_figure(item.found)}, not {_figure(item.expected)}"
+                out.print(Text(f"  {check.name}: {where}: {differs}", style="red"))
+            if len(check.wrong) > _MOST_WRONG:
+                out.print(f"  {check.name}: and {len(check.wrong) - _MOST_WRONG:,} more")
         for note in found.notes:
             out.print(Text(f"– {note}", style="yellow"), soft_wrap=True)
         if any(check.wrong for check in found.checks):
             warn("some sums differ; docs/operations.md says what each difference means")
-    return 0 if found.holds else 1
-
-
-def _print_wrong(check: Check_balance) -> None:
-    for item in check.wrong[:_MOST_WRONG]:
-        where = plain_text(item.where, 90)
-        figures = f"{_figure(item.found)}, not {_figure(item.expected)}"
-        out.print(Text(f"  {check.name}: {where}: {figures}", style="red"))
-    if len(check.wrong) > _MOST_WRONG:
-        out.print(f"  {check.name}: and {len(check.wrong) - _MOST_WRONG:,} more")
+    return found.holds
 
 
 def _figure(value: float) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
 
 
-_CHECKS: tuple[Check, ...] = (_packages, _setup, _redis, _store)
-_CLOSER: dict[Topic, tuple[Check, ...]] = {Topic.HOOK: (trial,)}
-_ALONE: dict[Part, Check] = {Part.WORKER: _own_worker, Part.SCHEDULER: _scheduler}
+_CHECKS: tuple[DoctorCheck, ...] = (check_packages, check_setup, check_redis, check_store)
+_CLOSER: dict[Topic, tuple[DoctorCheck, ...]] = {Topic.HOOK: (trial,)}
+_ALONE: dict[Process, DoctorCheck] = {
+    Process.WORKER: check_own_worker,
+    Process.SCHEDULER: check_scheduler,
+}

@@ -1,25 +1,106 @@
-"""``groundwatch worker`` and ``groundwatch scheduler``: the processes, one at a time."""
+"""The processes: ``up`` runs all of them; ``worker``, ``scheduler``, ``web`` and ``otlp`` one."""
+# ruff: noqa: PLC0415 - a process loads what it runs, and not what the others need
 
 from __future__ import annotations
 
+import getpass
+import json
 import os
 import signal
+import socket
 import sys
 import threading
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.table import Table
 from rich.text import Text
 
-from monitor.cli.console import PRIVATE, out
-from monitor.demo.story import run
-from monitor.settings import Settings
-from monitor.store.engine import Store
-from monitor.store.engine import migrate as run_migrations
-from workers.context import configure_logs, worker_context
-from workers.scheduler import Scheduler
-from workers.stack import worker_name
+from monitor.cli.console import PRIVATE, err, open_store, out
+from monitor.errors import MissingExtraError, SettingsError
+from monitor.settings import Settings, masked_url, variable
+from monitor.settings.addresses import is_loopback
+
+#: How long requests under way may take to end when the process is told to.
+_LONGEST_END_S = 5
+_SHORTEST_PASSWORD = 12
+_MEGABYTE = 1024 * 1024
+
+
+def up(
+    processes: Annotated[int | None, typer.Option(min=1, help="Processes of the worker.")] = None,
+    page: Annotated[bool, typer.Option(help="Serve the page as well.")] = True,
+) -> None:
+    """Run Redis, a worker, the scheduler and the page; stop all with one Ctrl-C."""
+    from monitor.store.engine import Store, migrate
+    from monitor.web.access import check_address
+    from workers.context import Context
+    from workers.stack import announced, plan_stack
+    from workers.supervise import Supervisor
+
+    os.umask(PRIVATE)
+    settings = Settings.from_env()
+    environment = dict(os.environ)  # noqa: TID251
+    if processes is not None:
+        environment["GROUNDWATCH_WORKER_PROCESSES"] = str(processes)
+    # Mistakes in the settings are found before anything is started.
+    if page:
+        check_address(settings, settings.web_host)
+    context = Context(settings)
+    _ = context.scorer, context.channels, context.recipients
+    context.close()
+    store = Store(settings.sql_url)
+    migrate(store)
+    where = store.engine.url.render_as_string(hide_password=True)
+    store.close()
+
+    def show_event(name: str, what: str) -> None:
+        style = "dim" if what in {"ready", "restarted"} else "yellow"
+        out.print(f"{datetime.now(UTC):%H:%M:%S}  {name:<10} {what}", style=style)
+
+    stack = plan_stack(settings, environment, with_page=page)
+    with announced(settings, stack):
+        supervisor = Supervisor(stack.services, listener=show_event)
+        supervisor.start()
+        try:
+            stop = _stop_on_signals()
+            table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+            table.add_row("Redis", f"{masked_url(stack.redis_url)}  ({stack.redis_kind})")
+            table.add_row("store", where)
+            table.add_row("data", str(settings.home))
+            table.add_row("logs", str(stack.logs))
+            table.add_row("scorer", settings.scorer + f", {', '.join(settings.metrics)}")
+            table.add_row("alerts to", who_is_told(settings))
+            table.add_row("", "")
+            table.add_row("in your app", "groundwatch.sample(query=..., contexts=..., output=...)")
+            if stack.page_url:
+                table.add_row("the page", stack.page_url)
+            table.add_row("to look", "groundwatch status --watch")
+            table.add_row("to stop", "Ctrl-C")
+            out.print(table)
+            supervisor.watch(stop)
+        finally:
+            out.print("stopping; the worker finishes what it has in work ...", style="dim")
+            supervisor.stop()
+    out.print("stopped", style="dim")
+
+
+def who_is_told(settings: Settings) -> str:
+    """Return whom alerts may go to: channels of the settings, and of the routes file."""
+    from alerts.channels.declared import channels_from
+    from alerts.routes_file import wiring_from
+
+    ways = ["Slack"] if settings.slack_webhook_url else []
+    ways += [", ".join(settings.email_to)] if settings.smtp_url else []
+    if settings.alerts_file is not None:
+        of_settings = channels_from(settings)
+        declared = sorted(wiring_from(settings).channels.keys() - of_settings)
+        ways += [f"{', '.join(declared)} (of {settings.alerts_file})"] if declared else []
+    return " and ".join(ways) or (
+        "nobody yet: set GROUNDWATCH_SLACK_WEBHOOK_URL, or GROUNDWATCH_SMTP_URL and _EMAIL_TO"
+    )
 
 
 def worker(
@@ -28,24 +109,22 @@ def worker(
     ] = None,
 ) -> None:
     """Score samples: a Celery worker, the same as `celery -A workers worker`."""
+    from workers.context import worker_context
+    from workers.stack import worker_name
+
     os.umask(PRIVATE)
     worker_context().check()
     settings = worker_context().settings
-    from celery.worker import state  # noqa: PLC0415
+    from celery.worker import state
 
-    from workers.celery import app  # noqa: PLC0415
+    from workers.celery import app
 
     app.worker_main(
         [
             "--quiet",
             "worker",
             *("--pool", "prefork", "--concurrency", str(processes or settings.worker_processes)),
-            *(
-                "--loglevel",
-                settings.log_level.upper(),
-                "--hostname",
-                worker_name(os.getpid()),
-            ),
+            *("--loglevel", settings.log_level.upper(), "--hostname", worker_name(os.getpid())),
             *("--without-gossip", "--without-mingle"),
         ]
     )
@@ -55,19 +134,38 @@ def worker(
 
 def scheduler() -> None:
     """Collect counters, compute statuses, decide alerts and deliver them."""
+    from workers.context import configure_logs, worker_context
+    from workers.scheduler import Scheduler
+
     os.umask(PRIVATE)
-    settings = Settings.from_env()
-    configure_logs(settings)
+    configure_logs(Settings.from_env())
     worker_context().check()
-    stop = threading.Event()
-    for name in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(name, lambda *_: stop.set())
-    Scheduler(worker_context()).run(stop)
+    Scheduler(worker_context()).run(_stop_on_signals())
     sys.exit(0)
 
 
-# --- demo ---
-# ``groundwatch demo``: the whole loop on generated traffic.
+def _stop_on_signals() -> threading.Event:
+    """Return an event that SIGTERM and SIGINT set."""
+    stop = threading.Event()
+    for name in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(name, lambda *_: stop.set())
+    return stop
+
+
+def migrate() -> None:
+    """Create or upgrade the tables of the store; safe to run at any time."""
+    from monitor.store.engine import Store
+    from monitor.store.engine import migrate as upgrade
+
+    os.umask(PRIVATE)
+    store = Store(Settings.from_env().sql_url)
+    before, after = upgrade(store)
+    where = store.engine.url.render_as_string(hide_password=True)
+    store.close()
+    if before == after:
+        out.print(Text(f"{where} is up to date ({after})"))
+    else:
+        out.print(Text(f"{where} migrated from {before or 'nothing'} to {after}"))
 
 
 def demo(
@@ -82,22 +180,154 @@ def demo(
 
     Exit code 0 only if all that it shows happened.
     """
+    from monitor.demo.story import run
+
     if not run(quick=quick, keep=keep, picture=picture):
         raise typer.Exit(1)
 
 
-# --- migrate ---
-# ``groundwatch migrate``: bring the tables of the store up to date.
+def web(
+    host: Annotated[str | None, typer.Option(help="Unset: GROUNDWATCH_WEB_HOST.")] = None,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65_535, help="Unset: GROUNDWATCH_WEB_PORT.")
+    ] = None,
+    token_for: Annotated[
+        str | None, typer.Option("--new-token", help="NAME:ROLE; make a bearer token, and end.")
+    ] = None,
+    password_for: Annotated[
+        str | None, typer.Option("--new-password", help="NAME:ROLE; hash a password, and end.")
+    ] = None,
+    document: Annotated[
+        bool, typer.Option("--openapi", help="Print the API's OpenAPI document, and end.")
+    ] = False,
+) -> None:
+    """Serve the page on which people see how their apps are, and the JSON API."""
+    if token_for or password_for:
+        _make_entry(token_for, password_for)
+        return
+    if document:
+        from monitor.web.schema import openapi
 
+        typer.echo(json.dumps(openapi(), indent=1, ensure_ascii=False))
+        return
+    import uvicorn
 
-def migrate() -> None:
-    """Create or upgrade the tables of the store; safe to run at any time."""
+    from monitor.web.access import check_address
+    from monitor.web.app import make_app
+    from monitor.web.site import Site
+    from workers.context import configure_logs
+
     os.umask(PRIVATE)
-    store = Store(Settings.from_env().sql_url)
-    before, after = run_migrations(store)
-    where = store.engine.url.render_as_string(hide_password=True)
-    store.close()
-    if before == after:
-        out.print(Text(f"{where} is up to date ({after})"))
+    settings = Settings.from_env()
+    configure_logs(settings)
+    host, port = host or settings.web_host, settings.web_port if port is None else port
+    check_address(settings, host)
+    site = Site(open_store(settings), settings)
+    listener = _listen(host, port)
+    shown = listener.getsockname()
+    address = f"http://{f'[{shown[0]}]' if ':' in shown[0] else shown[0]}:{shown[1]}/"
+    err.print(f"the page is at {address}", soft_wrap=True)
+    config = uvicorn.Config(
+        make_app(site),
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        # Whose address a proxy names is for monitor.web.access to judge.
+        proxy_headers=False,
+        timeout_graceful_shutdown=_LONGEST_END_S,
+    )
+    uvicorn.Server(config).run(sockets=[listener])
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """
+    Open the port before anything is said of it.
+
+    Raises
+    ------
+    SettingsError
+        If it is taken, or the address is not this machine's.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host.strip("[]"), port))
+        # Whoever reads the address may come at once, and waits until the server is up.
+        listener.listen()
+    except OSError as error:
+        listener.close()
+        raise SettingsError(
+            f"cannot listen on {host} port {port}: {error.strerror or error};"
+            f" choose another with {variable('web_port')}"
+        ) from None
+    return listener
+
+
+def _make_entry(token_for: str | None, password_for: str | None) -> None:
+    from monitor.web.access import Role, new_token, password_entry
+
+    text = token_for or password_for or ""
+    name, _, role_name = text.partition(":")
+    if not name or "," in name or role_name.upper() not in Role.__members__:
+        raise typer.BadParameter(f"{text!r}: write NAME:ROLE, a role is viewer, reader or operator")
+    role = Role[role_name.upper()]
+    if token_for:
+        token, entry = new_token(role, name)
+        err.print("the token, shown only now:")
+        typer.echo(token)
+        err.print(f"add to {variable('web_tokens')}:")
     else:
-        out.print(Text(f"{where} migrated from {before or 'nothing'} to {after}"))
+        password = getpass.getpass() if sys.stdin.isatty() else sys.stdin.readline().rstrip("\n")
+        if len(password) < _SHORTEST_PASSWORD:
+            raise typer.BadParameter(f"the password needs {_SHORTEST_PASSWORD} characters or more")
+        entry = password_entry(name, role, password)
+        err.print(f"add to {variable('web_users')}:")
+    typer.echo(entry)
+
+
+def otlp(
+    port: Annotated[int, typer.Option(min=1, max=65_535, help="Port to listen on.")] = 4318,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; others need GROUNDWATCH_OTLP_TOKEN.")
+    ] = "127.0.0.1",
+    app: Annotated[
+        str | None, typer.Option(help="Name of the app; unset: each span's service.name.")
+    ] = None,
+    wait: Annotated[
+        float, typer.Option(min=0.1, help="Seconds without news after which a trace is whole.")
+    ] = 60.0,
+    max_mb: Annotated[int, typer.Option(min=1, help="Largest request, unpacked.")] = 16,
+) -> None:
+    """Receive OTLP/HTTP traces and sample the interactions in them."""
+    try:
+        import uvicorn
+    except ModuleNotFoundError:
+        raise MissingExtraError("the OTLP receiver", "otlp") from None
+    from monitor.ingest.receiver import Receiver
+    from monitor.ingest.services import Services
+    from workers.context import configure_logs
+
+    settings = Settings.from_env()
+    configure_logs(settings)
+    token = settings.otlp_token.get_secret_value() if settings.otlp_token else None
+    if token is None and not is_loopback(host):
+        raise SettingsError(
+            f"{host} is not this machine's own address, and whoever reaches it could send"
+            f" interactions: set {variable('otlp_token')}, or listen on 127.0.0.1"
+        )
+    services = Services(app)
+    if app is not None:
+        try:
+            services.hook({})
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
+    receiver = Receiver(services, wait_s=wait, most_bytes=max_mb * _MEGABYTE, token=token)
+    uvicorn.run(
+        receiver.app(),
+        host=host,
+        port=port,
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=_LONGEST_END_S,
+    )

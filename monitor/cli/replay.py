@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,9 +28,10 @@ from monitor.store.ledger import Booking, Kind, read_totals
 from monitor.store.verdicts import read_verdicts
 
 _ENDED = (Kind.SCORED, Kind.FAILED, Kind.SKIPPED, Kind.EXPIRED)
-_LOOK_EVERY = 500
+_CHECK_QUEUE_EVERY = 500
 _PAUSE_S = 0.05
 _GIVE_UP_AFTER_S = 120.0
+_POLL_EVERY_S = 0.25
 
 
 def replay(
@@ -42,9 +42,10 @@ def replay(
             callback=readable,
         ),
     ],
-    app: Annotated[str, typer.Option(help="Name under which the records are watched.")],
+    app: Annotated[str, typer.Option(help="Name of the app the records count for.")],
     rate: Annotated[
-        float | None, typer.Option(min=0.001, help="Records a second; unset: as fast as they go.")
+        float | None,
+        typer.Option(min=0.001, help="Records per second; unset: at full speed."),
     ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until all are scored.")] = False,
     worker_within: Annotated[
@@ -53,9 +54,11 @@ def replay(
 ) -> None:
     """Send real records through the real hook and, on request, wait for their scores."""
     within_s = parse_duration_s(worker_within)
-    with _mistakes_told():
-        check({"app": app})
     settings = Settings.from_env()
+    try:
+        check({"app": app})
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
     if wait:
         await_worker(settings, within_s=within_s)
     client = connect(settings.broker_url)
@@ -64,9 +67,13 @@ def replay(
     waiter = _Waiter(settings, app) if wait else None
     with (
         RecordFile.opened(file, lambda text: warn(f"{file.name} {text}")) as records,
-        _progress() as progress,
+        Progress(
+            *(TextColumn("{task.description:>6}"), BarColumn(), MofNCompleteColumn()),
+            TimeRemainingColumn(),
+            console=err,
+        ) as progress,
     ):
-        hook = _hook(app, settings)
+        hook = Hook(app=app, sample_rate=1.0, redis_url=settings.broker_url, enabled=True)
         sender = _Sender(hook, client, settings, rate)
         task = progress.add_task("sent", total=records.lines)
         for record in records:
@@ -83,19 +90,6 @@ def replay(
     hook.close()
     if records.unreadable or hook.stats()["dropped"]:
         raise typer.Exit(1)
-
-
-def _hook(app: str, settings: Settings) -> Hook:
-    with _mistakes_told():
-        return Hook(app=app, sample_rate=1.0, redis_url=settings.broker_url, enabled=True)
-
-
-@contextmanager
-def _mistakes_told() -> Iterator[None]:
-    try:
-        yield
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
 
 
 @dataclass(slots=True)
@@ -116,7 +110,7 @@ class _Sender:
         while int(self.hook.stats()["buffered"]) >= self.settings.hook_limits.buffer_samples // 2:
             self._still_there()
             time.sleep(_PAUSE_S)
-        if self.count % _LOOK_EVERY == 0:
+        if self.count % _CHECK_QUEUE_EVERY == 0:
             while backlog(self.client).waiting > self.settings.hook_limits.queue_limit // 2:
                 time.sleep(_PAUSE_S)
         item = record.interaction
@@ -206,11 +200,6 @@ class _Waiter:
             return read_totals(connection, self._app).get(self._app, Counter())
 
 
-def _progress() -> Progress:
-    columns = (TextColumn("{task.description:>6}"), BarColumn(), MofNCompleteColumn())
-    return Progress(*columns, TimeRemainingColumn(), console=err)
-
-
 def _summary(
     stats: dict[str, Any], unreadable: Counter[str], sender: _Sender, waiter: _Waiter | None
 ) -> Table:
@@ -225,13 +214,6 @@ def _summary(
             parts = {reason: n for (k, reason), n in sorted(ended.items()) if k is kind}
             table.add_row(kind.value, reasons(parts))
     return table
-
-
-# --- arrival ---
-# Wait for what `groundwatch up` is still starting: Redis, the store, a worker.
-
-
-_LOOK_EVERY_S = 0.25
 
 
 def await_worker(settings: Settings, *, within_s: float) -> None:
@@ -254,7 +236,7 @@ def await_worker(settings: Settings, *, within_s: float) -> None:
         if missing != told:
             warn(f"{missing}; waiting up to {left_s:.0f} s, in case it is starting")
             told = missing
-        time.sleep(min(_LOOK_EVERY_S, left_s))
+        time.sleep(min(_POLL_EVERY_S, left_s))
 
 
 def _missing(settings: Settings) -> str:

@@ -29,12 +29,17 @@ from monitor.queue.consumer import connect
 from monitor.report.words import reasons
 from monitor.scoring.base import Scorer
 from monitor.scoring.limits.budget import caps_from
-from monitor.scoring.pipeline import MetricPipeline
 from monitor.scoring.registry import asks, make_scorer
 from monitor.settings import Settings
 
+_A = TypeVar("_A")
+_B = TypeVar("_B")
+_CHUNK = 32  # records; a process is told more than one at a time
+#: Fewer records than this are scored before other processes have started.
+_FEW = 256
 
-class Judged(StrEnum):
+
+class JudgeKind(StrEnum):
     """Who judges."""
 
     LOCAL = "local"
@@ -55,7 +60,7 @@ def score(
         str, typer.Option(help="Metrics, separated by commas.")
     ] = "groundedness,relevance",
     judge: Annotated[
-        Judged | None, typer.Option(help="Who judges; unset: GROUNDWATCH_SCORER.")
+        JudgeKind | None, typer.Option(help="Who judges; unset: GROUNDWATCH_SCORER.")
     ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="JSONL; unset: stdout.")
@@ -69,14 +74,20 @@ def score(
 
     Run again with the same output, it goes on after the last whole line.
     """
-    settings = _settings(metrics, judge)
-    scorer = _scorer(settings)
+    settings = Settings.from_env()
+    names = tuple(name.strip() for name in metrics.split(",") if name.strip())
+    chosen = settings.scorer if judge is None else judge.value
+    settings = settings.model_copy(update={"metrics": names, "scorer": chosen})
+    # What it shares with the workers is the budget, and nothing else.
+    client = connect(settings.broker_url) if asks(settings) and caps_from(settings) else None
+    scorer = make_scorer(settings, client=client, once=True)
     found: Counter[str] = Counter()
     with (
         closing(scorer),
         RecordFile.opened(file, lambda text: warn(f"{file.name} {text}")) as records,
-        closing(_opened(output, records.path, overwrite, scorer)) as target,
+        closing(ScoreOutput.open(output, not_over=records.path, overwrite=overwrite)) as target,
     ):
+        target.check(scorer.versions)
         if target.done:
             err.print(f"{len(target.done):,} records are scored already; going on", soft_wrap=True)
         with Progress(
@@ -88,7 +99,11 @@ def score(
         ) as bar:
             task = bar.add_task("scoring", total=records.lines, completed=len(target.done))
             try:
-                for scored in _score(_rest(records, target), scorer, settings):
+                rest = _rest(records, target)
+                here = asks(settings)  # who waits for an answer needs no further process
+                for scored in (
+                    score_here(rest, scorer) if here else score_on_all_cores(rest, settings, scorer)
+                ):
                     found.update(scored.statuses)
                     target.write(scored.line)
                     bar.advance(task)
@@ -102,31 +117,6 @@ def score(
         raise typer.Exit(1)
 
 
-def _settings(metrics: str, judge: Judged | None) -> Settings:
-    settings = Settings.from_env()
-    names = tuple(name.strip() for name in metrics.split(",") if name.strip())
-    chosen = settings.scorer if judge is None else judge.value
-    return settings.model_copy(update={"metrics": names, "scorer": chosen})
-
-
-def _scorer(settings: Settings) -> MetricPipeline:
-    """Make a scorer that shares with workers only what it must: the budget."""
-    client = connect(settings.broker_url) if asks(settings) and caps_from(settings) else None
-    return make_scorer(settings, client=client, once=True)
-
-
-def _opened(
-    output: Path | None, file: Path, overwrite: bool, scorer: MetricPipeline
-) -> ScoreOutput:
-    target = ScoreOutput.open(output, not_over=file, overwrite=overwrite)
-    try:
-        target.check(scorer.versions)
-    except BaseException:
-        target.close()
-        raise
-    return target
-
-
 def _rest(records: RecordFile, target: ScoreOutput) -> Iterator[Interaction]:
     """Pass over the records that are done."""
     for position, record in enumerate(records):
@@ -134,18 +124,6 @@ def _rest(records: RecordFile, target: ScoreOutput) -> Iterator[Interaction]:
             target.check_record(position, record.interaction.id)
         else:
             yield record.interaction
-
-
-def _score(
-    interactions: Iterator[Interaction], scorer: Scorer, settings: Settings
-) -> Iterator[Scored]:
-    if asks(settings):
-        return score_here(interactions, scorer)
-    return score_on_all_cores(interactions, settings, scorer)
-
-
-# --- score output ---
-# Where scores go, line by line; what an earlier run has written is gone on from.
 
 
 @dataclass(slots=True)
@@ -287,17 +265,6 @@ def _row(line: bytes) -> dict[str, Any] | None:
     return row if whole and isinstance(row.get("evaluations"), list) else None
 
 
-# --- score pool ---
-# Score many records at once and give the lines back in order.
-
-
-_A = TypeVar("_A")
-_B = TypeVar("_B")
-_CHUNK = 32  # records; a process is told more than one at a time
-#: Fewer records than this are scored before other processes have started.
-_FEW = 256
-
-
 class Scored(NamedTuple):
     """The line of one record, and how its evaluations ended."""
 
@@ -338,7 +305,8 @@ def score_on_all_cores(
         workers, multiprocessing.get_context("spawn"), initializer=_begin, initargs=(bare,)
     )
     with _cancelling(made) as pool:
-        chunks = _chunks(itertools.chain(few, rest))
+        all_of_them = itertools.chain(few, rest)
+        chunks = iter(lambda: list(itertools.islice(all_of_them, _CHUNK)), [])
         try:
             for lines in _in_order(pool, chunks, _score_chunk, 4 * (workers or 1)):
                 yield from lines
@@ -375,11 +343,6 @@ def _cancelling(pool: Executor) -> Iterator[Executor]:
         raise
     finally:
         pool.shutdown(wait=wait, cancel_futures=True)
-
-
-def _chunks(items: Iterator[Interaction]) -> Iterator[list[Interaction]]:
-    while chunk := list(itertools.islice(items, _CHUNK)):
-        yield chunk
 
 
 _scorers: list[Scorer] = []  #: the one of this process

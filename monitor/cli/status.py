@@ -1,10 +1,11 @@
-"""``groundwatch status``: how everything is, at a glance; the exit code says it to scripts."""
+"""What people read in a terminal: ``status``, ``report``, ``show`` and ``digest``."""
 
 from __future__ import annotations
 
 import time
 import uuid
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -42,11 +43,14 @@ from monitor.report.text import render_report, render_status, status_text
 from monitor.report.words import drift_sentence, unscored_sentence, verdict_rate
 from monitor.settings import Settings
 from monitor.store.engine import Store
-from monitor.web.detail import Detail, SegmentTable, read_detail
+from monitor.web.detail import Detail, read_detail
 from monitor.web.time_range import Stretch
 from workers.facts import read_digest, read_report, read_status
 
 _EVERY_S = 2.0
+_FILE_WIDTH = 100
+#: The longest bar, and what its row needs beside it.
+_BAR_CHARS, _BESIDE_BARS = 30, 30
 
 
 def status(
@@ -66,25 +70,15 @@ def status(
     if json:
         typer.echo(report.model_dump_json(indent=2))
     elif watch:
-        report = _watch(store, settings, report, app)
-    else:
-        out.print(render_status(report))
-    raise typer.Exit(exit_code([item.status for item in report.apps]))
-
-
-def _watch(store: Store, settings: Settings, report: Report, app: str | None) -> Report:
-    with Live(render_status(report), console=out, auto_refresh=False) as live:
-        try:
+        live = Live(render_status(report), console=out, auto_refresh=False)
+        with live, suppress(KeyboardInterrupt):
             while True:
                 time.sleep(_EVERY_S)
                 report = read_status(store, settings, now=datetime.now(UTC), app=app)
                 live.update(render_status(report), refresh=True)
-        except KeyboardInterrupt:
-            return report
-
-
-# --- digest ---
-# ``groundwatch digest``: the daily or weekly page, now.
+    else:
+        out.print(render_status(report))
+    raise typer.Exit(exit_code([item.status for item in report.apps]))
 
 
 def digest(
@@ -132,14 +126,7 @@ def _send(found: Digest, store: Store, settings: Settings, name: str) -> None:
         raise typer.Exit(1)
 
 
-# --- report ---
-# ``groundwatch report``: what happened in a stretch of time.
-
-
-_FILE_WIDTH = 100
-
-
-class Format(StrEnum):
+class ReportFormat(StrEnum):
     """How a report is written."""
 
     TEXT = "text"
@@ -151,7 +138,7 @@ class Format(StrEnum):
 def report(
     app: Annotated[str | None, typer.Option(help="Only this app.")] = None,
     window: Annotated[str, typer.Option(help="How far back: 90s, 15m, 24h, 7d.")] = "24h",
-    format: Annotated[Format, typer.Option(help="How it is written.")] = Format.TEXT,  # noqa: A002
+    format: Annotated[ReportFormat, typer.Option(help="How it is written.")] = ReportFormat.TEXT,  # noqa: A002
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write to this file.")
     ] = None,
@@ -165,18 +152,18 @@ def report(
     if output is not None:
         output.write_text(_write(found, format, settings), encoding="utf-8")
         err.print(Text(f"written to {output}"))
-    elif format is Format.TEXT:
+    elif format is ReportFormat.TEXT:
         out.print(render_report(found))
     else:
         typer.echo(_write(found, format, settings), nl=False)
 
 
-def _write(found: Report, form: Format, settings: Settings) -> str:
-    if form is Format.JSON:
+def _write(found: Report, form: ReportFormat, settings: Settings) -> str:
+    if form is ReportFormat.JSON:
         return found.model_dump_json(indent=2) + "\n"
-    if form is Format.MARKDOWN:
+    if form is ReportFormat.MARKDOWN:
         return render_markdown(found)
-    if form is Format.HTML:
+    if form is ReportFormat.HTML:
         from monitor.web.charts import Lines  # noqa: PLC0415  # only here
         from monitor.web.exposition import render_html  # noqa: PLC0415
 
@@ -185,14 +172,6 @@ def _write(found: Report, form: Format, settings: Settings) -> str:
     text = StringIO()
     Console(file=text, width=_FILE_WIDTH, no_color=True).print(render_report(found))
     return text.getvalue()
-
-
-# --- show ---
-# ``groundwatch show``: one metric of one app, as its page shows it.
-
-
-#: The longest bar, and what its row needs beside it.
-_BAR_CHARS, _BESIDE_BARS = 30, 30
 
 
 def show(
@@ -216,10 +195,11 @@ def show(
         ]
         there = ", ".join(plain_text(name, 80) for name in known[:10]) or "nothing yet"
         raise typer.BadParameter(f"nothing was scored as {app} {metric}; there is {there}")
-    out.print(Group(*_parts(found)))
+    out.print(Group(*metric_page(found)))
 
 
-def _parts(found: Detail) -> Iterator[RenderableType]:
+def metric_page(found: Detail) -> Iterator[RenderableType]:
+    """Yield the parts of a metric's page, from its status to its worst samples."""
     verdict = found.verdict
     yield Text.assemble(
         (f"{plain_text(found.app, 60)}, {plain_text(found.metric, 60)}  ", "bold"),
@@ -242,7 +222,18 @@ def _parts(found: Detail) -> Iterator[RenderableType]:
     if found.segments.rows:
         compared = f", against {plain_text(found.segments.reference, 60)}"
         yield Text.assemble(("\nSegments", "bold"), (compared, "dim"))
-        yield _segments(found.segments)
+        figures = ("share", "n", "pass rate (95 %)", "change", "adds")
+        listed = Listing.of("segment", *figures, right=figures)
+        for row in found.segments.rows:
+            listed.add_row(
+                plain_text(f"{row.dimension} {row.value}", 60),
+                percent(row.share),
+                number(row.n),
+                rate_with_interval(row.rate, row.low, row.high),
+                points(row.change),
+                points(row.adds),
+            )
+        yield listed
         if found.segments.left_out:
             yield Text(f"{found.segments.left_out} more add less", style="dim")
     if sum(found.histogram_now):
@@ -261,21 +252,6 @@ def _parts(found: Detail) -> Iterator[RenderableType]:
         )
 
 
-def _segments(found: SegmentTable) -> Listing:
-    figures = ("share", "n", "pass rate (95 %)", "change", "adds")
-    listed = Listing.of("segment", *figures, right=figures)
-    for row in found.rows:
-        listed.add_row(
-            plain_text(f"{row.dimension} {row.value}", 60),
-            percent(row.share),
-            number(row.n),
-            rate_with_interval(row.rate, row.low, row.high),
-            points(row.change),
-            points(row.adds),
-        )
-    return listed
-
-
 @dataclass(frozen=True, slots=True)
 class Histogram:
     """Two distributions in tenths of the score, as bars and shares; as long as there is room."""
@@ -285,7 +261,11 @@ class Histogram:
 
     def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
         """Draw them."""
-        current, earlier = (_tenths(counts) for counts in (self.now, self.before))
+        current, earlier = (
+            [sum(counts[i * each : (i + 1) * each]) / (sum(counts) or 1.0) for i in range(10)]
+            for counts in (self.now, self.before)
+            for each in (max(1, len(counts) // 10),)
+        )
         longest = max(1, min(_BAR_CHARS, options.max_width - _BESIDE_BARS))
         listed = Listing.of("score", "now", "reference", "", right=("score", "now", "reference"))
         for tenth, (share, share_before) in enumerate(zip(current, earlier, strict=True)):
@@ -296,8 +276,3 @@ class Histogram:
                 "█" * round(share / max(*current, 0.01) * longest),
             )
         yield listed
-
-
-def _tenths(counts: Sequence[float]) -> list[float]:
-    total, each = sum(counts) or 1.0, max(1, len(counts) // 10)
-    return [sum(counts[i * each : (i + 1) * each]) / total for i in range(10)]

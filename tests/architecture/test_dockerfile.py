@@ -177,7 +177,7 @@ class Absent:
         if name.split(".")[0] in {absent!r}:
             raise ModuleNotFoundError("the image has no " + name, name=name)
 sys.meta_path.insert(0, Absent())
-import monitor.cli.up, monitor.cli.alerts, workers.celery, kombu.transport.redis
+import monitor.cli.processes, monitor.cli.alerts, workers.celery, kombu.transport.redis
 """
     done = subprocess.run(
         [sys.executable, "-c", code],

@@ -11,7 +11,7 @@ from typer.main import get_command
 
 import monitor
 from monitor.cli.app import COMMANDS, app
-from monitor.cli.config import manual
+from monitor.cli.reference import manual
 from monitor.scoring.metric_config import manual as metrics_manual
 
 ROOT = Path(__file__).parents[2]

@@ -101,7 +101,7 @@ def test_what_is_told_together_is_acknowledged_together_and_named(world):
     world.tell(Status.CRITICAL, metric="relevance")
     world.dispatch()
     said = world.says(f"ack {world.incident().incident_id}")
-    assert "nor of what is told with it: shop groundedness" in said
+    assert "also acknowledged, in the same group: shop groundedness" in said
 
 
 def test_an_incident_that_did_not_recover_is_not_listed_as_resolved(world):
@@ -137,7 +137,7 @@ def test_what_is_over_cannot_be_acknowledged(world):
 def test_a_silence_holds_messages_back_and_nothing_else(world):
     world.tell(Status.HEALTHY)
     said = world.says("silence add app=shop severity=warning --for 2h --by ann --comment deploy")
-    assert "holds back 0 of 0" in said
+    assert "mutes 0 of 0" in said
     world.tell(Status.WARNING, after_s=60)
     assert world.messages() == []
     assert "silenced by" in world.says("ls")
@@ -170,7 +170,7 @@ def test_what_still_fires_when_its_silence_ends_is_told(world):
 def test_a_silence_over_something_that_fires_says_so_and_can_be_ended(world):
     world.tell(Status.CRITICAL)
     said = world.says("silence preview app=shop")
-    assert "holds back 1 of 1" in said
+    assert "mutes 1 of 1" in said
     made = world.says("silence add app=shop --for 2h --by ann --comment deploy")
     name = made.split("silence ")[1].split()[0]
     assert "ann" in world.says("silence ls")

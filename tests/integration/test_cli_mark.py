@@ -37,7 +37,7 @@ def test_deploy_is_marked_now_and_listed(run, sqlite_url):
 def test_app_that_was_never_seen_is_marked_with_a_hint(run, sqlite_url):
     found = run("nope", "--release", "v1")
     assert found.exit_code == 0
-    assert "nothing of nope was judged so far" in found.stdout
+    assert "nothing of nope has been scored yet" in found.stdout
     assert len(marks(sqlite_url)) == 1
 
 
@@ -69,7 +69,7 @@ def test_list_is_empty_at_first(run):
         ([], "groundwatch mark APP --release v12"),
         (["bot"], "groundwatch mark APP --release v12"),
         (["bot", "--release", " "], "printable"),
-        (["bot", "--release", "v1", "--at", "soon"], "is no time"),
+        (["bot", "--release", "v1", "--at", "soon"], "Invalid time 'soon'"),
         (["bot", "--release", "v1", "--at", "2999-01-01"], "still to come"),
     ],
 )

@@ -291,10 +291,10 @@ def test_app_that_nobody_heard_of_is_not_taken_for_silence(groundwatch, tmp_path
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        ("report --window yesterday", "'yesterday' is no duration; write it as 90s, 15m, 24h"),
-        ("report --window 99999999999d", "is longer than ten years"),
+        ("report --window yesterday", "Invalid duration 'yesterday': expected 90s, 15m, 24h"),
+        ("report --window 99999999999d", "longer than ten years"),
         ("report --format pdf", "'pdf' is not one of 'text', 'md', 'json'"),
-        ("alerts ls --window 5", "'5' is no duration"),
+        ("alerts ls --window 5", "Invalid duration '5'"),
         ("replay missing.jsonl --app a", "'missing.jsonl' does not exist"),
         ("replay . --app a", "'.' is a directory"),
         ("replay good.jsonl", "Missing option '--app'"),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from monitor.cli.doctor import _store, show
+from monitor.cli.doctor import check_store, show
 from monitor.settings import Settings
 from monitor.store.engine import Store, migrate
 from monitor.store.ledger import Entry, Kind, book
@@ -74,7 +74,7 @@ def test_doctor_fails_an_app_that_loses_most_of_its_samples(sqlite_url, capsys):
             ],
         )
     store.close()
-    assert not show((_store,), Settings(database_url=sqlite_url))
+    assert not show((check_store,), Settings(database_url=sqlite_url))
     text = capsys.readouterr().out
     assert "✗ samples of lost: 100% of 500 dropped within an hour" in text
     assert "encode_failed" in text

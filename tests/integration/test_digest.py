@@ -32,7 +32,6 @@ from monitor.store.lease import Lease, acquire
 from monitor.store.ledger import Entry, Kind, book
 from monitor.store.tables import buckets, leases, streams
 from monitor.store.verdicts import save_verdicts
-from monitor.store.write import _stream_ids
 from monitor.testing.factories import make_verdict
 from monitor.testing.receivers import MailReceiver, SlackReceiver
 from workers.facts import DigestJob, read_digest
@@ -46,7 +45,9 @@ def fill(store, *, rates, now=NOW):
     """Write 50 scores an hour for two days; *rates* are those of the day before and of the last."""
     end_s = int(now.timestamp()) // 3600 * 3600
     with store.write() as connection:
-        (stream_id,) = _stream_ids(connection, [KEY]).values()
+        stream = {**KEY._asdict(), "n_total": 0, "last_bucket_s": 0}
+        added = connection.execute(streams.insert().values(**stream).returning(streams.c.stream_id))
+        stream_id = added.scalar_one()
         for hour in range(48):
             start_s, passed = end_s - (48 - hour) * 3600, round(50 * rates[hour // 24])
             sums = Tally(n=50, passed=passed, sum_w=50, sum_w2=50, sum_wy=passed, sum_w2y=passed,

@@ -23,7 +23,7 @@ def test_duration_is_read_when_it_has_a_unit(text, seconds):
 
 @pytest.mark.parametrize("text", ["", "24", "h", "0s", "-1h", "1.5h", "1h30m", "yesterday", "١h x"])
 def test_duration_is_refused_with_an_example_when_it_is_none(text):
-    with pytest.raises(typer.BadParameter, match="write it as 90s, 15m, 24h or 7d"):
+    with pytest.raises(typer.BadParameter, match="expected 90s, 15m, 24h or 7d"):
         parse_duration_s(text)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from monitor.cli.up import who_is_told
+from monitor.cli.processes import who_is_told
 from monitor.settings import Settings
 
 ROUTES = """

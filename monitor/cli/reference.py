@@ -1,22 +1,25 @@
-"""``groundwatch config``: every setting by topic, its value now and where that comes from."""
+"""What there is to set and to score: ``groundwatch config`` and ``groundwatch metrics``."""
 
 from __future__ import annotations
 
 import os
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.text import Text
 
 from monitor.cli.console import out
-from monitor.report.format import setting_value
+from monitor.report.format import plain_text, setting_value
 from monitor.report.listing import Listing
+from monitor.scoring.metric_config import known_metrics
+from monitor.scoring.metric_config import manual as metrics_manual
+from monitor.scoring.own_metrics import read_metrics_file
 from monitor.settings import FILE_SUFFIX, TABLE_OF, Settings, setting_field, variable
 from monitor.settings.fields import TOPICS
 
 
-class Format(StrEnum):
+class ListFormat(StrEnum):
     """How the settings are listed."""
 
     TEXT = "text"  #: as they are now
@@ -25,14 +28,14 @@ class Format(StrEnum):
 
 def config(
     form: Annotated[
-        Format, typer.Option("--format", help="text: values now; md: the page of the manual.")
-    ] = Format.TEXT,
+        ListFormat, typer.Option("--format", help="text: values now; md: the page of the manual.")
+    ] = ListFormat.TEXT,
     changed: Annotated[
         bool, typer.Option("--changed", help="Only settings that differ from their default.")
     ] = False,
 ) -> None:
     """List every setting with its value, secrets masked; those that you set are marked."""
-    if form is Format.MARKDOWN:
+    if form is ListFormat.MARKDOWN:
         typer.echo(manual(), nl=False)
         return
     settings = Settings.from_env()
@@ -92,11 +95,34 @@ def manual() -> str:
 
 def _row(name: str) -> str:
     field = setting_field(name)
-    default = "" if field.default in (None, ()) else f"`{_plain(field.default)}`"
+    value = field.default
+    if isinstance(value, bool):
+        shown = str(value).lower()
+    else:
+        shown = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    default = "" if value in (None, ()) else f"`{shown}`"
     return f"| `{variable(name)}` | {default} | {field.description} |"
 
 
-def _plain(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return ",".join(str(item) for item in value) if isinstance(value, tuple) else str(value)
+def metrics(
+    form: Annotated[
+        ListFormat, typer.Option("--format", help="text: with your own; md: the manual's table.")
+    ] = ListFormat.TEXT,
+) -> None:
+    """List every metric; those that are scored now are marked."""
+    if form is ListFormat.MARKDOWN:
+        typer.echo(metrics_manual(), nl=False)
+        return
+    settings = Settings.from_env()
+    listed = Listing.of("metric", "better", "cost", "needs", "what it is")
+    for name, metric in known_metrics(read_metrics_file(settings.metrics_file)).items():
+        declared = metric.declaration
+        listed.add_row(
+            name,
+            declared.direction.value,
+            declared.cost.value,
+            ", ".join(declared.requires),
+            Text(plain_text(declared.what)),
+            style="bold" if name in settings.metrics else "",
+        )
+    out.print(listed)

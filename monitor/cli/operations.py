@@ -1,0 +1,196 @@
+"""What an operator does to the data: mark deploys, retry dead letters, erase a person's data."""
+
+from __future__ import annotations
+
+import getpass
+import json
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from monitor.cli.console import open_store, out, parse_time
+from monitor.queue import names
+from monitor.queue.consumer import connect, translated
+from monitor.report.format import plain_text, utc_second, utc_time
+from monitor.report.listing import Listing
+from monitor.settings import Settings
+from monitor.store.dead_letters import (
+    begin_retry,
+    drop_dead_letter,
+    end_retry,
+    find_dead_letter,
+    newest_dead_letters,
+)
+from monitor.store.insights import ReleaseMark, add_mark, read_marks
+from monitor.store.verdicts import read_verdicts
+from workers.context import Context
+from workers.forget import forget_user
+
+_LONGEST = 200
+_LONGEST_NOTE = 2000
+_SHOWN = timedelta(days=90)
+
+
+def mark(
+    app: Annotated[str | None, typer.Argument(help="Name of the app.")] = None,
+    release: Annotated[str | None, typer.Option(help="What went out, such as v12.")] = None,
+    at: Annotated[
+        str | None,
+        typer.Option(help="When: 2026-11-21T14:05 (UTC unless it says), or 30m for 30 min ago."),
+    ] = None,
+    note: Annotated[str, typer.Option(help="A word about it.")] = "",
+    list_: Annotated[bool, typer.Option("--list", help="List the deploys of 90 days.")] = False,
+) -> None:
+    """Mark a deploy; reports then show the pass rate before and after."""
+    store = open_store(Settings.from_env())
+    now = datetime.now(UTC)
+    if list_:
+        with store.read() as connection:
+            marks = read_marks(connection, app=app, since=now - _SHOWN)
+        listed = Listing.of("at (UTC)", "app", "release", "note")
+        for item in reversed(marks):
+            cells = (plain_text(text, 80) for text in (item.app, item.release, item.note))
+            listed.add_row(utc_second(item.at), *(Text(name) for name in cells))
+        out.print(listed if marks else "no deploys are marked")
+        return
+    if not app or not release:
+        raise typer.BadParameter("say whose and which: groundwatch mark APP --release v12")
+    moment = now if at is None else parse_time(at, now)
+    if moment > now + timedelta(minutes=5):
+        raise typer.BadParameter(f"{at!r} is still to come; mark a deploy when it is out")
+    made = ReleaseMark(
+        app=_plain(app, "APP"),
+        release=_plain(release, "--release"),
+        at=moment,
+        note=plain_text(note, _LONGEST_NOTE),
+        made_at=now,
+    )
+    with store.write() as connection:
+        add_mark(connection, made)
+        is_known = bool(read_verdicts(connection, made.app))
+    out.print(Text(f"marked: {made.app} {made.release} at {utc_second(made.at)}"))
+    if not is_known:
+        out.print(Text(f"nothing of {made.app} has been scored yet; is the name right?"))
+
+
+def _plain(text: str, what: str) -> str:
+    if not text.strip() or len(text) > _LONGEST or not text.isprintable():
+        raise typer.BadParameter(f"{what} needs 1 to {_LONGEST} printable characters")
+    return text.strip()
+
+
+dead_letters_app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    help="Dead letters: entries that no worker could score, with the reason.",
+)
+
+Named = Annotated[str, typer.Argument(help="The id that `poison ls` shows, or its beginning.")]
+_MOST_SHOWN = 4_000
+
+
+@dead_letters_app.command("ls")
+def list_dead_letters() -> None:
+    """List the dead letters, the newest first."""
+    now = datetime.now(UTC)
+    with closing(open_store(Settings.from_env())) as store, store.read() as connection:
+        found = newest_dead_letters(connection)
+    listed = Listing.of("id", "at", "app", "reason", "size", "state", "detail")
+    for item in found:
+        listed.add_row(
+            item.entry_id,
+            utc_time(item.at, now),
+            Text(plain_text(item.app, 40)),
+            item.reason,
+            f"{len(item.body):,} B",
+            item.state,
+            Text(plain_text(item.detail, 100)),
+        )
+    out.print(listed if found else "no dead letters")
+
+
+@dead_letters_app.command("show")
+def show_dead_letter(
+    name: Named,
+    whole: Annotated[bool, typer.Option("--whole", help="All of its body, as it came.")] = False,
+) -> None:
+    """Show one entry: why no worker could score it, and what it holds."""
+    with closing(open_store(Settings.from_env())) as store, store.read() as connection:
+        item = find_dead_letter(connection, name)
+    if whole:
+        typer.echo(item.body, nl=False)
+        return
+    for what, value in (
+        ("entry", item.entry_id),
+        ("sample", item.sample_id or "unknown"),
+        ("app", item.app),
+        ("at", item.at.isoformat(timespec="seconds")),
+        ("reason", item.reason),
+        ("detail", item.detail),
+        ("version", item.version),
+        ("size", f"{len(item.body):,} bytes"),
+    ):
+        out.print(Text(f"{what:8} {plain_text(value, 500)}"), soft_wrap=True)
+    text = item.body[:_MOST_SHOWN].decode("utf-8", "replace")
+    # As a JSON string, so that nothing in it reaches the terminal.
+    out.print(Text(json.dumps(text)), soft_wrap=True)
+    if len(item.body) > _MOST_SHOWN:
+        out.print("… cut; all of it: groundwatch poison show --whole ID > FILE")
+
+
+@dead_letters_app.command("retry")
+def retry_dead_letters(name: Named) -> None:
+    """Put an entry into the queue again, as after an upgrade of the workers."""
+    settings = Settings.from_env()
+    with closing(open_store(settings)) as store, closing(connect(settings.broker_url)) as client:
+        with translated():
+            client.ping()
+        with store.write() as connection:
+            item = find_dead_letter(connection, name)
+            begin_retry(connection, item, bucket_s=settings.windows.bucket_s)
+        fields: Any = {
+            names.FIELD_VERSION: item.version,
+            names.FIELD_APP: item.app,
+            names.FIELD_BODY: item.body,
+        }
+        with translated():
+            client.xadd(names.SAMPLES, fields)
+        with store.write() as connection:
+            end_retry(connection, item)
+    out.print(f"entry {item.entry_id} waits to be scored again")
+
+
+@dead_letters_app.command("drop")
+def drop_dead_letters(name: Named) -> None:
+    """Delete what an entry holds; it stays counted as failed."""
+    with closing(open_store(Settings.from_env())) as store, store.write() as connection:
+        item = find_dead_letter(connection, name)
+        drop_dead_letter(connection, item.entry_id, why="dropped by hand")
+    out.print(f"entry {item.entry_id} was deleted")
+
+
+def forget(
+    user_id: Annotated[str, typer.Option(help="The user_id that the app gave with its samples.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what there is.")] = False,
+) -> None:
+    """Delete the texts of one user: samples, explanations, and what still waits."""
+    if not user_id:
+        raise typer.BadParameter("which user? Give the user_id that the app sends")
+    settings = Settings.from_env()
+    with closing(open_store(settings)) as store, closing(connect(settings.broker_url)) as client:
+        done = forget_user(
+            client,
+            store,
+            user_id,
+            rules=Context(settings).rules,
+            who=getpass.getuser(),
+            now=datetime.now(UTC),
+            dry_run=dry_run,
+        )
+    said = ", ".join(f"{what} {n:,}" for what, n in done.items() if n) or "nothing"
+    out.print(Text(("would delete: " if dry_run else "deleted: ") + said))
+    if done and not dry_run:
+        out.print("backups, and messages that were delivered, may still hold some of it")
