@@ -108,7 +108,7 @@ def test_an_incident_that_did_not_recover_is_not_listed_as_resolved(world):
     world.tell(Status.CRITICAL)
     world.tell(Status.CRITICAL, after_s=60, evaluator_version="another-1 pass 0.7")
     listed = world.says("ls")
-    assert "closed after 1 min: superseded" in listed
+    assert "closed after 1 min: scorer or threshold changed (not a recovery)" in listed
     assert "resolved" not in listed
 
 

@@ -228,7 +228,7 @@ def test_retry_that_was_cut_short_can_be_done_again(context, set_aside, groundwa
 
 def test_dropped_entry_is_emptied_and_stays_counted(context, set_aside, groundwatch):
     groundwatch("poison", "drop", set_aside[0])
-    assert "nothing was set aside" in groundwatch("poison", "ls")
+    assert "no dead letters" in groundwatch("poison", "ls")
     assert totals(context) == {NEWER: 1}
     with context.store.read() as connection:
         assert connection.execute(select(dead_letters.c.body)).scalar_one() == b""
