@@ -40,7 +40,7 @@ class ErrorThrottle:
             self._note(name, error)
             return error
         if self._failures.pop(name, None):
-            log.info("job.recovered", job=name)
+            log.info("job_recovered", job=name)
         return None
 
     def _note(self, name: str, error: Exception) -> None:
@@ -50,6 +50,6 @@ class ErrorThrottle:
             return
         self._failures[name] = _Failure(kind, now_s)
         if isinstance(error, GroundwatchError):
-            log.error("job.failed", job=name, code=code, message=str(error))
+            log.error("job_failed", job=name, code=code, message=str(error))
         else:
-            log.error("job.broken", job=name, exc_info=error)
+            log.error("job_broken", job=name, exc_info=error)

@@ -77,7 +77,7 @@ class Keeper:
         retention = Retention(store=self.store, ages=ages_from(self.settings), guard=guard)
         done = retention.run(now.calendar_s)
         if done:
-            log.info("retention.deleted", **{name.replace(" ", "_"): n for name, n in done.items()})
+            log.info("retention_deleted", **{name.replace(" ", "_"): n for name, n in done.items()})
 
     def _has_jumped(self, now: Clocks) -> bool:
         """Say whether the calendar went ahead by an hour or more, less than a day ago."""
@@ -88,7 +88,7 @@ class Keeper:
             return False
         if self._jumped_at is None:
             self._jumped_at = now
-            log.error("clock.jumped", ahead_s=round(ahead_s), nothing_deleted_for_s=_BELIEVED_S)
+            log.error("clock_jumped", ahead_s=round(ahead_s), nothing_deleted_for_s=_BELIEVED_S)
         if now.steady_s - self._jumped_at.steady_s < _BELIEVED_S:
             return True
         self._trusted, self._jumped_at = now, None
@@ -151,7 +151,7 @@ class Expirer:
                 break
             done, excess = done + n, excess - n
         if done:
-            log.warning("samples.expired", count=done)
+            log.warning("samples_expired", count=done)
         return done
 
     def _expire(
@@ -267,7 +267,7 @@ def read_counters(hook_id: str, values: Mapping[bytes, bytes]) -> HookCounters |
         )
     except (KeyError, ValueError, OverflowError, OSError) as error:
         if text:
-            log.warning("hook.unreadable", hook_id=hook_id, error=type(error).__name__)
+            log.warning("hook_unreadable", hook_id=hook_id, error=type(error).__name__)
         return None
 
 

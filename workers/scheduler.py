@@ -180,7 +180,7 @@ class Scheduler:
         self._evaluated_at = now
         for change in changes:
             log.info(
-                "status.changed",
+                "status_changed",
                 app=change.app,
                 metric=change.metric,
                 window_s=change.window_s,
@@ -256,7 +256,7 @@ class LeaseHolder:
             self.lease = None
             raise
         if self.lease is not None and before is None:
-            log.info("lease.taken", owner=self._owner, token=self.lease.token)
+            log.info("lease_taken", owner=self._owner, token=self.lease.token)
 
     def begin(self) -> None:
         """Note that a job begins."""

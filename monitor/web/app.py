@@ -169,10 +169,10 @@ class _Refusals:
 
     async def of_ours(self, request: Request, error: Exception) -> Response:
         """Say that the store does not answer, or what else went wrong on purpose."""
-        log.warning("page not served", error=type(error).__name__)
+        log.warning("page_not_served", error=type(error).__name__)
         return self(request, 503, "not possible now", "the store cannot be read; is it there?")
 
     async def of_bug(self, request: Request, error: Exception) -> Response:
         """Say that it is our fault; what it was is in the log, by its kind only."""
-        log.error("page failed", error=type(error).__name__, path=path_of(request)[:200])
+        log.error("page_failed", error=type(error).__name__, path=path_of(request)[:200])
         return PlainTextResponse("something is wrong with this page; it is in the log\n", 500)

@@ -27,12 +27,12 @@ def logged(*steps):
 @pytest.mark.parametrize(
     ("steps", "events"),
     [
-        ([(0, AWAY), (599, AWAY)], ["job.failed"]),
-        ([(0, AWAY), (1, FULL)], ["job.failed"] * 2),
-        ([(0, AWAY), (1, KeyError("x")), (2, KeyError("y"))], ["job.failed", "job.broken"]),
-        ([(0, AWAY), (601, AWAY), (1200, AWAY)], ["job.failed"] * 2),
-        ([(0, AWAY), (1, None), (2, None)], ["job.failed", "job.recovered"]),
-        ([(0, AWAY), (1, None), (2, AWAY)], ["job.failed", "job.recovered", "job.failed"]),
+        ([(0, AWAY), (599, AWAY)], ["job_failed"]),
+        ([(0, AWAY), (1, FULL)], ["job_failed"] * 2),
+        ([(0, AWAY), (1, KeyError("x")), (2, KeyError("y"))], ["job_failed", "job_broken"]),
+        ([(0, AWAY), (601, AWAY), (1200, AWAY)], ["job_failed"] * 2),
+        ([(0, AWAY), (1, None), (2, None)], ["job_failed", "job_recovered"]),
+        ([(0, AWAY), (1, None), (2, AWAY)], ["job_failed", "job_recovered", "job_failed"]),
     ],
 )
 def test_what_is_news_is_logged_once(steps, events):
