@@ -8,18 +8,23 @@ app `groundwatch`.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
+from alerts.routing import MONITOR_PREFIX
 from monitor.models.status import Status, Verdict
 from monitor.report.format import duration
 
 #: The app of what concerns no app in particular.
 SELF = "groundwatch"
+#: Statuses cannot be trusted; reserved, as are all metrics that begin so.
+BLIND = "monitor:blind"
+JUDGE_CHANGED = "monitor:judge_changed"
 
+_SEES = "the monitor sees every metric of this app"
 _LEAST_SEEN = 20
 _MOST_DROPPED = 0.01
 _LEAST_COVERAGE = 0.5
@@ -39,6 +44,10 @@ class Condition(NamedTuple):
     advice: str
 
 
+#: Of `BLIND`, which each verdict's own reason explains.
+BLINDNESS = Condition(
+    "the monitor cannot judge this app", "the monitor can judge this app again", ""
+)
 CONDITIONS: Mapping[str, Condition] = {
     "monitor:traffic_stopped": Condition(
         "the app answers nobody, though it did at this hour a week ago",
@@ -87,7 +96,7 @@ CONDITIONS: Mapping[str, Condition] = {
         "samples have their passages again",
         "hand contexts= to monitor.sample; without them groundedness cannot be judged",
     ),
-    "monitor:judge_changed": Condition(
+    JUDGE_CHANGED: Condition(
         "another judge scores now: its scores are not compared with those before",
         "the judge has stayed the same for a window",
         "if nobody meant that, set GROUNDWATCH_JUDGE_MODEL and the version as they were",
@@ -162,6 +171,41 @@ def system_conditions(vitals: SystemVitals) -> dict[str, str]:
     return {kind: reason for kind, reason in _of_system(vitals) if reason is not None}
 
 
+def blindness(verdicts: Iterable[Verdict]) -> list[Verdict]:
+    """Return a verdict of each app and window: a warning when any of its metrics is blind."""
+    groups: dict[tuple[str, int], list[Verdict]] = defaultdict(list)
+    for verdict in verdicts:
+        if not verdict.metric.startswith(MONITOR_PREFIX):
+            groups[verdict.app, verdict.window_s].append(verdict)
+    found = []
+    for (app, window_s), group in groups.items():
+        blind = sorted(
+            (verdict for verdict in group if verdict.status is Status.BLIND),
+            key=lambda verdict: (verdict.metric, verdict.segment),
+        )
+        status = Status.WARNING if blind else Status.HEALTHY
+        now = max(verdict.evaluated_at for verdict in group)
+        more = f" (and {len(blind) - 1} more like it)" if len(blind) > 1 else ""
+        reason = f"{blind[0].metric}: {blind[0].reason}{more}" if blind else _SEES
+        found.append(
+            Verdict(
+                app=app,
+                metric=BLIND,
+                window_s=window_s,
+                policy="any_blind",
+                status=status,
+                point_status=status,
+                reason=reason,
+                n=0,
+                n_failed=sum(verdict.n_failed for verdict in blind),
+                evaluated_at=now,
+                since=now,
+                status_since=min((verdict.status_since for verdict in blind), default=now),
+            )
+        )
+    return found
+
+
 def verdicts_on(
     app: str, ill: Mapping[str, str], kinds: Iterable[str], *, window_s: int, now: datetime
 ) -> list[Verdict]:
@@ -192,7 +236,7 @@ APP_KINDS = (
     "monitor:judge_errors",
     "monitor:budget_reached",
     "monitor:contexts_missing",
-    "monitor:judge_changed",
+    JUDGE_CHANGED,
 )
 SYSTEM_KINDS = (
     "monitor:judge_away",
@@ -251,7 +295,7 @@ def _of_scoring(vitals: AppVitals) -> Iterator[tuple[str, str | None]]:
         if vitals.judges_now.get(metric, before) != before
     }
     listed = "; ".join(f"{m} went from {old} to {new}" for m, (old, new) in sorted(changed.items()))
-    yield "monitor:judge_changed", listed or None
+    yield JUDGE_CHANGED, listed or None
 
 
 def _of_system(vitals: SystemVitals) -> Iterator[tuple[str, str | None]]:

@@ -1,11 +1,16 @@
-"""Empty the outbox: claim, send outside any transaction, finish; one thread a channel."""
+"""
+Empty the outbox: claim, send outside any transaction, finish; one thread a channel.
+
+`Dispatcher.run_once` is the whole way of a message out of the outbox. Below it stands what becomes
+of messages that do not get through: the fallback channel, another try, or dropped by hand.
+"""
 
 from __future__ import annotations
 
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -18,22 +23,27 @@ from sqlalchemy import Connection, Row, and_, exists, or_, select, update
 from alerts import outbox
 from alerts.channels.base import Channel, Receipt, rate_of
 from alerts.digest import digest_message
-from alerts.message import Message, digest_lines, render
+from alerts.message import Example, Message, digest_lines, page_link, render
 from alerts.notifier import delivery_id
 from alerts.routing import Recipient
-from alerts.snapshot import Snapshot
+from alerts.snapshot import SAMPLE_CHARS, Snapshot
 from monitor.errors import DeliveryError, SettingsError
 from monitor.models.alerting import DIGEST, AlertEvent, DeliveryStatus, Level
 from monitor.report.digest import Digest
-from monitor.store.alert_tables import outbox as outbox_alert_tables
+from monitor.report.format import plain_text
+from monitor.retry import backoff_s
+from monitor.store.alert_tables import outbox as messages
 from monitor.store.engine import Store, insert_new
 from monitor.store.lease import database_now
+from monitor.store.samples import read_sample
 
 _log = structlog.get_logger("groundwatch.alerts")
 #: A send may take two exchanges and a slow name server; a lease must outlast that.
 _LEASE_TIMEOUTS = 3
 #: So many failures in a row end a channel's turn.
 _MOST_FAILURES = 3
+#: The wait after a first failed attempt, and the longest one, in seconds.
+_FIRST_WAIT_S, _LONGEST_WAIT_S = 5.0, 1800.0
 
 
 def _database_clock() -> None:
@@ -75,16 +85,20 @@ class Dispatcher:
         """
         Send up to *limit* messages on each channel, and count how they ended.
 
-        A channel that hangs, or fails a few times in a row, is left alone until the
-        next run. *may_go_on* is asked before each message, from several threads; what is
-        being sent is finished anyway.
-        Counts: ``sent``, ``accepted``, ``retry``, ``dead``, ``lost_lease``.
+        A channel that hangs, or fails a few times in a row, is left alone until the next run.
+        *may_go_on* is called before each message, from several threads; what is being sent is
+        finished anyway.
+
+        Returns
+        -------
+        Counter
+            Of ``sent``, ``accepted``, ``retry``, ``dead`` and ``lost_lease``.
         """
         counts: Counter[str] = Counter()
-        buried = outbox.bury(self._store, self._clock(), tuple(self._channels))
-        if buried:
-            counts["dead"] = buried
-            _log.error("alert_deliveries_given_up", count=buried)
+        dead = outbox.give_up_undeliverable(self._store, self._clock(), tuple(self._channels))
+        if dead:
+            counts["dead"] = dead
+            _log.error("alert_deliveries_given_up", count=dead)
         addresses = {name: channel.addresses for name, channel in self._channels.items()}
         fell_back = fall_back(self._store, self._clock(), addresses)
         if fell_back:
@@ -97,8 +111,9 @@ class Dispatcher:
         return counts
 
     def _drain(self, channel: Channel, may_go_on: Callable[[], bool]) -> Counter[str]:
+        """Send what is due on one channel."""
         outcomes: Counter[str] = Counter()
-        failures, patience_until = 0, time.monotonic() + channel.timeout_s
+        failures, hangs_at = 0, time.monotonic() + channel.timeout_s
         for _ in range(self._limit):
             if not may_go_on():
                 break
@@ -115,91 +130,97 @@ class Dispatcher:
             outcome = self._deliver(channel, due[0])
             outcomes[outcome] += 1
             failures = failures + 1 if outcome == "retry" else 0
-            hangs = failures > 0 and time.monotonic() >= patience_until
+            hangs = failures > 0 and time.monotonic() >= hangs_at
             if hangs or failures >= _MOST_FAILURES:
                 break
         return outcomes
 
     def _deliver(self, channel: Channel, item: outbox.Claimed) -> str:
-        """Send one message, and say how it ended."""
+        """Send one message; return how it ended."""
+        error_code = None
         try:
-            message = _write(item)
+            message = self._render(item)
             # Who was paused meanwhile must not overtake what others have sent since.
-            if not outbox.holds(self._store, item, self._clock()):
-                return self._lost(item)
-            receipt = _send(channel, item, message)
+            receipt = (
+                _send(channel, item, message)
+                if outbox.holds(self._store, item, self._clock())
+                else None
+            )
         except DeliveryError as error:
-            return self._failed(item, error)
-        return self._sent(item, receipt)
-
-    def _sent(self, item: outbox.Claimed, receipt: Receipt) -> str:
-        if not outbox.finish_sent(
-            self._store, item, self._clock(), confirmed=receipt.confirmed, ref=receipt.ref
-        ):
-            return self._lost(item)
-        outcome = "sent" if receipt.confirmed else "accepted"
-        _log.info(f"alert_{outcome}", delivery_id=item.delivery_id, attempt=item.attempt,
-                  channel=item.channel)  # fmt: skip
+            error_code = error.code
+            wait_s = backoff_s(
+                item.attempt,
+                first_s=_FIRST_WAIT_S,
+                longest_s=_LONGEST_WAIT_S,
+                uniform=self._rng.uniform,
+            )
+            status = outbox.finish_failed(self._store, item, self._clock(), error, wait_s)
+            dead = status is DeliveryStatus.DEAD
+            outcome = "lost_lease" if status is None else "dead" if dead else "retry"
+        else:
+            outcome = "lost_lease"
+            if receipt is not None and outbox.finish_sent(
+                self._store, item, self._clock(), confirmed=receipt.confirmed, ref=receipt.ref
+            ):
+                outcome = "sent" if receipt.confirmed else "accepted"
+        log = _log.info if outcome in {"sent", "accepted"} else _log.warning
+        about = {} if error_code is None else {"error_code": error_code}
+        log(f"alert_{outcome}", delivery_id=item.delivery_id, attempt=item.attempt,
+            channel=item.channel, **about)  # fmt: skip
         return outcome
 
-    def _failed(self, item: outbox.Claimed, error: DeliveryError) -> str:
-        wait_s = delay_s(item.attempt, self._rng)
-        status = outbox.finish_failed(self._store, item, self._clock(), error, wait_s)
-        if status is None:
-            return self._lost(item)
-        outcome = "dead" if status is DeliveryStatus.DEAD else "retry"
-        _log.warning(f"alert_{outcome}", delivery_id=item.delivery_id, attempt=item.attempt,
-                     channel=item.channel, error_code=error.code)  # fmt: skip
-        return outcome
+    def _render(self, item: outbox.Claimed) -> Message:
+        """Write the message from what is stored; nothing was sent when that fails."""
+        try:
+            if DIGEST in item.tells:
+                digest = Digest.model_validate(item.snapshot)
+            else:
+                snapshot = Snapshot.model_validate(item.snapshot)
+                tells = {AlertEvent(event) for event in item.tells}
+        except ValueError:
+            # Its text would hold what is stored.
+            raise DeliveryError(
+                "the stored message cannot be read", code="unreadable_snapshot", transient=False
+            ) from None
+        try:
+            if DIGEST in item.tells:
+                return digest_message(
+                    digest,
+                    item.delivery_id,
+                    recipient=item.recipient,
+                    may_repeat=item.possible_duplicate,
+                )
+            return render(
+                snapshot,
+                tells,
+                recipient=item.recipient,
+                may_repeat=item.possible_duplicate,
+                thread=item.thread,
+                digest=digest_lines(_readable(item.digest)),
+                example=self._example(snapshot),
+            )
+        except Exception as error:  # noqa: BLE001 - as above
+            raise _unexpected(error, "rendering", ambiguous=False) from None
 
-    def _lost(self, item: outbox.Claimed) -> str:
-        _log.warning("alert_lease_lost", delivery_id=item.delivery_id, channel=item.channel)
-        return "lost_lease"
-
-
-def _write(item: outbox.Claimed) -> Message:
-    """Make the message from what is stored; nothing was sent when that fails."""
-    if DIGEST in item.tells:
-        return _write_digest(item)
-    try:
-        snapshot = Snapshot.model_validate(item.snapshot)
-        tells = {AlertEvent(event) for event in item.tells}
-    except ValueError:
-        # Its text would hold what is stored.
-        raise _unreadable() from None
-    try:
-        return render(
-            snapshot,
-            tells,
-            recipient=item.recipient,
-            may_repeat=item.possible_duplicate,
-            thread=item.thread,
-            digest=digest_lines(_readable(item.digest)),
+    def _example(self, snapshot: Snapshot) -> Example | None:
+        """Read the sample that the message shows; None when it was deleted since."""
+        if not snapshot.example_id:
+            return None
+        with self._store.read() as connection:
+            found = read_sample(connection, snapshot.example_id)
+        if found is None:
+            return None
+        interaction, metric = found.sample.interaction, snapshot.key.metric
+        said = (e.evaluation.explanation for e in found.evaluations if e.metric == metric)
+        return Example(
+            question=plain_text(interaction.query or "", SAMPLE_CHARS),
+            answer=plain_text(interaction.output, SAMPLE_CHARS),
+            finding=plain_text(next(filter(None, said), ""), SAMPLE_CHARS),
+            link=page_link(snapshot.report_url, "sample", snapshot.example_id),
         )
-    except Exception as error:  # noqa: BLE001 - as above
-        raise _unexpected(error, "rendering", ambiguous=False) from None
 
 
-def _write_digest(item: outbox.Claimed) -> Message:
-    try:
-        digest = Digest.model_validate(item.snapshot)
-    except ValueError:
-        raise _unreadable() from None
-    try:
-        return digest_message(
-            digest, item.delivery_id, recipient=item.recipient, may_repeat=item.possible_duplicate
-        )
-    except Exception as error:  # noqa: BLE001 - as above
-        raise _unexpected(error, "rendering", ambiguous=False) from None
-
-
-def _unreadable() -> DeliveryError:
-    return DeliveryError(
-        "the stored message cannot be read", code="unreadable_snapshot", transient=False
-    )
-
-
-def _readable(stored: Iterable[Mapping[str, Any]]) -> list[Snapshot]:
+def _readable(stored: Sequence[Mapping[str, Any]]) -> list[Snapshot]:
     """Read what can be read: one that cannot must not hold up the others in its digest."""
     found = []
     for each in stored:
@@ -222,100 +243,77 @@ def _unexpected(error: Exception, what: str, *, ambiguous: bool) -> DeliveryErro
     return DeliveryError(f"{what} error", code=code[:100], ambiguous=ambiguous)
 
 
-# --- backoff ---
-# How long to wait before a delivery is tried again.
-
-
-#: The longest wait after each failed attempt, in seconds; the last one from then on.
-STEPS_S = (5.0, 15.0, 60.0, 300.0, 900.0, 1800.0)
-
-
-def delay_s(attempt: int, rng: random.Random) -> float:
-    """Draw the wait after a failed *attempt* (counted from 1), anywhere up to its step."""
-    return rng.uniform(0.0, STEPS_S[min(attempt, len(STEPS_S)) - 1])
-
-
-# --- dead letters ---
-# What becomes of messages that do not get through: another channel, another try, or the end.
-
-
 #: What is critical and has not got through for so long goes to the fallback as well.
 FALL_BACK_AFTER = timedelta(minutes=5)
-_DEAD = outbox_alert_tables.c.status == DeliveryStatus.DEAD
-_WAITING = outbox_alert_tables.c.status == DeliveryStatus.WAITING
+_DEAD = messages.c.status == DeliveryStatus.DEAD
+_WAITING = messages.c.status == DeliveryStatus.WAITING
 _DELIVERED = (DeliveryStatus.SENT, DeliveryStatus.ACCEPTED)
 
 
 def fall_back(store: Store, now: datetime | None, addresses: Mapping[str, Sequence[str]]) -> int:
     """
-    Send to the fallback channel what its own channel does not take; say how many rows.
+    Copy to the fallback channel what its own channel does not take; return how many messages.
 
-    That is what was given up, and what is critical and waits for five minutes.
-    *addresses* are those of each channel that there is.
+    That is what was given up, and what is critical and has waited for five minutes. *addresses*
+    are those of each channel that there is.
     """
     with store.write() as connection:
         now = now or database_now(connection)
         late = and_(
             _WAITING,
-            outbox_alert_tables.c.level == Level.CRITICAL,
-            outbox_alert_tables.c.created_at <= now - FALL_BACK_AFTER,
+            messages.c.level == Level.CRITICAL,
+            messages.c.created_at <= now - FALL_BACK_AFTER,
         )
         rows = connection.execute(
-            select(outbox_alert_tables).where(
-                outbox_alert_tables.c.fallback.in_(list(addresses)), or_(_DEAD, late)
-            )
+            select(messages).where(messages.c.fallback.in_(list(addresses)), or_(_DEAD, late))
         ).all()
         copies = [
             _copy(row, Recipient(row.fallback, address), now)
             for row in rows
             for address in addresses[row.fallback]
         ]
-        written = insert_new(
-            connection, outbox_alert_tables, copies, returning=outbox_alert_tables.c.delivery_id
-        )
+        written = insert_new(connection, messages, copies, returning=messages.c.delivery_id)
         done = [row.delivery_id for row in rows]
         if done:
             connection.execute(
-                update(outbox_alert_tables)
-                .where(outbox_alert_tables.c.delivery_id.in_(done))
-                .values(fallback=None)
+                update(messages).where(messages.c.delivery_id.in_(done)).values(fallback=None)
             )
     return len(written)
 
 
 def retry(connection: Connection, name: str, now: datetime) -> str:
     """
-    Try a message again that was given up; give its id.
+    Try a message again that was given up; return its id.
 
     Raises
     ------
     SettingsError
-        If there is none of that name, or its recipient knows newer things by now.
+        If there is none of that name, or its recipient has got newer messages since.
     """
     row = _find(connection, name)
     if row.status != DeliveryStatus.DEAD:
         raise SettingsError(f"message {row.delivery_id} was not given up: it is {row.status}")
     newer = exists().where(
-        outbox_alert_tables.c.incident_id == row.incident_id,
-        outbox_alert_tables.c.channel == row.channel,
-        outbox_alert_tables.c.recipient == row.recipient,
-        outbox_alert_tables.c.sequence > row.sequence,
-        outbox_alert_tables.c.status.in_(_DELIVERED),
+        messages.c.incident_id == row.incident_id,
+        messages.c.channel == row.channel,
+        messages.c.recipient == row.recipient,
+        messages.c.sequence > row.sequence,
+        messages.c.status.in_(_DELIVERED),
     )
     if connection.execute(select(newer)).scalar():
         raise SettingsError(
-            f"newer news of the same incident has arrived there since; let it go with:"
+            f"a newer message about the same incident has arrived there since; drop this one with:"
             f" groundwatch alerts outbox drop {row.delivery_id}"
         )
     values = {"status": DeliveryStatus.WAITING, "due_at": now, "finished_at": None, "attempts": 0}
-    mine = outbox_alert_tables.c.delivery_id == row.delivery_id
-    connection.execute(update(outbox_alert_tables).where(mine).values(**values))
+    mine = messages.c.delivery_id == row.delivery_id
+    connection.execute(update(messages).where(mine).values(**values))
     return str(row.delivery_id)
 
 
 def drop(connection: Connection, name: str, now: datetime) -> str:
     """
-    Let go of a message that waits or was given up; give its id.
+    Drop a message that waits or was given up; return its id.
 
     Raises
     ------
@@ -327,14 +325,14 @@ def drop(connection: Connection, name: str, now: datetime) -> str:
         raise SettingsError(f"message {row.delivery_id} cannot be dropped: it is {row.status}")
     # The token makes whoever is sending it right now fail to finish it.
     values = {"status": DeliveryStatus.DROPPED, "finished_at": now, "token": row.token + 1}
-    mine = outbox_alert_tables.c.delivery_id == row.delivery_id
-    connection.execute(update(outbox_alert_tables).where(mine).values(**values, lease_until=None))
+    mine = messages.c.delivery_id == row.delivery_id
+    connection.execute(update(messages).where(mine).values(**values, lease_until=None))
     return str(row.delivery_id)
 
 
 def _find(connection: Connection, name: str) -> Row[Any]:
-    matches = outbox_alert_tables.c.delivery_id.startswith(name, autoescape=True)
-    rows = connection.execute(select(outbox_alert_tables).where(matches).limit(2)).all()
+    matches = messages.c.delivery_id.startswith(name, autoescape=True)
+    rows = connection.execute(select(messages).where(matches).limit(2)).all()
     if len(name) < 4 or len(rows) != 1:  # noqa: PLR2004 - fewer name nothing for sure
         problem = "several messages are" if len(rows) > 1 else "no message is"
         raise SettingsError(f"{problem} named {name!r}; see: groundwatch alerts outbox ls --dead")
@@ -342,7 +340,7 @@ def _find(connection: Connection, name: str) -> Row[Any]:
 
 
 def _copy(row: Row[Any], to: Recipient, now: datetime) -> dict[str, Any]:
-    note = f"sent here because {row.channel} does not take messages"
+    note = f"sent here because the channel {row.channel} takes no messages"
     return {
         "delivery_id": delivery_id(row.incident_id, row.sequence, to),
         "incident_id": row.incident_id,

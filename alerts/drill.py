@@ -13,7 +13,7 @@ from sqlalchemy import insert
 from alerts.channels import alertmanager, discord, pagerduty, slack, teams, webhook
 from alerts.channels.base import Channel, Receipt
 from alerts.channels.email import compose
-from alerts.evidence import Evidence, Thresholds
+from alerts.evidence import AlertThresholds, Evidence
 from alerts.message import Message, render
 from alerts.notifier import outbox_row
 from alerts.routing import Recipient, RoutingConfig, SilenceRule, silence_for
@@ -93,11 +93,7 @@ def enqueue(
     """
     if event.event is not AlertEvent.RESOLVED:
         told |= plan.recipients(plan.labels(event.verdict, event.level), now)
-    stored = event.model_dump(mode="json")
-    rows = [
-        outbox_row(event, stored, to, fallback, now=now, due_at=now)
-        for to, fallback in told.items()
-    ]
+    rows = [outbox_row(event, to, fallback, now=now, due_at=now) for to, fallback in told.items()]
     if rows:
         with store.write() as connection:
             connection.execute(insert(outbox), rows)
@@ -215,7 +211,7 @@ def sample_snapshot(now: datetime) -> Snapshot:
         opened_at=now,
         at=now,
         verdict=verdict,
-        lines=Thresholds(warning_rate=0.85, critical_rate=0.70),
+        thresholds=AlertThresholds(warning_rate=0.85, critical_rate=0.70),
         samples=("0.05: this is where the reason for a bad score would stand",),
         test=True,
     )

@@ -1,4 +1,4 @@
-"""What the state machine of alerts is fed with: keys, evidence, observations, timers; pure."""
+"""What the state machine of alerts works on: keys, evidence, stored states, timers; pure."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Self
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
+from alerts.routing import MONITOR_PREFIX
 from monitor.models.alerting import Level
 from monitor.models.status import Status, Verdict
 from monitor.settings import Settings
@@ -24,12 +25,12 @@ class AlertKey(NamedTuple):
 
     @classmethod
     def of(cls, verdict: Verdict) -> Self:
-        """Say what alert a verdict speaks of."""
+        """Return the key of the alert that a verdict is about."""
         return cls(verdict.app, verdict.metric, verdict.segment, verdict.window_s)
 
 
 class Evidence(StrEnum):
-    """What an evaluation says, as far as alerts care."""
+    """What an evaluation means for an alert."""
 
     HEALTHY = "healthy"
     WARNING = "warning"
@@ -60,9 +61,13 @@ class Timers:
     #: The same two for alerts about the monitor itself, where they differ.
     monitor_for_s: float | None = None
     monitor_resolve_after_s: float | None = None
+    #: The first three for policies that collect evidence; only timers that somebody has set.
+    evidence_warning_for_s: float = 0.0
+    evidence_critical_for_s: float = 0.0
+    evidence_resolve_after_s: float = 0.0
 
     def of_monitor(self) -> Self:
-        """Give the timers of alerts about the monitor itself."""
+        """Return the timers of alerts about the monitor itself."""
         for_s, after_s = self.monitor_for_s, self.monitor_resolve_after_s
         return replace(
             self,
@@ -72,7 +77,7 @@ class Timers:
 
 
 class JudgedBy(BaseModel):
-    """By what a status was judged; statuses on different bases are not compared."""
+    """How a status was judged; statuses that were judged differently are not compared."""
 
     # A newer release may have added fields to what is stored.
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -81,10 +86,14 @@ class JudgedBy(BaseModel):
     policy: str = ""
     threshold: str = ""
 
-    def differences(self, now: JudgedBy) -> list[tuple[str, str, str]]:
-        """List what changed until *now*: its name, what it was, and what it is."""
+    def changes_to(self, now: JudgedBy) -> str:
+        """Return what is different *now*, in words; '' when nothing is."""
         before, after = self.model_dump(), now.model_dump()
-        return [(name, before[name], after[name]) for name in before if before[name] != after[name]]
+        return "; ".join(
+            f"{name} changed from {old or 'unknown'} to {after[name] or 'unknown'}"
+            for name, old in before.items()
+            if old != after[name]
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,13 +108,16 @@ class Observation:
 
     @classmethod
     def of(cls, verdict: Verdict) -> Self:
-        """Read a verdict on data as evidence for an alert."""
+        """Return a verdict as evidence for an alert."""
         known = {Status.HEALTHY, Status.WARNING, Status.CRITICAL}
         evidence = Evidence(verdict.status.value if verdict.status in known else "uncertain")
         return cls(
             evidence=evidence,
             at=verdict.evaluated_at,
-            n_total=verdict.n_total,
+            # The monitor has no samples of its own: each of its evaluations is new evidence.
+            n_total=round(verdict.evaluated_at.timestamp() * 1000)
+            if verdict.metric.startswith(MONITOR_PREFIX)
+            else verdict.n_total,
             blind=verdict.status is Status.BLIND,
         )
 
@@ -120,12 +132,8 @@ class Run(BaseModel):
     informed: int  #: evaluations in the run that saw new samples
 
 
-# --- memory ---
-# What is remembered of an alert between two evaluations; pure.
-
-
 class Phase(StrEnum):
-    """What people have been told, and what they are about to be told."""
+    """Where an alert stands towards people."""
 
     OK = "ok"
     PENDING = "pending"  #: bad, but not for long enough yet
@@ -162,7 +170,7 @@ CLOSED = frozenset({Reason.NO_LONGER_EVALUATED, Reason.EXPIRED_NO_DATA, Reason.S
 
 
 class Told(BaseModel):
-    """A message that people got: when, and about which level."""
+    """A message that was sent: when, and about which level."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -218,17 +226,13 @@ class AlertState(BaseModel):
         return self.model_copy(update=changes)
 
 
-# --- rules ---
-# The rules that alerts follow, from the settings: timers, and the lines a pass rate may cross.
-
-
 #: Fewer than this many missed evaluations are no gap.
 _GAP_EVALUATIONS = 3
 _LEAST_GAP_S = 300.0
 
 
-class Thresholds(BaseModel):
-    """Pass rates, in [0, 1], below which a level begins; shown in messages."""
+class AlertThresholds(BaseModel):
+    """Pass rates, in [0, 1], below which warning and critical begin; shown in messages."""
 
     # A newer release may have added fields to what is stored.
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -237,45 +241,55 @@ class Thresholds(BaseModel):
     critical_rate: float = Field(ge=0, le=1)
 
     def of(self, level: Level) -> float:
-        """Give the line of one level."""
+        """Return the threshold of one level."""
         return self.critical_rate if level is Level.CRITICAL else self.warning_rate
 
     def in_words(self) -> str:
-        """Write both lines."""
+        """Return both thresholds in words; stored with alerts, and compared."""
         return f"warning below {self.warning_rate:.4g}, critical below {self.critical_rate:.4g}"
 
 
 def timers_from(settings: Settings) -> Timers:
-    """Read the timers of the state machine from the settings."""
+    """Return the timers of the state machine from the settings."""
+    chosen = settings.alert_timers
+    held = chosen.model_fields_set
     return Timers(
-        warning_for_s=settings.alert_timers.warning_for_s,
-        critical_for_s=settings.alert_timers.critical_for_s,
-        resolve_after_s=settings.alert_timers.resolve_after_s,
-        repeat_after_s=settings.alert_timers.repeat_after_s,
-        warning_repeat_after_s=settings.alert_timers.warning_repeat_after_s,
-        reopen_within_s=settings.alert_timers.reopen_within_s,
+        warning_for_s=chosen.warning_for_s,
+        critical_for_s=chosen.critical_for_s,
+        resolve_after_s=chosen.resolve_after_s,
+        repeat_after_s=chosen.repeat_after_s,
+        warning_repeat_after_s=chosen.warning_repeat_after_s,
+        reopen_within_s=chosen.reopen_within_s,
+        evidence_warning_for_s=chosen.warning_for_s if "warning_for_s" in held else 0.0,
+        evidence_critical_for_s=chosen.critical_for_s if "critical_for_s" in held else 0.0,
+        evidence_resolve_after_s=chosen.resolve_after_s if "resolve_after_s" in held else 0.0,
         # No statistics stand behind these, whatever the policy: only time makes them sure.
-        monitor_for_s=settings.alert_timers.warning_for_s,
-        monitor_resolve_after_s=settings.alert_timers.resolve_after_s,
+        monitor_for_s=chosen.warning_for_s,
+        monitor_resolve_after_s=chosen.resolve_after_s,
         max_gap_s=max(_LEAST_GAP_S, _GAP_EVALUATIONS * settings.evaluate_every_s),
     )
 
 
 def timers_for(verdict: Verdict, timers: Timers) -> Timers:
-    """
-    Give the timers of one verdict.
-
-    Where a policy collects evidence, the evidence is the hold: what it says is told at once,
-    and a recovery is believed when the policy believes it.
-    """
+    """Return the timers of one verdict; see `timers_of_evidence`."""
     return timers if verdict.evidence is None else timers_of_evidence(timers)
 
 
 def timers_of_evidence(timers: Timers) -> Timers:
-    """Give the timers of a policy that collects evidence: it is told at once."""
-    return replace(timers, warning_for_s=0.0, critical_for_s=0.0, resolve_after_s=0.0)
+    """
+    Return the timers of a policy that collects evidence.
+
+    Its evidence is the hold, so it needs no time by default: breaches notify at once, and a
+    recovery is believed when the policy believes it. Timers that are set hold as a minimum.
+    """
+    return replace(
+        timers,
+        warning_for_s=timers.evidence_warning_for_s,
+        critical_for_s=timers.evidence_critical_for_s,
+        resolve_after_s=timers.evidence_resolve_after_s,
+    )
 
 
-def thresholds_from(settings: Settings) -> Thresholds:
-    """Read the lines between healthy, warning and critical from the settings."""
-    return Thresholds(warning_rate=settings.warning_rate, critical_rate=settings.critical_rate)
+def thresholds_from(settings: Settings) -> AlertThresholds:
+    """Return the thresholds between healthy, warning and critical from the settings."""
+    return AlertThresholds(warning_rate=settings.warning_rate, critical_rate=settings.critical_rate)

@@ -1,4 +1,4 @@
-"""Which alerts are told together as one incident, and when that is news; pure."""
+"""Which alerts make one incident for people, and when there is news about it; pure."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from alerts.evidence import AlertKey
-from alerts.routing import MONITOR_PREFIX
 from alerts.snapshot import Snapshot
 from monitor.models.alerting import AlertEvent, Level
 
-#: So many apps that begin within this time and share something are told as one.
+#: So many apps that begin within this time with evidence of a shared cause are one incident.
 COMMON_CAUSE_APPS = 3
 COMMON_CAUSE_WITHIN = timedelta(minutes=10)
 #: A metric that joins this late is news; sooner, the first message has just been read.
@@ -23,9 +22,9 @@ _WORSE = {None: 0, Level.WARNING: 1, Level.CRITICAL: 2}
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
     """
-    Alerts that are told together: those of one app, or of apps with a common cause.
+    Alerts that are notified together: those of one app, or of apps with a common cause.
 
-    ``level`` and ``told_at`` are what people know; both are None while nobody was told.
+    ``level`` and ``told_at`` are what people know; both are None before the first message.
     """
 
     group_id: str
@@ -35,7 +34,7 @@ class Group:
     level: Level | None = None
     told_at: datetime | None = None
     sequence: int = 0
-    flapping: frozenset[str] = frozenset()  #: keys whose end has not been told yet
+    flapping: frozenset[str] = frozenset()  #: keys whose end has not been reported yet
     acked_until: datetime | None = None
 
 
@@ -50,7 +49,7 @@ class Member(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class News:
-    """What people are told about a group: an event, with the alert that it rests on."""
+    """A message about a group: an event, with the alert that it rests on."""
 
     group: Group
     event: AlertEvent
@@ -74,14 +73,6 @@ class Happened:
     known_names: Collection[str] = ()  #: what had fired in this group before
 
 
-def share(event: Snapshot) -> str | None:
-    """Name what the alert may share with those of other apps."""
-    if event.key.metric.startswith(MONITOR_PREFIX):
-        return "the monitor"
-    judge = event.verdict.evaluator_version
-    return f"the judge {judge}" if judge else None
-
-
 def place(
     fired: Sequence[Snapshot],
     by_app: Mapping[str, Group],
@@ -90,49 +81,57 @@ def place(
     was_in: Mapping[str, Group] | None = None,
 ) -> dict[str, Group]:
     """
-    Find the group of every alert that fired, by incident id.
+    Return the group of every alert that fired, by incident id.
 
-    *by_app* are the groups that are open, *by_cause* those of them that began a short
-    time ago; *young* are the apps that began a short time ago, by what they share.
-    *was_in* are the groups of incidents that fire again: those go on in theirs unless their
-    app has another one by now.
+    Parameters
+    ----------
+    fired
+        The alerts that fired.
+    by_app, by_cause
+        The groups that are open, by app; those of them that began a short time ago, by cause.
+    young
+        The apps that began a short time ago, by what they share.
+    was_in
+        The groups of incidents that fire again, by incident id: these stay in their group unless
+        their app has another one by now.
     """
     was_in = was_in or {}
     again = {e.key.app: was_in[e.incident_id] for e in fired if e.incident_id in was_in}
-    by_app = again | dict(by_app)
-    apps, causes = dict(by_app), dict(by_cause)
+    known = again | dict(by_app)
+    apps, causes = dict(known), dict(by_cause)
     beginning: dict[str, set[str]] = {}
     for event in fired:
-        shared = share(event)
-        if shared and event.key.app not in by_app:
+        shared = event.shared_cause
+        if shared and event.key.app not in known:
             beginning.setdefault(shared, set(young.get(shared, ()))).add(event.key.app)
     placed: dict[str, Group] = {}
     for event in fired:
-        app, shared = event.key.app, share(event)
+        app, shared = event.key.app, event.shared_cause
         if app not in apps:
-            common = shared in causes or len(beginning.get(shared or "", ())) >= COMMON_CAUSE_APPS
+            new = Group(group_id=event.incident_id, app=app, cause=None, opened_at=event.at)
+            common = shared in causes or len(beginning.get(shared, ())) >= COMMON_CAUSE_APPS
             if shared and common:
-                apps[app] = causes.setdefault(shared, _new(event, cause=shared))
-            else:
-                apps[app] = _new(event, cause=None)
+                new = causes.setdefault(shared, replace(new, app="*", cause=shared))
+            apps[app] = new
         placed[event.incident_id] = apps[app]
     return placed
-
-
-def _new(event: Snapshot, *, cause: str | None) -> Group:
-    app = "*" if cause else event.key.app
-    return Group(group_id=event.incident_id, app=app, cause=cause, opened_at=event.at)
 
 
 def news_of(
     happened: Happened, now: datetime, *, remind_after_s: Mapping[Level, float], group_wait_s: float
 ) -> tuple[Group, News | None]:
-    """Say what becomes of a group, and what people are told about it, if anything."""
-    group = _with_flapping(happened)
+    """Return what becomes of a group, and the message about it, if there is news."""
+    flapping = set(happened.group.flapping)
+    for one in happened.events:
+        (flapping.add if one.flapping else flapping.discard)(key_name(one.key))
+    group = replace(happened.group, flapping=frozenset(flapping))
     happened = replace(happened, group=group)
-    loud = [e for e in happened.events if not e.quiet and e.incident_id not in happened.silenced]
-    found = _ended(happened) or _began(happened, loud, now, group_wait_s)
-    found = found or _went_on(happened, loud, now, remind_after_s)
+    loud = loud_events(happened)
+    found = (
+        _end(happened)
+        or _beginning(happened, loud, now, group_wait_s)
+        or _reminder(group, loud, now, remind_after_s)
+    )
     if found is None:
         calmer = group.level is not None and happened.members
         return (replace(group, level=_level(happened, ())) if calmer else group), None
@@ -150,69 +149,63 @@ def news_of(
     return told, News(group=told, event=event, lead=lead, others=others)
 
 
+def loud_events(happened: Happened) -> list[Snapshot]:
+    """Return the events that are neither silenced nor suppressed."""
+    return [e for e in happened.events if not e.quiet and e.incident_id not in happened.silenced]
+
+
 def is_over(group: Group, members: Collection[Member]) -> bool:
-    """Say whether a group is done with: nothing fires, and nothing is held back."""
+    """Return whether a group is over: nothing fires, and no end is still to be reported."""
     return not members and not group.flapping
 
 
 def key_name(key: AlertKey) -> str:
-    """Write a key as one text."""
+    """Return a key as one text."""
     return "\x1f".join(map(str, key))
 
 
-def _with_flapping(happened: Happened) -> Group:
-    flapping = set(happened.group.flapping)
-    for event in happened.events:
-        if event.flapping:
-            flapping.add(key_name(event.key))
-        else:
-            flapping.discard(key_name(event.key))
-    return replace(happened.group, flapping=frozenset(flapping))
+def names_in(keys: Iterable[AlertKey], group: Group) -> set[str]:
+    """Return what joins a group under a name: metrics of its app, or apps of its cause."""
+    return {key.app if group.cause else key.metric for key in keys}
 
 
-def _ended(happened: Happened) -> tuple[AlertEvent, Snapshot] | None:
+def _end(happened: Happened) -> tuple[AlertEvent, Snapshot] | None:
     if happened.group.told_at is None:
         return None
     settled = _first(happened.events, AlertEvent.SETTLED)
     if settled is not None:
         return AlertEvent.SETTLED, settled
     resolved = _first(happened.events, AlertEvent.RESOLVED)
-    still_told = [member for member in happened.members if not member.silenced]
-    if resolved is None or still_told or happened.group.flapping:
+    still_fires = any(not member.silenced for member in happened.members)
+    if resolved is None or still_fires or happened.group.flapping:
         return None
     return AlertEvent.RESOLVED, resolved
 
 
-def _began(
+def _beginning(
     happened: Happened, loud: Sequence[Snapshot], now: datetime, group_wait_s: float
 ) -> tuple[AlertEvent, Snapshot] | None:
     group = happened.group
     worse = [e for e in loud if e.event in {AlertEvent.FIRED, AlertEvent.ESCALATED}]
-    ended_silence = _first(loud, AlertEvent.UNSILENCED)
-    lead = _worst(worse) or ended_silence
+    lead = _worst(worse)
     if lead is None:
-        return None
-    if ended_silence is not None and lead is ended_silence:
-        return AlertEvent.UNSILENCED, lead
+        unsilenced = _first(loud, AlertEvent.UNSILENCED)
+        return None if unsilenced is None else (AlertEvent.UNSILENCED, unsilenced)
     if group.told_at is None:
         return AlertEvent.FIRED, lead
     if _WORSE[lead.level] > _WORSE[group.level]:
         return AlertEvent.ESCALATED, lead
-    joined = [e for e in worse if _name(e, group) not in happened.known_names]
+    joined = _worst([e for e in worse if not names_in([e.key], group) <= set(happened.known_names)])
     age = now - group.opened_at
     gathers = age < timedelta(seconds=group_wait_s)
-    if joined and (gathers or age >= JOINING_IS_NEWS_AFTER):
-        return AlertEvent.JOINED, _worst(joined) or joined[0]
+    if joined is not None and (gathers or age >= JOINING_IS_NEWS_AFTER):
+        return AlertEvent.JOINED, joined
     return None
 
 
-def _went_on(
-    happened: Happened,
-    loud: Sequence[Snapshot],
-    now: datetime,
-    remind_after_s: Mapping[Level, float],
+def _reminder(
+    group: Group, loud: Sequence[Snapshot], now: datetime, remind_after_s: Mapping[Level, float]
 ) -> tuple[AlertEvent, Snapshot] | None:
-    group = happened.group
     lead = _worst([e for e in loud if e.event is AlertEvent.REPEATED])
     if lead is None:
         return None
@@ -224,20 +217,10 @@ def _went_on(
 
 
 def _level(happened: Happened, loud: Sequence[Snapshot]) -> Level:
-    """Give the worst level that people know of now."""
+    """Return the worst level that people know of now."""
     levels = [m.level for m in happened.members if not m.silenced]
     levels += [e.level for e in loud if e.event is not AlertEvent.RESOLVED]
     return max(levels, key=_WORSE.__getitem__, default=Level.WARNING)
-
-
-def _name(event: Snapshot, group: Group) -> str:
-    """Name what joins: a metric of the app, or an app of the common cause."""
-    return event.key.app if group.cause else event.key.metric
-
-
-def names_in(keys: Iterable[AlertKey], group: Group) -> set[str]:
-    """Name what fires in a group as `News` counts it: metrics, or apps."""
-    return {key.app if group.cause else key.metric for key in keys}
 
 
 def _first(events: Iterable[Snapshot], kind: AlertEvent) -> Snapshot | None:

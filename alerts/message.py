@@ -1,28 +1,48 @@
-"""A frozen snapshot, made into a message that a tired person understands."""
+"""
+A frozen snapshot, made into a message that a tired person understands; pure.
+
+`render` decides every word: the state, the subject, the headline, the facts. The templates only
+lay them out, and the channels translate them into what their vendor wants.
+"""
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
 from pathlib import Path
-from typing import Literal
 from urllib.parse import quote, urlsplit
 
 from jinja2 import FileSystemLoader, StrictUndefined
 from jinja2.sandbox import SandboxedEnvironment
 
-from alerts.snapshot import Snapshot
-from alerts.wording import Fact, facts, headline, state_word, subject_of
-from monitor.models.alerting import AlertEvent
-from monitor.report.format import plain_text, shorten, utc_time
+from alerts.conditions import BLINDNESS, CONDITIONS
+from alerts.evidence import CLOSED, Evidence, Reason
+from alerts.routing import MONITOR_PREFIX
+from alerts.snapshot import SAMPLE_CHARS, Snapshot
+from alerts.threshold_rules import RULE_PREFIX
+from monitor.models.alerting import AlertEvent, Level
+from monitor.models.status import Status, Verdict
+from monitor.report.format import (
+    duration,
+    percent,
+    plain_text,
+    rate_with_interval,
+    short_id,
+    shorten,
+    sparkline,
+    utc_time,
+)
 from monitor.report.render import Section
+
+Fact = tuple[str, str]
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _SUBJECT_CHARS = 200
 _MOST_DIGEST_LINES = 14
+_MOST_APPS_NAMED = 5
+_OVER = frozenset({AlertEvent.RESOLVED, AlertEvent.SETTLED})
 _COLOURS = {
     "RESOLVED": "#1a7f37",
     "WARNING": "#9a6700",
@@ -30,6 +50,26 @@ _COLOURS = {
     "CLOSED": "#57606a",
     "EXPIRED": "#57606a",
     "STABLE": "#1a7f37",
+}
+#: What an answer does that fails a metric; of other metrics it "fails" them.
+_FAILING = {
+    "groundedness": "state things their sources do not support",
+    "faithfulness": "state things their sources do not support",
+    "relevance": "do not answer the question",
+    "answer_relevance": "do not answer the question",
+}
+_BEFORE = {
+    Evidence.HEALTHY: "healthy",
+    Evidence.WARNING: "already at warning",
+    Evidence.CRITICAL: "already critical",
+    Evidence.UNCERTAIN: "not enough data to tell",
+}
+_CERTAINTY = {"confirmed": "high", "probable": "9 in 10"}
+_CLOSED_BECAUSE = {
+    Reason.EXPIRED_NO_DATA: "closed because data stopped, not because it recovered",
+    Reason.SUPERSEDED: "closed because the scorer or a threshold changed, not because it recovered",
+    Reason.NO_LONGER_EVALUATED: "closed because nothing evaluates it any more, not because it"
+    " recovered",
 }
 
 
@@ -43,6 +83,16 @@ class Picture:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    """One sample that failed: what was asked and answered, and what the scorer found."""
+
+    question: str
+    answer: str
+    finding: str = ""
+    link: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
     """What a channel sends; all texts are single lines without control characters."""
 
@@ -50,14 +100,14 @@ class Message:
     title: str  #: app and metric
     headline: str
     facts: tuple[Fact, ...]
-    samples: tuple[str, ...]
+    samples: tuple[str, ...]  #: what the scorer said of the worst samples
     advice: str  #: the words in front of the command
     command: str  #: what to type
-    link: str | None  #: what to open
+    link: str | None  #: the page about the incident
     footer: str
     app: str
     incident_id: str
-    first: bool  #: nothing was sent about this incident before
+    first: bool  #: the first message about this incident
     at: datetime
     began: datetime
     recipient: str
@@ -65,6 +115,8 @@ class Message:
     level: str
     over: bool  #: nothing of the incident fires any more
     data: Mapping[str, object]  #: the same for programs
+    example: Example | None = None
+    test: bool = False
     thread: str = ""  #: what the channel calls the first message about the incident
     text: str = ""
     html: str = ""
@@ -90,21 +142,35 @@ def render(
     may_repeat: bool = False,
     thread: str = "",
     digest: Sequence[str] = (),
+    example: Example | None = None,
 ) -> Message:
-    """Write the message that tells the news *tells*, from the evidence in *snapshot*."""
+    """
+    Return the message about the events *tells*, from the evidence in *snapshot*.
+
+    *digest* has a line for each other incident that it reports as well; *example* is the sample
+    that `Snapshot.example_id` names, if it is still stored.
+    """
     news = frozenset(tells)
-    over = bool(news & {AlertEvent.RESOLVED, AlertEvent.SETTLED}) and not snapshot.others
-    word = state_word(snapshot, news)
+    over = bool(news & _OVER) and not snapshot.others
+    word = _state_word(snapshot, news)
+    footer = (
+        f"incident {snapshot.incident_id}, event {snapshot.sequence},"
+        f" decided {utc_time(snapshot.at)}"
+    )
+    samples = (plain_text(text, SAMPLE_CHARS) for text in snapshot.samples)
+    shown = None if over else example
     message = Message(
         word=f"TEST {word}" if snapshot.test else word,
-        title=subject_of(snapshot),
-        headline=headline(snapshot, news),
-        facts=facts(snapshot, news, digest),
-        samples=() if over else tuple(plain_text(text, 300) for text in snapshot.samples),
+        title=_subject_of(snapshot),
+        headline=_headline(snapshot, news),
+        facts=_facts(snapshot, news, digest),
+        samples=()
+        if over
+        else tuple(text for text in samples if shown is None or text != shown.finding),
         advice="To look back" if over else "What to do",
-        command=f"groundwatch report --app {shlex.quote(plain_text(snapshot.key.app, 200))}",
-        link=_link(snapshot.report_url),
-        footer=_footer(snapshot, may_repeat=may_repeat),
+        command=f"groundwatch alerts show {short_id(snapshot.link_id)}",
+        link=page_link(snapshot.report_url, "incidents", snapshot.link_id),
+        footer=f"{footer} (may repeat an earlier message)" if may_repeat else footer,
         app=plain_text(snapshot.key.app, 200),
         incident_id=snapshot.incident_id,
         first=AlertEvent.FIRED in news,
@@ -115,34 +181,270 @@ def render(
         level=(snapshot.peak if over else snapshot.level).value,
         over=over,
         data=_data(snapshot),
+        example=shown,
+        test=snapshot.test,
         thread=thread,
     )
-    return replace(message, text=_fill("txt", message), html=_fill("html", message))
+    return _written(message)
 
 
 def without_samples(message: Message) -> Message:
-    """Leave out what the scorer said of single samples."""
-    if not message.samples:
+    """Return *message* without transcripts and what the scorer said of single samples."""
+    if not message.samples and message.example is None:
         return message
-    bare = replace(message, samples=())
-    return replace(bare, text=_fill("txt", bare), html=_fill("html", bare))
+    return _written(replace(message, samples=(), example=None))
 
 
 def digest_lines(snapshots: Sequence[Snapshot]) -> list[str]:
-    """Write a line for each of several incidents, for a message that tells of all of them."""
+    """Return a line for each of several incidents, for a message that reports all of them."""
     lines = []
     for snapshot in snapshots[:_MOST_DIGEST_LINES]:
         news = frozenset({snapshot.event})
-        lines.append(
-            f"{state_word(snapshot, news)} {subject_of(snapshot)}: {headline(snapshot, news)}"
-        )
+        word, subject = _state_word(snapshot, news), _subject_of(snapshot)
+        lines.append(f"{word} {subject}: {_headline(snapshot, news)}")
     more = len(snapshots) - len(lines)
     return [*lines, f"{more} more incidents; groundwatch alerts ls"] if more > 0 else lines
+
+
+def trend(rates: Sequence[float | None]) -> str:
+    """Return rates as a sparkline with the lowest and the highest; '' while they are all alike."""
+    known = {rate for rate in rates if rate is not None}
+    if len(known) <= 1:
+        return ""
+    return f"{sparkline(rates, fit=True)} ({percent(min(known))} to {percent(max(known))})"
+
+
+def page_link(base: str | None, *path: str) -> str | None:
+    """Return the address of a page below *base*; None unless *base* is a web address."""
+    if base is None or urlsplit(base).scheme not in {"http", "https"}:
+        return None
+    root = quote(plain_text(base, 1000), safe=":/?#[]@!$&'()*+,;=%~").rstrip("/")
+    return "/".join((root, *(quote(part, safe="") for part in path)))
+
+
+@cache
+def template_environment(*, escape: bool) -> SandboxedEnvironment:
+    """Return the sandbox in which templates are filled."""
+    return SandboxedEnvironment(
+        loader=FileSystemLoader(_TEMPLATES),
+        # Never by the name of the file: `select_autoescape` leaves `.html.j2` alone.
+        autoescape=escape,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+
+
+def _written(message: Message) -> Message:
+    written = {
+        kind: template_environment(escape=kind == "html")
+        .get_template(f"alert.{kind}.j2")
+        .render(message=message, colour=_COLOURS[message.word.rpartition(" ")[2]])
+        for kind in ("txt", "html")
+    }
+    return replace(message, text=written["txt"], html=written["html"])
+
+
+def _state_word(snapshot: Snapshot, tells: frozenset[AlertEvent]) -> str:
+    if snapshot.reason in CLOSED:
+        return "EXPIRED" if snapshot.reason == Reason.EXPIRED_NO_DATA else "CLOSED"
+    if AlertEvent.SETTLED in tells:
+        return "STABLE"
+    if AlertEvent.RESOLVED in tells:
+        return "RESOLVED"
+    word = snapshot.level.value.upper()
+    if AlertEvent.FIRED in tells:
+        return word if snapshot.well_since is None else f"AGAIN {word}"
+    if AlertEvent.ESCALATED in tells:
+        return f"NOW {word}"
+    return f"ALSO {word}" if AlertEvent.JOINED in tells else f"STILL {word}"
+
+
+def _subject_of(snapshot: Snapshot) -> str:
+    """Name the app and metric, or every app of a common cause."""
+    key = snapshot.key
+    apps = list(dict.fromkeys([key.app, *(other.app for other in snapshot.others)]))
+    if snapshot.cause is not None and len(apps) > 1:
+        more = len(apps) - _MOST_APPS_NAMED + snapshot.more
+        named = ", ".join(plain_text(app, 40) for app in apps[:_MOST_APPS_NAMED])
+        named = f"{named} and {more} more" if more > 0 else named
+        return f"{named} · {plain_text(snapshot.cause, 100)}"
+    names = [key.app, key.metric] + ([key.segment] if key.segment != "*" else [])
+    return " · ".join(plain_text(name, 80) for name in names)
+
+
+def _headline(snapshot: Snapshot, tells: frozenset[AlertEvent]) -> str:
+    verdict = snapshot.verdict
+    length = duration(snapshot.at - snapshot.opened_at)
+    resolved = AlertEvent.RESOLVED in tells
+    said = ""
+    if snapshot.reason in CLOSED:
+        why = _CLOSED_BECAUSE[Reason(snapshot.reason)]
+        said = f"{why}; was {snapshot.peak.value}, fired {length} ago"
+    elif AlertEvent.SETTLED in tells:
+        said = f"stable again: it began {snapshot.onsets} times, and has been healthy for 8 h"
+    elif snapshot.key.metric.startswith(MONITOR_PREFIX):
+        condition = CONDITIONS.get(snapshot.key.metric, BLINDNESS)
+        said = f"{condition.well}, after {length}" if resolved else condition.ill
+    elif resolved:
+        said = f"healthy again; was {snapshot.peak.value} for {length}"
+    elif verdict.status is Status.BLIND:
+        said = f"no news, still firing after {length}: the monitor is blind"
+    return said or _rate_headline(snapshot, tells, length)
+
+
+def _rate_headline(snapshot: Snapshot, tells: frozenset[AlertEvent], length: str) -> str:
+    verdict, level = snapshot.verdict, snapshot.level.value
+    begins = AlertEvent.FIRED in tells or snapshot.at == snapshot.opened_at
+    if snapshot.key.metric.startswith(RULE_PREFIX):
+        said = plain_text(verdict.reason, 200)
+    elif verdict.pass_rate is None:
+        said = f"{level}, with no scores in the last {duration(verdict.window_s)}"
+    elif AlertEvent.FIRED in tells and (fall := _fall(snapshot)):
+        said = fall
+    else:
+        said = f"only {percent(verdict.pass_rate)} of answers pass"
+    if begins:
+        return said
+    return f"got worse: {said}" if AlertEvent.ESCALATED in tells else f"after {length} still {said}"
+
+
+def _fall(snapshot: Snapshot) -> str:
+    """Say from where the pass rate fell and since when; '' when there is nothing to compare."""
+    verdict = snapshot.verdict
+    before = verdict.drift.reference_pass_rate if verdict.drift else None
+    if before is None or verdict.pass_rate is None or before <= verdict.pass_rate:
+        return ""
+    since = (verdict.onset or snapshot.since).strftime("%H:%M UTC")
+    ago = duration(snapshot.at - (verdict.onset or snapshot.since))
+    return f"fell from {percent(before)} to {percent(verdict.pass_rate)} at {since} ({ago} ago)"
+
+
+def _facts(
+    snapshot: Snapshot, tells: frozenset[AlertEvent], digest: Sequence[str]
+) -> tuple[Fact, ...]:
+    """List what is known, each with a short label, in the order in which people ask."""
+    verdict, background = snapshot.verdict, snapshot.background
+    of_monitor = snapshot.key.metric.startswith(MONITOR_PREFIX)
+    of_answers = not of_monitor and snapshot.reason not in CLOSED
+    goes_on = not tells & _OVER
+    certainty = _CERTAINTY.get(verdict.evidence or "")
+    condition = CONDITIONS.get(snapshot.key.metric)
+    counts = [(verdict.n_failed, "failed"), (verdict.n_skipped, "skipped")]
+    unscored = " and ".join(f"{count:,} {name}" for count, name in counts if count)
+    reason = plain_text(verdict.reason, 300)
+    flapping = (
+        f"it began {snapshot.onsets} times in a day; the next message comes when it is stable, is"
+        " worse than reported so far, or has gone on for a day"
+    )
+    listed = [
+        ("Impact", _impact(snapshot) if of_answers and goes_on else ""),
+        ("Now", _figures(verdict) if of_answers and not goes_on else ""),
+        ("Since", _since(snapshot, tells)),
+        ("Likely cause", plain_text(background.changed, 400) if goes_on else ""),
+        ("Affected", plain_text(background.segments, 400) if goes_on else ""),
+        ("Before", _before(snapshot) if of_answers else ""),
+        ("Trend", trend(snapshot.trend) if of_answers else ""),
+        ("Threshold", _threshold(snapshot, tells) if of_answers else ""),
+        ("Confidence" if certainty and goes_on else "Why",
+         f"{certainty}: {reason}" if certainty and goes_on else reason),
+        ("Closed", plain_text(snapshot.superseded, 400)),
+        ("Monitoring", plain_text(background.pipeline, 300) if goes_on else ""),
+        ("Do", condition.advice if condition and goes_on else ""),
+        ("Also firing", _others(snapshot)),
+        ("Flapping", flapping if snapshot.flapping and goes_on else ""),
+        ("Stale since", utc_time(snapshot.stale_since) if snapshot.stale_since else ""),
+        ("Note", plain_text(snapshot.note, 300)),
+        ("Not counted", f"{unscored} evaluations in the window" if unscored else ""),
+        *(("And", plain_text(line, 200)) for line in digest),
+    ]  # fmt: skip
+    return tuple((label, text) for label, text in listed if text)
+
+
+def _impact(snapshot: Snapshot) -> str:
+    """Say what share of the answers is affected, with the figures that decided."""
+    verdict = snapshot.verdict
+    if verdict.pass_rate is None or snapshot.key.metric.startswith(RULE_PREFIX):
+        return _figures(verdict)
+    failing = 1 - verdict.pass_rate
+    tenths, most = round(10 * failing), 10
+    if tenths == most:
+        share = "nearly all"
+    elif tenths > 1:
+        share = f"about {tenths} in 10"
+    else:
+        share = f"about 1 in {round(1 / failing)}" if failing > 0 else "none"
+    what = _FAILING.get(snapshot.key.metric, f"fail {plain_text(snapshot.key.metric, 80)}")
+    return f"{share} sampled answers {what}: {_figures(verdict)}"
+
+
+def _figures(verdict: Verdict) -> str:
+    """Write the pass rate with its interval, size and span, without which it says little."""
+    if verdict.pass_rate is None:
+        return f"no scores in the last {duration(verdict.window_s)} (n = {verdict.n:,})"
+    rate = percent(verdict.pass_rate)
+    if verdict.low is not None and verdict.high is not None:
+        rate = rate_with_interval(verdict.pass_rate, verdict.low, verdict.high)
+    return f"{rate} pass, n = {verdict.n:,}, since {utc_time(verdict.since)}"
+
+
+def _before(snapshot: Snapshot) -> str:
+    drift, status = snapshot.verdict.drift, snapshot.status_before
+    said = [] if status is None else [_BEFORE[status]]
+    if drift is not None and drift.reference_pass_rate is not None:
+        rate = percent(drift.reference_pass_rate)
+        said.append(f"{rate} of answers passed (n = {drift.reference_n:,}, the reference)")
+    return "; ".join(said)
+
+
+def _threshold(snapshot: Snapshot, tells: frozenset[AlertEvent]) -> str:
+    thresholds = snapshot.thresholds
+    if thresholds is None or snapshot.key.metric.startswith(RULE_PREFIX):
+        return ""  # a rule has a threshold of its own, which its reason says
+    if AlertEvent.RESOLVED in tells:
+        return f"healthy from {percent(thresholds.of(Level.WARNING))}"
+    return f"{snapshot.level.value} below {percent(thresholds.of(snapshot.level))}"
+
+
+def _since(snapshot: Snapshot, tells: frozenset[AlertEvent]) -> str:
+    began = utc_time(snapshot.since)
+    if tells & _OVER:
+        fired, resolved = utc_time(snapshot.opened_at), utc_time(snapshot.at)
+        ended = "closed" if snapshot.reason in CLOSED else "resolved"
+        text = f"began {began}, fired {fired}, {ended} {resolved}; worst: {snapshot.peak.value}"
+        late = ". Earlier messages about this may not have reached you"
+        return text + late if AlertEvent.FIRED in tells else text
+    held = duration(snapshot.at - snapshot.since)
+    text = began if held == duration(0) else f"{began}, held for {held}"
+    if snapshot.well_since is not None:
+        text += f"; it had been over since {utc_time(snapshot.well_since)}"
+    verdict = snapshot.verdict
+    if verdict.onset is None:
+        return text
+    text += f"; most likely began {utc_time(verdict.onset)}"
+    if verdict.onset_earliest is None or verdict.onset_latest is None:
+        return text
+    bounds = (verdict.onset_earliest, verdict.onset_latest)
+    one_day = {bound.date() for bound in bounds} == {verdict.onset.date()}
+    low, high = (f"{b:%H:%M}" if one_day else f"{b:%Y-%m-%d %H:%M}" for b in bounds)
+    return text if low == high else f"{text} ({low} to {high})"
+
+
+def _others(snapshot: Snapshot) -> str:
+    named = []
+    for other in snapshot.others:
+        parts = [] if other.app == snapshot.key.app else [other.app]
+        parts += [other.metric] + ([other.segment] if other.segment != "*" else [])
+        named.append(f"{' · '.join(parts)} ({other.level.value})")
+    more = f" and {snapshot.more} more" if snapshot.more else ""
+    return plain_text(", ".join(named) + more, 500) if named else ""
 
 
 def _data(snapshot: Snapshot) -> dict[str, object]:
     """Give what a program wants to know, each under a name of its own."""
     verdict, key = snapshot.verdict, snapshot.key
+    moments = {name: getattr(verdict, name) for name in ("onset", "onset_earliest", "onset_latest")}
     return {
         "app": plain_text(key.app, 200),
         "metric": plain_text(key.metric, 200),
@@ -162,9 +464,7 @@ def _data(snapshot: Snapshot) -> dict[str, object]:
         "changed": plain_text(snapshot.background.changed, 400),
         "segments": plain_text(snapshot.background.segments, 400),
         "pipeline": plain_text(snapshot.background.pipeline, 300),
-        "onset": _iso(verdict.onset),
-        "onset_earliest": _iso(verdict.onset_earliest),
-        "onset_latest": _iso(verdict.onset_latest),
+        **{name: None if at is None else at.isoformat() for name, at in moments.items()},
         "since": snapshot.since.isoformat(),
         "opened_at": snapshot.opened_at.isoformat(),
         "at": snapshot.at.isoformat(),
@@ -179,42 +479,3 @@ def _data(snapshot: Snapshot) -> dict[str, object]:
         "flapping": snapshot.flapping,
         "test": snapshot.test,
     }
-
-
-def _iso(moment: datetime | None) -> str | None:
-    return None if moment is None else moment.isoformat()
-
-
-def _fill(kind: Literal["txt", "html"], message: Message) -> str:
-    template = template_environment(escape=kind == "html").get_template(f"alert.{kind}.j2")
-    colour = _COLOURS[message.word.rpartition(" ")[2]]
-    return template.render(message=message, colour=colour)
-
-
-@cache
-def template_environment(*, escape: bool) -> SandboxedEnvironment:
-    """Make the sandbox in which templates are filled."""
-    return SandboxedEnvironment(
-        loader=FileSystemLoader(_TEMPLATES),
-        # Never by the name of the file: `select_autoescape` leaves `.html.j2` alone.
-        autoescape=escape,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-
-
-def _footer(snapshot: Snapshot, *, may_repeat: bool) -> str:
-    footer = (
-        f"incident {snapshot.incident_id}, event {snapshot.sequence},"
-        f" decided {utc_time(snapshot.at)}"
-    )
-    return f"{footer} (may repeat an earlier message)" if may_repeat else footer
-
-
-def _link(url: str | None) -> str | None:
-    """Let only web addresses through."""
-    if url is None or urlsplit(url).scheme not in {"http", "https"}:
-        return None
-    return quote(plain_text(url, 1000), safe=":/?#[]@!$&'()*+,;=%~")

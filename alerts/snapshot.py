@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, get_args
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, field_validator
-from sqlalchemy import Connection, Table, select, update
+from pydantic import AliasChoices, AwareDatetime, BaseModel, ConfigDict, Field, field_validator
+from sqlalchemy import Connection, select, update
 
-from alerts.evidence import AlertKey, Evidence, Thresholds
+from alerts.evidence import AlertKey, AlertThresholds, Evidence
 from monitor.models.alerting import AlertEvent, Level, TimelineEvent
 from monitor.models.status import Verdict
 from monitor.report.format import plain_text
@@ -16,10 +16,12 @@ from monitor.store.alert_tables import alert_events, outbox
 
 #: What is quoted of one explanation.
 SAMPLE_CHARS = 300
+#: In place of a quote that was deleted.
+_DELETED = "(deleted)"
 
 
 class Other(BaseModel):
-    """Another alert that fires at the same time and is told in the same message."""
+    """Another alert that fires at the same time and is reported in the same message."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -30,7 +32,7 @@ class Other(BaseModel):
 
 
 class Background(BaseModel):
-    """What stands behind an alert, each in a line; empty where nothing is known."""
+    """The background of an alert, each part in a line; empty where nothing is known."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -57,17 +59,23 @@ class Snapshot(BaseModel):
     opened_at: AwareDatetime  #: when it fired
     at: AwareDatetime
     verdict: Verdict
-    lines: Thresholds | None = None
+    # Its name in documents of releases before 0.2.
+    thresholds: AlertThresholds | None = Field(
+        None, validation_alias=AliasChoices("thresholds", "lines")
+    )
     samples: tuple[str, ...] = ()
-    report_url: str | None = None
+    example_id: str = ""  #: the sample to show; its texts are read when the message is sent
+    report_url: str | None = None  #: where the page is
+    lead_id: str = ""  #: the incident that this is about, where it is not the first of its group
     background: Background = Background()
     trend: tuple[float | None, ...] = ()  #: pass rates of equal stretches of time, oldest first
     stale_since: AwareDatetime | None = None  #: nothing is known since
     well_since: AwareDatetime | None = None  #: it was over since, and fires again
     superseded: str = ""  #: what changed in how it is judged, which closed it
-    quiet: bool = False  #: noted, but nobody is told
-    flapping: bool = False  #: people are left in peace until it is stable
+    quiet: bool = False  #: recorded without a message
+    flapping: bool = False  #: no more messages until it is stable
     onsets: int = 0  #: how often it began while it was flapping
+    shared_cause: str = ""  #: what may make other apps fire at the same time
     cause: str | None = None  #: what several apps of this incident share
     others: tuple[Other, ...] = ()  #: what else fires, the worst first
     more: int = 0  #: how many besides those
@@ -76,7 +84,7 @@ class Snapshot(BaseModel):
 
     @field_validator("verdict", mode="before")
     @classmethod
-    def _drop_what_is_new(cls, stored: Any) -> Any:
+    def _drop_fields_of_newer_releases(cls, stored: Any) -> Any:
         return _known(Verdict, stored)
 
     @property
@@ -85,16 +93,21 @@ class Snapshot(BaseModel):
         return AlertKey.of(self.verdict)
 
     @property
+    def link_id(self) -> str:
+        """The incident whose page is linked."""
+        return self.lead_id or self.incident_id
+
+    @property
     def is_first(self) -> bool:
-        """Say whether its incident begins with it."""
+        """Whether its incident begins with it."""
         return self.event is AlertEvent.FIRED and self.sequence == 1
 
     def stored(self) -> dict[str, Any]:
-        """Write it as JSON, without what is as usual: half as long, and read back the same."""
+        """Return it as JSON without defaults: half as long, and read back the same."""
         return self.model_dump(mode="json", exclude_defaults=True)
 
     def timeline_event(self) -> TimelineEvent:
-        """Give the line of the timeline that this is the evidence of."""
+        """Return the line of the timeline that this is the evidence of."""
         return TimelineEvent(
             **self.key._asdict(),
             incident_id=self.incident_id,
@@ -112,57 +125,39 @@ class Snapshot(BaseModel):
 
 
 def _known(model: type[BaseModel], stored: Any) -> Any:
-    """Leave out what *model* has no field for, at every depth."""
+    """Return *stored* without what *model* has no field for, at every depth."""
     if not isinstance(stored, Mapping):
         return stored
     kept = {}
     for name, field in model.model_fields.items():
         if name in stored:
-            nested = _model_in(field.annotation)
+            kinds = get_args(field.annotation) or (field.annotation,)
+            nested = next(
+                (k for k in kinds if isinstance(k, type) and issubclass(k, BaseModel)), None
+            )
             kept[name] = _known(nested, stored[name]) if nested else stored[name]
     return kept
 
 
-def _model_in(annotation: Any) -> type[BaseModel] | None:
-    kinds = get_args(annotation) or (annotation,)
-    return next((k for k in kinds if isinstance(k, type) and issubclass(k, BaseModel)), None)
-
-
-# --- forget ---
-# Delete from alerts what they quoted of one person's samples.
-
-
-_NOTE = "(deleted)"
-
-
 def forget_quotes(connection: Connection, explanations: Iterable[str], *, dry_run: bool) -> int:
     """
-    Blank every quote of these explanations in timelines and messages; say how many had one.
+    Delete every quote of these explanations from timelines and messages; return how many had one.
 
-    What was delivered before is in other hands.
+    Messages that were delivered already are beyond reach. Questions and answers are not stored
+    with alerts, only the id of their sample.
     """
     quotes = {plain_text(text, SAMPLE_CHARS) for text in explanations}
     if not quotes:
         return 0
-    return sum(
-        _forget(connection, table, key, quotes, dry_run=dry_run)
-        for table, key in ((alert_events, "event_id"), (outbox, "delivery_id"))
-    )
-
-
-def _forget(
-    connection: Connection, table: Table, key: str, quotes: set[str], *, dry_run: bool
-) -> int:
     found = 0
-    for name, snapshot in connection.execute(select(table.c[key], table.c.snapshot)).all():
-        quoted = snapshot.get("samples") or []
-        if quotes.isdisjoint(quoted):
-            continue
-        found += 1
-        if not dry_run:
-            kept = [_NOTE if text in quotes else text for text in quoted]
-            mine = table.c[key] == name
-            connection.execute(
-                update(table).where(mine).values(snapshot={**snapshot, "samples": kept})
-            )
+    for table, key in ((alert_events, "event_id"), (outbox, "delivery_id")):
+        for name, snapshot in connection.execute(select(table.c[key], table.c.snapshot)).all():
+            quoted = snapshot.get("samples") or []
+            if quotes.isdisjoint(quoted):
+                continue
+            found += 1
+            if not dry_run:
+                kept = [_DELETED if text in quotes else text for text in quoted]
+                row = update(table).where(table.c[key] == name)
+                connection.execute(row.values(snapshot={**snapshot, "samples": kept}))
     return found

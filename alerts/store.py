@@ -14,20 +14,13 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from alerts.evidence import AlertKey, AlertState, Phase
 from alerts.grouping import Group, Member
+from alerts.routing import Recipient
 from alerts.snapshot import Snapshot
 from monitor.errors import StoreError
 from monitor.models.alerting import Level
 from monitor.store.alert_tables import alert_events, alert_groups, alert_states, incidents, outbox
 
 _MOST_NAMES = 500
-
-
-class Lane(NamedTuple):
-    """A recipient who was told of a group, and the channel that stands in."""
-
-    channel: str
-    address: str
-    fallback: str | None
 
 
 def open_groups(connection: Connection) -> dict[str, Group]:
@@ -104,17 +97,18 @@ def first_snapshots(connection: Connection, group_ids: Collection[str]) -> Itera
             yield Snapshot.model_validate(found)
 
 
-def lanes_told(connection: Connection, group_ids: Collection[str]) -> dict[str, list[Lane]]:
-    """List who was told of each of the groups, whether it has reached them yet or not."""
-    found: dict[str, dict[tuple[str, str], Lane]] = {}
+def recipients_told(
+    connection: Connection, group_ids: Collection[str]
+) -> dict[str, dict[Recipient, str | None]]:
+    """Return whom messages about each group went to, delivered or not, each with its fallback."""
+    found: dict[str, dict[Recipient, str | None]] = {}
     table = outbox.c
     columns = (table.incident_id, table.channel, table.recipient, table.fallback)
     for names in _in_parts(group_ids):
         query = select(*columns).distinct().where(table.incident_id.in_(names))
         for group_id, channel, address, fallback in connection.execute(query):
-            lane = Lane(channel, address, fallback)
-            found.setdefault(group_id, {})[channel, address] = lane
-    return {group_id: list(lanes.values()) for group_id, lanes in found.items()}
+            found.setdefault(group_id, {})[Recipient(channel, address)] = fallback
+    return found
 
 
 def write_groups(

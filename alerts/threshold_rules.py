@@ -1,4 +1,4 @@
-"""Rules of one's own beside the statuses: a figure of a metric, a threshold, how long; pure."""
+"""Alert rules beside the statuses: a figure of a metric, a threshold, how long; pure."""
 
 from __future__ import annotations
 
@@ -11,6 +11,13 @@ from monitor.models.status import Status, Verdict
 
 #: The metrics of alerts that come from rules begin so; no evaluator may.
 RULE_PREFIX = "rule:"
+_WORSE = (
+    Status.INSUFFICIENT_DATA,
+    Status.HEALTHY,
+    Status.BLIND,
+    Status.WARNING,
+    Status.CRITICAL,
+)
 Figure = Literal["average_score", "pass_rate", "error_rate"]
 
 
@@ -33,14 +40,20 @@ class ThresholdRule:
     min_n: int = 30
 
     def judge(self, verdict: Verdict) -> Verdict:
-        """Say what the rule says of the data behind *verdict*."""
-        value, n = _value(verdict, self.of)
+        """Return the verdict of this rule on the data behind *verdict*."""
+        n = verdict.window_n
+        value = verdict.window_pass_rate if self.of == "pass_rate" else verdict.average_score
+        if self.of == "error_rate":
+            n = verdict.window_n + verdict.n_failed
+            value = verdict.n_failed / n if n else None
         status, reason = Status.INSUFFICIENT_DATA, f"{n} of {self.min_n} needed"
         if verdict.status is Status.BLIND:
             status, reason = Status.BLIND, verdict.reason
         elif value is not None and n >= self.min_n:
-            status = Status(self.level.value) if self._breaks(value) else Status.HEALTHY
-            reason = f"{self.of.replace('_', ' ')} {value:.3f}; the rule: {self.line}"
+            too_low = self.below is not None and value < self.below
+            too_high = self.above is not None and value > self.above
+            status = Status(self.level.value) if too_low or too_high else Status.HEALTHY
+            reason = f"{self.of.replace('_', ' ')} {value:.3f}; the rule: {self.threshold}"
         changes = {
             "metric": f"{RULE_PREFIX}{self.name}",
             "policy": "rule",
@@ -52,17 +65,13 @@ class ThresholdRule:
         }
         return verdict.model_copy(update=changes)
 
-    def _breaks(self, value: float) -> bool:
-        too_low = self.below is not None and value < self.below
-        return too_low or (self.above is not None and value > self.above)
-
     @property
-    def line(self) -> str:
-        """Write the threshold."""
+    def threshold(self) -> str:
+        """The threshold in words."""
         return f"below {self.below:g}" if self.below is not None else f"above {self.above:g}"
 
 
-#: Named sets of rules; a rule for a metric that nobody scores says nothing.
+#: Named sets of rules.
 RULE_SETS: Mapping[str, tuple[ThresholdRule, ...]] = {
     "rag": (
         ThresholdRule(name="faithfulness", metric="faithfulness", below=0.85),
@@ -74,38 +83,15 @@ RULE_SETS: Mapping[str, tuple[ThresholdRule, ...]] = {
 
 
 def judge_all(verdicts: Iterable[Verdict], rules: Sequence[ThresholdRule]) -> list[Verdict]:
-    """Apply the rules: one verdict an app, rule and window, of the metric that breaks it first."""
+    """Apply the rules: one verdict an app, rule and window, of the metric that breaks it most."""
     found: dict[tuple[str, str, str, int], Verdict] = {}
     for verdict in verdicts:
         for rule in rules:
             if rule.metric in {"*", verdict.metric} and not verdict.metric.startswith("monitor:"):
                 judged = rule.judge(verdict)
                 key = (judged.app, judged.metric, judged.segment, judged.window_s)
-                if key not in found or _rank(judged) > _rank(found[key]):
+                if key not in found or _WORSE.index(judged.status) > _WORSE.index(
+                    found[key].status
+                ):
                     found[key] = judged
     return list(found.values())
-
-
-def hold_s(metric: str, rules: Sequence[ThresholdRule]) -> float | None:
-    """Say for how long the rule of an alert must be broken; None when it comes from no rule."""
-    name = metric.removeprefix(RULE_PREFIX)
-    return next((rule.for_s for rule in rules if metric != name and rule.name == name), None)
-
-
-def _rank(verdict: Verdict) -> int:
-    order = (
-        Status.INSUFFICIENT_DATA,
-        Status.HEALTHY,
-        Status.BLIND,
-        Status.WARNING,
-        Status.CRITICAL,
-    )
-    return order.index(verdict.status)
-
-
-def _value(verdict: Verdict, figure: Figure) -> tuple[float | None, int]:
-    if figure == "error_rate":
-        tried = verdict.window_n + verdict.n_failed
-        return (verdict.n_failed / tried if tried else None), tried
-    value = verdict.average_score if figure == "average_score" else verdict.window_pass_rate
-    return value, verdict.window_n

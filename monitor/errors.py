@@ -177,12 +177,14 @@ class DeliveryError(GroundwatchError):
         transient: bool = True,
         ambiguous: bool = False,
         retry_after_s: float | None = None,
+        give_up_after_s: float | None = None,
     ) -> None:
         super().__init__(message)
         self.code = code
         self.transient = transient
         self.ambiguous = ambiguous
         self.retry_after_s = retry_after_s
+        self.give_up_after_s = give_up_after_s
 
 
 class ServerStartError(GroundwatchError):

@@ -118,7 +118,7 @@ class Evaluator:
                 timers=timers_from(self.settings),
                 channels=self.recipients,
                 worst=WorstReasons(connection, leading, now - self._status_window),
-                lines=thresholds_from(self.settings),
+                thresholds=thresholds_from(self.settings),
                 report_url=self.settings.report_url,
             )
         standings.committed()

@@ -9,13 +9,15 @@ from typing import Any
 from pydantic import SecretStr
 
 from alerts.channels.base import Rate, Receipt
-from alerts.channels.http import Answer, HttpClient, refusal
+from alerts.channels.http import HttpClient, refusal
 from alerts.message import Message
 from monitor.models.alerting import Level
 
 _OK, _BAD_REQUEST = 200, 400
 #: Longer than the time between two reminders; what nobody renews ends by itself.
 _LASTS = timedelta(hours=26)
+#: A test ends soon.
+_TEST_LASTS = timedelta(minutes=5)
 _NOT_A_LABEL = re.compile(r"[^a-zA-Z0-9_]")
 
 
@@ -48,11 +50,15 @@ class AlertmanagerChannel:
     def send(self, message: Message, delivery_id: str, attempt: int) -> Receipt:
         """Post once; Alertmanager answers 200 with nothing."""
         del attempt
-        alerts = [alert(message, delivery_id)]
+        current = alert(message, delivery_id)
+        alerts = [current]
         if not message.first:
-            alerts.append(_of_other_severity(alerts[0], message))
+            # The alert of the same incident that is not as bad, or worse, ends.
+            other = Level.WARNING if message.level == Level.CRITICAL else Level.CRITICAL
+            labels = current["labels"] | {"severity": other.value}
+            alerts.append(current | {"labels": labels, "endsAt": message.at.isoformat()})
         answer = self._http.send_json(self._url, alerts, self._headers)
-        if answer.status == _OK and not _is_a_page(answer):
+        if answer.status == _OK and not answer.is_page:
             return Receipt(answer="200")
         raise refusal("Alertmanager", answer, check="its address")
 
@@ -66,7 +72,8 @@ def alert(message: Message, delivery_id: str) -> dict[str, Any]:
         "severity": message.level,
     }
     begins = message.began.isoformat()
-    ends = message.at if message.over else message.at + _LASTS
+    lasts = _TEST_LASTS if message.test else _LASTS
+    ends = message.at if message.over else message.at + lasts
     annotations = {"summary": message.subject, "description": message.text}
     annotations |= {_NOT_A_LABEL.sub("_", label.lower()): text for label, text in message.facts}
     return {
@@ -76,14 +83,3 @@ def alert(message: Message, delivery_id: str) -> dict[str, Any]:
         "endsAt": ends.isoformat(),
         **({"generatorURL": message.link} if message.link else {}),
     }
-
-
-def _of_other_severity(current: dict[str, Any], message: Message) -> dict[str, Any]:
-    """End the alert of the same incident that is not as bad, or worse."""
-    other = Level.WARNING if message.level == Level.CRITICAL else Level.CRITICAL
-    labels = current["labels"] | {"severity": other.value}
-    return current | {"labels": labels, "endsAt": message.at.isoformat()}
-
-
-def _is_a_page(answer: Answer) -> bool:
-    return answer.text.lstrip().lower().startswith(("<!doctype", "<html"))

@@ -13,8 +13,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from functools import cache
 from typing import Any
 from urllib.parse import urlsplit
@@ -24,10 +22,24 @@ import httpx
 from pydantic import SecretStr
 
 from monitor.errors import DeliveryError
+from monitor.retry import wait_s
 
 #: More than any vendor answers; the rest of a longer answer is not read.
 _MOST_BODY_BYTES = 65_536
 _LEAST_PAUSE_S, _USUAL_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0, 3600.0
+#: For so long an answer that is not the vendor's own may be that of a proxy or login page.
+_STRANGER_FOR_S = 3600.0
+_PAGES = ("<!doctype", "<html")
+#: These log the addresses that we post to, which are secrets.
+_LOGGERS = (
+    "httpx",
+    "httpcore.connection",
+    "httpcore.http11",
+    "httpcore.http2",
+    "httpcore.proxy",
+    "httpcore.socks",
+)
+_posting: ContextVar[bool] = ContextVar("groundwatch_posting", default=False)
 _NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError)
 
 
@@ -43,6 +55,11 @@ class Answer:
     def text(self) -> str:
         """The answer as text, whatever it is."""
         return self.body.decode("utf-8", "replace").strip()
+
+    @property
+    def is_page(self) -> bool:
+        """Whether it is a page for people, which no vendor answers."""
+        return self.text[:20].lower().startswith(_PAGES)
 
     @property
     def json(self) -> dict[str, Any]:
@@ -136,7 +153,7 @@ class HttpClient:
             raise self._private()
 
     async def _look(self, event: str, about: Mapping[str, Any]) -> None:
-        """Look again at who was reached, before anything is sent: names change their address."""
+        """Check who was reached, before anything is sent: names change their address."""
         if event == "connection.connect_tcp.complete" and not getproxies():
             reached = about["return_value"]
             if not _is_public(str(reached.get_extra_info("server_addr")[0])):
@@ -167,11 +184,23 @@ def _trusted() -> ssl.SSLContext:
     return httpx.create_ssl_context()
 
 
-def refusal(vendor: str, answer: Answer, code: str = "", *, check: str) -> DeliveryError:
+def refusal(
+    vendor: str, answer: Answer, code: str = "", *, check: str, is_theirs: bool = True
+) -> DeliveryError:
     """
-    Make the error of an answer that is a no; *check* names what to look at.
+    Make the error of an answer that is a no.
 
-    *code* is the vendor's own word for it, if there is one.
+    Parameters
+    ----------
+    vendor, answer
+        Who answered what.
+    code
+        The vendor's own word for it, if there is one.
+    check
+        What to look at when it is final.
+    is_theirs
+        False when the answer cannot be the vendor's: a proxy or login page stands between, and
+        may be gone soon. So do redirects, which are never followed, and pages.
     """
     status = answer.status
     name = code or f"http_{status}"
@@ -185,6 +214,13 @@ def refusal(vendor: str, answer: Answer, code: str = "", *, check: str) -> Deliv
             f"{vendor}: the answer is not theirs; does a proxy or login page stand between?",
             code=f"not_{vendor.lower().replace(' ', '_')}",
         )
+    if httpx.codes.is_redirect(status) or answer.is_page or not is_theirs:
+        return DeliveryError(
+            f"{vendor}: {name}, which is not theirs; does a proxy or login page stand between?"
+            f" Else check {check}",
+            code=name,
+            give_up_after_s=_STRANGER_FOR_S,
+        )
     return DeliveryError(f"{vendor} refused: {name}; check {check}", code=name, transient=False)
 
 
@@ -197,38 +233,18 @@ def slow_down(vendor: str, answer: Answer) -> DeliveryError:
 
 def pause_of(answer: Answer) -> float:
     """
-    Read how long to wait, in seconds within sensible bounds.
+    Return how long to wait, in seconds within sensible bounds.
 
     From Retry-After, in seconds or as a date, or from ``retry_after`` in the answer.
     """
-    pause_s = _USUAL_PAUSE_S
     in_body = answer.json.get("retry_after")
     header = (answer.retry_after or "").strip()
-    if header.replace(".", "", 1).isdecimal():
-        pause_s = float(header[:12])
-    elif header:
-        with suppress(TypeError, ValueError):
-            pause_s = (parsedate_to_datetime(header) - datetime.now(UTC)).total_seconds()
-    elif isinstance(in_body, int | float) and not isinstance(in_body, bool):
+    pause_s = None if header.startswith("-") else wait_s(header)
+    if pause_s is None and isinstance(in_body, int | float) and not isinstance(in_body, bool):
         pause_s = float(in_body)
-    if math.isnan(pause_s):
+    if pause_s is None or math.isnan(pause_s):
         pause_s = _USUAL_PAUSE_S
     return min(max(pause_s, _LEAST_PAUSE_S), _LONGEST_PAUSE_S)
-
-
-# --- quiet ---
-# Keep the HTTP libraries from logging the addresses we post to, which are secrets.
-
-
-_LOGGERS = (
-    "httpx",
-    "httpcore.connection",
-    "httpcore.http11",
-    "httpcore.http2",
-    "httpcore.proxy",
-    "httpcore.socks",
-)
-_posting: ContextVar[bool] = ContextVar("groundwatch_posting", default=False)
 
 
 def _passes(record: logging.LogRecord) -> bool:

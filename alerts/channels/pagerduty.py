@@ -79,5 +79,5 @@ def event_of(message: Message, delivery_id: str, routing_key: str) -> dict[str, 
     event["client"] = "groundwatch"
     if message.link:
         event["client_url"] = message.link
-        event["links"] = [{"href": message.link, "text": "Open the report"}]
+        event["links"] = [{"href": message.link, "text": "Open the incident"}]
     return event

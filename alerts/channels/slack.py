@@ -1,4 +1,9 @@
-"""Slack, through an incoming webhook; its URL is the secret and leaves this file only as a call."""
+"""
+Slack, through an incoming webhook or with a bot's token.
+
+The webhook's URL and the token are secrets; they leave this module only as a call. Messages are
+blocks within Slack's limits, with everything dynamic escaped.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +15,6 @@ from pydantic import SecretStr
 
 from alerts.channels.base import Rate, Receipt
 from alerts.channels.http import Answer, HttpClient, refusal, slow_down
-from alerts.escaping import slack
 from alerts.message import Message
 from monitor.errors import DeliveryError
 from monitor.report.format import shorten
@@ -19,6 +23,27 @@ from monitor.report.render import Section
 #: Slack's own words for "the way you wrote this": worth one more try in plain text.
 BAD_PAYLOAD = {"invalid_payload", "invalid_blocks", "msg_blocks_too_long", "msg_too_long"}
 _OK = 200
+_API = "https://slack.com/api"
+#: Slack's words for trouble that passes.
+_PASSES = {
+    "internal_error",
+    "fatal_error",
+    "service_unavailable",
+    "request_timeout",
+    "team_added_to_org",
+}
+_SLOW_DOWN = {"ratelimited", "rate_limited", "message_limit_exceeded"}
+_HEADER_CHARS = 150
+_SECTION_CHARS = 3000
+_TEXT_CHARS = 3500
+_MARKS = {
+    "RESOLVED": ":large_green_circle:",
+    "WARNING": ":large_yellow_circle:",
+    "CLOSED": ":white_circle:",
+    "EXPIRED": ":white_circle:",
+    "STABLE": ":large_green_circle:",
+    "DIGEST": ":bar_chart:",
+}
 
 
 class SlackChannel:
@@ -39,32 +64,21 @@ class SlackChannel:
         answer = self._http.send_json(self._url, payload(message, delivery_id))
         if _code(answer) in BAD_PAYLOAD:
             answer = self._http.send_json(self._url, text_only(message))
-        code = _code(answer)
-        if answer.status == _OK and code == "ok":
+        if answer.status == _OK and _code(answer) == "ok":
             return Receipt(answer="200 ok")
-        known = "" if code == "ok" else code
-        raise refusal("Slack", answer, known, check="GROUNDWATCH_SLACK_WEBHOOK_URL")
+        raise webhook_refusal(answer)
+
+
+def webhook_refusal(answer: Answer) -> DeliveryError:
+    """Make the error of an answer of an incoming webhook; only Slack's own words are final."""
+    known = "" if _code(answer) == "ok" else _code(answer)
+    check = "GROUNDWATCH_SLACK_WEBHOOK_URL"
+    return refusal("Slack", answer, known, check=check, is_theirs=bool(known))
 
 
 def _code(answer: Answer) -> str:
     """Give Slack's word for how it went; '' for an answer that is not Slack's."""
     return answer.text if re.fullmatch(r"[a-z_]{2,60}", answer.text) else ""
-
-
-# --- slack bot ---
-# Slack, with a bot's token: news answers in the thread, and the first message is kept up.
-
-
-_API = "https://slack.com/api"
-#: Slack's words for trouble that passes.
-_PASSES = {
-    "internal_error",
-    "fatal_error",
-    "service_unavailable",
-    "request_timeout",
-    "team_added_to_org",
-}
-_SLOW_DOWN = {"ratelimited", "rate_limited", "message_limit_exceeded"}
 
 
 class SlackBotChannel:
@@ -117,15 +131,12 @@ class SlackBotChannel:
         if answer.status != _OK or found.get("ok") is not True:
             raise _refused(answer)
         if root:
-            self._keep_up(message, delivery_id, root_channel, root)
+            body = payload(message, delivery_id) | {"channel": root_channel, "ts": root}
+            # Keeping the root current is a comfort; its failure is no failure of the message.
+            with suppress(DeliveryError):
+                self._call("chat.update", body)
             return Receipt(answer="200 ok", ref=message.thread)
         return Receipt(answer="200 ok", ref=f"{found.get('channel', '')}:{found.get('ts', '')}")
-
-    def _keep_up(self, message: Message, delivery_id: str, channel: str, root: str) -> None:
-        """Change the root; that is a comfort, and its failure no failure of the message."""
-        body = payload(message, delivery_id) | {"channel": channel, "ts": root}
-        with suppress(DeliveryError):
-            self._call("chat.update", body)
 
     def _call(self, method: str, body: dict[str, Any]) -> Answer:
         return self._http.send_json(SecretStr(f"{self._api}/{method}"), body, self._headers)
@@ -143,86 +154,70 @@ def _refused(answer: Answer) -> DeliveryError:
     return refusal("Slack", answer, code, check="the bot's token")
 
 
-# --- slack payload ---
-# A message in Slack's blocks, within Slack's limits, with everything dynamic escaped.
-
-
-_HEADER_CHARS = 150
-_SECTION_CHARS = 3000
-_TEXT_CHARS = 3500
-_MARKS = {
-    "RESOLVED": ":large_green_circle:",
-    "WARNING": ":large_yellow_circle:",
-    "CLOSED": ":white_circle:",
-    "EXPIRED": ":white_circle:",
-    "STABLE": ":large_green_circle:",
-    "DIGEST": ":bar_chart:",
-}
+def escape(text: str) -> str:
+    """Escape *text* for Slack, where only these characters can begin a mention or a link."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def payload(message: Message, delivery_id: str) -> dict[str, Any]:
-    """Write the message as blocks, with the text that screen readers and pop-ups use."""
+    """Return the message as blocks, with the text that screen readers and pop-ups use."""
+    mark = _MARKS.get(message.word.rpartition(" ")[2], ":red_circle:")
     blocks: list[dict[str, Any]] = [
         {"type": "header", "text": _plain(f"{message.word}: {message.title}", _HEADER_CHARS)},
-        _section(f"{_mark(message)} *{slack(message.headline)}*"),
-        *_evidence(message),
+        _section(f"{mark} *{escape(message.headline)}*"),
     ]
+    if message.sections:
+        blocks += [block for section in message.sections for block in _listed(section)]
+    else:
+        facts = (f"*{label}*  {escape(text)}" for label, text in message.facts)
+        blocks.append(_section("\n".join(facts)))
+    # Plain text: no bold, no link and no mention can come out of a transcript.
+    if message.example is not None:
+        example = message.example
+        said = [f"Q  {example.question}", f"A  {example.answer}"]
+        said += [f"✗  {example.finding}"] if example.finding else []
+        blocks.append({"type": "section", "text": _plain("\n".join(said), _SECTION_CHARS)})
     if message.samples:
         listed = [f"{place}. {text}" for place, text in enumerate(message.samples, start=1)]
-        # Plain text: no bold, no link and no mention can come out of a transcript.
         worst = "Worst samples, as the scorer explains them\n" + "\n".join(listed)
         blocks.append({"type": "section", "text": _plain(worst, _SECTION_CHARS)})
-    blocks.append(_section(_what_to_do(message)))
-    footer = _plain(message.footer, _SECTION_CHARS)
+    links = [f"<{escape(message.link)}|Open the incident>"] if message.link else []
+    if message.example is not None and message.example.link:
+        links.append(f"<{escape(message.example.link)}|Open the sample>")
+    command = escape(message.command.replace("`", "'"))
+    blocks.append(_section("  ·  ".join((*links, f"*{message.advice}*  `{command}`"))))
     # The id of the delivery, invisible to people: the same on every attempt.
     blocks.append(
-        {"type": "context", "block_id": f"groundwatch-{delivery_id}", "elements": [footer]}
+        {
+            "type": "context",
+            "block_id": f"groundwatch-{delivery_id}",
+            "elements": [_plain(message.footer, _SECTION_CHARS)],
+        }
     )
-    return {"text": _summary(message), "blocks": blocks, "unfurl_links": False}
+    figures = "; ".join(f"{label}: {text}" for label, text in message.facts[:4])
+    summary = shorten(escape(f"{message.subject.rstrip('.')}. {figures}"), _TEXT_CHARS)
+    return {"text": summary, "blocks": blocks, "unfurl_links": False}
 
 
 def text_only(message: Message) -> dict[str, Any]:
-    """Write the message as plain text, for when Slack refuses the blocks."""
-    text = shorten(slack(message.text.strip()), _TEXT_CHARS)
+    """Return the message as plain text, for when Slack refuses the blocks."""
+    text = shorten(escape(message.text.strip()), _TEXT_CHARS)
     return {"text": text, "mrkdwn": False, "unfurl_links": False}
 
 
-def _evidence(message: Message) -> list[dict[str, Any]]:
-    """Write the facts as one block, or the sections of a digest as one each."""
-    if not message.sections:
-        facts = "\n".join(f"*{label}*  {slack(text)}" for label, text in message.facts)
-        return [_section(facts)]
-    return [block for section in message.sections for block in _listed(section)]
-
-
 def _listed(section: Section) -> list[dict[str, Any]]:
-    title = f"*{slack(section.title)}*"
+    title = f"*{escape(section.title)}*"
     if section.is_chart:
         room = _SECTION_CHARS - len(title) - 7
-        drawn = "\n".join(slack(line.replace("`", "'")) for line in section.lines)
+        drawn = "\n".join(escape(line.replace("`", "'")) for line in section.lines)
         return [_section(f"{title}\n```{shorten(drawn, room)}```")]
     # Plain text: nothing in a name is a mark, and a command can be copied as it stands.
     lines = "\n".join(f"• {line}" for line in section.lines)
     return [_section(title), {"type": "section", "text": _plain(lines, _SECTION_CHARS)}]
 
 
-def _summary(message: Message) -> str:
-    figures = "; ".join(f"{label}: {text}" for label, text in message.facts[:4])
-    return shorten(slack(f"{message.subject.rstrip('.')}. {figures}"), _TEXT_CHARS)
-
-
-def _mark(message: Message) -> str:
-    return _MARKS.get(message.word.rpartition(" ")[2], ":red_circle:")
-
-
-def _what_to_do(message: Message) -> str:
-    command = slack(message.command.replace("`", "'"))
-    link = f"\n<{slack(message.link)}|Open the report>" if message.link else ""
-    return f"*{message.advice}*  `{command}`{link}"
-
-
 def _plain(text: str, limit: int) -> dict[str, Any]:
-    return {"type": "plain_text", "text": shorten(slack(text), limit), "emoji": False}
+    return {"type": "plain_text", "text": shorten(escape(text), limit), "emoji": False}
 
 
 def _section(text: str) -> dict[str, Any]:

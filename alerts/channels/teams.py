@@ -93,7 +93,7 @@ def _wrapped(body: list[dict[str, Any]], message: Message) -> dict[str, Any]:
     }
     if message.link:
         content["actions"] = [
-            {"type": "Action.OpenUrl", "title": "Open the report", "url": message.link}
+            {"type": "Action.OpenUrl", "title": "Open the incident", "url": message.link}
         ]
     # An array, or the flow fails.
     attachment = {

@@ -102,10 +102,16 @@ def test_trouble_that_passes_is_transient(channel, receiver, reaction):
     assert len(receiver.requests) == 1
 
 
-@pytest.mark.parametrize("reaction", [Reaction.GONE, Reaction.FORBIDDEN, Reaction.REDIRECT])
-def test_a_no_for_good_is_final_and_no_redirect_is_followed(channel, receiver, reaction):
+@pytest.mark.parametrize("reaction", [Reaction.GONE, Reaction.FORBIDDEN])
+def test_a_no_for_good_is_final(channel, receiver, reaction):
     error = refused(channel, receiver, reaction)
     assert (error.transient, error.ambiguous) == (False, False)
+    assert len(receiver.requests) == 1
+
+
+def test_no_redirect_is_followed_and_it_may_pass_within_an_hour(channel, receiver):
+    error = refused(channel, receiver, Reaction.REDIRECT)
+    assert (error.transient, error.ambiguous, error.give_up_after_s) == (True, False, 3600)
     assert len(receiver.requests) == 1
 
 
@@ -284,7 +290,7 @@ def test_a_webhook_can_be_verified_by_anybodys_library():
     (request,) = receiver.taken
     headers = {name.lower(): value for name, value in request.headers.items()}
     found = standardwebhooks.Webhook(KEY).verify(request.body, headers)
-    assert found["data"]["headline"].startswith("only 62.0 %")
+    assert found["data"]["headline"].startswith("fell from 94.0 % to 62.0 %")
     other = standardwebhooks.Webhook("whsec_" + base64.b64encode(b"x" * 32).decode())
     with pytest.raises(standardwebhooks.WebhookVerificationError):
         other.verify(request.body, headers)

@@ -8,7 +8,8 @@ import pytest
 from sqlalchemy import func, select, update
 
 from alerts import queries
-from alerts.decide import BLIND_METRIC, decide
+from alerts.conditions import BLIND
+from alerts.decide import decide
 from alerts.evidence import AlertKey, Timers
 from alerts.routing import Recipient
 from alerts.store import load, save
@@ -154,9 +155,9 @@ def test_many_keys_at_once_are_one_quick_transaction(store):
 
 def test_a_blind_monitor_has_an_incident_of_its_own(store, incident):
     (fired,) = tell(store, Status.BLIND, NOW + timedelta(minutes=1))
-    assert (fired.metric, fired.level) == (BLIND_METRIC, Level.WARNING)
+    assert (fired.metric, fired.level) == (BLIND, Level.WARNING)
     (resolved,) = tell(store, Status.CRITICAL, NOW + timedelta(minutes=2))
-    assert (resolved.metric, resolved.event) == (BLIND_METRIC, AlertEvent.RESOLVED)
+    assert (resolved.metric, resolved.event) == (BLIND, AlertEvent.RESOLVED)
     with store.read() as connection:
         assert [found.incident_id for found in queries.open_incidents(connection)] == [incident]
 

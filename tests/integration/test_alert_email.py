@@ -44,8 +44,8 @@ def test_a_mail_arrives_with_text_and_html(mail):
     (received,) = mail.messages
     assert received["To"] == "ann@example.org"
     assert received["Auto-Submitted"] == "auto-generated"
-    assert "62.0 % pass" in received.get_body(("plain",)).get_content()
-    assert "62.0 % pass" in received.get_body(("html",)).get_content()
+    assert "62.0 % (55.0–69.0) pass" in received.get_body(("plain",)).get_content()
+    assert "62.0 % (55.0–69.0) pass" in received.get_body(("html",)).get_content()
 
 
 def test_mails_of_an_incident_are_a_thread(mail):

@@ -1,13 +1,17 @@
 """What people are told of several alerts at once: one incident an app, or one a common cause."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from alerts import queries
+from alerts.conditions import JUDGE_CHANGED, verdicts_on
 from alerts.decide import decide
 from alerts.evidence import Timers
-from alerts.routing import Recipient, RoutingConfig
+from alerts.message import render
+from alerts.routing import Recipient, RoutingConfig, parse_all
+from alerts.silencing import add_silence
 from alerts.store import acknowledge
 from monitor.models.alerting import DeliveryStatus
 from monitor.models.status import Status
@@ -92,26 +96,72 @@ def test_a_reminder_is_one_for_all(world):
     assert world.events() == ["fired", "joined", "repeated"]
 
 
-def test_apps_that_share_a_judge_and_begin_together_are_one_incident(world):
-    def verdicts(now, status, *apps):
-        return [make_verdict(status, now, app=app, evaluator_version="judge-7") for app in apps]
+def decide_on(world, minute, status, *apps, changed):
+    """Decide on apps with one judge, which has *changed* for all of them or for none."""
+    now = NOW + timedelta(minutes=minute)
+    quality = [make_verdict(status, now, app=app, evaluator_version="judge-7") for app in apps]
+    condition = {app: {JUDGE_CHANGED: "from judge-6 to judge-7"} if changed else {} for app in apps}
+    monitor = [
+        verdict
+        for app, ill in condition.items()
+        for verdict in verdicts_on(app, ill, [JUDGE_CHANGED], window_s=3600, now=now)
+    ]
+    slow = replace(AT_ONCE, monitor_for_s=3600)
+    with world.store.write() as connection:
+        decide(connection, [*quality, *monitor], now=now, timers=slow, channels=world.plan)
 
-    def decide_on(minute, status, *apps):
-        now = NOW + timedelta(minutes=minute)
-        with world.store.write() as connection:
-            decide(
-                connection, verdicts(now, status, *apps), now=now, timers=AT_ONCE,
-                channels=world.plan,
-            )  # fmt: skip
 
-    decide_on(0, C, "a", "b", "c", "d")
-    decide_on(1, C, "a", "b", "c", "d", "e")
-    decide_on(2, H, "a", "b", "c", "d", "e")
+def test_apps_whose_judge_changed_and_that_begin_together_are_one_incident(world):
+    decide_on(world, 0, C, "a", "b", "c", "d", changed=True)
+    decide_on(world, 1, C, "a", "b", "c", "d", "e", changed=True)
+    decide_on(world, 2, H, "a", "b", "c", "d", "e", changed=True)
     with world.store.read() as connection:
         resolved, fired = queries.messages(connection)
-    assert (fired.event, fired.cause) == ("fired", "the judge judge-7")
+    assert (fired.event, fired.cause) == ("fired", "the judge changed to judge-7")
     assert [other.app for other in fired.others] == ["b", "c", "d"]
+    assert render(fired, {fired.event}).title == "a, b, c, d · the judge changed to judge-7"
     assert resolved.event == "resolved"
+
+
+def test_a_judge_that_did_not_change_is_not_blamed(world):
+    decide_on(world, 0, C, "a", "b", "c", "d", changed=False)
+    with world.store.read() as connection:
+        found = queries.messages(connection)
+    assert {render(each, {each.event}).title for each in found} == {
+        f"{app} · groundedness" for app in "abcd"
+    }
+
+
+def test_a_channel_that_is_added_hears_once_of_what_already_fires(world):
+    world.plan = RoutingConfig.everyone([])
+    world.tell(0, x__a=C, y__b=W)
+    world.plan = RoutingConfig.everyone([Recipient("slack"), Recipient("mail")])
+    for minute in range(1, 4):
+        world.tell(minute, x__a=C, y__b=W)
+    world.tell(4, x__a=H, y__b=W)
+    with world.store.read() as connection:
+        sent = [(d.channel, d.event.value) for d in queries.deliveries(connection)]
+        fired = next(s for s in queries.messages(connection) if s.event == "fired")
+    assert sorted(sent) == sorted(
+        (channel, event)
+        for channel in ("slack", "mail")
+        for event in ("fired", "fired", "resolved")
+    )
+    assert "already firing" in fired.note
+
+
+def test_a_channel_that_is_added_hears_nothing_of_what_is_silenced_or_over(world):
+    world.plan = RoutingConfig.everyone([])
+    world.tell(0, x__a=C, y__b=C)
+    with world.store.write() as connection:
+        add_silence(
+            connection, parse_all(["app=x"]), now=NOW, ends_at=NOW + timedelta(hours=1),
+            author="ann", comment="known",
+        )  # fmt: skip
+    world.tell(1, x__a=C, y__b=H)
+    world.plan = RoutingConfig.everyone([Recipient("slack")])
+    world.tell(2, x__a=C, y__b=H)
+    assert world.messages() == []
 
 
 def test_two_apps_are_two_incidents(world):

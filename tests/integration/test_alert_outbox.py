@@ -149,6 +149,16 @@ def test_it_gives_up_after_a_day(store, tell):
     assert deliveries(store)[FIRED].error_code == "gave_up_after_24h:http_503"
 
 
+def test_an_error_may_shorten_the_time_until_it_gives_up(store, tell):
+    tell(Status.CRITICAL)
+    stranger = DeliveryError("?", code="http_302", give_up_after_s=3600)
+    (item,) = claim(store, 10)
+    assert outbox.finish_failed(store, item, at(3599), stranger, 5) is DeliveryStatus.WAITING
+    (item,) = claim(store, 3700)
+    assert outbox.finish_failed(store, item, at(3700), stranger, 5) is DeliveryStatus.DEAD
+    assert deliveries(store)[FIRED].error_code == "gave_up_after_1h:http_302"
+
+
 def test_an_ambiguous_failure_marks_a_possible_duplicate(store, tell):
     tell(Status.CRITICAL)
     error = DeliveryError("?", code="timeout", ambiguous=True)
@@ -174,8 +184,8 @@ def test_critical_messages_go_first(store, tell):
 
 def test_what_waits_for_an_unknown_channel_is_buried_after_a_day(store, tell):
     tell(Status.CRITICAL)
-    assert outbox.bury(store, at(86_399), ["email"]) == 0
-    assert outbox.bury(store, at(86_400), ["email"]) == 1
+    assert outbox.give_up_undeliverable(store, at(86_399), ["email"]) == 0
+    assert outbox.give_up_undeliverable(store, at(86_400), ["email"]) == 1
     assert deliveries(store)[FIRED].error_code == "channel_not_configured"
 
 
@@ -183,7 +193,7 @@ def test_what_kills_its_dispatchers_is_buried_after_a_day(store, tell):
     tell(Status.CRITICAL)
     for attempt in range(5):
         claim(store, 86_000 + 61 * attempt)
-    assert outbox.bury(store, at(90_000), ["slack"]) == 1
+    assert outbox.give_up_undeliverable(store, at(90_000), ["slack"]) == 1
     assert deliveries(store)[FIRED].error_code == "dispatcher_died"
 
 

@@ -5,8 +5,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from alerts import queries
+from alerts.conditions import JUDGE_CHANGED, verdicts_on
 from alerts.decide import decide
-from alerts.evidence import Thresholds, Timers
+from alerts.evidence import AlertThresholds, Timers
 from alerts.routing import Recipient, RoutingConfig, parse_all
 from alerts.silencing import add_silence
 from monitor.models.alerting import AlertEvent, Level
@@ -14,9 +15,11 @@ from monitor.models.status import Status
 from monitor.testing.factories import make_verdict
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
-AT_ONCE = Timers(warning_for_s=0, critical_for_s=0, resolve_after_s=0, repeat_after_s=3600)
+AT_ONCE = Timers(
+    warning_for_s=0, critical_for_s=0, resolve_after_s=0, repeat_after_s=3600, monitor_for_s=3600
+)
 H, W, C = Status.HEALTHY, Status.WARNING, Status.CRITICAL
-LINES = Thresholds(warning_rate=0.88, critical_rate=0.8)
+LINES = AlertThresholds(warning_rate=0.88, critical_rate=0.8)
 
 
 class World:
@@ -25,7 +28,7 @@ class World:
     def __init__(self, store):
         self.store, self.plan = store, RoutingConfig.everyone([Recipient("slack")])
 
-    def tell(self, minute, evaluator="g@1", lines=LINES, **statuses):
+    def tell(self, minute, evaluator="g@1", lines=LINES, changed=(), **statuses):
         """Decide on the statuses of metrics, named metric or app__metric."""
         now = NOW + timedelta(minutes=minute)
         verdicts = []
@@ -36,9 +39,12 @@ class World:
                     status, now, app=app or "bot", metric=metric, evaluator_version=evaluator
                 )
             )
+        ill = {JUDGE_CHANGED: "from g@0"}
+        for app in changed:  # the judge of these has changed
+            verdicts += verdicts_on(app, ill, [JUDGE_CHANGED], window_s=3600, now=now)
         with self.store.write() as connection:
             return decide(
-                connection, verdicts, now=now, timers=AT_ONCE, channels=self.plan, lines=lines
+                connection, verdicts, now=now, timers=AT_ONCE, channels=self.plan, thresholds=lines
             )
 
     def messages(self):
@@ -86,14 +92,14 @@ def test_what_fires_again_joins_what_fires_in_its_app_by_then(world):
 
 def test_an_app_of_a_common_cause_goes_on_in_it(world):
     apps = ("x__a", "y__a", "z__a")
-    world.tell(0, **dict.fromkeys(apps, C))
+    world.tell(0, changed="xyz", **dict.fromkeys(apps, C))
     world.tell(1, x__a=H, y__a=C, z__a=C)
     world.tell(2, **dict.fromkeys(apps, C))
     assert [m.event for m in world.messages()] == [AlertEvent.FIRED]
     world.tell(3, **dict.fromkeys(apps, H))
     world.tell(4, x__a=H, y__a=W, z__a=H)
     assert len({m.incident_id for m in world.messages()}) == 1
-    assert world.messages()[-1].cause == "the judge g@1"
+    assert world.messages()[-1].cause == "the judge changed to g@1"
 
 
 def test_a_metric_that_joins_what_was_reopened_just_now_is_no_message(world):
@@ -122,7 +128,7 @@ def test_a_silence_that_was_over_before_it_fired_again_is_not_told_of(world):
     [
         ({"evaluator": "g@2"}, "evaluator changed from g@1 to g@2"),
         (
-            {"lines": Thresholds(warning_rate=0.9, critical_rate=0.8)},
+            {"lines": AlertThresholds(warning_rate=0.9, critical_rate=0.8)},
             (
                 "threshold changed from warning below 0.88, critical below 0.8"
                 " to warning below 0.9, critical below 0.8"

@@ -7,7 +7,8 @@ from email.utils import format_datetime
 import pytest
 from pydantic import SecretStr
 
-from alerts.channels.slack import SlackChannel
+from alerts.channels.http import Answer
+from alerts.channels.slack import SlackChannel, webhook_refusal
 from alerts.drill import send_test
 from monitor.errors import DeliveryError
 from monitor.testing.receivers import SlackAnswer, SlackReceiver
@@ -45,13 +46,29 @@ def test_a_test_message_arrives_once(slack):
         (SlackAnswer.SERVER_ERROR, "server_error", True),
         (SlackAnswer.NO_SERVICE, "no_service", False),
         (SlackAnswer.HTML, "not_slack", True),
-        (SlackAnswer.REDIRECT, "http_302", False),
+        (SlackAnswer.REDIRECT, "http_302", True),
     ],
 )
 def test_an_answer_is_read_as_slack_means_it(slack, answer, code, transient):
     error = refused(slack, answer)
     assert (error.code, error.transient, error.ambiguous) == (code, transient, False)
     assert len(slack.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "final"),
+    [
+        (Answer(403, b"<html>log in first</html>"), False),
+        (Answer(404, b"Not Found"), False),
+        (Answer(302, b""), False),
+        (Answer(404, b"no_service"), True),
+        (Answer(403, b"invalid_token"), True),
+    ],
+)
+def test_only_slacks_own_words_are_final_at_once(answer, final):
+    error = webhook_refusal(answer)
+    assert error.transient != final
+    assert (error.give_up_after_s is None) == final
 
 
 @pytest.mark.parametrize(

@@ -161,7 +161,7 @@ def test_what_a_channel_refuses_for_good_goes_to_the_fallback(world):
     assert world.dispatch() == {"dead": 1}
     assert world.dispatch() == {"sent": 1}
     (message,) = world.other.messages
-    assert "sent here because slack does not take messages" in message.text
+    assert "sent here because the channel slack takes no messages" in message.text
     assert world.dispatch() == {}
 
 
@@ -214,6 +214,6 @@ def test_rows_of_one_message_have_one_content(world):
     with world.store.write() as connection:
         (snapshot,) = queries.messages(connection)
         to = Recipient("mail", "x@y.z")
-        row = outbox_row(snapshot, snapshot.model_dump(mode="json"), to, None, now=NOW, due_at=NOW)
+        row = outbox_row(snapshot, to, None, now=NOW, due_at=NOW)
         connection.execute(insert(outbox.outbox), [row])
         assert len(queries.messages(connection)) == 1

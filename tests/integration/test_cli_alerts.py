@@ -349,7 +349,7 @@ def test_an_old_message_does_not_follow_newer_news(world):
     world.tell(Status.HEALTHY, after_s=1)
     world.dispatch()
     name = world.says("outbox ls --dead").splitlines()[1].split()[0]
-    with pytest.raises(GroundwatchError, match="newer news"):
+    with pytest.raises(GroundwatchError, match="a newer message"):
         world.run(f"outbox retry {name}")
     world.says(f"outbox drop {name}")
     assert "dropped" in world.says("outbox")

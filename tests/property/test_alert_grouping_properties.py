@@ -26,6 +26,7 @@ def snapshot(name, *, app="bot", event=E.FIRED, judge="", **changes):
         update={"app": app, "metric": name, "evaluator_version": judge}
     )
     changes |= {"incident_id": f"{app}-{name}", "event": event, "verdict": verdict, "at": NOW}
+    changes["shared_cause"] = f"the judge {judge}" if judge else ""
     return SAMPLE.model_copy(update=changes)
 
 

@@ -5,7 +5,7 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alerts.escaping import slack
+from alerts.channels.slack import escape
 from monitor.report.format import duration, percent, plain_text, sparkline
 
 hostile_text = st.text(st.characters(exclude_categories=[]), max_size=300)
@@ -32,7 +32,7 @@ def test_plain_text_does_not_change_when_cleaned_again(text, limit):
 
 @given(hostile_text)
 def test_slack_text_can_begin_no_mention_and_no_link(text):
-    assert not set(slack(text)) & {"<", ">"}
+    assert not set(escape(text)) & {"<", ">"}
 
 
 @given(st.lists(st.none() | st.floats(0, 1)), st.booleans())

@@ -4,9 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from alerts.decide import BLIND_METRIC, blindness, observe
+from alerts.conditions import BLIND, blindness
 from alerts.drill import sample_snapshot
-from alerts.evidence import AlertKey, AlertState, Evidence, Timers
+from alerts.evidence import AlertKey, AlertState, Evidence, Observation, Timers
 from alerts.message import render
 from alerts.state import step
 from monitor.models.alerting import AlertEvent, Level
@@ -24,7 +24,7 @@ def blind(**changes):
 def test_one_blind_metric_makes_the_app_blind():
     healthy = make_verdict(Status.HEALTHY, NOW, metric="a")
     (verdict,) = blindness([healthy, blind(metric="b"), blind(metric="c", n_failed=7)])
-    assert AlertKey.of(verdict) == AlertKey("support-bot", BLIND_METRIC, "*", 3600)
+    assert AlertKey.of(verdict) == AlertKey("support-bot", BLIND, "*", 3600)
     assert (verdict.status, verdict.n_failed) == (Status.WARNING, 7)
     assert verdict.reason == "b: the judge fails (and 1 more like it)"
 
@@ -32,7 +32,7 @@ def test_one_blind_metric_makes_the_app_blind():
 @pytest.mark.parametrize("status", [s for s in Status if s is not Status.BLIND])
 def test_the_monitor_is_well_when_nothing_is_blind(status):
     (verdict,) = blindness([make_verdict(status, NOW)])
-    assert observe(verdict).evidence is Evidence.HEALTHY
+    assert Observation.of(verdict).evidence is Evidence.HEALTHY
 
 
 def test_every_app_has_its_own():
@@ -44,11 +44,11 @@ def test_every_app_has_its_own():
 
 
 def test_it_fires_after_the_timer_of_a_warning_though_no_sample_is_new():
-    state, events = AlertState(key=AlertKey("support-bot", BLIND_METRIC, "*", 3600)), []
+    state, events = AlertState(key=AlertKey("support-bot", BLIND, "*", 3600)), []
     for minute in range(11):
         at = NOW + timedelta(minutes=minute)
         (verdict,) = blindness([make_verdict(Status.BLIND, at, n_total=5)])
-        decision = step(state, observe(verdict), at, TIMERS)
+        decision = step(state, Observation.of(verdict), at, TIMERS)
         state = decision.state
         events.append(decision.event)
     assert events == [None] * 10 + [AlertEvent.FIRED]

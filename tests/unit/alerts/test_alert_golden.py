@@ -13,13 +13,19 @@ from pathlib import Path
 import pytest
 
 from alerts.drill import Form, sample_snapshot, written
-from alerts.message import render
+from alerts.message import Example, render
 from alerts.snapshot import Background, Other
 from monitor.models.alerting import AlertEvent
 
 NOW = datetime(2026, 3, 1, 14, 10, tzinfo=UTC)
 GOLDEN = Path(__file__).parents[2] / "golden" / "alerts"
 HOSTILE = "<!channel> @everyone [x](https://evil.example) <b>**_`&"
+EXAMPLE = Example(
+    question=f"What is the fee? {HOSTILE}",
+    answer=f"The fee is 12 euros. {HOSTILE}",
+    finding=f"not in the sources: 12 euros {HOSTILE}",
+    link="https://status.example.org/sample/s-1",
+)
 ENDINGS = {Form.HTML: "html", Form.EMAIL: "eml", Form.TEXT: "txt"}
 
 #: How long after the alert fired each sort of news comes.
@@ -38,7 +44,7 @@ def snapshot(event):
     verdict = base.verdict.model_copy(
         update={
             "app": "support-bot",
-            "reason": "below the critical line, confirmed",
+            "reason": "pass rate is below the 70 % critical threshold",
             "n_failed": 3,
             "evidence": "confirmed",
             "onset": onset,
@@ -67,13 +73,14 @@ def snapshot(event):
             "onsets": 5 if event is AlertEvent.SETTLED else 0,
             "note": "it was silenced by ann: index" if event is AlertEvent.UNSILENCED else "",
             "report_url": "https://status.example.org/",
+            "example_id": "s-1",
             "test": False,
         }
     )
 
 
 def text_of(form, event):
-    message = render(snapshot(event), {event}, recipient="oncall@example.org")
+    message = render(snapshot(event), {event}, recipient="oncall@example.org", example=EXAMPLE)
     return written(form, message).replace("\r\n", "\n").rstrip("\n") + "\n"
 
 

@@ -10,9 +10,8 @@ from alerts.channels.email import compose
 from alerts.channels.slack import payload, text_only
 from alerts.drill import sample_snapshot
 from alerts.evidence import Evidence
-from alerts.message import render
+from alerts.message import Example, render, trend, without_samples
 from alerts.snapshot import Background, Other, Snapshot
-from alerts.wording import trend
 from monitor.models.alerting import AlertEvent
 from monitor.models.status import Status
 
@@ -42,15 +41,21 @@ def hostile():
 
 
 def test_a_fired_message_says_everything_that_matters():
-    text = render(snapshot(report_url="https://status.example.org/"), {FIRED}).text
+    found = snapshot(report_url="https://status.example.org/", incident_id="5d02744c11aa")
+    message = render(found, {FIRED})
+    text = message.text
+    assert message.subject == (
+        "[CRITICAL] test-app · groundedness: fell from 94.0 % to 62.0 % at 13:58 UTC (12 min ago)"
+    )
     for part in (
         "CRITICAL  test-app · groundedness",
-        "62.0 % pass (55.0 % to 69.0 %, n = 200) since 2026-03-01 13:58 UTC",
+        "about 4 in 10 sampled answers state things their sources do not support: 62.0 %",
+        " 62.0 % (55.0–69.0) pass, n = 200, since 2026-03-01 13:58 UTC",
         "94.0 % of answers passed (n = 3,400, the reference)",
         "critical below 70.0 %",
         "2026-03-01 13:58 UTC, held for 12 min",
-        "groundwatch report --app test-app",
-        "https://status.example.org/",
+        "groundwatch alerts show 5d02744c",
+        "https://status.example.org/incidents/5d02744c11aa",
     ):
         assert part in text
 
@@ -152,7 +157,7 @@ def test_a_closed_incident_does_not_claim_to_have_recovered():
     closed = snapshot(reason="no_longer_evaluated", at=NOW + timedelta(days=1))
     message = render(closed, {RESOLVED})
     assert message.subject.startswith("[CLOSED]")
-    assert "nobody evaluates it any more, not because it recovered" in message.headline
+    assert "nothing evaluates it any more, not because it recovered" in message.headline
     assert not {"healthy", "RESOLVED", "pass"} & set(message.text.split())
 
 
@@ -160,7 +165,7 @@ def test_a_reminder_while_blind_says_that_there_is_no_news():
     verdict = snapshot().verdict.model_copy(update={"status": Status.BLIND, "pass_rate": None})
     message = render(snapshot(verdict=verdict, at=NOW + timedelta(hours=4)), {REPEATED})
     assert message.word == "STILL CRITICAL"
-    assert message.headline == "no news, still firing after 4 h: the monitor does not see"
+    assert message.headline == "no news, still firing after 4 h: the monitor is blind"
 
 
 def test_a_reminder_without_new_scores_does_not_tell_a_rate():
@@ -169,7 +174,7 @@ def test_a_reminder_without_new_scores_does_not_tell_a_rate():
     )
     message = render(snapshot(verdict=verdict, at=NOW + timedelta(hours=4)), {REPEATED})
     assert message.headline == "after 4 h still critical, with no scores in the last 1 h"
-    assert ("Now", "no scores in the last 1 h (n = 0)") in message.facts
+    assert ("Impact", "no scores in the last 1 h (n = 0)") in message.facts
 
 
 def test_an_alert_of_a_rule_tells_the_figure_and_the_line_of_its_rule():
@@ -177,7 +182,7 @@ def test_an_alert_of_a_rule_tells_the_figure_and_the_line_of_its_rule():
     verdict = snapshot().verdict.model_copy(update={"metric": "rule:errors", "reason": reason})
     message = render(snapshot(verdict=verdict), {FIRED})
     assert message.headline == reason
-    assert "Line" not in dict(message.facts)
+    assert "Threshold" not in dict(message.facts)
 
 
 def test_a_rate_is_told_without_a_time_when_the_alert_fires_now():
@@ -187,12 +192,12 @@ def test_a_rate_is_told_without_a_time_when_the_alert_fires_now():
 @pytest.mark.parametrize(
     ("status", "said"),
     [
-        (Evidence.HEALTHY, "it was healthy; 94.0 % of answers passed (n = 3,400, the reference)"),
+        (Evidence.HEALTHY, "healthy; 94.0 % of answers passed (n = 3,400, the reference)"),
         (
             Evidence.WARNING,
-            "it was at warning; 94.0 % of answers passed (n = 3,400, the reference)",
+            "already at warning; 94.0 % of answers passed (n = 3,400, the reference)",
         ),
-        (Evidence.UNCERTAIN, "not enough was known to tell; 94.0 % of answers passed"),
+        (Evidence.UNCERTAIN, "not enough data to tell; 94.0 % of answers passed"),
         (None, "94.0 % of answers passed (n = 3,400, the reference)"),
     ],
 )
@@ -211,19 +216,19 @@ def test_times_that_say_nothing_are_left_out():
 def test_nothing_is_made_up_of_a_time_before_of_which_nothing_is_known():
     verdict = snapshot().verdict.model_copy(update={"drift": None})
     facts = dict(render(snapshot(status_before=None, verdict=verdict), {FIRED}).facts)
-    assert facts["Before"] == "nothing is known of the time before"
+    assert "Before" not in facts
 
 
 def test_a_snapshot_of_a_newer_release_is_read():
     stored = snapshot().model_dump(mode="json")
-    for part in (stored, stored["lines"], stored["verdict"], stored["verdict"]["drift"]):
+    for part in (stored, stored["thresholds"], stored["verdict"], stored["verdict"]["drift"]):
         part["colour"] = "new"
     assert Snapshot.model_validate(stored) == snapshot()
 
 
 def test_a_course_is_drawn_from_its_lowest_to_its_highest_and_gaps_stay_gaps():
     assert trend([0.5, None, 1.0, 0.75]) == "▁·█▅ (50.0 % to 100.0 %)"
-    assert trend([0.9, 0.9]) == "██ (90.0 % to 90.0 %)"
+    assert trend([0.9, 0.9]) == trend([0.9]) == ""
     assert trend([None]) == trend([]) == ""
 
 
@@ -236,22 +241,85 @@ def test_a_course_is_drawn_from_its_lowest_to_its_highest_and_gaps_stay_gaps():
         ({"reason": "expired_no_data"}, {RESOLVED},
          ("EXPIRED", "closed because data stopped, not because it recovered")),
         ({"flapping": True, "onsets": 4}, {FIRED}, ("it began 4 times in a day",)),
-        ({"stale_since": NOW}, {REPEATED}, ("nothing has been known since 2026-03-01 14:10 UTC",)),
+        ({"stale_since": NOW}, {REPEATED}, ("Stale since  2026-03-01 14:10 UTC",)),
         ({"others": (Other(app="test-app", metric="relevance", segment="*", level="warning"),),
           "more": 3}, {FIRED}, ("Also firing", "relevance (warning) and 3 more")),
         ({"cause": "the judge j7",
           "others": (Other(app="b", metric="relevance", segment="*", level="warning"),)},
-         {FIRED}, ("2 apps · the judge j7", "b · relevance (warning)")),
+         {FIRED}, ("test-app, b · the judge j7", "b · relevance (warning)")),
         ({"note": "it was silenced by ann: deploy"}, {AlertEvent.UNSILENCED},
          ("STILL CRITICAL", "it was silenced by ann: deploy")),
-        ({"trend": (0.9, 0.5)}, {FIRED}, ("Course", "█▁")),
+        ({"trend": (0.9, 0.5)}, {FIRED}, ("Trend", "█▁")),
         ({"well_since": NOW - timedelta(minutes=12)}, {FIRED},
          ("AGAIN CRITICAL", "it had been over since 2026-03-01 13:58 UTC")),
         ({"reason": "superseded", "superseded": "evaluator changed from a@1 to a@2"}, {RESOLVED},
-         ("CLOSED", "judged in another way now, not because it recovered", "from a@1 to a@2")),
+         ("CLOSED", "a threshold changed, not because it recovered", "from a@1 to a@2")),
     ],
 )  # fmt: skip
 def test_each_sort_of_news_says_what_it_is(changes, tells, parts):
     text = render(snapshot(**changes), tells).text
     for part in parts:
         assert part in text
+
+
+def test_a_stored_snapshot_of_an_older_release_is_read():
+    stored = snapshot().model_dump(mode="json")
+    stored["lines"] = stored.pop("thresholds")
+    assert Snapshot.model_validate(stored) == snapshot()
+
+
+EXAMPLE = Example(
+    question="is water damage under warranty",
+    answer="Refunds are approved by our CEO.",
+    finding="in none of the passages: CEO",
+    link="https://status.example.org/sample/s1",
+)
+
+
+def test_one_example_shows_question_answer_and_what_is_wrong_with_it():
+    found = snapshot(samples=("in none of the passages: CEO", "another finding"))
+    message = render(found, {FIRED}, example=EXAMPLE)
+    parts = (EXAMPLE.question, EXAMPLE.answer, EXAMPLE.finding, EXAMPLE.link)
+    for written in (message.text, message.html, str(payload(message, "id"))):
+        assert all(part in written for part in parts)
+        assert written.count(EXAMPLE.finding) == 1
+        assert "another finding" in written
+    bare = without_samples(message)
+    assert not any(part in str((bare.text, bare.html, payload(bare, "id"))) for part in parts)
+
+
+def test_what_is_over_needs_no_example():
+    assert render(snapshot(), {RESOLVED}, example=EXAMPLE).example is None
+
+
+def test_the_certainty_of_the_evidence_is_named():
+    verdict = snapshot().verdict.model_copy(update={"evidence": "confirmed"})
+    facts = dict(render(snapshot(verdict=verdict), {FIRED}).facts)
+    assert facts["Confidence"].startswith("high: ")
+
+
+@pytest.mark.parametrize(
+    ("rate", "share"),
+    [(0.0, "nearly all"), (0.31, "about 7 in 10"), (0.9, "about 1 in 10"), (0.98, "about 1 in 50"),
+     (1.0, "none")],
+)  # fmt: skip
+def test_the_impact_is_told_as_a_share_of_the_answers(rate, share):
+    verdict = snapshot().verdict.model_copy(update={"pass_rate": rate, "low": rate, "high": rate})
+    assert dict(render(snapshot(verdict=verdict), {FIRED}).facts)["Impact"].startswith(share)
+
+
+def test_every_app_of_a_common_cause_is_named_in_the_subject():
+    def others(n):
+        return tuple(
+            Other(app=f"app-{i}", metric="relevance", segment="*", level="warning")
+            for i in range(n)
+        )
+
+    found = snapshot(cause="the judge changed to j8", others=others(2))
+    assert render(found, {FIRED}).title == "test-app, app-0, app-1 · the judge changed to j8"
+    found = snapshot(cause="the judge changed to j8", others=others(8), more=3)
+    assert render(found, {FIRED}).title == (
+        "test-app, app-0, app-1, app-2, app-3 and 7 more · the judge changed to j8"
+    )
+    alone = snapshot(cause="the judge changed to j8", others=())
+    assert render(alone, {RESOLVED}).title == "test-app · groundedness"

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from alerts.decide import basis_of, what_changed
-from alerts.evidence import Evidence, JudgedBy, Observation, Thresholds, Timers
+from alerts.decide import judged_by
+from alerts.evidence import AlertThresholds, Evidence, JudgedBy, Observation, Timers
 from alerts.state import MOST_A_DAY, AlertKey, AlertState, Phase, Reason, step
 from alerts.threshold_rules import RULE_SETS, judge_all
 from monitor.models.alerting import AlertEvent
@@ -17,7 +17,7 @@ START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 AT_ONCE = Timers(warning_for_s=0, critical_for_s=0, resolve_after_s=0, repeat_after_s=14_400)
 HELD = replace(AT_ONCE, warning_for_s=300, critical_for_s=300)
 LETTERS = dict(zip("hwcu", Evidence, strict=True))
-LINES = Thresholds(warning_rate=0.88, critical_rate=0.8)
+LINES = AlertThresholds(warning_rate=0.88, critical_rate=0.8)
 FIRED, RESOLVED = AlertEvent.FIRED, AlertEvent.RESOLVED
 
 
@@ -128,33 +128,39 @@ def verdict(metric="groundedness", **changes):
 
 
 def test_evaluator_policy_and_lines_are_the_basis_of_a_status():
-    basis = basis_of(verdict(), LINES, ())
+    basis = judged_by(verdict(), LINES, None)
     for other in (
-        basis_of(verdict(evaluator_version="g@2"), LINES, ()),
-        basis_of(verdict(policy="point"), LINES, ()),
-        basis_of(verdict(), Thresholds(warning_rate=0.85, critical_rate=0.8), ()),
+        judged_by(verdict(evaluator_version="g@2"), LINES, None),
+        judged_by(verdict(policy="point"), LINES, None),
+        judged_by(verdict(), AlertThresholds(warning_rate=0.85, critical_rate=0.8), None),
     ):
         assert other != basis
     later = verdict(evaluated_at=START + timedelta(hours=1), n=9, pass_rate=0.1, reason="other")
-    assert basis_of(later, LINES, ()) == basis
+    assert judged_by(later, LINES, None) == basis
+
+
+def rule_of(judged, rules):
+    return next(rule for rule in rules if judged.metric == f"rule:{rule.name}")
 
 
 def test_a_changed_threshold_of_a_rule_is_another_basis():
     rules = RULE_SETS["rag"]
     lower = [replace(rule, below=rule.below and rule.below / 2) for rule in rules]
     judged = next(v for v in judge_all([verdict()], rules) if v.metric == "rule:groundedness")
-    assert basis_of(judged, LINES, rules) != basis_of(judged, LINES, lower)
+    before, after = rule_of(judged, rules), rule_of(judged, lower)
+    assert judged_by(judged, LINES, before) != judged_by(judged, LINES, after)
 
 
 def test_a_rule_for_every_metric_does_not_care_which_evaluator_it_looks_at():
     rules = RULE_SETS["rag"]
     judged = next(v for v in judge_all([verdict()], rules) if v.metric == "rule:errors")
     other = judged.model_copy(update={"evaluator_version": "another@1"})
-    assert basis_of(judged, LINES, rules) == basis_of(other, LINES, rules)
+    rule = rule_of(judged, rules)
+    assert judged_by(judged, LINES, rule) == judged_by(other, LINES, rule)
 
 
 def test_alerts_about_the_monitor_are_never_superseded():
-    assert basis_of(verdict("monitor:queue_lag"), LINES, ()) is None
+    assert judged_by(verdict("monitor:queue_lag"), LINES, None) is None
 
 
 def test_what_changed_is_said_in_words():
@@ -162,5 +168,5 @@ def test_what_changed_is_said_in_words():
         JudgedBy(evaluator="g@1", policy="point"),
         JudgedBy(evaluator="g@2", policy="point"),
     )
-    assert what_changed(before, now) == "evaluator changed from g@1 to g@2"
-    assert what_changed(None, now) == what_changed(now, now) == ""
+    assert before.changes_to(now) == "evaluator changed from g@1 to g@2"
+    assert now.changes_to(now) == ""

@@ -9,7 +9,7 @@ from alerts.decide import decide
 from alerts.evidence import Timers
 from alerts.routes_file import wiring_from
 from alerts.routing import Recipient, RoutingConfig
-from alerts.threshold_rules import RULE_SETS, ThresholdRule, hold_s, judge_all
+from alerts.threshold_rules import RULE_SETS, ThresholdRule, judge_all
 from monitor.errors import SettingsError
 from monitor.models.alerting import Level
 from monitor.models.status import Status
@@ -67,11 +67,6 @@ def test_a_rule_for_every_metric_tells_of_the_one_that_breaks_it():
     )  # fmt: skip
 
 
-def test_a_rule_holds_for_as_long_as_it_says():
-    assert hold_s("rule:groundedness", RULE_SETS["rag"]) == 3600
-    assert hold_s("groundedness", RULE_SETS["rag"]) is None
-
-
 def test_a_rule_fires_after_its_own_time_beside_the_status(sqlite_url):
     plan = RoutingConfig(
         router=RoutingConfig.everyone([Recipient("out")]).router,
@@ -89,7 +84,7 @@ def test_a_rule_fires_after_its_own_time_beside_the_status(sqlite_url):
         (message,) = queries.messages(connection)
     store.close()
     assert fired == [(60, "rule:groundedness")]
-    assert message.lines is None
+    assert message.thresholds is None
     assert Recipient("out") in plan.recipients({}, NOW)
 
 
