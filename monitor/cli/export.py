@@ -98,7 +98,7 @@ def _to_google(
     sheets: Sequence[Sheet], spreadsheet: str, account: Path, api_url: str | None
 ) -> None:
     try:
-        from monitor.cli.google_sheets import write_google  # noqa: PLC0415  # an extra
+        from monitor.contrib.google_sheets import write_google  # noqa: PLC0415  # an extra
     except ModuleNotFoundError:
         raise MissingExtraError("export to Google", "sheets") from None
     done = write_google(sheets, spreadsheet, account, api_url=api_url)

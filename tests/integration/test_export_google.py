@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from google.auth import jwt
 from google.oauth2.service_account import Credentials
 
-from monitor.cli.google_sheets import write_google
+from monitor.contrib.google_sheets import write_google
 from monitor.errors import DeliveryError, SettingsError
 from monitor.report.sheets import Sheet
 from support.sheets_server import SheetsServer
