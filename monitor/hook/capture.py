@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 from collections import deque
@@ -40,9 +41,7 @@ class Passage(NamedTuple):
     score: float | None = None
 
 
-# --- plain ---
-# Plain, bounded copies of whatever the host hands over; no code of the host runs if avoidable.
-
+# --- plain, bounded copies of whatever the host hands over; its code runs only if unavoidable ---
 
 DEPTH = 6
 BREADTH = 200
@@ -118,39 +117,29 @@ def scalar(value: object, room: SizeLimit) -> int | float | str:
     """Copy a number, bytes or a date; name the type of anything else."""
     kind = type(value)
     if issubclass(kind, int):
-        return _integer(int.__index__(value))  # type: ignore[arg-type]
+        number = int.__index__(value)  # type: ignore[arg-type]
+        bits = number.bit_length()
+        shown = number if bits <= _SAFE_INT_BITS else f"<int of {bits} bits>"
+        return str(number) if _SAFE_INT_BITS < bits <= _LONGEST_INT_BITS else shown
     if issubclass(kind, float):
-        number = float.__add__(value, 0.0)  # type: ignore[operator]
-        return number if math.isfinite(number) else float.__repr__(number)
+        real = float.__add__(value, 0.0)  # type: ignore[operator]
+        return real if math.isfinite(real) else float.__repr__(real)
     if issubclass(kind, (bytes, bytearray)):
         raw = room.start(value, bytes if issubclass(kind, bytes) else bytearray)
         return room.text(raw.decode("utf-8", "replace"))
-    try:
-        return _of_library(value, kind.__module__, room)
-    except Exception:  # noqa: BLE001  # a time zone or a metaclass of the host's may raise
-        return placeholder(value)
-
-
-def _of_library(value: Any, module: str, room: SizeLimit) -> int | float | str:
-    if module in _STANDARD:
-        return room.text(str(value))
-    if module == "numpy" and not hasattr(value, "__len__") and hasattr(value, "item"):
-        number = value.item()
-        if type(number) in {bool, int, float}:
-            return scalar(number, room)
+    with contextlib.suppress(Exception):  # a time zone or a metaclass of the host's may raise
+        if kind.__module__ in _STANDARD:
+            return room.text(str(value))
+        if kind.__module__ == "numpy" and not hasattr(value, "__len__"):
+            item = value.item()  # type: ignore[attr-defined]
+            if type(item) in {bool, int, float}:
+                return scalar(item, room)
     return placeholder(value)
 
 
 def placeholder(value: object) -> str:
     """Name the type of a value that cannot be recorded."""
     return f"<{type(value).__name__}>"
-
-
-def _integer(number: int) -> int | str:
-    bits = number.bit_length()
-    if bits <= _SAFE_INT_BITS:
-        return number
-    return str(number) if bits <= _LONGEST_INT_BITS else f"<int of {bits} bits>"
 
 
 def _array(value: Iterable[object], room: SizeLimit, depth: int) -> Plain:
@@ -176,15 +165,9 @@ def _object(value: dict[object, object], room: SizeLimit, depth: int) -> Plain:
         if len(copied) >= BREADTH or room.chars <= 0 or not room.value():
             room.cut.add(room.field)
             break
-        name = _key(key, room)
+        name = room.text(key) if type(key) is str else str(plain(key, room, 0))
         copied[name] = plain(item, room, depth - 1)
     return copied
-
-
-def _key(key: object, room: SizeLimit) -> str:
-    if type(key) is str:
-        return room.text(key)
-    return str(plain(key, room, 0))
 
 
 def members(value: Iterable[object], most: int) -> list[object]:
@@ -225,41 +208,29 @@ def capture(
     Iterators and generators are never consumed: a placeholder in
     ``metadata["unreadable"]`` says that there was one.
     """
-    query, contexts, output = given.get("query"), given.get("contexts"), given.get("output")
-    names_room = SizeLimit(_NAMES_CHARS)
-    names = {name: _named(name, given[name], names_room) for name in _NAMES if _has(given, name)}
+    names, names_room = {}, SizeLimit(_NAMES_CHARS)
+    for name in _NAMES:
+        if given.get(name) is not None:
+            names_room.field = name
+            names[name] = plain(given[name], names_room)
     room = SizeLimit(limit + MARGIN)
     room.field = "output"
-    output = _output(output, room)
-    if output is None:
+    answer = given.get("output")
+    if type(answer) is not str:
+        found = answer_in(answer)
+        answer = answer if found is None else found
+    output = plain(answer, room)
+    # A placeholder is no answer: it would be judged as if the app had said it.
+    if output is None or (type(answer) is not str and output == placeholder(answer)):
         return None
     unreadable: dict[str, Plain] = {}
     room.field = "query"
-    query = _query(query, room, unreadable)
+    asked = given.get("query")
+    query = plain(asked, room)
+    if query is not None and type(asked) is not str and query == placeholder(asked):
+        unreadable["query"], query = query, None
     room.field = "contexts"
-    passages = _contexts(contexts, room, unreadable)
-    rest = names | _rest(given, room, unreadable)
-    # Kept even if it is no function: then the sample is dropped, and never sent unmasked.
-    mask: Any = given.get("mask")
-    return Draft(
-        at_ns, sequence, rate, query, passages, output, rest, mask,
-        frozenset(room.cut | names_room.cut),
-        limit + MARGIN - room.chars + _NAMES_CHARS - names_room.chars,
-    )  # fmt: skip
-
-
-def _has(given: Mapping[str, object], name: str) -> bool:
-    return given.get(name) is not None
-
-
-def _named(name: str, value: object, room: SizeLimit) -> Plain:
-    room.field = name
-    return plain(value, room)
-
-
-def _rest(
-    given: Mapping[str, object], room: SizeLimit, unreadable: dict[str, Plain]
-) -> dict[str, Plain]:
+    passages = _passages(given.get("contexts"), room, unreadable)
     rest: dict[str, Plain] = {}
     for name, value in given.items():
         if value is not None and name not in _OWN and name not in _NAMES:
@@ -269,7 +240,50 @@ def _rest(
         metadata = rest.get("metadata")
         known = metadata if isinstance(metadata, dict) else {}
         rest["metadata"] = {**known, "unreadable": unreadable}
-    return rest
+    # Kept even if it is no function: then the sample is dropped, and never sent unmasked.
+    mask: Any = given.get("mask")
+    return Draft(
+        at_ns, sequence, rate, query, passages, output, names | rest, mask,
+        frozenset(room.cut | names_room.cut),
+        limit + MARGIN - room.chars + _NAMES_CHARS - names_room.chars,
+    )  # fmt: skip
+
+
+def _passages(
+    value: object, room: SizeLimit, unreadable: dict[str, Plain]
+) -> tuple[str | Passage, ...]:
+    """Copy the passages; one that cannot be read is named in *unreadable*."""
+    if value is None:
+        return ()
+    if issubclass(type(value), _COLLECTIONS):
+        items = members(value, PASSAGES + 1)  # type: ignore[arg-type]
+    elif is_text(value) or lookup(value, TEXT_NAMES) is not None:
+        items = [value]
+    else:
+        unreadable["contexts"] = placeholder(value)
+        return ()
+    if len(items) > PASSAGES:
+        room.cut.add("contexts")
+    passages: list[str | Passage] = []
+    for item in items[:PASSAGES]:
+        text = item if is_text(item) else lookup(item, TEXT_NAMES)
+        if not is_text(text):
+            unreadable["contexts"] = placeholder(item)
+            continue
+        copied = str(plain(text, room))
+        if is_text(item):
+            passages.append(copied)
+            continue
+        found_id = lookup(item, ("id",))
+        score = plain(lookup(item, ("score",)), room, 0)
+        passages.append(
+            Passage(
+                copied,
+                None if found_id is None else str(plain(found_id, room, 0)),
+                float(score) if isinstance(score, (int, float)) else None,
+            )
+        )
+    return tuple(passages)
 
 
 def lookup(holder: object, names: tuple[str, ...], *, named: bool = False) -> object:
@@ -302,85 +316,11 @@ def answer_in(result: object) -> object:
 
 
 def is_text(value: object) -> bool:
-    """Say whether it is a text or bytes; ``isinstance`` would ask the object's ``__class__``."""
+    """Return whether it is a text or bytes; ``isinstance`` would ask the object's ``__class__``."""
     return issubclass(type(value), _TEXTS)
 
 
-def _output(value: object, room: SizeLimit) -> Plain:
-    if type(value) is str:
-        return room.text(value)
-    if value is None:
-        return None
-    found = answer_in(value)
-    if found is not None:
-        return plain(found, room)
-    copied = plain(value, room)
-    # A placeholder is no answer: it would be judged as if the app had said it.
-    return None if copied == placeholder(value) else copied
-
-
-def _query(value: object, room: SizeLimit, unreadable: dict[str, Plain]) -> Plain:
-    if value is None:
-        return None
-    if type(value) is str:
-        return room.text(value)
-    copied = plain(value, room)
-    if copied != placeholder(value):
-        return copied
-    unreadable["query"] = copied
-    return None
-
-
-def _contexts(
-    value: object, room: SizeLimit, unreadable: dict[str, Plain]
-) -> tuple[str | Passage, ...]:
-    if value is None:
-        return ()
-    items = _items(value)
-    if items is None:
-        unreadable["contexts"] = placeholder(value)
-        return ()
-    if len(items) > PASSAGES:
-        room.cut.add("contexts")
-    passages: list[str | Passage] = []
-    for item in items[:PASSAGES]:
-        passage = _passage(item, room)
-        if passage is None:
-            unreadable["contexts"] = placeholder(item)
-        else:
-            passages.append(passage)
-    return tuple(passages)
-
-
-def _items(value: object) -> list[object] | None:
-    if issubclass(type(value), _COLLECTIONS):
-        return members(value, PASSAGES + 1)  # type: ignore[arg-type]
-    single = is_text(value) or lookup(value, TEXT_NAMES) is not None
-    return [value] if single else None
-
-
-def _passage(item: object, room: SizeLimit) -> str | Passage | None:
-    if is_text(item):
-        return str(plain(item, room))
-    text = lookup(item, TEXT_NAMES)
-    if not is_text(text):
-        return None
-    return Passage(str(plain(text, room)), _id(item, room), _score(item, room))
-
-
-def _id(item: object, room: SizeLimit) -> str | None:
-    found = lookup(item, ("id",))
-    return None if found is None else str(plain(found, room, 0))
-
-
-def _score(item: object, room: SizeLimit) -> float | None:
-    found = plain(lookup(item, ("score",)), room, 0)
-    return float(found) if isinstance(found, (int, float)) else None
-
-
-# --- attributes ---
-# Read what an object just has; a property, or any other code of the host's, does not run.
-
+# --- read what an object just has: a property, or any other code of the host's, does not run ---
 
 _MISSING = object()
 _BASES = type.__dict__["__mro__"].__get__
@@ -414,7 +354,9 @@ def attribute(holder: object, name: str, *, named: bool = False) -> Any:
             return dict.__getitem__(values, name)
     found, base = _in_class(kind, name)
     how = type(found)
-    if how in _HARMLESS or (how is property and _is_known(base)):
+    module = _MEMBERS(base).get("__module__") if how is property else None
+    is_known = type(module) is str and module.partition(".")[0] in _KNOWN
+    if how in _HARMLESS or is_known:
         return found.__get__(holder, kind)
     plain = found is not _MISSING and _in_class(how, "__get__")[0] is _MISSING
     return found if plain else None
@@ -426,8 +368,3 @@ def _in_class(kind: type, name: str) -> tuple[Any, type]:
         if found is not _MISSING:
             return found, base
     return _MISSING, kind
-
-
-def _is_known(kind: type) -> bool:
-    module = _MEMBERS(kind).get("__module__")
-    return type(module) is str and module.partition(".")[0] in _KNOWN

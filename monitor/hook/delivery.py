@@ -19,7 +19,8 @@ from monitor.errors import QueueError
 from monitor.hook.capture import Draft
 from monitor.hook.encoding import Encoded, MaskFailed, encode
 from monitor.hook.recorder import Progress, Recorder
-from monitor.queue.producer import Answer, Producer
+from monitor.queue.producer import Producer
+from monitor.retry import backoff_s
 from monitor.settings import resolve_redis_url
 
 BATCH = 25
@@ -55,7 +56,13 @@ class Delivery:
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self._options = recorder.options
-        self._about = _about(recorder)
+        started_at = datetime.fromtimestamp(recorder.started_at_ms / 1000, UTC)
+        self._about: dict[str, str | int] = {
+            "app": recorder.options.app,
+            "host": socket.gethostname(),
+            "pid": recorder.pid,
+            "started_at": started_at.isoformat(timespec="milliseconds"),
+        }
         self._producer: Producer | None = None
         self._batch: list[Encoded] = []
         self._batch_since = 0.0
@@ -77,8 +84,13 @@ class Delivery:
             self._fill(now)
             if self._batch or self._report_is_due(now, hurry=hurry):
                 self._send(now)
-        self._expire(now)
-        self._complain(now)
+        if self._batch and now - self._batch_since >= BATCH_KEPT_S:
+            self._give_up("redis_unavailable")
+        line = self._complaints.due(
+            now, recorder.dropped, recorder.last_error, recorder.encode_error
+        )
+        if line:
+            logger.warning("hook %s: %s", recorder.hook_id, line)
         if recorder.close_by is not None and (self._all_done() or now >= recorder.close_by):
             self._end(now)
             return None
@@ -134,17 +146,33 @@ class Delivery:
     def _send(self, now: float) -> None:
         recorder, batch = self._recorder, self._batch
         progress = recorder.progress()
+        # Everything so far, this batch included: sent twice, it still says the same.
+        dropped = {f"dropped:{reason}": n for reason, n in recorder.dropped.items()}
+        sampled = recorder.sampled  # before seen, which is never smaller
+        counters = {
+            **self._about, "seen": recorder.seen, "sampled": sampled,
+            "sent": recorder.sent + len(batch), "last_error": recorder.error or "", **dropped,
+        }  # fmt: skip
         try:
-            answer = self._connected().send(
+            if self._producer is None:
+                # Looked up each time: a restarted server of `groundwatch up` may have moved.
+                home = Path(self._options.home).expanduser().absolute()
+                url = resolve_redis_url(self._options.redis_url, home)
+                self._producer = Producer(url, queue_limit=self._options.queue_limit)
+            answer = self._producer.send(
                 [encoded.entry for encoded in batch],
                 app=self._options.app,
                 hook_id=recorder.hook_id,
-                counters=self._counters(),
+                counters=counters,
                 heartbeat_at_ms=time.time_ns() // 1_000_000,
             )
         except Exception as error:  # noqa: BLE001  # whatever it is: keep the batch, try again
             text = str(error) if isinstance(error, QueueError) else type(error).__name__
-            self._failed(time.monotonic(), text)
+            self._backoff.failed(time.monotonic())
+            recorder.connected, recorder.last_error = False, text
+            if self._producer is not None:
+                self._producer.close()
+            self._producer = None
             return
         self._backoff.succeeded()
         self._batch = []
@@ -157,49 +185,10 @@ class Delivery:
         recorder.reported = Progress(progress.seen, recorder.completed, progress.dropped)
         recorder.connected, recorder.last_error = True, None
         self._room.sent(len(batch), sum(encoded.size_bytes for encoded in batch))
-        self._heed(answer)
-
-    def _heed(self, answer: Answer) -> None:
-        """Stop while the queue is full; sample at the rate that the workers ask for."""
-        recorder = self._recorder
         recorder.full = self._room.look(answer.backlog)
         if answer.sample_rate != self._asked_rate:
-            self._asked_rate = answer.sample_rate
-            asked = answer.sample_rate
+            self._asked_rate = asked = answer.sample_rate
             recorder.set_rate(self._options.sample_rate if asked is None else asked)
-
-    def _connected(self) -> Producer:
-        if self._producer is None:
-            # Looked up each time: a restarted server of `groundwatch up` may have moved.
-            home = Path(self._options.home).expanduser().absolute()
-            url = resolve_redis_url(self._options.redis_url, home)
-            self._producer = Producer(url, queue_limit=self._options.queue_limit)
-        return self._producer
-
-    def _counters(self) -> dict[str, str | int]:
-        """Tell everything so far, this batch included: sent twice, it still says the same."""
-        recorder = self._recorder
-        dropped = {f"dropped:{reason}": n for reason, n in recorder.dropped.items()}
-        sampled = recorder.sampled  # before seen, which is never smaller
-        return {
-            **self._about,
-            "seen": recorder.seen,
-            "sampled": sampled,
-            "sent": recorder.sent + len(self._batch),
-            "last_error": recorder.error or "",
-            **dropped,
-        }
-
-    def _failed(self, now: float, text: str) -> None:
-        self._backoff.failed(now)
-        self._recorder.connected, self._recorder.last_error = False, text
-        if self._producer is not None:
-            self._producer.close()
-        self._producer = None
-
-    def _expire(self, now: float) -> None:
-        if self._batch and now - self._batch_since >= BATCH_KEPT_S:
-            self._give_up("redis_unavailable")
 
     def _give_up(self, reason: str) -> None:
         for encoded in self._batch:
@@ -209,14 +198,6 @@ class Delivery:
     def abandon(self) -> None:
         """Count what this sender, which broke, had taken and leaves to nobody."""
         self._give_up("sender_failed")
-
-    def _complain(self, now: float) -> None:
-        recorder = self._recorder
-        line = self._complaints.due(
-            now, recorder.dropped, recorder.last_error, recorder.encode_error
-        )
-        if line:
-            logger.warning("hook %s: %s", recorder.hook_id, line)
 
     def _all_done(self) -> bool:
         return self._recorder.has_reported(self._recorder.goal())
@@ -248,20 +229,7 @@ class Delivery:
         return IDLE_POLL_S if now - self._busy_at > IDLE_AFTER_S else POLL_S
 
 
-def _about(recorder: Recorder) -> dict[str, str | int]:
-    """Tell which process this is."""
-    started_at = datetime.fromtimestamp(recorder.started_at_ms / 1000, UTC)
-    return {
-        "app": recorder.options.app,
-        "host": socket.gethostname(),
-        "pid": recorder.pid,
-        "started_at": started_at.isoformat(timespec="milliseconds"),
-    }
-
-
-# --- patience ---
-# How the sender behaves while Redis is away: when to try again, and how rarely to complain.
-
+# --- while Redis is away: when to try again, and how rarely to complain ---
 
 FIRST_WAIT_S = 0.25
 LONGEST_WAIT_S = 10.0
@@ -281,17 +249,19 @@ class Backoff:
 
     def failed(self, now: float) -> None:
         """Note a failure at *now*, in monotonic seconds."""
-        longest = min(LONGEST_WAIT_S, FIRST_WAIT_S * 2 ** min(self._failures, 10))
         self._failures += 1
         self._failed_at = now
-        self._wait_s = longest * self._random.uniform(0.5, 1.0)
+        self._wait_s = backoff_s(
+            self._failures,
+            first_s=FIRST_WAIT_S, longest_s=LONGEST_WAIT_S, uniform=self._random.uniform,
+        )  # fmt: skip
 
     def succeeded(self) -> None:
         """Forget the failures."""
         self._failures = 0
 
     def wait_s(self, now: float, *, hurry: bool = False) -> float:
-        """Say how long to wait before the next try; 0 when it may be now."""
+        """Return the seconds to wait before the next try; 0 when it may be now."""
         if not self._failures:
             return 0.0
         wait_s = min(self._wait_s, HURRIED_WAIT_S) if hurry else self._wait_s
@@ -326,9 +296,7 @@ class Complaints:
         return "; ".join(part for part in parts if part)
 
 
-# --- queue room ---
-# Whether there is room in Redis: by the number of samples that wait, and by their size.
-
+# --- whether there is room in Redis: by the number of samples that wait, and by their size ---
 
 #: A full queue opens again below this share of its limits.
 REOPEN = 0.9
@@ -360,7 +328,7 @@ class QueueRoom:
             self.mean_bytes = old + _FRESH * (mean - old)
 
     def look(self, waiting: int) -> bool:
-        """Tell whether the queue is full now that so many samples wait."""
+        """Return whether the queue is full now that so many samples wait."""
         share = max(
             waiting / self.limit, waiting * self.mean_bytes / (self.limit_megabytes * _MEGABYTE)
         )

@@ -50,8 +50,20 @@ def encode(
         If the mask failed on any of its texts.
     """
     sample_id = wire.sample_id(draft.at_ns // 1_000_000, randomness)
-    if _is_usual(draft, options):
-        interaction, cut = _usual(draft, options.app), draft.cut
+    interaction: dict[str, object]
+    if (
+        draft.texts_only
+        and draft.chars <= options.max_text_chars
+        and options.capture == "full"
+        and options.mask is None
+        and options.release is options.environment is None
+    ):
+        # Nothing to do but to write the texts down: as `_interaction`, at a fifth of the price.
+        interaction, cut = (
+            {"app": options.app, "output": draft.output, "query": draft.query},
+            draft.cut,
+        )
+        interaction["contexts"] = [{"text": text} for text in draft.contexts]
     else:
         interaction, cut_here = _interaction(draft, options)
         cut = draft.cut | cut_here
@@ -71,23 +83,6 @@ def encode(
     return Encoded(entry, draft.chars)
 
 
-def _is_usual(draft: Draft, options: Options) -> bool:
-    """Say whether there is nothing to do but to write the texts down."""
-    return (
-        draft.texts_only
-        and draft.chars <= options.max_text_chars
-        and options.capture == "full"
-        and options.mask is None
-        and options.release is options.environment is None
-    )
-
-
-def _usual(draft: Draft, app: str) -> dict[str, object]:
-    """Make the same interaction as `_interaction` would, at a fifth of the price."""
-    contexts = [{"text": text} for text in draft.contexts]
-    return {"app": app, "output": draft.output, "query": draft.query, "contexts": contexts}
-
-
 def _interaction(draft: Draft, options: Options) -> tuple[dict[str, object], frozenset[str]]:
     """Make the interaction; say which of its fields were cut here."""
     texts = _masked(draft.mask or options.mask)
@@ -96,12 +91,21 @@ def _interaction(draft: Draft, options: Options) -> tuple[dict[str, object], fro
         rest = {"release": options.release, "environment": options.environment} | rest
     room = SizeLimit(options.max_text_chars)
     interaction: dict[str, object] = {"app": options.app}
-    if options.capture == "metadata":
-        interaction |= _lengths(draft)
-    elif texts is None and draft.chars <= room.chars:
-        interaction |= _values(draft, rest)
+    if options.capture == "metadata":  # how much there was, and no text
+        calls = draft.rest.get("tool_calls")
+        contexts = [item if isinstance(item, str) else item.text for item in draft.contexts]
+        counted = {
+            "output_chars": len(as_text(draft.output)),
+            "query_chars": None if draft.query is None else len(as_text(draft.query)),
+            "contexts_chars": [len(text) for text in contexts],
+            "tool_calls": len(calls) if isinstance(calls, list) else int(calls is not None),
+        }
+        interaction |= {"output": "", "metadata": {**wire.TEXTS_STAYED, **counted}}
     else:
-        interaction |= _kept(_values(draft, rest), draft, texts, room)
+        values = _values(draft, rest)
+        if texts is not None or draft.chars > room.chars:
+            _mask_and_cut(values, draft, texts, room)
+        interaction |= values
     return interaction | _attributes(rest, texts), frozenset(room.cut)
 
 
@@ -117,22 +121,9 @@ def _values(draft: Draft, rest: Mapping[str, Plain]) -> dict[str, Plain]:
     return values
 
 
-def _lengths(draft: Draft) -> dict[str, object]:
-    """Tell how much there was, and no text."""
-    query, calls = draft.query, draft.rest.get("tool_calls")
-    contexts = [item if isinstance(item, str) else item.text for item in draft.contexts]
-    counted = {
-        "output_chars": len(as_text(draft.output)),
-        "query_chars": None if query is None else len(as_text(query)),
-        "contexts_chars": [len(text) for text in contexts],
-        "tool_calls": len(calls) if isinstance(calls, list) else int(calls is not None),
-    }
-    return {"output": "", "metadata": {**wire.TEXTS_STAYED, **counted}}
-
-
-def _kept(
+def _mask_and_cut(
     values: dict[str, Plain], draft: Draft, texts: Texts | None, room: SizeLimit
-) -> dict[str, Plain]:
+) -> None:
     """Mask every text, then keep what there is room for."""
     ran_out = draft.chars >= room.chars + MARGIN
     for field, levels in _FIELDS.items():
@@ -145,9 +136,9 @@ def _kept(
             if ran_out and field in draft.cut:
                 value, _ = _without_border(value)
         values[field] = _fitted(value, room)
-    if "contexts" in room.cut:
-        values["contexts"] = [item for item in _dicts(values["contexts"]) if item["text"]]
-    return values
+    passages = values["contexts"]
+    if "contexts" in room.cut and isinstance(passages, list):
+        values["contexts"] = [each for each in passages if isinstance(each, dict) and each["text"]]
 
 
 def _attributes(rest: Mapping[str, Plain], texts: Texts | None) -> dict[str, object]:
@@ -161,8 +152,19 @@ def _attributes(rest: Mapping[str, Plain], texts: Texts | None) -> dict[str, obj
         value = rest.get(field)
         if value is not None:
             found[field] = name(texts(as_text(value)) if texts else value)
-    found |= tags(rest.get("tags"), texts)
-    return found | identity(rest.get("id")) | label(rest.get("label"))
+    given = rest.get("tags")
+    if given is not None:
+        pairs = given if isinstance(given, dict) else {"value": given}
+        kept = {key: as_text(item) for key, item in pairs.items() if item is not None}
+        found["tags"] = {key: texts(item) if texts else item for key, item in kept.items()}
+    own_id = rest.get("id")
+    shown = "" if own_id is None else name(own_id).translate(_NO_CONTROLS)
+    if shown:
+        found["id"] = shown
+    label = rest.get("label")
+    if label in (0, 1) and not isinstance(label, str):
+        found["label"] = int(label)
+    return found
 
 
 def _hidden(value: Plain, texts: Texts, levels: int) -> Plain:
@@ -224,13 +226,7 @@ def _masked(mask: Mask | None) -> Texts | None:
     return masked
 
 
-def _dicts(value: Plain) -> list[dict[str, Plain]]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
-
-
-# --- shapes ---
-# The forms that the models know: passages, tool calls, tags and names, from plain values.
-
+# --- the forms that the models know: passages, tool calls, tags and names, from plain values ---
 
 #: As the models allow.
 LONGEST_NAME = 200
@@ -259,46 +255,26 @@ def mapping(value: Plain) -> Plain:
 
 def tool_calls(value: Plain) -> Plain:
     """Shape tool calls, also those in the form of OpenAI."""
-    return [_tool_call(call) for call in (value if isinstance(value, list) else [value])]
-
-
-def tags(value: Plain, texts: Texts | None) -> dict[str, object]:
-    """Shape tags, whose values are texts that *texts* has seen."""
-    if value is None:
-        return {}
-    pairs = value if isinstance(value, dict) else {"value": value}
-    kept = {key: as_text(item) for key, item in pairs.items() if item is not None}
-    return {"tags": {key: texts(item) if texts else item for key, item in kept.items()}}
+    shaped: list[Plain] = []
+    for call in value if isinstance(value, list) else [value]:
+        if not isinstance(call, dict):
+            shaped.append({"name": as_text(call)})
+            continue
+        function = call.get("function")
+        one = {**call, **function} if isinstance(function, dict) else dict(call)
+        one["name"] = as_text(one.get("name") or "<unnamed>")
+        duration_ms = one.get("duration_ms")
+        if not isinstance(duration_ms, (int, float)) or duration_ms < 0:
+            one.pop("duration_ms", None)
+        if one.get("error") is not None:
+            one["error"] = as_text(one["error"])
+        shaped.append(one)
+    return shaped
 
 
 def name(value: Plain) -> str:
     """Shape a short text."""
     return as_text(value)[:LONGEST_NAME]
-
-
-def identity(value: Plain) -> dict[str, object]:
-    """Shape the record's own id, where there is one."""
-    shown = "" if value is None else name(value).translate(_NO_CONTROLS)
-    return {"id": shown} if shown else {}
-
-
-def label(value: Plain) -> dict[str, object]:
-    """Shape a person's verdict, where there is one."""
-    return {"label": int(value)} if value in (0, 1) and not isinstance(value, str) else {}
-
-
-def _tool_call(call: Plain) -> Plain:
-    if not isinstance(call, dict):
-        return {"name": as_text(call)}
-    function = call.get("function")
-    shaped = {**call, **function} if isinstance(function, dict) else dict(call)
-    shaped["name"] = as_text(shaped.get("name") or "<unnamed>")
-    duration_ms = shaped.get("duration_ms")
-    if not isinstance(duration_ms, (int, float)) or duration_ms < 0:
-        shaped.pop("duration_ms", None)
-    if shaped.get("error") is not None:
-        shaped["error"] = as_text(shaped["error"])
-    return shaped
 
 
 #: The free structures and their shapes.
