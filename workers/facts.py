@@ -25,16 +25,16 @@ from monitor.report.build import (
 )
 from monitor.report.digest import (
     Cadence,
-    CoursePoint,
     Digest,
     DigestFacts,
+    DigestPoint,
     Period,
     Release,
     Schedule,
     build_digest,
     last_period,
 )
-from monitor.report.model import Change, Report, Worst
+from monitor.report.model import Report, ReportedChange, Worst
 from monitor.rolling.movers import Pair, movements
 from monitor.rolling.windows import window_stats
 from monitor.settings import Settings
@@ -149,9 +149,9 @@ def _facts(
     )
 
 
-def told_change(change: StatusChange) -> Change:
+def told_change(change: StatusChange) -> ReportedChange:
     """Leave of a change of status what a report says of it."""
-    return Change(
+    return ReportedChange(
         at=change.at,
         metric=change.metric,
         before=change.before,
@@ -367,8 +367,10 @@ def _new(steps: Mapping[Key, _Steps], edges: Sequence[int], min_n: int) -> list[
     ]
 
 
-def _changes(connection: Connection, settings: Settings, period: Period) -> dict[str, list[Change]]:
-    found: dict[str, list[Change]] = {}
+def _changes(
+    connection: Connection, settings: Settings, period: Period
+) -> dict[str, list[ReportedChange]]:
+    found: dict[str, list[ReportedChange]] = {}
     for change in read_changes(connection, since=period.start):
         ours = change.window_s == settings.windows.status_window_s and change.segment == ROOT
         if ours and change.at < period.end:
@@ -391,7 +393,7 @@ def _cost_usd(sums: Iterable[Tally]) -> float:
 
 def _course(
     item: _Steps, whole: Tally, edges: Sequence[int], step_s: int
-) -> tuple[CoursePoint, list[CoursePoint], int]:
+) -> tuple[DigestPoint, list[DigestPoint], int]:
     """Draw the period in at most 28 steps, and sum it to one."""
     _, start_s, end_s = edges
     width_s = step_s * -(-(end_s - start_s) // step_s // _MOST_POINTS)
@@ -402,11 +404,11 @@ def _course(
     return _point(whole), points, whole.n
 
 
-def _point(tally: Tally) -> CoursePoint:
+def _point(tally: Tally) -> DigestPoint:
     found = window_stats(tally)
     if found.pass_rate is None or found.interval is None:
-        return CoursePoint()
-    return CoursePoint(rate=found.pass_rate, low=found.interval.low, high=found.interval.high)
+        return DigestPoint()
+    return DigestPoint(rate=found.pass_rate, low=found.interval.low, high=found.interval.high)
 
 
 # --- digest job ---

@@ -36,15 +36,15 @@ from monitor.report.format import (
     rate_with_interval,
     score,
 )
-from monitor.report.listing import Course, Listing
-from monitor.report.model import Point, Report
+from monitor.report.listing import Listing, SparklineRow
+from monitor.report.model import RatePoint, Report
 from monitor.report.render import insight_lines, render_digest, render_markdown
 from monitor.report.text import render_report, render_status, status_text
 from monitor.report.words import drift_sentence, unscored_sentence, verdict_rate
 from monitor.settings import Settings
 from monitor.store.engine import Store
 from monitor.web.detail import Detail, read_detail
-from monitor.web.time_range import Stretch
+from monitor.web.time_range import TimeRange
 from workers.facts import read_digest, read_report, read_status
 
 _EVERY_S = 2.0
@@ -164,10 +164,10 @@ def _write(found: Report, form: ReportFormat, settings: Settings) -> str:
     if form is ReportFormat.MARKDOWN:
         return render_markdown(found)
     if form is ReportFormat.HTML:
-        from monitor.web.charts import Lines  # noqa: PLC0415  # only here
+        from monitor.web.charts import ChartThresholds  # noqa: PLC0415  # only here
         from monitor.web.exposition import render_html  # noqa: PLC0415
 
-        lines = Lines(warning=settings.warning_rate, critical=settings.critical_rate)
+        lines = ChartThresholds(warning=settings.warning_rate, critical=settings.critical_rate)
         return render_html(found, lines)
     text = StringIO()
     Console(file=text, width=_FILE_WIDTH, no_color=True).print(render_report(found))
@@ -185,7 +185,7 @@ def show(
     store = open_store(settings)
     now = datetime.now(UTC)
     found = read_detail(
-        store, settings, app=app, metric=metric, stretch=Stretch.last(span_s, now), now=now
+        store, settings, app=app, metric=metric, time_range=TimeRange.last(span_s, now), now=now
     )
     if found is None:
         known = [
@@ -208,12 +208,14 @@ def metric_page(found: Detail) -> Iterator[RenderableType]:
     )
     yield Text(f"{plain_text(verdict.reason, 300)} ({plain_text(verdict.policy, 40)})", style="dim")
     steps = [
-        Point(start=datetime.fromtimestamp(step.start_s, UTC), n=step.n, pass_rate=step.rate)
+        RatePoint(start=datetime.fromtimestamp(step.start_s, UTC), n=step.n, pass_rate=step.rate)
         for step in found.course.steps
     ]
     gaps = f", {found.course.gaps} steps without scores" if found.course.gaps else ""
     yield Text()
-    yield Course(steps, f"pass rate, last {duration(found.span_s)}, n {found.course.n:,}{gaps}")
+    yield SparklineRow(
+        steps, f"pass rate, last {duration(found.span_s)}, n {found.course.n:,}{gaps}"
+    )
     if verdict.drift is not None:
         yield Text(drift_sentence(verdict.drift), style="dim")
     if found.insight is not None and (lines := insight_lines(found.insight, datetime.now(UTC))):

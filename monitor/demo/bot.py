@@ -16,7 +16,7 @@ _INVENTS = 0.03
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class DemoQuestion:
     """What customers ask, what the model writes from the article, and what it makes up."""
 
     ask: str
@@ -29,7 +29,7 @@ class Article:
     """One page of the knowledge base."""
 
     text: str
-    questions: tuple[Question, ...]
+    questions: tuple[DemoQuestion, ...]
 
 
 def load_articles() -> list[Article]:
@@ -38,7 +38,7 @@ def load_articles() -> list[Article]:
     return [
         Article(
             text=item["text"],
-            questions=tuple(Question(**question) for question in item["questions"]),
+            questions=tuple(DemoQuestion(**question) for question in item["questions"]),
         )
         for item in tomllib.loads(text)["articles"]
     ]

@@ -18,7 +18,7 @@ from rich.rule import Rule
 from rich.text import Text
 
 from monitor.report.format import percent, plain_text, sparkline
-from monitor.report.model import Change, Report
+from monitor.report.model import Report, ReportedChange
 from monitor.report.text import STYLES, StatusTable, render_report, status_text
 from monitor.report.words import ledger_sentence
 
@@ -71,7 +71,7 @@ class Screen:
         """Say what happens next."""
         self._say(Text(text, style="bold"))
 
-    def changed(self, change: Change) -> None:
+    def changed(self, change: ReportedChange) -> None:
         """Say that a status changed, once."""
         key = (change.at, change.metric, change.after)
         if key in self._changes:

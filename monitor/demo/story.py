@@ -31,7 +31,7 @@ class DemoFailed(Exception):
     """Something that the demo shows did not happen in time."""
 
 
-class Check(NamedTuple):
+class DemoCheck(NamedTuple):
     """One thing that must be true at the end."""
 
     what: str
@@ -73,7 +73,7 @@ class Story:
         self._refresh()
         return self._report()
 
-    def checks(self, report: Report) -> list[Check]:
+    def checks(self, report: Report) -> list[DemoCheck]:
         """List what must be true for the demo to have succeeded."""
         slack, mail = self._titles()
         ledger = report.apps[0].ledger
@@ -83,15 +83,15 @@ class Story:
         story = [s for i, s in enumerate(path) if i == 0 or path[i - 1] is not s]
         expected = [Status.HEALTHY, Status.CRITICAL, Status.HEALTHY]
         return [
-            Check("status", story == expected, " → ".join(story)),
+            DemoCheck("status", story == expected, " → ".join(story)),
             _told_once("Slack", slack),
             _told_once("email", mail),
-            Check(
+            DemoCheck(
                 "every sample has ended somewhere",
                 ledger.sampled == dropped + ended and ledger.queued == 0,
                 f"sampled {ledger.sampled:,} = dropped {dropped} + ended {ended:,}",
             ),
-            Check(
+            DemoCheck(
                 "seen = sampled + not sampled",
                 ledger.seen == ledger.sampled + ledger.not_sampled > 0,
                 f"{ledger.seen:,} = {ledger.sampled:,} + {ledger.not_sampled:,}",
@@ -146,12 +146,12 @@ class Story:
         time.sleep(_LOOK_EVERY_S)
 
 
-def _told_once(where: str, titles: list[str]) -> Check:
-    """Check that people heard of the incident once, and once of its end."""
+def _told_once(where: str, titles: list[str]) -> DemoCheck:
+    """DemoCheck that people heard of the incident once, and once of its end."""
     words = [title.lstrip("[") for title in titles]
     ended = sum(word.startswith("RESOLVED") for word in words)
     fired = sum(not word.startswith(("RESOLVED", *_GOES_ON)) for word in words)
-    return Check(
+    return DemoCheck(
         f"{where}: fired and resolved, once each",
         (fired, ended) == (1, 1),
         f"{len(titles)} messages, {len(titles) - fired - ended} of them an escalation",
@@ -191,10 +191,12 @@ def run(*, quick: bool, keep: bool, picture: Path | None = None) -> bool:
     return all(check.holds for check in checks)
 
 
-def _nothing_left(pids: dict[str, int], folder: Path, *, keep: bool) -> Check:
+def _nothing_left(pids: dict[str, int], folder: Path, *, keep: bool) -> DemoCheck:
     alive = [name for name, pid in pids.items() if _is_alive(pid)]
     left = alive + ([str(folder)] if folder.exists() and not keep else [])
-    return Check("nothing left behind", not left, ", ".join(left) or f"{len(pids)} processes ended")
+    return DemoCheck(
+        "nothing left behind", not left, ", ".join(left) or f"{len(pids)} processes ended"
+    )
 
 
 def _is_alive(pid: int) -> bool:

@@ -13,11 +13,11 @@ from monitor.report.format import duration, utc_time
 from monitor.report.model import (
     SEVERITY,
     AppReport,
-    Change,
     Ledger,
     MetricReport,
-    Point,
+    RatePoint,
     Report,
+    ReportedChange,
     Worst,
 )
 from monitor.report.words import WORDS, is_held
@@ -32,7 +32,7 @@ class AppFacts:
     ledger: Ledger
     recent: Mapping[str, int] = field(default_factory=dict)
     series: Mapping[str, Mapping[int, Tally]] = field(default_factory=dict)
-    changes: Sequence[Change] = ()
+    changes: Sequence[ReportedChange] = ()
     incidents: Sequence[Incident] = ()
     worst: Mapping[str, Sequence[Worst]] = field(default_factory=dict)
     failed: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  #: by metric and reason
@@ -200,7 +200,7 @@ def _app(
 
 def _series(
     tallies: Mapping[int, Tally] | None, now: datetime, window_s: int, step_s: int | None
-) -> list[Point]:
+) -> list[RatePoint]:
     """Return one point a step of the window; a step without scores is a gap, not a zero."""
     if not tallies or not step_s:
         return []
@@ -211,7 +211,7 @@ def _series(
         tally = tallies.get(start_s)
         n = tally.n if tally is not None else 0
         rate = min(1.0, tally.sum_wy / tally.sum_w) if tally is not None and n else None
-        points.append(Point(start=datetime.fromtimestamp(start_s, UTC), n=n, pass_rate=rate))
+        points.append(RatePoint(start=datetime.fromtimestamp(start_s, UTC), n=n, pass_rate=rate))
     return points
 
 

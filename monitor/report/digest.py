@@ -14,7 +14,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 from monitor.models import Incident, Status, Verdict
 from monitor.models.alerting import Level
 from monitor.models.status import Movement
-from monitor.report.model import SEVERITY, Change, Ledger, worst_status
+from monitor.report.model import SEVERITY, Ledger, ReportedChange, worst_status
 
 _MOST_COURSES = 6
 _MOST_LISTED = 8
@@ -81,7 +81,7 @@ def _period_end(schedule: Schedule, day: date) -> datetime:
     return datetime.combine(day, time(schedule.hour), schedule.zone).astimezone(UTC)
 
 
-class CoursePoint(_Value):
+class DigestPoint(_Value):
     """The pass rate of one step with its 95 % interval; a step without scores has none."""
 
     rate: float | None = None
@@ -89,7 +89,7 @@ class CoursePoint(_Value):
     high: float | None = None
 
 
-class Course(_Value):
+class DigestSeries(_Value):
     """One app and metric: how it stands, and its pass rate over the period."""
 
     app: str
@@ -99,7 +99,7 @@ class Course(_Value):
     low: float | None
     high: float | None
     n: int
-    points: Sequence[CoursePoint]
+    points: Sequence[DigestPoint]
 
 
 class StatusMove(_Value):
@@ -185,7 +185,7 @@ class Digest(_Value):
     coverage: Sequence[Coverage] = ()
     cost_usd: float = 0.0
     cost_before_usd: float = 0.0
-    courses: Sequence[Course] = ()
+    courses: Sequence[DigestSeries] = ()
     warning_rate: float = Field(ge=0.0, le=1.0)
     critical_rate: float = Field(ge=0.0, le=1.0)
 
@@ -221,7 +221,9 @@ class DigestFacts:
     """What the store knows of a period."""
 
     verdicts: Sequence[Verdict]  #: of the status window, one a metric
-    changes: Mapping[str, Sequence[Change]] = field(default_factory=dict)  #: by app, oldest first
+    changes: Mapping[str, Sequence[ReportedChange]] = field(
+        default_factory=dict
+    )  #: by app, oldest first
     releases: Sequence[Release] = ()
     incidents: Sequence[Incident] = ()  #: open at any time in the period
     messages: Mapping[str, int] = field(default_factory=dict)  #: sent, by group of incidents
@@ -231,7 +233,7 @@ class DigestFacts:
     ledgers: Mapping[str, Ledger] = field(default_factory=dict)
     cost_usd: float = 0.0
     cost_before_usd: float = 0.0
-    courses: Mapping[tuple[str, str], tuple[CoursePoint, Sequence[CoursePoint], int]] = field(
+    courses: Mapping[tuple[str, str], tuple[DigestPoint, Sequence[DigestPoint], int]] = field(
         default_factory=dict
     )  #: by app and metric: the whole period, its steps, and its scores
 
@@ -302,9 +304,9 @@ def build_digest(
     )
 
 
-def _moves(changes: Mapping[str, Sequence[Change]]) -> list[StatusMove]:
+def _moves(changes: Mapping[str, Sequence[ReportedChange]]) -> list[StatusMove]:
     """Return where the status of each metric began and where it is now, without steps between."""
-    found: dict[tuple[str, str], list[Change]] = {}
+    found: dict[tuple[str, str], list[ReportedChange]] = {}
     for app, items in changes.items():
         for item in items:
             found.setdefault((app, item.metric), []).append(item)
@@ -367,7 +369,7 @@ def _noisiest(incidents: Sequence[Incident], messages: Mapping[str, int]) -> lis
     return sorted(found, key=lambda key: (-key.incidents, key.app, key.metric))[:3]
 
 
-def _courses(facts: DigestFacts) -> list[Course]:
+def _courses(facts: DigestFacts) -> list[DigestSeries]:
     """Return the worst time series, and of these the lowest first."""
     found = []
     for verdict in facts.verdicts:
@@ -375,7 +377,7 @@ def _courses(facts: DigestFacts) -> list[Course]:
         if known is not None:
             whole, points, n = known
             found.append(
-                Course(
+                DigestSeries(
                     app=verdict.app,
                     metric=verdict.metric,
                     status=verdict.status,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from zoneinfo import ZoneInfo
 
 from monitor.models import Status
-from monitor.report.digest import Course, CoursePoint, Digest
+from monitor.report.digest import Digest, DigestPoint, DigestSeries
 from monitor.report.format import percent
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class _Frame(NamedTuple):
         return _DRAWN * (_TOP + room * (1 - min(1.0, max(0.0, share))))
 
 
-def draw_course(course: Course, digest: Digest) -> bytes:
+def draw_course(course: DigestSeries, digest: Digest) -> bytes:
     """
     Draw pass rate, 95 % band and both lines over the period, as a PNG.
 
@@ -80,7 +80,7 @@ def draw_course(course: Course, digest: Digest) -> bytes:
     return file.getvalue()
 
 
-def _frame(course: Course, digest: Digest) -> _Frame:
+def _frame(course: DigestSeries, digest: Digest) -> _Frame:
     known = [p.low for p in course.points if p.low is not None]
     lowest = min([*known, digest.critical_rate, digest.warning_rate, 1.0 - _LEAST_SPAN])
     return _Frame(max(0.0, lowest - 0.02), 1.0, len(course.points))
@@ -97,7 +97,7 @@ def _draw_lines(canvas: ImageDraw, frame: _Frame, digest: Digest) -> None:
             canvas.line([(start, y), (end, y)], fill=colour, width=_DRAWN)
 
 
-def _draw_points(canvas: ImageDraw, frame: _Frame, course: Course) -> None:
+def _draw_points(canvas: ImageDraw, frame: _Frame, course: DigestSeries) -> None:
     line, band = _LINES[course.status]
     runs = list(_runs(course.points))
     for first, points in runs:
@@ -116,9 +116,9 @@ def _draw_points(canvas: ImageDraw, frame: _Frame, course: Course) -> None:
             canvas.ellipse([(x - dot, y - dot), (x + dot, y + dot)], fill=line)
 
 
-def _runs(points: Sequence[CoursePoint]) -> list[tuple[int, list[CoursePoint]]]:
+def _runs(points: Sequence[DigestPoint]) -> list[tuple[int, list[DigestPoint]]]:
     """Cut the points at the gaps."""
-    runs: list[tuple[int, list[CoursePoint]]] = []
+    runs: list[tuple[int, list[DigestPoint]]] = []
     goes_on = False
     for place, point in enumerate(points):
         if point.rate is None:

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from monitor.report.format import sparkline
-from monitor.report.model import Point
+from monitor.report.model import RatePoint
 
 #: Between two columns, and between two cells of a paragraph.
 _GAP = "  "
@@ -93,10 +93,10 @@ class Listing:
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class SparklineRow:
     """Pass rates as one row of bars; where it is narrow, each bar stands for several steps."""
 
-    points: Sequence[Point]
+    points: Sequence[RatePoint]
     words: str  #: what is drawn
 
     def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
@@ -106,14 +106,14 @@ class Course:
         yield Text((_GAP if fits else "\n").join((bars, self.words)))
 
 
-def fewer(points: Sequence[Point], most: int) -> list[Point]:
+def fewer(points: Sequence[RatePoint], most: int) -> list[RatePoint]:
     """Join neighbours, so that no more than *most* points are left; each rate is that of all."""
     together = max(1, -(-len(points) // max(1, most)))
     return [_joined(points[i : i + together]) for i in range(0, len(points), together)]
 
 
-def _joined(points: Sequence[Point]) -> Point:
+def _joined(points: Sequence[RatePoint]) -> RatePoint:
     n = sum(point.n for point in points)
     passed = sum((point.pass_rate or 0.0) * point.n for point in points)
     some = any(point.pass_rate is not None for point in points)
-    return Point(start=points[0].start, n=n, pass_rate=passed / n if some and n else None)
+    return RatePoint(start=points[0].start, n=n, pass_rate=passed / n if some and n else None)

@@ -44,7 +44,7 @@ class Ledger(_Value):
     expired: Mapping[str, int] = Field(default_factory=dict)
 
 
-class Point(_Value):
+class RatePoint(_Value):
     """The pass rate of one step of a chart; a step without scores has none."""
 
     start: AwareDatetime
@@ -52,7 +52,7 @@ class Point(_Value):
     pass_rate: float | None
 
 
-class Change(_Value):
+class ReportedChange(_Value):
     """A status that began."""
 
     at: AwareDatetime
@@ -79,7 +79,7 @@ class MetricReport(_Value):
     metric: str
     verdict: Verdict
     windows: Sequence[Verdict]
-    series: Sequence[Point] = ()
+    series: Sequence[RatePoint] = ()
     worst: Sequence[Worst] = ()
     failed: Mapping[str, int] = Field(
         default_factory=dict, description="Evaluations that broke, in the report's window."
@@ -99,7 +99,7 @@ class AppReport(_Value):
     recent: Mapping[str, int] = Field(
         default_factory=dict, description="Counts by kind within the report's window."
     )
-    changes: Sequence[Change] = ()
+    changes: Sequence[ReportedChange] = ()
     incidents: Sequence[Incident] = ()
     inputs: Sequence[InputDrift] = Field((), description="How the questions moved.")
     last_heartbeat: AwareDatetime | None = None

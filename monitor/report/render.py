@@ -14,7 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from monitor.models.insight import DriftComparison, DriftFinding, InputDrift, Insight
 from monitor.report import words
-from monitor.report.digest import Course, Digest
+from monitor.report.digest import Digest, DigestSeries
 from monitor.report.format import (
     count,
     duration,
@@ -208,7 +208,7 @@ def digest_sections(digest: Digest) -> list[Section]:
     ]
 
 
-def chart_label(course: Course) -> str:
+def chart_label(course: DigestSeries) -> str:
     """Return the name of a time series with its status and figures, for or instead of a chart."""
     app, metric = (plain_text(name, _NAME_CHARS) for name in (course.app, course.metric))
     figures = "no scores"

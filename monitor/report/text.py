@@ -14,7 +14,7 @@ from rich.text import Text
 
 from monitor.models import Status, Verdict
 from monitor.report.format import duration, percent, plain_text, score, usd, utc_time
-from monitor.report.listing import Course, Listing
+from monitor.report.listing import Listing, SparklineRow
 from monitor.report.model import AppReport, MetricReport, Report
 from monitor.report.render import drift_rows, input_lines, insight_lines, metric_sentences
 from monitor.report.words import (
@@ -239,7 +239,7 @@ def _metric(item: MetricReport, report: Report) -> Iterator[RenderableType]:
     )
     yield Text(f"{reason_sentence(verdict)} ({plain_text(verdict.policy, 40)})", style="dim")
     if item.series:
-        yield Course(item.series, f"pass rate, last {duration(report.window_s)}")
+        yield SparklineRow(item.series, f"pass rate, last {duration(report.window_s)}")
     yield _windows(item.windows)
     yield from (Text(said, style="dim") for said in metric_sentences(item, report))
     if item.insight is not None:

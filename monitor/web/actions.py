@@ -58,23 +58,22 @@ class Acts:
         with self.site.store.read() as connection:
             found = read_sample(connection, sample_id)
         of = _evaluation(found, form) if found else None
-        if found is None or of is None or form.get("judge") not in {"right", "wrong"}:
+        if found is None or of is None or form.get("label") not in {"pass", "fail"}:
             return refused(request, 400, "no such evaluation", "nothing was stored")
-        judged = bool(of.passed)
         label = Label(
             sample_id=sample_id,
             app=found.sample.interaction.app,
             metric=of.metric,
             evaluator_version=of.evaluator_version,
             labelled_by=principal_of(request).name,
-            judge_passed=judged,
-            human_passed=judged == (form["judge"] == "right"),
+            judge_passed=bool(of.passed),
+            human_passed=form["label"] == "pass",
             note=form.get("note", "")[:_MOST_NOTE_CHARS],
             labelled_at=self.site.clock(),
         )
         with self.site.store.write() as connection:
             save_label(connection, label)
-        note(self.site, request, f"said the judge was {form['judge']}", f"{sample_id} {of.metric}")
+        note(self.site, request, f"labelled {form['label']}", f"{sample_id} {of.metric}")
         return see(time_range.sample_path(sample_id))
 
     def _acknowledge(self, request: Request, form: Form) -> Response:

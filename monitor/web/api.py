@@ -18,12 +18,12 @@ from monitor.report.model import worst_status
 from monitor.store.samples import note_act, read_sample, unscored
 from monitor.web import charts, schema, time_range
 from monitor.web.access import Role
-from monitor.web.course import Step
 from monitor.web.detail import read_recent
 from monitor.web.exposition import exposition
 from monitor.web.guard import needs, principal_of
 from monitor.web.site import Site
-from monitor.web.time_range import Stretch
+from monitor.web.time_range import TimeRange
+from monitor.web.time_series import SeriesPoint
 
 _MOST_ITEMS = 500
 _USUAL_ITEMS = 100
@@ -98,7 +98,7 @@ class Api:
         now = self.site.clock()
         found = read_recent(
             self.site.store, self.site.settings, app=app, metric=metric,
-            stretch=Stretch.last(span_s, now), now=now,
+            time_range=TimeRange.last(span_s, now), now=now,
         )  # fmt: skip
         if found is None:
             return _none(request)
@@ -208,7 +208,7 @@ def _status_of(verdict: Verdict) -> schema.MetricStatus:
     )
 
 
-def _step(step: Step) -> schema.SeriesStep:
+def _step(step: SeriesPoint) -> schema.SeriesStep:
     return schema.SeriesStep(
         start=datetime.fromtimestamp(step.start_s, UTC),
         pass_rate=schema.Rate(value=step.rate, lo=step.low, hi=step.high, n=step.n),

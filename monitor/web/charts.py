@@ -13,7 +13,7 @@ from markupsafe import Markup, escape
 from monitor.models import Status
 from monitor.report.format import percent
 from monitor.report.words import ICONS, WORDS
-from monitor.web.course import Cell, Course, Mark, Span, Step
+from monitor.web.time_series import Cell, ReleaseMark, SeriesPoint, Span, TimeSeries
 
 _ROOM = 0.03  # of rate, above and below what is drawn
 _MOST_LABEL = 24
@@ -23,7 +23,7 @@ _HOUR, _DAY = 3600, 86_400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lines:
+class ChartThresholds:
     """The rates at which a status turns, in [0, 1]."""
 
     warning: float
@@ -77,7 +77,7 @@ class _Frame:
         return f"M{_n(xs[0] / unit)} {_n(ys[0] / unit)}" + (f"l{rest}" if rest else "")
 
 
-def sparkline(course: Course, lines: Lines) -> Markup:
+def svg_sparkline(course: TimeSeries, lines: ChartThresholds) -> Markup:
     """Draw a small course: band, line, both thresholds, and gaps as gaps."""
     # Ten units a step: whole numbers are exact enough, and short.
     width, height = 10 * max(1, len(course.steps)), 100
@@ -94,12 +94,12 @@ def sparkline(course: Course, lines: Lines) -> Markup:
     )  # fmt: skip
 
 
-def course_chart(
-    course: Course,
-    lines: Lines,
+def series_chart(
+    course: TimeSeries,
+    lines: ChartThresholds,
     *,
     spans: Sequence[Span] = (),
-    marks: Sequence[Mark] = (),
+    marks: Sequence[ReleaseMark] = (),
     reference: float | None = None,
 ) -> Markup:
     """
@@ -184,7 +184,7 @@ def histograms(now: Sequence[float], before: Sequence[float], pass_score: float)
 
 
 def status_strip(cells: Sequence[Cell], cell: str) -> Markup:
-    """Draw one cell a stretch of time, *cell* long, in the colour of its worst status."""
+    """Return an SVG of one cell per time range, *cell* long, in the colour of its worst status."""
     return _strip(tuple(item.status for item in cells), cell)
 
 
@@ -215,15 +215,15 @@ def _svg(
     )
 
 
-def _lowest(course: Course, lines: Lines) -> float:
+def _lowest(course: TimeSeries, lines: ChartThresholds) -> float:
     lows = [step.low for step in course.steps if step.low is not None]
     return max(0.0, min((*lows, lines.critical)) - _ROOM)
 
 
-def _gaps(course: Course, frame: _Frame) -> list[str]:
-    """Mark stretches without scores, one rectangle each."""
+def _gaps(course: TimeSeries, frame: _Frame) -> list[str]:
+    """ReleaseMark stretches without scores, one rectangle each."""
     found: list[str] = []
-    start: Step | None = None
+    start: SeriesPoint | None = None
     for step in (*course.steps, None):
         if step is not None and step.rate is None:
             start = start or step
@@ -238,7 +238,7 @@ def _gaps(course: Course, frame: _Frame) -> list[str]:
     return found
 
 
-def _band(course: Course, frame: _Frame) -> list[str]:
+def _band(course: TimeSeries, frame: _Frame) -> list[str]:
     parts = []
     for run in course.runs():
         ats, steps = _widened(run, course.step_s / 2)
@@ -249,7 +249,7 @@ def _band(course: Course, frame: _Frame) -> list[str]:
     return [f'<path class="band" d="{"".join(parts)}"/>'] if parts else []
 
 
-def _line(course: Course, frame: _Frame) -> list[str]:
+def _line(course: TimeSeries, frame: _Frame) -> list[str]:
     parts = []
     for run in course.runs():
         ats, steps = _widened(run, course.step_s / 2)
@@ -257,14 +257,14 @@ def _line(course: Course, frame: _Frame) -> list[str]:
     return [f'<path class="line" d="{"".join(parts)}"/>'] if parts else []
 
 
-def _widened(run: Sequence[Step], half_s: float) -> tuple[list[float], list[Step]]:
+def _widened(run: Sequence[SeriesPoint], half_s: float) -> tuple[list[float], list[SeriesPoint]]:
     """Put each step in its middle; one that stands alone gets its whole width, to be seen."""
     if len(run) == 1:
         return [run[0].start_s, run[0].start_s + 2 * half_s], [run[0], run[0]]
     return [step.start_s + half_s for step in run], list(run)
 
 
-def _thresholds(frame: _Frame, lines: Lines) -> list[str]:
+def _thresholds(frame: _Frame, lines: ChartThresholds) -> list[str]:
     return [
         f'<line class="threshold {name}" x1="{_n(frame.left)}" x2="{_n(frame.right)}"'
         f' y1="{_n(frame.y(rate))}" y2="{_n(frame.y(rate))}"/>'
@@ -281,7 +281,7 @@ def _reference(frame: _Frame, rate: float | None) -> list[str]:
     ]
 
 
-def _marks(frame: _Frame, marks: Sequence[Mark]) -> list[str]:
+def _marks(frame: _Frame, marks: Sequence[ReleaseMark]) -> list[str]:
     shown = [mark for mark in marks if frame.from_s <= mark.at_s <= frame.to_s]
     return [
         f'<g class="mark"><line x1="{_n(frame.x(m.at_s))}" x2="{_n(frame.x(m.at_s))}"'
@@ -331,10 +331,10 @@ def _below(counts: Sequence[float], pass_score: float) -> str:
     return percent(below / total) if total else "none"
 
 
-def _in_words(course: Course, spans: Sequence[Span] = ()) -> str:
+def _in_words(course: TimeSeries, spans: Sequence[Span] = ()) -> str:
     rates = [step.rate for step in course.steps if step.rate is not None]
     if not rates:
-        return "No scores in this stretch of time."
+        return "No scores in this time range."
     said = (
         f"Pass rate from {percent(rates[0])} to {percent(rates[-1])}, lowest"
         f" {percent(min(rates))}, n {course.n:,}"

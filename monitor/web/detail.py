@@ -14,7 +14,7 @@ from alerts.queries import incidents_since
 from alerts.store import read_state
 from monitor.models import ROOT, Incident, Tally, Verdict
 from monitor.models.insight import Insight
-from monitor.report.model import Change, MetricReport
+from monitor.report.model import MetricReport, ReportedChange
 from monitor.rolling.attribution import Rate, SegmentChange, segment_changes
 from monitor.rolling.reference import Span
 from monitor.settings import Settings
@@ -33,8 +33,8 @@ from monitor.store.samples import (
     worst_samples,
 )
 from monitor.store.verdicts import read_changes
-from monitor.web.course import Course, Mark, course, steps_of
-from monitor.web.time_range import Kept, Stretch
+from monitor.web.time_range import Kept, TimeRange
+from monitor.web.time_series import ReleaseMark, TimeSeries, course, steps_of
 from workers.drift_reference import Reference, References
 from workers.facts import read_explained, read_status, told_change
 
@@ -136,16 +136,16 @@ class Detail:
     app: str
     metric: str
     report: MetricReport
-    course: Course
-    stretch: Stretch
+    course: TimeSeries
+    time_range: TimeRange
     histogram_now: Sequence[float]
     histogram_before: Sequence[float]
     reference: str  #: what the window is compared with, in words
     segments: SegmentTable
     alert: AlertState | None
     incidents: Sequence[Incident]
-    changes: Sequence[Change]
-    marks: Sequence[Mark]
+    changes: Sequence[ReportedChange]
+    marks: Sequence[ReleaseMark]
     insight: Insight | None
     worst: Sequence[WorstSample]
     unscored: Unscored
@@ -159,18 +159,18 @@ class Detail:
     @property
     def span_s(self) -> int:
         """How long the stretch is, in seconds."""
-        return self.stretch.length_s
+        return self.time_range.length_s
 
 
 class Recent(NamedTuple):
-    """One metric of one app over a stretch of time: its newest report, and its course."""
+    """One metric of one app over a time range: its newest report, and its course."""
 
     report: MetricReport
-    course: Course
+    course: TimeSeries
 
 
 def read_recent(
-    store: Store, settings: Settings, *, app: str, metric: str, stretch: Stretch, now: datetime
+    store: Store, settings: Settings, *, app: str, metric: str, time_range: TimeRange, now: datetime
 ) -> Recent | None:
     """Read the course of one metric of one app; None when there is no such metric."""
     report = _report(store, settings, app, metric, now)
@@ -178,7 +178,7 @@ def read_recent(
         return None
     with store.read() as connection:
         stream = _stream(connection, app, metric, settings, now)
-        return Recent(report, _course(connection, settings, stream, stretch))
+        return Recent(report, _course(connection, settings, stream, time_range))
 
 
 def read_detail(
@@ -187,16 +187,16 @@ def read_detail(
     *,
     app: str,
     metric: str,
-    stretch: Stretch,
+    time_range: TimeRange,
     now: datetime,
     with_worst: bool = True,
 ) -> Detail | None:
-    """Read one metric of one app over a stretch of time; None when there is no such metric."""
+    """Read one metric of one app over a time range; None when there is no such metric."""
     report = _report(store, settings, app, metric, now)
     if report is None:
         return None
-    since = datetime.fromtimestamp(stretch.from_s, UTC)
-    until = datetime.fromtimestamp(stretch.to_s + 1, UTC)
+    since = datetime.fromtimestamp(time_range.from_s, UTC)
+    until = datetime.fromtimestamp(time_range.to_s + 1, UTC)
     with store.read() as connection:
         stream = _stream(connection, app, metric, settings, now)
         compared = _compared(connection, settings, stream, now)
@@ -206,8 +206,8 @@ def read_detail(
             app=app,
             metric=metric,
             report=report,
-            course=_course(connection, settings, stretch=stretch, stream=stream),
-            stretch=stretch,
+            course=_course(connection, settings, time_range=time_range, stream=stream),
+            time_range=time_range,
             histogram_now=_in_bins(compared.current),
             histogram_before=_in_bins(compared.reference.tally),
             reference=compared.reference.described,
@@ -250,19 +250,21 @@ def _stream(
 
 
 def _course(
-    connection: Connection, settings: Settings, stream: Stream | None, stretch: Stretch
-) -> Course:
+    connection: Connection, settings: Settings, stream: Stream | None, time_range: TimeRange
+) -> TimeSeries:
     marks = read_levels(connection)
     kept = Kept(marks[BUCKETS.name].kept_from_s, marks[HOURS.name].kept_from_s)
-    step_s = stretch.step_s(settings.windows.bucket_s, kept)
+    step_s = time_range.step_s(settings.windows.bucket_s, kept)
     tallies: dict[int, Tally] = {}
     if stream is not None:
-        from_s = stretch.from_s // step_s * step_s
+        from_s = time_range.from_s // step_s * step_s
         found = series(
-            connection, [stream.stream_id], from_s=from_s, to_s=stretch.to_s + 1, step_s=step_s
+            connection, [stream.stream_id], from_s=from_s, to_s=time_range.to_s + 1, step_s=step_s
         )
         tallies = found.get(stream.stream_id, {})
-    return course(steps_of(tallies), now_s=stretch.to_s, span_s=stretch.length_s, step_s=step_s)
+    return course(
+        steps_of(tallies), now_s=time_range.to_s, span_s=time_range.length_s, step_s=step_s
+    )
 
 
 class _Compared(NamedTuple):
@@ -298,7 +300,7 @@ def _in_bins(tally: Tally) -> list[float]:
 
 def _changes(
     connection: Connection, settings: Settings, app: str, metric: str, since: datetime
-) -> list[Change]:
+) -> list[ReportedChange]:
     return [
         told_change(change)
         for change in read_changes(connection, since=since, app=app)
@@ -310,15 +312,15 @@ def _changes(
 
 def _releases(
     connection: Connection, app: str, insight: Insight | None, since: datetime
-) -> list[Mark]:
+) -> list[ReleaseMark]:
     """Give the deploys that were told, and those that only the samples' tag shows."""
     marks = [
-        Mark(told.at.timestamp(), told.release)
+        ReleaseMark(told.at.timestamp(), told.release)
         for told in read_marks(connection, app=app, since=since)
     ]
     if insight is not None:
         marks += [
-            Mark(deploy.at.timestamp(), deploy.release)
+            ReleaseMark(deploy.at.timestamp(), deploy.release)
             for deploy in insight.deploys
             if deploy.source == "tag"
         ]

@@ -13,11 +13,11 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.metrics_core import Metric
 
 from monitor.models import Status
-from monitor.report.model import AppReport, MetricReport, Point, Report
+from monitor.report.model import AppReport, MetricReport, RatePoint, Report
 from monitor.stats.intervals import wilson_interval
-from monitor.web.charts import Lines
-from monitor.web.course import Course, Span, Step, spans_of
+from monitor.web.charts import ChartThresholds
 from monitor.web.overview import Glance, Row
+from monitor.web.time_series import SeriesPoint, Span, TimeSeries, spans_of
 from monitor.web.words import environment
 
 #: More apps and metrics than this are left out, the healthiest first, and counted.
@@ -157,7 +157,7 @@ class _Short(NamedTuple):
     item: MetricReport
 
 
-def render_html(report: Report, lines: Lines) -> str:
+def render_html(report: Report, lines: ChartThresholds) -> str:
     """
     Write the report as a page that reads from ``file://``; all that it needs is in it.
 
@@ -170,7 +170,7 @@ def render_html(report: Report, lines: Lines) -> str:
     while True:
         shown, short = _cut(report.apps, count)
         text = template.render(
-            report=report, lines=lines, style=style, course_of=course_of, shown=shown,
+            report=report, lines=lines, style=style, series_of=series_of, shown=shown,
             short=short[:_MOST_LINES], left_out=len(short[_MOST_LINES:]), most=_MOST_EVENTS,
             shaded=lambda app, item: _shaded(report, app, item),
         )  # fmt: skip
@@ -194,7 +194,7 @@ def _cut(
     return shown, short
 
 
-def course_of(points: Sequence[Point]) -> Course:
+def series_of(points: Sequence[RatePoint]) -> TimeSeries:
     """
     Turn the points of a report into a course with bounds.
 
@@ -202,15 +202,15 @@ def course_of(points: Sequence[Point]) -> Course:
     """
     steps = [_step(point) for point in points]
     step_s = steps[1].start_s - steps[0].start_s if len(steps) > 1 else 1
-    return Course(step_s, tuple(steps))
+    return TimeSeries(step_s, tuple(steps))
 
 
-def _step(point: Point) -> Step:
+def _step(point: RatePoint) -> SeriesPoint:
     start_s = int(point.start.timestamp())
     if point.pass_rate is None or point.n == 0:
-        return Step(start_s)
+        return SeriesPoint(start_s)
     low, high = wilson_interval(point.pass_rate * point.n, point.n)
-    return Step(start_s, point.n, point.pass_rate, low, high)
+    return SeriesPoint(start_s, point.n, point.pass_rate, low, high)
 
 
 def _shaded(report: Report, app: AppReport, item: MetricReport) -> list[Span]:

@@ -21,7 +21,7 @@ from monitor.store.engine import Store
 from monitor.store.ledger import Kind, read_between
 from monitor.store.query import active_streams, cost_usd_since, series
 from monitor.store.verdicts import StatusStep, read_steps
-from monitor.web.course import Cell, Course, Step, course, steps_of, strip
+from monitor.web.time_series import Cell, SeriesPoint, TimeSeries, course, steps_of, strip
 from workers.facts import read_status
 
 _STEPS = 48
@@ -37,7 +37,7 @@ class Row:
     """One app and metric on the glance page."""
 
     verdict: Verdict
-    course: Course
+    course: TimeSeries
     cells: Sequence[Cell]
     has_incident: bool
 
@@ -51,7 +51,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pipeline:
+class PipelineState:
     """How the monitor itself does, over the last hour unless said otherwise."""
 
     counts: Mapping[str, int]
@@ -80,7 +80,7 @@ class Glance:
     rows: Sequence[Row]
     incidents: Sequence[Incident]
     acks: Mapping[str, Ack]  #: who looks after what, by the id of the group of incidents
-    pipeline: Pipeline
+    pipeline: PipelineState
     span_s: int
     cell_s: int
 
@@ -102,7 +102,7 @@ class Glance:
         return [(status, found[status]) for status in SEVERITY if found[status]]
 
 
-class Backlog(NamedTuple):
+class QueueState(NamedTuple):
     """What Redis knows; nothing while it does not answer."""
 
     waiting: int | None = None
@@ -124,11 +124,11 @@ class GlanceReader:
     store: Store
     settings: Settings
     clock: Callable[[], datetime]
-    backlog: Callable[[], Backlog]
+    backlog: Callable[[], QueueState]
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _glance: Glance | None = None
     _made: float = 0.0
-    _steps: dict[int, dict[int, Step]] = field(default_factory=dict)
+    _steps: dict[int, dict[int, SeriesPoint]] = field(default_factory=dict)
     _steps_at: float | None = None
     _looked_s: int = 0
     _counted: dict[int, int] = field(default_factory=dict)
@@ -180,7 +180,7 @@ class GlanceReader:
     def _row(
         self,
         verdict: Verdict,
-        courses: Mapping[Key, Mapping[int, Step]],
+        courses: Mapping[Key, Mapping[int, SeriesPoint]],
         changes: Mapping[Key, Sequence[tuple[float, Status]]],
         troubled: set[Key],
         now: datetime,
@@ -199,7 +199,9 @@ class GlanceReader:
     def _cell_s(self) -> int:
         return _WINDOWS_A_CELL * self.settings.windows.status_window_s
 
-    def _courses(self, connection: Connection, now: datetime) -> dict[Key, Mapping[int, Step]]:
+    def _courses(
+        self, connection: Connection, now: datetime
+    ) -> dict[Key, Mapping[int, SeriesPoint]]:
         now_s, step_s = now.timestamp(), self.step_s
         first_s = int(now_s - self.span_s) // step_s * step_s
         streams = {s.stream_id: s for s in active_streams(connection, since_s=first_s)}
@@ -245,7 +247,7 @@ class GlanceReader:
             found.setdefault((verdict.app, verdict.metric), [began])
         return found
 
-    def _pipeline(self, connection: Connection, now: datetime) -> Pipeline:
+    def _pipeline(self, connection: Connection, now: datetime) -> PipelineState:
         counts: Counter[str] = Counter()
         reasons: dict[Kind, Counter[str]] = {Kind.FAILED: Counter(), Kind.DROPPED: Counter()}
         for of_app in read_between(connection, now.timestamp() - 3600).values():
@@ -255,7 +257,7 @@ class GlanceReader:
                     reasons[kind][reason] += n
         queue = self.backlog()
         today, month = self._costs(connection, now)
-        return Pipeline(
+        return PipelineState(
             counts=counts,
             waiting=queue.waiting,
             oldest_s=queue.oldest_s,

@@ -20,7 +20,7 @@ from alerts.queries import (
     snapshots,
 )
 from alerts.store import acknowledgement
-from monitor.models import Status
+from monitor.models import Incident, Status
 from monitor.report.format import setting_value
 from monitor.report.model import worst_status
 from monitor.report.render import comparison_rows, insight_lines
@@ -36,13 +36,13 @@ from monitor.store.samples import (
 from monitor.web import time_range as names
 from monitor.web.access import Role
 from monitor.web.actions import ACK_HOURS
-from monitor.web.course import spans_of
 from monitor.web.detail import read_detail
 from monitor.web.guard import needs, principal_of
 from monitor.web.overview import Glance
-from monitor.web.passages import ClaimLine, Piece, claims_of, marked_output, marked_passages
+from monitor.web.passages import ClaimLine, MarkedText, claims_of, marked_output, marked_passages
 from monitor.web.site import Site
-from monitor.web.time_range import SPANS, read_stretch
+from monitor.web.time_range import SPANS, read_time_range
+from monitor.web.time_series import spans_of
 from monitor.web.words import alert_words, why
 
 _NOISE_DAYS, _MOST_KEYS = (7, 30, 90), 200
@@ -51,13 +51,13 @@ _INCIDENTS_BACK = timedelta(days=30)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class JudgedEvaluation:
     """One evaluation of a sample, as the page shows it."""
 
     stored: StoredEvaluation
     claims: Sequence[ClaimLine]
-    output: Sequence[Piece]
-    passages: Sequence[Sequence[Piece]]
+    output: Sequence[MarkedText]
+    passages: Sequence[Sequence[MarkedText]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,12 @@ class Pages:
         drawn = self._drawn.get("glance")
         if drawn is None or drawn[0] is not found:
             text = self.site.fill(
-                request, "glance.html", status=found.status, glance=found, rows=found.rows
+                request,
+                "glance.html",
+                status=found.status,
+                glance=found,
+                rows=found.rows,
+                least_n=self.site.settings.min_n,
             )
             drawn = self._drawn["glance"] = (found, text)
         return self.site.answer(request, drawn[1])
@@ -96,12 +101,12 @@ class Pages:
         app, metric = (names.unslug(request.path_params[part]) for part in ("app", "metric"))
         site, now = self.site, self.site.clock()
         bucket_s = site.settings.windows.bucket_s
-        stretch = read_stretch(
+        shown = read_time_range(
             request.query_params, now=now, usual_s=site.glance.span_s, bucket_s=bucket_s
         )
         may_read = principal_of(request).role >= Role.READER
         found = read_detail(
-            site.store, site.settings, app=app, metric=metric, stretch=stretch, now=now,
+            site.store, site.settings, app=app, metric=metric, time_range=shown, now=now,
             with_worst=may_read,
         )  # fmt: skip
         if found is None:
@@ -164,7 +169,18 @@ class Pages:
             deliveries=list(reversed(sent)), may_read=principal.role >= Role.READER,
             may_act=principal.role >= Role.OPERATOR, ack_hours=ACK_HOURS,
             form_token=self.site.access.form_token(principal),
+            not_notified=self._why_nobody(found),
         )  # fmt: skip
+
+    def _why_nobody(self, incident: Incident) -> str:
+        if incident.silenced_by:
+            return "it was silenced"
+        if not self.site.wiring.channels:
+            return "no notification channel is configured"
+        return (
+            "it was grouped into the message of another incident, no route matched it,"
+            " or no channel was configured when it fired"
+        )
 
     def noise(self, request: Request) -> Response:
         """Show how often each key fired, and whether it was worth it."""
@@ -193,7 +209,7 @@ class Pages:
         )  # fmt: skip
 
     def config(self, request: Request) -> Response:
-        """Show the settings as they are, without secrets."""
+        """Show the settings of this process, the changed ones first, without secrets."""
         rows = [
             (
                 variable(name),
@@ -202,7 +218,9 @@ class Pages:
                 self.site.settings.value_of(name) != field.default,
             )
             for name in TABLE_OF
+            if name != "enabled"  # of the hook: off in this process, whatever the apps do
         ]
+        rows.sort(key=lambda row: not row[3])
         return self.site.page(request, "config.html", rows=rows)
 
     @needs(Role.OPERATOR)
@@ -240,10 +258,10 @@ def _kept_nowhere(page: Response) -> Response:
     return page
 
 
-def _judged(found: StoredSample, stored: StoredEvaluation) -> Judged:
+def _judged(found: StoredSample, stored: StoredEvaluation) -> JudgedEvaluation:
     interaction = found.sample.interaction
     claims = claims_of(stored.evaluation.metadata)
-    return Judged(
+    return JudgedEvaluation(
         stored=stored,
         claims=claims,
         output=marked_output(interaction.output, claims),

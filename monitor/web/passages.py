@@ -18,8 +18,8 @@ _LABELS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """A stretch of text; ``kind`` is '' for what nothing is said of."""
+class MarkedText:
+    """A part of a text; ``kind`` is '' outside of claims."""
 
     text: str
     kind: str = ""
@@ -51,7 +51,7 @@ def claims_of(metadata: Mapping[str, Any] | None) -> list[ClaimLine]:
     ]
 
 
-def marked_output(output: str, claims: Iterable[ClaimLine]) -> list[Piece]:
+def marked_output(output: str, claims: Iterable[ClaimLine]) -> list[MarkedText]:
     """
     Cut an output into pieces, each claim one that carries its verdict.
 
@@ -61,7 +61,7 @@ def marked_output(output: str, claims: Iterable[ClaimLine]) -> list[Piece]:
     return _cut(output, [(claim.text, claim.kind, claim.number) for claim in claims])
 
 
-def marked_passages(texts: Sequence[str], claims: Sequence[ClaimLine]) -> list[list[Piece]]:
+def marked_passages(texts: Sequence[str], claims: Sequence[ClaimLine]) -> list[list[MarkedText]]:
     """Cut each passage so that what carries or contradicts a claim stands out."""
     return [
         _cut(
@@ -89,21 +89,21 @@ def _line(number: int, item: Mapping[str, Any]) -> ClaimLine:
     )
 
 
-def _cut(text: str, wanted: Sequence[tuple[str, str, int]]) -> list[Piece]:
+def _cut(text: str, wanted: Sequence[tuple[str, str, int]]) -> list[MarkedText]:
     found = sorted(
         (*where, kind, number)
         for phrase, kind, number in wanted
         if (where := _find(text, phrase)) is not None
     )
-    pieces: list[Piece] = []
+    pieces: list[MarkedText] = []
     at = 0
     for start, end, kind, number in found:
         if start < at:  # two claims on the same words: the first one stands
             continue
-        pieces += [Piece(text[at:start])] if start > at else []
-        pieces.append(Piece(text[start:end], kind, number))
+        pieces += [MarkedText(text[at:start])] if start > at else []
+        pieces.append(MarkedText(text[start:end], kind, number))
         at = end
-    return pieces + ([Piece(text[at:])] if at < len(text) else [])
+    return pieces + ([MarkedText(text[at:])] if at < len(text) else [])
 
 
 def _find(text: str, phrase: str) -> tuple[int, int] | None:

@@ -23,9 +23,9 @@ from monitor.settings import Settings
 from monitor.store.engine import Store
 from monitor.web import words
 from monitor.web.access import Access
-from monitor.web.charts import Lines
+from monitor.web.charts import ChartThresholds
 from monitor.web.guard import path_of, principal_of
-from monitor.web.overview import Backlog, GlanceReader
+from monitor.web.overview import GlanceReader, QueueState
 
 _ASSETS = ("style.css", "page.js", "zoom.js")
 #: Stands in the page for the moment it was made, which must not change its tag.
@@ -72,9 +72,11 @@ class Site:
         return {name: (body, hashlib.sha256(body).hexdigest()[:16]) for name, body in found.items()}
 
     @property
-    def lines(self) -> Lines:
+    def lines(self) -> ChartThresholds:
         """The rates at which a status turns."""
-        return Lines(warning=self.settings.warning_rate, critical=self.settings.critical_rate)
+        return ChartThresholds(
+            warning=self.settings.warning_rate, critical=self.settings.critical_rate
+        )
 
     def page(
         self, request: Request, template: str, *, code: int = 200, **values: object
@@ -129,11 +131,11 @@ class Site:
     def _redis(self) -> redis.Redis:
         return connect(self.settings.broker_url, timeout_s=1.0)
 
-    def _backlog(self) -> Backlog:
+    def _backlog(self) -> QueueState:
         try:
             found = backlog(self._redis)
             stalls = read_stalls(self._redis).count
             events = read_events(self._redis)
         except (GroundwatchError, redis.RedisError):
-            return Backlog()
-        return Backlog(found.waiting, found.oldest_age_s, stalls, events)
+            return QueueState()
+        return QueueState(found.waiting, found.oldest_age_s, stalls, events)

@@ -1,4 +1,4 @@
-"""A stretch of time as an address holds it: the last so long, or between two moments; pure."""
+"""A time range as an address holds it: the last N seconds, or from one time to another; pure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ALL_KEPT = Kept()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stretch:
+class TimeRange:
     """From one moment to another, in epoch seconds; ``span`` names one that goes on to now."""
 
     from_s: int
@@ -37,7 +37,7 @@ class Stretch:
     is_fixed: bool = False
 
     @classmethod
-    def last(cls, length_s: int, now: datetime, span: str = "") -> Stretch:
+    def last(cls, length_s: int, now: datetime, span: str = "") -> TimeRange:
         """Give the last so many seconds."""
         now_s = int(now.timestamp())
         return cls(from_s=now_s - length_s, to_s=now_s, span=span)
@@ -82,22 +82,22 @@ class Stretch:
                 return -(-wanted_s // unit_s) * unit_s
         return max(1, wanted_s // bucket_s) * bucket_s
 
-    def moved(self, by: float) -> Stretch:
-        """Give a stretch as long, later by so many times its length; before for less than 0."""
+    def moved(self, by: float) -> TimeRange:
+        """Return a range as long, *by* times its length later; earlier if negative."""
         shift_s = round(by * self.length_s)
-        return Stretch(from_s=self.from_s + shift_s, to_s=self.to_s + shift_s, is_fixed=True)
+        return TimeRange(from_s=self.from_s + shift_s, to_s=self.to_s + shift_s, is_fixed=True)
 
-    def zoomed(self, factor: float) -> Stretch:
-        """Give a stretch about the same middle, *factor* times as long."""
+    def zoomed(self, factor: float) -> TimeRange:
+        """Return a range around the same middle, *factor* times as long."""
         middle_s, half_s = (self.from_s + self.to_s) / 2, max(30.0, self.length_s * factor / 2)
-        return Stretch(from_s=int(middle_s - half_s), to_s=int(middle_s + half_s), is_fixed=True)
+        return TimeRange(from_s=int(middle_s - half_s), to_s=int(middle_s + half_s), is_fixed=True)
 
 
-def read_stretch(
+def read_time_range(
     query: Mapping[str, str], *, now: datetime, usual_s: int, bucket_s: int
-) -> Stretch:
+) -> TimeRange:
     """
-    Read a stretch from the query of an address; what cannot be read is the last *usual_s* seconds.
+    Return the time range in the query of an address; if unreadable, the last *usual_s* seconds.
 
     Parameters
     ----------
@@ -117,14 +117,14 @@ def read_stretch(
         beyond_s = max(0, to_s - now_s)
         from_s, to_s = max(from_s, to_s - _LONGEST_S) - beyond_s, to_s - beyond_s
         if to_s - from_s >= _LEAST_STEPS * bucket_s:
-            return Stretch(from_s=from_s, to_s=to_s, is_fixed=True)
+            return TimeRange(from_s=from_s, to_s=to_s, is_fixed=True)
         middle_s = min(now_s, (from_s + to_s) // 2 + _LEAST_STEPS * bucket_s // 2)
-        return Stretch(
+        return TimeRange(
             from_s=middle_s - _LEAST_STEPS * bucket_s, to_s=middle_s, is_fixed=from_s < to_s
         )
     span = query.get("span", "")
     length_s = SPANS.get(span)
-    return Stretch.last(usual_s, now) if length_s is None else Stretch.last(length_s, now, span)
+    return TimeRange.last(usual_s, now) if length_s is None else TimeRange.last(length_s, now, span)
 
 
 def _moment(text: str) -> datetime | None:

@@ -1,4 +1,4 @@
-// The course of a metric: what is under the pointer, and a stretch that is dragged becomes the address.
+// The chart of a metric: shows what is under the pointer; dragging selects a time range.
 "use strict";
 (() => {
   const chart = (at) => at.target.closest && at.target.closest("svg.course");

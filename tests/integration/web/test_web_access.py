@@ -27,7 +27,7 @@ def form(world, server):
     with server.client() as client:
         fields = dict(re.findall(r'name="(\w+)" value="([^"]*)"', client.get(path).text))
         fields["metric"] = "groundedness"
-        yield client, f"{path}/label", fields | {"judge": "wrong"}
+        yield client, f"{path}/label", fields | {"label": "pass"}
 
 
 def run_web(*arguments, **environment):
@@ -38,7 +38,7 @@ def run_web(*arguments, **environment):
     )  # fmt: skip
 
 
-def test_judge_was_wrong_stores_a_label_and_says_so(world, form):
+def test_label_is_stored_and_shown(world, form):
     client, path, fields = form
     done = client.post(path, data=fields | {"note": "it is a joke"}, headers=SAME)
     assert done.status_code == 303
@@ -46,8 +46,9 @@ def test_judge_was_wrong_stores_a_label_and_says_so(world, form):
         label = labels_of(connection, world.samples["shop"])[0]
         acts = newest_acts(connection)
     assert (label.judge_passed, label.human_passed, label.note) == (False, True, "it is a joke")
-    assert acts[0].act == "said the judge was wrong"
-    assert "the judge was wrong: it is a joke" in client.get(done.headers["location"]).text
+    assert acts[0].act == "labelled pass"
+    page = client.get(done.headers["location"]).text
+    assert "labelled it pass, unlike the evaluator: it is a joke" in page
 
 
 @pytest.mark.parametrize(
@@ -96,7 +97,7 @@ def test_channel_is_tried_from_its_page(server, slack):
         token = re.search(r'name="token" value="([^"]+)"', client.get("/channels").text)[1]
         fields = {"token": token, "channel": "slack"}
         done = client.post("/channels/test", data=fields, headers=SAME)
-        assert "The test went out by slack" in client.get(done.headers["location"]).text
+        assert "Test sent by slack" in client.get(done.headers["location"]).text
     assert "TEST" in str(slack.messages[-1])
 
 

@@ -14,7 +14,7 @@ from playwright.sync_api import sync_playwright
 
 from monitor.settings import Settings
 from monitor.store.samples import note_act
-from monitor.web.charts import Lines
+from monitor.web.charts import ChartThresholds
 from monitor.web.exposition import render_html
 from monitor.web.time_range import app_path, metric_path, sample_path
 from workers.facts import read_report
@@ -133,7 +133,7 @@ def _pass_on(route, client):
 def _report(world):
     settings = Settings(home=world.home, evaluate_every_s=600)
     report = read_report(world.store, settings, now=datetime.now(UTC), window_s=3600)
-    return render_html(report, Lines(warning=0.85, critical=0.7))
+    return render_html(report, ChartThresholds(warning=0.85, critical=0.7))
 
 
 @pytest.mark.parametrize("width", [800, 1000, 1280])
@@ -196,7 +196,7 @@ def test_key_facts_are_there_without_javascript(open_page, server):
 def test_stretch_is_chosen_and_moved_without_javascript(open_page, server):
     page = open_page(java_script_enabled=False)
     page.goto(f"{server.url}{BROKEN}?span=6h")
-    page.get_by_role("link", name="closer").click()
+    page.get_by_role("link", name="Zoom in").click()
     page.get_by_role("link", name="earlier").click()
     page.get_by_label("From").fill("2026-01-01T10:00:00")
     page.get_by_label("to", exact=True).fill("2026-01-01T16:00:00")
@@ -242,20 +242,20 @@ def test_keyboard_reaches_the_content_first_and_shows_where_it_is(open_page, ser
     assert outline == "solid"
 
 
-def test_judge_was_wrong_works_in_the_browser(open_page, server, world):
+def test_label_works_in_the_browser(open_page, server, world):
     page = open_page()
     page.goto(server.url + sample_path(world.samples["support-bot"]))
-    page.get_by_role("button", name="The judge was wrong").first.click()
+    page.get_by_role("button", name="Fail").first.click()
     page.wait_for_url("**/sample/*")
-    assert "the judge was wrong" in page.inner_text("main")
+    assert "labelled it fail" in page.inner_text("main")
 
 
 def test_silence_is_previewed_made_and_ended_in_the_browser(open_page, server):
     page = open_page()
     page.goto(f"{server.url}/silences")
     page.get_by_label("What, one condition").fill("app=nobody")
-    page.get_by_label("Why").fill("looked at in a browser")
-    page.get_by_role("button", name="Show what it would hold back").click()
+    page.get_by_label("Comment").fill("looked at in a browser")
+    page.get_by_role("button", name="Preview").click()
     assert "is a name misspelt?" in page.inner_text("main")
     assert "token" not in parse_qs(urlsplit(page.url).query)
     page.get_by_role("button", name="Silence", exact=True).click()

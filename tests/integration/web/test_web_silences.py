@@ -44,7 +44,7 @@ def test_preview_tells_what_would_be_held_back_and_makes_nothing(world, get):
     before = active(world)
     text = get("/silences", params=FIELDS).text
     held = text.split('role="status"')[-1].split("</div>")[0]
-    assert re.search(r"Would hold back [1-9]\d* of \d+ that fire", held)
+    assert re.search(r"Matches [1-9]\d* of \d+ firing alerts", held)
     assert "shop, groundedness" in held
     assert active(world) == before
 
@@ -102,7 +102,7 @@ def test_silence_that_is_over_cannot_be_ended(post):
 def test_acknowledgement_is_shown_and_counts_as_acted_on(world, post, get, incident):
     path = f"/incidents/{incident.incident_id}"
     assert post(f"{path}/ack", hours="8", note="at it").status_code == 303
-    assert "looks after it: at it" in get(path).text
+    assert "acknowledged this: at it" in get(path).text
     now = datetime.now(UTC)
     with world.store.read() as connection:
         assert acknowledgements(connection)[incident.group_id].note == "at it"

@@ -21,10 +21,10 @@ from monitor.models import Status
 from monitor.models.alerting import Level
 from monitor.models.status import Movement
 from monitor.report.digest import (
-    Course,
-    CoursePoint,
     Coverage,
     Digest,
+    DigestPoint,
+    DigestSeries,
     Episode,
     NoisyKey,
     Release,
@@ -40,10 +40,10 @@ ID = "0123456789abcdef01234567"
 def full():
     hours = [0.95, 0.94, None, None, 0.96, 0.93, 0.91, 0.72, 0.6, 0.58]
     points = [
-        CoursePoint() if r is None else CoursePoint(rate=r, low=r - 0.04, high=min(1, r + 0.04))
+        DigestPoint() if r is None else DigestPoint(rate=r, low=r - 0.04, high=min(1, r + 0.04))
         for r in hours
     ]
-    course = Course(
+    course = DigestSeries(
         app="support-bot", metric="groundedness", status=Status.CRITICAL, rate=0.81, low=0.78,
         high=0.84, n=812, points=points,
     )  # fmt: skip

@@ -17,7 +17,7 @@ from monitor.models.insight import (
     Trend,
 )
 from monitor.report.build import AppFacts, build_report
-from monitor.report.model import Change, Ledger, Worst
+from monitor.report.model import Ledger, ReportedChange, Worst
 from monitor.testing.factories import make_verdict
 
 NOW = datetime(2026, 3, 1, 12, 0, 30, tzinfo=UTC)
@@ -84,7 +84,7 @@ def facts(app, status):
         ledger=Ledger(seen=9, sampled=3, not_sampled=6, scored=2, skipped={"no_context": 1}),
         series={"groundedness": {now - 60 * i: Tally(n=2, sum_w=2, sum_wy=1) for i in (0, 3)}},
         changes=[
-            Change(
+            ReportedChange(
                 at=NOW, metric=HOSTILE, before=None, after=status, pass_rate=None, n=3, reason=""
             )
         ],

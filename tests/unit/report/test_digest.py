@@ -10,9 +10,16 @@ from PIL import Image
 from monitor.models import Incident, Level, Status
 from monitor.models.status import Movement
 from monitor.report.build import make_ledger
-from monitor.report.digest import Course, CoursePoint, DigestFacts, Period, Release, build_digest
+from monitor.report.digest import (
+    DigestFacts,
+    DigestPoint,
+    DigestSeries,
+    Period,
+    Release,
+    build_digest,
+)
 from monitor.report.digest_chart import HEIGHT, WIDTH, draw_course
-from monitor.report.model import Change
+from monitor.report.model import ReportedChange
 from monitor.report.render import chart_label, digest_sections, digest_verdict, render_digest
 from monitor.testing.factories import make_verdict
 
@@ -132,8 +139,10 @@ def test_a_status_is_told_from_where_it_began_to_where_it_is():
     after = [Status.CRITICAL, Status.WARNING, Status.HEALTHY]
     before = [Status.HEALTHY, Status.CRITICAL, Status.WARNING]
     changes = [
-        Change(at=NOW - timedelta(hours=3 - n), metric="m", before=b, after=a, pass_rate=None,
-               n=0, reason="")
+        ReportedChange(
+            at=NOW - timedelta(hours=3 - n), metric="m", before=b, after=a, pass_rate=None, n=0,
+            reason="",
+        )
         for n, (b, a) in enumerate(zip(before, after, strict=True))
     ]  # fmt: skip
     assert section(make(changes={"shop": changes}), "What changed") == [
@@ -142,7 +151,7 @@ def test_a_status_is_told_from_where_it_began_to_where_it_is():
 
 
 def test_metric_without_a_status_before_is_new():
-    change = Change(
+    change = ReportedChange(
         at=NOW - HOUR, metric="m", before=None, after=Status.WARNING, pass_rate=0.8, n=9, reason=""
     )
     (line,) = section(make(changes={"shop": [change]}), "What changed")
@@ -150,7 +159,7 @@ def test_metric_without_a_status_before_is_new():
 
 
 def test_status_that_is_held_is_told_as_such_beside_its_course():
-    course = Course(
+    course = DigestSeries(
         app="shop", metric="m", status=Status.CRITICAL, rate=None, low=None, high=None, n=0,
         points=[],
     )  # fmt: skip
@@ -164,13 +173,13 @@ def test_cost_stands_beside_that_of_the_period_before():
 
 
 def course_facts(points):
-    whole = CoursePoint(rate=0.8, low=0.7, high=0.9)
+    whole = DigestPoint(rate=0.8, low=0.7, high=0.9)
     return {("shop", "groundedness"): (whole, points, 240)}
 
 
 @pytest.fixture
 def hostile():
-    point = CoursePoint(rate=0.8, low=0.7, high=0.9)
+    point = DigestPoint(rate=0.8, low=0.7, high=0.9)
     verdict = make_verdict(Status.CRITICAL, NOW, app=HOSTILE, metric=HOSTILE)
     return make(
         verdicts=[verdict],
@@ -179,7 +188,7 @@ def hostile():
         movements=[moved(0.9, 0.5).model_copy(update={"app": HOSTILE, "metric": HOSTILE})],
         releases=[Release(app=HOSTILE, release=HOSTILE, at=NOW)],
         new_series=[(HOSTILE, HOSTILE)],
-        courses={(HOSTILE, HOSTILE): (point, [point, CoursePoint()], 24)},
+        courses={(HOSTILE, HOSTILE): (point, [point, DigestPoint()], 24)},
     )
 
 
@@ -219,8 +228,8 @@ def columns_with_line(image):
 
 
 def test_a_chart_shows_a_gap_as_a_gap():
-    point = CoursePoint(rate=0.9, low=0.85, high=0.95)
-    image = picture([point] * 4 + [CoursePoint()] * 4 + [point] * 4)
+    point = DigestPoint(rate=0.9, low=0.85, high=0.95)
+    image = picture([point] * 4 + [DigestPoint()] * 4 + [point] * 4)
     assert image.size == (2 * WIDTH, 2 * HEIGHT)
     drawn = columns_with_line(image)
     middle = image.width * 0.54
@@ -230,7 +239,7 @@ def test_a_chart_shows_a_gap_as_a_gap():
 
 
 def test_a_fall_is_lower_on_the_chart():
-    high, low = (CoursePoint(rate=r, low=r, high=r) for r in (0.99, 0.72))
+    high, low = (DigestPoint(rate=r, low=r, high=r) for r in (0.99, 0.72))
     image = picture([high, high, low, low])
     at = {
         x: [y for y in range(image.height) if image.getpixel((x, y))[0] < 90]

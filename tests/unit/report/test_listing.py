@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from monitor.report.listing import Course, Listing, fewer
-from monitor.report.model import Point
+from monitor.report.listing import Listing, SparklineRow, fewer
+from monitor.report.model import RatePoint
 
 START = datetime(2026, 11, 20, tzinfo=UTC)
 CELLS = st.text("abcdefgh", min_size=1, max_size=40)
@@ -30,7 +30,7 @@ def listing():
 
 def points(*rates, n=10):
     return [
-        Point(start=START + timedelta(hours=i), n=0 if rate is None else n, pass_rate=rate)
+        RatePoint(start=START + timedelta(hours=i), n=0 if rate is None else n, pass_rate=rate)
         for i, rate in enumerate(rates)
     ]
 
@@ -76,7 +76,7 @@ def test_a_mark_stands_before_what_it_is_about():
 
 
 def test_course_is_no_wider_than_the_terminal():
-    course = Course(points(*[0.5] * 96), "pass rate, last 24 h")
+    course = SparklineRow(points(*[0.5] * 96), "pass rate, last 24 h")
     assert all(len(line) <= 40 for line in drawn(course, 40).splitlines())
     assert len(drawn(course, 40).splitlines()) == 2
 

@@ -15,7 +15,7 @@ from monitor.report.model import Ledger, Report, worst_status
 from monitor.report.render import render_markdown
 from monitor.report.text import render_report, render_status
 from monitor.testing.factories import make_verdict
-from monitor.web.charts import Lines
+from monitor.web.charts import ChartThresholds
 from monitor.web.exposition import render_html
 
 NOW = datetime(2026, 3, 1, 12, 0, 30, tzinfo=UTC)
@@ -102,7 +102,7 @@ def test_status_that_is_held_is_told_as_such_in_every_form():
     told = [
         text.getvalue(),
         render_markdown(found),
-        render_html(found, Lines(warning=0.85, critical=0.7)),
+        render_html(found, ChartThresholds(warning=0.85, critical=0.7)),
     ]
     assert [one.count("CRITICAL (no new scores)") >= 1 for one in told] == [True] * 3
     # A status is that of the stream: no other window repeats it.
@@ -122,7 +122,7 @@ def test_every_reason_why_there_is_no_score_is_told_in_every_form():
     said = "last 1 h: failed 1,234 (judge_unavailable 1,234), skipped 3 (no_query 2, x 1)"
     assert said in text.getvalue()
     assert said in render_markdown(found).replace("\\", "")
-    assert said in render_html(found, Lines(warning=0.85, critical=0.7))
+    assert said in render_html(found, ChartThresholds(warning=0.85, critical=0.7))
     metric = json.loads(found.model_dump_json())["apps"][0]["metrics"][0]
     assert (metric["failed"], metric["skipped"]) == (given["failed"]["m"], given["skipped"]["m"])
 

@@ -8,17 +8,17 @@ from hypothesis import strategies as st
 
 from monitor.models import Status, Tally
 from monitor.web.charts import (
-    Lines,
+    ChartThresholds,
     badge,
-    course_chart,
     favicon,
     histograms,
-    sparkline,
+    series_chart,
     status_strip,
+    svg_sparkline,
 )
-from monitor.web.course import Mark, Span, course, steps_of, strip
+from monitor.web.time_series import ReleaseMark, Span, course, steps_of, strip
 
-LINES = Lines(warning=0.85, critical=0.7)
+LINES = ChartThresholds(warning=0.85, critical=0.7)
 NOW_S = 1_000_020
 
 
@@ -44,7 +44,7 @@ def of_class(svg, name):
 
 
 def test_step_without_scores_is_a_gap_and_breaks_line_and_band():
-    svg = sparkline(made(1.0, 0.9, None, None, 0.8, 0.9), LINES)
+    svg = svg_sparkline(made(1.0, 0.9, None, None, 0.8, 0.9), LINES)
     assert len(of_class(svg, "gap")) == 1
     assert of_class(svg, "line")[0].get("d").count("M") == 2
     assert of_class(svg, "band")[0].get("d").count("M") == 2
@@ -52,12 +52,12 @@ def test_step_without_scores_is_a_gap_and_breaks_line_and_band():
 
 def test_both_thresholds_are_always_drawn():
     for rates in ([1.0], [None], [0.0, 1.0]):
-        names = {e.get("class") for e in ET.fromstring(sparkline(made(*rates), LINES)).iter()}
+        names = {e.get("class") for e in ET.fromstring(svg_sparkline(made(*rates), LINES)).iter()}
         assert {"threshold warning", "threshold critical"} <= names
 
 
 def test_chart_says_in_words_what_it_draws():
-    svg = ET.fromstring(sparkline(made(1.0, None, 0.5), LINES))
+    svg = ET.fromstring(svg_sparkline(made(1.0, None, 0.5), LINES))
     assert svg.get("role") == "img"
     assert svg.get("aria-label") == (
         "Pass rate from 100.0 % to 50.0 %, lowest 50.0 %, n 20, 1 of 3 steps without scores."
@@ -65,14 +65,14 @@ def test_chart_says_in_words_what_it_draws():
 
 
 def test_worse_is_lower():
-    moves = of_class(sparkline(made(0.9, 0.1), LINES), "line")[0].get("d").split("l")
+    moves = of_class(svg_sparkline(made(0.9, 0.1), LINES), "line")[0].get("d").split("l")
     assert float(moves[1].split()[1]) > 0
 
 
 def test_incident_and_release_are_on_the_large_chart_only_while_in_it():
     spans = [Span(NOW_S - 100, NOW_S, "critical"), Span(0, 5, "warning")]
-    marks = [Mark(NOW_S - 60, "v2 <b>"), Mark(5, "long ago")]
-    svg = course_chart(made(0.9, 0.9, 0.5), LINES, spans=spans, marks=marks, reference=0.9)
+    marks = [ReleaseMark(NOW_S - 60, "v2 <b>"), ReleaseMark(5, "long ago")]
+    svg = series_chart(made(0.9, 0.9, 0.5), LINES, spans=spans, marks=marks, reference=0.9)
     assert len(of_class(svg, "span critical")) == 1
     assert of_class(svg, "span warning") == []
     assert [e.text for e in of_class(svg, "mark")[0] if e.text] == ["v2 <b>"]
@@ -115,7 +115,7 @@ rates = st.lists(st.one_of(st.none(), st.floats(0, 1)), min_size=1, max_size=60)
 
 @given(rates)
 def test_any_course_is_drawn_within_its_frame(values):
-    svg = ET.fromstring(course_chart(made(*values), LINES))
+    svg = ET.fromstring(series_chart(made(*values), LINES))
     for element in svg.iter():
         for name in ("x", "x1", "x2"):
             assert -1 <= float(element.get(name, 0)) <= 720

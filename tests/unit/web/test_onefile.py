@@ -8,13 +8,13 @@ import pytest
 
 from monitor.models import Incident, Level, Status, Tally
 from monitor.report.build import AppFacts, build_report
-from monitor.report.model import Change, Ledger, Worst
+from monitor.report.model import Ledger, ReportedChange, Worst
 from monitor.testing.factories import make_verdict
-from monitor.web.charts import Lines
+from monitor.web.charts import ChartThresholds
 from monitor.web.exposition import render_html
 
 NOW = datetime(2026, 3, 1, 12, 0, 30, tzinfo=UTC)
-LINES = Lines(warning=0.85, critical=0.7)
+LINES = ChartThresholds(warning=0.85, critical=0.7)
 HOSTILE = "</style></script><script>alert(1)</script><img src=//x.example/y>"
 
 
@@ -66,7 +66,8 @@ def test_page_stays_below_half_a_megabyte_whatever_there_is(n_apps):
 
 def test_app_with_endless_changes_and_names_stays_small():
     changes = [
-        Change(at=NOW, metric="m" * 5_000, before=None, after=Status.CRITICAL, pass_rate=0.1, n=9,
+        ReportedChange(
+            at=NOW, metric="m" * 5_000, before=None, after=Status.CRITICAL, pass_rate=0.1, n=9,
                reason="r" * 5_000)
     ] * 20_000  # fmt: skip
     one = replace(

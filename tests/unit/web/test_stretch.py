@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.web.time_range import SPANS, Kept, Stretch, read_stretch
+from monitor.web.time_range import SPANS, Kept, TimeRange, read_time_range
 
 NOW = datetime(2026, 5, 4, 12, 0, 30, tzinfo=UTC)
 NOW_S = int(NOW.timestamp())
@@ -16,7 +16,7 @@ HOUR, DAY = 3600, 86_400
 
 def read(**query):
     names = {name.rstrip("_"): text for name, text in query.items()}
-    return read_stretch(names, now=NOW, usual_s=DAY, bucket_s=60)
+    return read_time_range(names, now=NOW, usual_s=DAY, bucket_s=60)
 
 
 @given(
@@ -24,14 +24,14 @@ def read(**query):
     st.integers(600, 90 * DAY),
 )
 def test_address_holds_the_whole_view(from_s, length_s):
-    stretch = Stretch(from_s=from_s, to_s=min(NOW_S, from_s + length_s), is_fixed=True)
-    again = read_stretch(dict(parse_qsl(stretch.query)), now=NOW, usual_s=DAY, bucket_s=60)
+    stretch = TimeRange(from_s=from_s, to_s=min(NOW_S, from_s + length_s), is_fixed=True)
+    again = read_time_range(dict(parse_qsl(stretch.query)), now=NOW, usual_s=DAY, bucket_s=60)
     assert again == stretch
 
 
 @given(st.dictionaries(st.sampled_from(["from", "to", "span"]), st.text(max_size=30)))
 def test_whatever_an_address_holds_is_some_stretch_that_ends_by_now(query):
-    found = read_stretch(query, now=NOW, usual_s=DAY, bucket_s=60)
+    found = read_time_range(query, now=NOW, usual_s=DAY, bucket_s=60)
     assert found.from_s < found.to_s <= NOW_S
 
 
@@ -56,13 +56,13 @@ def test_moments_without_a_zone_are_utc():
 
 
 def test_what_reaches_beyond_now_is_moved_back_whole():
-    later = Stretch.last(6 * HOUR, NOW).moved(0.5)
-    found = read_stretch(dict(parse_qsl(later.query)), now=NOW, usual_s=DAY, bucket_s=60)
+    later = TimeRange.last(6 * HOUR, NOW).moved(0.5)
+    found = read_time_range(dict(parse_qsl(later.query)), now=NOW, usual_s=DAY, bucket_s=60)
     assert (found.to_s, found.length_s) == (NOW_S, 6 * HOUR)
 
 
 def test_closer_and_wider_keep_the_middle():
-    stretch = Stretch(from_s=NOW_S - 8 * HOUR, to_s=NOW_S - 4 * HOUR, is_fixed=True)
+    stretch = TimeRange(from_s=NOW_S - 8 * HOUR, to_s=NOW_S - 4 * HOUR, is_fixed=True)
     assert stretch.zoomed(0.5).zoomed(2) == stretch
 
 
@@ -71,10 +71,10 @@ def test_closer_and_wider_keep_the_middle():
     [(HOUR, 60), (6 * HOUR, 180), (DAY, 900), (7 * DAY, 2 * HOUR), (30 * DAY, 8 * HOUR)],
 )
 def test_about_a_hundred_steps_in_whole_buckets_or_hours(length_s, step_s):
-    assert Stretch.last(length_s, NOW).step_s(60) == step_s
+    assert TimeRange.last(length_s, NOW).step_s(60) == step_s
 
 
 def test_no_step_is_narrower_than_what_is_kept():
-    day = Stretch.last(DAY, NOW)
+    day = TimeRange.last(DAY, NOW)
     assert day.step_s(60, Kept(buckets_from_s=NOW_S)) == HOUR
     assert day.step_s(60, Kept(buckets_from_s=NOW_S, hours_from_s=NOW_S)) == DAY

@@ -8,7 +8,7 @@ from monitor.web import charts
 from monitor.web.words import why
 
 AT = datetime(2026, 6, 1, 12, tzinfo=UTC)
-LINES = charts.Lines(warning=0.85, critical=0.70)
+LINES = charts.ChartThresholds(warning=0.85, critical=0.70)
 
 
 def test_evidence_bounds_onset_and_what_is_missing_are_said():
@@ -18,14 +18,14 @@ def test_evidence_bounds_onset_and_what_is_missing_are_said():
         onset_latest=AT, more_n=1200,
     )  # fmt: skip
     said = dict(why(verdict, LINES))
-    assert said["evidence of a fall"] == "probable"
+    assert said["evidence of a drop"] == "probable"
     assert said["scores"] == "40 since 2026-06-01 12:00:00 UTC"
     assert said["most likely began"] == (
         "2026-06-01 11:00:00 UTC (2026-06-01 10:00:00 UTC to 2026-06-01 12:00:00 UTC)"
     )
-    assert said["would be decided"] == "after about 1,200 more samples"
+    assert said["decided after"] == "about 1,200 more samples"
 
 
 def test_a_policy_without_evidence_says_nothing_of_it():
     said = dict(why(make_verdict(Status.WARNING, AT), LINES))
-    assert not {"evidence of a fall", "most likely began"} & said.keys()
+    assert not {"evidence of a drop", "most likely began"} & said.keys()

@@ -13,7 +13,7 @@ from monitor.rolling.windows import window_stats
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class SeriesPoint:
     """One step of a chart; ``rate``, ``low`` and ``high`` are None where nothing was scored."""
 
     start_s: int
@@ -24,11 +24,11 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class TimeSeries:
     """Steps of equal width, without holes: a step without scores stands there, empty."""
 
     step_s: int
-    steps: tuple[Step, ...]
+    steps: tuple[SeriesPoint, ...]
 
     @property
     def from_s(self) -> int:
@@ -50,9 +50,9 @@ class Course:
         """How many steps have no score."""
         return sum(step.rate is None for step in self.steps)
 
-    def runs(self) -> Iterator[Sequence[Step]]:
+    def runs(self) -> Iterator[Sequence[SeriesPoint]]:
         """Give the stretches between gaps, each at least one step long."""
-        run: list[Step] = []
+        run: list[SeriesPoint] = []
         for step in self.steps:
             if step.rate is not None:
                 run.append(step)
@@ -65,7 +65,7 @@ class Course:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch of time with a level, in epoch seconds: an incident on a chart."""
+    """A time range with a level, in epoch seconds: an incident on a chart."""
 
     from_s: float
     to_s: float
@@ -73,7 +73,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class ReleaseMark:
     """A moment with a name: a release on a chart."""
 
     at_s: float
@@ -88,23 +88,27 @@ class Cell:
     status: Status | None
 
 
-def course(steps: Mapping[int, Step], *, now_s: float, span_s: int, step_s: int) -> Course:
+def course(
+    steps: Mapping[int, SeriesPoint], *, now_s: float, span_s: int, step_s: int
+) -> TimeSeries:
     """Lay steps, by when they start, over the last *span_s* seconds; a missing one is a gap."""
     last = int(now_s) // step_s * step_s
     first = last - max(1, span_s // step_s) * step_s + step_s
     starts = range(first, last + 1, step_s)
-    return Course(step_s, tuple(steps.get(start_s) or Step(start_s) for start_s in starts))
+    return TimeSeries(
+        step_s, tuple(steps.get(start_s) or SeriesPoint(start_s) for start_s in starts)
+    )
 
 
-def steps_of(tallies: Mapping[int, Tally]) -> dict[int, Step]:
+def steps_of(tallies: Mapping[int, Tally]) -> dict[int, SeriesPoint]:
     """Turn the sums of steps, by when they start in epoch seconds, into rates with bounds."""
     return {start_s: _step(start_s, tally) for start_s, tally in tallies.items()}
 
 
-def _step(start_s: int, tally: Tally) -> Step:
+def _step(start_s: int, tally: Tally) -> SeriesPoint:
     found = window_stats(tally)
     low, high = found.interval or (None, None)
-    return Step(start_s, tally.n, found.pass_rate, low, high)
+    return SeriesPoint(start_s, tally.n, found.pass_rate, low, high)
 
 
 def spans_of(incidents: Sequence[Incident], now: datetime) -> list[Span]:
