@@ -1,4 +1,6 @@
-"""Reading and writing what explains a status: marks, detector states, findings, insights."""
+"""
+What explains a status: deploys, states of drift detectors, findings, insights, newest runs.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from monitor.models.insight import AppInsight, DriftFinding, Insight
 from monitor.models.outcome import Figure, RunRecord
 from monitor.models.status import ROOT
 from monitor.store.engine import put
-from monitor.store.rollup import LEVELS, Level
+from monitor.store.rollup import BUCKETS, LEVELS
 from monitor.store.tables import (
     bucket_bins,
     drift_findings,
@@ -25,13 +27,14 @@ from monitor.store.tables import (
     streams,
 )
 
-#: Findings older than this are let go.
+#: Findings older than this are deleted.
 _KEEP_FINDINGS_S = 400 * 86_400
-_MOST_IDS = 1_000  # named in one query
+#: So many ids are named in one query: databases bound the length of a list.
+_MOST_IDS = 1_000
 
 
 class ReleaseMark(NamedTuple):
-    """A deploy that was told: whose, which release, when it went out, and a note."""
+    """A recorded deploy: whose, which release, when it went out, and a note."""
 
     app: str
     release: str
@@ -41,7 +44,7 @@ class ReleaseMark(NamedTuple):
 
 
 def add_mark(connection: Connection, mark: ReleaseMark) -> None:
-    """Write a deploy down."""
+    """Record a deploy."""
     connection.execute(
         marks.insert().values(
             app=mark.app,
@@ -56,7 +59,7 @@ def add_mark(connection: Connection, mark: ReleaseMark) -> None:
 def read_marks(
     connection: Connection, *, app: str | None = None, since: datetime | None = None
 ) -> list[ReleaseMark]:
-    """List deploys that were told, oldest first."""
+    """List deploys that were recorded, oldest first."""
     query = select(marks).order_by(marks.c.at_ms, marks.c.mark_id)
     if app is not None:
         query = query.where(marks.c.app == app)
@@ -70,7 +73,7 @@ def read_marks(
 
 def first_seen(connection: Connection, app: str, dimension: str, *, since_s: int) -> dict[str, int]:
     """
-    Tell when each value of a dimension first came, in epoch seconds; only what is new.
+    Return when each value of a dimension first came, in epoch seconds; only what is new.
 
     A value that came before *since_s*, as far back as anything is kept, is left out.
     """
@@ -90,7 +93,7 @@ def first_seen(connection: Connection, app: str, dimension: str, *, since_s: int
 def _first_rows(
     connection: Connection, wanted: ColumnElement[bool]
 ) -> Iterator[tuple[int, str, int]]:
-    """Give each stream with the start of its first row at each level."""
+    """Yield each stream with the start of its first row at each level."""
     for level in LEVELS:
         start_s = level.sums.c.start_s
         query = (
@@ -100,16 +103,13 @@ def _first_rows(
             .group_by(streams.c.stream_id, streams.c.segment)
         )
         for stream_id, segment, first_s in connection.execute(query):
-            yield stream_id, segment, _finest(int(first_s), level)
-
-
-def _finest(first_s: int, level: Level) -> int:
-    """Let the start of an hour or a day give way to that of a bucket within it."""
-    return first_s if level.name == "bucket" else first_s + level.width_s - 1
+            # The start of an hour or a day gives way to that of a bucket within it.
+            finest_s = int(first_s) + (0 if level is BUCKETS else level.width_s - 1)
+            yield stream_id, segment, finest_s
 
 
 def read_states(connection: Connection, stream_ids: Sequence[int]) -> dict[int, Any]:
-    """Read where the detectors of these streams stand, by stream id."""
+    """Read the detectors' states of these streams, by stream id."""
     query = select(drift_states.c.stream_id, drift_states.c.state)
     return {
         row.stream_id: row.state
@@ -142,7 +142,7 @@ def bins_by_bucket(
 
 
 def save_findings(connection: Connection, found: Sequence[DriftFinding]) -> None:
-    """Write findings down; one that was written before is replaced."""
+    """Store findings; one that was stored before is replaced."""
     rows = [
         {
             "app": item.app,
@@ -215,7 +215,7 @@ def read_insights(
 
 
 def version_since(connection: Connection, stream_id: int) -> int | None:
-    """Tell when a stream that followed another evaluator version began, in epoch seconds."""
+    """Return when a stream that followed another evaluator version began, in epoch seconds."""
     mine = select(streams).where(streams.c.stream_id == stream_id).subquery()
     older = (
         select(streams.c.stream_id)
@@ -234,10 +234,10 @@ def version_since(connection: Connection, stream_id: int) -> int | None:
     return min((first_s for _, _, first_s in rows), default=None)
 
 
-def _some_of(column: Column[int], stream_ids: Sequence[int]) -> Iterator[ColumnElement[bool]]:
-    """Pick the rows of these streams, of so many at a time as a database takes."""
-    for first in range(0, len(stream_ids), _MOST_IDS):
-        yield column.in_(stream_ids[first : first + _MOST_IDS])
+def _some_of(column: Column[Any], ids: Sequence[Any]) -> Iterator[ColumnElement[bool]]:
+    """Yield conditions that pick the rows of these ids, so many at a time as a database takes."""
+    for first in range(0, len(ids), _MOST_IDS):
+        yield column.in_(ids[first : first + _MOST_IDS])
 
 
 def _ms(moment: datetime) -> int:
@@ -246,14 +246,6 @@ def _ms(moment: datetime) -> int:
 
 def _time(ms: int) -> datetime:
     return datetime.fromtimestamp(ms / 1000, UTC)
-
-
-# --- runs ---
-# The newest runs of a stretch of time, each with all its figures.
-
-
-#: So many samples are asked about at once: databases bound the length of a list.
-_CHUNK = 500
 
 
 def read_runs(
@@ -271,39 +263,32 @@ def read_runs(
         .limit(limit)
     )
     rows = list(reversed(connection.execute(newest).all()))
-    figures = _figures(connection, [row.sample_id for row in rows])
-    return [_run(row, figures.get(row.sample_id, {})) for row in rows], total.scalar_one()
-
-
-def _figures(connection: Connection, sample_ids: Sequence[str]) -> Mapping[str, dict[str, Figure]]:
-    found: dict[str, dict[str, Figure]] = defaultdict(dict)
+    figures: dict[str, dict[str, Figure]] = defaultdict(dict)
     columns = (evaluations.c.sample_id, evaluations.c.metric, evaluations.c.score)
-    for start in range(0, len(sample_ids), _CHUNK):
-        query = select(*columns, evaluations.c.record).where(
-            evaluations.c.sample_id.in_(sample_ids[start : start + _CHUNK])
-        )
-        for row in connection.execute(query):
+    for some in _some_of(evaluations.c.sample_id, [row.sample_id for row in rows]):
+        for row in connection.execute(select(*columns, evaluations.c.record).where(some)):
             value = (row.record.get("metadata") or {}).get("value")
-            found[row.sample_id][row.metric] = Figure(
+            figures[row.sample_id][row.metric] = Figure(
                 score=row.score,
                 value=float(value) if isinstance(value, int | float) else None,
                 explanation=row.record.get("explanation") or "",
             )
-    return found
-
-
-def _run(row: Any, figures: Mapping[str, Figure]) -> RunRecord:
-    interaction = row.payload["interaction"]
-    named = (interaction.get("metadata") or {}) | (interaction.get("tags") or {})
-    return RunRecord(
-        sample_id=row.sample_id,
-        run_id=row.interaction_id,
-        app=row.app,
-        at=datetime.fromtimestamp(row.occurred_at_ms / 1000, UTC),
-        company_name=_text(named.get("company_name")),
-        model_used=_text(named.get("model_used") or named.get("model")),
-        figures=figures,
-    )
+    runs = []
+    for row in rows:
+        interaction = row.payload["interaction"]
+        named = (interaction.get("metadata") or {}) | (interaction.get("tags") or {})
+        runs.append(
+            RunRecord(
+                sample_id=row.sample_id,
+                run_id=row.interaction_id,
+                app=row.app,
+                at=_time(row.occurred_at_ms),
+                company_name=_text(named.get("company_name")),
+                model_used=_text(named.get("model_used") or named.get("model")),
+                figures=figures.get(row.sample_id, {}),
+            )
+        )
+    return runs, total.scalar_one()
 
 
 def _text(value: object) -> str:

@@ -25,7 +25,7 @@ class Lease:
 
 
 def new_owner() -> str:
-    """Make a name for this process that no other has."""
+    """Return a name for this process that no other has."""
     return f"{socket.gethostname()}-{uuid.uuid4().hex[:8]}"
 
 
@@ -54,7 +54,7 @@ def acquire(store: Store, name: str, owner: str, *, ttl_s: float) -> Lease | Non
 
 
 def release(store: Store, lease: Lease) -> None:
-    """Give the lease back, so that nobody has to wait for it to expire."""
+    """Give the lease back, so that no process has to wait for it to expire."""
     with store.write() as connection:
         connection.execute(leases.update().where(_held(lease)).values(expires_at_s=0.0, owner=""))
 
@@ -83,7 +83,7 @@ def _held(lease: Lease) -> ColumnElement[bool]:
 
 
 def database_time(connection: Connection) -> float:
-    """Tell the time in seconds since 1970 by the database's clock, which all hosts share."""
+    """Return the time in epoch seconds by the database's clock, which all hosts share."""
     if connection.dialect.name == "postgresql":
         sql = text("SELECT extract(epoch FROM clock_timestamp())")
     else:
@@ -92,11 +92,11 @@ def database_time(connection: Connection) -> float:
 
 
 def database_now(connection: Connection) -> datetime:
-    """Tell the time by the database's clock."""
+    """Return the time by the database's clock."""
     return datetime.fromtimestamp(database_time(connection), UTC)
 
 
 def current_owner(connection: Connection, name: str) -> str | None:
-    """Tell who holds the lease right now; None when it is free or has expired."""
+    """Return who holds the lease right now; None when it is free or has expired."""
     held = leases.c.expires_at_s >= database_time(connection)
     return connection.execute(select(leases.c.owner).where((leases.c.name == name) & held)).scalar()

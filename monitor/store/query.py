@@ -1,4 +1,4 @@
-"""One function for each question that the product asks of the buckets."""
+"""What the product reads from the buckets: streams, windows, series over time and costs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Stream:
     """
     A stream with how much it has counted, ever, and when it last counted anything.
 
-    Without what was older than the status window when it came: that is no news of now.
+    Without what was older than the status window when it came: that is not current.
     """
 
     stream_id: int
@@ -39,7 +39,7 @@ class Stream:
 
 
 def past_name(name: str) -> str:
-    """Name the column with the part of a stream's sum that was no news when it came."""
+    """Return the column with the part of a stream's sum that was not current when it came."""
     return name.replace("sum_", "past_")
 
 
@@ -79,14 +79,16 @@ def active_streams(
         for row in rows
     ]
     current_s = since_s if current_since_s is None else current_since_s
-    found.sort(key=lambda stream: _rank(stream, current_s))
+    # By whether it is current; then by when it began, or else by when it last counted anything.
+    found.sort(
+        key=lambda stream: (
+            (True, stream.stream_id)
+            if stream.last_bucket_s >= current_s
+            else (False, stream.last_bucket_s)
+        )
+    )
     speaking = {stream.key[:3]: stream for stream in found}
     return [speaking[key] for key in sorted(speaking)]
-
-
-def _rank(stream: Stream, current_since_s: float) -> tuple[bool, int]:
-    current = stream.last_bucket_s >= current_since_s
-    return current, stream.stream_id if current else stream.last_bucket_s
 
 
 def window_tallies(
@@ -105,22 +107,25 @@ def window_tallies(
     which have the most rows, far fewer. Of the whole app unless another *segment* is named;
     None for all of them.
     """
-    of = _streams_of(app, segment)
+    of: ColumnElement[bool] = true()
+    if app is not None:
+        of = of & (streams.c.app == app)
+    if segment is not None:
+        of = of & (streams.c.segment == segment)
     found: dict[int, Tally] = {}
     for piece in pieces(from_s, to_s, read_marks(connection)):
-        bins = _bins(connection, piece, of) if histograms else {}
+        bins: dict[int, Counter[int]] = {}
+        if histograms:
+            table = piece.level.bins
+            query = select(streams.c.stream_id, table.c.bin, func.sum(table.c.count))
+            query = _within(query, table, piece, of).group_by(streams.c.stream_id, table.c.bin)
+            for stream_id, position, count in connection.execute(query):
+                bins.setdefault(stream_id, Counter())[position] = int(count)
         for row in connection.execute(_sum_of_buckets(piece, of)):
             sums = {name: _number(row, name) for name in TALLY_SUMS}
             tally = Tally(**sums, histogram=bins.get(row.stream_id, Counter()))
             before = found.get(row.stream_id)
             found[row.stream_id] = tally if before is None else before + tally
-    return found
-
-
-def _bins(connection: Connection, piece: Piece, of: ColumnElement[bool]) -> dict[int, Counter[int]]:
-    found: dict[int, Counter[int]] = {}
-    for stream_id, position, count in connection.execute(_sum_of_bins(piece, of)):
-        found.setdefault(stream_id, Counter())[position] = int(count)
     return found
 
 
@@ -133,21 +138,17 @@ def bucket_sums(
     Where the buckets are gone, hours stand for them.
     """
     kept_from_s = read_marks(connection)[BUCKETS.name].kept_from_s
-    return [
-        *_rows_of(connection, HOURS.sums, stream_id, from_s, min(to_s, kept_from_s)),
-        *_rows_of(connection, BUCKETS.sums, stream_id, max(from_s, kept_from_s), to_s),
-    ]
-
-
-def _rows_of(
-    connection: Connection, table: Table, stream_id: int, from_s: int, to_s: int
-) -> list[tuple[float, ...]]:
-    if to_s <= from_s:
-        return []
-    within = (table.c.stream_id == stream_id) & table.c.start_s.between(from_s, to_s - 1)
-    columns = (table.c.start_s, *(table.c[name] for name in BASELINE_SUMS))
-    query = select(*columns).where(within).order_by(table.c.start_s)
-    return [tuple(float(value) for value in row) for row in connection.execute(query)]
+    found: list[tuple[float, ...]] = []
+    for table, begin_s, end_s in (
+        (HOURS.sums, from_s, min(to_s, kept_from_s)),
+        (BUCKETS.sums, max(from_s, kept_from_s), to_s),
+    ):
+        within = (table.c.stream_id == stream_id) & table.c.start_s.between(begin_s, end_s - 1)
+        columns = (table.c.start_s, *(table.c[name] for name in BASELINE_SUMS))
+        query = select(*columns).where(within).order_by(table.c.start_s)
+        if begin_s < end_s:
+            found += [tuple(float(value) for value in row) for row in connection.execute(query)]
+    return found
 
 
 def series(
@@ -171,26 +172,11 @@ def series(
     return found
 
 
-def _streams_of(app: str | None, segment: str | None) -> ColumnElement[bool]:
-    wanted: ColumnElement[bool] = true()
-    if app is not None:
-        wanted = wanted & (streams.c.app == app)
-    if segment is not None:
-        wanted = wanted & (streams.c.segment == segment)
-    return wanted
-
-
 def _sum_of_buckets(piece: Piece, of: ColumnElement[bool], *by: ColumnElement[Any]) -> Select[Any]:
     table = piece.level.sums
     sums = (func.sum(table.c[name]).label(name) for name in TALLY_SUMS)
     query = select(streams.c.stream_id, *by, *sums)
     return _within(query, table, piece, of).group_by(streams.c.stream_id, *by)
-
-
-def _sum_of_bins(piece: Piece, of: ColumnElement[bool]) -> Select[Any]:
-    table = piece.level.bins
-    query = select(streams.c.stream_id, table.c.bin, func.sum(table.c.count))
-    return _within(query, table, piece, of).group_by(streams.c.stream_id, table.c.bin)
 
 
 def _within(query: Select[Any], table: Table, piece: Piece, of: ColumnElement[bool]) -> Select[Any]:
@@ -212,36 +198,18 @@ def _number(row: Row[Any], name: str) -> Any:
     return float(value) if name.startswith("sum_") else int(value)
 
 
-# --- spent ---
-# What the judge cost, summed from buckets, hours and days.
-
-
-_MICRO = 1e6
-
-
 def cost_usd_since(connection: Connection, since_s: float) -> float:
     """
-    Sum what was spent on evaluations of samples since *since_s*, in US dollars.
+    Return what was spent on evaluations of samples since *since_s*, in US dollars.
 
     Where the buckets are gone, the hour or the day that holds *since_s* counts whole.
     """
-    found = pieces(int(since_s), None, read_marks(connection))
-    return sum(_microusd(connection, piece) for piece in found) / _MICRO
-
-
-def _microusd(connection: Connection, piece: Piece) -> float:
-    sums = piece.level.sums.c
-    # By way of the streams, so that their rows are found by key.
-    query = (
-        select(func.sum(sums.cost_microusd))
-        .select_from(streams.join(piece.level.sums, streams.c.stream_id == sums.stream_id))
+    microusd = 0.0
+    for piece in pieces(int(since_s), None, read_marks(connection)):
+        table = piece.level.sums
         # What a segment cost is in the whole app's sum already.
-        .where(
-            streams.c.segment == ROOT,
-            streams.c.last_bucket_s >= piece.from_s,
-            sums.start_s >= piece.from_s,
+        query = _within(
+            select(func.sum(table.c.cost_microusd)), table, piece, streams.c.segment == ROOT
         )
-    )
-    if piece.to_s is not None:
-        query = query.where(sums.start_s < piece.to_s)
-    return float(connection.execute(query).scalar() or 0)
+        microusd += float(connection.execute(query).scalar() or 0)
+    return microusd / 1e6

@@ -1,9 +1,10 @@
 """
-Add up the store's sums by two ways each: ledger, samples, evaluations, buckets, roll-ups.
+Compute every total of the store two ways: ledger, samples, evaluations, buckets, roll-ups.
 
 Sums over all time are read from small tables; those over rows are taken of a window,
-by their index, so that a store of any size can be looked at. All of it is one
-transaction, which sees one state.
+by their index, so that a store of any size can be checked. All of it is one
+transaction, which sees one state. `sums_of_store` lists the checks, a `Sum` is one figure
+beside its counterpart, a `Reconciliation` is the whole.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, Table, case, func, literal, select
+from sqlalchemy import ColumnElement, Connection, case, func, literal, select
 
 from monitor.models import ROOT, Tally
 from monitor.store.ledger import Kind, read_totals
 from monitor.store.query import window_tallies
-from monitor.store.rollup import BUCKETS, DAY_S, DAYS, HOUR_S, HOURS, LEVELS, Level, read_marks
+from monitor.store.rollup import BUCKETS, DAY_S, DAYS, HOUR_S, HOURS, LEVELS, read_marks
 from monitor.store.tables import (
     counts,
     dead_letters,
@@ -35,46 +36,42 @@ _BY_HOURS_S = 30 * DAY_S
 #: What ended, by the word for it in the ledger.
 ENDED = (Kind.SCORED, Kind.FAILED, Kind.SKIPPED, Kind.EXPIRED)
 #: What hooks count.
-TOLD = (Kind.SEEN, Kind.SAMPLED, Kind.SENT, Kind.DROPPED)
+COUNTED_BY_HOOKS = (Kind.SEEN, Kind.SAMPLED, Kind.SENT, Kind.DROPPED)
 #: Sums of a bucket that are compared; the others move with them, in the same statement.
 _SUMS = ("n", "passed", "failed", "skipped", "sum_w", "sum_wy", "sum_x")
-
-Counts = Mapping[Any, float]
+#: Sums of fractions differ by rounding, in proportion to their size.
+_CRUMB = 1e-6
 
 
 def window_start(now_s: float, window_s: float, bucket_s: int) -> int:
-    """Begin a window where an hour and a bucket begin; a long one with a day."""
+    """Return the start of a window, where an hour and a bucket begin; of a long one, a day."""
     width_s = math.lcm(HOUR_S if window_s <= _BY_HOURS_S else DAY_S, bucket_s)
     return int(now_s - window_s) // width_s * width_s
 
 
 def sums_of_store(connection: Connection, *, since_s: int) -> Iterator[Sum]:
     """Yield every sum of the store beside its counterpart; those over rows since *since_s*."""
-    yield from _hooks(connection)
-    yield from compare("ledger by time = ledger", _ledger_by_time(connection), _ledger(connection))
-    yield from compare(
-        "samples = ledger", _samples(connection, since_s), _ledger_since(connection, since_s)
-    )
-    yield from _buckets(connection, since_s)
-    yield from _segments(connection, since_s)
-    yield from _roll_ups(connection, since_s)
-    yield from _streams(connection)
+    yield from check_ledger(connection)
+    yield from check_samples(connection, since_s)
+    yield from check_buckets(connection, since_s)
+    yield from check_segments(connection, since_s)
+    yield from check_roll_ups(connection, since_s)
+    if knows_all_buckets(connection):
+        yield from check_streams(connection)
 
 
-def _hooks(connection: Connection) -> Iterable[Sum]:
-    """Compare what hooks told of themselves with what the ledger took in."""
-    told: Counter[tuple[str, str, str]] = Counter()
+def check_ledger(connection: Connection) -> Iterator[Sum]:
+    """Compare the ledger with what hooks counted, and with the ledger by time."""
+    rows = connection.execute(select(totals.c.app, totals.c.kind, totals.c.reason, totals.c.count))
+    ledger = {(app, kind, reason): int(n) for app, kind, reason, n in rows}
+    hooked: Counter[tuple[str, str, str]] = Counter()
     for app, values in connection.execute(select(hooks.c.app, hooks.c.counters)):
         for name, n in values.items():
             kind, _, reason = name.partition(":")
-            told[app, kind, reason] += n
-    booked = {key: n for key, n in _ledger(connection).items() if key[1] in TOLD}
-    return compare("hook counters = ledger", told, booked)
-
-
-def _ledger(connection: Connection) -> dict[tuple[str, str, str], int]:
-    rows = connection.execute(select(totals.c.app, totals.c.kind, totals.c.reason, totals.c.count))
-    return {(app, kind, reason): int(n) for app, kind, reason, n in rows}
+            hooked[app, kind, reason] += n
+    booked = {key: n for key, n in ledger.items() if key[1] in COUNTED_BY_HOOKS}
+    yield from compare("hook counters = ledger", hooked, booked)
+    yield from compare("ledger by time = ledger", _ledger_by_time(connection), ledger)
 
 
 def _ledger_by_time(connection: Connection, *where: ColumnElement[bool]) -> dict[Any, int]:
@@ -83,37 +80,35 @@ def _ledger_by_time(connection: Connection, *where: ColumnElement[bool]) -> dict
     return {(app, kind, reason): int(n) for app, kind, reason, n in connection.execute(query)}
 
 
-def _ledger_since(connection: Connection, since_s: int) -> dict[Any, int]:
-    ended = counts.c.kind.in_([kind.value for kind in ENDED])
-    return _ledger_by_time(connection, counts.c.start_s >= since_s, ended)
-
-
-def _samples(connection: Connection, since_s: int) -> Counter[Any]:
-    """Count the rows of samples, and the entries that were set aside, by how they ended."""
+def check_samples(connection: Connection, since_s: int) -> Iterator[Sum]:
+    """Compare the rows of samples and dead letters, by how they ended, with the ledger."""
     found: Counter[Any] = Counter()
     for app in sorted(read_totals(connection)):
         of_app = (samples.c.app == app) & (samples.c.occurred_at_ms >= since_s * 1000)
-        query = select(samples.c.outcome, samples.c.reason, func.count()).where(of_app)
-        for outcome, reason, n in connection.execute(
-            query.group_by(samples.c.outcome, samples.c.reason)
-        ):
+        ended = (samples.c.outcome, samples.c.reason)
+        rows = connection.execute(select(*ended, func.count()).where(of_app).group_by(*ended))
+        for outcome, reason, n in rows:
             found[app, outcome, reason] += n
     letters = dead_letters.c
-    query = (
+    rows = connection.execute(
         select(letters.app, letters.reason, func.count())
         .where(letters.at_ms >= since_s * 1000, letters.state != "retrying")
         .group_by(letters.app, letters.reason)
     )
-    for app, reason, n in connection.execute(query):
+    for app, reason, n in rows:
         found[app, Kind.FAILED.value, reason] += n
-    return found
+    kinds = counts.c.kind.in_([kind.value for kind in ENDED])
+    expected = _ledger_by_time(connection, counts.c.start_s >= since_s, kinds)
+    yield from compare("samples = ledger", found, expected)
 
 
-def _buckets(connection: Connection, since_s: int) -> Iterator[Sum]:
+def check_buckets(connection: Connection, since_s: int) -> Iterator[Sum]:
     """Compare buckets, read as every reader reads them, with the evaluations behind them."""
-    keys = _root_streams(connection)
+    columns = (streams.c.app, streams.c.metric, streams.c.evaluator_version)
+    query = select(streams.c.stream_id, *columns).where(streams.c.segment == ROOT)
+    keys = {row[0]: (row[1], row[2], row[3]) for row in connection.execute(query)}
     tallies = window_tallies(connection, from_s=since_s)
-    rows = {stream_id: _evaluations(connection, key, since_s) for stream_id, key in keys.items()}
+    rows = {i: evaluation_sums(connection, key, since_s) for i, key in keys.items()}
     for column in ("n", "passed", "failed", "skipped", "sum_x"):
         yield from compare(
             "buckets = evaluations",
@@ -127,22 +122,17 @@ def _buckets(connection: Connection, since_s: int) -> Iterator[Sum]:
     )
 
 
-def _root_streams(connection: Connection) -> dict[int, tuple[str, str, str]]:
-    columns = (streams.c.app, streams.c.metric, streams.c.evaluator_version)
-    query = select(streams.c.stream_id, *columns).where(streams.c.segment == ROOT)
-    return {row[0]: (row[1], row[2], row[3]) for row in connection.execute(query)}
-
-
-def _evaluations(
+def evaluation_sums(
     connection: Connection, key: tuple[str, str, str], since_s: int
 ) -> dict[str, float]:
+    """Return the sums of one app, metric and evaluator version over the rows of evaluations."""
     columns = evaluations.c
     scored = columns.score.is_not(None)
     skipped = ~scored & (columns.status == "skipped")
     query = select(
         func.count(),
-        _count(scored),
-        _count(skipped),
+        _count_where(scored),
+        _count_where(skipped),
         func.coalesce(func.sum(columns.passed), 0),
         func.coalesce(func.sum(columns.score), 0.0),
     ).where(
@@ -161,11 +151,11 @@ def _evaluations(
     }
 
 
-def _count(which: ColumnElement[bool]) -> ColumnElement[int]:
+def _count_where(which: ColumnElement[bool]) -> ColumnElement[int]:
     return func.coalesce(func.sum(case((which, 1), else_=0)), 0)
 
 
-def _segments(connection: Connection, since_s: int) -> Iterable[Sum]:
+def check_segments(connection: Connection, since_s: int) -> Iterator[Sum]:
     """Compare the buckets of segments with the evaluations of the samples that lie in them."""
     tallies = window_tallies(connection, from_s=since_s, segment=None, histograms=False)
     columns = (streams.c.app, streams.c.metric, streams.c.evaluator_version, streams.c.segment)
@@ -174,83 +164,65 @@ def _segments(connection: Connection, since_s: int) -> Iterable[Sum]:
         tuple(key): tallies.get(stream_id, Tally()).n
         for stream_id, *key in connection.execute(query)
     }
+    is_postgresql = connection.dialect.name == "postgresql"
+    elements = func.jsonb_array_elements_text if is_postgresql else func.json_each
+    listed = elements(samples.c.segments).table_valued("value")
+    key = (evaluations.c.metric, evaluations.c.evaluator_version, listed.c.value)
+    joined = samples.join(evaluations, evaluations.c.sample_id == samples.c.sample_id)
     expected: Counter[Any] = Counter()
     for app in sorted({key[0] for key in found}):
-        rows = connection.execute(_in_segments(connection, app, since_s))
-        expected.update({(app, *key): int(n) for *key, n in rows})
-    return compare("segments = evaluations", found, expected)
-
-
-def _in_segments(connection: Connection, app: str, since_s: int) -> Select[Any]:
-    if connection.dialect.name == "postgresql":
-        listed = func.jsonb_array_elements_text(samples.c.segments).table_valued("value")
-    else:
-        listed = func.json_each(samples.c.segments).table_valued("value")
-    segment = listed.c.value
-    key = (evaluations.c.metric, evaluations.c.evaluator_version, segment)
-    return (
-        select(*key, func.count())
-        .select_from(
-            samples.join(evaluations, evaluations.c.sample_id == samples.c.sample_id).join(
-                listed, literal(value=True)
+        of_app = (
+            select(*key, func.count())
+            .select_from(joined.join(listed, literal(value=True)))
+            .where(
+                samples.c.app == app,
+                samples.c.occurred_at_ms >= since_s * 1000,
+                evaluations.c.score.is_not(None),
             )
+            .group_by(*key)
         )
-        .where(
-            samples.c.app == app,
-            samples.c.occurred_at_ms >= since_s * 1000,
-            evaluations.c.score.is_not(None),
-        )
-        .group_by(*key)
-    )
+        expected.update({(app, *k): int(n) for *k, n in connection.execute(of_app)})
+    yield from compare("segments = evaluations", found, expected)
 
 
-def _roll_ups(connection: Connection, since_s: int) -> Iterator[Sum]:
+def check_roll_ups(connection: Connection, since_s: int) -> Iterator[Sum]:
     """Compare hours with their buckets and days with their hours, where both are kept."""
     marks = read_marks(connection)
     for narrow, wide in ((BUCKETS, HOURS), (HOURS, DAYS)):
         width_s = wide.width_s
         from_s = -(-max(marks[narrow.name].kept_from_s, since_s) // width_s) * width_s
         to_s = marks[wide.name].complete_to_s
-        if from_s < to_s:
-            yield from compare(
-                f"{wide.name}s = {narrow.name}s",
-                _level_sums(connection, wide, from_s, to_s),
-                _level_sums(connection, narrow, from_s, to_s),
-            )
-            yield from compare(
-                f"histograms of {wide.name}s = of {narrow.name}s",
-                _counted(connection, wide.bins, from_s, to_s),
-                _counted(connection, narrow.bins, from_s, to_s),
-            )
+        if from_s >= to_s:
+            continue
+        histograms = f"histograms of {wide.name}s = of {narrow.name}s"
+        for check, tables, names in (
+            (f"{wide.name}s = {narrow.name}s", (wide.sums, narrow.sums), _SUMS),
+            (histograms, (wide.bins, narrow.bins), ("count",)),
+        ):
+            sums = []
+            for table in tables:
+                summed = (func.coalesce(func.sum(table.c[name]), 0).label(name) for name in names)
+                # Over all streams, each found by its key.
+                query = (
+                    select(*summed)
+                    .select_from(streams.join(table, streams.c.stream_id == table.c.stream_id))
+                    .where(streams.c.last_bucket_s >= from_s)
+                    .where(table.c.start_s >= from_s, table.c.start_s < to_s)
+                )
+                sums.append(_numbers(connection.execute(query).mappings().one()))
+            yield from compare(check, *sums)
 
 
-def _level_sums(connection: Connection, level: Level, from_s: int, to_s: int) -> dict[str, float]:
-    """Add up a level over all streams, each found by its key."""
-    table = level.sums
-    query = (
-        select(*(func.coalesce(func.sum(table.c[name]), 0).label(name) for name in _SUMS))
-        .select_from(streams.join(table, streams.c.stream_id == table.c.stream_id))
-        .where(streams.c.last_bucket_s >= from_s)
-        .where(table.c.start_s >= from_s, table.c.start_s < to_s)
-    )
-    row = connection.execute(query).one()
-    return {name: _number(name, getattr(row, name)) for name in _SUMS}
+def _numbers(sums: Mapping[Any, Any]) -> dict[str, float]:
+    """Return whole numbers and fractions as such: PostgreSQL sums whole numbers to decimals."""
+    return {
+        str(name): float(value) if str(name).startswith("sum_") else int(value)
+        for name, value in sums.items()
+    }
 
 
-def _counted(connection: Connection, table: Table, from_s: int, to_s: int) -> dict[str, int]:
-    query = (
-        select(func.coalesce(func.sum(table.c.count), 0))
-        .select_from(streams.join(table, streams.c.stream_id == table.c.stream_id))
-        .where(streams.c.last_bucket_s >= from_s)
-        .where(table.c.start_s >= from_s, table.c.start_s < to_s)
-    )
-    return {"count": int(connection.execute(query).scalar_one())}
-
-
-def _streams(connection: Connection) -> Iterable[Sum]:
-    """Compare what each stream ever counted with all its buckets; not once days are let go."""
-    if not knows_all_buckets(connection):
-        return ()
+def check_streams(connection: Connection) -> Iterator[Sum]:
+    """Compare what each stream ever counted with all its buckets."""
     tallies = window_tallies(connection, from_s=0, segment=None, histograms=False)
     columns = (streams.c.app, streams.c.metric, streams.c.segment, streams.c.evaluator_version)
     query = select(streams.c.stream_id, streams.c.n_total, streams.c.sum_wy, *columns)
@@ -260,26 +232,14 @@ def _streams(connection: Connection) -> Iterable[Sum]:
         tally = tallies.get(stream_id, Tally())
         found[(*key, "n")], expected[(*key, "n")] = int(n_total), tally.n
         found[(*key, "sum_wy")], expected[(*key, "sum_wy")] = float(sum_wy), tally.sum_wy
-    return compare("streams = buckets", found, expected)
+    yield from compare("streams = buckets", found, expected)
 
 
 def knows_all_buckets(connection: Connection) -> bool:
-    """Say whether nothing was counted in days that have been let go by their age."""
+    """Return whether nothing was counted in days that were deleted by their age."""
     kept_from_s = read_marks(connection)[LEVELS[-1].name].kept_from_s
     first_s = connection.execute(select(func.min(counts.c.start_s))).scalar()
     return first_s is None or int(first_s) >= kept_from_s
-
-
-def _number(name: str, value: Any) -> float:
-    return float(value) if name.startswith("sum_") else int(value)
-
-
-# --- balance ---
-# Two ways to the same sum, beside each other: what a reconciliation is made of; pure.
-
-
-#: Sums of fractions differ by rounding, in proportion to their size.
-_CRUMB = 1e-6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -330,12 +290,12 @@ class Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reconciliation:
-    """Every sum beside its counterpart, and what nobody can know."""
+    """Every sum beside its counterpart, and notes on what cannot be known."""
 
     since_s: int
     sums: Sequence[Sum]
     notes: Sequence[str] = ()
-    complete: bool = True  #: False where the queue could not be looked at
+    complete: bool = True  #: False where the queue could not be read
 
     @property
     def holds(self) -> bool:

@@ -1,4 +1,9 @@
-"""The worst samples of a window: what a person wants to read first."""
+"""
+Single samples: the lowest scores of a window, one sample whole, what people said of it.
+
+Also counts evaluations without a score by the reason why there is none, and keeps the
+audit record of who did and saw what.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +12,42 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, case, func, select
+from sqlalchemy import ColumnElement, Connection, case, func, select
 
 from monitor.models import CustomEvaluation, Evaluation, EvaluationStatus, Sample
 from monitor.store.engine import put
 from monitor.store.tables import audit, evaluations, labels, samples
 
-#: So many times the samples asked for are looked at, to find ones that differ.
-_LOOK_AT = 10
+#: So many times the samples asked for are read, to find ones that differ.
+_READ = 10
+_MOST_TARGET_CHARS = 400
 #: The end of a version as `PassRule` writes it: lower is better.
 _WORST_FIRST = case(
     (evaluations.c.evaluator_version.like("% pass <= %"), -evaluations.c.score),
     else_=evaluations.c.score,
 )
+_IS_FAILED = evaluations.c.status == EvaluationStatus.FAILED.value
+#: Where a record says why: `Evaluation.reason`, as SQL.
+_REASON = func.coalesce(
+    case(
+        (_IS_FAILED, evaluations.c.record[("error", "code")].as_string()),
+        else_=evaluations.c.record[("metadata", "reason")].as_string(),
+    ),
+    "",
+)
+
+
+def _within(
+    app: str, metric: str, since: datetime, until: datetime | None = None
+) -> list[ColumnElement[bool]]:
+    """Return the conditions for the evaluations of a metric that belong to [since, until)."""
+    at_ms = evaluations.c.occurred_at_ms
+    found = [
+        evaluations.c.app == app,
+        evaluations.c.metric == metric,
+        at_ms >= round(since.timestamp() * 1000),
+    ]
+    return found if until is None else [*found, at_ms < round(until.timestamp() * 1000)]
 
 
 class WorstSample(NamedTuple):
@@ -44,14 +72,10 @@ def worst_samples(
     limit: int = 3,
 ) -> list[WorstSample]:
     """
-    List the samples with the worst scores since *since*, the worst first, then the newest.
-
-    With *until*, only those that came before it.
+    List the failed samples with the worst scores in [since, until), the worst first.
 
     The worst are the lowest scores, or the highest where the stream's version says that
-    lower is better.
-
-    Of several with the same explanation only one is listed: they tell nothing new.
+    lower is better. Of several with the same explanation only one is listed.
     """
     query = (
         select(
@@ -63,20 +87,22 @@ def worst_samples(
             samples.c.payload,
         )
         .join(samples, samples.c.sample_id == evaluations.c.sample_id)
-        .where(
-            evaluations.c.app == app,
-            evaluations.c.metric == metric,
-            evaluations.c.occurred_at_ms >= round(since.timestamp() * 1000),
-            evaluations.c.passed == 0,
-        )
+        .where(*_within(app, metric, since, until), evaluations.c.passed == 0)
         .order_by(_WORST_FIRST, evaluations.c.occurred_at_ms.desc())
-        .limit(limit * _LOOK_AT)
+        .limit(limit * _READ)
     )
-    if until is not None:
-        query = query.where(evaluations.c.occurred_at_ms < round(until.timestamp() * 1000))
     distinct: dict[str | None, WorstSample] = {}
     for row in connection.execute(query):
-        found = _worst(row)
+        interaction = row.payload["interaction"]
+        found = WorstSample(
+            sample_id=row.sample_id,
+            interaction_id=row.interaction_id,
+            occurred_at=datetime.fromtimestamp(row.occurred_at_ms / 1000, UTC),
+            score=row.score,
+            evaluation=CustomEvaluation.model_validate(row.record),
+            query=interaction.get("query") or "",
+            output=interaction["output"],
+        )
         distinct.setdefault(found.evaluation.explanation, found)
     return list(distinct.values())[:limit]
 
@@ -90,38 +116,19 @@ def worst_explanations(
     since: datetime,
     limit: int = 3,
 ) -> tuple[str, ...]:
-    """Give what one evaluator said of the worst samples, without reading the samples."""
+    """Return what one evaluator said of the worst samples, without reading the samples."""
     query = (
         select(evaluations.c.record)
         .where(
-            evaluations.c.app == app,
-            evaluations.c.metric == metric,
+            *_within(app, metric, since),
             evaluations.c.evaluator_version == evaluator_version,
-            evaluations.c.occurred_at_ms >= round(since.timestamp() * 1000),
             evaluations.c.passed == 0,
         )
         .order_by(_WORST_FIRST, evaluations.c.occurred_at_ms.desc())
-        .limit(limit * _LOOK_AT)
+        .limit(limit * _READ)
     )
     found = (record.get("explanation") for record in connection.execute(query).scalars())
     return tuple(dict.fromkeys(text for text in found if text))[:limit]
-
-
-def _worst(row: Any) -> WorstSample:
-    interaction = row.payload["interaction"]
-    return WorstSample(
-        sample_id=row.sample_id,
-        interaction_id=row.interaction_id,
-        occurred_at=datetime.fromtimestamp(row.occurred_at_ms / 1000, UTC),
-        score=row.score,
-        evaluation=CustomEvaluation.model_validate(row.record),
-        query=interaction.get("query") or "",
-        output=interaction["output"],
-    )
-
-
-# --- one sample ---
-# One sample with everything that was said of it, by evaluators and by people.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,21 +179,6 @@ def read_sample(connection: Connection, sample_id: str) -> StoredSample | None:
     )
 
 
-# --- unscored ---
-# Evaluations without a score, counted by why there is none.
-
-
-_IS_FAILED = evaluations.c.status == EvaluationStatus.FAILED.value
-#: Where a record says why: `Evaluation.reason`, as SQL.
-_REASON = func.coalesce(
-    case(
-        (_IS_FAILED, evaluations.c.record[("error", "code")].as_string()),
-        else_=evaluations.c.record[("metadata", "reason")].as_string(),
-    ),
-    "",
-)
-
-
 class Unscored(NamedTuple):
     """How many evaluations of a metric have no score, by reason; the most frequent first."""
 
@@ -203,25 +195,20 @@ def unscored(
     until: datetime | None = None,
 ) -> Unscored:
     """
-    Count the evaluations without a score that belong to times since *since*.
+    Count the evaluations without a score that belong to times in [since, until).
 
-    With *until*, only those before it; of all versions of the evaluator, and no further
-    back than evaluations are kept.
+    Of all versions of the evaluator, and no further back than evaluations are kept.
     """
     count = func.count()
     query = (
         select(evaluations.c.status, _REASON.label("reason"), count)
         .where(
-            evaluations.c.app == app,
-            evaluations.c.metric == metric,
-            evaluations.c.occurred_at_ms >= round(since.timestamp() * 1000),
+            *_within(app, metric, since, until),
             evaluations.c.status != EvaluationStatus.COMPLETED.value,
         )
         .group_by(evaluations.c.status, "reason")
         .order_by(count.desc(), "reason")
     )
-    if until is not None:
-        query = query.where(evaluations.c.occurred_at_ms < round(until.timestamp() * 1000))
     failed: dict[str, int] = {}
     skipped: dict[str, int] = {}
     for status, reason, n in connection.execute(query):
@@ -229,16 +216,9 @@ def unscored(
     return Unscored(failed, skipped)
 
 
-# --- labels ---
-# What people say of evaluations, and the record of who did and saw what.
-
-
-_MOST_TARGET_CHARS = 400
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Label:
-    """One person's word on one evaluation: did the sample pass, whatever the judge said?"""
+    """One person's verdict on one evaluation: whether the sample passes."""
 
     sample_id: str
     app: str
@@ -253,7 +233,7 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """How often people agree with the judge, of the evaluations that were labelled."""
+    """How often people agree with the judge, among the labelled evaluations."""
 
     n: int
     agreed: int
@@ -270,7 +250,7 @@ class AuditEntry:
 
 
 def save_label(connection: Connection, label: Label) -> None:
-    """Store a label; a person's later word replaces the earlier one."""
+    """Store a label; a person's later label replaces the earlier one."""
     row = {
         "sample_id": label.sample_id,
         "metric": label.metric,
@@ -280,15 +260,28 @@ def save_label(connection: Connection, label: Label) -> None:
         "judge_passed": int(label.judge_passed),
         "human_passed": int(label.human_passed),
         "note": label.note,
-        "labelled_at_ms": _ms(label.labelled_at),
+        "labelled_at_ms": round(label.labelled_at.timestamp() * 1000),
     }
     put(connection, labels, [row])
 
 
 def labels_of(connection: Connection, sample_id: str) -> list[Label]:
-    """List what people said of a sample's evaluations, oldest first."""
+    """List the labels of a sample's evaluations, oldest first."""
     query = select(labels).where(labels.c.sample_id == sample_id).order_by(labels.c.labelled_at_ms)
-    return [_label(row) for row in connection.execute(query)]
+    return [
+        Label(
+            sample_id=row.sample_id,
+            app=row.app,
+            metric=row.metric,
+            evaluator_version=row.evaluator_version,
+            labelled_by=row.labelled_by,
+            judge_passed=bool(row.judge_passed),
+            human_passed=bool(row.human_passed),
+            note=row.note,
+            labelled_at=datetime.fromtimestamp(row.labelled_at_ms / 1000, UTC),
+        )
+        for row in connection.execute(query)
+    ]
 
 
 def agreement(connection: Connection, *, app: str, metric: str) -> Agreement:
@@ -301,7 +294,8 @@ def agreement(connection: Connection, *, app: str, metric: str) -> Agreement:
 
 def note_act(connection: Connection, *, who: str, act: str, target: str, at: datetime) -> None:
     """Write down who did or saw what."""
-    row = {"at_ms": _ms(at), "who": who, "act": act, "target": target[:_MOST_TARGET_CHARS]}
+    at_ms = round(at.timestamp() * 1000)
+    row = {"at_ms": at_ms, "who": who, "act": act, "target": target[:_MOST_TARGET_CHARS]}
     connection.execute(audit.insert(), [row])
 
 
@@ -312,21 +306,3 @@ def newest_acts(connection: Connection, limit: int = 100) -> Sequence[AuditEntry
         AuditEntry(datetime.fromtimestamp(row.at_ms / 1000, UTC), row.who, row.act, row.target)
         for row in connection.execute(query)
     ]
-
-
-def _label(row: Any) -> Label:
-    return Label(
-        sample_id=row.sample_id,
-        app=row.app,
-        metric=row.metric,
-        evaluator_version=row.evaluator_version,
-        labelled_by=row.labelled_by,
-        judge_passed=bool(row.judge_passed),
-        human_passed=bool(row.human_passed),
-        note=row.note,
-        labelled_at=datetime.fromtimestamp(row.labelled_at_ms / 1000, UTC),
-    )
-
-
-def _ms(at: datetime) -> int:
-    return round(at.timestamp() * 1000)
