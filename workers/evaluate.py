@@ -27,7 +27,7 @@ from monitor.store.query import Stream, active_streams, window_tallies
 from monitor.store.samples import worst_explanations
 from monitor.store.verdicts import StatusChange, read_verdicts, save_verdicts
 from workers.drift_reference import reference_tallies
-from workers.error_throttle import ErrorThrottle
+from workers.jobs import ErrorThrottle
 from workers.standings import Asked, Standings
 
 

@@ -1,4 +1,9 @@
-"""Let go of what is older than the settings keep it; counted in the log."""
+"""
+The store's and the queue's upkeep, each part a job of the scheduler.
+
+`Collector` brings the counters of hooks into the ledger; `Expirer` keeps the queue useful
+while samples are not scored; `Keeper` deletes what is older than the settings keep it.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +19,7 @@ import structlog
 
 from monitor.errors import RecordError
 from monitor.queue import names
-from monitor.queue.consumer import Consumer, Entry, NewestFirst, translated
+from monitor.queue.consumer import Consumer, translated
 from monitor.queue.producer import COUNTERS_KEPT_S
 from monitor.queue.wire import decode
 from monitor.settings import Settings
@@ -25,24 +30,180 @@ from monitor.store.retention import Ages, Retention
 from monitor.store.write import Result
 from workers.scoring_run import TOO_OLD, Dead, Rules, commit, expired
 
-#: One run takes at most a few seconds; what is left is for the next one.
+#: How often retention runs; one run takes at most a few seconds.
 EVERY_S = 60.0
+EXPIRE_EVERY_S = 10.0
+NO_ROOM = "no_room"
 #: A calendar that jumps ahead by so much is believed only after so long.
 _JUMP_S, _BELIEVED_S = 3600.0, 86_400.0
+#: A queue as full as this is emptied down to the second share; hooks stop at 1.
+_FULL, _ROOM = 0.9, 0.8
+_AT_ONCE = 250
+_BUDGET_S = 3.0
+_MEGABYTE = 1_000_000
+_MOST_CHARS, _MOST_HOST_CHARS = 200, 255
+_MOST_PID, _MOST_COUNT = 2**31 - 1, 2**62
+_PLAIN = frozenset({"seen", "sampled", "sent"})
 
 log = structlog.get_logger("groundwatch.scheduler")
 
 
-def ages_from(settings: Settings) -> Ages:
-    """Read how long things are kept."""
-    return Ages(
-        texts=settings.retention.keep_texts_days,
-        evaluations=settings.retention.keep_evaluations_days,
-        incidents=settings.retention.keep_incidents_days,
-        outbox=settings.retention.keep_outbox_days,
-        audit=settings.retention.keep_audit_days,
-        dead_letters=settings.retention.keep_poison_days,
-    )
+@dataclass(slots=True)
+class Collector:
+    """
+    Absorbs the counters of hooks that reported since the last round.
+
+    Those are the ones whose heartbeat changed, whatever its age: clocks of hosts differ.
+    Counters are cumulative and absorbing is idempotent, so a missed or a repeated round
+    loses and doubles nothing.
+    """
+
+    client: redis.Redis
+    store: Store
+    bucket_s: int
+    _heartbeats: dict[str, float] = field(default_factory=dict)
+
+    def run(self, lease: Lease) -> int:
+        """Do one round; return how many hooks had news."""
+        anything: Any = self.client
+        with translated():
+            index = anything.zrange(names.HOOKS, 0, -1, withscores=True)
+            scores = {hook_id.decode("utf-8", "replace"): score for hook_id, score in index}
+            # Also who has been silent for so long that there may be nothing left of it to read.
+            silent_ms = (time.time() - COUNTERS_KEPT_S) * 1000
+            changed = {h for h, score in scores.items() if self._heartbeats.get(h) != score}
+            asked = [h for h, score in scores.items() if h in changed or score < silent_ms]
+            with anything.pipeline(transaction=False) as pipe:
+                for hook_id in asked:
+                    pipe.hgetall(names.hook(hook_id))
+                hashes = dict(zip(asked, pipe.execute(), strict=True))
+            # The hash of a hook that is gone expires by itself; its name is all that is left.
+            gone = [hook_id for hook_id, values in hashes.items() if not values]
+            if gone:
+                anything.zrem(names.HOOKS, *gone)
+        found = [
+            read_counters(h, values) for h, values in hashes.items() if values and h in changed
+        ]
+        news = [counters for counters in found if counters is not None]
+        if news:
+            with self.store.write() as connection:
+                fence(connection, lease)
+                now = database_now(connection)
+                # A hook that has changed since the last round is alive just now.
+                heard = [
+                    replace(item, heard_at=now if item.hook_id in self._heartbeats
+                            else min(now, item.heartbeat_at))
+                    for item in news
+                ]  # fmt: skip
+                absorb(connection, heard, bucket_s=self.bucket_s)
+        self._heartbeats = scores
+        return len(news)
+
+
+def read_counters(hook_id: str, values: Mapping[bytes, bytes]) -> HookCounters | None:
+    """Return the counters in the hash of one hook; None for a test's, and for foreign hashes."""
+    text = {_text(name): _text(value) for name, value in values.items()}
+    if text.get("app") == names.DOCTOR_APP:
+        return None
+    try:
+        return HookCounters(
+            hook_id=hook_id.replace("\0", "")[:64],
+            app=text["app"][:_MOST_CHARS],
+            host=text["host"][:_MOST_HOST_CHARS],
+            pid=min(max(int(text["pid"]), 0), _MOST_PID),
+            heartbeat_at=datetime.fromtimestamp(int(text["heartbeat_at_ms"]) / 1000, UTC),
+            counters={
+                name[:100]: min(int(value), _MOST_COUNT)
+                for name, value in text.items()
+                if name in _PLAIN or name.startswith("dropped:")
+            },
+        )
+    except (KeyError, ValueError, OverflowError, OSError) as error:
+        if text:
+            log.warning("hook_unreadable", hook_id=hook_id, error=type(error).__name__)
+        return None
+
+
+def _text(raw: bytes) -> str:
+    """Return text that any program may have written, as every database takes it."""
+    return raw.decode("utf-8", "replace").replace("\0", "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How much may wait in Redis, as hooks have it too."""
+
+    samples: int
+    megabytes: int
+
+
+@dataclass(slots=True, kw_only=True)
+class Expirer:
+    """
+    Expires samples: each is stored as expired, without its texts, and only then removed.
+
+    Hooks drop what is new when the queue is full. So that it does not fill with samples of no
+    use any more, the oldest make room once they have waited for minutes.
+    """
+
+    client: redis.Redis
+    store: Store
+    rules: Rules
+    name: str
+    limits: Limits
+
+    def run(self, _: Lease) -> int:
+        """Do one round; return how many entries it took out of the queue."""
+        end_s, done = time.monotonic() + _BUDGET_S, 0
+        if not self._waiting():
+            return 0
+        consumer, oldest = Consumer(self.client, self.name), NewestFirst(self.client, self.name)
+        consumer.ensure_group()
+        now_s = consumer.now_s()
+        if self.rules.expire_after_s:
+            before_s = now_s - self.rules.expire_after_s
+            while time.monotonic() < end_s:
+                if not (n := self._expire(consumer, oldest, _AT_ONCE, before_s, TOO_OLD)):
+                    break
+                done += n
+        # How many must go for the queue to be below its limits again.
+        anything: Any = self.client
+        waiting = self._waiting()
+        with translated():
+            size = int(anything.memory_usage(names.SAMPLES, samples=5) or 0)
+        share = max(waiting / self.limits.samples, size / (self.limits.megabytes * _MEGABYTE))
+        excess = 0 if share < _FULL else waiting - int(waiting * _ROOM / share)
+        while excess > 0 and time.monotonic() < end_s:
+            count = min(_AT_ONCE, excess)
+            n = self._expire(consumer, oldest, count, now_s - self.rules.behind_after_s, NO_ROOM)
+            if not n:
+                break
+            done, excess = done + n, excess - n
+        if done:
+            log.warning("samples_expired", count=done)
+        return done
+
+    def _expire(
+        self, consumer: Consumer, oldest: NewestFirst, count: int, before_s: float, reason: str
+    ) -> int:
+        entries = oldest.take_oldest(count, before_s=before_s)
+        if entries:
+            now = datetime.fromtimestamp(consumer.now_s(), UTC)
+            results: list[Result | Dead] = []
+            for entry in entries:
+                try:
+                    sample = decode(entry.fields)
+                    results.append(expired(sample, self.rules, now=now, reason=reason))
+                except RecordError as error:
+                    results.append(Dead.unreadable(entry, error))
+            commit(self.store, results, self.rules, now=now)
+            consumer.acknowledge([entry.entry_id for entry in entries])
+        return len(entries)
+
+    def _waiting(self) -> int:
+        anything: Any = self.client
+        with translated():
+            return int(anything.xlen(names.SAMPLES))
 
 
 class Clocks(NamedTuple):
@@ -69,7 +230,7 @@ class Keeper:
     _jumped_at: Clocks | None = None
 
     def run(self, lease: Lease) -> None:
-        """Do one run, and say what it deleted."""
+        """Do one run, and log what it deleted."""
         now = self.clocks()
         if self._has_jumped(now):
             return
@@ -80,7 +241,7 @@ class Keeper:
             log.info("retention_deleted", **{name.replace(" ", "_"): n for name, n in done.items()})
 
     def _has_jumped(self, now: Clocks) -> bool:
-        """Say whether the calendar went ahead by an hour or more, less than a day ago."""
+        """Return whether the calendar went ahead by an hour or more, less than a day ago."""
         before = self._trusted = self._trusted or now
         ahead_s = now.calendar_s - before.calendar_s - (now.steady_s - before.steady_s)
         if ahead_s < _JUMP_S:
@@ -95,182 +256,13 @@ class Keeper:
         return False
 
 
-# --- expire ---
-# Keep the queue useful while nobody scores: let go of what is too old, and make room.
-#
-# Hooks drop what is new when the queue is full. So that it does not fill with what nobody
-# needs any more, the oldest samples give way once they have waited for minutes.
-
-
-EXPIRE_EVERY_S = 10.0
-NO_ROOM = "no_room"
-#: A queue as full as this is emptied down to the second share; hooks stop at 1.
-_FULL, _ROOM = 0.9, 0.8
-_AT_ONCE = 250
-_BUDGET_S = 3.0
-_MEGABYTE = 1_000_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """How much may wait in Redis, as hooks have it too."""
-
-    samples: int
-    megabytes: int
-
-
-@dataclass(slots=True, kw_only=True)
-class Expirer:
-    """Expires samples: each is stored as expired, without its texts, and only then removed."""
-
-    client: redis.Redis
-    store: Store
-    rules: Rules
-    name: str
-    limits: Limits
-
-    def run(self, _: Lease) -> int:
-        """Do one round; return how many entries it took out of the queue."""
-        end_s, done = time.monotonic() + _BUDGET_S, 0
-        if not self._waiting():
-            return 0
-        consumer, oldest = Consumer(self.client, self.name), NewestFirst(self.client, self.name)
-        consumer.ensure_group()
-        now_s = consumer.now_s()
-        if self.rules.expire_after_s:
-            before_s = now_s - self.rules.expire_after_s
-            while time.monotonic() < end_s:
-                if not (n := self._expire(consumer, oldest, _AT_ONCE, before_s, TOO_OLD)):
-                    break
-                done += n
-        excess = self._excess()
-        while excess > 0 and time.monotonic() < end_s:
-            count = min(_AT_ONCE, excess)
-            n = self._expire(consumer, oldest, count, now_s - self.rules.behind_after_s, NO_ROOM)
-            if not n:
-                break
-            done, excess = done + n, excess - n
-        if done:
-            log.warning("samples_expired", count=done)
-        return done
-
-    def _expire(
-        self, consumer: Consumer, oldest: NewestFirst, count: int, before_s: float, reason: str
-    ) -> int:
-        entries = oldest.take_oldest(count, before_s=before_s)
-        if entries:
-            now = datetime.fromtimestamp(consumer.now_s(), UTC)
-            results = [self._ended(entry, reason, now) for entry in entries]
-            commit(self.store, results, self.rules, now=now)
-            consumer.acknowledge([entry.entry_id for entry in entries])
-        return len(entries)
-
-    def _ended(self, entry: Entry, reason: str, now: datetime) -> Result | Dead:
-        try:
-            return expired(decode(entry.fields), self.rules, now=now, reason=reason)
-        except RecordError as error:
-            return Dead.unreadable(entry, error)
-
-    def _waiting(self) -> int:
-        anything: Any = self.client
-        with translated():
-            return int(anything.xlen(names.SAMPLES))
-
-    def _excess(self) -> int:
-        """Count the entries that must go for the queue to be below its limits again."""
-        anything: Any = self.client
-        waiting = self._waiting()
-        with translated():
-            size = int(anything.memory_usage(names.SAMPLES, samples=5) or 0)
-        share = max(waiting / self.limits.samples, size / (self.limits.megabytes * _MEGABYTE))
-        return 0 if share < _FULL else waiting - int(waiting * _ROOM / share)
-
-
-# --- collect ---
-# Bring the counters of the hooks from Redis into the ledger.
-
-
-_MOST_CHARS, _MOST_HOST_CHARS = 200, 255
-_MOST_PID, _MOST_COUNT = 2**31 - 1, 2**62
-_PLAIN = frozenset({"seen", "sampled", "sent"})
-
-
-@dataclass(slots=True)
-class Collector:
-    """
-    Absorbs the counters of hooks that were heard of since the last round.
-
-    Which those are is told by a changed heartbeat, not by its age: clocks of hosts
-    differ. Counters are cumulative and absorbing is idempotent, so a missed or a
-    repeated round loses and doubles nothing.
-    """
-
-    client: redis.Redis
-    store: Store
-    bucket_s: int
-    _heartbeats: dict[str, float] = field(default_factory=dict)
-
-    def _heard(self, counters: HookCounters, now: datetime) -> HookCounters:
-        """Say when a hook was alive: just now, if it has changed since we looked last."""
-        is_known = counters.hook_id in self._heartbeats
-        return replace(counters, heard_at=now if is_known else min(now, counters.heartbeat_at))
-
-    def run(self, lease: Lease) -> int:
-        """Do one round; return how many hooks had news."""
-        anything: Any = self.client
-        with translated():
-            index = anything.zrange(names.HOOKS, 0, -1, withscores=True)
-            told = {hook_id.decode("utf-8", "replace"): score for hook_id, score in index}
-            # Also who has been silent for so long that there may be nothing left of it to read.
-            silent_ms = (time.time() - COUNTERS_KEPT_S) * 1000
-            changed = {h for h, score in told.items() if self._heartbeats.get(h) != score}
-            asked = [h for h, score in told.items() if h in changed or score < silent_ms]
-            with anything.pipeline(transaction=False) as pipe:
-                for hook_id in asked:
-                    pipe.hgetall(names.hook(hook_id))
-                hashes = dict(zip(asked, pipe.execute(), strict=True))
-            # The hash of a hook that is gone expires by itself; its name is all that is left.
-            gone = [hook_id for hook_id, values in hashes.items() if not values]
-            if gone:
-                anything.zrem(names.HOOKS, *gone)
-        found = [
-            read_counters(h, values) for h, values in hashes.items() if values and h in changed
-        ]
-        news = [counters for counters in found if counters is not None]
-        if news:
-            with self.store.write() as connection:
-                fence(connection, lease)
-                now = database_now(connection)
-                heard = [self._heard(counters, now) for counters in news]
-                absorb(connection, heard, bucket_s=self.bucket_s)
-        self._heartbeats = told
-        return len(news)
-
-
-def read_counters(hook_id: str, values: Mapping[bytes, bytes]) -> HookCounters | None:
-    """Read the hash of one hook; None for a test's, and for what is not one of ours."""
-    text = {_text(name): _text(value) for name, value in values.items()}
-    if text.get("app") == names.DOCTOR_APP:
-        return None
-    try:
-        return HookCounters(
-            hook_id=hook_id.replace("\0", "")[:64],
-            app=text["app"][:_MOST_CHARS],
-            host=text["host"][:_MOST_HOST_CHARS],
-            pid=min(max(int(text["pid"]), 0), _MOST_PID),
-            heartbeat_at=datetime.fromtimestamp(int(text["heartbeat_at_ms"]) / 1000, UTC),
-            counters={
-                name[:100]: min(int(value), _MOST_COUNT)
-                for name, value in text.items()
-                if name in _PLAIN or name.startswith("dropped:")
-            },
-        )
-    except (KeyError, ValueError, OverflowError, OSError) as error:
-        if text:
-            log.warning("hook_unreadable", hook_id=hook_id, error=type(error).__name__)
-        return None
-
-
-def _text(raw: bytes) -> str:
-    """Read a text that any program may have written; no database takes all of them."""
-    return raw.decode("utf-8", "replace").replace("\0", "")
+def ages_from(settings: Settings) -> Ages:
+    """Return how long things are kept, by the settings."""
+    return Ages(
+        texts=settings.retention.keep_texts_days,
+        evaluations=settings.retention.keep_evaluations_days,
+        incidents=settings.retention.keep_incidents_days,
+        outbox=settings.retention.keep_outbox_days,
+        audit=settings.retention.keep_audit_days,
+        dead_letters=settings.retention.keep_poison_days,
+    )

@@ -1,6 +1,4 @@
-"""
-What explains a status: deploys, states of drift detectors, findings, insights, newest runs.
-"""
+"""What explains a status: deploys, drift detectors' states, findings, insights, newest runs."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def window_tallies(
         bins: dict[int, Counter[int]] = {}
         if histograms:
             table = piece.level.bins
-            query = select(streams.c.stream_id, table.c.bin, func.sum(table.c.count))
+            query: Select[Any] = select(streams.c.stream_id, table.c.bin, func.sum(table.c.count))
             query = _within(query, table, piece, of).group_by(streams.c.stream_id, table.c.bin)
             for stream_id, position, count in connection.execute(query):
                 bins.setdefault(stream_id, Counter())[position] = int(count)

@@ -8,9 +8,10 @@ import pytest
 
 from monitor.settings import Settings
 from monitor.store.lease import fence
-from workers import scheduler
+from workers import jobs
 from workers.context import Context
-from workers.scheduler import Job, Scheduler
+from workers.jobs import Job
+from workers.scheduler import Scheduler
 
 TTL_S = 1.0
 
@@ -25,8 +26,8 @@ def contexts(redis_url, sqlite_url):
 
 @pytest.fixture
 def short_leases(monkeypatch):
-    monkeypatch.setattr(scheduler, "TTL_S", TTL_S)
-    monkeypatch.setattr("workers.scheduler.RENEW_EVERY_S", 0.1)
+    monkeypatch.setattr(jobs, "TTL_S", TTL_S)
+    monkeypatch.setattr("workers.jobs.RENEW_EVERY_S", 0.1)
 
 
 @contextmanager
@@ -63,7 +64,7 @@ def test_job_that_takes_longer_than_the_lease_is_written(contexts):
 
 @pytest.mark.usefixtures("short_leases")
 def test_job_that_hangs_costs_the_lease(contexts, monkeypatch):
-    monkeypatch.setattr(scheduler, "LONGEST_JOB_S", 0.3)
+    monkeypatch.setattr(jobs, "LONGEST_JOB_S", 0.3)
     both, owners = threading.Event(), set()
 
     def hang(context, lease):
@@ -74,3 +75,25 @@ def test_job_that_hangs_costs_the_lease(contexts, monkeypatch):
 
     with running(contexts, hang):
         assert both.wait(20)
+
+
+def test_a_slow_job_does_not_delay_the_others(contexts):
+    """An explanation may take a minute; statuses go on meanwhile."""
+    stop, explaining, evaluated = threading.Event(), threading.Event(), threading.Event()
+    scheduler = Scheduler(contexts[0])
+
+    def explain(_lease):
+        explaining.set()
+        assert evaluated.wait(20)
+
+    def evaluate(_lease):
+        if explaining.is_set():
+            evaluated.set()
+
+    scheduler.jobs = [Job("insights", 60.0, explain, slow=True), Job("evaluate", 0.0, evaluate)]
+    thread = threading.Thread(target=scheduler.run, args=(stop,))
+    thread.start()
+    assert explaining.wait(20)
+    assert evaluated.wait(20)
+    stop.set()
+    thread.join()
