@@ -134,7 +134,7 @@ class ErrorThrottle:
             if isinstance(error, GroundwatchError):
                 log.error("job_failed", job=name, code=code, message=str(error))  # noqa: TRY400
             else:
-                log.exception("job_broken", job=name)
+                log.error("job_broken", job=name, exc_info=error)  # noqa: TRY400
             return error
         if self._failures.pop(name, None):
             log.info("job_recovered", job=name)

@@ -1,11 +1,15 @@
-"""Read how the monitor itself does, and say it as verdicts that alerts are made from."""
+"""
+Self-monitoring: how the monitor itself does, as verdicts that alerts are made from.
+
+`JudgeWatch` and `QueueWatch` say whether the monitor is blind: its judge unavailable, its
+budget reached, nothing scored. `VitalsReader` reads those and the vitals of every app.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, Self
 
@@ -45,22 +49,20 @@ _WEEK_S = 7 * 86_400
 _DAY_S = 86_400
 #: The hook of an app that is up less than this share of the day's hours is not missed.
 _USUAL_HOURS = 12
-#: A pause between evaluations is told for so long after it.
-_PAUSE_TOLD_S = 900.0
-_LOOKED_AT = 50
+#: A pause between evaluations is reported for so long after it.
+_PAUSE_REPORTED_S = 900.0
+_LATEST = 50
 _MOSTLY = 0.5
+#: A sample that has waited this long, or a Redis away for this long, makes the monitor blind.
+BLIND_AFTER_S = 300.0
 
 
-# --- judge watch ---
-# Watch the judge for the monitor's own blindness: it is away, or its budget is reached.
-
-
-class Found(NamedTuple):
-    """What people must know of the judge: what makes the monitor blind, and what does not."""
+class JudgeState(NamedTuple):
+    """The state of the judge: what makes the monitor blind, and what is only noted."""
 
     trouble: str | None = None
     note: str | None = None
-    away: str | None = None  #: why the judge answers nobody
+    away: str | None = None  #: why the judge is unavailable
     budget: str | None = None  #: which cap is reached, and for how long
 
 
@@ -74,7 +76,7 @@ class JudgeWatch:
 
     @classmethod
     def make(cls, settings: Settings, client: redis.Redis) -> Self:
-        """Watch the judge of the settings; a scorer without one is never in trouble."""
+        """Return a watch for the settings' judge; a scorer without one is never in trouble."""
         caps = caps_from(settings)
         if settings.scorer not in ("judge", "cascade"):
             return cls(breaker=None, budget=None, local_goes_on=True)
@@ -84,50 +86,42 @@ class JudgeWatch:
             local_goes_on=settings.judge_budget.budget_policy == "local",
         )
 
-    def look(self) -> Found:
-        """Say what is the matter now; a Redis that is away is for others to tell."""
+    def look(self) -> JudgeState:
+        """Return what is the matter now; that Redis is unreachable is reported elsewhere."""
         try:
             away = self.breaker.outage() if self.breaker is not None else None
             charges = self.budget.charges() if self.budget is not None else []
         except QueueUnavailableError:
-            return Found()
+            return JudgeState()
         reached = next((charge for charge in charges if charge.reached), None)
         budget = None if reached is None else f"{reached.words} is reached {_until(reached)}"
         if away is not None:
             reason = away.reason
-            return Found(trouble=f"judge away: {reason}", away=reason, budget=budget)
+            return JudgeState(trouble=f"judge away: {reason}", away=reason, budget=budget)
         if reached is None:
-            return Found()
+            return JudgeState()
         said, until = f"{reached.words} is reached", _until(reached)
         if self.local_goes_on:
-            return Found(note=f"{said}: local scores only {until}", budget=budget)
-        return Found(trouble=f"{said}: samples are skipped {until}", budget=budget)
+            return JudgeState(note=f"{said}: local scores only {until}", budget=budget)
+        return JudgeState(trouble=f"{said}: samples are skipped {until}", budget=budget)
 
 
 def _until(charge: Charge) -> str:
-    """Say how long, and which setting makes it shorter."""
+    """Return for how long, and which setting makes it shorter."""
     setting = f"GROUNDWATCH_BUDGET_USD_PER_{charge.cap.period.upper()}"
     return f"for the next {duration(charge.left_s)}; {setting} raises it"
 
 
-# --- queue watch ---
-# Watch the queue for the monitor's own blindness: nothing is scored, or nobody can tell.
-
-
-#: A sample that has waited this long, or a Redis away for this long, makes the monitor blind.
-BLIND_AFTER_S = 300.0
-
-
 @dataclass(slots=True)
 class QueueWatch:
-    """Looks at the queue, and remembers when it last could."""
+    """Reads the state of the queue, and remembers when it last could."""
 
     client: redis.Redis
     last: Backlog | None = None  #: what was found; None while Redis is away
     _answered_at: datetime | None = None
 
     def trouble(self, now: datetime) -> str | None:
-        """Say in a sentence why statuses cannot be trusted now; None when they can."""
+        """Return why statuses cannot be trusted now, as a sentence; None when they can."""
         if self._answered_at is None:
             self._answered_at = now
         try:
@@ -137,7 +131,7 @@ class QueueWatch:
             away_s = (now - self._answered_at).total_seconds()
             return f"Redis is away for {duration(away_s)}" if away_s >= BLIND_AFTER_S else None
         self._answered_at, self.last = now, found
-        # What was left for later is history: it waits for hands that news does not need.
+        # What was left for later is history: it waits until nothing new does.
         if found.news_age_s is None or found.news_age_s < BLIND_AFTER_S:
             return None
         return f"{found.waiting:,} samples wait, the oldest for {duration(found.news_age_s)}"
@@ -150,7 +144,7 @@ class VitalsReader:
     store: Store
     settings: Settings
     queue: QueueWatch
-    judge: Callable[[], Found] = Found  #: what is known of the judge
+    judge: Callable[[], JudgeState] = JudgeState  #: what is known of the judge
     clocks: Callable[[], Clocks] = Clocks.now
     _found: list[Verdict] = field(default_factory=list)
     _read_at: datetime | None = None
@@ -161,30 +155,32 @@ class VitalsReader:
     _asked_redis_at: datetime | None = None
 
     def __call__(self, now: datetime) -> list[Verdict]:
-        """Say of each condition whether it holds now."""
+        """Return a verdict on each condition of the monitor itself and of every app."""
         self._note_pause(self.clocks().steady_s)
         # A clock that was set back must not keep what was found in the future.
         age_s = _READ_EVERY_S if self._read_at is None else (now - self._read_at).total_seconds()
         if not 0 <= age_s < _READ_EVERY_S:
+            window_s = self.settings.windows.status_window_s
             with self.store.read() as connection:
-                self._found = self._read(connection, now)
-            self._read_at = now
+                ill = system_conditions(self._system(connection, now))
+                found = verdicts_on(SELF, ill, SYSTEM_KINDS, window_s=window_s, now=now)
+                for vitals in read_apps(connection, now, status_window_s=window_s):
+                    ill = app_conditions(vitals)
+                    found += verdicts_on(vitals.app, ill, APP_KINDS, window_s=window_s, now=now)
+            self._found, self._read_at = found, now
         return [v.model_copy(update={"evaluated_at": now}) for v in self._found]
-
-    def _read(self, connection: Connection, now: datetime) -> list[Verdict]:
-        window_s = self.settings.windows.status_window_s
-        found = []
-        for vitals in read_apps(connection, now, status_window_s=window_s):
-            ill = app_conditions(vitals)
-            found += verdicts_on(vitals.app, ill, APP_KINDS, window_s=window_s, now=now)
-        ill = system_conditions(self._system(connection, now))
-        return found + verdicts_on(SELF, ill, SYSTEM_KINDS, window_s=window_s, now=now)
 
     def _system(self, connection: Connection, now: datetime) -> SystemVitals:
         backlog = self.queue.last
         skew_s = datetime.now(UTC).timestamp() - database_time(connection)
         waiting = oldest_waiting(connection)
         judge = self.judge()
+        asked_at = self._asked_redis_at
+        asked_s = _ASK_REDIS_EVERY_S if asked_at is None else (now - asked_at).total_seconds()
+        if not 0 <= asked_s < _ASK_REDIS_EVERY_S:
+            self._asked_redis_at = now
+            with suppress(QueueUnavailableError):
+                self._unsafe = unsafe_redis(self.queue.client)
         return SystemVitals(
             judge_away=judge.away,
             budget_reached=judge.budget,
@@ -194,67 +190,57 @@ class VitalsReader:
             evaluate_every_s=self.settings.evaluate_every_s,
             undelivered_s={c: (now - at).total_seconds() for c, at in waiting.items()},
             dead_letters=dead_letters_since(connection, now - timedelta(seconds=_WEEK_S)),
-            unsafe=self._what_is_unsafe(now),
+            unsafe=self._unsafe,
             clock_skew_s=skew_s,
         )
 
     def _note_pause(self, now_s: float) -> None:
         """Remember the longest pause between two evaluations of this process for a while."""
         before_s, self._evaluated_s = self._evaluated_s, now_s
-        if self._paused_at_s is not None and now_s - self._paused_at_s > _PAUSE_TOLD_S:
+        if self._paused_at_s is not None and now_s - self._paused_at_s > _PAUSE_REPORTED_S:
             self._paused_s, self._paused_at_s = 0.0, None
         pause_s = 0.0 if before_s is None else now_s - before_s
         if pause_s > max(self._paused_s, 60.0, 3 * self.settings.evaluate_every_s):
             self._paused_s, self._paused_at_s = pause_s, now_s
 
-    def _what_is_unsafe(self, now: datetime) -> tuple[str, ...]:
-        asked_s = (
-            _ASK_REDIS_EVERY_S
-            if self._asked_redis_at is None
-            else (now - self._asked_redis_at).total_seconds()
-        )
-        if not 0 <= asked_s < _ASK_REDIS_EVERY_S:
-            self._asked_redis_at = now
-            with suppress(QueueUnavailableError):
-                self._unsafe = _unsafe_redis(self.queue.client)
-        return self._unsafe
-
 
 def read_apps(connection: Connection, now: datetime, *, status_window_s: int) -> list[AppVitals]:
-    """Read the vitals of every app that was heard of within a day."""
+    """Read the vitals of every app that reported within a day."""
     now_s = now.timestamp()
-    heartbeats = _heartbeats(connection, now_s)
+    # The age of each app's newest sign of life. Not grouped, and a whole number: else no database
+    # goes by the index of the heartbeats.
+    at_ms = hooks.c.heartbeat_at_ms
+    query = select(hooks.c.app, at_ms).where(at_ms > round((now_s - _DAY_S) * 1000))
+    newest_last = connection.execute(query.order_by(at_ms))
+    ages_s = {app: now_s - heard_ms / 1000 for app, heard_ms in newest_last}
     recent = read_between(connection, now_s - SPAN_S, now_s + 60)
     week_ago = read_between(connection, now_s - _WEEK_S - SPAN_S, now_s - _WEEK_S)
     judges = _judges(connection, now_s - status_window_s)
     found = []
-    for app in sorted(heartbeats.keys() | recent.keys()):
+    for app in sorted(ages_s.keys() | recent.keys()):
         if app == SELF:
             continue
-        vitals = _vitals(app, recent.get(app, Counter()), week_ago.get(app, Counter()))
+        totals = _by_kind(recent.get(app, {}))
+        age_s = ages_s.get(app)
+        is_missed = age_s is not None and _is_usually_up(connection, app, age_s, now_s)
         before, after = judges.get(app, ({}, {}))
-        vitals = replace(vitals, judges_before=before, judges_now=after)
-        vitals = replace(vitals, skipped=_skipped(connection, app, vitals, now_s))
-        age_s = heartbeats.get(app)
-        if age_s is not None and _is_usually_up(connection, app, age_s, now_s):
-            vitals = replace(vitals, heartbeat_age_s=age_s)
-        found.append(vitals)
+        found.append(
+            AppVitals(
+                app=app,
+                seen=sum(totals[Kind.SEEN].values()),
+                seen_a_week_ago=sum(_by_kind(week_ago.get(app, {}))[Kind.SEEN].values()),
+                sampled=sum(totals[Kind.SAMPLED].values()),
+                sent=sum(totals[Kind.SENT].values()),
+                dropped=totals[Kind.DROPPED],
+                scored=sum(totals[Kind.SCORED].values()),
+                failed=totals[Kind.FAILED],
+                skipped=_skipped(connection, app, totals[Kind.SKIPPED], now_s),
+                judges_before=before,
+                judges_now=after,
+                heartbeat_age_s=age_s if is_missed else None,
+            )
+        )
     return found
-
-
-def _vitals(app: str, recent: Counter[Booking], week_ago: Counter[Booking]) -> AppVitals:
-    totals = _by_kind(recent)
-    return AppVitals(
-        app=app,
-        seen=sum(totals[Kind.SEEN].values()),
-        seen_a_week_ago=sum(_by_kind(week_ago)[Kind.SEEN].values()),
-        sampled=sum(totals[Kind.SAMPLED].values()),
-        sent=sum(totals[Kind.SENT].values()),
-        dropped=totals[Kind.DROPPED],
-        scored=sum(totals[Kind.SCORED].values()),
-        failed=totals[Kind.FAILED],
-        skipped=totals[Kind.SKIPPED],
-    )
 
 
 def _by_kind(bookings: Mapping[Booking, int]) -> dict[Kind, dict[str, int]]:
@@ -264,17 +250,8 @@ def _by_kind(bookings: Mapping[Booking, int]) -> dict[Kind, dict[str, int]]:
     return found
 
 
-def _heartbeats(connection: Connection, now_s: float) -> dict[str, float]:
-    """Give the age in seconds of the newest sign of life of each app's hooks, within a day."""
-    # Not grouped, and a whole number: else no database goes by the index of the heartbeats.
-    at_ms = hooks.c.heartbeat_at_ms
-    query = select(hooks.c.app, at_ms).where(at_ms > round((now_s - _DAY_S) * 1000))
-    newest_last = connection.execute(query.order_by(at_ms))
-    return {app: now_s - heard_ms / 1000 for app, heard_ms in newest_last}
-
-
 def _is_usually_up(connection: Connection, app: str, age_s: float, now_s: float) -> bool:
-    """Say whether a hook that is silent is missed: a job that runs now and then is not."""
+    """Return whether a silent hook is missed: that of a job that runs now and then is not."""
     if age_s < 60:  # noqa: PLR2004 - it is not silent
         return True
     hour = counts.c.start_s - counts.c.start_s % 3600
@@ -287,7 +264,7 @@ def _is_usually_up(connection: Connection, app: str, age_s: float, now_s: float)
 def _judges(
     connection: Connection, since_s: float
 ) -> dict[str, tuple[dict[str, str], dict[str, str]]]:
-    """Name the judge of each app and metric that scored first since then, and the newest one."""
+    """Return the judge of each app and metric that scored first since then, and the newest one."""
     rows = connection.execute(
         select(streams.c.app, streams.c.metric, streams.c.evaluator_version)
         .where(streams.c.last_bucket_s >= since_s, streams.c.segment == "*")
@@ -301,8 +278,10 @@ def _judges(
     return found
 
 
-def _skipped(connection: Connection, app: str, vitals: AppVitals, now_s: float) -> dict[str, int]:
-    """Count what came without passages, judged by the newest evaluations of groundedness."""
+def _skipped(
+    connection: Connection, app: str, skipped: Mapping[str, int], now_s: float
+) -> dict[str, int]:
+    """Add what came without passages, judged by the newest evaluations of groundedness."""
     query = (
         select(evaluations.c.status, evaluations.c.record)
         .where(
@@ -311,23 +290,21 @@ def _skipped(connection: Connection, app: str, vitals: AppVitals, now_s: float) 
             evaluations.c.occurred_at_ms >= (now_s - SPAN_S) * 1000,
         )
         .order_by(evaluations.c.occurred_at_ms.desc())
-        .limit(_LOOKED_AT)
+        .limit(_LATEST)
     )
-    looked_at = list(connection.execute(query))
-    without = sum(
-        status == "skipped" and _reason(record) == "no_context" for status, record in looked_at
-    )
-    known = dict(vitals.skipped)
-    if looked_at and without > _MOSTLY * len(looked_at):
-        known["no_context"] = max(known.get("no_context", 0), without)
-    return known
+    latest = list(connection.execute(query))
+    without = 0
+    for status, record in latest:
+        reason = (record.get("metadata") or {}).get("reason") or record.get("explanation")
+        without += status == "skipped" and reason == "no_context"
+    found = dict(skipped)
+    if latest and without > _MOSTLY * len(latest):
+        found["no_context"] = max(found.get("no_context", 0), without)
+    return found
 
 
-def _reason(record: Mapping[str, Any]) -> str:
-    return str((record.get("metadata") or {}).get("reason") or record.get("explanation") or "")
-
-
-def _unsafe_redis(client: Any) -> tuple[str, ...]:
+def unsafe_redis(client: Any) -> tuple[str, ...]:
+    """Return what in the configuration of Redis may lose samples that wait."""
     with translated():
         info = client.info()
     found = []
