@@ -1,12 +1,16 @@
-"""Read from the store what a report says."""
+"""
+Read from the store what status, reports and digests say.
+
+`read_status` is the overview, `read_report` a report over a window, `read_digest` the digest
+of a period; `DigestJob` is the scheduler's part: it makes each digest once.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from sqlalchemy import Connection
@@ -15,7 +19,7 @@ from alerts.channels.base import Channel
 from alerts.digest import enqueue_once, is_due, is_first, note_first, recipients_of_digests
 from alerts.queries import dead_letters_since, incidents_since, outbox_counts, sent_since
 from monitor.models import ROOT, Tally, Verdict
-from monitor.models.insight import InputDrift, Insight
+from monitor.models.insight import Insight
 from monitor.report.build import (
     AppFacts,
     blind_when_stale,
@@ -25,16 +29,16 @@ from monitor.report.build import (
 )
 from monitor.report.digest import (
     Cadence,
+    DigestPoint,
     Digest,
     DigestFacts,
-    DigestPoint,
     Period,
     Release,
     Schedule,
     build_digest,
     last_period,
 )
-from monitor.report.model import Report, ReportedChange, Worst
+from monitor.report.model import Ledger, Report, ReportedChange, Worst
 from monitor.rolling.movers import Pair, movements
 from monitor.rolling.windows import window_stats
 from monitor.settings import Settings
@@ -57,18 +61,17 @@ _STEPS = 48
 _STALE_AFTER_S = 60.0
 #: An insight that was not renewed for so long explains nothing any more.
 _EXPLAINED_FOR = timedelta(minutes=15)
+_HOUR_S = 3600
+_MOST_POINTS = 28
+_FEW_HOURS = 12
 
-
-class _Spans(NamedTuple):
-    window_s: int
-    status_window_s: int
-    step_s: int
+Key = tuple[str, str]
 
 
 def read_status(
     store: Store, settings: Settings, *, now: datetime, app: str | None = None
 ) -> Report:
-    """Read the glance: verdicts and ledger, without courses and samples."""
+    """Read the overview: verdicts and ledger, without series and samples."""
     with store.read() as connection:
         verdicts = verdicts_by_app(connection, settings, now, app)
         totals = read_totals(connection, app)
@@ -94,16 +97,21 @@ def read_report(
     store: Store, settings: Settings, *, now: datetime, window_s: int, app: str | None = None
 ) -> Report:
     """Read everything that a report over the last *window_s* seconds says."""
-    spans = _Spans(
-        window_s, settings.windows.status_window_s, _step_s(window_s, settings.windows.bucket_s)
-    )
+    # About fifty steps of whole buckets.
+    bucket_s = settings.windows.bucket_s
+    step_s = max(1, -(-window_s // _STEPS // bucket_s)) * bucket_s
+    since = now - timedelta(seconds=window_s)
     with store.read() as connection:
         verdicts = verdicts_by_app(connection, settings, now, app)
         totals = read_totals(connection, app)
         facts = [
-            _facts(connection, name, verdicts.get(name, []), totals, now, spans)
+            _app_facts(
+                connection, name, verdicts.get(name, []),
+                now=now, since=since, status_window_s=settings.windows.status_window_s,
+                step_s=step_s, ledger=make_ledger(plain_counts(totals.get(name))),
+            )
             for name in sorted(verdicts.keys() | totals.keys())
-        ]
+        ]  # fmt: skip
         deliveries = {str(state): n for state, n in outbox_counts(connection).items()}
     return build_report(
         facts,
@@ -111,46 +119,70 @@ def read_report(
         window_s=window_s,
         status_window_s=settings.windows.status_window_s,
         deliveries=deliveries,
-        step_s=spans.step_s,
+        step_s=step_s,
     )
 
 
-def _facts(
+def _app_facts(
     connection: Connection,
     app: str,
     verdicts: list[Verdict],
-    totals: Mapping[str, Counter[Booking]],
+    *,
     now: datetime,
-    spans: _Spans,
+    since: datetime,
+    status_window_s: int,
+    step_s: int,
+    ledger: Ledger,
 ) -> AppFacts:
-    since = now - timedelta(seconds=spans.window_s)
     metrics = sorted({verdict.metric for verdict in verdicts})
     without = {
         metric: unscored(connection, app=app, metric=metric, since=since) for metric in metrics
     }
+    recent: Counter[str] = Counter()
+    for counted in read_between(connection, since.timestamp(), app=app).values():
+        for (kind, _), n in counted.items():
+            recent[kind.value] += n
+    from_s = int(since.timestamp()) // step_s * step_s
+    streams = {
+        stream.stream_id: stream.key.metric
+        for stream in active_streams(connection, since_s=from_s, app=app)
+    }
+    tallies = series(connection, streams, from_s=from_s, step_s=step_s)
+    _, of_apps = read_insights(connection, since=now - _EXPLAINED_FOR, app=app)
     return AppFacts(
         app=app,
         verdicts=verdicts,
-        ledger=make_ledger(plain_counts(totals.get(app))),
-        recent=_by_kind(read_between(connection, since.timestamp(), app=app).get(app)),
-        series=_series(connection, app, since, spans.step_s),
+        ledger=ledger,
+        recent={kind.value: recent[kind.value] for kind in Kind},
+        series={streams[stream_id]: found for stream_id, found in tallies.items()},
         changes=[
-            told_change(change)
+            report_change(change)
             for change in read_changes(connection, since=since, app=app)
-            if change.window_s == spans.status_window_s
+            if change.window_s == status_window_s
         ],
         incidents=[item for item in incidents_since(connection, since) if item.app == app],
-        worst={metric: _worst(connection, app, metric, since) for metric in metrics},
+        worst={
+            metric: [
+                Worst(
+                    interaction_id=item.interaction_id,
+                    at=item.occurred_at,
+                    score=item.score,
+                    explanation=item.evaluation.explanation or "",
+                )
+                for item in worst_samples(connection, app=app, metric=metric, since=since)
+            ]
+            for metric in metrics
+        },
         failed={metric: found.failed for metric, found in without.items()},
         skipped={metric: found.skipped for metric, found in without.items()},
         insights=read_explained(connection, app, now=now, since=since),
-        inputs=_inputs(connection, app, now),
+        inputs=of_apps[app].inputs if app in of_apps else (),
         last_heartbeat=last_heartbeat(connection, app),
     )
 
 
-def told_change(change: StatusChange) -> ReportedChange:
-    """Leave of a change of status what a report says of it."""
+def report_change(change: StatusChange) -> ReportedChange:
+    """Return what a report says of a change of status."""
     return ReportedChange(
         at=change.at,
         metric=change.metric,
@@ -176,27 +208,15 @@ def read_explained(
     }
 
 
-def _inputs(connection: Connection, app: str, now: datetime) -> Sequence[InputDrift]:
-    _, of_apps = read_insights(connection, since=now - _EXPLAINED_FOR, app=app)
-    return of_apps[app].inputs if app in of_apps else ()
-
-
-def _by_kind(counts: Counter[Booking] | None) -> dict[str, int]:
-    found: Counter[str] = Counter()
-    for (kind, _), n in (counts or {}).items():
-        found[kind.value] += n
-    return {kind.value: found[kind.value] for kind in Kind}
-
-
 def plain_counts(counts: Counter[Booking] | None) -> dict[tuple[str, str], int]:
-    """Give counts as the report's own words have them."""
+    """Return counts with plain words for keys, as reports take them."""
     return {(kind.value, reason): n for (kind, reason), n in (counts or {}).items()}
 
 
 def verdicts_by_app(
     connection: Connection, settings: Settings, now: datetime, app: str | None
 ) -> dict[str, list[Verdict]]:
-    """Read the newest verdicts by app; what nobody has looked at for long is blind."""
+    """Read the newest verdicts by app; what was not evaluated for long is blind."""
     stale_after_s = max(_STALE_AFTER_S, 5 * settings.evaluate_every_s)
     found: dict[str, list[Verdict]] = {}
     for verdict in newest_only(list(read_verdicts(connection).values())):
@@ -206,45 +226,88 @@ def verdicts_by_app(
     return found
 
 
-def _series(
-    connection: Connection, app: str, since: datetime, step_s: int
-) -> dict[str, Mapping[int, Tally]]:
-    from_s = int(since.timestamp()) // step_s * step_s
-    streams = {
-        stream.stream_id: stream.key.metric
-        for stream in active_streams(connection, since_s=from_s)
-        if stream.key.app == app and stream.key.segment == "*"
-    }
-    found = series(connection, streams, from_s=from_s, step_s=step_s)
-    return {streams[stream_id]: tallies for stream_id, tallies in found.items()}
+def read_digest(store: Store, settings: Settings, period: Period, *, now: datetime) -> Digest:
+    """
+    Read everything that the digest of *period* says.
+
+    Statuses and open incidents are as of *now*. Sums are of whole hours, so that in a zone
+    whose hours begin at half past, up to half an hour counts to the period before; a
+    period under half a day is summed more finely. One that ends *now* has the hour that has
+    just begun, and so much less at its beginning.
+    """
+    with store.read() as connection:
+        facts = _digest_facts(connection, settings, period, now)
+    return build_digest(
+        facts,
+        period=period,
+        now=now,
+        zone=settings.digest_schedule.digest_timezone,
+        warning_rate=settings.warning_rate,
+        critical_rate=settings.critical_rate,
+    )
 
 
-def _worst(connection: Connection, app: str, metric: str, since: datetime) -> list[Worst]:
-    return [
-        Worst(
-            interaction_id=item.interaction_id,
-            at=item.occurred_at,
-            score=item.score,
-            explanation=item.evaluation.explanation or "",
-        )
-        for item in worst_samples(connection, app=app, metric=metric, since=since)
+def _digest_facts(
+    connection: Connection, settings: Settings, period: Period, now: datetime
+) -> DigestFacts:
+    window_s, bucket_s = settings.windows.status_window_s, settings.windows.bucket_s
+    verdicts = [
+        verdict
+        for found in verdicts_by_app(connection, settings, now, None).values()
+        for verdict in found
+        if verdict.window_s == window_s and verdict.segment == ROOT
     ]
-
-
-def _step_s(window_s: int, bucket_s: int) -> int:
-    """Cut the window into about fifty steps of whole buckets."""
-    return max(1, -(-window_s // _STEPS // bucket_s)) * bucket_s
-
-
-# --- digest facts ---
-# Read from the store what a digest says.
-
-
-_HOUR_S = 3600
-_MOST_POINTS = 28
-_FEW_HOURS = 12
-
-Key = tuple[str, str]
+    start_s, end_s = period.start.timestamp(), period.end.timestamp()
+    before_s = 2 * start_s - end_s
+    # By the hour, which the store keeps for weeks; a short period by its buckets.
+    if end_s - start_s >= _FEW_HOURS * _HOUR_S:
+        step_s = max(_HOUR_S, bucket_s)
+    else:
+        step_s = max(1, -(-int(end_s - start_s) // _MOST_POINTS // bucket_s)) * bucket_s
+    steps = _steps(connection, int(before_s), step_s)
+    # A digest asked for by hand ends now: the hour that has begun is its newest.
+    up_s = step_s - 1 if period.end == now else 0
+    edges = [(int(edge) + up_s) // step_s * step_s for edge in (before_s, start_s, end_s)]
+    before = {key: item.between(edges[0], edges[1]) for key, item in steps.items()}
+    sums = {key: item.between(edges[1], edges[2]) for key, item in steps.items()}
+    states = read_states(connection, [item.stream.stream_id for item in steps.values()])
+    pairs = [
+        Pair(
+            *key,
+            before[key],
+            sums[key],
+            float(states.get(item.stream.stream_id, {}).get("design_effect", 1.0)),
+        )
+        for key, item in steps.items()
+    ]
+    ledgers = read_between(connection, start_s, end_s)
+    known = {*ledgers, *(verdict.app for verdict in verdicts)}
+    changes: dict[str, list[ReportedChange]] = {}
+    for change in read_changes(connection, since=period.start):
+        is_ours = change.window_s == window_s and change.segment == ROOT
+        if is_ours and change.at < period.end:
+            changes.setdefault(change.app, []).append(report_change(change))
+    incidents = incidents_since(connection, period.start)
+    return DigestFacts(
+        verdicts=verdicts,
+        changes=changes,
+        releases=[
+            Release(app=app, release=mark.release, at=mark.at)
+            for app in sorted(known)
+            for mark in read_marks(connection, app=app, since=period.start)
+            if mark.at < period.end
+        ],
+        incidents=[item for item in incidents if item.opened_at < period.end],
+        messages=sent_since(connection, period.start),
+        dead_letters=dead_letters_since(connection, period.start),
+        movements=movements(pairs, min_n=settings.min_n),
+        # What has enough scores now and none before.
+        new_series=[k for k in steps if sums[k].n >= settings.min_n and not before[k].n],
+        ledgers={app: make_ledger(plain_counts(ledgers.get(app))) for app in known},
+        cost_usd=sum(tally.cost_microusd for tally in sums.values()) / 1e6,
+        cost_before_usd=sum(tally.cost_microusd for tally in before.values()) / 1e6,
+        courses={key: _course(item, sums[key], edges, step_s) for key, item in steps.items()},
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,74 +325,6 @@ class _Steps:
         return found
 
 
-def read_digest(store: Store, settings: Settings, period: Period, *, now: datetime) -> Digest:
-    """
-    Read everything that the digest of *period* says.
-
-    Statuses and open incidents are as of *now*. Sums are of whole hours, so that in a zone
-    whose hours begin at half past, up to half an hour counts to the period before; a
-    period under half a day is summed more finely. One that ends *now* has the hour that has
-    just begun, and so much less at its beginning.
-    """
-    with store.read() as connection:
-        facts = _digest_facts_facts(connection, settings, period, now)
-    return build_digest(
-        facts,
-        period=period,
-        now=now,
-        zone=settings.digest_schedule.digest_timezone,
-        warning_rate=settings.warning_rate,
-        critical_rate=settings.critical_rate,
-    )
-
-
-def _digest_facts_facts(
-    connection: Connection, settings: Settings, period: Period, now: datetime
-) -> DigestFacts:
-    verdicts = _leading(connection, settings, now)
-    start_s, end_s = period.start.timestamp(), period.end.timestamp()
-    before_s = 2 * start_s - end_s
-    step_s = _digest_facts_step_s(end_s - start_s, settings.windows.bucket_s)
-    steps = _steps(connection, int(before_s), step_s)
-    # What is asked for by hand ends now: the hour that has begun is its newest, and not left out.
-    up_s = step_s - 1 if period.end == now else 0
-    edges = [(int(edge) + up_s) // step_s * step_s for edge in (before_s, start_s, end_s)]
-    ledgers = read_between(connection, start_s, end_s)
-    known = {*ledgers, *(verdict.app for verdict in verdicts)}
-    incidents = incidents_since(connection, period.start)
-    sums = {key: item.between(edges[1], edges[2]) for key, item in steps.items()}
-    return DigestFacts(
-        verdicts=verdicts,
-        changes=_changes(connection, settings, period),
-        releases=_releases(connection, known, period),
-        incidents=[item for item in incidents if item.opened_at < period.end],
-        messages=sent_since(connection, period.start),
-        dead_letters=dead_letters_since(connection, period.start),
-        movements=movements(_pairs(connection, steps, edges), min_n=settings.min_n),
-        new_series=_new(steps, edges, settings.min_n),
-        ledgers={app: make_ledger(plain_counts(ledgers.get(app))) for app in known},
-        cost_usd=_cost_usd(sums.values()),
-        cost_before_usd=_cost_usd(item.between(edges[0], edges[1]) for item in steps.values()),
-        courses={key: _course(item, sums[key], edges, step_s) for key, item in steps.items()},
-    )
-
-
-def _digest_facts_step_s(window_s: float, bucket_s: int) -> int:
-    """Sum by the hour, which the store keeps for weeks; a short period by its buckets."""
-    if window_s >= _FEW_HOURS * _HOUR_S:
-        return max(_HOUR_S, bucket_s)
-    return max(1, -(-int(window_s) // _MOST_POINTS // bucket_s)) * bucket_s
-
-
-def _leading(connection: Connection, settings: Settings, now: datetime) -> list[Verdict]:
-    return [
-        verdict
-        for found in verdicts_by_app(connection, settings, now, None).values()
-        for verdict in found
-        if verdict.window_s == settings.windows.status_window_s and verdict.segment == ROOT
-    ]
-
-
 def _steps(connection: Connection, from_s: int, step_s: int) -> dict[Key, _Steps]:
     streams = active_streams(connection, since_s=from_s)
     found = series(
@@ -342,53 +337,6 @@ def _steps(connection: Connection, from_s: int, step_s: int) -> dict[Key, _Steps
         (stream.key.app, stream.key.metric): _Steps(stream, found.get(stream.stream_id, {}))
         for stream in streams
     }
-
-
-def _pairs(connection: Connection, steps: Mapping[Key, _Steps], edges: Sequence[int]) -> list[Pair]:
-    states = read_states(connection, [item.stream.stream_id for item in steps.values()])
-    return [
-        Pair(
-            app,
-            metric,
-            item.between(edges[0], edges[1]),
-            item.between(edges[1], edges[2]),
-            float(states.get(item.stream.stream_id, {}).get("design_effect", 1.0)),
-        )
-        for (app, metric), item in steps.items()
-    ]
-
-
-def _new(steps: Mapping[Key, _Steps], edges: Sequence[int], min_n: int) -> list[Key]:
-    """List what has enough scores now and none before."""
-    return [
-        key
-        for key, item in steps.items()
-        if item.between(edges[1], edges[2]).n >= min_n and not item.between(edges[0], edges[1]).n
-    ]
-
-
-def _changes(
-    connection: Connection, settings: Settings, period: Period
-) -> dict[str, list[ReportedChange]]:
-    found: dict[str, list[ReportedChange]] = {}
-    for change in read_changes(connection, since=period.start):
-        ours = change.window_s == settings.windows.status_window_s and change.segment == ROOT
-        if ours and change.at < period.end:
-            found.setdefault(change.app, []).append(told_change(change))
-    return found
-
-
-def _releases(connection: Connection, apps: set[str], period: Period) -> list[Release]:
-    return [
-        Release(app=app, release=mark.release, at=mark.at)
-        for app in sorted(apps)
-        for mark in read_marks(connection, app=app, since=period.start)
-        if mark.at < period.end
-    ]
-
-
-def _cost_usd(sums: Iterable[Tally]) -> float:
-    return sum(tally.cost_microusd for tally in sums) / 1e6
 
 
 def _course(
@@ -411,10 +359,6 @@ def _point(tally: Tally) -> DigestPoint:
     return DigestPoint(rate=found.pass_rate, low=found.interval.low, high=found.interval.high)
 
 
-# --- digest job ---
-# The scheduler's part in the digest: look whether one is due, read it, and put it on its way.
-
-
 class DigestJob:
     """Makes each digest once; costs nothing between two of them."""
 
@@ -430,10 +374,10 @@ class DigestJob:
 
     def run(self, lease: Lease, *, now: datetime) -> int:
         """
-        Make the digest of the period that ended last, if nobody has; say how many messages.
+        Make the digest of the period that ended last, once; return how many messages it made.
 
         The very first time it only notes where it begins: a digest about a time in which
-        nothing was watched tells nothing.
+        nothing was watched says nothing.
         """
         period = last_period(self._schedule, now)
         if period.name == self._done:

@@ -36,7 +36,7 @@ from monitor.store.verdicts import read_changes
 from monitor.web.time_range import Kept, TimeRange
 from monitor.web.time_series import ReleaseMark, TimeSeries, course, steps_of
 from workers.drift_reference import Reference, References
-from workers.facts import read_explained, read_status, told_change
+from workers.facts import read_explained, read_status, report_change
 
 _WORST = 8
 #: Of the 101 bins of the store: 0.00 to 0.05, 0.06 to 0.10, ... make twenty of a chart.
@@ -302,7 +302,7 @@ def _changes(
     connection: Connection, settings: Settings, app: str, metric: str, since: datetime
 ) -> list[ReportedChange]:
     return [
-        told_change(change)
+        report_change(change)
         for change in read_changes(connection, since=since, app=app)
         if change.metric == metric
         and change.segment == "*"

@@ -19,7 +19,7 @@ from monitor.testing import make_interaction, make_sample
 from support.judge_server import JudgeServer
 from workers.context import Context
 from workers.evaluate import Evaluator
-from workers.self_monitoring import Found, JudgeWatch, QueueWatch, VitalsReader
+from workers.self_monitoring import JudgeState, JudgeWatch, QueueWatch, VitalsReader
 
 APP = "support-bot"
 
@@ -130,7 +130,7 @@ def test_a_judge_that_is_away_is_an_alert_of_the_monitor_until_it_is_back(make_c
 def test_local_scorer_has_no_judge_to_miss(make_context):
     context = make_context(scorer="local")
     assert not context.judge_is_away()
-    assert JudgeWatch.make(context.settings, context.redis).look() == Found()
+    assert JudgeWatch.make(context.settings, context.redis).look() == JudgeState()
 
 
 @pytest.mark.parametrize(("policy", "status"), [("stop", Status.BLIND), ("local", Status.HEALTHY)])
