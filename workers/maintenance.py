@@ -19,7 +19,7 @@ import structlog
 
 from monitor.errors import RecordError
 from monitor.queue import names
-from monitor.queue.consumer import Consumer, translated
+from monitor.queue.consumer import Consumer, NewestFirst, translated
 from monitor.queue.producer import COUNTERS_KEPT_S
 from monitor.queue.wire import decode
 from monitor.settings import Settings
