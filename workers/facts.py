@@ -29,9 +29,9 @@ from monitor.report.build import (
 )
 from monitor.report.digest import (
     Cadence,
-    DigestPoint,
     Digest,
     DigestFacts,
+    DigestPoint,
     Period,
     Release,
     Schedule,
