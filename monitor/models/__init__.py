@@ -9,6 +9,8 @@ from monitor.models.alerting import (
     TimelineEvent,
 )
 from monitor.models.evaluation import (
+    ABComparison,
+    ABTestEvaluation,
     CustomEvaluation,
     ErrorInfo,
     Evaluation,
@@ -16,13 +18,16 @@ from monitor.models.evaluation import (
     EvaluationConfig,
     EvaluationStatus,
     FactualAccuracyEvaluation,
+    HumanAIEvaluation,
     LengthEvaluation,
     MultiEvaluationResult,
     PerformanceSummary,
     QualityEvaluation,
     QualitySummary,
+    RaterEvaluation,
     RelevanceEvaluation,
     RetryConfig,
+    TemporalEvaluation,
     ToxicityEvaluation,
 )
 from monitor.models.interaction import Context, Interaction, Sample, ToolCall
@@ -31,6 +36,8 @@ from monitor.models.status import ROOT, Drift, Status, StreamKey, Tally, Verdict
 
 __all__ = [
     "ROOT",
+    "ABComparison",
+    "ABTestEvaluation",
     "AlertEvent",
     "Context",
     "CustomEvaluation",
@@ -43,6 +50,7 @@ __all__ = [
     "EvaluationConfig",
     "EvaluationStatus",
     "FactualAccuracyEvaluation",
+    "HumanAIEvaluation",
     "Incident",
     "Interaction",
     "LengthEvaluation",
@@ -52,6 +60,7 @@ __all__ = [
     "PerformanceSummary",
     "QualityEvaluation",
     "QualitySummary",
+    "RaterEvaluation",
     "RelevanceEvaluation",
     "RetryConfig",
     "Sample",
@@ -59,6 +68,7 @@ __all__ = [
     "Status",
     "StreamKey",
     "Tally",
+    "TemporalEvaluation",
     "TimelineEvent",
     "ToolCall",
     "ToxicityEvaluation",

@@ -156,6 +156,58 @@ class CustomEvaluation(Evaluation):
     model_config = ConfigDict(frozen=True, extra="allow")
 
 
+class ABComparison(BaseModel):
+    """How often variant A was preferred to variant B, with its 95 % interval; in [0, 1]."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    variant_a_event_id: str
+    variant_b_event_id: str
+    preference_score: float = Field(ge=0.0, le=1.0)
+    confidence_interval: tuple[float, float]
+    sample_size: int = Field(ge=0)
+    statistical_significance: bool
+
+
+class ABTestEvaluation(Evaluation):
+    """A comparison of two variants; it has no single target."""
+
+    target_event_id: str = ""
+    comparison_data: ABComparison
+
+
+class RaterEvaluation(BaseModel):
+    """What one rater said: a person by ``annotator_id``, or an AI by ``model``."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    annotator_id: str | None = None
+    model: str | None = None
+    score: float
+    explanation: str = ""
+
+
+class HumanAIEvaluation(Evaluation):
+    """A person's evaluation beside an AI's of the same answer."""
+
+    target_event_id: str = ""
+    human_evaluation: RaterEvaluation
+    ai_evaluation: RaterEvaluation
+    agreement_score: float | None = Field(None, ge=0.0, le=1.0)
+    discrepancy_analysis: str = ""
+
+
+class TemporalEvaluation(Evaluation):
+    """A score over time: ``historical_scores`` are the oldest first, the current one last."""
+
+    target_event_id: str = ""
+    current_score: float
+    historical_scores: list[float]
+    trend: Literal["improving", "stable", "declining"]
+    change_rate: float = Field(description="Change a step.")
+    stability_score: float = Field(ge=0.0, le=1.0)
+
+
 #: Reads each record as the first kind that knows all its fields, and writes all of them.
 AnyEvaluation = Annotated[
     Evaluation
@@ -164,13 +216,16 @@ AnyEvaluation = Annotated[
     | ToxicityEvaluation
     | RelevanceEvaluation
     | LengthEvaluation
+    | ABTestEvaluation
+    | HumanAIEvaluation
+    | TemporalEvaluation
     | CustomEvaluation,
     Field(union_mode="left_to_right"),
 ]
 
 
 class MultiEvaluationResult(BaseModel):
-    """What several evaluators said of the same target."""
+    """What several evaluators said of the same target; their records may leave it out."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -179,6 +234,15 @@ class MultiEvaluationResult(BaseModel):
     summary_score: float | None = None
     summary_method: Literal["weighted_average", "simple_average", "minimum", "custom"] | None = None
     weights: dict[str, float] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _hand_target_down(cls, value: object) -> object:
+        if not isinstance(value, dict) or not isinstance(value.get("evaluations"), list):
+            return value
+        target = {"target_event_id": value.get("target_event_id")}
+        evaluations = [target | e if isinstance(e, dict) else e for e in value["evaluations"]]
+        return value | {"evaluations": evaluations}
 
 
 class EvaluationBatch(BaseModel):

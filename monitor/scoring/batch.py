@@ -13,11 +13,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as LateError
 from datetime import datetime
-from enum import StrEnum
 from itertools import combinations
 from statistics import StatisticsError, correlation, fmean, linear_regression
 from threading import Thread
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from monitor.errors import JudgeError
 from monitor.models import (
@@ -30,6 +29,7 @@ from monitor.models import (
     MultiEvaluationResult,
     PerformanceSummary,
     QualitySummary,
+    TemporalEvaluation,
 )
 from monitor.models.passing import Direction, PassRule
 from monitor.scoring.base import Scorer
@@ -302,26 +302,11 @@ def _is_lower(evaluation: Evaluation) -> bool:
     return PassRule.of(evaluation, _PASS_SCORE).direction is Direction.LOWER
 
 
-class ScoreTrend(StrEnum):
-    """Where a score is going."""
-
-    IMPROVING = "improving"
-    STABLE = "stable"
-    DECLINING = "declining"
-
-
-class TemporalEvaluation(NamedTuple):
-    """A score over time: the current one, trend, change a step, stability in [0, 1]."""
-
-    current_score: float
-    trend: ScoreTrend
-    change_rate: float
-    stability_score: float
-
-
-def temporal_evaluation(scores: Sequence[float], tolerance: float = 0.01) -> TemporalEvaluation:
+def temporal_evaluation(
+    scores: Sequence[float], tolerance: float = 0.01, *, name: str = "temporal_quality"
+) -> TemporalEvaluation:
     """
-    Describe scores in [0, 1], the oldest first, the current one last.
+    Describe scores in [0, 1], the oldest first, the current one last, as a record.
 
     The change rate is the least-squares slope a step; within *tolerance* of 0 the trend is
     stable. Stability is 1 minus twice the standard deviation around that line: a steady
@@ -341,7 +326,15 @@ def temporal_evaluation(scores: Sequence[float], tolerance: float = 0.01) -> Tem
         slope, start = 0.0, scores[0]
     residuals = [y - start - slope * x for x, y in zip(steps, scores, strict=True)]
     stability = max(0.0, 1 - 2 * population_std(residuals))
-    trend = ScoreTrend.STABLE
+    trend: Literal["improving", "stable", "declining"] = "stable"
     if abs(slope) > tolerance:
-        trend = ScoreTrend.IMPROVING if slope > 0 else ScoreTrend.DECLINING
-    return TemporalEvaluation(scores[-1], trend, slope, stability)
+        trend = "improving" if slope > 0 else "declining"
+    return TemporalEvaluation(
+        evaluator_name=name,
+        score=scores[-1],
+        current_score=scores[-1],
+        historical_scores=list(scores),
+        trend=trend,
+        change_rate=slope,
+        stability_score=min(1.0, stability),
+    )

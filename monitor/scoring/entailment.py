@@ -81,12 +81,16 @@ class Entailment:
 
 
 def _claim_of(statement: str, by_text: dict[str, Claim]) -> Claim | None:
-    """Find the claim that a statement is; of several claims within it, the least supported."""
-    if statement in by_text:
-        return by_text[statement]
+    """Find the claim that a statement is; of several within or around it, the least supported."""
+    if statement in by_text or not statement:
+        return by_text.get(statement)
     padded = f" {statement} "
-    within = [claim for text, claim in by_text.items() if text and f" {text} " in padded]
-    return min(within, key=lambda claim: claim.support, default=None)
+    near = [
+        claim
+        for text, claim in by_text.items()
+        if text and (f" {text} " in padded or padded in f" {text} ")
+    ]
+    return min(near, key=lambda claim: claim.support, default=None)
 
 
 def supports(premise: str, hypotheses: tuple[str, ...]) -> tuple[float, ...]:

@@ -8,10 +8,13 @@ import pytest
 
 from monitor.errors import SettingsError
 from monitor.models import (
+    ABTestEvaluation,
     EvaluationBatch,
     EvaluationConfig,
+    HumanAIEvaluation,
     MultiEvaluationResult,
     RetryConfig,
+    TemporalEvaluation,
 )
 from monitor.models.evaluation import (
     FactualAccuracyEvaluation,
@@ -294,3 +297,79 @@ def test_results_and_batches_are_read_back_from_their_json():
     batch = EvaluationBatch(batch_id="b", evaluations=MULTI, batch_metadata={"batch_size": 3})
     text = json.dumps(batch.model_dump(mode="json"), ensure_ascii=False)
     assert EvaluationBatch.model_validate_json(text) == batch
+
+
+# Common Evaluation Patterns: records as the document writes them
+
+PATTERNS = [
+    (
+        ABTestEvaluation,
+        {
+            "evaluation_id": "eval_ab_001",
+            "evaluator_name": "ab_test_comparison",
+            "score": 0.65,
+            "explanation": "Variant A preferred in 65% of comparisons",
+            "comparison_data": {
+                "variant_a_event_id": "evt_variant_a",
+                "variant_b_event_id": "evt_variant_b",
+                "preference_score": 0.65,
+                "confidence_interval": [0.58, 0.72],
+                "sample_size": 1000,
+                "statistical_significance": True,
+            },
+        },
+    ),
+    (
+        HumanAIEvaluation,
+        {
+            "evaluation_id": "eval_human_ai_001",
+            "evaluator_name": "human_ai_comparison",
+            "human_evaluation": {
+                "annotator_id": "human_123",
+                "score": 0.8,
+                "explanation": "Good response but could be more concise",
+            },
+            "ai_evaluation": {"model": "gpt-4", "score": 0.85, "explanation": "High quality"},
+            "agreement_score": 0.92,
+            "discrepancy_analysis": "Minor difference in verbosity assessment",
+        },
+    ),
+    (
+        TemporalEvaluation,
+        {
+            "evaluation_id": "eval_temporal_001",
+            "evaluator_name": "temporal_quality",
+            "current_score": 0.85,
+            "historical_scores": [0.78, 0.82, 0.85],
+            "trend": "improving",
+            "change_rate": 0.02,
+            "stability_score": 0.91,
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "record"), PATTERNS)
+def test_patterns_of_the_document_are_records_of_their_own(kind, record):
+    batch = EvaluationBatch.model_validate({"batch_id": "b", "evaluations": [record]})
+    assert type(batch.evaluations[0]) is kind
+    assert EvaluationBatch.model_validate_json(batch.model_dump_json()) == batch
+    written = batch.evaluations[0].model_dump(mode="json", exclude_none=True)
+    assert {key: written[key] for key in record} == record
+
+
+def test_multi_evaluator_example_of_the_document_is_read_as_it_stands():
+    example = {
+        "target_event_id": "evt_12345",
+        "evaluations": [
+            {"evaluator_name": "factual_accuracy", "score": 0.92},
+            {"evaluator_name": "relevance", "score": 0.88},
+            {"evaluator_name": "toxicity", "score": 0.05},
+        ],
+        "summary_score": 0.89,
+        "summary_method": "weighted_average",
+        "weights": {"factual_accuracy": 0.5, "relevance": 0.3, "toxicity": 0.2},
+    }
+    result = MultiEvaluationResult.model_validate(example)
+    assert {each.target_event_id for each in result.evaluations} == {"evt_12345"}
+    assert MultiEvaluationResult.model_validate_json(result.model_dump_json()) == result

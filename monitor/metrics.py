@@ -1,0 +1,110 @@
+"""
+Evaluate records from Python, without a server: the same metrics as in production.
+
+    from monitor.metrics import evaluate, faithfulness
+
+    evaluate([{"query": "How long?", "contexts": ["Five days."], "output": "Five days."}])
+    faithfulness(contexts=["Five days."], output="Five days.").score
+
+Every metric of ``groundwatch metrics`` can be imported by its name. Judge, key, budget and lines
+come from the environment, or from *settings*.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from monitor.models import Evaluation, Interaction
+from monitor.scoring.metrics import METRICS
+from monitor.scoring.registry import make_scorer
+from monitor.settings import Settings
+
+__all__ = ["aevaluate", "evaluate"]
+
+Record = Interaction | Mapping[str, Any]
+
+
+def evaluate(
+    records: Iterable[Record],
+    metrics: Iterable[str] = ("groundedness", "relevance"),
+    *,
+    parameters: Mapping[str, Mapping[str, Any]] | None = None,
+    settings: Settings | None = None,
+) -> list[tuple[Evaluation, ...]]:
+    """
+    Evaluate records; return one evaluation a metric for each of them, in order.
+
+    Several records are in work at a time where a judge is asked. A failure is an evaluation
+    with ``status="failed"`` and an error.
+
+    Parameters
+    ----------
+    records
+        Interactions, or objects with their fields: ``output``, and ``query``, ``contexts``,
+        ``expected`` and so on as the metrics need; ``id`` is the place, from 1, unless given.
+    metrics
+        Names of metrics.
+    parameters
+        Parameters by metric, such as ``{"precision_at_k": {"k": 3}}``.
+    settings
+        Judge, key and budget; those of the environment by default.
+
+    Raises
+    ------
+    SettingsError
+        If a metric or a parameter is unknown, or the judge lacks its key.
+    JudgeOutageError, BudgetReachedError
+        If the judge cannot be asked at all, or the budget ends the run.
+    pydantic.ValidationError
+        If a record lacks its output or has a field of the wrong type.
+    """
+    wanted = (settings or Settings.from_env()).model_copy(update={"metrics": tuple(metrics)})
+    interactions = [
+        each
+        if isinstance(each, Interaction)
+        else Interaction.model_validate({"id": str(n)} | {**each})
+        for n, each in enumerate(records, start=1)
+    ]
+    scorer = make_scorer(wanted, once=True, parameters=parameters)
+    try:
+        if scorer.concurrency == 1:
+            return [scorer.score(each) for each in interactions]
+        with ThreadPoolExecutor(scorer.concurrency, "groundwatch-evaluate") as pool:
+            return list(pool.map(scorer.score, interactions))
+    finally:
+        scorer.close()
+
+
+async def aevaluate(
+    records: Iterable[Record], *arguments: Any, **options: Any
+) -> list[tuple[Evaluation, ...]]:
+    """Evaluate without blocking the event loop; takes and returns what `evaluate` does."""
+    return await asyncio.to_thread(evaluate, records, *arguments, **options)
+
+
+def __getattr__(name: str) -> Callable[..., Evaluation]:
+    """Return a metric as a function of one record's fields."""
+    if name not in METRICS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    declared = METRICS[name].declaration
+
+    def metric(
+        *,
+        parameters: Mapping[str, Any] | None = None,
+        settings: Settings | None = None,
+        **record: Any,
+    ) -> Evaluation:
+        own = {name: parameters} if parameters else None
+        [[evaluation]] = evaluate([record], (name,), parameters=own, settings=settings)
+        return evaluation
+
+    metric.__name__ = metric.__qualname__ = name
+    metric.__doc__ = f"{declared.what}\n\nNeeds: {', '.join(declared.requires) or 'its parts'}."
+    return metric
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *METRICS])

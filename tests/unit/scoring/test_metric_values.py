@@ -1,0 +1,250 @@
+"""Every metric has its value on one rich record, and what it needs in the manual's example."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from monitor.models import Interaction
+from monitor.scoring.base import Claim, Judgement, Verdict
+from monitor.scoring.declaration import Answer, Answers, Form, JudgementMetric, Reply
+from monitor.scoring.metric_config import resolve_metrics
+from monitor.scoring.metrics import METRICS
+from monitor.scoring.pipeline import JudgementScorer, MetricPipeline
+from monitor.settings import Settings
+
+MANUAL = (Path(__file__).parents[3] / "docs/metrics.md").read_text(encoding="utf-8")
+EXAMPLE = json.loads(re.search(r"```json\n(.*?)```", MANUAL, re.DOTALL)[1])
+#: Metrics that the example of the manual cannot show, and why.
+UNSHOWN = {
+    "multi_source_coverage": "no_claim_needs_several",
+    "noise_robustness": "no_noise",
+    "negative_rejection": "answerable",
+}
+CLAIMS = [  # text, citation, verdict, support, index of the passage
+    ("Refunds take five working days.", "[p2]", Verdict.SUPPORTED, 0.9, 1),
+    ("Parcels leave the warehouse on Mondays.", "[3]", Verdict.SUPPORTED, 0.85, 2),
+    ("Vouchers expire after two years.", "[p1]", Verdict.SUPPORTED, 0.6, 3),
+    ("Shops are closed in July.", "[p5]", Verdict.CONTRADICTED, 0.1, 4),
+    ("Batteries last for ten years.", "[9]", Verdict.CONTRADICTED, 0.05, 5),
+    ("Refunds take five working days and parcels leave on Mondays.", "", Verdict.NOT_FOUND, 0.2, 0),
+    ("Cats fly at night.", "[p6]", Verdict.UNVERIFIED, 0.0, None),
+]
+RECORD = {
+    "id": "1",
+    "query": "How long does a refund take, and when do parcels leave?",
+    "output": " ".join(f"{text[:-1]} {mark}.".replace(" .", ".") for text, mark, *_ in CLAIMS),
+    "timestamp": "2026-06-01T00:00:00Z",
+    "contexts": [
+        {"id": "p1", "text": "Our refund policy is short.", "source": "web"},
+        {"id": "p2", "text": "Refunds take five working days.", "published": "2025-06-01"},
+        {"id": "p3", "text": "Parcels leave the warehouse on Mondays.", "source": "web"},
+        {"id": "p4", "text": "Vouchers expire after two years.", "source": "web"},
+        {"id": "p5", "text": "Shops are open in July.", "source": "web"},
+        {"id": "p6", "text": "Shops are closed in July. Batteries last for two years."},
+    ],
+    "tool_calls": [{"name": name} for name in ["search", "fetch", "guess"] * 8],
+    "expected": {
+        "answer": "Refunds take five days. Parcels leave on Mondays. Ask us.",
+        "relevant": {"p3": 1, "p4": 3, "p6": 2, "p9": 3},
+        "citations": ["p2", "p4", "p1", "p5", "p6", "p2", "p3"],
+        "sources_needed": [2, 1, 1, 1, 1, 2, 1],
+        "false_passages": [1, 2, 4],
+        "contradictions": ["5 and 6", "1 and 2", "2 and 3", "3 and 4"],
+        "unanswerable": True,
+        "name": "refund",
+        "tools": ["search", "fetch", "read", "write"],
+        "trajectory": ["plan", "search", "read", "answer"],
+    },
+    "metadata": {
+        "parsed": {"name": "refund policy", "type": "question", "confidence": 0.6},
+        "plan": ["search", "write"],
+        "trajectory": ["search", "plan", "answer"],
+        "step_count": 25,
+        "latency_ms": 40_000,
+        "answer": {"level": "low", "score": 12, "confidence": 0.9},
+        "runs": [{"level": "low", "score": s} for s in (60, 70)] + [{"level": "high", "score": 95}],
+        "models": [
+            {"level": level, "score": score, "confidence": confidence}
+            for level, score, confidence in [
+                ("low", 60, 0.8),
+                ("high", 90, 0.65),
+                ("low", 72, 0.7),
+                ("none", 80, 0.7),
+                ("low", 65, 0.7),
+            ]
+        ],
+        "answers": ["Five days.", "five days", "Within five working days."],
+        "verification_chain": [0.5, 0.4],
+    },
+}
+
+
+class ScriptedJudge:
+    """Says what the table of claims says."""
+
+    version = "scripted-1"
+
+    def judge(self, interaction):
+        claims = (
+            Claim(text=text, verdict=verdict, support=support, context_index=index)
+            for text, _, verdict, support, index in CLAIMS
+        )
+        whole = Claim(
+            text=interaction.output, verdict=Verdict.SUPPORTED, support=0.9, context_index=0
+        )
+        is_record = interaction.output == RECORD["output"]
+        return Judgement(
+            claims=tuple(claims) if is_record else (whole,), groundedness=0.62, relevance=0.45
+        )
+
+    def close(self):
+        pass
+
+
+class ScriptedCriteria:
+    """Answers each criterion with a score of its own, made of its name."""
+
+    criteria_version = "scripted-2"
+    numbers = {  # noqa: RUF012 - read only
+        "irrelevant_sentences": (2,),
+        "relevant_passages": (2, 3, 6),
+        "reference_in_passages": (1,),
+        "reference_in_answer": (1, 2),
+        "wrong_sentences": (2, 4, 5, 7),
+        "major_sentences": (1, 2),
+        "noticed_false": (2, 6),
+        "biased_sentences": (1, 2),
+    }
+
+    def ask(self, interaction, criteria, fields):
+        answers = {
+            each.name: Answer(
+                score=(sum(map(ord, each.name)) % 97) / 97,
+                numbers=tuple(
+                    number
+                    for number in self.numbers.get(each.name, ())
+                    if each.form is not Form.PASSAGES or number <= len(interaction.contexts)
+                ),
+                texts=("How long does it take?",),
+            )
+            for each in criteria
+        }
+        sentences = tuple(text for text, *_ in CLAIMS)
+        reply = Answers(
+            by_name=answers,
+            sentences=sentences,
+            passages=len(interaction.contexts),
+            reference=("one", "two", "three"),
+        )
+        return Reply(answers=reply)
+
+    def close(self):
+        pass
+
+
+EXPECTED = {
+    "groundedness": 0.62,
+    "relevance": 0.45,
+    "faithfulness": 0.428571,
+    "hallucination": 0.571429,
+    "contradicted_contexts": 0.333333,
+    "grounding_score": 0.385714,
+    "multi_document_grounding": 0.516757,
+    "answer_relevancy": 0.857143,
+    "contextual_relevancy": 0.5,
+    "answer_relevance": 0.632456,
+    "contextual_precision": 0.555556,
+    "context_precision": 0.257732,
+    "context_recall": 0.333333,
+    "precision_at_k": 0.4,
+    "recall_at_k": 0.5,
+    "f1_at_k": 0.444444,
+    "mrr": 0.333333,
+    "ndcg_at_k": 0.283394,
+    "macro_f1": 0.6,
+    "micro_f1": 0.6,
+    "citation_accuracy": 0.333333,
+    "citation_accuracy_grace": 0.428571,
+    "citation_quality": 0.575202,
+    "citation_precision": 0.666667,
+    "citation_completeness": 0.8,
+    "multi_source_coverage": 0.0,
+    "context_diversity": 0.599196,
+    "passage_contradictions": 0.066667,
+    "evidence_quality": 0.604286,
+    "chain_integrity": 0.0,
+    "answer_correctness": 0.52875,
+    "factual_accuracy": 0.444444,
+    "information_integration": 0.531959,
+    "noise_robustness": 0.666667,
+    "counterfactual_robustness": 0.333333,
+    "contradiction_handling": 1.0,
+    "negative_rejection": 0.0,
+    "length": 1.0,
+    "completeness": 0.3,
+    "source_quality": 0.8,
+    "tool_efficiency": 0.3,
+    "accuracy_score": 0.237113,
+    "completeness_score": 0.927835,
+    "consistency_score": 0.938144,
+    "actionability_score": 0.85567,
+    "data_utilization_score": 0.247423,
+    "quality": 0.360825,
+    "query_relevance": 0.43299,
+    "rag_overall_score": 0.571428,
+    "agent_overall_score": 0.633333,
+    "judge_overall_score": 0.641237,
+    "unified_accuracy": 0.539682,
+    "unified_consistency": 0.701885,
+    "unified_agent_efficiency": 0.633333,
+    "overall_quality_score": 0.617693,
+    "rubric_overall_score": 0.398333,
+    "bias": 0.285714,
+    "toxicity": 0.865979,
+    "intent_correctness": 0.9,
+    "plan_quality": 0.35,
+    "tool_choice_correctness": 0.666667,
+    "tool_completeness": 0.5,
+    "trajectory_match": 0.65,
+    "final_answer_quality": 0.7,
+    "step_count": 0.8,
+    "tool_calls": 0.833333,
+    "latency_ms": 0.75,
+    "level_consistency": 0.666667,
+    "score_consistency": 0.705608,
+    "score_std": 0.294392,
+    "overall_consistency": 0.686137,
+    "level_agreement": 0.6,
+    "score_range": 0.3,
+    "confidence_agreement": 0.85,
+    "cross_model_agreement": 0.716667,
+    "semantic_similarity": 0.804738,
+    "answer_uncertainty": 0.57938,
+}
+
+
+def score(name, record):
+    metrics = resolve_metrics(Settings(metrics=(name,)), plugins=())
+    shared = [each for each in metrics if isinstance(each.metric, JudgementMetric)]
+    pipeline = MetricPipeline(
+        metrics,
+        wanted=(name,),
+        judged=JudgementScorer(ScriptedJudge(), shared) if shared else None,
+        criteria_judge=ScriptedCriteria(),
+    )
+    [found] = pipeline.score(Interaction.model_validate(record))
+    return found
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_metric_has_its_value(name):
+    found = score(name, RECORD)
+    assert (found.score, found.reason) == (EXPECTED[name], "")
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_example_of_the_manual_has_what_every_metric_needs(name):
+    found = score(name, EXAMPLE)
+    assert found.reason == UNSHOWN.get(name, "")
