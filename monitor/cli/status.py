@@ -78,6 +78,21 @@ def status(
                 live.update(render_status(report), refresh=True)
     else:
         out.print(render_status(report))
+        for item in report.apps:
+            if not item.ledger.scored and item.ledger.seen:
+                # At the default rate a status takes 600 requests: too many for a first try.
+                out.print(
+                    f"{plain_text(item.app, 60)}: {item.ledger.sampled:,} of"
+                    f" {item.ledger.seen:,} interactions sampled; a status needs"
+                    f" {settings.min_n} scores. To try it out, set GROUNDWATCH_SAMPLE_RATE=1"
+                    " in the app.",
+                    soft_wrap=True,
+                )
+        if not report.apps:
+            out.print(
+                "Call groundwatch.sample(...) in your app;"
+                " `groundwatch doctor hook` checks the way from there to here."
+            )
     raise typer.Exit(exit_code([item.status for item in report.apps]))
 
 

@@ -17,6 +17,7 @@ import redis
 from monitor.models import Status
 from monitor.queue import names
 from monitor.store.engine import Store
+from monitor.store.ledger import Entry, Kind, book
 from monitor.store.verdicts import save_verdicts
 from monitor.testing.factories import make_verdict
 from monitor.testing.receivers import SlackAnswer, SlackReceiver
@@ -264,12 +265,25 @@ def test_looking_makes_no_store_when_there_is_none(groundwatch, command):
     assert result.left == []
 
 
+def test_status_says_what_to_set_when_nothing_was_sampled(groundwatch, tmp_path):
+    groundwatch("migrate")
+    store = Store(f"sqlite:///{tmp_path}/home/groundwatch.db")
+    with contextlib.closing(store), store.write() as connection:
+        book(connection, [Entry("shop", 60, Kind.SEEN, "", 13)])
+    found = groundwatch("status")
+    assert found.code == 3
+    assert "shop: 0 of 13 interactions sampled; a status needs 30 scores" in found.out
+    assert "GROUNDWATCH_SAMPLE_RATE=1" in found.out
+
+
 def test_status_is_unknown_when_the_store_is_empty(groundwatch):
     assert groundwatch("migrate").code == 0
 
     result = groundwatch("status")
 
-    assert (result.code, result.out.strip()) == (3, "No app has sent anything yet.")
+    assert result.code == 3
+    assert result.out.startswith("No app has sent anything yet.")
+    assert "Call groundwatch.sample(...) in your app" in result.out
 
 
 @pytest.mark.parametrize(
