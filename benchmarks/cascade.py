@@ -34,7 +34,7 @@ from scoring import held_out_groundedness, held_out_relevance
 from monitor.models import Tally
 from monitor.models.passing import PassRule
 from monitor.rolling.windows import WindowStats, window_stats
-from monitor.scoring.calibration import KEPT, Expected, Verdict, fit_curve
+from monitor.scoring.calibration import KEPT, Expected, JudgedSample, fit_curve
 from monitor.scoring.cascade import JudgeSampling
 from monitor.stats.intervals import wilson_interval
 from monitor.stats.prediction_powered import difference_estimate
@@ -54,7 +54,7 @@ class Half(NamedTuple):
 
     scores: Array
     passed: Array
-    verdicts: Sequence[Verdict]  #: what the judge says of each; the score is its pass
+    verdicts: Sequence[JudgedSample]  #: what the judge says of each; the score is its pass
 
 
 class Run(NamedTuple):
@@ -71,7 +71,7 @@ class Simulation:
 
     def __init__(self, share: float) -> None:
         self._asking = JudgeSampling(share)
-        self._verdicts: deque[Verdict] = deque(maxlen=KEPT)
+        self._verdicts: deque[JudgedSample] = deque(maxlen=KEPT)
         self._curve = fit_curve((), RULE)
         self._new = 0
 
@@ -95,7 +95,7 @@ class Simulation:
                     known.clear()
         return window_stats(_tally(estimates)), calls
 
-    def _learn(self, verdict: Verdict) -> bool:
+    def _learn(self, verdict: JudgedSample) -> bool:
         """Learn a verdict; say whether expectations are new."""
         self._verdicts.append(verdict)
         self._new += 1
@@ -143,7 +143,7 @@ def halves(
         [i for i in members if (document(rows[i]) in first) is wanted] for wanted in (True, False)
     ]
     verdicts = [
-        Verdict(score, good > 0, good, (zlib.crc32(row["source"].encode()),) if tagged else ())
+        JudgedSample(score, good > 0, good, (zlib.crc32(row["source"].encode()),) if tagged else ())
         for row, score, good in zip(rows, scores.tolist(), passed.tolist(), strict=True)
     ]
     return [Half(scores[part], passed[part], [verdicts[i] for i in part]) for part in chosen]

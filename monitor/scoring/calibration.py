@@ -1,4 +1,9 @@
-"""What the judge said lately, by app and metric, and what it is therefore expected to say."""
+"""
+What the judge is expected to say of a sample, learnt from what it said of others.
+
+A curve through the local score (`fit_curve`) is fitted anew, by app and metric, as verdicts
+come in (`Calibration`).
+"""
 
 from __future__ import annotations
 
@@ -8,7 +13,7 @@ import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import redis
@@ -24,12 +29,6 @@ KEPT = 2_000  #: verdicts an app and metric; older ones are forgotten
 _ANEW = 20  # fitted again when one verdict in so many is new
 _FRESH_S = 2.0
 _KEPT_S = 90 * 86_400
-
-
-# --- curve ---
-# What the judge is expected to say of a sample: a curve fitted to what it said of others.
-
-
 _EDGE = 0.02  # never quite certain: what is expected stays this far from 0 and 1
 _EVEN = 0.5
 _WIDEST = 5.0  # log odds of a local score beyond which more says nothing
@@ -39,7 +38,7 @@ _FEWEST_HERE = 5  # verdicts; fewer say nothing of a place
 _MOST_PLACES = 32
 
 
-class Verdict(NamedTuple):
+class JudgedSample(NamedTuple):
     """One verdict of the judge, what the local score was and in which places the sample lay."""
 
     local_score: float
@@ -74,7 +73,7 @@ class Weights(NamedTuple):
     steps: Mapping[int, float]
 
     def at(self, log_odds: float, places: Sequence[int]) -> float:
-        """Give the probability, kept away from 0 and 1."""
+        """Return the probability, kept away from 0 and 1."""
         found = self.level + self.slope * log_odds
         found += sum(self.steps.get(place, 0.0) for place in places)
         return min(1 - _EDGE, max(_EDGE, 1 / (1 + math.exp(-found))))
@@ -93,12 +92,12 @@ class Curve:
     score: Weights = field(default_factory=lambda: Weights(0.0, 1.0, {}))
 
     def expect(self, local_score: float, places: Sequence[int] = ()) -> Expected:
-        """Say what the judge is expected to say at *local_score* in *places*."""
+        """Return what the judge is expected to say at *local_score* in *places*."""
         x = _log_odds(local_score)
         return Expected(self.passes.at(x, places), self.score.at(x, places))
 
 
-def fit_curve(verdicts: Sequence[Verdict], rule: PassRule) -> Curve:
+def fit_curve(verdicts: Sequence[JudgedSample], rule: PassRule) -> Curve:
     """
     Fit what the judge says to the local score and to where a sample belongs.
 
@@ -111,8 +110,16 @@ def fit_curve(verdicts: Sequence[Verdict], rule: PassRule) -> Curve:
     .. [1] J. Platt, "Probabilistic outputs for support vector machines", in "Advances in
        Large Margin Classifiers", MIT Press (1999): a logistic curve through scores.
     """
-    places = _telling(verdicts)
-    design = _design(verdicts, places)
+    # Places that many verdicts, but not all, come from.
+    seen = Counter(place for verdict in verdicts for place in verdict.places)
+    known = [p for p, count in seen.items() if _FEWEST_HERE <= count < len(verdicts)]
+    places = sorted(known, key=lambda place: (-seen[place], place))[:_MOST_PLACES]
+    columns = {place: column for column, place in enumerate(places, start=2)}
+    design = np.zeros((len(verdicts), 2 + len(places)))
+    design[:, 0] = 1.0
+    for row, verdict in enumerate(verdicts):
+        design[row, 1] = _log_odds(verdict.local_score)
+        design[row, [columns[place] for place in verdict.places if place in columns]] = 1.0
     sign = -1.0 if rule.direction is Direction.LOWER else 1.0
     passed = np.array([verdict.passed for verdict in verdicts], float)
     score = np.array([verdict.score for verdict in verdicts], float)
@@ -134,24 +141,6 @@ def _fitted(
     return Weights(level, slope, dict(zip(places, steps, strict=True)))
 
 
-def _telling(verdicts: Sequence[Verdict]) -> list[int]:
-    """Choose the places that many verdicts, but not all, come from."""
-    seen = Counter(place for verdict in verdicts for place in verdict.places)
-    known = [p for p, count in seen.items() if _FEWEST_HERE <= count < len(verdicts)]
-    return sorted(known, key=lambda place: (-seen[place], place))[:_MOST_PLACES]
-
-
-def _design(verdicts: Sequence[Verdict], places: Sequence[int]) -> NDArray[np.float64]:
-    columns = {place: column for column, place in enumerate(places, start=2)}
-    made = np.zeros((len(verdicts), 2 + len(places)))
-    made[:, 0] = 1.0
-    made[:, 1] = [_log_odds(verdict.local_score) for verdict in verdicts]
-    at = [(row, columns[p]) for row, v in enumerate(verdicts) for p in v.places if p in columns]
-    if at:
-        made[tuple(zip(*at, strict=True))] = 1.0
-    return made
-
-
 def _log_odds(score: float) -> float:
     if not 0 < score < 1:
         return _WIDEST if score >= 1 else -_WIDEST
@@ -161,112 +150,94 @@ def _log_odds(score: float) -> float:
 class Learnt(NamedTuple):
     """The last verdicts of one app and metric, and how many there were in all."""
 
-    verdicts: tuple[Verdict, ...] = ()
+    verdicts: tuple[JudgedSample, ...] = ()
     total: int = 0
-
-
-class Memory(Protocol):
-    """Where verdicts are kept between samples."""
-
-    def read(self, app: str, metric: str) -> Learnt:
-        """Give what is known of one app and metric."""
-
-    def add(self, app: str, metric: str, verdict: Verdict) -> None:
-        """Keep one verdict."""
 
 
 @dataclass(slots=True)
 class _Last:
-    """A window on the verdicts of one app and metric."""
-
-    verdicts: deque[Verdict] = field(default_factory=lambda: deque(maxlen=KEPT))
+    verdicts: deque[JudgedSample] = field(default_factory=lambda: deque(maxlen=KEPT))
     total: int = 0
     position: bytes = b"0"  #: of the last one read from the stream
 
-    def add(self, verdict: Verdict) -> None:
+    def add(self, verdict: JudgedSample) -> None:
         self.verdicts.append(verdict)
         self.total += 1
 
-    def learnt(self) -> Learnt:
-        return Learnt(tuple(self.verdicts), self.total)
 
-
-class OwnMemory:
-    """Verdicts of this process alone, for runs without a server; for threads."""
-
-    def __init__(self) -> None:
-        self._last: defaultdict[tuple[str, str], _Last] = defaultdict(_Last)
-        self._lock = threading.Lock()
-
-    def read(self, app: str, metric: str) -> Learnt:
-        """Give what is known of one app and metric."""
-        with self._lock:
-            return self._last[app, metric].learnt()
-
-    def add(self, app: str, metric: str, verdict: Verdict) -> None:
-        """Keep one verdict."""
-        with self._lock:
-            self._last[app, metric].add(verdict)
-
-
-class SharedMemory:
+class VerdictHistory:
     """
-    Verdicts in streams of Redis, for all workers; forgotten with Redis, and learnt again.
+    The last verdicts by app and metric; may be shared by threads.
 
-    Only what is new is read. *version* names what shapes local score and verdict.
+    Parameters
+    ----------
+    client
+        The Redis in whose streams all workers keep them: forgotten with it, and learnt again.
+        Only what is new is read. None keeps those of this process alone.
+    version
+        What shapes local score and verdict.
     """
 
-    def __init__(self, client: redis.Redis, version: str) -> None:
+    def __init__(self, client: redis.Redis | None = None, version: str = "") -> None:
         self._redis: Any = client
         self._version = version
         self._last: defaultdict[tuple[str, str], _Last] = defaultdict(_Last)
         self._lock = threading.Lock()
 
     def read(self, app: str, metric: str) -> Learnt:
-        """Give what is known of one app and metric."""
-        key = names.calibration(app, metric, self._version)
+        """Return what is known of one app and metric, or raise a ``QueueUnavailableError``."""
         with self._lock:
             last = self._last[app, metric]
-            with translated():
-                found = self._redis.xread({key: last.position})
-            for last.position, fields in found[0][1] if found else ():
-                last.add(_decoded(fields[b"v"].decode()))
-            return last.learnt()
+            for position, fields in self._new(app, metric, last.position):
+                last.position = position
+                local_score, passed, score, *places = fields[b"v"].decode().split()
+                numbers = tuple(map(int, places))
+                last.add(JudgedSample(float(local_score), passed == "1", float(score), numbers))
+            return Learnt(tuple(last.verdicts), last.total)
 
-    def add(self, app: str, metric: str, verdict: Verdict) -> None:
-        """Keep one verdict."""
+    def add(self, app: str, metric: str, verdict: JudgedSample) -> None:
+        """Keep one verdict, or raise a ``QueueUnavailableError``."""
+        if self._redis is None:
+            with self._lock:
+                self._last[app, metric].add(verdict)
+            return
         key = names.calibration(app, metric, self._version)
+        places = " ".join(map(str, verdict.places))
+        text = f"{verdict.local_score:.4f} {verdict.passed:d} {verdict.score:.4f} {places}"
         with translated(), self._redis.pipeline(transaction=False) as pipe:
-            pipe.xadd(key, {"v": _encoded(verdict)}, maxlen=KEPT, approximate=True)
+            pipe.xadd(key, {"v": text}, maxlen=KEPT, approximate=True)
             pipe.expire(key, _KEPT_S)
             pipe.execute()
 
+    def _new(self, app: str, metric: str, position: bytes) -> Sequence[tuple[bytes, Any]]:
+        if self._redis is None:
+            return ()
+        with translated():
+            found = self._redis.xread({names.calibration(app, metric, self._version): position})
+        return found[0][1] if found else ()
 
-def _encoded(verdict: Verdict) -> str:
-    places = " ".join(map(str, verdict.places))
-    return f"{verdict.local_score:.4f} {verdict.passed:d} {verdict.score:.4f} {places}"
 
-
-def _decoded(text: str) -> Verdict:
-    local_score, passed, score, *places = text.split()
-    return Verdict(float(local_score), passed == "1", float(score), tuple(map(int, places)))
+class _Known(NamedTuple):
+    curve: Curve
+    total: int  #: verdicts, when it was fitted
+    read_s: float = 0.0
 
 
 class Calibration:
     """
-    Expectations by app and metric, brought up to date every two seconds; for threads.
+    Expectations by app and metric, renewed every two seconds; may be shared by threads.
 
-    When Redis is away the last ones known go on: any will do.
+    While Redis cannot be reached the last ones known go on: any will do.
     """
 
     def __init__(
         self,
-        memory: Memory,
+        history: VerdictHistory,
         *,
         pass_score: float,
         rules: Mapping[str, PassRule] | None = None,
     ) -> None:
-        self._memory = memory
+        self._history = history
         self._pass_score = pass_score
         self._rules = rules or {}
         self._known: dict[tuple[str, str], _Known] = {}
@@ -279,7 +250,7 @@ class Calibration:
     def expect(
         self, app: str, metric: str, local_score: float, places: tuple[int, ...] = ()
     ) -> Expected:
-        """Say what the judge is expected to say at *local_score* in *places*."""
+        """Return what the judge is expected to say at *local_score* in *places*."""
         with self._lock:
             known = self._known.get((app, metric))
             now_s = time.monotonic()
@@ -288,16 +259,16 @@ class Calibration:
                 self._known[app, metric] = known
         return known.curve.expect(local_score, places)
 
-    def learn(self, app: str, metric: str, verdict: Verdict) -> None:
+    def learn(self, app: str, metric: str, verdict: JudgedSample) -> None:
         """Learn from a verdict, for samples to come."""
         try:
-            self._memory.add(app, metric, verdict)
+            self._history.add(app, metric, verdict)
         except QueueUnavailableError:
             return
 
     def _renewed(self, app: str, metric: str, known: _Known | None) -> _Known:
         try:
-            learnt = self._memory.read(app, metric)
+            learnt = self._history.read(app, metric)
         except QueueUnavailableError:
             if known is not None:
                 return known
@@ -305,9 +276,3 @@ class Calibration:
         if known is not None and learnt.total - known.total <= len(learnt.verdicts) // _ANEW:
             return known
         return _Known(fit_curve(learnt.verdicts, self.rule(metric)), learnt.total)
-
-
-class _Known(NamedTuple):
-    curve: Curve
-    total: int  #: verdicts, when it was fitted
-    read_s: float = 0.0

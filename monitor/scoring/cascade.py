@@ -25,7 +25,7 @@ from typing import Any
 
 from monitor.models import Evaluation, EvaluationStatus, Interaction
 from monitor.models.outcome import places_of
-from monitor.scoring.calibration import Calibration, Expected, Verdict
+from monitor.scoring.calibration import Calibration, Expected, JudgedSample
 from monitor.scoring.pipeline import JudgementScorer
 from monitor.stats.prediction_powered import difference_estimate
 
@@ -161,7 +161,7 @@ class Cascade:
         if judged is not None and judged.status is EvaluationStatus.COMPLETED:
             shown, score = judged, float(judged.score or 0.0)
             rule = self.calibration.rule(local.evaluator_name)
-            verdict = Verdict(local_score, rule.passes(score), score, sample.places)
+            verdict = JudgedSample(local_score, rule.passes(score), score, sample.places)
             passed = float(verdict.passed)
             self.calibration.learn(sample.app, local.evaluator_name, verdict)
         each = answered_probability(sample.probability, sample.answered_share)

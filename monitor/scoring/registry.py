@@ -11,7 +11,7 @@ import redis
 
 from monitor.errors import SettingsError
 from monitor.scoring.base import Judge, Scorer
-from monitor.scoring.calibration import Calibration, OwnMemory, SharedMemory
+from monitor.scoring.calibration import Calibration, VerdictHistory
 from monitor.scoring.cascade import Cascade, JudgeSampling, cascade_version, draw
 from monitor.scoring.declaration import (
     ConfiguredMetric,
@@ -119,7 +119,7 @@ def _judged(
         judge=judged,
         sampling=JudgeSampling(settings.judge_share),
         calibration=Calibration(
-            OwnMemory() if client is None else SharedMemory(client, version),
+            VerdictHistory(client, version),
             pass_score=settings.pass_score,
             rules={each.name: each.rule for each in metrics},
         ),

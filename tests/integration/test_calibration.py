@@ -4,14 +4,17 @@ import redis
 
 from monitor.models.passing import PassRule
 from monitor.queue import names
-from monitor.scoring.calibration import KEPT, Calibration, SharedMemory, Verdict
+from monitor.scoring.calibration import KEPT, Calibration, JudgedSample, VerdictHistory
 
-NO, YES = Verdict(0.9, passed=False, score=0.25, places=(3, 4_000_000_000)), Verdict(0.5, True, 1.0)
+NO, YES = (
+    JudgedSample(0.9, passed=False, score=0.25, places=(3, 4_000_000_000)),
+    JudgedSample(0.5, True, 1.0),
+)
 
 
 def test_every_worker_hears_what_another_learnt(redis_url):
     client = redis.Redis.from_url(redis_url)
-    here, there = SharedMemory(client, "v1"), SharedMemory(client, "v1")
+    here, there = VerdictHistory(client, "v1"), VerdictHistory(client, "v1")
     here.add("shop", "groundedness", NO)
     assert there.read("shop", "groundedness") == ((NO,), 1)
     here.add("shop", "groundedness", YES)
@@ -21,15 +24,15 @@ def test_every_worker_hears_what_another_learnt(redis_url):
 
 def test_apps_metrics_and_versions_are_apart(redis_url):
     client = redis.Redis.from_url(redis_url)
-    SharedMemory(client, "v1").add("shop", "groundedness", NO)
-    assert not SharedMemory(client, "v2").read("shop", "groundedness").verdicts
-    assert not SharedMemory(client, "v1").read("bank", "groundedness").verdicts
-    assert not SharedMemory(client, "v1").read("shop", "relevance").verdicts
+    VerdictHistory(client, "v1").add("shop", "groundedness", NO)
+    assert not VerdictHistory(client, "v2").read("shop", "groundedness").verdicts
+    assert not VerdictHistory(client, "v1").read("bank", "groundedness").verdicts
+    assert not VerdictHistory(client, "v1").read("shop", "relevance").verdicts
 
 
 def test_what_is_kept_is_bounded_and_ends(redis_url):
     client = redis.Redis.from_url(redis_url)
-    memory = SharedMemory(client, "v1")
+    memory = VerdictHistory(client, "v1")
     for _ in range(KEPT + 300):
         memory.add("shop", "groundedness", YES)
     key = names.calibration("shop", "groundedness", "v1")
@@ -40,7 +43,7 @@ def test_what_is_kept_is_bounded_and_ends(redis_url):
 
 def test_a_redis_that_goes_away_leaves_the_last_expectations(redis_url):
     client = redis.Redis.from_url(redis_url)
-    memory = SharedMemory(client, "v1")
+    memory = VerdictHistory(client, "v1")
     for _ in range(50):
         memory.add("shop", "groundedness", NO)
     calibration = Calibration(memory, pass_score=0.7, rules={"groundedness": PassRule(0.7)})

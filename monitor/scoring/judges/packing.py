@@ -27,18 +27,6 @@ _SATURATION, _LENGTH_WEIGHT = 1.2, 0.75
 
 
 @dataclass(frozen=True, slots=True)
-class _Room:
-    budget: int
-    every: bool
-    pieces: int
-
-    @property
-    def least(self) -> int:
-        """Tokens of passages up to which nothing is left out."""
-        return min(self.budget, ENOUGH) if self.pieces else self.budget
-
-
-@dataclass(frozen=True, slots=True)
 class Packed:
     """Texts that fit, and what was left out; ``contexts`` may hold empty texts."""
 
@@ -97,16 +85,30 @@ def pack(
     pieces of a few sentences: in turns, each sentence of the output and the query take
     the piece that they rank highest (BM25), until the budget is full. Pieces keep their
     passage and their order; ``GAP`` stands for what is missing.
+
+    With *every* each passage keeps its best piece while there is room. With *pieces* above 0,
+    only so many are taken for each sentence beyond the first ``ENOUGH`` tokens of passages, and
+    a passage that is there twice is sent once.
     """
-    asked = _ends(query, int(budget * _QUERY_SHARE))
-    said, cut = _first(sentences, int(budget * _OUTPUT_SHARE))
+    asked, most = query, int(budget * _QUERY_SHARE)
+    if tokens_of(query) > most:
+        half, raw = most * _BYTES_PER_TOKEN // 2, query.encode(errors="replace")
+        asked = raw[:half].decode(errors="ignore") + GAP + raw[-half:].decode(errors="ignore")
+    said: list[str] = []
+    used, most, cut = 0, int(budget * _OUTPUT_SHARE), 0
+    for sentence in sentences:
+        used += tokens_of(sentence) + _TOKENS_A_TEXT
+        if used > most:
+            break
+        said.append(sentence)
+    if sentences and not said:
+        said, cut = [_beginning(sentences[0], most)], 1
     left = budget - tokens_of(asked) - sum(tokens_of(s) + _TOKENS_A_TEXT for s in said)
-    room = _Room(budget=left, every=every, pieces=pieces)
-    kept = _pack_contexts([query, *said], contexts, room)
+    kept = _pack_contexts([query, *said], contexts, left, every=every, pieces=pieces)
     return Packed(
         query=asked,
         contexts=tuple(kept),
-        sentences=said,
+        sentences=tuple(said),
         chars_kept=sum(len(text.replace(GAP, "")) for text in kept),
         chars=sum(map(len, contexts)),
         sentences_cut=cut,
@@ -114,63 +116,50 @@ def pack(
     )
 
 
-def _ends(text: str, budget: int) -> str:
-    if tokens_of(text) <= budget:
-        return text
-    half = budget * _BYTES_PER_TOKEN // 2
-    raw = text.encode(errors="replace")
-    return raw[:half].decode(errors="ignore") + GAP + raw[-half:].decode(errors="ignore")
-
-
-def _first(sentences: Sequence[str], budget: int) -> tuple[tuple[str, ...], int]:
-    fitting: list[str] = []
-    used = 0
-    for sentence in sentences:
-        used += tokens_of(sentence) + _TOKENS_A_TEXT
-        if used > budget:
-            break
-        fitting.append(sentence)
-    if fitting or not sentences:
-        return tuple(fitting), 0
-    return (_beginning(sentences[0], budget),), 1
-
-
-def _beginning(text: str, budget: int) -> str:
-    raw = text.encode(errors="replace")[: max(budget, 0) * _BYTES_PER_TOKEN]
-    return raw.decode(errors="ignore")
-
-
-def _pack_contexts(wants: Sequence[str], contexts: Sequence[str], room: _Room) -> list[str]:
-    if room.pieces:
-        contexts = _once(contexts)
-    if sum(tokens_of(text) + _TOKENS_A_TEXT for text in contexts if text) <= room.least:
+def _pack_contexts(
+    wants: Sequence[str], contexts: Sequence[str], budget: int, *, every: bool, pieces: int
+) -> list[str]:
+    if pieces:
+        contexts = _without_repeats(contexts)
+    whole = min(budget, ENOUGH) if pieces else budget
+    if sum(tokens_of(text) + _TOKENS_A_TEXT for text in contexts if text) <= whole:
         return list(contexts)
-    pieces = [(index, piece) for index, text in enumerate(contexts) for piece in _pieces(text)]
-    order = list(_ranked(wants, [piece for _, piece in pieces]))
-    if room.every:
-        order = _each_first(order, [index for index, _ in pieces])
-    left = room.budget
-    kept: set[int] = set()
-    opened: set[int] = set()
+    cut = [(owner, piece) for owner, text in enumerate(contexts) for piece in _pieces(text)]
+    order = _ranked(wants, [piece for _, piece in cut])
+    if every:
+        best: dict[int, int] = {}
+        for _, number in order:
+            best.setdefault(cut[number][0], number)
+        leading = [(0, best[owner]) for owner in sorted(best)]
+        order = [*leading, *(each for each in order if each[1] not in best.values())]
+    left, kept, opened = budget, set[int](), set[int]()
     for turn, number in order:
-        if room.pieces and turn >= room.pieces and room.budget - left >= ENOUGH:
+        if pieces and turn >= pieces and budget - left >= ENOUGH:
             break
-        index, piece = pieces[number]
-        cost = tokens_of(piece) + (_TOKENS_AROUND_GAP if index in opened else _TOKENS_A_TEXT)
+        owner, piece = cut[number]
+        cost = tokens_of(piece) + (_TOKENS_AROUND_GAP if owner in opened else _TOKENS_A_TEXT)
         if cost <= left:
             left -= cost
             kept.add(number)
-            opened.add(index)
+            opened.add(owner)
     if not kept and order and left >= _LEAST_PIECE:
         # Nothing would be worse than the beginning of the best: all claims would be unfounded.
         number = order[0][1]
-        index, piece = pieces[number]
-        pieces[number] = index, _beginning(piece, left - _TOKENS_A_TEXT)
-        kept = {number}
-    return _joined(len(contexts), pieces, kept)
+        owner, piece = cut[number]
+        cut[number], kept = (owner, _beginning(piece, left - _TOKENS_A_TEXT)), {number}
+    return _joined(len(contexts), cut, kept)
 
 
-def _once(contexts: Sequence[str]) -> list[str]:
+def _joined(count: int, pieces: Sequence[tuple[int, str]], kept: set[int]) -> list[str]:
+    texts, gaps = [""] * count, [False] * count
+    for number, (owner, piece) in enumerate(pieces):
+        if number in kept:
+            texts[owner] += (GAP if gaps[owner] else "") + piece
+        gaps[owner] = number not in kept
+    return [text + GAP if text and gap else text for text, gap in zip(texts, gaps, strict=True)]
+
+
+def _without_repeats(contexts: Sequence[str]) -> list[str]:
     """Leave out every passage that says the same, letter for letter, as one before it."""
     first: dict[str, int] = {}
     plain = [" ".join(text.split()).casefold() for text in contexts]
@@ -179,35 +168,20 @@ def _once(contexts: Sequence[str]) -> list[str]:
     return [text if first[plain[i]] == i else "" for i, text in enumerate(contexts)]
 
 
-def _each_first(order: Sequence[tuple[int, int]], owners: Sequence[int]) -> list[tuple[int, int]]:
-    best: dict[int, int] = {}
-    for _, number in order:
-        best.setdefault(owners[number], number)
-    leading = [(0, best[index]) for index in sorted(best)]
-    chosen = set(best.values())
-    return [*leading, *(each for each in order if each[1] not in chosen)]
-
-
-def _joined(contexts: int, pieces: Sequence[tuple[int, str]], kept: set[int]) -> list[str]:
-    texts, open_gap = [""] * contexts, [False] * contexts
-    for number, (index, piece) in enumerate(pieces):
-        if number in kept:
-            texts[index] += (GAP if open_gap[index] else "") + piece
-        open_gap[index] = number not in kept
-    return [text + GAP if text and gap else text for text, gap in zip(texts, open_gap, strict=True)]
+def _beginning(text: str, budget: int) -> str:
+    raw = text.encode(errors="replace")[: max(budget, 0) * _BYTES_PER_TOKEN]
+    return raw.decode(errors="ignore")
 
 
 def _pieces(text: str) -> Iterator[str]:
     """Cut *text*, letter for letter, at the ends of sentences where there are some."""
     start = end = 0
-    for match in _PIECE_END.finditer(text):
-        if match.end() - start > _LONGEST_PIECE and end > start:
+    for match in (*_PIECE_END.finditer(text), None):
+        last = len(text) if match is None else match.end()
+        if last - start > _LONGEST_PIECE and end > start:
             yield from _slices(text[start:end])
             start = end
-        end = match.end()
-    if end > start and len(text) - start > _LONGEST_PIECE:
-        yield from _slices(text[start:end])
-        start = end
+        end = last
     yield from _slices(text[start:])
 
 
@@ -216,16 +190,20 @@ def _slices(text: str) -> Iterator[str]:
         yield text[start : start + 2 * _LONGEST_PIECE]
 
 
-def _ranked(wants: Sequence[str], pieces: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Take pieces in turns: the best for each of *wants*, the second best, and so on."""
-    index = _Index(pieces)
-    seen: set[int] = set()
+def _ranked(wants: Sequence[str], pieces: Sequence[str]) -> list[tuple[int, int]]:
+    """
+    Rank pieces in turns: the best for each of *wants*, the second best, and so on.
+
+    Return turns and numbers of pieces; what no want has a word of comes last.
+    """
+    index, turns = _Index(pieces), dict[int, int]()
     for turn, row in enumerate(zip_longest(*(index.order(want) for want in wants))):
         for number in row:
-            if number is not None and number not in seen:
-                seen.add(number)
-                yield turn, number
-    yield from ((len(pieces), number) for number in range(len(pieces)) if number not in seen)
+            if number is not None:
+                turns.setdefault(number, turn)
+    for number in range(len(pieces)):
+        turns.setdefault(number, len(pieces))
+    return [(turn, number) for number, turn in turns.items()]
 
 
 class _Index:

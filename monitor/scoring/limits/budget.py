@@ -225,7 +225,20 @@ class Budget:
             for key in self._keys[1:]:
                 pipe.hmget(key, "period", "charged", "reached")
             rows = pipe.execute()
-        return [_charge(cap, row, now) for cap, row in zip(self._caps, rows, strict=True)]
+        charges = []
+        for cap, (number, charged, reached) in zip(self._caps, rows, strict=True):
+            period = _period(cap.period, now)
+            current = number is not None and int(number) == period.number
+            charges.append(
+                Charge(
+                    cap,
+                    int(charged or 0) if current else 0,
+                    (period.ends - now).total_seconds(),
+                    (period.ends - period.starts).total_seconds(),
+                    reached=current and reached == number,
+                )
+            )
+        return charges
 
     def _now(self) -> datetime:
         with translated():
@@ -249,18 +262,6 @@ def _period(name: str, now: datetime) -> _Period:
     first = day.replace(day=1)
     following = (first + timedelta(days=31)).replace(day=1)
     return _Period(now.year * 12 + now.month, first, following)
-
-
-def _charge(cap: Cap, row: Sequence[bytes | None], now: datetime) -> Charge:
-    period = _period(cap.period, now)
-    current = row[0] is not None and int(row[0]) == period.number
-    return Charge(
-        cap,
-        int(row[1] or 0) if current else 0,
-        (period.ends - now).total_seconds(),
-        (period.ends - period.starts).total_seconds(),
-        reached=current and row[2] == row[0],
-    )
 
 
 @dataclass(slots=True)
@@ -303,13 +304,13 @@ class BudgetWatch:
             return self._charges
 
 
-class Price(Protocol):
+class TokenPrice(Protocol):
     """What tokens of one model cost, in US dollars; None when its price is not known."""
 
     def __call__(
         self, input_tokens: int, output_tokens: int, cached_tokens: int = 0, /
     ) -> float | None:
-        """Price a call; cached tokens are part of the input."""
+        """TokenPrice a call; cached tokens are part of the input."""
 
 
 @dataclass(slots=True)
@@ -334,7 +335,7 @@ class Meter:
         self,
         *,
         budget: Budget | None = None,
-        price: Price | None = None,
+        price: TokenPrice | None = None,
         rate: RateLimiter | None = None,
         concurrency: Concurrency | None = None,
     ) -> None:
@@ -412,29 +413,26 @@ class Meter:
             log.warning("judge_call_not_settled", message=str(error))
 
     def _spent_microusd(self, request: Mapping[str, Any], attempt: Attempt) -> int | None:
-        """Price what an attempt has used; None when that cannot be known."""
+        """TokenPrice what an attempt has used; None when that cannot be known."""
         if attempt.status is not None:
             return None if attempt.status in MAY_BE_BILLED else 0
         try:
             answer = json.loads(attempt.body or b"")
         except (ValueError, RecursionError):
             return None
+        if not isinstance(answer, dict):
+            return None
         usage = read_usage(answer)
         used: tuple[int, int, int] | None = None
         if usage.input_tokens is not None and usage.output_tokens is not None:
             used = usage.input_tokens, usage.output_tokens, usage.cached_tokens
-        elif "max_tokens" in request and _is_whole(answer):
+        elif "max_tokens" in request and answer.get("choices") and not answer.get("error"):
             # A token is at least one byte of the answer; models that think unseen are asked
             # with another limit.
             most_input, most_output = most_tokens(request)
             used = most_input, min(most_output, len(attempt.body or b"")), 0
         cost_usd = self._price(*used) if used is not None and self._price is not None else None
         return None if cost_usd is None else microusd_up(cost_usd)
-
-
-def _is_whole(answer: object) -> bool:
-    """Return whether *answer* is a chat completion without an error in it."""
-    return isinstance(answer, dict) and not answer.get("error") and bool(answer.get("choices"))
 
 
 def most_tokens(request: Mapping[str, Any]) -> tuple[int, int]:
@@ -457,13 +455,13 @@ class Usage(NamedTuple):
     cached_tokens: int  #: part of the input that the endpoint already had, at a lower price
 
 
-def read_usage(payload: object) -> Usage:
+def read_usage(payload: dict[str, Any]) -> Usage:
     """
     Read the usage in the body of an answer, as OpenAI and vLLM write it, or as DeepSeek does.
 
     Some vendors (xAI, Gemini) bill thoughts as output, and count them in the total alone.
     """
-    usage = payload.get("usage") if isinstance(payload, dict) else None
+    usage = payload.get("usage")
     usage = usage if isinstance(usage, dict) else {}
     given, made = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
     total = _count(usage.get("total_tokens"))

@@ -33,7 +33,7 @@ from monitor.scoring.limits.budget import (
     BudgetWatch,
     CallAbandonedError,
     JudgeBusyError,
-    Price,
+    TokenPrice,
     caps_from,
 )
 from monitor.scoring.limits.cache import (
@@ -70,7 +70,9 @@ class SharedLimits:
     rate: RateLimiter | None = None
 
     @classmethod
-    def from_settings(cls, settings: Settings, client: redis.Redis | None, price: Price) -> Self:
+    def from_settings(
+        cls, settings: Settings, client: redis.Redis | None, price: TokenPrice
+    ) -> Self:
         """
         Make what is shared; nothing is contacted yet.
 

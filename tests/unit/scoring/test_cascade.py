@@ -12,7 +12,7 @@ from monitor.models import EvaluationStatus
 from monitor.rolling.tallies import tally_of, total
 from monitor.rolling.windows import window_stats
 from monitor.scoring.base import Claim, Judgement, Verdict
-from monitor.scoring.calibration import Calibration, Expected, OwnMemory
+from monitor.scoring.calibration import Calibration, Expected, VerdictHistory
 from monitor.scoring.cascade import AnsweredShare, Cascade, JudgeSampling, draw
 from monitor.scoring.metric_config import resolve_metrics
 from monitor.scoring.pipeline import JudgementScorer
@@ -54,7 +54,7 @@ def cascade(local, judge, share=0.1, metrics=METRICS, memory=None, **more):
         ),
         judge=JudgementScorer(made, resolve_metrics(Settings(metrics=metrics)), concurrency=5),
         sampling=JudgeSampling(share),
-        calibration=Calibration(memory or OwnMemory(), pass_score=0.7),
+        calibration=Calibration(memory or VerdictHistory(), pass_score=0.7),
         **more,
     ), made
 

@@ -6,12 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.models.passing import Direction, PassRule
-from monitor.scoring.calibration import Verdict, fit_curve
+from monitor.scoring.calibration import JudgedSample, fit_curve
 
 RULE = PassRule(0.7)
 shares = st.floats(0, 1)
 verdicts = st.builds(
-    Verdict, shares, st.booleans(), shares, st.lists(st.integers(0, 5), unique=True).map(tuple)
+    JudgedSample, shares, st.booleans(), shares, st.lists(st.integers(0, 5), unique=True).map(tuple)
 )
 
 
@@ -21,7 +21,8 @@ def said(random, count, level, *, places=()):
     chances = 1 / (1 + np.exp(-(np.log(scores / (1 - scores)) + level)))
     passed = random.random(count) < chances
     return [
-        Verdict(float(s), bool(p), float(p), places) for s, p in zip(scores, passed, strict=True)
+        JudgedSample(float(s), bool(p), float(p), places)
+        for s, p in zip(scores, passed, strict=True)
     ]
 
 
@@ -47,7 +48,7 @@ def test_a_strict_judge_is_learnt():
 
 def test_a_local_score_that_says_nothing_is_learnt_to_say_nothing():
     random = np.random.default_rng(2)
-    drawn = [Verdict(float(s), bool(p), 0.5) for s, p in random.random((1_000, 2)).round()]
+    drawn = [JudgedSample(float(s), bool(p), 0.5) for s, p in random.random((1_000, 2)).round()]
     curve = fit_curve(drawn, RULE)
     assert curve.expect(0.05).passes == pytest.approx(curve.expect(0.95).passes, abs=0.1)
 
@@ -70,7 +71,7 @@ def test_two_dimensions_that_say_the_same_do_not_say_it_twice():
 
 def test_a_segment_that_was_hardly_seen_is_taken_for_any_other():
     drawn = said(np.random.default_rng(6), 200, 0.0, places=(1,))
-    alone = [Verdict(0.5, passed=False, score=0.0, places=(2,)) for _ in range(4)]
+    alone = [JudgedSample(0.5, passed=False, score=0.0, places=(2,)) for _ in range(4)]
     curve = fit_curve(drawn + alone, RULE)
     assert curve.expect(0.5, (2,)) == curve.expect(0.5, (3,))
 
