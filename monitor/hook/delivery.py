@@ -90,7 +90,7 @@ class Delivery:
             now, recorder.dropped, recorder.last_error, recorder.encode_error
         )
         if line:
-            logger.warning("hook %s: %s", recorder.hook_id, line)
+            logger.warning("delivery_trouble hook_id=%s %s", recorder.hook_id, line)
         if recorder.close_by is not None and (self._all_done() or now >= recorder.close_by):
             self._end(now)
             return None
@@ -292,8 +292,8 @@ class Complaints:
         self._told, self._told_error = dict(dropped), error
         why = {"encode_failed": f" ({encode_error})"} if encode_error else {}
         counts = ", ".join(f"{reason} {n}{why.get(reason, '')}" for reason, n in news.items())
-        parts = [f"samples dropped: {counts}" if counts else "", f"Redis: {error}" if error else ""]
-        return "; ".join(part for part in parts if part)
+        parts = [f'dropped="{counts}"' if counts else "", f'redis="{error}"' if error else ""]
+        return " ".join(part for part in parts if part)
 
 
 # --- whether there is room in Redis: by the number of samples that wait, and by their size ---

@@ -12,9 +12,7 @@ Mask = Callable[[str], str]
 Part = str | tuple[str, str | re.Pattern[str]] | Mask
 
 
-# --- finders ---
-# How the built-in masks find what is private: patterns in linear time, and the checks behind.
-
+# --- how the built-in masks find what is private: patterns in linear time, checks behind them ---
 
 Finder = Callable[[str], str]
 #: Says how many characters of a candidate, from its start, are what is looked for; 0 for none.
@@ -106,7 +104,13 @@ _COLONS = 3
 
 def emails(text: str) -> str:
     """Hide email addresses; a version such as ``name@1.2.3`` is none."""
-    return _hide(text, _EMAIL, _email, "[EMAIL]", bounded=False) if "@" in text else text
+    if "@" not in text:
+        return text
+
+    def check(found: re.Match[str]) -> int:
+        return len(found[0]) if _DOMAIN.search(found[0]) else 0
+
+    return _hide(text, _EMAIL, check, "[EMAIL]", bounded=False)
 
 
 def keys(text: str) -> str:
@@ -134,12 +138,23 @@ def ips(text: str) -> str:
     """Hide addresses of IPv4 and IPv6; a time such as ``10:20:30`` is none."""
     if text.count(":") > 1:
         text = _hide(text, _IPV6, _ipv6, "[IP]")
-    return _hide(text, _IPV4, _ipv4, "[IP]") if text.count(".") >= _COLONS else text
+    if text.count(".") < _COLONS:
+        return text
+
+    def check(found: re.Match[str]) -> int:
+        return len(found[0]) if all(int(part) < 256 for part in found[0].split(".")) else 0  # noqa: PLR2004
+
+    return _hide(text, _IPV4, check, "[IP]")
 
 
 def phones(text: str) -> str:
     """Hide phone numbers with a country code, a leading zero or American grouping."""
-    return _hide(text, _PHONE, _phone, "[PHONE]")
+
+    def check(found: re.Match[str]) -> int:
+        digits = sum(character.isdigit() for character in found[0])
+        return len(found[0]) if digits >= _SHORTEST_PHONE else 0
+
+    return _hide(text, _PHONE, check, "[PHONE]")
 
 
 #: In the order in which they are applied.
@@ -180,10 +195,6 @@ def _hide(
     return "".join((*kept, text[done:])) if kept else text
 
 
-def _email(found: re.Match[str]) -> int:
-    return len(found[0]) if _DOMAIN.search(found[0]) else 0
-
-
 def _iban(found: re.Match[str]) -> int:
     country = found.string[found.start() - 2 : found.start()].upper()
     wanted = _IBAN_LENGTHS.get(country, sys.maxsize) - len(country)
@@ -202,20 +213,12 @@ def _card(found: re.Match[str]) -> int:
     text = found[0]
     if not _ISSUER.match(text.translate(_NO_SEPARATORS)):
         return 0
-    ends = [group.end() for group in _GROUP.finditer(text)]
-    return next((end for end in reversed(ends) if _is_card(text[:end])), 0)
-
-
-def _is_card(text: str) -> bool:
-    raw = text.translate(_NO_SEPARATORS).encode()[::-1]
-    if not 13 <= len(raw) <= 19:  # noqa: PLR2004
-        return False
-    total = sum(raw[::2]) + sum(raw[1::2].translate(_DOUBLED))
-    return (total - ord("0") * len(raw)) % 10 == 0
-
-
-def _ipv4(found: re.Match[str]) -> int:
-    return len(found[0]) if all(int(part) < 256 for part in found[0].split(".")) else 0  # noqa: PLR2004
+    for end in reversed([group.end() for group in _GROUP.finditer(text)]):
+        raw = text[:end].translate(_NO_SEPARATORS).encode()[::-1]
+        total = sum(raw[::2]) + sum(raw[1::2].translate(_DOUBLED))  # Luhn
+        if 13 <= len(raw) <= 19 and (total - ord("0") * len(raw)) % 10 == 0:  # noqa: PLR2004
+            return end
+    return 0
 
 
 def _ipv6(found: re.Match[str]) -> int:
@@ -227,11 +230,6 @@ def _ipv6(found: re.Match[str]) -> int:
     except (OSError, ValueError):
         return 0
     return len(text)
-
-
-def _phone(found: re.Match[str]) -> int:
-    digits = sum(character.isdigit() for character in found[0])
-    return len(found[0]) if digits >= _SHORTEST_PHONE else 0
 
 
 BUILTIN = tuple(FINDERS)
@@ -259,73 +257,49 @@ def build(spec: object) -> Mask:
         spec = [name.strip() for name in spec.split(",")]
     if not isinstance(spec, (list, tuple)) or not spec:
         raise ValueError
-    return _chained([mask for part in _joined(spec) for mask in [_part(part)]])
-
-
-def _joined(parts: Sequence[object]) -> list[object]:
-    """Gather the built-in names into one part, at the place of the first of them."""
+    # The built-in names are one part, at the place of the first of them, in our order.
     names: set[str] = set()
-    joined: list[object] = []
-    for part in parts:
-        if not isinstance(part, str):
-            joined.append(part)
-            continue
-        if not names:
-            joined.append(names)
-        names |= set(BUILTIN) if part == "builtin" else {part}
-    return joined
-
-
-def _part(part: object) -> Mask:
-    if isinstance(part, set):
-        return _builtin(part)
-    if callable(part):
-        return part
-    if isinstance(part, tuple) and len(part) == 2:  # noqa: PLR2004
-        return _own(*part)
-    raise ValueError
-
-
-def _builtin(names: set[str]) -> Mask:
+    masks: list[Mask] = []
+    for part in spec:
+        if isinstance(part, str):
+            if not names:
+                masks.append(lambda text: _builtin(text, finders))
+            names |= set(BUILTIN) if part == "builtin" else {part}
+        elif callable(part):
+            masks.append(part)
+        else:
+            masks.append(_own(part))
     if not names <= set(BUILTIN):
         raise ValueError
     finders = [finder for name, finder in FINDERS.items() if name in names]
-
-    def masked(text: str) -> str:
-        for _ in range(_ROUNDS):
-            found = _once(text, finders)
-            if found == text:
-                return found
-            text = found
-        raise Unsettled
-
-    return masked
-
-
-def _once(text: str, finders: Sequence[Finder]) -> str:
-    for finder in finders:
-        text = finder(text)
-    return text
-
-
-def _own(name: object, pattern: object) -> Mask:
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise ValueError
-    try:
-        compiled = re.compile(pattern)  # type: ignore[call-overload]  # that is the check
-    except (re.error, TypeError):
-        raise ValueError from None
-    shown = f"[{name.upper()}]"
-    return lambda text: str(compiled.sub(lambda _: shown, text))
-
-
-def _chained(masks: Sequence[Mask]) -> Mask:
-    if len(masks) == 1:
-        return masks[0]
 
     def masked(text: str) -> str:
         for mask in masks:
             text = mask(text)
         return text
 
-    return masked
+    return masks[0] if len(masks) == 1 else masked
+
+
+def _builtin(text: str, finders: Sequence[Finder]) -> str:
+    """Mask until nothing changes: what is found may stand within something else."""
+    for _ in range(_ROUNDS):
+        before = text
+        for finder in finders:
+            text = finder(text)
+        if text == before:
+            return text
+    raise Unsettled
+
+
+def _own(part: object) -> Mask:
+    """Make a mask of a name and a pattern."""
+    name, pattern = part if isinstance(part, tuple) and len(part) == 2 else ("", "")  # noqa: PLR2004
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise ValueError
+    try:
+        compiled = re.compile(pattern)
+    except (re.error, TypeError):
+        raise ValueError from None
+    shown = f"[{name.upper()}]"
+    return lambda text: str(compiled.sub(lambda _: shown, text))

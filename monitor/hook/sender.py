@@ -10,15 +10,10 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 from weakref import WeakSet
 
 from monitor.hook.recorder import Recorder
-
-if TYPE_CHECKING:
-    from monitor.hook.delivery import Delivery
-
 
 EXIT_S = 2.0
 #: A machine may be so slow that the sender is still loading the Redis client when the process
@@ -51,7 +46,11 @@ def start(recorder: Recorder, *, again: bool = False) -> None:
     if (too_early and not again) or not recorder.claim():
         return
     _running.add(recorder)
-    _at_child_exit()
+    for name in _FORKING_LIBRARIES:
+        module = sys.modules.get(name)
+        if module is not None and name not in _finalizers:
+            _finalizers.add(name)
+            module.Finalize(None, finish_all, exitpriority=10)
     # A lock of the same kind as the thread: gevent may have replaced both since the last start.
     recorder.wake = _thread.allocate_lock()
     recorder.wake.acquire()
@@ -67,7 +66,10 @@ def serve(recorder: Recorder) -> None:
     """Deliver until the recorder is finished; the body of the thread."""
     delivery = None
     try:
-        delivery = _delivery(recorder)
+        # Redis and pydantic are loaded here, on our thread, and not by `import monitor`.
+        with _state.importing:
+            from monitor.hook.delivery import Delivery  # noqa: PLC0415
+        delivery = Delivery(recorder)
         recorder.loaded = True
         while (pause_s := delivery.step(time.monotonic())) is not None:
             recorder.wake.acquire(timeout=pause_s)
@@ -79,7 +81,7 @@ def serve(recorder: Recorder) -> None:
         if delivery is not None:
             delivery.abandon()
         with contextlib.suppress(Exception):
-            logger.warning("the sender ended: %s", type(error).__name__)
+            logger.warning("sender_failed error=%s", type(error).__name__)
         _not_before[recorder.hook_id] = time.monotonic() + _RESTART_AFTER_S
         recorder.unclaim()
 
@@ -168,24 +170,7 @@ def _await_end(recorder: Recorder, deadline: float, *, hopeless_s: float | None 
         time.sleep(_POLL_S)
 
 
-def _delivery(recorder: Recorder) -> Delivery:
-    # Redis and pydantic are loaded here, on our thread, and not by `import monitor`.
-    with importing():
-        from monitor.hook.delivery import Delivery  # noqa: PLC0415
-    return Delivery(recorder)
-
-
-def _at_child_exit() -> None:
-    for name in _FORKING_LIBRARIES:
-        module = sys.modules.get(name)
-        if module is not None and name not in _finalizers:
-            _finalizers.add(name)
-            module.Finalize(None, finish_all, exitpriority=10)
-
-
-# --- forks ---
-# What happens when the host forks: the child replaces everything and acquires nothing.
-
+# --- when the host forks: the child replaces everything and acquires nothing ---
 
 #: A fork waits this long for our thread's imports, which take a third of a second of CPU; a child
 #: forked amid them could never import. Long enough for a machine that is very busy.
@@ -209,9 +194,8 @@ class _State:
 
 
 _state = _State()
-#: One hook of ours in the interpreter however many of these come and go.
+#: What must start afresh in a child; one hook in the interpreter however many come and go.
 _forked: WeakSet[Forked] = WeakSet()
-_in_child: list[Callable[[], None]] = []
 
 
 def register(forked: Forked) -> None:
@@ -219,43 +203,30 @@ def register(forked: Forked) -> None:
     _forked.add(forked)
 
 
-def in_child(action: Callable[[], None]) -> None:
-    """Have *action* called in each child."""
-    _in_child.append(action)
-
-
-def importing() -> _thread.LockType:
-    """Give the lock to hold while importing on a thread of ours."""
-    return _state.importing
-
-
-def _before() -> None:
+def _before_fork() -> None:
     if _state.importing.acquire(timeout=_IMPORTS_WAIT_S):
         _state.held.add(_thread.get_ident())
 
 
-def _after_in_parent() -> None:
+def _after_fork_in_parent() -> None:
     thread = _thread.get_ident()
     if thread in _state.held:
         _state.held.discard(thread)
         _state.importing.release()
 
 
-def _after_in_child() -> None:
+def _after_fork_in_child() -> None:
     _state.__init__()  # type: ignore[misc]
-    for action in _in_child:
-        action()
+    for collection in (_running, _finalizers, _not_before):
+        collection.clear()  # type: ignore[attr-defined]
     for forked in list(_forked):
         forked.after_fork()
 
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
-        before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child
+        before=_before_fork,
+        after_in_parent=_after_fork_in_parent,
+        after_in_child=_after_fork_in_child,
     )
-
-
-in_child(_running.clear)
-in_child(_finalizers.clear)
-in_child(_not_before.clear)
 atexit.register(finish_all)

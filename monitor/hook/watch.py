@@ -45,9 +45,9 @@ class Reader:
         self._contexts_names = (names["contexts"],) if names["contexts"] else CONTEXTS_NAMES
         self._output = names["output"]
         if names["query"] and self._query is None:
-            logger.warning("watch: no parameter named %s", names["query"])
+            logger.warning("watch_unknown_parameter name=%r", names["query"])
         for unknown in sorted(self._fields.keys() - FIELDS):
-            logger.warning("watch: no field named %s", unknown)
+            logger.warning("watch_unknown_field name=%r", unknown)
 
     def take(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], result: object, rate: float
@@ -116,7 +116,7 @@ def watched(
     if isinstance(function, (staticmethod, classmethod)):
         return type(function)(watched(function.__func__, taker, names, fields))
     if not callable(function):
-        logger.warning("watch: a %s is not a function", type(function).__name__)
+        logger.warning("watch_not_a_function type=%s", type(function).__name__)
         return function
     if getattr(function, _MARK, None) is taker:
         return function  # twice would count twice

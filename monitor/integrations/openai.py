@@ -64,7 +64,12 @@ def watch_openai(
     # Older clients do not have them all.
     level = logging.WARNING if "chat.completions.create" in missing else logging.DEBUG
     if missing:
-        logger.log(level, "watch_openai: a %s has no %s", type(client).__name__, ", ".join(missing))
+        logger.log(
+            level,
+            "client_lacks_methods client=%s missing=%s",
+            type(client).__name__,
+            ",".join(missing),
+        )
     return client
 
 
@@ -89,7 +94,7 @@ class _Watch(NamedTuple):
                     given = self.given(asked, current_passages(), trace_id)
                     self.take(given, answer, [reply], rate)
         except Exception as error:  # noqa: BLE001  # a mistake of ours must not reach the host
-            logger.debug("watch_openai: %s", type(error).__name__)
+            logger.debug("reply_failed error=%s", type(error).__name__)
         return reply
 
     def given(self, asked: object, passages: object, trace_id: object) -> dict[str, Any]:
@@ -132,7 +137,7 @@ class _Watch(NamedTuple):
         try:
             return self.contexts(asked)
         except Exception as error:  # noqa: BLE001  # the host's callable may raise anything
-            logger.debug("watch_openai: contexts raised %s", type(error).__name__)
+            logger.debug("contexts_failed error=%s", type(error).__name__)
             return None
 
     def _trace_id(self) -> object:

@@ -128,7 +128,7 @@ class Runs:
         try:
             return function(*args)
         except Exception as error:  # noqa: BLE001  # they may do anything
-            logger.debug("integration: %s", type(error).__name__)
+            logger.debug("run_failed error=%s", type(error).__name__)
             return None
 
     def _make_room(self) -> None:

@@ -249,4 +249,4 @@ def test_why_samples_cannot_be_encoded_is_told_everywhere(run, tmp_path, redis_u
         [hook_id] = client.zrange(names.HOOKS, 0, -1)
         told = client.hgetall(names.hook(hook_id.decode()))
     assert told[b"last_error"] == b"encode_failed: SchemaError"
-    assert "samples dropped: encode_failed 1 (SchemaError)" in (tmp_path / "log").read_text()
+    assert 'dropped="encode_failed 1 (SchemaError)"' in (tmp_path / "log").read_text()

@@ -261,4 +261,4 @@ def test_unsampled_calls_are_asked_about_once(server, unsampled):
 
 def test_what_is_no_client_stays_what_it_is(caplog):
     assert watch_openai(thing := object()) is thing
-    assert "a object has no chat.completions.create" in caplog.text
+    assert "client_lacks_methods client=object missing=chat.completions.create" in caplog.text

@@ -40,10 +40,10 @@ def test_complaint_tells_what_is_new_once_a_minute():
     complaints = Complaints()
     assert complaints.due(100.0, {}, None) is None
     assert complaints.due(100.0, {"buffer_full": 3}, "down") == (
-        "samples dropped: buffer_full 3; Redis: down"
+        'dropped="buffer_full 3" redis="down"'
     )
     assert complaints.due(130.0, {"buffer_full": 5}, "down") is None
     assert complaints.due(161.0, {"buffer_full": 5}, "down") == (
-        "samples dropped: buffer_full 2; Redis: down"
+        'dropped="buffer_full 2" redis="down"'
     )
     assert complaints.due(300.0, {"buffer_full": 5}, "down") is None
