@@ -257,21 +257,18 @@ def build(spec: object) -> Mask:
         spec = [name.strip() for name in spec.split(",")]
     if not isinstance(spec, (list, tuple)) or not spec:
         raise ValueError
-    # The built-in names are one part, at the place of the first of them, in our order.
-    names: set[str] = set()
+    named = [part for part in spec if isinstance(part, str)]
+    wanted = {*BUILTIN} if "builtin" in named else set()
+    wanted |= {*named} - {"builtin"}
+    if not wanted <= set(BUILTIN):
+        raise ValueError
+    finders = [finder for name, finder in FINDERS.items() if name in wanted]
     masks: list[Mask] = []
     for part in spec:
-        if isinstance(part, str):
-            if not names:
-                masks.append(lambda text: _builtin(text, finders))
-            names |= set(BUILTIN) if part == "builtin" else {part}
-        elif callable(part):
-            masks.append(part)
-        else:
-            masks.append(_own(part))
-    if not names <= set(BUILTIN):
-        raise ValueError
-    finders = [finder for name, finder in FINDERS.items() if name in names]
+        if not isinstance(part, str):
+            masks.append(part if callable(part) else _own(part))
+        elif part is named[0]:  # all built-in ones are one mask, at the place of the first
+            masks.append(lambda text: _builtin(text, finders))
 
     def masked(text: str) -> str:
         for mask in masks:

@@ -218,7 +218,7 @@ def _after_fork_in_parent() -> None:
 def _after_fork_in_child() -> None:
     _state.__init__()  # type: ignore[misc]
     for collection in (_running, _finalizers, _not_before):
-        collection.clear()  # type: ignore[attr-defined]
+        collection.clear()
     for forked in list(_forked):
         forked.after_fork()
 
