@@ -39,7 +39,7 @@ from monitor.report.format import (
 from monitor.report.listing import Listing, SparklineRow
 from monitor.report.model import RatePoint, Report
 from monitor.report.render import insight_lines, render_digest, render_markdown
-from monitor.report.text import render_report, render_status, status_text
+from monitor.report.text import render_report, render_status, verdict_text
 from monitor.report.words import drift_sentence, unscored_sentence, verdict_rate
 from monitor.settings import Settings
 from monitor.store.engine import Store
@@ -218,7 +218,7 @@ def metric_page(found: Detail) -> Iterator[RenderableType]:
     verdict = found.verdict
     yield Text.assemble(
         (f"{plain_text(found.app, 60)}, {plain_text(found.metric, 60)}  ", "bold"),
-        status_text(verdict.status, verdict.window_n),
+        verdict_text(verdict),
         f"  {verdict_rate(verdict)}, n {verdict.n:,}",
     )
     yield Text(f"{plain_text(verdict.reason, 300)} ({plain_text(verdict.policy, 40)})", style="dim")

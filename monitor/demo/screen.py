@@ -82,14 +82,6 @@ class Screen:
             status_text(change.after),
             f"  pass rate {percent(change.pass_rate)}, n {change.n}",
         )
-        # Why a status is not that of the rate beside it.
-        for words in (
-            "the window still holds the incident",
-            "the window still holds the time before",
-            "no longer below the critical line",
-        ):
-            if words in change.reason:
-                line.append(f" ({words})", style="dim")
         self._say(line)
 
     def received(self, where: str, text: str) -> None:

@@ -274,7 +274,14 @@ def _engine(*, markdown: bool) -> Environment:
         *(count, duration, number, percent, points_with_interval, score, short_id, sparkline, usd),
         *(utc_second, utc_time, words.cost_sentence, words.headline, words.incident_sentence),
         *(words.ledger_sentence, words.level_words, words.reason_sentence, words.recent_sentence),
-        *(words.status_word, words.verdict_rate, words.window_rate, chart_label, input_lines),
+        *(
+            words.status_word,
+            words.verdict_rate,
+            words.verdict_word,
+            words.window_rate,
+            chart_label,
+            input_lines,
+        ),
     )
     engine.globals.update({function.__name__: function for function in functions})
     engine.globals.update(

@@ -19,6 +19,7 @@ from monitor.report.model import AppReport, MetricReport, Report
 from monitor.report.render import drift_rows, input_lines, insight_lines, metric_sentences
 from monitor.report.words import (
     ICONS,
+    WORDS,
     cost_sentence,
     headline,
     incident_sentence,
@@ -27,8 +28,8 @@ from monitor.report.words import (
     level_words,
     reason_sentence,
     recent_sentence,
-    status_word,
     verdict_rate,
+    verdict_word,
     window_rate,
 )
 
@@ -67,9 +68,14 @@ _COLUMNS = (
 )
 
 
-def status_text(status: Status, n: int | None = None) -> Text:
-    """Write a status as shape, word and colour; *n* scores are those that it would rest on."""
-    return Text(f"{ICONS[status]} {status_word(status, n)}", style=STYLES[status])
+def status_text(status: Status) -> Text:
+    """Return a status as shape, word and colour."""
+    return Text(f"{ICONS[status]} {WORDS[status]}", style=STYLES[status])
+
+
+def verdict_text(verdict: Verdict) -> Text:
+    """Return the status of a verdict as shape, word and colour."""
+    return Text(f"{ICONS[verdict.status]} {verdict_word(verdict)}", style=STYLES[verdict.status])
 
 
 def render_status(report: Report) -> RenderableType:
@@ -141,11 +147,7 @@ class StatusTable:
                 )
                 yield name
                 figures = f"  {verdict_rate(verdict)}, n {verdict.n:,}"
-                yield (
-                    Text("  ")
-                    .append_text(status_text(verdict.status, verdict.window_n))
-                    .append(figures)
-                )
+                yield (Text("  ").append_text(verdict_text(verdict)).append(figures))
 
 
 def _needed(columns: Sequence[_Column], rows: Sequence[Mapping[str, Text]]) -> int:
@@ -182,7 +184,7 @@ def _row(app: str, verdict: Verdict, now: datetime) -> dict[str, Text]:
     return {
         "app": Text(plain_text(app, 40)),
         "metric": Text(plain_text(verdict.metric, 40)),
-        "status": status_text(verdict.status, verdict.window_n),
+        "status": verdict_text(verdict),
         "pass rate (95 %)": Text(verdict_rate(verdict)),
         "n": Text(f"{verdict.n:,}"),
         "score": Text(score(verdict.average_score)),
@@ -234,7 +236,7 @@ def _metric(item: MetricReport, report: Report) -> Iterator[RenderableType]:
     since = f"for {duration((now - verdict.status_since).total_seconds())}"
     yield Text.assemble(
         (f"\n{plain_text(item.metric, 60)}  ", "bold"),
-        status_text(verdict.status, verdict.window_n),
+        verdict_text(verdict),
         f"  {since}",
     )
     yield Text(f"{reason_sentence(verdict)} ({plain_text(verdict.policy, 40)})", style="dim")

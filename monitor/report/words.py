@@ -57,13 +57,20 @@ def status_word(status: Status, n: int | None = None) -> str:
     return f"{WORDS[status]} (no new scores)" if held else WORDS[status]
 
 
+def verdict_word(verdict: Verdict) -> str:
+    """Return the word of a verdict's status; too little data is "collecting" or "undecided"."""
+    if verdict.status is Status.INSUFFICIENT_DATA and verdict.phase is not None:
+        return "collecting data" if verdict.phase == "collecting" else "undecided"
+    return status_word(verdict.status, verdict.window_n)
+
+
 def verdict_rate(verdict: Verdict) -> str:
     """Return the pass rate of a verdict with its interval: never a bare value."""
     return rate_with_interval(verdict.pass_rate, verdict.low, verdict.high)
 
 
 def window_rate(verdict: Verdict) -> str:
-    """Write the pass rate of the window, the second figure, with its interval."""
+    """Return the pass rate of the window, the second figure, with its interval."""
     return rate_with_interval(verdict.window_pass_rate, verdict.window_low, verdict.window_high)
 
 

@@ -202,7 +202,7 @@ def series_of(points: Sequence[RatePoint]) -> TimeSeries:
     """
     steps = [_step(point) for point in points]
     step_s = steps[1].start_s - steps[0].start_s if len(steps) > 1 else 1
-    return TimeSeries(step_s, tuple(steps))
+    return TimeSeries(step_s, tuple(steps)).fitted()
 
 
 def _step(point: RatePoint) -> SeriesPoint:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -102,8 +102,9 @@ class Pages:
         site, now = self.site, self.site.clock()
         bucket_s = site.settings.windows.bucket_s
         shown = read_time_range(
-            request.query_params, now=now, usual_s=site.glance.span_s, bucket_s=bucket_s
-        )
+            request.query_params, now=now, usual_s=self._usual_s(app, metric, now),
+            bucket_s=bucket_s,
+        )  # fmt: skip
         may_read = principal_of(request).role >= Role.READER
         found = read_detail(
             site.store, site.settings, app=app, metric=metric, time_range=shown, now=now,
@@ -171,6 +172,16 @@ class Pages:
             form_token=self.site.access.form_token(principal),
             not_notified=self._why_nobody(found),
         )  # fmt: skip
+
+    def _usual_s(self, app: str, metric: str, now: datetime) -> int:
+        """Return the span of a chart, in seconds: on the first day, only what there is."""
+        glance = self.site.glance
+        for row in glance.read().rows:
+            first_s = row.course.first_scored_s
+            if (row.verdict.app, row.verdict.metric) == (app, metric) and first_s is not None:
+                least_s = 16 * self.site.settings.windows.bucket_s
+                return min(glance.span_s, max(least_s, int(now.timestamp()) - first_s))
+        return glance.span_s
 
     def _why_nobody(self, incident: Incident) -> str:
         if incident.silenced_by:

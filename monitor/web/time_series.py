@@ -11,6 +11,9 @@ from monitor.models.alerting import Incident
 from monitor.report.model import SEVERITY
 from monitor.rolling.windows import window_stats
 
+#: A chart of less would be a few dots.
+_LEAST_STEPS = 12
+
 
 @dataclass(frozen=True, slots=True)
 class SeriesPoint:
@@ -49,6 +52,19 @@ class TimeSeries:
     def gaps(self) -> int:
         """How many steps have no score."""
         return sum(step.rate is None for step in self.steps)
+
+    @property
+    def first_scored_s(self) -> int | None:
+        """Where the first step with a score begins, in epoch seconds; None without any score."""
+        return next((step.start_s for step in self.steps if step.rate is not None), None)
+
+    def fitted(self) -> TimeSeries:
+        """Return it without the empty steps before the first score, but for a few."""
+        if self.first_scored_s is None:
+            return self
+        empty = (self.first_scored_s - self.from_s) // self.step_s
+        start = max(0, min(empty - 1, len(self.steps) - _LEAST_STEPS))
+        return TimeSeries(self.step_s, self.steps[start:])
 
     def runs(self) -> Iterator[Sequence[SeriesPoint]]:
         """Give the stretches between gaps, each at least one step long."""

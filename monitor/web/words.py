@@ -156,6 +156,7 @@ def environment() -> Environment:
             words.headline,
             words.status_word,
             words.verdict_rate,
+            words.verdict_word,
             words.window_rate,
             words.drift_sentence,
         ),

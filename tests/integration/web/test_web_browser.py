@@ -253,7 +253,7 @@ def test_label_works_in_the_browser(open_page, server, world):
 def test_silence_is_previewed_made_and_ended_in_the_browser(open_page, server):
     page = open_page()
     page.goto(f"{server.url}/silences")
-    page.get_by_label("What, one condition").fill("app=nobody")
+    page.get_by_label("Matchers (one per line").fill("app=nobody")
     page.get_by_label("Comment").fill("looked at in a browser")
     page.get_by_role("button", name="Preview").click()
     assert "is a name misspelt?" in page.inner_text("main")

@@ -13,6 +13,7 @@ from monitor.report.words import (
     reason_sentence,
     reasons,
     verdict_rate,
+    verdict_word,
 )
 from monitor.testing.factories import make_verdict
 
@@ -111,3 +112,11 @@ def test_headline_names_a_few_apps_and_counts_the_others():
     assert said == (
         "9 apps need attention: app-0 (CRITICAL), app-1 (CRITICAL), app-2 (CRITICAL) and 6 more."
     )
+
+
+@pytest.mark.parametrize(
+    ("phase", "word"),
+    [("collecting", "collecting data"), ("undecided", "undecided"), (None, "not enough data")],
+)
+def test_too_little_data_has_two_faces(phase, word):
+    assert verdict_word(make_verdict(I, NOW, phase=phase)) == word

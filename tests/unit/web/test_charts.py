@@ -129,3 +129,12 @@ def test_course_has_every_step_once_and_all_scores(values):
     assert len(found.steps) == len(values)
     assert found.n == 10 * sum(rate is not None for rate in values)
     assert found.gaps + sum(len(run) for run in found.runs()) == len(values)
+
+
+def test_first_day_chart_has_no_grey_wall():
+    day = made(*([None] * 90), 0.9, 0.8)
+    assert len(day.fitted().steps) == 12
+    assert day.fitted().steps[-2:] == day.steps[-2:]
+    whole = made(0.9, *([None] * 90), 0.8)
+    assert whole.fitted() == whole
+    assert made(None, None).fitted() == made(None, None)
