@@ -25,8 +25,7 @@ from monitor.models import Status, Tally
 from monitor.rolling.anytime import advance_all
 from monitor.rolling.baseline import Baseline
 from monitor.rolling.budget import Rules, stream_budget
-from monitor.rolling.evidence_state import EvidenceState, to_json
-from monitor.rolling.evidence_walk import Looks
+from monitor.rolling.evidence_state import EvidenceState, Looks, to_json
 from monitor.rolling.standing import standing_of
 from monitor.rolling.windows import window_stats
 from monitor.store.engine import Store, migrate

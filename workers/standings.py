@@ -14,8 +14,7 @@ from monitor.models import Verdict
 from monitor.rolling.anytime import advance_all, idle, learn_due_s, relearn
 from monitor.rolling.baseline import History
 from monitor.rolling.budget import Rules
-from monitor.rolling.evidence_state import EvidenceState, from_json, to_json
-from monitor.rolling.evidence_walk import Looks
+from monitor.rolling.evidence_state import EvidenceState, Looks, from_json, to_json
 from monitor.stats.onset import Onset, find_onset
 from monitor.store.lease import Lease
 from monitor.store.query import Stream, bucket_sums

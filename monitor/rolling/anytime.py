@@ -28,15 +28,13 @@ import numpy as np
 
 from monitor.models import Status
 from monitor.rolling.baseline import History, learn
-from monitor.rolling.budget import Rules
-from monitor.rolling.evidence_state import N_BETS, N_RISES, Bets, Certainty, EvidenceState
+from monitor.rolling.budget import Rules, read_status
+from monitor.rolling.evidence_state import N_BETS, N_RISES, Bets, Certainty, EvidenceState, Looks
 from monitor.rolling.evidence_walk import (
     DAY_BUCKETS,
     CalmWalk,
     IncidentWalk,
-    Looks,
     posterior_below,
-    read_status,
 )
 from monitor.rolling.reference import Span
 from monitor.stats.evidence import BELOW, CELLS, rate_grid
@@ -133,7 +131,7 @@ def restarted(state: EvidenceState, rules: Rules) -> EvidenceState:
     thresholds = (rules.warning_rate, rules.critical_rate)
     if state.thresholds == thresholds:
         return state
-    state = state.but(thresholds=thresholds, bets=Bets.none(N_BETS, state.at_s))
+    state = state.but(thresholds=thresholds, bets=Bets.none(N_BETS, state.at_s), quasi=None)
     if not state.alarmed:
         return state
     grid = rate_grid(*thresholds)
@@ -182,7 +180,10 @@ def relearn(state: EvidenceState, history: History, now_s: float, rules: Rules) 
     most = np.full(N_BETS, rules.log_threshold() + _BEYOND)
     most[BELOW:CELLS] += _BEYOND_SETTLED - _BEYOND
     bets = state.bets._replace(log_r=np.minimum(state.bets.log_r, most))
-    return state.but(baseline=baseline, learned_s=now_s, bets=bets)
+    state = state.but(baseline=baseline, learned_s=now_s, bets=bets)
+    if state.quasi is None or state.alarmed:
+        return state
+    return state.but(quasi=np.minimum(state.quasi, most[:CELLS]))
 
 
 def _end(state: EvidenceState, looks: Looks, start: int, rules: Rules) -> int:

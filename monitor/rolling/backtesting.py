@@ -12,8 +12,7 @@ from monitor.rolling.anytime import advance, idle, learn_due_s, relearn
 from monitor.rolling.baseline import History
 from monitor.rolling.budget import Rules
 from monitor.rolling.choice import EvidencePolicy, find_policy
-from monitor.rolling.evidence_state import EvidenceState
-from monitor.rolling.evidence_walk import Looks
+from monitor.rolling.evidence_state import EvidenceState, Looks
 from monitor.rolling.policies import Thresholds
 from monitor.rolling.window_replay import replay_windows
 

@@ -12,8 +12,7 @@ from monitor.models import Status
 from monitor.rolling.anytime import advance, idle, learn_due_s, relearn
 from monitor.rolling.baseline import History
 from monitor.rolling.budget import Rules
-from monitor.rolling.evidence_state import EvidenceState
-from monitor.rolling.evidence_walk import Looks
+from monitor.rolling.evidence_state import EvidenceState, Looks
 
 Floats = NDArray[np.float64]
 _DAY_S = 86_400

@@ -1,10 +1,15 @@
-"""How much evidence an alarm needs, so that false ones keep to a budget."""
+"""What a stream is judged by: thresholds, how much evidence an alarm needs, how many samples."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monitor.models import Status
 
 _MONTH_S: Final = 30 * 86_400
 _DAY_S: Final = 86_400
@@ -14,6 +19,19 @@ FALL_SHARE: Final = 0.85
 _MOST_OF_PROJECT: Final = 0.1
 #: Streams of segments together get this part, when there are any.
 _SEGMENTS_SHARE: Final = 0.5
+
+
+#: A status of too little data needs this part of the usual number to go on.
+_KEEPS: Final = 2 / 3
+#: In standard errors: so far below the threshold the rate since the last alarm, or the first
+#: sample, may lie where a stream becomes healthy, and where it stays so; the latter is 95 %.
+_DOUBT_NEW: Final = 1.28
+_DOUBT: Final = 1.96
+#: Part of the stakes placed when a bucket begins; the rest is placed as time goes by.
+_STAKE_AT_BUCKET: Final = 0.5
+
+Bools = NDArray[np.bool_]
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,3 +98,36 @@ def stream_budget(
     part = 1.0 if not segments else (1.0 - _SEGMENTS_SHARE if is_root else _SEGMENTS_SHARE)
     weight = part / max(1, roots if is_root else segments)
     return false_alarms_per_month * min(_MOST_OF_PROJECT, weight)
+
+
+def read_status(high: float, rules: Rules) -> Status:
+    """Return the status that an upper bound of the pass rate stands for."""
+    if high < rules.critical_rate:
+        return Status.CRITICAL
+    return Status.WARNING if high < rules.warning_rate else Status.HEALTHY
+
+
+def is_known(n_day: Floats, rules: Rules, *, healthy: Bools) -> Bools:
+    """Return whether so many samples a day suffice; a healthy stream needs fewer to stay so."""
+    return np.where(healthy, n_day >= rules.min_n * _KEEPS, n_day > rules.min_n - 1)
+
+
+def is_doubtful(size: Floats, passed: Floats, rules: Rules, *, healthy: Bools) -> Bools:
+    """
+    Return whether all that is known lies below the threshold, though not beyond chance.
+
+    Such a stream is not well and not certainly ill: the Wilson interval of all its samples since
+    its last alarm is below the threshold. A long healthy past makes that impossible for long.
+    """
+    line = rules.warning_rate
+    error = np.sqrt(size * line * (1.0 - line))
+    below = size * line - passed > np.where(healthy, _DOUBT, _DOUBT_NEW) * error
+    return np.asarray(below & (size >= rules.min_n))
+
+
+def stakes_of(before_s: Floats, time_s: Floats, bucket_s: int) -> Floats:
+    """Return the new bets of looks at *time_s*, in buckets that went by since *before_s*."""
+    before, now = before_s / bucket_s, time_s / bucket_s
+    buckets = np.floor(now) - np.floor(before)
+    gone = np.maximum(now - before, 0.0)
+    return np.asarray(_STAKE_AT_BUCKET * buckets + (1.0 - _STAKE_AT_BUCKET) * gone)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from monitor.models import Status
 from monitor.rolling.baseline import Baseline
 from monitor.rolling.reference import Span
-from monitor.stats.evidence import BELOW, CELLS, NOTHING
+from monitor.stats.evidence import BELOW, CELLS, NOTHING, Samples, Worth
 from monitor.stats.onset import Onset
 
 Floats = NDArray[np.float64]
@@ -60,6 +60,40 @@ class Bets(NamedTuple):
         return cls(np.full(bets, NOTHING), gain, n, size, passed, np.full(bets, now_s))
 
 
+class Looks(NamedTuple):
+    """
+    What each look at a stream found since the one before, in the order of the looks.
+
+    ``time_s`` in epoch seconds, never falling; ``n`` samples; ``size`` what they are worth if they
+    were independent, and ``passed`` how much of it passed; each of shape (t,). Where the judge is
+    asked about some samples only, or weights are unequal, ``samples`` holds them one by one.
+    """
+
+    time_s: Floats
+    n: Floats
+    size: Floats
+    passed: Floats
+    samples: Samples | None = None
+    worth: Worth = Worth()
+
+    @classmethod
+    def of_samples(cls, time_s: Floats, samples: Samples, worth: Worth) -> Looks:
+        """Return looks at samples, of which each look may have any number."""
+        size = worth.size * samples.weight / worth.mean_weight
+        n, sizes, passed = (
+            np.asarray(np.bincount(samples.look, weights, time_s.size), dtype=np.float64)
+            for weights in (np.ones_like(size), size, size * samples.estimates())
+        )
+        return cls(time_s, n, sizes, passed, samples, worth)
+
+    def part(self, start: int, end: int | None = None) -> Looks:
+        """Return some of the looks."""
+        end = len(self.time_s) if end is None else min(end, len(self.time_s))
+        samples = None if self.samples is None else self.samples.between(start, end)
+        time_s, n, size, passed = (column[start:end] for column in self[:4])
+        return Looks(time_s, n, size, passed, samples, self.worth)
+
+
 class Count(NamedTuple):
     """Samples since a moment: how many, what they are worth, and how much of it passed."""
 
@@ -86,7 +120,8 @@ class EvidenceState:
     Times are in epoch seconds. ``count`` is what was counted since the change of the present
     incident, or since evidence began anew; ``recent`` the last half to whole day of it, in two
     blocks; ``log_p`` the posterior of the rate in an incident, and ``high`` the bound from which
-    the status was read.
+    the status was read. ``quasi`` holds sums over the same cells in calm times, and a second
+    posterior in an incident, of which the more cautious bound counts.
     """
 
     status: Status = Status.INSUFFICIENT_DATA
@@ -101,6 +136,7 @@ class EvidenceState:
     count: Count
     recent: tuple[Count, Count]
     log_p: Floats | None = None
+    quasi: Floats | None = None  #: the same from unbiased estimates, where a judge is sampled
     high: float = 1.0
     incident_from_s: float = 0.0  #: when the trouble of the present incident is thought to begin
     onset: Onset | None = None  #: when the fall began, looked at closely
@@ -155,6 +191,7 @@ def to_json(state: EvidenceState) -> dict[str, Any]:
         "rises": _written(state.rises) if state.rises else None,
         "counts": [[_short(x) for x in count] for count in (state.count, *state.recent)],
         "log_p": None if state.log_p is None else _row(state.log_p),
+        "quasi": None if state.quasi is None else _row(state.quasi),
         "high": state.high,
         "incident_from_s": state.incident_from_s,
         "onset": list(state.onset) if state.onset else None,
@@ -193,6 +230,7 @@ def from_json(value: dict[str, Any]) -> EvidenceState | None:
         count=count,
         recent=(recent[0], recent[1]),
         log_p=None if log_p is None else np.array(log_p, dtype=np.float64),
+        quasi=None if value["quasi"] is None else np.array(value["quasi"], dtype=np.float64),
         high=value["high"],
         incident_from_s=value["incident_from_s"],
         onset=Onset(*value["onset"]) if value["onset"] else None,

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from monitor.models import Status
-from monitor.rolling.budget import FALL_SHARE, Rules
+from monitor.rolling.budget import FALL_SHARE, Rules, is_doubtful, is_known, read_status, stakes_of
 from monitor.rolling.evidence_state import (
     EASED,
     FALL,
@@ -27,6 +27,7 @@ from monitor.rolling.evidence_state import (
     Certainty,
     Count,
     EvidenceState,
+    Looks,
 )
 from monitor.rolling.reference import Span
 from monitor.stats.evidence import (
@@ -39,6 +40,7 @@ from monitor.stats.evidence import (
     log_mean,
     log_payoffs,
     rate_grid,
+    sample_log_payoffs,
 )
 
 Bools = NDArray[np.bool_]
@@ -50,14 +52,6 @@ _RISES: Final = np.array([0.2, 0.35, 0.5, 0.65, 0.8])
 _CLEAR_SLACK: Final = 0.025
 #: Log payoff that samples alone must bring to a recovery: time brings stakes as well.
 _CLEAR_GAIN: Final = 3.0
-#: A status of too little data needs this part of the usual number to go on.
-_KEEPS: Final = 2 / 3
-#: In standard errors: so far below the threshold the rate since the last alarm, or the first
-#: sample, may lie where a stream becomes healthy, and where it stays so; the latter is 95 %.
-_DOUBT_NEW: Final = 1.28
-_DOUBT: Final = 1.96
-#: Part of the stakes placed when a bucket begins; the rest is placed as time goes by.
-_STAKE_AT_BUCKET: Final = 0.5
 DAY_BUCKETS: Final = 1440
 _HOUR_S: Final = 3600
 #: In buckets: how long an incident is remembered, so that it stays out of the reference.
@@ -68,65 +62,14 @@ _JUST: Final = 1e-9
 _LEAST_LOG_P: Final = -600.0
 
 
-class Looks(NamedTuple):
-    """
-    What each look at a stream found since the one before, in the order of the looks.
-
-    ``time_s`` in epoch seconds, never falling; ``n`` samples; ``size`` what they are worth if they
-    were independent, and ``passed`` how much of it passed, 0 <= passed <= size; each of shape (t,).
-    """
-
-    time_s: Floats
-    n: Floats
-    size: Floats
-    passed: Floats
-
-    def part(self, start: int, end: int | None = None) -> Looks:
-        """Return some of the looks."""
-        return Looks(*(column[start:end] for column in self))
-
-
 def line_threshold(state: EvidenceState, rules: Rules) -> float:
     """Return the log evidence below the warning threshold that confirms an alarm."""
     return rules.log_threshold(1.0 - FALL_SHARE if has_reference(state, rules) else 1.0)
 
 
-def stakes_of(before_s: Floats, time_s: Floats, bucket_s: int) -> Floats:
-    """Return the new bets of looks at *time_s*, in buckets that went by since *before_s*."""
-    before, now = before_s / bucket_s, time_s / bucket_s
-    buckets = np.floor(now) - np.floor(before)
-    gone = np.maximum(now - before, 0.0)
-    return np.asarray(_STAKE_AT_BUCKET * buckets + (1.0 - _STAKE_AT_BUCKET) * gone)
-
-
-def is_known(n_day: Floats, rules: Rules, *, healthy: Bools) -> Bools:
-    """Return whether so many samples a day suffice; a healthy stream needs fewer to stay so."""
-    return np.where(healthy, n_day >= rules.min_n * _KEEPS, n_day > rules.min_n - 1)
-
-
-def is_doubtful(size: Floats, passed: Floats, rules: Rules, *, healthy: Bools) -> Bools:
-    """
-    Return whether all that is known lies below the threshold, though not beyond chance.
-
-    Such a stream is not well and not certainly ill: the Wilson interval of all its samples since
-    its last alarm is below the threshold. A long healthy past makes that impossible for long.
-    """
-    line = rules.warning_rate
-    error = np.sqrt(size * line * (1.0 - line))
-    below = size * line - passed > np.where(healthy, _DOUBT, _DOUBT_NEW) * error
-    return np.asarray(below & (size >= rules.min_n))
-
-
 def has_reference(state: EvidenceState, rules: Rules) -> bool:
     """Return whether a fall from the stream's own reference can be seen."""
     return rules.use_reference and bool(state.baseline.fallen_below)
-
-
-def read_status(high: float, rules: Rules) -> Status:
-    """Return the status that an upper bound of the pass rate stands for."""
-    if high < rules.critical_rate:
-        return Status.CRITICAL
-    return Status.WARNING if high < rules.warning_rate else Status.HEALTHY
 
 
 def posterior_below(grid: RateGrid, size: float, passed: float) -> Floats:
@@ -144,7 +87,10 @@ class _Walk:
     ) -> None:
         self.states, self.rules = states, rules
         self.grid = rate_grid(rules.warning_rate, rules.critical_rate)
-        self.time, n, size, passed = (np.stack(column) for column in zip(*looks, strict=True))
+        self.time, n, size, passed = (
+            np.stack(column) for column in zip(*(look[:4] for look in looks), strict=True)
+        )
+        self.samples = {i: look for i, look in enumerate(looks) if look.samples is not None}
         self.healthy = np.array([state.status is Status.HEALTHY for state in states])[:, None]
         self.effect = _numbers(state.baseline.effect for state in states)[:, None]
         self.good, self.bad = passed / self.effect, (size - passed) / self.effect
@@ -182,12 +128,50 @@ class _Walk:
         ]
         return np.asarray(self.grid.top(np.array(means)))
 
-    def line_path(self) -> Floats:
-        """Return the log sums of the bets on a rate below the warning threshold."""
-        old = np.stack([state.bets.log_r[LINE] for state in self.states])
-        line = self.rules.warning_rate
-        gains = log_payoffs(self.good, self.bad, line, self.grid.below)
-        return accumulate(old, gains, self.stakes).log_r
+    def payoffs(self, null: Floats, rates: Floats, *, up: bool = False) -> Floats:
+        """
+        Return the log payoffs of each look, shape (s, t, bets).
+
+        *null* and *rates* of shapes that broadcast with (s, t, bets); rates lie above the null
+        where bets are on a rise.
+        """
+        gains = log_payoffs(self.good, self.bad, null, rates)
+        shape = self.time.shape
+        for row, look in self.samples.items():
+            assert look.samples is not None
+            m = np.broadcast_to(null, (*shape, 1))[row, look.samples.look]
+            q = np.broadcast_to(rates, gains.shape)[row, look.samples.look]
+            samples = look.samples
+            if up:
+                samples, m, q = samples.mirrored(), 1.0 - m, 1.0 - q
+            paid = sample_log_payoffs(samples, m, q, look.worth)
+            total = np.concatenate([np.zeros((1, paid.shape[1])), np.cumsum(paid, axis=0)])
+            first = np.searchsorted(samples.look, np.arange(shape[1] + 1))
+            gains[row] = np.diff(total[first], axis=0) / self.effect[row]
+        return gains
+
+    def quasi(self, null: Floats, rates: Floats, *, calm: bool) -> tuple[list[int], Floats]:
+        """
+        Return the streams that have a second posterior, and its log weights at each look.
+
+        It goes by the sums of unbiased estimates, where the other goes by bets: one is blind to
+        heavy tails, the other to predictions that follow a fall.
+        """
+        rows = list(self.samples)
+        if not rows:
+            return rows, np.zeros((0, self.time.shape[1], CELLS))
+        states = [self.states[row] for row in rows]
+        spans = (
+            np.broadcast_to(values, (len(self.states), *values.shape[1:]))
+            for values in (null, rates)
+        )
+        m, q = (values[rows] for values in spans)
+        gains = np.clip(log_payoffs(self.good[rows], self.bad[rows], m, q), -300.0, 300.0)
+        begun = np.stack([s.bets.log_r[FALL] if s.quasi is None else s.quasi for s in states])
+        if calm:
+            return rows, accumulate(begun, gains, self.stakes[rows]).log_r
+        log_q = begun[:, None] + np.cumsum(gains, axis=1)
+        return rows, log_q - log_q.max(axis=-1, keepdims=True)
 
     def moved(self, row: int, look: int) -> EvidenceState:
         """Return the state after one of the looks, without its bets."""
@@ -245,9 +229,10 @@ class CalmWalk(_Walk):
         null = self.references()
         top = self.grid.top(null)
         rates = self.grid.rates(top)
-        fall = log_payoffs(self.good, self.bad, top[..., None], rates)
+        fall = self.payoffs(top[..., None], rates)
         fall[~self.known] = 0.0
-        line = log_payoffs(self.good, self.bad, rules.warning_rate, self.grid.below)
+        line = self.payoffs(np.full((1, 1, 1), rules.warning_rate), self.grid.below)
+        self._sampled, self._log_q = self.quasi(top[..., None], rates, calm=True)
         self._old = _stacked([state.bets for state in states])
         path = accumulate(self._old.log_r, np.concatenate([fall, line], axis=-1), self.stakes)
         self._log_r, self._gained = path
@@ -266,6 +251,11 @@ class CalmWalk(_Walk):
             log_p = self._log_r[row, look][:, FALL] + LOG_PRIOR
             high = self.grid.upper(log_p, self._top[row])
             fallen[row, look] = high < self.rules.warning_rate
+            for place, one in enumerate(self._sampled):
+                some = np.flatnonzero(fallen[one])
+                log_q = self._log_q[place, some] + LOG_PRIOR
+                high = self.grid.upper(log_q, np.full(some.size, self._top[one]))
+                fallen[one, some] = high < self.rules.warning_rate
         return np.asarray(fallen)
 
     def turned(self) -> Bools:
@@ -278,10 +268,13 @@ class CalmWalk(_Walk):
     def at(self, last: NDArray[np.int64]) -> list[EvidenceState]:
         """Return each state after its look *last*, the status unchanged."""
         found = self.bets_at(last, self._old, self._log_r, self._gained)
-        return [
+        states = [
             self.moved(row, int(look)).but(bets=Bets(*(column[row] for column in found)))
             for row, look in enumerate(last)
         ]
+        for place, row in enumerate(self._sampled):
+            states[row] = states[row].but(quasi=self._log_q[place, last[row]])
+        return states
 
     def turn(self, row: int, look: int, state: EvidenceState) -> EvidenceState:
         """Turn the status at a look: open an incident, or change between known and unknown."""
@@ -300,7 +293,12 @@ class CalmWalk(_Walk):
             *(float(column[lead]) for column in (bets.at_s, bets.n, bets.size, bets.passed))
         )
         log_p = np.maximum(log_p - log_p.max(), _LEAST_LOG_P)
-        bound = float(self.grid.upper(log_p, self._top[row]))
+        quasi = state.quasi
+        if quasi is not None:
+            closed = np.where(np.arange(CELLS) < BELOW, 0.0, NOTHING) if confirmed else 0.0
+            quasi = quasi + LOG_PRIOR + closed
+            quasi = np.maximum(quasi - quasi.max(), _LEAST_LOG_P)
+        bound = _upper(self.grid, log_p, quasi, self._top[row])
         high = float(_held(np.array(bound), np.array(count.rate), state.status, self.rules))
         # Whether samples depend on each other is not known of a young stream.
         sure = confirmed and state.baseline.effect_known
@@ -312,6 +310,7 @@ class CalmWalk(_Walk):
             incident_from_s=count.from_s,
             rises=Bets.none(2 * N_RISES, now_s),
             log_p=log_p,
+            quasi=quasi,
             high=high,
         )
 
@@ -323,12 +322,16 @@ class IncidentWalk(_Walk):
         self, states: Sequence[EvidenceState], looks: Sequence[Looks], rules: Rules
     ) -> None:
         super().__init__(states, looks, rules)
-        self._line_log_r = self.line_path()
-        rates = np.clip(self.grid.rates(self.grid.top(self.references())), 0.001, 0.999)
-        likely = self.good[..., None] * np.log(rates) + self.bad[..., None] * np.log1p(-rates)
+        line = np.full((1, 1, 1), rules.warning_rate)
+        old = np.stack([state.bets.log_r[LINE] for state in states])
+        gains = self.payoffs(line, self.grid.below)
+        self._line_log_r = accumulate(old, gains, self.stakes).log_r
+        top = self.grid.top(self.references())[..., None]
+        rates = self.grid.rates(top[..., 0])
         begun = np.stack([state.log_p for state in states if state.log_p is not None])
-        self._log_p = begun[:, None] + np.cumsum(likely, axis=1)
+        self._log_p = begun[:, None] + np.cumsum(self.payoffs(top, rates), axis=1)
         self._log_p -= self._log_p.max(axis=-1, keepdims=True)
+        self._sampled, self._log_q = self.quasi(top, rates, calm=False)
         self._top = np.broadcast_to(self.tops()[:, None], self.time.shape)
         rate = np.divide(
             self.all_passed, self.all_size, out=np.zeros_like(self.size), where=self.all_size > 0
@@ -336,6 +339,9 @@ class IncidentWalk(_Walk):
         critical = np.array([state.status is Status.CRITICAL for state in states])[:, None]
         self._critical = critical
         bound = self.grid.upper(self._log_p, self._top)
+        for place, row in enumerate(self._sampled):
+            other = self.grid.upper(self._log_q[place], self._top[row])
+            bound[row] = np.maximum(bound[row], other)
         self._high = np.where(
             critical,
             _held(bound, rate, Status.CRITICAL, rules),
@@ -343,7 +349,13 @@ class IncidentWalk(_Walk):
         )
         lines = np.repeat([rules.warning_rate, rules.critical_rate], N_RISES) - _CLEAR_SLACK
         rises = 1.0 - (1.0 - lines) * (1.0 - np.tile(_RISES, 2))
-        gains = log_payoffs(self.good, self.bad, lines, rises)
+        gains = np.concatenate(
+            [
+                self.payoffs(np.full((1, 1, 1), lines[some][0]), rises[some], up=True)
+                for some in (RECOVERED, EASED)
+            ],
+            axis=-1,
+        )
         self._old = _stacked([state.rises for state in states if state.rises is not None])
         self._log_r, self._gained = accumulate(self._old.log_r, gains, self.stakes)
         self._recovered = self._risen(RECOVERED, rules.warning_rate)
@@ -397,6 +409,9 @@ class IncidentWalk(_Walk):
                     certainty=Certainty.CONFIRMED if sure else state.certainty,
                 )
             )
+        for place, row in enumerate(self._sampled):
+            log_q = np.maximum(self._log_q[place, last[row]], _LEAST_LOG_P)
+            states[row] = states[row].but(quasi=log_q)
         return states
 
     def turn(self, row: int, look: int, state: EvidenceState) -> EvidenceState:
@@ -425,6 +440,7 @@ class IncidentWalk(_Walk):
             rises=kept,
             count=count,
             log_p=log_p,
+            quasi=None if state.quasi is None else log_p,
             high=high,
         )
 
@@ -440,6 +456,7 @@ class IncidentWalk(_Walk):
             bets=Bets.none(N_BETS, state.at_s),
             rises=None,
             log_p=None,
+            quasi=None,
             high=1.0,
             count=count,
             recent=(Count(count.from_s), count),
@@ -454,6 +471,12 @@ def _held(bound: Floats, rate: Floats, status: Status, rules: Rules) -> Floats:
         above = np.minimum(bound, rules.warning_rate - _JUST)
         return np.where(rate > rules.critical_rate, above, below)
     return np.where(rate > rules.warning_rate, bound, np.minimum(bound, rules.warning_rate - _JUST))
+
+
+def _upper(grid: RateGrid, log_p: Floats, quasi: Floats | None, top: float) -> float:
+    """Return the more cautious of the bounds of the posteriors that there are."""
+    bounds = [grid.upper(p, np.asarray(top)) for p in (log_p, quasi) if p is not None]
+    return float(max(bounds))
 
 
 def _since_lead(bets: Bets, some: slice) -> Count:

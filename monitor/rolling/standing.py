@@ -10,9 +10,9 @@ from typing import Final, Literal
 import numpy as np
 
 from monitor.models import Status
-from monitor.rolling.budget import Rules
+from monitor.rolling.budget import Rules, is_doubtful
 from monitor.rolling.evidence_state import LINE, Certainty, Count, EvidenceState
-from monitor.rolling.evidence_walk import DAY_BUCKETS, is_doubtful, line_threshold
+from monitor.rolling.evidence_walk import DAY_BUCKETS, line_threshold
 from monitor.rolling.policies import Finding
 from monitor.rolling.windows import WindowStats
 from monitor.stats.evidence import log_mean, plain_bounds, rate_grid
@@ -93,7 +93,8 @@ def headline(state: EvidenceState, rules: Rules) -> Headline:
         grid = rate_grid(rules.warning_rate, rules.critical_rate)
         limits = state.baseline.fallen_below or (math.nan,)
         top = grid.top(np.asarray(sum(limits) / len(limits)))
-        low = min(float(grid.quantile(state.log_p, top, _LOW)), state.high)
+        both = [log_p for log_p in (state.log_p, state.quasi) if log_p is not None]
+        low = min(state.high, *(float(grid.quantile(log_p, top, _LOW)) for log_p in both))
         bounds = Interval(low, state.high)
     else:
         effect = state.baseline.effect

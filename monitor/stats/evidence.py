@@ -14,6 +14,9 @@ then E[mean of R at tau] <= E[buckets until tau] for every stopping time tau. So
 A comes, while the null holds, on average not before A buckets have gone by, whatever the traffic
 and however often one looks.
 
+Samples about which a judge is asked with a known probability, and samples of unequal weight, pay
+otherwise (`sample_log_payoffs`): still never negative, and with the same mean.
+
 Approximate only, and measured (``benchmarks/status.py``): outcomes that depend on each other
 within a session, for which log payoffs are divided by a design effect.
 
@@ -41,6 +44,8 @@ Floats = NDArray[np.float64]
 #: The logarithm of no evidence at all; finite, so that it survives JSON.
 NOTHING: Final = -1e6
 _LEAST, _MOST = 0.001, 0.999
+#: Part of the boldest stake that cannot ruin a bet; the largest that is placed.
+_BOLDEST: Final = 0.95
 
 #: Edges of the cells of rates below a warning threshold of 0.85, with a critical one of 0.70.
 _EDGES: Final = np.fromstring(
@@ -120,6 +125,105 @@ def log_payoffs(passed: Floats, failed: Floats, null: Floats | float, rates: Flo
     m, q = np.clip(null, _LEAST, _MOST), np.clip(rates, _LEAST, _MOST)
     on_fail = np.log((1.0 - q) / (1.0 - m))
     return np.asarray(passed[..., None] * np.log(q / m) + failed[..., None] * on_fail)
+
+
+class Samples(NamedTuple):
+    """
+    Samples whose payoff is not a matter of counts; each of shape (k,).
+
+    ``look`` is the look that each belongs to; ``prediction`` the pass that is expected of it, in
+    [0, 1], and ``probability`` that of asking the judge, in (0, 1], both fixed before it was
+    ``asked``; ``passed`` what the judge said, whatever where it was not asked. ``weight`` is the
+    inverse of the probability of sampling it. A plain sample has probability 1 and was asked.
+    """
+
+    look: NDArray[np.int64]
+    prediction: Floats
+    probability: Floats
+    asked: NDArray[np.bool_]
+    passed: NDArray[np.bool_]
+    weight: Floats
+
+    def between(self, start: int, end: int) -> Samples:
+        """Return the samples of looks in [start, end), counted from *start*."""
+        first, last = np.searchsorted(self.look, [start, end])
+        some = slice(first, last)
+        return Samples(
+            self.look[some] - start,
+            self.prediction[some],
+            self.probability[some],
+            self.asked[some],
+            self.passed[some],
+            self.weight[some],
+        )
+
+    def mirrored(self) -> Samples:
+        """Return the samples with passes and failures exchanged."""
+        return self._replace(prediction=1.0 - self.prediction, passed=~self.passed)
+
+    def estimates(self) -> Floats:
+        """Return unbiased estimates of what the judge says of each; they leave [0, 1]."""
+        error = np.where(self.asked, self.passed - self.prediction, 0.0)
+        return np.asarray(self.prediction + error / self.probability)
+
+
+class Worth(NamedTuple):
+    """
+    What samples are known to be worth before they come.
+
+    ``size`` is the number of plain samples that one is worth, in (0, 1]; ``mean_weight`` and
+    ``most_weight`` are of their weights. Bets are valid whatever it says, and fastest if it is
+    right; a weight above ``most_weight`` counts as that.
+    """
+
+    size: float = 1.0
+    mean_weight: float = 1.0
+    most_weight: float = 1.0
+
+
+def sample_log_payoffs(samples: Samples, null: Floats, rates: Floats, worth: Worth) -> Floats:
+    """
+    Return what samples add to the log of bets on *rates* against *null*, shape (k, bets).
+
+    A bet pays e(y) = 1 + s (m - y) for a verdict y, with a mean of at most 1 while the judge's
+    pass rate is at least m. Where the judge is asked with probability pi only, a sample that is
+    not asked pays h, 0 <= h <= e(1) / (1 - pi), and one that is asked (e(y) - (1 - pi) h) / pi:
+    never negative, and e(y) on average over asking, however small pi. The best h for an expected
+    pass probability p is the smaller root of
+
+        (1 - pi) h^2 - b h + e(1) e(0) = 0,  b = (1 - pi) (e(1) + e(0)) + pi (p e(0) + (1 - p) e(1))
+
+    A sample of weight w pays 1 + (w / u) (payoff - 1), u the largest weight.
+
+    Parameters
+    ----------
+    samples
+        Any number k.
+    null
+        Rates m of the null, shape (k, 1) or (1, 1), in (0, 1).
+    rates
+        Rates bet on, shape (k, bets) or (1, bets): all below the null, or mirrored.
+    worth
+        Scales the stakes: s = size (m - q) / (m (1 - m)) for a bet on q.
+    """
+    m, q = np.clip(null, _LEAST, _MOST), np.clip(rates, _LEAST, _MOST)
+    scale = worth.size * worth.most_weight / worth.mean_weight
+    stake = scale * (m - q) / (m * (1.0 - m))
+    if scale > 1.0:
+        stake = np.minimum(stake, _BOLDEST / (1.0 - m))
+    on_pass, on_fail = 1.0 - stake * (1.0 - m), 1.0 + stake * m
+    pi = samples.probability[:, None]
+    p = samples.prediction[:, None] * (1.0 + q / m) / 2.0
+    left = 1.0 - pi
+    b = left * (on_pass + on_fail) + pi * (p * on_fail + (1.0 - p) * on_pass)
+    root = np.sqrt(np.maximum(b * b - 4.0 * left * on_pass * on_fail, 0.0))
+    unasked = 2.0 * on_pass * on_fail / (b + root)
+    # By rounding alone it may lie above its limit.
+    unasked = np.minimum(unasked, 0.999 * on_pass / np.maximum(left, 1e-12))
+    said = np.where(samples.passed[:, None], on_pass, on_fail)
+    paid = np.where(samples.asked[:, None], (said - left * unasked) / pi, unasked)
+    part = np.minimum(samples.weight[:, None] / worth.most_weight, 1.0)
+    return np.asarray(np.log1p(part * (paid - 1.0)))
 
 
 class RateGrid:

@@ -12,8 +12,14 @@ from monitor.models import Status
 from monitor.rolling.anytime import advance, idle, relearn
 from monitor.rolling.baseline import Baseline, History, learn
 from monitor.rolling.budget import Rules, stream_budget
-from monitor.rolling.evidence_state import Certainty, Count, EvidenceState, from_json, to_json
-from monitor.rolling.evidence_walk import Looks
+from monitor.rolling.evidence_state import (
+    Certainty,
+    Count,
+    EvidenceState,
+    Looks,
+    from_json,
+    to_json,
+)
 from monitor.rolling.reference import Span
 from monitor.stats.intervals import wilson_interval
 
