@@ -83,7 +83,9 @@ class Evaluator:
     _reference_at: datetime | None = None
 
     def __post_init__(self) -> None:
-        self._standings = Standings(self.settings.windows.bucket_s)
+        self._standings = Standings(
+            bucket_s=self.settings.windows.bucket_s, news_s=self.settings.windows.status_window_s
+        )
 
     def run(
         self,

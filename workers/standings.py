@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -15,10 +16,12 @@ from monitor.rolling.anytime import advance_all, idle, learn_due_s, relearn
 from monitor.rolling.baseline import History
 from monitor.rolling.budget import Rules
 from monitor.rolling.evidence_state import EvidenceState, Looks, from_json, to_json
+from monitor.rolling.stream_samples import looks_of, stream_sample
+from monitor.stats.evidence import Worth
 from monitor.stats.onset import Onset, find_onset
 from monitor.store.lease import Lease
 from monitor.store.query import Stream, bucket_sums
-from monitor.store.verdicts import read_states, save_states
+from monitor.store.verdicts import StoredScore, read_states, save_states, scores_since
 
 #: In buckets: what a baseline needs, what a first look takes up, and where an onset is sought.
 _HISTORY: Final = 9 * 1440
@@ -28,8 +31,17 @@ _ONSET: Final = 2 * 1440
 _PAUSE: Final = 2
 #: So many baselines are learned in one evaluation; the others wait for the next one.
 _LEARN_AT_ONCE: Final = 50
-#: Sums that are whole numbers in fact leave crumbs of rounding.
-_CRUMB: Final = 1e-9
+#: Evaluators whose judge is asked about a part of the samples only.
+_CASCADE: Final = "cascade-"
+#: Beyond rounding, weights differ.
+_UNEQUAL: Final = 1.0 + 1e-6
+#: What a sample of a cascade is taken to be worth before that is measured, and at least.
+_FIRST_WORTH: Final = 0.2
+_LEAST_WORTH: Final = 0.01
+#: In milliseconds: a transaction that took longer to commit may come too late to be looked at.
+_COMMIT_MS: Final = 20_000
+#: Scores that arrived since then are read for all streams at once.
+_TOGETHER_S: Final = 40.0
 _NOTHING_NEW: Final = Looks(*np.zeros((4, 0)))
 
 
@@ -40,11 +52,13 @@ class _Seen(NamedTuple):
     sum_w: float = 0.0
     sum_w2: float = 0.0
     sum_wy: float = 0.0
-    carry: float = 0.0  #: passes beyond what the samples so far can be worth
+    received_ms: int = 0  #: of samples that are looked at one by one, the newest arrival
+    most_weight: float = 0.0
 
     @classmethod
-    def of(cls, stream: Stream, carry: float = 0.0) -> _Seen:
-        return cls(float(stream.n_total), stream.sum_w, stream.sum_w2, stream.sum_wy, carry)
+    def of(cls, stream: Stream, received_ms: int = 0, most_weight: float = 0.0) -> _Seen:
+        sums = (float(stream.n_total), stream.sum_w, stream.sum_w2, stream.sum_wy)
+        return cls(*sums, received_ms, most_weight)
 
 
 class _Kept(NamedTuple):
@@ -79,10 +93,15 @@ class Standings:
     """
 
     bucket_s: int
+    news_s: float  #: what is older than this when it arrives is no news
     _kept: dict[int, _Kept] = field(default_factory=dict)
     _changed: set[int] = field(default_factory=set)
     _token: int | None = None
     _may_learn: int = 0
+    _scores: dict[tuple[str, str, str], list[StoredScore]] = field(default_factory=dict)
+    _read_from_ms: float = math.inf
+    _looked_at: dict[int, dict[str, int]] = field(default_factory=dict)
+    _looked_from_ms: dict[int, int] = field(default_factory=dict)
 
     def begin(self, connection: Connection, lease: Lease) -> None:
         """Read what is remembered, unless this process wrote it last."""
@@ -92,8 +111,10 @@ class Standings:
             }
             self._kept = {stream_id: kept for stream_id, kept in found.items() if kept}
             self._token = lease.token
+            self._looked_at, self._looked_from_ms = {}, {}
         self._changed = set()
         self._may_learn = _LEARN_AT_ONCE
+        self._read_from_ms, self._scores = math.inf, {}
 
     def look_all(
         self, connection: Connection, asked: Sequence[Asked], rules: Rules, *, now: datetime
@@ -117,9 +138,82 @@ class Standings:
         memory = self._learned(connection, stream, kept.memory, now_s, rules)
         if stream.n_total == kept.seen.n:
             return _Begun(stream, kept, memory, _NOTHING_NEW, kept.seen)
+        if _goes_by_samples(stream):
+            return self._by_samples(connection, stream, kept, memory, now_s, paused=paused)
         pieces = self._pieces(connection, stream, memory, kept.seen, now_s, paused=paused)
-        looks, carry = _looks(pieces, memory, kept.seen)
-        return _Begun(stream, kept, memory, looks, _Seen.of(stream, carry))
+        return _Begun(stream, kept, memory, _looks(pieces, memory), _Seen.of(stream))
+
+    def _by_samples(
+        self,
+        connection: Connection,
+        stream: Stream,
+        kept: _Kept,
+        memory: EvidenceState,
+        now_s: float,
+        *,
+        paused: bool,
+    ) -> _Begun:
+        """Find the samples that arrived since the last look, each of them once."""
+        seen = kept.seen
+        after_ms = seen.received_ms
+        if not after_ms:
+            # What was looked at as sums is not looked at again.
+            from_s = memory.at_s if memory.n_day > 0 else now_s - _FIRST * self.bucket_s
+            after_ms = round(from_s * 1000)
+        width_s = self.bucket_s
+        known = self._looked_at.get(stream.stream_id, {})
+        # In this process what was looked at is known by its id; after a restart by its arrival.
+        began_ms = self._looked_from_ms.setdefault(stream.stream_id, after_ms)
+        from_ms = max(began_ms, after_ms - _COMMIT_MS)
+        new = [
+            score
+            for score in self._arrived(connection, stream, from_ms, now_s)
+            if score.received_at_ms > from_ms
+            and score.evaluation_id not in known
+            and score.received_at_ms / 1000 - score.occurred_at_ms // 1000 // width_s * width_s
+            <= self.news_s + width_s
+        ]
+        if not new:
+            return _Begun(stream, kept, memory, _NOTHING_NEW, seen)
+        newest_ms = max(after_ms, *(score.received_at_ms for score in new))
+        self._looked_at[stream.stream_id] = {
+            key: at_ms
+            for key, at_ms in (known | {s.evaluation_id: s.received_at_ms for s in new}).items()
+            if at_ms > newest_ms - _COMMIT_MS
+        }
+        found = [
+            stream_sample(
+                score.received_at_ms / 1000,
+                score.occurred_at_ms / 1000,
+                passed=score.passed,
+                weight=1.0 / score.sample_rate,
+                noted=score.metadata,
+            )
+            for score in new
+        ]
+        looked_s = [
+            min(now_s, s.at_s // width_s * width_s + width_s) if paused else now_s for s in found
+        ]
+        looked_s = np.maximum.accumulate(np.maximum(looked_s, memory.at_s)).tolist()
+        most_weight = max(s.weight for s in found)
+        worth = _worth(stream, memory, seen.most_weight or most_weight)
+        looks = looks_of(found, looked_s, worth)
+        after = _Seen.of(stream, newest_ms, max(seen.most_weight, most_weight))
+        return _Begun(stream, kept, memory, looks, after)
+
+    def _arrived(
+        self, connection: Connection, stream: Stream, from_ms: float, now_s: float
+    ) -> Sequence[StoredScore]:
+        """Read scores: those of the last minutes for all streams at once, older ones for one."""
+        app, metric, _, version = stream.key
+        if from_ms < (now_s - _TOGETHER_S) * 1000:
+            scores = scores_since(connection, after_ms=round(from_ms), app=app, metric=metric)
+        else:
+            if from_ms < self._read_from_ms:
+                self._read_from_ms = round((now_s - _TOGETHER_S) * 1000)
+                self._scores = scores_since(connection, after_ms=round(self._read_from_ms))
+            scores = self._scores
+        return scores.get((app, metric, version), ())
 
     def _ended(
         self,
@@ -229,26 +323,28 @@ def _has_paused(stream: Stream, previous: Verdict | None, now_s: float, bucket_s
     )
 
 
-def _looks(
-    pieces: Sequence[tuple[float, ...]], memory: EvidenceState, seen: _Seen
-) -> tuple[Looks, float]:
-    """
-    Temper weighted sums to what they are worth.
-
-    No sample counts for more than one. Where passes are estimates outside [0, 1], what a look
-    cannot hold is carried to the next.
-    """
+def _looks(pieces: Sequence[tuple[float, ...]], memory: EvidenceState) -> Looks:
+    """Temper weighted sums to what they are worth; no sample counts for more than one."""
     time, n, sum_w, sum_w2, sum_wy = np.array(pieces).T
     kish = np.divide(sum_w, sum_w2, out=np.ones_like(sum_w), where=sum_w2 > 0)
     worth = kish if memory.baseline.worth is None else np.full(n.shape, memory.baseline.worth)
     size = np.minimum(np.maximum(sum_w, 0.0) * worth, n)
     rate = np.divide(sum_wy, sum_w, out=np.zeros_like(sum_w), where=sum_w > 0)
-    passed, carry = np.zeros_like(size), seen.carry
-    for look, wanted in enumerate(rate * size):
-        passed[look] = min(max(wanted + carry, 0.0), size[look])
-        carry += wanted - passed[look]
-    carry = carry if abs(carry) > _CRUMB else 0.0
-    return Looks(np.maximum(time, memory.at_s), n, size, passed), carry
+    passed = np.clip(rate, 0.0, 1.0) * size
+    return Looks(np.maximum(time, memory.at_s), n, size, passed)
+
+
+def _goes_by_samples(stream: Stream) -> bool:
+    """Return whether sums do not tell what samples pay: a judge is sampled, or weights differ."""
+    unequal = stream.n_total * stream.sum_w2 > stream.sum_w * stream.sum_w * _UNEQUAL
+    return unequal or stream.key.evaluator_version.startswith(_CASCADE)
+
+
+def _worth(stream: Stream, memory: EvidenceState, most_weight: float) -> Worth:
+    """Return what samples were worth so far."""
+    mean_weight = stream.sum_w / stream.n_total if stream.n_total else 1.0
+    size = _FIRST_WORTH if memory.baseline.worth is None else memory.baseline.worth * mean_weight
+    return Worth(min(max(size, _LEAST_WORTH), 1.0), mean_weight, max(most_weight, mean_weight))
 
 
 def _history(rows: Sequence[tuple[float, ...]], bucket_s: int) -> History:
@@ -258,7 +354,11 @@ def _history(rows: Sequence[tuple[float, ...]], bucket_s: int) -> History:
 
 def _read(state: dict[str, Any]) -> _Kept | None:
     memory = from_json(state["memory"])
-    return _Kept(memory, _Seen(*state["seen"])) if memory else None
+    if memory is None:
+        return None
+    # The form before this one ended with a number that is no longer of use.
+    seen = state["seen"] if len(state["seen"]) == len(_Seen._fields) else state["seen"][:4]
+    return _Kept(memory, _Seen(*seen))
 
 
 def _written(kept: _Kept) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from monitor.models import Evaluation, EvaluationStatus, Interaction
 from monitor.models.outcome import places_of
 from monitor.scoring.calibration import Calibration, Expected, JudgedSample
 from monitor.scoring.pipeline import JudgementScorer
-from monitor.stats.prediction_powered import difference_estimate
+from monitor.stats.prediction_powered import answered_probability, difference_estimate
 
 _LONGEST_VERSION = 180
 _FLOOR = 0.25  # of the share: asked everywhere, however certain the local score looks
@@ -245,17 +245,6 @@ def draw(key: str) -> float:
     """Return a number in [0, 1) for a sample, the same whenever and wherever it is scored."""
     digest = hashlib.sha256(b"groundwatch cascade\0" + key.encode(errors="replace")).digest()
     return int.from_bytes(digest[:7], "big") / 2**56
-
-
-def answered_probability(probability: float, answered_share: float) -> float:
-    """
-    Return how probable a verdict is for a sample that has a score, in (0, 1].
-
-    Of the samples a part `probability * (1 - answered_share)` fails and has none. If all of
-    them are asked about, the verdict on each that is left is known.
-    """
-    answered = probability * answered_share
-    return answered / (1 - probability + answered)
 
 
 def cascade_version(judge: str, local: str) -> str:

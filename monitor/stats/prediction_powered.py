@@ -59,6 +59,17 @@ def difference_estimate(prediction: float, truth: float | None, probability: flo
     return prediction + (truth - prediction) / probability
 
 
+def answered_probability(probability: float, answered_share: float) -> float:
+    """
+    Return how probable a verdict is for a sample that has a score, in (0, 1].
+
+    Of the samples a part `probability * (1 - answered_share)` fails and has none. If all of
+    them are asked about, the verdict on each that is left is known.
+    """
+    answered = probability * answered_share
+    return answered / (1 - probability + answered)
+
+
 def ratio_variance(
     n: int, sum_w: float, sum_w2: float, sum_w2y: float, sum_w2yy: float, rate: float
 ) -> float:

@@ -1,4 +1,4 @@
-"""The newest verdict of each key, and every change of status."""
+"""The newest verdict of each key, every change of status, and what evidence is collected from."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sqlalchemy import Connection, select
 
 from monitor.models import ROOT, Status, Verdict
 from monitor.store.engine import put
-from monitor.store.tables import detectors, status_changes, verdicts
+from monitor.store.tables import detectors, evaluations, samples, status_changes, verdicts
 
 VerdictKey = tuple[str, str, str, int]
 
@@ -159,12 +159,8 @@ def _ms(moment: datetime) -> int:
     return round(moment.timestamp() * 1000)
 
 
-# --- detectors ---
-# What the policy ``anytime`` remembers of each stream, as plain values.
-
-
 def read_states(connection: Connection) -> dict[int, dict[str, Any]]:
-    """Read what is remembered, by stream id."""
+    """Read what the policy ``anytime`` remembers of each stream, by stream id."""
     query = select(detectors.c.stream_id, detectors.c.state)
     return {row.stream_id: row.state for row in connection.execute(query)}
 
@@ -179,3 +175,51 @@ def save_states(
         for stream_id, state in sorted(states.items())
     ]
     put(connection, detectors, rows)
+
+
+class StoredScore(NamedTuple):
+    """A completed evaluation of a stream; times in epoch milliseconds."""
+
+    evaluation_id: str
+    received_at_ms: int
+    occurred_at_ms: int
+    sample_rate: float
+    passed: bool
+    metadata: Mapping[str, Any] | None
+
+
+def scores_since(
+    connection: Connection, *, after_ms: int, app: str | None = None, metric: str | None = None
+) -> dict[tuple[str, str, str], list[StoredScore]]:
+    """
+    Read the scores that arrived after *after_ms*, in that order, by app, metric and version.
+
+    Of one app and metric only when they are named.
+    """
+    columns = evaluations.c
+    query = (
+        select(
+            *(columns.app, columns.metric, columns.evaluator_version, columns.evaluation_id),
+            *(samples.c.received_at_ms, columns.occurred_at_ms, samples.c.sample_rate),
+            *(columns.passed, columns.record),
+        )
+        .select_from(samples.join(evaluations, samples.c.sample_id == columns.sample_id))
+        .where(samples.c.received_at_ms > after_ms, columns.passed.is_not(None))
+        .order_by(samples.c.received_at_ms, columns.evaluation_id)
+    )
+    if app is not None:
+        query = query.where(columns.app == app)
+    if metric is not None:
+        query = query.where(columns.metric == metric)
+    found: dict[tuple[str, str, str], list[StoredScore]] = {}
+    for row in connection.execute(query):
+        score = StoredScore(
+            row.evaluation_id,
+            row.received_at_ms,
+            row.occurred_at_ms,
+            row.sample_rate,
+            bool(row.passed),
+            row.record.get("metadata"),
+        )
+        found.setdefault((row.app, row.metric, row.evaluator_version), []).append(score)
+    return found

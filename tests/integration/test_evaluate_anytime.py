@@ -187,3 +187,80 @@ def test_another_policy_for_one_metric(store):
     world.scored(40, passing=0.95)
     verdict = world.evaluate()
     assert (verdict.policy, verdict.evidence) == ("point_min_n", None)
+
+
+class CascadeWorld(World):
+    """A store whose judge is asked about a tenth of the samples; the local score sees nothing."""
+
+    version = "cascade-judge-1-local-1"
+
+    def scored(self, n, *, passing, at=None, sample_rate=1.0):
+        rules = Rules(pass_score=0.7, bucket_s=60)
+        results = []
+        for _ in range(n):
+            asked, passed = self.rng.random() < 0.1, self.rng.random() < passing
+            noted = {
+                "judged": bool(asked),
+                "judge_probability": 0.1,
+                "answered_share": 1.0,
+                "local_score": 0.9,
+                "expected_pass": 0.92,
+                "pass_estimate": 0.92 + (passed - 0.92) / 0.1 * asked,
+                "score_estimate": 0.9,
+            }
+            score = (0.9 if passed else 0.1) if asked else 0.9
+            made = make_evaluation(score=score, evaluator_version=self.version, metadata=noted)
+            sample = make_sample(
+                make_interaction(), sampled_at=at or self.now, sample_rate=sample_rate
+            )
+            results.append(result_of(sample, [made], rules, now=self.now))
+        with self.store.write() as connection:
+            record(connection, results, now=self.now, bucket_s=60)
+
+
+def agrees(verdict):
+    if verdict.pass_rate is None:
+        return verdict.status not in {Status.WARNING, Status.CRITICAL}
+    read = (
+        Status.CRITICAL
+        if verdict.high < 0.70
+        else Status.WARNING
+        if verdict.high < 0.85
+        else Status.HEALTHY
+    )
+    calm = {Status.HEALTHY, Status.INSUFFICIENT_DATA}
+    same = verdict.status is read if read is not Status.HEALTHY else verdict.status in calm
+    return same and verdict.low <= verdict.pass_rate <= verdict.high
+
+
+def test_cascade_finds_a_fall_that_only_its_judge_sees(store):
+    world = CascadeWorld(store)
+    for _ in range(12):
+        assert agrees(world.minutes(1, passing=0.95, n=40))
+    found = []
+    for _ in range(30):
+        found.append(world.minutes(1, passing=0.3, n=40))
+        assert agrees(found[-1])
+    assert found[0].status is not Status.CRITICAL
+    assert found[-1].status is Status.CRITICAL
+    assert found[-1].n > found[-1].n_judged
+    world.restart()
+    again = world.minutes(1, passing=0.3, n=40)
+    assert (again.status, agrees(again)) == (Status.CRITICAL, True)
+
+
+def test_each_sample_of_a_cascade_is_looked_at_once(store):
+    world = CascadeWorld(store)
+    for minute in range(6):
+        world.scored(10, passing=0.95)
+        if minute == 3:
+            world.restart()
+        verdict = world.evaluate(7.0)
+    assert verdict.n == 60
+    assert world.evaluate(1.0).n == 60
+
+
+def test_status_and_shown_interval_agree_from_calm_to_incident_and_back(world):
+    for passing, minutes in ((0.95, 4), (0.75, 15), (0.3, 8), (0.97, 25)):
+        for _ in range(minutes):
+            assert agrees(world.minutes(1, passing=passing, n=12))

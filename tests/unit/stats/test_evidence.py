@@ -9,10 +9,13 @@ from monitor.stats.evidence import (
     BELOW,
     CELLS,
     NOTHING,
+    Samples,
+    Worth,
     accumulate,
     log_mean,
     log_payoffs,
     rate_grid,
+    sample_log_payoffs,
 )
 
 GRID = rate_grid(0.85, 0.70)
@@ -103,3 +106,42 @@ def test_grid_of_other_thresholds_is_scaled_and_keeps_its_edges():
     other = rate_grid(0.95, 0.5)
     assert (other.below < 0.5).sum() == (GRID.below < 0.70).sum() == 9
     assert other.below[-1] < 0.95 < other.rates(np.asarray(0.98))[BELOW]
+
+
+PART = st.floats(0.0, 1.0)
+
+
+@given(
+    f=PART,
+    pi=st.floats(1e-4, 1.0),
+    m=st.floats(0.3, 0.97),
+    depth=st.floats(0.05, 0.95),
+    size=st.floats(0.01, 1.0),
+    heavy=st.floats(1.0, 30.0),
+    part=st.floats(0.05, 1.0),
+)
+def test_payoff_is_never_negative_and_asking_leaves_its_mean(f, pi, m, depth, size, heavy, part):
+    """Averaged over asking, a sample pays the plain bet; at the null that has a mean of 1."""
+    worth = Worth(size, heavy * part, heavy)
+    q = np.array([[m * (1 - depth)]])
+
+    def paid(asked, passed):
+        one = Samples(
+            np.array([0]), np.array([f]), np.array([pi]), np.array([asked]), np.array([passed]),
+            np.array([heavy]),
+        )  # fmt: skip
+        return float(np.exp(sample_log_payoffs(one, np.array([[m]]), q, worth))[0, 0])
+
+    over_asking = {y: pi * paid(True, y) + (1 - pi) * paid(False, y) for y in (True, False)}
+    assert min(paid(True, True), paid(True, False), paid(False, True)) > 0
+    assert m * over_asking[True] + (1 - m) * over_asking[False] == pytest.approx(1.0, abs=1e-9)
+    assert over_asking[False] >= over_asking[True]
+
+
+def test_plain_samples_pay_the_plain_bet():
+    passed = np.array([True, False, True])
+    one = np.ones(3)
+    samples = Samples(np.arange(3), one * 0.3, one, one > 0, passed, one)
+    found = sample_log_payoffs(samples, np.array([[0.85]]), GRID.below[None], Worth())
+    expected = payoffs(passed.astype(float), 1.0 - passed)
+    assert found == pytest.approx(expected, abs=1e-12)
