@@ -8,9 +8,8 @@ from the other half; the rate of that half is what the window's interval should 
 
 Beside it: asking the judge about all samples, and about a plain random share of them.
 "calls" says how many calls a plain share would need for the same half-width: 60 %
-means that the cascade made 60 % of those. Goal: at most 60 %. "floor" is what the curve
-allows when it was learnt from all records of the half. "in segments" tells the cascade from
-which data set a sample comes, as the tag of a route or a prompt's version would.
+means that the cascade made 60 % of those. "in segments" tells the cascade from which data
+set a sample comes, as the tag of a route or a prompt's version would.
 """
 
 from __future__ import annotations
@@ -41,7 +40,6 @@ from monitor.stats.prediction_powered import difference_estimate
 
 Array = NDArray[np.float64]
 SHARES = (0.1, 0.25, 0.5)
-AFTER = (0, 50, 200, 1_000)  # verdicts, for the table of how it begins
 RULE = PassRule(0.7)
 LEARN_AT = 5  # fitted when one verdict in so many is new; production does it more often
 TOGETHER, TAGGED = "all together", "in segments"
@@ -76,7 +74,7 @@ class Simulation:
         self._new = 0
 
     def window(self, random: np.random.Generator, half: Half, size: int) -> tuple[WindowStats, int]:
-        """Score *size* samples drawn from *half*; give the window's figures and the calls."""
+        """Score *size* samples drawn from *half*; return the window's figures and the calls."""
         drawn = random.integers(0, len(half.scores), size).tolist()
         draws = random.random(size).tolist()
         estimates, calls = np.empty(size), 0
@@ -96,7 +94,7 @@ class Simulation:
         return window_stats(_tally(estimates)), calls
 
     def _learn(self, verdict: JudgedSample) -> bool:
-        """Learn a verdict; say whether expectations are new."""
+        """Learn a verdict; return whether expectations are new."""
         self._verdicts.append(verdict)
         self._new += 1
         due = self._new * LEARN_AT >= len(self._verdicts)
@@ -157,7 +155,7 @@ def fold_key(key: str) -> tuple[int, str]:
 def measure(
     parts: Sequence[Half], share: float, repetitions: int, sizes: tuple[int, int]
 ) -> list[str]:
-    """Repeat both ways of asking on both halves; give the cells of a row."""
+    """Repeat both ways of asking on both halves; return the cells of a row."""
     size = sizes[1]
     random = np.random.default_rng(17)
     ours: list[tuple[Run, float]] = []
@@ -177,7 +175,6 @@ def measure(
         f"{_half_width(ours):.3f}",
         f"{_half_width(theirs):.3f}",
         f"{calls / needed:.0%}",
-        f"{np.mean([floor(part, share) for part in parts]):.0%}",
         f"{bias.mean():+.4f} ± {error:.4f}",
         f"{_coverage(ours):.1%}",
         f"{_coverage(theirs):.1%}",
@@ -207,35 +204,6 @@ def _calls_for(width: float, plain_runs: Sequence[tuple[Run, float]]) -> float:
     return high
 
 
-def explained(half: Half) -> float:
-    """Share of the verdicts' variance that a calibrated local score explains."""
-    rest = ((half.passed - _fitted(half)) ** 2).mean()
-    return float(1 - rest / max(half.passed.var(), 1e-9))
-
-
-def _fitted(half: Half) -> Array:
-    """Give the expected pass of every record, learnt from all of them."""
-    curve = fit_curve(half.verdicts, RULE)
-    expected = [curve.expect(each.local_score, each.places) for each in half.verdicts]
-    return np.array([each.passes for each in expected])
-
-
-def floor(half: Half, share: float) -> float:
-    """
-    Give the calls that the curve through this local score allows, as a share of a plain sample's.
-
-    Asking in proportion to the expected standard deviation, an estimate varies by the verdicts'
-    variance and by (1 / asked - 1) times its own squared residual; a plain share has
-    p (1 - p) / share.
-    """
-    fitted = _fitted(half)
-    spread = np.sqrt(fitted * (1 - fitted))
-    asked = np.minimum(1.0, spread * share / spread.mean())
-    added = ((1 / asked - 1) * (half.passed - fitted) ** 2).mean()
-    alone = half.passed.var()
-    return float(share * (alone + added) / max(alone, 1e-9))
-
-
 def by_fold(row: Row) -> str:
     """Name the part of the documents that a record belongs to."""
     return str(fold(row))
@@ -245,15 +213,10 @@ def table(
     title: str, rows: Sequence[Row], good: Sequence[int], scores: Sequence[float],
     repetitions: int, size: int,
 ) -> Table:  # fmt: skip
-    """
-    Lay out one row a data set and share, and all data sets together.
-
-    "after" says how many verdicts there were before the window, where it is not four
-    windows' worth.
-    """
+    """Lay out one row a data set and share, and all data sets together."""
     made = Table(title=f"{title}: windows of {size} samples, {repetitions} repetitions")
-    for heading in ("source", "explained", "after", "share", "asked", "half-width", "of plain",
-                    "calls", "floor", "bias ± 2 se", "covers", "plain covers"):  # fmt: skip
+    for heading in ("source", "share", "asked", "half-width", "of plain", "calls", "bias ± 2 se",
+                    "covers", "plain covers"):  # fmt: skip
         made.add_column(heading, justify="left" if heading == "source" else "right")
     passed, local = np.array(good, float), np.array(scores, float)
     every = list(range(len(rows)))
@@ -262,17 +225,9 @@ def table(
         parts = halves(rows, members, passed, local, tagged=source == TAGGED)
         if min(len(part.scores) for part in parts) < FEWEST or len(set(passed[members])) < 2:  # noqa: PLR2004
             continue
-        r2 = f"{np.mean([explained(part) for part in parts]):.0%}"
-        p = float(passed[members].mean())
-        whole = wilson_interval(p * size, size)
-        width = f"{(whole.high - whole.low) / 2:.3f}"
-        made.add_row(source, r2, "", "all", "100%", width, "", "", "", "")
         for share in SHARES:
-            made.add_row("", "", "", *measure(parts, share, repetitions, (4 * size, size)))
-        for judged in AFTER if source in (TOGETHER, TAGGED) else ():
-            before = round(judged / SHARES[0])
-            cells = measure(parts, SHARES[0], repetitions, (before, size))
-            made.add_row("", "", f"{judged}", *cells)
+            name = source if share == SHARES[0] else ""
+            made.add_row(name, *measure(parts, share, repetitions, (4 * size, size)))
         made.add_section()
     return made
 
