@@ -29,7 +29,7 @@ from monitor.queue.consumer import connect
 from monitor.report.words import reasons
 from monitor.scoring.base import Scorer
 from monitor.scoring.limits.budget import caps_from
-from monitor.scoring.registry import asks, make_scorer
+from monitor.scoring.registry import asks_judge, make_scorer
 from monitor.settings import Settings
 
 _A = TypeVar("_A")
@@ -79,7 +79,7 @@ def score(
     chosen = settings.scorer if judge is None else judge.value
     settings = settings.model_copy(update={"metrics": names, "scorer": chosen})
     # What it shares with the workers is the budget, and nothing else.
-    client = connect(settings.broker_url) if asks(settings) and caps_from(settings) else None
+    client = connect(settings.broker_url) if asks_judge(settings) and caps_from(settings) else None
     scorer = make_scorer(settings, client=client, once=True)
     found: Counter[str] = Counter()
     with (
@@ -100,7 +100,7 @@ def score(
             task = bar.add_task("scoring", total=records.lines, completed=len(target.done))
             try:
                 rest = _rest(records, target)
-                here = asks(settings)  # who waits for an answer needs no further process
+                here = asks_judge(settings)  # who waits for an answer needs no further process
                 for scored in (
                     score_here(rest, scorer) if here else score_on_all_cores(rest, settings, scorer)
                 ):

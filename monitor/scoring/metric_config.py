@@ -1,17 +1,17 @@
-"""Choose the metrics that the settings name: check them, set their parameters, add their parts."""
+"""The metrics that the settings name: checked, with their parameters and their parts."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from monitor.errors import SettingsError, own_words
 from monitor.models.passing import PassRule
-from monitor.scoring.declaration import Combined, ConfiguredMetric, Cost, Declaration, Metric
+from monitor.scoring.declaration import Combined, ConfiguredMetric, Cost, Metric
 from monitor.scoring.metrics import METRICS, RENAMED
 from monitor.scoring.own_metrics import (
     MAKES,
@@ -29,7 +29,7 @@ def known_metrics(
     file: MetricsFile, plugins: Iterable[tuple[str, Metric]] | None = None
 ) -> dict[str, Metric]:
     """
-    List every metric there is: shipped, of installed packages, of the metrics file.
+    Return every metric there is: shipped, of installed packages, of the metrics file.
 
     Raises
     ------
@@ -40,7 +40,13 @@ def known_metrics(
     own = [
         (
             file.where,
-            own_metric(name, _without_line(table), METRICS, where=file.where, folder=file.folder),
+            own_metric(
+                name,
+                {key: value for key, value in table.items() if key != "pass_score"},
+                METRICS,
+                where=file.where,
+                folder=file.folder,
+            ),
         )
         for name, table in file.tables.items()
         if any(key in table for key in MAKES)
@@ -64,7 +70,7 @@ def resolve_metrics(
     parameters: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> list[ConfiguredMetric]:
     """
-    Bind every metric that has to be scored, the parts of combined ones before them.
+    Return every metric that has to be scored, the parts of combined ones before them.
 
     Raises
     ------
@@ -77,8 +83,25 @@ def resolve_metrics(
     for name in file.tables:
         if name not in known:
             raise SettingsError(f"{file.where}: no metric is called {name!r}; {_hint(name, known)}")
-    bound = {name: _bound(known[name], file, settings) for name in (*file.tables, *known)}
-    return [bound[name] for name in _with_parts(settings.metrics, known)]
+    names = (*file.tables, *known)
+    configured = {name: _configured(known[name], file, settings) for name in names}
+    wanted: dict[str, None] = {}
+
+    def add(name: str, within: tuple[str, ...] = ()) -> None:
+        metric = known[name]
+        for part in metric.weights if isinstance(metric, Combined) else ():
+            if part not in known:
+                raise SettingsError(
+                    f"[{name}] weights: no metric is called {part!r}; {_hint(part, known)}"
+                )
+            if part == name or part in within:
+                raise SettingsError(f"[{name}] weights: {part} is made of itself")
+            add(part, (*within, name))
+        wanted[name] = None
+
+    for name in settings.metrics:
+        add(name)
+    return [configured[name] for name in wanted]
 
 
 def check_names(metrics: Sequence[str], known: Mapping[str, Metric]) -> None:
@@ -108,28 +131,7 @@ def _hint(name: str, known: Iterable[str]) -> str:
     return f"there are {first} and {more} more; `groundwatch metrics` lists them all"
 
 
-def _with_parts(metrics: Sequence[str], known: Mapping[str, Metric]) -> list[str]:
-    """List the metrics with all that they are made of, parts first, each once."""
-    found: dict[str, None] = {}
-
-    def add(name: str, within: tuple[str, ...] = ()) -> None:
-        metric = known[name]
-        for part in metric.weights if isinstance(metric, Combined) else ():
-            if part not in known:
-                raise SettingsError(
-                    f"[{name}] weights: no metric is called {part!r}; {_hint(part, known)}"
-                )
-            if part == name or part in within:
-                raise SettingsError(f"[{name}] weights: {part} is made of itself")
-            add(part, (*within, name))
-        found[name] = None
-
-    for name in metrics:
-        add(name)
-    return list(found)
-
-
-def _bound(metric: Metric, file: MetricsFile, settings: Settings) -> ConfiguredMetric:
+def _configured(metric: Metric, file: MetricsFile, settings: Settings) -> ConfiguredMetric:
     declaration = metric.declaration
     where = f"{file.where}: [{declaration.name}]"
     values = dict(file.tables.get(declaration.name, {}))
@@ -137,71 +139,54 @@ def _bound(metric: Metric, file: MetricsFile, settings: Settings) -> ConfiguredM
     if declaration.pass_score is not None:
         rule = PassRule(declaration.pass_score, declaration.direction)
     if "pass_score" in values:
-        rule = PassRule(_line(values.pop("pass_score"), where), declaration.direction)
+        line = values.pop("pass_score")
+        if not isinstance(line, int | float) or isinstance(line, bool) or not 0 <= line <= 1:
+            raise SettingsError(f"{where} pass_score: should be a number in [0, 1]")
+        rule = PassRule(float(line), declaration.direction)
     if values.pop("like", None) is None and any(key in values for key in MAKES):
         values = {}  # they made the metric
-    return ConfiguredMetric(metric, _parameters(declaration.parameters, values, where), rule)
-
-
-def _line(value: Any, where: str) -> float:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not 0 <= value <= 1:
-        raise SettingsError(f"{where} pass_score: should be a number in [0, 1]")
-    return float(value)
-
-
-def _parameters(kind: type[BaseModel], values: dict[str, Any], where: str) -> BaseModel:
     try:
-        return kind.model_validate(values)
+        parameters = declaration.parameters.model_validate(values)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         key = ".".join(str(part) for part in first["loc"])
         if first["type"] == "extra_forbidden":
-            known = ["pass_score", *kind.model_fields]
+            known = ["pass_score", *declaration.parameters.model_fields]
             raise SettingsError(f"{where} has no parameter {key!r}; {_hint(key, known)}") from None
         what = own_words(first["msg"])
         raise SettingsError(f"{where} {key}: {what}".replace(" : ", " ")) from None
-
-
-def _without_line(table: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in table.items() if key != "pass_score"}
-
-
-# --- listing ---
-# The manual's page on metrics, made from what each declares.
+    return ConfiguredMetric(metric, parameters, rule)
 
 
 def manual() -> str:
-    """Write the page: every metric that ships, its parameters, and how to add one."""
-    rows = "\n".join(_row(metric) for metric in METRICS.values())
-    parameters = "\n".join(
-        line for metric in METRICS.values() for line in _listing_parameters(metric)
-    )
+    """Return the manual's page: every metric that ships, its parameters, and how to add one."""
+    rows, parameters = [], []
+    for metric in METRICS.values():
+        declared = metric.declaration
+        inputs = ", ".join(f"`{path}`" for path in declared.requires) or "see formula"
+        cells = (
+            f"`{declared.name}`",
+            declared.what,
+            declared.formula,
+            "its parts" if isinstance(metric, Combined) else inputs,
+            declared.direction.value,
+            "" if declared.pass_score is None else f"{declared.pass_score:g}",
+            declared.source,
+            declared.backend,
+            _cost(metric),
+            ", ".join(f"`{reason}`" for reason in declared.reasons()),
+        )
+        rows.append(f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |")
+        for name, field in declared.parameters.model_fields.items():
+            default = field.get_default(call_default_factory=True)
+            shown = ", ".join(map(str, default)) if isinstance(default, tuple) else str(default)
+            parameters.append(
+                f"| `{declared.name}` | `{name}` | `{shown or '(none)'}` |"
+                f" {field.description or ''} |"
+            )
     page = resources.files("monitor.scoring").joinpath("listing.md").read_text("utf-8")
-    return page.replace("\nMETRICS\n", f"\n{rows}\n").replace("\nPARAMETERS\n", f"\n{parameters}\n")
-
-
-def _row(metric: Metric) -> str:
-    declared = metric.declaration
-    cells = (
-        f"`{declared.name}`",
-        declared.what,
-        declared.formula,
-        _inputs(metric),
-        declared.direction.value,
-        "" if declared.pass_score is None else f"{declared.pass_score:g}",
-        declared.source,
-        declared.backend,
-        _cost(metric),
-        ", ".join(f"`{reason}`" for reason in declared.reasons()),
-    )
-    return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"
-
-
-def _inputs(metric: Metric) -> str:
-    if isinstance(metric, Combined):
-        return "its parts"
-    return ", ".join(f"`{path}`" for path in metric.declaration.requires) or "see formula"
+    page = page.replace("\nMETRICS\n", "\n" + "\n".join(rows) + "\n")
+    return page.replace("\nPARAMETERS\n", "\n" + "\n".join(parameters) + "\n")
 
 
 def _cost(metric: Metric) -> str:
@@ -209,17 +194,3 @@ def _cost(metric: Metric) -> str:
         return metric.declaration.cost.value
     costs = {_cost(METRICS[part]) for part in metric.weights}
     return Cost.JUDGE.value if Cost.JUDGE.value in costs else Cost.FREE.value
-
-
-def _listing_parameters(metric: Metric) -> Iterator[str]:
-    declared: Declaration = metric.declaration
-    for name, field in declared.parameters.model_fields.items():
-        default = field.get_default(call_default_factory=True)
-        shown = ", ".join(map(str, default)) if isinstance(default, tuple) else str(default)
-        cells = (
-            f"`{declared.name}`",
-            f"`{name}`",
-            f"`{shown or '(none)'}`",
-            field.description or "",
-        )
-        yield f"| {' | '.join(cells)} |"

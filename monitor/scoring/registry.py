@@ -30,7 +30,7 @@ from monitor.settings import Settings, variable
 from monitor.settings.addresses import is_loopback
 
 
-def asks(settings: Settings) -> bool:
+def asks_judge(settings: Settings) -> bool:
     """Return whether the scorer asks a judge that costs money."""
     return settings.scorer in {"judge", "cascade"}
 
@@ -70,7 +70,7 @@ def make_scorer(
     """
     metrics = resolve_metrics(settings, parameters=parameters)
     shared = [each for each in metrics if isinstance(each.metric, JudgementMetric)]
-    endpoint = _JudgeEndpoint(settings, client, once=once) if asks(settings) else None
+    endpoint = _JudgeEndpoint(settings, client, once=once) if asks_judge(settings) else None
     judged = fallback = None
     if shared:
         judged = _judged(settings, shared, client, endpoint)

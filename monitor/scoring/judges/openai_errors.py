@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import Any
 
 import openai
 
@@ -36,7 +35,9 @@ _TOO_LARGE = 413
 _NO_CODE = re.compile(r"[^a-z0-9_.-]+", re.IGNORECASE)
 _LONGEST_CODE = 60
 #: Words of proxies that answer 400 for what is no fault of the text (LiteLLM). Only what such a
-#: pattern matches is quoted: the rest of a message may hold the key or the text.
+#: pattern matches is quoted, and only a message's beginning is read: the rest may hold the key,
+#: or a judged text that says the same.
+_PROXY_OUTAGE_WITHIN = 120
 _PROXY_OUTAGE = re.compile(
     r"invalid model name passed(?: in `?model=[\w./:@-]{1,80})?"
     r"|no healthy deployments?(?: (?:for this model|available))?"
@@ -66,12 +67,23 @@ class RefusedCall(openai.OpenAIError):
 
     def __init__(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
         super().__init__()
-        error = _error_object(body)
+        try:
+            value = json.loads(body)
+        except (ValueError, RecursionError):
+            value = body.decode(errors="replace")
+        inner = value.get("error", value) if isinstance(value, dict) else value
+        error = inner if isinstance(inner, dict) else {"message": inner}
+        # The argument at fault, as OpenAI names it, or as FastAPI does with its 422.
+        detail = error.get("detail")
+        first = detail[0] if isinstance(detail, list) and detail else None
+        place = first.get("loc") if isinstance(first, dict) else None
+        self.param = str(error.get("param") or "")
+        if isinstance(place, list):
+            self.param = ".".join(str(part) for part in place if part != "body")
         self.status = status
         self.headers = headers
         self.code = _NO_CODE.sub("", str(error.get("code") or error.get("type") or ""))
         self.code = self.code[:_LONGEST_CODE]
-        self.param = _param(error)
         self.message = str(error.get("message") or "")
         reasons = error.get("metadata")
         self.flagged = isinstance(reasons, dict) and "flagged_input" in reasons
@@ -126,17 +138,14 @@ def error_in(body: bytes) -> BrokenAnswer | None:
     choices = payload.get("choices")
     first = choices[0] if isinstance(choices, list) and choices else None
     error = payload.get("error") or (first.get("error") if isinstance(first, dict) else None)
-    return (
-        BrokenAnswer(_status(error), {}, json.dumps({"error": error}).encode()) if error else None
-    )
-
-
-def _status(error: object) -> int:
-    """Return the status the error would have had; 500 where it names none."""
+    if not error:
+        return None
+    # The status that the error would have had; a server in trouble where it names none.
     code = str(error.get("code") or error.get("status") or "") if isinstance(error, dict) else ""
+    status = 400 if code in _TOO_LONG_CODES else _SERVER_ERRORS
     if re.fullmatch("[45][0-9][0-9]", code):
-        return int(code)
-    return 400 if code in _TOO_LONG_CODES else _SERVER_ERRORS
+        status = int(code)
+    return BrokenAnswer(status, {}, json.dumps({"error": error}).encode())
 
 
 class ContextTooLongError(JudgeRefusedError):
@@ -175,7 +184,9 @@ def error_from(error: RefusedCall) -> JudgeError:
         found = JudgeRateLimitedError(what, retry_after_s=retry_after_s(error.headers))
     elif status in {_TIMED_OUT, _CONFLICT} or status >= _SERVER_ERRORS:
         found = JudgeUnavailableError(what, retry_after_s=retry_after_s(error.headers))
-    elif status in _WRONG_ARGUMENT and (words := _PROXY_OUTAGE.search(error.message)):
+    elif status in _WRONG_ARGUMENT and (
+        words := _PROXY_OUTAGE.search(error.message[:_PROXY_OUTAGE_WITHIN])
+    ):
         found = JudgeOutageError(
             f"{what}: {words[0]}; check OPENAI_API_KEY and GROUNDWATCH_JUDGE_MODEL"
         )
@@ -185,23 +196,3 @@ def error_from(error: RefusedCall) -> JudgeError:
         found = JudgeRefusedError(f"{what}: it does not accept the call")
     found.context["http_status"] = status
     return found
-
-
-def _error_object(body: bytes) -> dict[str, Any]:
-    """Return the object that describes the error; what is no JSON object is its message."""
-    try:
-        value = json.loads(body)
-    except (ValueError, RecursionError):
-        return {"message": body.decode(errors="replace")}
-    inner = value.get("error", value) if isinstance(value, dict) else value
-    return inner if isinstance(inner, dict) else {"message": inner}
-
-
-def _param(error: dict[str, Any]) -> str:
-    """Return the argument at fault, as OpenAI names it, or as FastAPI does with its 422."""
-    detail = error.get("detail")
-    first = detail[0] if isinstance(detail, list) and detail else None
-    place = first.get("loc") if isinstance(first, dict) else None
-    if isinstance(place, list):
-        return ".".join(str(part) for part in place if part != "body")
-    return str(error.get("param") or "")

@@ -121,6 +121,11 @@ def test_proxys_400_for_model_or_key_is_an_outage_with_its_words(message, words)
     assert "sk-1234" not in str(error)
 
 
+def test_words_of_an_outage_in_an_echoed_text_are_none():
+    message = "Validation failed for the message: " + "x" * 100 + " authentication error"
+    assert isinstance(error_from(refused(openai_error(message))), JudgeRefusedError)
+
+
 def test_versions_differ_when_a_model_of_one_name_is_served_twice():
     urls = [None, "https://api.openai.com/v1", "http://a/v1", "http://b/v1", "http://a:81/v1"]
     versions = [OpenAIJudge("m", api_key="k", base_url=url).version for url in urls]
