@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from alerts.backtest import Told, missed
+from alerts.backtest import missed
 from monitor.cli.console import open_store, out, parse_duration_s
 from monitor.report.format import plain_text, utc_time
 from monitor.report.listing import Listing
@@ -24,7 +23,6 @@ from workers.backtest import (
     with_policy,
 )
 
-#: A shorter history says nothing of a month.
 _DAY_S = 86_400.0
 
 
@@ -60,33 +58,26 @@ def backtest(
                 name: of_store(connection, each, begin=begin, end=end)
                 for name, each in tried.items()
             }
-    _print(told)
+    listed = Listing.of("app", "metric", *told)
+    by_key = [{each.key[:3]: each for each in found} for found in told.values()]
+    present_alerts = next(iter(told.values()))
+    for one in present_alerts:
+        names = (Text(plain_text(name, 40)) for name in (one.key.app, one.key.metric))
+        found = (keys[one.key[:3]] for keys in by_key)
+        # A shorter history says nothing about a month.
+        cells = (
+            f"{len(each.events)} ({each.per_month:.1f})"
+            if each.span_s >= _DAY_S
+            else f"{len(each.events)}"
+            for each in found
+        )
+        listed.add_row(*names, *cells)
+    out.print(listed if present_alerts else "there is no history yet")
+    if present_alerts:
+        out.print("messages on this history (and per 30 days, where it covers a day or more)")
     if rules is not None:
         before, after = list(told.values())[:2]
         gone = missed(before, after, within_s=float(present.window_s))
         out.print(f"of what fires now the new rules would miss: {len(gone) or 'nothing'}")
         for key, at in gone[:20]:
             out.print(Text(plain_text(f"  {utc_time(at)} {key.app} {key.metric}", 120)))
-
-
-def _print(told: Mapping[str, list[Told]]) -> None:
-    listed = Listing.of("app", "metric", *told)
-    by_key = [{each.key[:3]: each for each in found} for found in told.values()]
-    present = next(iter(told.values()))
-    for one in present:
-        found = [keys[one.key[:3]] for keys in by_key]
-        cells = [_count(each) for each in found]
-        listed.add_row(
-            Text(plain_text(one.key.app, 40)), Text(plain_text(one.key.metric, 40)), *cells
-        )
-    out.print(listed if present else "there is no history to look at")
-    if present:
-        out.print(
-            "messages on this history (and at this pace in 30 days, where it is a day or longer)"
-        )
-
-
-def _count(told: Told) -> str:
-    """Count messages, and what they would be in 30 days where the history is long enough."""
-    long = told.span_s >= _DAY_S
-    return f"{len(told.events)}" + (f" ({told.per_month:.1f})" if long else "")

@@ -16,7 +16,6 @@ from monitor.cli.console import check_app, err, open_store, parse_duration_s, wa
 from monitor.errors import MissingExtraError
 from monitor.report.sheets import Sheet, run_sheets, sheets_of
 from monitor.settings import Settings
-from monitor.store.engine import Store
 from monitor.store.insights import read_runs
 from workers.facts import read_report
 
@@ -53,58 +52,35 @@ def export(
     api_url: Annotated[str | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Write runs, statuses, courses, incidents and changes as sheets."""
+    if to is To.GOOGLE and (spreadsheet is None or account is None):
+        raise typer.BadParameter("google-sheets needs --spreadsheet and --account")
+    if to is not To.GOOGLE and output is None:
+        raise typer.BadParameter(f"{to} needs --output: where to write")
+    settings, now = Settings.from_env(), datetime.now(UTC)
     window_s = parse_duration_s(window)
-    where = _where(to, output, spreadsheet, account)
-    settings = Settings.from_env()
     store = open_store(settings)
     check_app(store, settings, app)
-    sheets = _read(store, settings, window_s, app, runs)
-    if to is To.GOOGLE:
-        assert spreadsheet is not None
-        assert account is not None
-        _to_google(sheets, spreadsheet, account, api_url)
-    elif to is To.XLSX:
-        write_xlsx(sheets, where)
-    else:
-        write_csv(sheets, where)
+    report = read_report(store, settings, now=now, window_s=window_s, app=app)
+    with store.read() as connection:
+        since = now - timedelta(seconds=window_s)
+        found, total = read_runs(connection, since=since, limit=runs, app=app)
+    if 0 < runs < total:
+        warn(f"only the newest {runs:,} of {total:,} runs are written; see --runs")
+    sheets = [*run_sheets(found), *sheets_of(report)]
+    if spreadsheet is not None and account is not None and to is To.GOOGLE:
+        try:
+            from monitor.contrib.google_sheets import write_google  # noqa: PLC0415  # an extra
+        except ModuleNotFoundError:
+            raise MissingExtraError("export to Google", "sheets") from None
+        done = write_google(sheets, spreadsheet, account, api_url=api_url)
+        changed = [item for item in done if item.added or item.renewed]
+        said = ", ".join(f"{each.name} +{each.added:,} ~{each.renewed:,}" for each in changed)
+        err.print(Text(said or "nothing is new"), soft_wrap=True)
+    elif output is not None:
+        (write_xlsx if to is To.XLSX else write_csv)(sheets, output)
+    where = f"spreadsheet {spreadsheet}" if to is To.GOOGLE else output
     rows = ", ".join(f"{sheet.name} {len(sheet.rows):,}" for sheet in sheets if sheet.rows)
     err.print(Text(f"written to {where}; rows: {rows or 'none'}"), soft_wrap=True)
-
-
-def _where(to: To, output: Path | None, spreadsheet: str | None, account: Path | None) -> Path:
-    if to is To.GOOGLE:
-        if spreadsheet is None or account is None:
-            raise typer.BadParameter("google-sheets needs --spreadsheet and --account")
-        return Path(f"spreadsheet {spreadsheet}")
-    if output is None:
-        raise typer.BadParameter(f"{to} needs --output: where to write")
-    return output
-
-
-def _read(
-    store: Store, settings: Settings, window_s: int, app: str | None, most_runs: int
-) -> list[Sheet]:
-    now = datetime.now(UTC)
-    report = read_report(store, settings, now=now, window_s=window_s, app=app)
-    since = now - timedelta(seconds=window_s)
-    with store.read() as connection:
-        found, total = read_runs(connection, since=since, limit=most_runs, app=app)
-    if 0 < most_runs < total:
-        warn(f"only the newest {most_runs:,} of {total:,} runs are written; see --runs")
-    return [*run_sheets(found), *sheets_of(report)]
-
-
-def _to_google(
-    sheets: Sequence[Sheet], spreadsheet: str, account: Path, api_url: str | None
-) -> None:
-    try:
-        from monitor.contrib.google_sheets import write_google  # noqa: PLC0415  # an extra
-    except ModuleNotFoundError:
-        raise MissingExtraError("export to Google", "sheets") from None
-    done = write_google(sheets, spreadsheet, account, api_url=api_url)
-    changed = [item for item in done if item.added or item.renewed]
-    said = ", ".join(f"{each.name} +{each.added:,} ~{each.renewed:,}" for each in changed)
-    err.print(Text(said or "nothing is new"), soft_wrap=True)
 
 
 def write_csv(sheets: Sequence[Sheet], folder: Path) -> None:
