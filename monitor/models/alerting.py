@@ -20,7 +20,7 @@ class AlertEvent(StrEnum):
 
     FIRED = "fired"
     ESCALATED = "escalated"
-    DEESCALATED = "deescalated"  #: noted, but nobody is told
+    DEESCALATED = "deescalated"  #: on the timeline, but not sent
     REPEATED = "repeated"  #: a reminder that it still goes on
     RESOLVED = "resolved"
     SETTLED = "settled"  #: it was flapping, and is stable again
@@ -28,7 +28,7 @@ class AlertEvent(StrEnum):
     UNSILENCED = "unsilenced"  #: its silence ended, and it still fires
 
 
-#: What a periodic digest tells; it happens to no incident, and has no line in a timeline.
+#: The event of a periodic digest; it belongs to no incident and has no line in a timeline.
 DIGEST: Final = "digest"
 
 
@@ -38,9 +38,9 @@ class DeliveryStatus(StrEnum):
     WAITING = "waiting"  #: not sent yet, or to be tried again
     SENT = "sent"  #: the other side said that it has it
     ACCEPTED = "accepted"  #: taken, but the other side cannot confirm delivery
-    MERGED = "merged"  #: a newer message, sent in its place, tells this one's news too
+    MERGED = "merged"  #: a newer message, sent in its place, covers this one
     DEAD = "dead"  #: given up; ``error_code`` says why
-    DROPPED = "dropped"  #: given up, and somebody who looked at it let it go
+    DROPPED = "dropped"  #: given up, and dismissed by a person
 
 
 #: How the id of a drill's incident begins.
@@ -129,7 +129,7 @@ class Delivery(_View):
         False, description="An earlier attempt may have arrived; it had the same delivery id."
     )
     merged_into: str | None = Field(None, description="The delivery that was sent in its place.")
-    fallback: str | None = Field(None, description="The channel that is told if this one fails.")
+    fallback: str | None = Field(None, description="The channel that is used if this one fails.")
 
 
 class ChannelHealth(_View):

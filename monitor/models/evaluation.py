@@ -151,7 +151,7 @@ class LengthEvaluation(Evaluation):
 
 
 class CustomEvaluation(Evaluation):
-    """An evaluation with whatever further fields its evaluator defines."""
+    """An evaluation with further fields that its evaluator defines."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
 

@@ -67,7 +67,7 @@ class SegmentEffect(_Value):
     rate_before: float | None
     rate_after: float | None
     rate_effect: float = Field(description="Of its own rate: it got better or worse.")
-    mix_effect: float = Field(description="Of its share: there is more or less of it.")
+    mix_effect: float = Field(description="Of its share of the traffic.")
     low: float = Field(description="95 % bound of the rate effect.")
     high: float = Field(description="95 % bound of the rate effect.")
     explains: float = Field(description="Share of the change it explains beyond the others.")

@@ -26,7 +26,7 @@ class PassRule(NamedTuple):
 
     @classmethod
     def mirrored(cls, pass_score: float, direction: Direction) -> Self:
-        """Give the rule for *direction*: a score of 0.3 is as good here as 0.7 is there."""
+        """Return the rule for *direction*: where lower is better the line is 1 minus the score."""
         lower = direction is Direction.LOWER
         return cls(round(1 - pass_score, 6) if lower else pass_score, direction)
 
@@ -47,7 +47,7 @@ class PassRule(NamedTuple):
         return cls(float(found[2]), Direction.LOWER if found[1] else Direction.HIGHER)
 
     def passes(self, score: float) -> bool:
-        """Say whether *score* passes."""
+        """Return whether *score* passes."""
         if self.direction is Direction.LOWER:
             return score <= self.line
         return score >= self.line

@@ -39,7 +39,7 @@ OTHER = "(other)"
 
 
 def segment_name(dimension: str, value: str) -> str:
-    """Name a segment: ``dimension=value``."""
+    """Return the name of a segment: ``dimension=value``."""
     return f"{dimension}={value}"
 
 

@@ -1,6 +1,6 @@
 """
 Evaluations outside the pipeline: run a batch, combine what several evaluators said of one
-target, and say how a set of evaluations did.
+target, and summarise a set of evaluations.
 """
 
 from __future__ import annotations
@@ -249,7 +249,7 @@ def agreement_and_confidence(
     evaluations: Iterable[Evaluation], pass_score: float = _PASS_SCORE
 ) -> QualitySummary:
     """
-    Say how far evaluators agree.
+    Return how far evaluators agree.
 
     Agreement is the share of pairs of evaluators, over all targets, that both pass or both
     fail. Correlation is Pearson's over at least three targets that both scored, left out

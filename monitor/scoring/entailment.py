@@ -69,7 +69,7 @@ class Entailment:
         quoted = claim.evidence and f" {_bare(claim.evidence)} " in self._passages[passage]
         if claim.context_index == passage or quoted:
             return claim.support
-        # All statements at once: whoever asks about the next one finds it already known.
+        # All statements at once: the answer for the next one is then cached.
         place = self._supported.index(self._statements[statement])
         return supports(self._texts[passage], self._supported)[place]
 
@@ -173,11 +173,11 @@ def clear_cache() -> None:
 
 def contradictions(premise: str, statements: Sequence[str]) -> list[bool]:
     """
-    Say which of *statements*, one sentence each, say otherwise than *premise* does.
+    Return for each of *statements*, one sentence each, whether it contradicts *premise*.
 
-    Otherwise means that the two share half of the statement's information, and differ in a
-    number, an opposite word or a negation. Two true statements about the same thing may
-    differ so ("opened in 1889", "restored in 1986"): read them before you believe it.
+    It does when the two share half of the statement's information, and differ in a number,
+    an opposite word or a negation. Two true statements about the same thing may
+    differ so ("opened in 1889", "restored in 1986"): check what it finds.
     """
     passages = Passages([premise])
     if not len(passages):

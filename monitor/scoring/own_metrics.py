@@ -289,7 +289,7 @@ def metrics_of_entry(point: EntryPoint, source: str) -> list[Metric]:
     """Load the metrics of one entry point; *source* names it in messages."""
     try:
         found = point.load()
-    except Exception as error:  # whatever a foreign module does when it is imported
+    except Exception as error:  # a foreign module may raise anything
         raise SettingsError(
             f"the evaluators of {source} cannot be loaded: {type(error).__name__}: {error}"
         ) from error

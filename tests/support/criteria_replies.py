@@ -54,7 +54,7 @@ def _answer(criterion: dict[str, str], data: dict[str, Any]) -> dict[str, Any]:
         "name": criterion["name"],
         "reasoning": f"It shares {share:.0%} of the words.",
         "numbers": numbers,
-        "texts": [data.get("query", "")] if form == "texts" else [],
+        "texts": [data.get("query") or "none"] if form == "texts" else [],
         "score": score,
         "suggestions": [] if share == 1 else ["Take up more of the question."],
     }

@@ -27,7 +27,7 @@ def intent_score(wanted: str, parsed: str, kind: str | None, confidence: float |
     """
     Return 0.4 for the right name + 0.3 for a kind + up to 0.3 for confidence; in [0, 1].
 
-    The name is right when what was asked for occurs in what was parsed, whatever the
+    The name is right when what was asked for occurs in what was parsed, in any
     case; an empty name is not right. Confidence above 0.7, 0.5 and 0.3 earns 0.3, 0.2, 0.1.
     """
     score = 0.4 if wanted.strip() and wanted.lower() in parsed.lower() else 0.0
@@ -114,11 +114,11 @@ def tool_recall(selected: Collection[str], expected: Collection[str]) -> float:
 
 def _tools(name: str, what: str, formula: str, score: Callable[..., float]) -> Computed:
     def compute(interaction: Interaction, p: ToolRules) -> Finding:
-        told = (interaction.expected or {}).get("tools")
-        if told is None:
+        tools = (interaction.expected or {}).get("tools")
+        if tools is None:
             kind = str(lookup(interaction, "metadata.parsed.type"))
-            told = p.expected_by_type.get(kind, p.expected_tools)
-        expected = {str(each) for each in told}
+            tools = p.expected_by_type.get(kind, p.expected_tools)
+        expected = {str(each) for each in tools}
         if not expected:
             return Finding(skipped="no_expected_tools")
         selected = sorted({call.name for call in interaction.tool_calls})
@@ -174,8 +174,8 @@ def trajectory_score(actual: Sequence[str], expected: Sequence[str]) -> float:
 )
 def trajectory_match(interaction: Interaction, p: TrajectoryRules) -> Finding:
     """Compare ``metadata.trajectory`` with ``expected.trajectory``, else the parameter."""
-    told = (interaction.expected or {}).get("trajectory")
-    expected = [str(step) for step in (p.expected_trajectory if told is None else told)]
+    steps = (interaction.expected or {}).get("trajectory")
+    expected = [str(step) for step in (p.expected_trajectory if steps is None else steps)]
     if not expected:
         return Finding(skipped="no_expected_trajectory")
     actual = [str(step) for step in interaction.metadata["trajectory"]]
@@ -285,9 +285,9 @@ def _limited(
 
 
 def _steps(interaction: Interaction) -> float | None:
-    told = _number(interaction.metadata.get("step_count"))
+    count = _number(interaction.metadata.get("step_count"))
     steps = interaction.metadata.get("trajectory")
-    return told if told is not None else (float(len(steps)) if steps else None)
+    return float(len(steps)) if count is None and steps else count
 
 
 METRICS: tuple[Metric, ...] = (

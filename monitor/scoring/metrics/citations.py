@@ -206,8 +206,8 @@ class CitedAnswer:
         ``expected.citations`` names them by id or place: one a statement, or one a statement
         that cites something. None stands for a passage that is not there.
         """
-        told = [str(each) for each in (interaction.expected or {}).get("citations") or ()]
-        right = [self.passage_of.get(each) for each in told]
+        expected = (interaction.expected or {}).get("citations") or ()
+        right = [self.passage_of.get(str(each)) for each in expected]
         if len(right) == len(self.claims) or not right:
             return right
         rest = iter(right)
@@ -267,13 +267,13 @@ def citation_accuracy(judgement: Judgement, interaction: Interaction, _: NoParam
 def citation_accuracy_grace(interaction: Interaction, _: NoParameters) -> Finding:
     """Compare with ``expected.citations``: ids or places, one a claim or one a cited claim."""
     answer = CitedAnswer.of(interaction)
-    told = len((interaction.expected or {})["citations"])
+    total = len((interaction.expected or {})["citations"])
     truth = answer.truth(interaction)
     right = sum(
         passage is not None and passage in answer.passages_of(claim)
         for passage, claim in zip(truth, answer.claims, strict=False)
     )
-    return Finding(score=share(right, told), details={"claims": told})
+    return Finding(score=share(right, total), details={"claims": total})
 
 
 @read(
@@ -298,8 +298,8 @@ def citation_quality(judgement: Judgement, interaction: Interaction, _: NoParame
     truth = answer.truth(interaction)
     scores = []
     for claim, statement in enumerate(answer.claims):
-        told = truth[claim] if claim < len(truth) else None
-        right = [told] if told is not None else entailment.best(claim) if statement.cited else []
+        expected = truth[claim] if claim < len(truth) else None
+        right = entailment.best(claim) if statement.cited and expected is None else [expected]
         for passage in answer.passages_of(statement):
             support = 0.0 if passage is None else entailment.support(claim, passage)
             exists, accurate = passage is not None, passage is not None and passage in right
@@ -381,13 +381,13 @@ def multi_source_coverage(judgement: Judgement, interaction: Interaction, p: Sou
     if not judgement.readable:
         return Finding(skipped="unsupported_text")
     answer = CitedAnswer.of(interaction)
-    told = (interaction.expected or {}).get("sources_needed") or []
+    expected = (interaction.expected or {}).get("sources_needed") or []
     entailment = answer.entailment(judgement, interaction)
     passages = range(len(answer.ids))[:MOST_PASSAGES]
     pairs = []
     for claim, statement in enumerate(answer.claims):
-        if claim < len(told):
-            needed = int(told[claim])
+        if claim < len(expected):
+            needed = int(expected[claim])
         else:
             supporting = sum(entailment.support(claim, n) >= p.threshold for n in passages)
             needed = min(p.least, supporting)

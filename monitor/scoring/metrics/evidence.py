@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import combinations
 from typing import Any, Literal
 
 from pydantic import Field
@@ -12,7 +14,17 @@ from pydantic import Field
 from monitor.models import Interaction
 from monitor.models.passing import Direction
 from monitor.scoring.base import Finding, Judgement
-from monitor.scoring.declaration import Cost, Metric, NoParameters, computed, read
+from monitor.scoring.declaration import (
+    Answers,
+    Cost,
+    Criterion,
+    Form,
+    Metric,
+    NoParameters,
+    asked,
+    computed,
+    read,
+)
 from monitor.scoring.entailment import MOST_PASSAGES, contradictions
 from monitor.scoring.metrics.groundedness import nothing_stated, stated
 from monitor.scoring.metrics.measures import (
@@ -60,22 +72,17 @@ def context_diversity(interaction: Interaction, p: DiversityWeights) -> Finding:
     return Finding(score=normalised_entropy(weights), details={"bits": round(bits, 6)})
 
 
-@computed(
-    name="passage_contradictions",
-    what="Share of the pairs of passages that contradict each other, by numbers, opposites and"
-    " negations.",
-    formula="contradicting pairs / pairs",
-    requires=("contexts",),
-    source="ours: word rules; no model of inference",
-    backend="computed, word rules",
-    direction=Direction.LOWER,
-    skips=("one_passage",),
+CONTRADICTING = Criterion(
+    "contradicting_passages",
+    "Which passages contradict each other? Write each pair as two numbers, such as `1 and 3`, the"
+    " plainest first, at most five; or `none`.",
+    Form.TEXTS,
 )
-def passage_contradictions(interaction: Interaction, _: NoParameters) -> Finding:
+
+
+def screen_passages(interaction: Interaction, _: NoParameters) -> Finding:
     """Compare each of the first 20 passages with the first 10 sentences of every other."""
     texts = [each.text for each in interaction.contexts][:MOST_PASSAGES]
-    if len(texts) == 1:
-        return Finding(skipped="one_passage")
     lines = [split_sentences(text)[:_MOST_SENTENCES] for text in texts]
     hits: set[tuple[int, int]] = set()
     for i, premise in enumerate(texts):
@@ -86,11 +93,39 @@ def passage_contradictions(interaction: Interaction, _: NoParameters) -> Finding
             for (j, _), flag in zip(owned, flags, strict=True)
             if flag
         }
-    found = sorted(hits)
+    return _contradicting(hits, len(texts), "by numbers, opposites and negations")
+
+
+@asked(
+    CONTRADICTING,
+    name="passage_contradictions",
+    what="Share of the pairs of passages that contradict each other.",
+    formula="contradicting pairs (at most five by the judge) / pairs",
+    requires=("contexts",),
+    source="ours: pairs of passages",
+    backend="judge, in the second shared call; else word rules",
+    direction=Direction.LOWER,
+    skips=("one_passage",),
+    screen=screen_passages,
+    unmet_too=lambda interaction: "one_passage" if len(interaction.contexts) == 1 else None,
+)
+def passage_contradictions(answers: Answers, _: Interaction, __: NoParameters) -> Finding:
+    """Count the pairs that the judge names, among the passages that it could see."""
+    said = answers[CONTRADICTING.name]
+    named = {tuple(sorted(map(int, re.findall(r"\d+", text)[:2]))) for text in said.texts}
+    pairs = [pair for pair in combinations(answers.places, 2) if pair in named]
+    return _contradicting(pairs, len(answers.places), "says the judge")
+
+
+def _contradicting(pairs: Collection[tuple[int, int]], passages: int, how: str) -> Finding:
+    if passages < 2:  # noqa: PLR2004 - a pair
+        return Finding(skipped="one_passage")
+    found = sorted(pairs)
     named = ", ".join(f"{i} and {j}" for i, j in found[:10])
+    said = f"passages {named} contradict each other" if found else "no passages contradict"
     return Finding(
-        score=share(len(found), math.comb(len(texts), 2)),
-        explanation=f"passages {named} contradict each other." if found else "none contradict.",
+        score=share(len(found), math.comb(passages, 2)),
+        explanation=f"{said}, {how}.",
         details={"pairs": found[:50]},
     )
 

@@ -1,8 +1,8 @@
 """
 Groundedness and its relatives: do the passages support what the answer states?
 
-All of them are read out of the one judgement of a sample, whatever made it: local scorer,
-NLI model or LLM judge.
+All of them are read out of one judgement of a sample, by the local scorer, an NLI model or an
+LLM judge.
 """
 
 from __future__ import annotations
@@ -317,7 +317,7 @@ def multi_document_grounding(
     def pair(claim: int, one: int, other: int) -> float:
         if claim not in open_ones:
             return 0.0
-        # All open claims at once: whoever asks about the next one finds it already known.
+        # All open claims at once: the answer for the next one is then cached.
         return supports(f"{passages[one]}\n\n{passages[other]}", texts)[open_ones.index(claim)]
 
     score = with_pairs([claim.support for claim in claims], len(passages), pair)

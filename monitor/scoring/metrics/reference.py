@@ -200,7 +200,7 @@ def contradiction_handling(answers: Answers, interaction: Interaction, _: Any) -
     )
 
 
-#: Whole answers that decline in a word or two, which nobody would say in a sentence.
+#: Whole answers that decline in a word or two.
 _TERSE = re.compile(
     r"(?:unanswerable|unknown|n/?a|no (?:answer|information|data)(?: (?:was )?(?:found|available))?"
     r"|not (?:known|specified|stated|given|mentioned|provided|available|found|answerable))\W*",

@@ -5,6 +5,7 @@ import time
 import pytest
 
 from monitor.scoring.base import Claim, Judgement, Verdict
+from monitor.scoring.declaration import Answer, Answers
 from monitor.scoring.entailment import clear_cache, local_entailment
 from monitor.scoring.judges.local import LocalJudge
 from monitor.scoring.metrics import METRICS
@@ -200,3 +201,26 @@ def test_time_grows_no_faster_than_the_text(metric):
     assert times[2] < 3
     # Of four times the text: linear is 4, quadratic 16.
     assert times[2] / times[0] < 8
+
+
+CONFLICTING = [
+    "The tower was completed in 1889.",
+    "The tower was completed in 1920.",
+    "Cats sleep a lot.",
+]
+
+
+def test_contradicting_passages_are_those_that_the_judge_names():
+    metric = METRICS["passage_contradictions"]
+    interaction = make_interaction(contexts=CONFLICTING)
+
+    def read(*texts):
+        said = {"contradicting_passages": Answer(texts=texts)}
+        answers = Answers(by_name=said, sentences=(), passages=3, reference=())
+        return metric.read(answers, interaction, None)
+
+    assert read("1 and 2").score == pytest.approx(1 / 3)
+    assert read("none").score == 0.0
+    assert read("2 and 1", "1 and 2", "3 and 9", "2 and 2", "many").details["pairs"] == [(1, 2)]
+    [found] = make_scorer(Settings(metrics=("passage_contradictions",))).score(interaction)
+    assert (found.score, found.metadata["pairs"]) == (pytest.approx(1 / 3, abs=1e-6), [(1, 2)])
