@@ -304,8 +304,7 @@ def otlp(
         import uvicorn
     except ModuleNotFoundError:
         raise MissingExtraError("the OTLP receiver", "otlp") from None
-    from monitor.ingest.receiver import Receiver
-    from monitor.ingest.services import Services
+    from monitor.ingest.receiver import Receiver, Services
     from workers.context import configure_logs
 
     settings = Settings.from_env()

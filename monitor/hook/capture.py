@@ -138,7 +138,7 @@ def scalar(value: object, room: SizeLimit) -> int | float | str:
 
 
 def placeholder(value: object) -> str:
-    """Name the type of a value that cannot be recorded."""
+    """Return the name of the type of a value that cannot be recorded."""
     return f"<{type(value).__name__}>"
 
 
@@ -195,7 +195,7 @@ class Draft(NamedTuple):
 
     @property
     def texts_only(self) -> bool:
-        """Say whether it is texts that fit, and nothing else."""
+        """Return whether it is texts that fit, and nothing else."""
         return self.rest is NO_REST
 
 

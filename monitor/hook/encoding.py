@@ -236,7 +236,7 @@ Texts = Callable[[str], str]
 
 
 def as_text(value: Plain) -> str:
-    """Give a text as it is, anything else as JSON."""
+    """Return a text as it is, anything else as JSON."""
     return value if isinstance(value, str) else wire.as_json(value)
 
 

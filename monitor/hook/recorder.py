@@ -39,7 +39,7 @@ class Progress(NamedTuple):
     dropped: int
 
     def covers(self, other: Progress) -> bool:
-        """Say whether this is as far as *other* or farther in every part."""
+        """Return whether this is as far as *other* or farther in every part."""
         return all(mine >= theirs for mine, theirs in zip(self, other, strict=True))
 
 
@@ -198,7 +198,7 @@ class Recorder:
             return False
 
     def unclaim(self) -> None:
-        """Give the right back: the sender did not start or has died."""
+        """Return the right back: the sender did not start or has died."""
         self.unstarted.append(True)
 
     def nudge(self) -> None:
@@ -242,16 +242,16 @@ class Recorder:
 
     @property
     def idle(self) -> bool:
-        """Say whether no sender runs yet."""
+        """Return whether no sender runs yet."""
         return bool(self.unstarted)
 
     @property
     def loading(self) -> bool:
-        """Say whether the sender is there and does not run yet."""
+        """Return whether the sender is there and does not run yet."""
         return not self.idle and not self.loaded
 
     def progress(self) -> Progress:
-        """Say how far the counters have come, buffered samples not included."""
+        """Return how far the counters have come, buffered samples not included."""
         return Progress(self.seen, self.completed, sum(self.dropped.values()))
 
     def has_reported(self, goal: Progress) -> bool:
@@ -259,11 +259,11 @@ class Recorder:
         return self.reported is not None and self.reported.covers(goal)
 
     def goal(self) -> Progress:
-        """Say how far the counters will have come once everything buffered is done."""
+        """Return how far the counters will have come once everything buffered is done."""
         return Progress(self.seen, read(self._appended), sum(self.dropped.values()))
 
     def stats(self) -> dict[str, Any]:
-        """Tell where everything is; what a caller is just recording counts as buffered."""
+        """Return where everything is; what a caller is just recording counts as buffered."""
         if self.ended:
             self._abandon()
         sent, dropped = self.sent, self.dropped  # read first, because they only grow

@@ -75,7 +75,7 @@ class Collected:
 
     @property
     def ours(self) -> bool:
-        """Say whether it was chosen, and in this process: a stream may be forked under way."""
+        """Return whether it was chosen, and in this process: a stream may be forked under way."""
         return bool(self.rate) and self._pid == getpid()
 
     def text(self) -> str | None:

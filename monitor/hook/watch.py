@@ -213,7 +213,7 @@ def _async_generator(function: Function, reader: Reader) -> Function:
 
 
 def _parameters(function: Function) -> dict[str, inspect.Parameter]:
-    """Give the parameters by which it is called; what it wraps may take more, or others."""
+    """Return the parameters by which it is called; what it wraps may take more, or others."""
     try:
         own = dict(inspect.signature(function, follow_wrapped=False).parameters)
         if any(parameter.kind in _VARIADIC for parameter in own.values()):

@@ -6,7 +6,8 @@ import base64
 import binascii
 import json
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from itertools import chain
 from typing import Any, NamedTuple
 
 from monitor.errors import MissingExtraError, RecordError
@@ -130,38 +131,28 @@ def _decoded(request: Any) -> Decoded:
     mistakes: list[str] = []
     for resource_spans in request.resource_spans:
         resource = _attributes(resource_spans.resource.attributes)
-        for span in _spans(resource_spans):
-            mistake = _mistake(span)
-            if mistake:
-                mistakes.append(mistake)
-            else:
-                spans.append(_span(span, resource))
+        for span in chain.from_iterable(scope.spans for scope in resource_spans.scope_spans):
+            wrong = [name for name in _ID_BYTES if not _is_id(getattr(span, name), _ID_BYTES[name])]
+            if wrong:
+                length = _ID_BYTES[wrong[0]]
+                mistakes.append(f"{wrong[0]} should be {length} bytes, not all of them zero")
+                continue
+            spans.append(
+                Span(
+                    trace_id=span.trace_id.hex(),
+                    is_root=not span.parent_span_id,
+                    name=span.name,
+                    attributes=_attributes(span.attributes),
+                    events=[(event.name, _attributes(event.attributes)) for event in span.events],
+                    resource=resource,
+                )
+            )
     shown = "; ".join(sorted(set(mistakes))[:_MISTAKES_SHOWN])
     return Decoded(spans, len(mistakes), shown)
 
 
-def _spans(resource_spans: Any) -> Iterator[Any]:
-    for scope_spans in resource_spans.scope_spans:
-        yield from scope_spans.spans
-
-
-def _mistake(span: Any) -> str | None:
-    for name, length in _ID_BYTES.items():
-        value = getattr(span, name)
-        if len(value) != length or not any(value):
-            return f"{name} should be {length} bytes, not all of them zero"
-    return None
-
-
-def _span(span: Any, resource: dict[str, Any]) -> Span:
-    return Span(
-        trace_id=span.trace_id.hex(),
-        is_root=not span.parent_span_id,
-        name=span.name,
-        attributes=_attributes(span.attributes),
-        events=[(event.name, _attributes(event.attributes)) for event in span.events],
-        resource=resource,
-    )
+def _is_id(value: bytes, length: int) -> bool:
+    return len(value) == length and any(value)
 
 
 def _attributes(pairs: Iterable[Any]) -> dict[str, Any]:

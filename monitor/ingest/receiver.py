@@ -7,11 +7,13 @@ import hmac
 import logging
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
+from typing import Any
 
 from monitor.errors import MissingExtraError, RecordError
+from monitor.hook import Hook
 from monitor.ingest.otlp import (
     JSON,
     PROTOBUF,
@@ -21,9 +23,8 @@ from monitor.ingest.otlp import (
     refused,
     unzip,
 )
-from monitor.ingest.services import Services
-from monitor.integrations.spans import Span
 from monitor.integrations.traces import Traces
+from monitor.queue import names
 
 try:
     from starlette.applications import Starlette
@@ -42,8 +43,49 @@ _COME_AGAIN = {"Retry-After": "1"}
 _MOST_TRACES = 20_000
 _MOST_CHARS = 128_000_000
 _SWEEP_EVERY_S = 1.0
+#: Services with a hook of their own; what further ones send counts as `OTHER`'s.
+MOST_SERVICES = 100
+OTHER = "other-services"
+_LONGEST_NAME = 200
 
 logger = logging.getLogger("groundwatch.otlp")
+
+
+class Services:
+    """A hook for each service that sends spans; its app is ``service.name`` unless one is fixed."""
+
+    def __init__(self, app: str | None = None, make: Callable[..., Hook] = Hook) -> None:
+        self._app = app
+        self._make = make
+        self._hooks: dict[str, Hook] = {}
+
+    def hook(self, resource: Mapping[str, Any]) -> Hook:
+        """Return the hook of the service that a resource describes."""
+        name = self._app or ""
+        if not name:  # without one it is the environment's
+            service = resource.get("service.name")
+            text = service if isinstance(service, str) else ""
+            name = "".join(char for char in text if char.isprintable())[:_LONGEST_NAME]
+            if service == names.DOCTOR_APP:  # that app counts nowhere: no sender may choose it
+                name = OTHER
+        found = self._hooks.get(name)
+        if found is None:
+            if len(self._hooks) >= MOST_SERVICES:
+                name = OTHER
+            found = self._hooks.setdefault(name, self._make(**({"app": name} if name else {})))
+        return found
+
+    def stats(self) -> list[dict[str, Any]]:
+        """Return what has happened, hook by hook."""
+        return [hook.stats() for hook in self._hooks.values()]
+
+    def close(self, timeout: float = 2.0) -> bool:
+        """Deliver what can be delivered within *timeout*; True when all was."""
+        until_s = time.monotonic() + timeout
+        delivered = [
+            hook.close(max(0.0, until_s - time.monotonic())) for hook in self._hooks.values()
+        ]
+        return all(delivered)
 
 
 class _BusyError(Exception):
@@ -86,11 +128,9 @@ class Receiver:
 
     async def export(self, request: Request) -> Response:
         """Take one request."""
-        if not self._knows(request):
+        given = request.headers.get("authorization", "").encode()
+        if self._awaited is not None and not hmac.compare_digest(given, self._awaited):
             return Response(refused("send the bearer token", JSON), 401, media_type=JSON)
-        return await self._received(request)
-
-    async def _received(self, request: Request) -> Response:
         media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if media_type not in {PROTOBUF, JSON}:
             message = f"send {PROTOBUF} or {JSON}"
@@ -101,27 +141,30 @@ class Receiver:
             decoded = decode(unzip(packed, encoding, self._most_bytes), media_type)
         except (TimeoutError, ClientDisconnect):
             return Response(refused("the body did not come", media_type), 408)
-        except _BusyError as error:
-            self.refused += 1
-            return Response(
-                refused(str(error), media_type), 503, media_type=media_type, headers=_COME_AGAIN
-            )
-        except TooLargeError as error:
-            return Response(refused(str(error), media_type), 413, media_type=media_type)
-        except RecordError as error:
-            return Response(refused(str(error), media_type), 400, media_type=media_type)
+        except (_BusyError, RecordError) as error:
+            status = 400
+            if isinstance(error, _BusyError):
+                self.refused, status = self.refused + 1, 503
+            elif isinstance(error, TooLargeError):
+                status = 413
+            headers = _COME_AGAIN if status == 503 else None  # noqa: PLR2004
+            answer = refused(str(error), media_type)
+            return Response(answer, status, media_type=media_type, headers=headers)
         self.requests += 1
         self.rejected += decoded.rejected
         for span in decoded.spans:
-            self._take(span)
+            self.spans += 1
+            try:
+                hook = partial(self._services.hook, span.resource)
+                reason = self._traces.see(span, hook, now_s=time.monotonic())
+                if reason is not None:
+                    self.ignored[reason] += 1
+            except Exception as error:  # noqa: BLE001  # one strange span must not cost the others
+                logger.warning("span_failed error=%s", type(error).__name__)
         return Response(accepted(decoded, media_type), media_type=media_type)
 
-    def _knows(self, request: Request) -> bool:
-        given = request.headers.get("authorization", "").encode()
-        return self._awaited is None or hmac.compare_digest(given, self._awaited)
-
     async def health(self, request: Request) -> Response:  # noqa: ARG002  # as routes are called
-        """Tell what has come and where it went."""
+        """Return what has come and where it went."""
         counts = {
             "requests": self.requests, "spans": self.spans, "rejected": self.rejected,
             "refused": self.refused, "ignored": dict(self.ignored),
@@ -145,27 +188,17 @@ class Receiver:
             self._bytes_open -= size
         return b"".join(parts)
 
-    def _take(self, span: Span) -> None:
-        self.spans += 1
-        try:
-            hook = partial(self._services.hook, span.resource)
-            reason = self._traces.see(span, hook, now_s=time.monotonic())
-            if reason is not None:
-                self.ignored[reason] += 1
-        except Exception as error:  # noqa: BLE001  # one strange span must not cost the others
-            logger.warning("span_failed error=%s", type(error).__name__)
-
     @asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
-        sweeper = asyncio.create_task(self._sweep())
+        async def sweep() -> None:
+            while True:
+                await asyncio.sleep(_SWEEP_EVERY_S)
+                self._traces.sweep(time.monotonic())
+
+        sweeper = asyncio.create_task(sweep())
         try:
             yield
         finally:
             sweeper.cancel()
             self._traces.sweep(time.monotonic(), everything=True)
             self._services.close()
-
-    async def _sweep(self) -> None:
-        while True:
-            await asyncio.sleep(_SWEEP_EVERY_S)
-            self._traces.sweep(time.monotonic())

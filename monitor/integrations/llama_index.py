@@ -129,7 +129,7 @@ class _Spans(BaseSpanHandler[Any]):
 
     @classmethod
     def class_name(cls) -> str:
-        """Name the class, as the library wants it."""
+        """Return the name of the class, as the library wants it."""
         return "GroundwatchSpans"
 
     def span_enter(
@@ -176,7 +176,7 @@ class _Events(BaseEventHandler):
 
     @classmethod
     def class_name(cls) -> str:
-        """Name the class, as the library wants it."""
+        """Return the name of the class, as the library wants it."""
         return "GroundwatchEvents"
 
     def handle(self, event: Any, **_: Any) -> None:

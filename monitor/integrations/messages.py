@@ -46,7 +46,7 @@ def part_of(holder: object, *names: str) -> Any:
 
 
 def as_list(value: object) -> Sequence[Any]:
-    """Give a list or tuple as it is, and for anything else an empty one."""
+    """Return a list or tuple as it is, and for anything else an empty one."""
     return value if isinstance(value, (list, tuple)) else ()
 
 
@@ -59,7 +59,7 @@ def text_of(content: object) -> str | None:
 
 
 def role_of(message: object) -> str:
-    """Give a message's role in lower case, as any of the libraries names it."""
+    """Return a message's role in lower case, as any of the libraries names it."""
     role = part_of(message, "role", "type")
     return str(getattr(role, "value", role)).lower()
 
@@ -87,7 +87,7 @@ def unwrapped(message: Any) -> Any:
 
 
 def since_last_user(messages: Sequence[Any]) -> Sequence[Any]:
-    """Give the messages that follow the last one of the user."""
+    """Return the messages that follow the last one of the user."""
     for index in range(len(messages) - 1, -1, -1):
         if role_of(messages[index]) in USERS:
             return messages[index + 1 :]

@@ -19,7 +19,7 @@ class Reader(Protocol):
     """Knows one protocol."""
 
     def asked(self, arguments: Mapping[str, Any]) -> object:
-        """Give the messages of a request."""
+        """Return the messages of a request."""
 
     def query(self, asked: object) -> str | None:
         """Find the user's last words."""
@@ -41,7 +41,7 @@ class ChatReader:
     """Chat completions; of several choices the first counts."""
 
     def asked(self, arguments: Mapping[str, Any]) -> object:
-        """Give the messages of a request."""
+        """Return the messages of a request."""
         return arguments.get("messages")
 
     def query(self, asked: object) -> str | None:
@@ -88,7 +88,7 @@ class ResponsesReader:
     """The Responses API; its input is a text or a list of items."""
 
     def asked(self, arguments: Mapping[str, Any]) -> object:
-        """Give the input of a request."""
+        """Return the input of a request."""
         return arguments.get("input")
 
     def query(self, asked: object) -> str | None:

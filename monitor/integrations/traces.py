@@ -89,7 +89,7 @@ class Trace:
 
     @property
     def answered(self) -> bool:
-        """Say whether there is an answer that can be recorded, or none to wait for."""
+        """Return whether there is an answer that can be recorded, or none to wait for."""
         return self.rate == 0 or bool(self._answer.get("output"))
 
     def _keep(self, kind: Kind, read: Read) -> None:

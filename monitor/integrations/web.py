@@ -49,7 +49,7 @@ class Visit:
 
     @property
     def answered(self) -> bool:
-        """Say whether the handler has set an output."""
+        """Return whether the handler has set an output."""
         return self._open.output is not None
 
     def end(self) -> None:

@@ -89,7 +89,7 @@ class _SizedBody(_Body):
 
 
 def _is_whole(body: object, environ: dict[str, Any]) -> bool:
-    """Say whether nothing of the application runs while the server sends *body*."""
+    """Return whether nothing of the application runs while the server sends *body*."""
     if type(body) in {list, tuple}:
         return True
     file_wrapper = environ.get("wsgi.file_wrapper")

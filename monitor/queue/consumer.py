@@ -161,7 +161,7 @@ class Consumer:
         self.name = name
 
     def now_s(self) -> float:
-        """Tell the time by the clock that entries are stamped with, in epoch seconds."""
+        """Return the time by the clock that stamps entries, in epoch seconds."""
         with translated():
             seconds, microseconds = self._redis.time()
         return float(seconds) + float(microseconds) / 1e6
@@ -233,7 +233,7 @@ class Consumer:
                 )
 
     def keep(self, entry_ids: Sequence[str]) -> None:
-        """Tell the others that these entries are still being worked on."""
+        """Mark entries as still in progress, so that no other worker takes them over."""
         if not entry_ids:
             return
         with translated():
@@ -304,7 +304,7 @@ class NewestFirst:
             return _scripted(self._take_later(keys=[names.SAMPLES, names.LATER], args=args))
 
     def take_oldest(self, count: int, *, before_s: float) -> list[Entry]:
-        """Take the *count* oldest that came before *before_s* and that nobody works on."""
+        """Take the *count* oldest that came before *before_s* and that are not in progress."""
         with translated():
             before = f"{int(before_s * 1000)}-0"
             args = [names.GROUP, self._name, count, before, _PAGES, _PAGE]
@@ -343,21 +343,19 @@ def backlog(client: redis.Redis) -> Backlog:
     now_s = now[0] + now[1] / 1e6
     age = _age_s(first, now_s)
     lost = int(added) - int(acknowledged or 0) - int(waiting)
-    news = age if first and not later else _age_of_news(anything, now_s)
+    news = age
+    if (
+        later or not first
+    ):  # how long the first entry waits that was neither taken nor left for later
+        with translated():
+            groups = anything.xinfo_groups(names.SAMPLES) if anything.exists(names.SAMPLES) else []
+            position = next((g["last-delivered-id"] for g in groups if g["name"] == _GROUP), b"0-0")
+            news = _age_s(anything.xrange(names.SAMPLES, min=b"(" + position, count=1), now_s)
     return Backlog(waiting=waiting, oldest_age_s=age, news_age_s=news, lost=max(0, lost))
 
 
-def _age_of_news(client: Any, now_s: float) -> float | None:
-    """Tell how long the first one waits that nobody was given or left for later."""
-    with translated():
-        groups = client.xinfo_groups(names.SAMPLES) if client.exists(names.SAMPLES) else []
-        position = next((g["last-delivered-id"] for g in groups if g["name"] == _GROUP), b"0-0")
-        first = client.xrange(names.SAMPLES, min=b"(" + position, count=1)
-    return _age_s(first, now_s)
-
-
 def _age_s(first: Sequence[tuple[bytes, Any]], now_s: float) -> float | None:
-    """Tell how long an entry waits; not less than nothing, though the clock was set back."""
+    """Return how long an entry waits; not less than nothing, though the clock was set back."""
     return max(0.0, now_s - int(first[0][0].split(b"-")[0]) / 1000) if first else None
 
 

@@ -38,40 +38,40 @@ CELERY_PREFIX = "groundwatch:celery:"
 
 
 def hook(hook_id: str) -> str:
-    """Name the hash with the cumulative counters of one hook."""
+    """Return the name of the hash with the cumulative counters of one hook."""
     return f"groundwatch:hook:{hook_id}"
 
 
 def rate(app: str) -> str:
-    """Name the key with the sampling rate that the workers ask the hooks of one app for."""
+    """Return the key of the sampling rate that workers ask the hooks of one app for."""
     return f"groundwatch:rate:{app}"
 
 
 def budget(period: str) -> str:
-    """Name the hash with what the judge was charged in the current hour, day or month."""
+    """Return the key of what the judge was charged in the current hour, day or month."""
     return f"groundwatch:budget:{period}"
 
 
 def verdict(key: str) -> str:
-    """Name the key of one kept verdict."""
+    """Return the name of the key of one kept verdict."""
     return f"groundwatch:verdict:{key}"
 
 
 def judge_pace(endpoint: str) -> str:
-    """Name the hash with the rate limits that a judge's endpoint has told."""
+    """Return the name of the hash with the rate limits of a judge's endpoint."""
     return f"groundwatch:judge:pace:{endpoint}"
 
 
 def judge_away(endpoint: str) -> str:
-    """Name the key that stands while a judge's endpoint answers nobody; it holds the reason."""
+    """Return the name of the key that exists while a judge is out; it holds why."""
     return f"groundwatch:judge:away:{endpoint}"
 
 
 def calibration(app: str, metric: str, version: str) -> str:
-    """Name the stream with a judge's last verdicts, each beside its local score."""
+    """Return the name of the stream with a judge's last verdicts, each beside its local score."""
     return f"groundwatch:judge:said:{version}:{metric}:{app}"
 
 
 def slot(worker: str, number: int) -> str:
-    """Name the key that a running drain task of one worker holds."""
+    """Return the name of the key that a running drain task of one worker holds."""
     return f"groundwatch:slot:{worker}:{number}"

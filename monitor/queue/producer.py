@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -87,7 +88,7 @@ class Producer:
         for entry in entries:
             packed += (self._xadd, *resp.pairs(entry))
         rest = [
-            resp.pack("HSET", key, *_flat(counters), "heartbeat_at_ms", now),
+            resp.pack("HSET", key, *itertools.chain(*counters.items()), "heartbeat_at_ms", now),
             resp.pack("EXPIRE", key, COUNTERS_KEPT_S),
             resp.pack("ZADD", names.HOOKS, now, hook_id),
             resp.pack("GET", names.rate(app)),
@@ -95,7 +96,11 @@ class Producer:
             resp.pack("EXEC"),
         ]
         try:
-            results = self._transact([*packed, *rest], 1 + len(entries) + len(rest))
+            if self._connection is None:
+                self._connection = self._pool.make_connection()
+                self._connection.connect()
+            self._connection.send_packed_command([b"".join([*packed, *rest])])
+            results = resp.results(self._connection, 1 + len(entries) + len(rest))
             *_, rate, backlog = results
             # What else has failed, such as counters under a key of another type, is no reason
             # to send the samples again.
@@ -104,8 +109,16 @@ class Producer:
                     raise answer  # noqa: TRY301  # described below
         except Exception as error:  # noqa: BLE001  # redis-py, the resolver and TLS raise their own
             self.close()
-            raise QueueUnavailableError(self._described(error)) from None
-        return Answer(int(backlog), _number(rate))
+            text = " ".join(str(error).split())
+            for secret in self._secrets:
+                text = text.replace(secret, "***")
+            described = f"{type(error).__name__}: {text}"[:_LONGEST_TEXT]
+            raise QueueUnavailableError(described) from None
+        try:
+            asked = float(rate) if isinstance(rate, bytes) else None
+        except ValueError:  # whatever else stands there asks for nothing
+            asked = None
+        return Answer(int(backlog), asked)
 
     def close(self) -> None:
         """Drop the connection; the next send opens a new one."""
@@ -113,31 +126,6 @@ class Producer:
         if connection is not None:
             with contextlib.suppress(Exception):  # it may be broken, which is why it is dropped
                 connection.disconnect()
-
-    def _transact(self, packed: Sequence[bytes], commands: int) -> list[Any]:
-        if self._connection is None:
-            self._connection = self._pool.make_connection()
-            self._connection.connect()
-        self._connection.send_packed_command([b"".join(packed)])
-        return resp.results(self._connection, commands)
-
-    def _described(self, error: Exception) -> str:
-        text = " ".join(str(error).split())
-        for secret in self._secrets:
-            text = text.replace(secret, "***")
-        return f"{type(error).__name__}: {text}"[:_LONGEST_TEXT]
-
-
-def _flat(counters: Mapping[str, str | int]) -> list[str | int]:
-    return [part for pair in counters.items() for part in pair]
-
-
-def _number(raw: object) -> float | None:
-    """Read a rate; whatever else stands there asks for nothing."""
-    try:
-        return float(raw) if isinstance(raw, bytes) else None
-    except ValueError:
-        return None
 
 
 def _secrets(url: str) -> tuple[str, ...]:

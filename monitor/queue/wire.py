@@ -59,16 +59,27 @@ def decode(fields: Mapping[bytes, bytes]) -> Sample:
     # Here because only workers decode; the user's app should not pay for the models.
     from monitor.models.interaction import Sample  # noqa: PLC0415
 
-    _check_version(fields.get(_VERSION_KEY))
+    raw = fields.get(_VERSION_KEY)
+    if raw is None:
+        raise RecordError(
+            f"stream entry without the field {FIELD_VERSION!r}: is another writer there?"
+        )
+    if raw != _VERSION and raw.isdigit() and len(raw) < 10 and int(raw) > SCHEMA_VERSION:  # noqa: PLR2004
+        raise UnknownSchemaError(
+            f"sample of schema version {int(raw)}, this program knows {SCHEMA_VERSION}:"
+            " upgrade the workers"
+        )
+    if raw != _VERSION:
+        raise RecordError(
+            f"stream entry with the version {json.dumps(str(raw[:20]))}: not a number"
+        )
     body = fields.get(_BODY_KEY)
     if body is None:
         raise RecordError(
             f"stream entry without the field {FIELD_BODY!r}: is another writer there?"
         )
     if len(body) > MOST_BYTES:
-        raise RecordTooLargeError(
-            f"sample of {len(body):,} bytes; no more than {MOST_BYTES:,} are read"
-        )
+        raise RecordTooLargeError(f"sample of {len(body):,} bytes; at most {MOST_BYTES:,} are read")
     try:
         return Sample.model_validate_json(body)
     except ValidationError as error:
@@ -140,21 +151,6 @@ def _utf8(text: str) -> bytes:
         return text.encode()
     except UnicodeEncodeError:
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
-
-
-def _check_version(raw: bytes | None) -> None:
-    if raw is None:
-        raise RecordError(
-            f"stream entry without the field {FIELD_VERSION!r}: is another writer there?"
-        )
-    if raw == _VERSION:
-        return
-    if raw.isdigit() and len(raw) < 10 and int(raw) > SCHEMA_VERSION:  # noqa: PLR2004
-        raise UnknownSchemaError(
-            f"sample of schema version {int(raw)}, this program knows {SCHEMA_VERSION}:"
-            " upgrade the workers"
-        )
-    raise RecordError(f"stream entry with the version {json.dumps(str(raw[:20]))}: not a number")
 
 
 def _mistakes(error: ValidationError) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -58,36 +59,31 @@ def results(connection: Any, commands: int) -> list[Any]:
     redis.ConnectionError, OSError
         If the connection ended, or was silent for too long.
     """
-    answers = _answers(connection, commands)
-    found = answers[-1]
-    for answer in answers:
-        if isinstance(answer, redis.ResponseError):
-            raise answer
-    if not isinstance(found, list) or len(found) != commands - 2:
-        raise redis.ResponseError("the answer is not that of a transaction")
-    return found
-
-
-def _answers(connection: Any, count: int) -> list[Any]:
     # redis-py reads an answer a call, which costs more than making the sample did. Between two
     # transactions nothing is buffered in its parser, so that its socket can be read here.
     sock = getattr(connection, "_sock", None)
+    answers: list[Any] | None = None
     if sock is None:
-        return [_one(connection) for _ in range(count)]
+        answers = [_one(connection) for _ in range(commands)]
     received = b""
-    while True:
-        chunk = sock.recv(_CHUNK)
+    while answers is None:
+        chunk = sock.recv(_CHUNK)  # type: ignore[union-attr]
         if not chunk:
             raise redis.ConnectionError("Redis closed the connection")
         received += chunk
         if len(received) > _MOST_BYTES:  # whoever answers, it is no Redis
             raise redis.ConnectionError("the answer is too long")
         # Redis answers in pieces; trying to read each of them would be a waste.
-        if received.endswith(_LINE_END) and received.count(_LINE_END) >= count:
-            try:
-                return parse(received, count)
-            except _IncompleteError:
-                continue
+        if received.endswith(_LINE_END) and received.count(_LINE_END) >= commands:
+            with contextlib.suppress(_IncompleteError):
+                answers = parse(received, commands)
+    for answer in answers:
+        if isinstance(answer, redis.ResponseError):
+            raise answer
+    found = answers[-1]
+    if not isinstance(found, list) or len(found) != commands - 2:
+        raise redis.ResponseError("the answer is not that of a transaction")
+    return found
 
 
 def _one(connection: Any) -> Any:
@@ -127,15 +123,11 @@ def _item(received: bytes, at: int) -> tuple[Any, int]:
     if number < 0:
         return None, at
     if kind == ord("*"):
-        return _items(received, at, number)
+        items: list[Any] = []
+        for _ in range(number):
+            item, at = _item(received, at)
+            items.append(item)
+        return items, at
     if len(received) < at + number + 2:
         raise _IncompleteError
     return received[at : at + number], at + number + 2
-
-
-def _items(received: bytes, at: int, number: int) -> tuple[list[Any], int]:
-    items: list[Any] = []
-    for _ in range(number):
-        item, at = _item(received, at)
-        items.append(item)
-    return items, at

@@ -6,8 +6,7 @@ import logging
 import pytest
 
 from monitor.ingest import receiver as receiver_module
-from monitor.ingest.receiver import Receiver
-from monitor.ingest.services import Services
+from monitor.ingest.receiver import Receiver, Services
 
 MOST = 100
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from monitor.ingest.services import MOST_SERVICES, OTHER, Services
+from monitor.ingest.receiver import MOST_SERVICES, OTHER, Services
 
 
 class Made:
