@@ -35,7 +35,7 @@ from monitor.settings import Settings
 from monitor.store.engine import Store, migrate
 from monitor.store.ledger import Kind, read_totals
 from monitor.store.tables import evaluations, samples
-from monitor.web.access import Role, new_token
+from monitor.web.auth import Role, new_token
 from workers.supervise import command, free_port, wait_until_ready
 
 _APP, _BRIDGE, _GATEWAY = "shop", "gwbench", "10.77.0.1"

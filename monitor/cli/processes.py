@@ -35,7 +35,7 @@ def up(
 ) -> None:
     """Run Redis, a worker, the scheduler and the page; stop all with one Ctrl-C."""
     from monitor.store.engine import Store, migrate
-    from monitor.web.access import check_address
+    from monitor.web.auth import check_address
     from workers.context import Context
     from workers.stack import announced, plan_stack
     from workers.supervise import Supervisor
@@ -212,8 +212,8 @@ def web(
         return
     import uvicorn
 
-    from monitor.web.access import check_address
     from monitor.web.app import make_app
+    from monitor.web.auth import check_address
     from monitor.web.site import Site
     from workers.context import configure_logs
 
@@ -232,7 +232,7 @@ def web(
         log_config=None,
         access_log=False,
         server_header=False,
-        # Whose address a proxy names is for monitor.web.access to judge.
+        # Whose address a proxy names is for monitor.web.auth to judge.
         proxy_headers=False,
         timeout_graceful_shutdown=_LONGEST_END_S,
     )
@@ -265,7 +265,7 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def _make_entry(token_for: str | None, password_for: str | None) -> None:
-    from monitor.web.access import Role, new_token, password_entry
+    from monitor.web.auth import Role, new_token, password_entry
 
     text = token_for or password_for or ""
     name, _, role_name = text.partition(":")

@@ -26,8 +26,7 @@ from monitor.store.samples import (
     save_label,
 )
 from monitor.web import time_range
-from monitor.web.access import Role
-from monitor.web.guard import principal_of
+from monitor.web.auth import Role, principal_of
 from monitor.web.site import Site
 
 _MOST_NOTE_CHARS = 500

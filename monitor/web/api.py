@@ -17,10 +17,9 @@ from monitor.report.format import percent
 from monitor.report.model import worst_status
 from monitor.store.samples import note_act, read_sample, unscored
 from monitor.web import charts, schema, time_range
-from monitor.web.access import Role
+from monitor.web.auth import Role, needs, principal_of
 from monitor.web.detail import read_recent
 from monitor.web.exposition import exposition
-from monitor.web.guard import needs, principal_of
 from monitor.web.site import Site
 from monitor.web.time_range import TimeRange
 from monitor.web.time_series import SeriesPoint

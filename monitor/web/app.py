@@ -20,7 +20,7 @@ from monitor.models import Status
 from monitor.web import charts
 from monitor.web.actions import Acts, Silences
 from monitor.web.api import Api
-from monitor.web.guard import Guard, path_of
+from monitor.web.auth import Guard, path_of
 from monitor.web.pages import Pages
 from monitor.web.site import Site
 

@@ -20,6 +20,7 @@ _MOST_LABEL = 24
 #: Without text in them, so that they may fill whatever room there is.
 _STRETCHED = frozenset({"spark", "strip"})
 _HOUR, _DAY = 3600, 86_400
+_LEVELS = {"warning": "warning", "critical": "critical"}  # what a class of the style may be
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +79,7 @@ class _Frame:
 
 
 def svg_sparkline(course: TimeSeries, lines: ChartThresholds) -> Markup:
-    """Draw a small course: band, line, both thresholds, and gaps as gaps."""
+    """Return a small chart: band, line, both thresholds, and gaps as gaps."""
     # Ten units a step: whole numbers are exact enough, and short.
     width, height = 10 * max(1, len(course.steps)), 100
     frame = _Frame(
@@ -103,7 +104,7 @@ def series_chart(
     reference: float | None = None,
 ) -> Markup:
     """
-    Draw a large course with axes, incident shading, release marks and the reference rate.
+    Return a large chart with axes, incident shading, release marks and the reference rate.
 
     The axis of rates does not begin at zero; both thresholds are always on it.
     """
@@ -116,18 +117,34 @@ def series_chart(
         low=min(_lowest(course, lines), 1.0 if reference is None else reference - _ROOM),
     )  # fmt: skip
     shading = [
-        f'<rect class="span {_safe(span.level)}" x="{_n(frame.x(span.from_s))}" y="{_n(frame.top)}"'
+        f'<rect class="span {_LEVELS.get(span.level, "unknown")}"'
+        f' x="{_n(frame.x(span.from_s))}" y="{_n(frame.top)}"'
         f' width="{_n(max(1.0, frame.x(span.to_s) - frame.x(span.from_s)))}"'
         f' height="{_n(frame.bottom - frame.top)}"/>'
         for span in spans
         if span.to_s > frame.from_s and span.from_s < frame.to_s
     ]
+    across = f'x1="{_n(frame.left)}" x2="{_n(frame.right)}"'
+    dotted = []
+    if reference is not None:
+        y = _n(frame.y(reference))
+        dotted = [f'<line class="reference" {across} y1="{y}" y2="{y}"/>']
+    releases = [
+        f'<g class="mark"><line x1="{_n(x)}" x2="{_n(x)}"'
+        f' y1="{_n(frame.top)}" y2="{_n(frame.bottom)}"/>'
+        f'<text x="{_n(x)}" y="{_n(frame.top - 7)}"'
+        f' text-anchor="{"end" if x > frame.right - 90 else "start"}">'
+        f"{escape(mark.label[:_MOST_LABEL])}</text></g>"
+        for mark in marks
+        if frame.from_s <= mark.at_s <= frame.to_s
+        for x in (frame.x(mark.at_s),)
+    ]
     return _svg(
         "course", width, height, _in_words(course, spans),
         [
             *shading, *_axes(frame), *_gaps(course, frame), *_band(course, frame),
-            *_reference(frame, reference), *_thresholds(frame, lines),
-            *_line(course, frame), *_marks(frame, marks),
+            *dotted, *_thresholds(frame, lines),
+            *_line(course, frame), *releases,
         ],
         data | {"left": frame.left, "right": frame.right},
     )  # fmt: skip
@@ -135,7 +152,7 @@ def series_chart(
 
 def histograms(now: Sequence[float], before: Sequence[float], pass_score: float) -> Markup:
     """
-    Draw two distributions of scores over [0, 1]: *now* as bars, *before* as an outline.
+    Return two distributions of scores over [0, 1]: *now* as bars, *before* as an outline.
 
     Both are counts in bins of equal width and are drawn as shares of their own total.
     """
@@ -193,10 +210,13 @@ def _strip(statuses: tuple[Status | None, ...], cell: str) -> Markup:
     wide, gap, height = 5, 1, 14
     where: dict[str, str] = {}
     for i, status in enumerate(statuses):
-        name = _class(status)
+        name = "unknown" if status is None else str(status)
         where[name] = where.get(name, "") + f"M{i * (wide + gap)} 0h{wide}v{height}h-{wide}z"
     parts = [f'<path class="{name}" d="{path}"/>' for name, path in where.items()]
-    return _svg("strip", len(statuses) * (wide + gap), height, _strip_words(statuses, cell), parts)
+    counted = [(status, statuses.count(status)) for status in Status if status in statuses]
+    said = ", ".join(f"{WORDS[status]} in {n}" for status, n in counted)
+    words = f"Of {len(statuses)} periods of {cell}: {said or 'nothing known'}."
+    return _svg("strip", len(statuses) * (wide + gap), height, words, parts)
 
 
 def _svg(
@@ -221,7 +241,7 @@ def _lowest(course: TimeSeries, lines: ChartThresholds) -> float:
 
 
 def _gaps(course: TimeSeries, frame: _Frame) -> list[str]:
-    """ReleaseMark stretches without scores, one rectangle each."""
+    """Return the parts without scores, one rectangle each."""
     found: list[str] = []
     start: SeriesPoint | None = None
     for step in (*course.steps, None):
@@ -272,27 +292,6 @@ def _thresholds(frame: _Frame, lines: ChartThresholds) -> list[str]:
     ]
 
 
-def _reference(frame: _Frame, rate: float | None) -> list[str]:
-    if rate is None:
-        return []
-    y = _n(frame.y(rate))
-    return [
-        f'<line class="reference" x1="{_n(frame.left)}" x2="{_n(frame.right)}" y1="{y}" y2="{y}"/>'
-    ]
-
-
-def _marks(frame: _Frame, marks: Sequence[ReleaseMark]) -> list[str]:
-    shown = [mark for mark in marks if frame.from_s <= mark.at_s <= frame.to_s]
-    return [
-        f'<g class="mark"><line x1="{_n(frame.x(m.at_s))}" x2="{_n(frame.x(m.at_s))}"'
-        f' y1="{_n(frame.top)}" y2="{_n(frame.bottom)}"/>'
-        f'<text x="{_n(frame.x(m.at_s))}" y="{_n(frame.top - 7)}"'
-        f' text-anchor="{"end" if frame.x(m.at_s) > frame.right - 90 else "start"}">'
-        f"{escape(m.label[:_MOST_LABEL])}</text></g>"
-        for m in shown
-    ]
-
-
 def _axes(frame: _Frame) -> list[str]:
     step = 0.05 if frame.high - frame.low <= 0.3 else 0.1 if frame.high - frame.low <= 0.6 else 0.2  # noqa: PLR2004
     first = -int(-frame.low / step // 1)
@@ -303,9 +302,11 @@ def _axes(frame: _Frame) -> list[str]:
         f' y="{_n(frame.y(rate) + 4)}" text-anchor="end">{100 * rate:.0f} %</text>'
         for rate in rates
     ]
+    span_s = frame.to_s - frame.from_s
+    form = "%H:%M:%S" if span_s < _HOUR else "%H:%M" if span_s <= _DAY else "%b %d %H:%M"
     columns = [
         f'<text class="tick" x="{_n(frame.x(at))}" y="{_n(frame.bottom + 16)}"'
-        f' text-anchor="{_anchor(i, 4)}">{_clock(at, frame.to_s - frame.from_s)}</text>'
+        f' text-anchor="{_anchor(i, 4)}">{datetime.fromtimestamp(at, UTC):{form}}</text>'
         for i, at in enumerate(frame.from_s + q * (frame.to_s - frame.from_s) / 4 for q in range(5))
     ]
     return rows + columns
@@ -313,11 +314,6 @@ def _axes(frame: _Frame) -> list[str]:
 
 def _anchor(position: int, last: int) -> str:
     return "start" if position == 0 else "end" if position == last else "middle"
-
-
-def _clock(at_s: float, span_s: float) -> str:
-    form = "%H:%M:%S" if span_s < _HOUR else "%H:%M" if span_s <= _DAY else "%b %d %H:%M"
-    return f"{datetime.fromtimestamp(at_s, UTC):{form}}"
 
 
 def _shares(counts: Sequence[float]) -> list[float]:
@@ -344,32 +340,16 @@ def _in_words(course: TimeSeries, spans: Sequence[Span] = ()) -> str:
     return said + "."
 
 
-def _strip_words(statuses: Sequence[Status | None], each: str) -> str:
-    known = [status for status in statuses if status is not None]
-    counted = [(s, known.count(s)) for s in Status if s in known]
-    said = ", ".join(f"{WORDS[status]} in {n}" for status, n in counted)
-    return f"Of {len(statuses)} stretches of {each}: {said or 'nothing known'}."
-
-
-def _class(status: Status | None) -> str:
-    return "unknown" if status is None else str(status)
-
-
-def _safe(level: str) -> str:
-    return level if level in {"warning", "critical"} else "unknown"
-
-
 def _n(value: float) -> str:
-    """Write a coordinate with one decimal, and none where it is whole."""
+    """Return a coordinate with one decimal, or none if it is whole."""
     return f"{value:.1f}".removesuffix(".0")
 
 
-# --- emblems ---
-# A status as a small picture: for the tab of a browser, for a README.
+# A status as a small picture.
 
 
 def favicon(status: Status) -> Markup:
-    """Draw the worst status as a shape of its colour, for the tab of a browser."""
+    """Return the worst status as a shape of its colour, for the tab of a browser."""
     shapes = {
         Status.HEALTHY: '<circle cx="16" cy="16" r="12" fill="#2f855a"/>',
         Status.WARNING: '<path d="M16 4L30 28H2Z" fill="#b7791f"/>',
@@ -388,7 +368,7 @@ def favicon(status: Status) -> Markup:
 
 
 def badge(label: str, status: Status, value: str) -> Markup:
-    """Draw a badge for a README: the app's name, its status in words, its rate."""
+    """Return a badge for a README: the app's name, its status in words, its rate."""
     colours = {
         Status.HEALTHY: "#276749", Status.WARNING: "#975a16", Status.CRITICAL: "#c53030",
         Status.INSUFFICIENT_DATA: "#4a5568", Status.BLIND: "#553c9a",

@@ -34,10 +34,9 @@ from monitor.store.samples import (
     read_sample,
 )
 from monitor.web import time_range as names
-from monitor.web.access import Role
 from monitor.web.actions import ACK_HOURS
+from monitor.web.auth import Role, needs, principal_of
 from monitor.web.detail import read_detail
-from monitor.web.guard import needs, principal_of
 from monitor.web.overview import Glance
 from monitor.web.passages import ClaimLine, MarkedText, claims_of, marked_output, marked_passages
 from monitor.web.site import Site

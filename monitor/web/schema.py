@@ -152,8 +152,8 @@ _PATHS: dict[str, tuple[str, type[BaseModel], list[dict[str, Any]]]] = {
     "/api/v1/samples/{sample_id}": ("One sample; needs the role reader", SampleAnswer, []),
 }
 _REFUSALS = {
-    "400": "a parameter is wrong", "401": "who are you?", "403": "not with this role",
-    "404": "there is no such thing", "503": "the store does not answer",
+    "400": "a parameter is wrong", "401": "authentication required", "403": "role not sufficient",
+    "404": "not found", "503": "the store does not answer",
 }  # fmt: skip
 
 

@@ -22,9 +22,8 @@ from monitor.queue.snapshot import read_events, read_stalls
 from monitor.settings import Settings
 from monitor.store.engine import Store
 from monitor.web import words
-from monitor.web.access import Access
+from monitor.web.auth import Access, path_of, principal_of
 from monitor.web.charts import ChartThresholds
-from monitor.web.guard import path_of, principal_of
 from monitor.web.overview import GlanceReader, QueueState
 
 _ASSETS = ("style.css", "page.js", "zoom.js")

@@ -1,0 +1,366 @@
+"""
+Who asks, what they may do, and what every request passes before a page answers.
+
+Bearer tokens and passwords are known by their hashes only; a trusted proxy may vouch for a name.
+Without any of them only this machine may come in. A form carries a signed token of its own.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import ipaddress
+import re
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from functools import wraps
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+from anyio import CapacityLimiter, to_thread
+from itsdangerous import BadData, URLSafeTimedSerializer
+from pydantic import SecretStr
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from monitor.errors import SettingsError
+from monitor.settings import Settings, variable
+from monitor.settings.addresses import is_loopback
+
+_SCRYPT_MARK = "scrypt$"
+_HASH = re.compile(r"[0-9a-f]{64}|scrypt\$[0-9a-f]{32}\$[0-9a-f]{64}")
+#: Verifying a password is slow on purpose; one that was right is believed for so long.
+_BELIEVED_S = 300.0
+_MOST_BELIEVED = 1_000
+_FORM_VALID_S = 12 * 3600
+_PARTS = 3
+#: Open to everybody: what a load balancer asks, and what holds no data.
+_OPEN = ("/healthz", "/readyz", "/static/", "/favicon/")
+#: So many passwords may wait to be looked at, so that wrong ones do not keep the machine busy.
+_MOST_WAITING = 8
+_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self';"
+        " connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
+}
+S = TypeVar("S")
+Method = Callable[[S, Request], Response]
+#: Answers with a refusal: status, title, what to do.
+Refuse = Callable[[Request, int, str, str], Response]
+
+
+class Role(IntEnum):
+    """What somebody may do; each may do what those before it may."""
+
+    VIEWER = 1  #: figures, no transcripts
+    READER = 2  #: transcripts, as the hook's mask left them
+    OPERATOR = 3  #: label, test channels
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """A person or program that asks; ``bearer`` if no browser can have sent it by itself."""
+
+    name: str
+    role: Role
+    bearer: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    name: str
+    role: Role
+    secret_hash: str
+
+
+@dataclass(slots=True)
+class Access:
+    """
+    Who may come in, from the settings.
+
+    Raises
+    ------
+    SettingsError
+        If an entry is not of the form that ``groundwatch web --new-...`` prints.
+    """
+
+    settings: Settings
+    tokens: list[_Entry] = field(init=False)
+    users: list[_Entry] = field(init=False)
+    _proxies: list[ipaddress.IPv4Network | ipaddress.IPv6Network] = field(init=False)
+    _believed: dict[bytes, tuple[float, Principal]] = field(init=False, default_factory=dict)
+    _key: bytes = field(init=False, default_factory=lambda: secrets.token_bytes(32))
+    _forms: URLSafeTimedSerializer = field(init=False)
+
+    def __post_init__(self) -> None:
+        # Forms are signed with secrets that all pages of one deployment share, so that a form is
+        # taken by any of them, also after a restart. Without a secret, the key is this process's.
+        given = (self.settings.web_access.web_tokens, self.settings.web_access.web_users)
+        shared = [secret.get_secret_value() if secret else "" for secret in given]
+        shared.append(urlsplit(self.settings.database_url or "").password or "")
+        key = "\n".join(shared).encode() if any(shared) else self._key
+        self._forms = URLSafeTimedSerializer(hmac.digest(b"groundwatch forms", key, "sha256"))
+        self.tokens = _entries(self.settings.web_access.web_tokens, "web_tokens")
+        self.users = _entries(self.settings.web_access.web_users, "web_users")
+        try:
+            proxies = self.settings.web_access.web_trusted_proxies
+            self._proxies = [ipaddress.ip_network(address) for address in proxies]
+        except ValueError as error:
+            raise SettingsError(f"{variable('web_trusted_proxies')}: {error}") from None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether no authentication is set up; then only this machine may come in."""
+        return not (self.tokens or self.users or self.settings.web_access.web_proxy_user_header)
+
+    def identify(self, headers: Mapping[str, str], peer: str) -> Principal | None:
+        """
+        Return who asks, by a bearer token, a password or a trusted proxy; None if unknown.
+
+        Parameters
+        ----------
+        headers
+            Of the request, names in small letters.
+        peer
+            Address from which it comes, as the socket says.
+        """
+        if self.is_open:
+            return Principal("this machine", Role.OPERATOR)
+        scheme, _, value = headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer":
+            return self._by_token(value.strip())
+        if scheme.lower() == "basic":
+            return self._by_password(value.strip())
+        return self._by_proxy(headers, peer)
+
+    def form_token(self, principal: Principal) -> str:
+        """Return the token of a form; a new one each time, so that compression reveals nothing."""
+        return str(self._forms.dumps(secrets.token_urlsafe(12), salt=principal.name))
+
+    def form_is_ours(self, token: str, principal: Principal) -> bool:
+        """Return whether a form token is ours, for this person, and not too old."""
+        try:
+            self._forms.loads(token, max_age=_FORM_VALID_S, salt=principal.name)
+        except BadData:
+            return False
+        return True
+
+    def _by_token(self, token: str) -> Principal | None:
+        given = hashlib.sha256(token.encode()).hexdigest()
+        found = None
+        for entry in self.tokens:  # all of them: the time must not tell which one
+            if hmac.compare_digest(entry.secret_hash, given):
+                found = Principal(entry.name, entry.role, bearer=True)
+        return found
+
+    def _by_password(self, value: str) -> Principal | None:
+        fingerprint = hmac.digest(self._key, value.encode(), "sha256")
+        at, principal = self._believed.get(fingerprint, (-_BELIEVED_S, None))
+        if principal is not None and time.monotonic() - at < _BELIEVED_S:
+            return principal
+        try:
+            name, _, password = base64.b64decode(value, validate=True).decode().partition(":")
+        except (binascii.Error, UnicodeDecodeError):
+            return None
+        entry = next((user for user in self.users if user.name == name), None)
+        stored = entry.secret_hash if entry else _NOBODYS
+        salt, _, _ = stored.removeprefix(_SCRYPT_MARK).partition("$")
+        is_right = hmac.compare_digest(_hashed(password, bytes.fromhex(salt)), stored)
+        if entry is None or not is_right:
+            return None
+        if len(self._believed) >= _MOST_BELIEVED:
+            self._believed.clear()
+        principal = Principal(entry.name, entry.role)
+        self._believed[fingerprint] = (time.monotonic(), principal)
+        return principal
+
+    def _by_proxy(self, headers: Mapping[str, str], peer: str) -> Principal | None:
+        header = self.settings.web_access.web_proxy_user_header
+        name = headers.get(header.lower(), "") if header else ""
+        try:
+            address = ipaddress.ip_address(peer)
+        except ValueError:
+            return None
+        if not name or not any(address in network for network in self._proxies):
+            return None
+        return Principal(name[:200], Role[self.settings.web_access.web_proxy_role.upper()])
+
+
+def check_address(settings: Settings, host: str) -> None:
+    """
+    Refuse to listen where others can reach us without authentication.
+
+    Raises
+    ------
+    SettingsError
+        If so, or if tokens, users or proxies are not written as they should be.
+    """
+    if Access(settings).is_open and not is_loopback(host):
+        raise SettingsError(
+            f"refusing to listen on {host} without authentication: set"
+            f" {variable('web_tokens')}, {variable('web_users')} or"
+            f" {variable('web_proxy_user_header')}, or listen on 127.0.0.1"
+        )
+
+
+def new_token(role: Role, name: str) -> tuple[str, str]:
+    """Return a new bearer token, and the entry of the settings that knows it by its hash."""
+    token = secrets.token_urlsafe(32)
+    return token, f"{name}:{role.name.lower()}:{hashlib.sha256(token.encode()).hexdigest()}"
+
+
+def password_entry(name: str, role: Role, password: str) -> str:
+    """Return the entry of the settings for a person with a password."""
+    return f"{name}:{role.name.lower()}:{_hashed(password, secrets.token_bytes(16))}"
+
+
+def _hashed(password: str, salt: bytes) -> str:
+    found = hashlib.scrypt(password.encode(), salt=salt, n=2**14, r=8, p=1, dklen=32)
+    return f"{_SCRYPT_MARK}{salt.hex()}${found.hex()}"
+
+
+#: Compared with when there is no such user, so that the time tells nothing.
+_NOBODYS = f"{_SCRYPT_MARK}{'00' * 16}${'00' * 32}"
+
+
+def _entries(value: SecretStr | None, setting: str) -> list[_Entry]:
+    text = value.get_secret_value() if value is not None else ""
+    found = []
+    for number, item in enumerate(filter(None, (part.strip() for part in text.split(","))), 1):
+        parts = item.split(":")
+        if (
+            len(parts) != _PARTS
+            or parts[1].upper() not in Role.__members__
+            or not _HASH.fullmatch(parts[2])
+        ):
+            raise SettingsError(
+                f"{variable(setting)}: entry {number} is not name:role:hash with a role of viewer,"
+                " reader or operator; make one with: groundwatch web --new-token or --new-password"
+            )
+        found.append(_Entry(parts[0], Role[parts[1].upper()], parts[2]))
+    return found
+
+
+class Guard:
+    """
+    Middleware that admits who may come in; unsafe requests only from our own pages.
+
+    Without authentication the name in the address must be this machine's, so that a
+    page elsewhere cannot reach in by giving its own name our address (DNS rebinding).
+    """
+
+    def __init__(self, app: ASGIApp, *, access: Access, refuse: Refuse) -> None:
+        self._app = app
+        self._access = access
+        self._refuse = refuse
+        self._passwords = CapacityLimiter(1)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass one request on, or refuse it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    headers.setdefault(name, value)
+                headers.setdefault("Cache-Control", "no-store")
+            await send(message)
+
+        request = Request(scope, receive)
+        if path_of(request).startswith(_OPEN):
+            refused = None
+        elif not request.headers.get("authorization", "").lower().startswith("basic "):
+            refused = await to_thread.run_sync(self._refusal, request)
+        elif self._passwords.statistics().tasks_waiting >= _MOST_WAITING:
+            headers = {"Retry-After": "1"}
+            refused = PlainTextResponse("too many passwords at once\n", 429, headers=headers)
+        else:  # off the event loop, one at a time: a password takes a while, on purpose
+            refused = await to_thread.run_sync(self._refusal, request, limiter=self._passwords)
+        await (refused or self._app)(scope, receive, with_headers)
+
+    def _refusal(self, request: Request) -> Response | None:
+        headers = request.headers
+        try:
+            host = urlsplit(f"//{headers.get('host', '')}").hostname or ""
+        except ValueError:
+            host = ""
+        if self._access.is_open and not is_loopback(host):
+            return self._refuse(
+                request, 421, "host not allowed",
+                "without authentication only 127.0.0.1 and localhost are answered",
+            )  # fmt: skip
+        peer = request.client.host if request.client else ""
+        principal = self._access.identify(dict(headers), peer)
+        if principal is None:
+            answer = self._refuse(
+                request, 401, "authentication required", "send a bearer token or a password"
+            )
+            answer.headers["WWW-Authenticate"] = 'Basic realm="groundwatch", charset="UTF-8"'
+            return answer
+        request.state.principal = principal
+        if request.method not in _SAFE and not principal.bearer and not comes_from_us(headers):
+            return self._refuse(
+                request, 403, "from another site", "nothing was changed; use the form on our page"
+            )
+        return None
+
+
+def path_of(request: Request) -> str:
+    """
+    Return the path that the router uses.
+
+    ``request.url`` is no substitute: some versions of starlette build it out of the header
+    ``Host``, which is the visitor's to choose.
+    """
+    path: str = request.scope["path"]
+    return path
+
+
+def comes_from_us(headers: Headers) -> bool:
+    """Return whether a browser sent this from one of our own pages."""
+    site = headers.get("sec-fetch-site")
+    if site is not None:
+        return site == "same-origin"
+    origin = headers.get("origin")
+    return origin is not None and urlsplit(origin).netloc == headers.get("host")
+
+
+def needs(role: Role) -> Callable[[Method[S]], Method[S]]:
+    """Answer 403 to principals below *role*."""
+
+    def decorate(endpoint: Method[S]) -> Method[S]:
+        @wraps(endpoint)
+        def checked(self: S, request: Request) -> Response:
+            found = principal_of(request).role
+            if found >= role:
+                return endpoint(self, request)
+            refuse: Refuse = request.app.state.refuse
+            title = f"this needs the role {role.name.lower()}"
+            return refuse(request, 403, title, f"you are {found.name.lower()}")
+
+        return checked
+
+    return decorate
+
+
+def principal_of(request: Request) -> Principal:
+    """Return who asks, as the guard found."""
+    found: Principal = request.state.principal
+    return found
