@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -21,6 +22,7 @@ from monitor.models.alerting import (
     Incident,
     TimelineEvent,
 )
+from monitor.report.format import utc_time
 from monitor.store.alert_tables import (
     alert_channels,
     alert_events,
@@ -105,6 +107,32 @@ def deliveries(
         query = query.where(outbox.c.status == status)
     rows = connection.execute(query.limit(limit)).mappings()
     return [Delivery.model_validate(dict(row)) for row in rows]
+
+
+def why_not_notified(
+    incident: Incident, events: Sequence[Snapshot], channels: Collection[str], oldest: datetime
+) -> str:
+    """
+    Return why there is no message about an incident.
+
+    Parameters
+    ----------
+    incident, events
+        The incident and its timeline; its group has no delivery.
+    channels
+        The names of those that are configured now.
+    oldest
+        Messages from before this time are deleted.
+    """
+    fired = utc_time(incident.opened_at)
+    if incident.silenced_by:
+        return f"silenced by {incident.silenced_by}"
+    if incident.updated_at < oldest:
+        return f"messages of that time ({fired}) are deleted by now"
+    if events and all(event.quiet for event in events):
+        return "suppressed, as the alert was flapping"
+    now = f"; set up since: {', '.join(sorted(channels))}" if channels else ", and none is now"
+    return f"no channel was set up when it fired ({fired}){now}"
 
 
 def messages(connection: Connection, limit: int = 1000) -> list[Snapshot]:

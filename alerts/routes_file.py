@@ -5,12 +5,12 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, NamedTuple, Self
 
 from pydantic import (
+    AliasChoices,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -36,7 +36,7 @@ from alerts.routing import (
 from alerts.threshold_rules import RULE_SETS, Figure, ThresholdRule
 from monitor.errors import GroundwatchError, SettingsError, own_words
 from monitor.models.alerting import Level
-from monitor.settings import Settings
+from monitor.settings import Settings, variable
 
 Loc = tuple[int | str, ...]
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h)")
@@ -56,7 +56,7 @@ def _seconds(value: object) -> object:
     if isinstance(value, str):
         found = _DURATION.fullmatch(value.strip())
         if found is None:
-            raise ValueError(f"{value!r} is no duration; write it as 30s, 5m or 1h")
+            raise ValueError(f"Invalid duration {value!r}: expected 30s, 5m or 1h")
         return float(found[1]) * _UNITS_S[found[2]]
     return value
 
@@ -94,18 +94,24 @@ class _Rule(_Table):
     of: Figure = "average_score"
     below: Annotated[float, Field(ge=0, le=1)] | None = None
     above: Annotated[float, Field(ge=0, le=1)] | None = None
-    hold: Annotated[float, BeforeValidator(_seconds), Field(ge=0)] = Field(0.0, alias="for")
-    level: Level = Level.CRITICAL
+    for_s: Annotated[float, BeforeValidator(_seconds), Field(ge=0)] = Field(0.0, alias="for")
+    level: Level = Field(Level.CRITICAL, validation_alias=AliasChoices("severity", "level"))
     min_n: int = Field(30, ge=1)
 
     @model_validator(mode="after")
-    def _one_line(self) -> Self:
+    def _has_one_threshold(self) -> Self:
         if self.use is not None:
             if self.use not in RULE_SETS:
                 raise ValueError(f"no set of rules {self.use!r}; there is: {', '.join(RULE_SETS)}")
         elif not self.name or (self.below is None) == (self.above is None):
             raise ValueError("a rule needs a name, and either below or above; or use = a set")
         return self
+
+    def rules(self) -> Sequence[ThresholdRule]:
+        """Return the rules that the table means."""
+        if self.use is not None:
+            return RULE_SETS[self.use]
+        return [ThresholdRule(**self.model_dump(exclude={"use"}))]
 
 
 class _Defaults(_Table):
@@ -122,21 +128,53 @@ class _Document(_Table):
     rules: list[_Rule] = Field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RoutesFile:
-    """What the file says, ready for use."""
+class Wiring(NamedTuple):
+    """The channels by name, and who is notified of what through them."""
 
-    channels: Mapping[str, Channel]
-    routes: tuple[Route, ...]
-    maintenance: tuple[Maintenance, ...]
-    app_labels: AppLabels
-    group_wait_s: float
-    rules: tuple[ThresholdRule, ...]
+    channels: dict[str, Channel]
+    plan: RoutingConfig
 
 
-def read_routes_file(path: Path, others: Mapping[str, Channel], timeout_s: float) -> RoutesFile:
+def wiring_from(settings: Settings) -> Wiring:
     """
-    Read the file; *others* are the channels that the settings make.
+    Make the channels and the routing; without a routes file everyone is notified of everything.
+
+    Raises
+    ------
+    SettingsError
+        If the routes file has mistakes, with a line for each.
+    """
+    channels = declared.channels_from(settings)
+    if settings.alerts_file is None:
+        return Wiring(channels, RoutingConfig.everyone(declared.recipients_of(channels)))
+    return read_routes_file(
+        settings.alerts_file,
+        channels,
+        settings.delivery_timeout_s,
+        scored=lambda: _scored_metrics(settings),
+    )
+
+
+def read_routes_file(
+    path: Path,
+    others: Mapping[str, Channel],
+    timeout_s: float,
+    *,
+    scored: Callable[[], Collection[str]] | None = None,
+) -> Wiring:
+    """
+    Read the routes file.
+
+    Parameters
+    ----------
+    path
+        Where it is.
+    others
+        The channels that the settings make.
+    timeout_s
+        The time limit of each channel.
+    scored
+        Returns the metrics that are scored; rules must be about these. None: anything goes.
 
     Raises
     ------
@@ -151,72 +189,86 @@ def read_routes_file(path: Path, others: Mapping[str, Channel], timeout_s: float
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"{path}: this is no TOML: {error}") from None
+    mistakes: list[tuple[Loc, str]]
     try:
-        document = _Document.model_validate(raw)
+        reading = _Reading(_Document.model_validate(raw), others, timeout_s, scored)
+        wiring = reading.wiring()
+        mistakes = reading.mistakes
     except ValidationError as error:
-        found = [(tuple(e["loc"]), own_words(e["msg"])) for e in error.errors()]
-        raise _mistakes(path, text, found) from None
-    reading = _Reading(document, others, timeout_s)
-    result = reading.result()
-    if reading.mistakes:
-        raise _mistakes(path, text, reading.mistakes)
-    return result
+        mistakes = [(tuple(e["loc"]), own_words(e["msg"])) for e in error.errors()]
+    if not mistakes:
+        return wiring
+    placed = sorted((line_of(text, loc), _name(loc), message) for loc, message in mistakes)
+    raise SettingsError(
+        "\n".join(f"{path.name}:{line}: {name}: {message}" for line, name, message in placed)
+    )
 
 
 class _Reading:
     """Turns the document into what it means, and collects all that is wrong with it."""
 
     def __init__(
-        self, document: _Document, others: Mapping[str, Channel], timeout_s: float
+        self,
+        document: _Document,
+        others: Mapping[str, Channel],
+        timeout_s: float,
+        scored: Callable[[], Collection[str]] | None,
     ) -> None:
         self.document = document
         self.mistakes: list[tuple[Loc, str]] = []
         self._others = others
         self._timeout_s = timeout_s
+        self._scored = scored
 
-    def result(self) -> RoutesFile:
+    def wiring(self) -> Wiring:
         channels = dict(self._others) | dict(self._channels())
-        names = set(self._others) | set(self.document.channels)
-        routes = tuple(self._route(i, spec, names) for i, spec in enumerate(self.document.routes))
+        names = self._others.keys() | self.document.channels.keys()
+        routes = [self._route(i, spec, names) for i, spec in enumerate(self.document.routes)]
         if not routes[-1].is_default:
             self.mistakes.append((("routes", len(routes) - 1), _NO_DEFAULT))
-        return RoutesFile(
-            channels=channels,
-            routes=routes,
+        plan = RoutingConfig(
+            router=Router(routes),
+            addresses={name: channel.addresses for name, channel in channels.items()},
             maintenance=tuple(self._maintenance()),
             app_labels=AppLabels(self.document.labels),
             group_wait_s=self.document.defaults.group_wait,
             rules=tuple(self._rules()),
         )
+        return Wiring(channels, plan)
 
     def _rules(self) -> Iterator[ThresholdRule]:
         names: set[str] = set()
+        scored = self._scored() if self._scored is not None and self.document.rules else None
         for place, spec in enumerate(self.document.rules):
-            for rule in RULE_SETS[spec.use] if spec.use else [_threshold_rule(spec)]:
+            for rule in spec.rules():
                 if rule.name in names:
                     mistake = f"there is a rule {rule.name!r} already"
                     self.mistakes.append((("rules", place, "name"), mistake))
                 names.add(rule.name)
+                if scored is not None and rule.metric not in {"*", *scored}:
+                    where = "use" if spec.use else "metric"
+                    mistake = f"rule {rule.name!r}: {_unscored(rule.metric, scored)}"
+                    self.mistakes.append((("rules", place, where), mistake))
                 yield rule
 
     def _channels(self) -> Iterator[tuple[str, Channel]]:
         for name, spec in self.document.channels.items():
+            at: Loc = ("channels", name)
             if name in self._others:
-                self.mistakes.append(
-                    (("channels", name), f"the settings make a channel {name!r} already")
-                )
+                self.mistakes.append((at, f"the settings make a channel {name!r} already"))
             try:
                 channel = spec.make(name, self._timeout_s)
                 yield name, channel if spec.explanations else WithoutExplanations(channel)
             except GroundwatchError as error:
-                self.mistakes.append((("channels", name), str(error)))
+                self.mistakes.append((at, str(error)))
 
-    def _route(self, place: int, spec: _Route, names: set[str]) -> Route:
+    def _route(self, place: int, spec: _Route, names: Collection[str]) -> Route:
         at: Loc = ("routes", place)
         for key, given in (("channels", spec.channels), ("fallback", [spec.fallback])):
             for name in given:
                 if name is not None and name not in names:
-                    self.mistakes.append(((*at, key), _no_channel(name, names)))
+                    mistake = f"there is no channel {name!r}{_hint(name, names)}"
+                    self.mistakes.append(((*at, key), mistake))
         return Route(
             name=spec.name or f"route {place + 1}",
             channels=tuple(spec.channels),
@@ -260,31 +312,28 @@ class _Reading:
             return None
 
 
-def _threshold_rule(spec: _Rule) -> ThresholdRule:
-    return ThresholdRule(
-        name=spec.name,
-        metric=spec.metric,
-        of=spec.of,
-        below=spec.below,
-        above=spec.above,
-        for_s=spec.hold,
-        level=spec.level,
-        min_n=spec.min_n,
-    )
+def _scored_metrics(settings: Settings) -> list[str]:
+    # Imported only for files with rules: it takes as long as everything else.
+    from monitor.scoring.metric_config import resolve_metrics  # noqa: PLC0415
+
+    return [metric.name for metric in resolve_metrics(settings)]
 
 
-def _no_channel(name: str, names: set[str]) -> str:
-    close = difflib.get_close_matches(name, names, n=1)
+def _hint(name: str, known: Collection[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=1)
     if close:
-        return f"there is no channel {name!r}; did you mean {close[0]!r}?"
-    return f"there is no channel {name!r}; there is: {', '.join(sorted(names)) or 'none'}"
+        return f"; did you mean {close[0]!r}?"
+    return f"; there is: {', '.join(sorted(known)) or 'none'}"
 
 
-def _mistakes(path: Path, text: str, found: list[tuple[Loc, str]]) -> SettingsError:
-    placed = sorted((line_of(text, loc), _name(loc), message) for loc, message in found)
-    return SettingsError(
-        "\n".join(f"{path.name}:{line}: {name}: {message}" for line, name, message in placed)
-    )
+def _unscored(metric: str, scored: Collection[str]) -> str:
+    from monitor.scoring.metrics import METRICS  # noqa: PLC0415  # as above
+
+    if metric in METRICS:
+        return f"the metric {metric!r} is not scored; add it to {variable('metrics')}"
+    close = difflib.get_close_matches(metric, {*METRICS, *scored}, n=1)
+    nearest = f"did you mean {close[0]!r}?" if close else f"scored: {', '.join(sorted(scored))}"
+    return f"there is no metric {metric!r}; {nearest}"
 
 
 def _name(loc: Loc) -> str:
@@ -322,38 +371,3 @@ def _table_line(lines: list[str], loc: Loc) -> int | None:
             return exact
     header = re.compile(rf"\s*\[\s*{re.escape(table)}\s*\]")
     return next((n for n, line in enumerate(lines) if header.match(line)), None)
-
-
-# --- wiring ---
-# All channels there are, and who hears of what: from the settings and the routes file.
-
-
-class Wiring(NamedTuple):
-    """The channels by name, and the plan of who hears of what through them."""
-
-    channels: dict[str, Channel]
-    plan: RoutingConfig
-
-
-def wiring_from(settings: Settings) -> Wiring:
-    """
-    Make the channels and the plan; without a routes file everyone hears of everything.
-
-    Raises
-    ------
-    SettingsError
-        If the routes file has mistakes, with a line for each.
-    """
-    channels = declared.channels_from(settings)
-    if settings.alerts_file is None:
-        return Wiring(channels, RoutingConfig.everyone(declared.recipients_of(channels)))
-    file = read_routes_file(settings.alerts_file, channels, settings.delivery_timeout_s)
-    plan = RoutingConfig(
-        router=Router(file.routes),
-        addresses={name: channel.addresses for name, channel in file.channels.items()},
-        maintenance=file.maintenance,
-        app_labels=file.app_labels,
-        group_wait_s=file.group_wait_s,
-        rules=file.rules,
-    )
-    return Wiring(dict(file.channels), plan)

@@ -76,7 +76,7 @@ RULE_SETS: Mapping[str, tuple[ThresholdRule, ...]] = {
     "rag": (
         ThresholdRule(name="faithfulness", metric="faithfulness", below=0.85),
         ThresholdRule(name="groundedness", metric="groundedness", below=0.80, for_s=3600),
-        ThresholdRule(name="retrieval_precision", metric="retrieval_precision", below=0.5),
+        ThresholdRule(name="retrieval_precision", metric="context_precision", below=0.5),
         ThresholdRule(name="errors", metric="*", of="error_rate", above=0.05),
     ),
 }

@@ -26,6 +26,7 @@ import numpy as np
 
 from alerts.backtest import Point, replay
 from alerts.channels.base import Rate, Receipt
+from alerts.conditions import JUDGE_CHANGED, verdicts_on
 from alerts.decide import decide
 from alerts.dispatch import Dispatcher
 from alerts.evidence import AlertKey, Timers
@@ -206,6 +207,10 @@ def storm(keys: int = 5_000) -> None:
                 )
                 for i in range(keys)
             ]
+            if judge:  # without evidence that it changed, a judge is no common cause
+                for number in range(apps):
+                    app, ill = f"app-{number}", {JUDGE_CHANGED: "it changed"}
+                    verdicts += verdicts_on(app, ill, [JUDGE_CHANGED], window_s=3600, now=START)
             began, began_cpu = time.perf_counter(), time.process_time()
             with store.write() as connection:
                 plan = RoutingConfig.everyone([Recipient("sink")])

@@ -79,6 +79,10 @@ def plan_stack(
         # Our own judge's calls are no traffic of the app.
         variable("enabled"): "false",
     }
+    port = _port_of_page(settings) if with_page else 0
+    page_url = f"http://{_in_url(settings.web_host)}:{port}/" if with_page else None
+    if page_url is not None and settings.report_url is None:
+        ours[variable("report_url")] = page_url  # alerts link to the page that runs here
     # A delivery that hangs is waited for: killed, it might be sent twice.
     stop_s = settings.delivery_timeout_s + 10.0
     worker_stop_s = settings.judge_limits.judge_timeout_s + _WORKER_STOP_S
@@ -86,10 +90,7 @@ def plan_stack(
         _process("worker", ours, logs, partial(wait_for_worker, url), worker_stop_s),
         _process("scheduler", ours, logs, partial(wait_for_scheduler, settings), stop_s),
     ]
-    page_url = None
-    if with_page:
-        port = _port_of_page(settings)
-        page_url = f"http://{_in_url(settings.web_host)}:{port}/"
+    if with_page and page_url is not None:
         ours_web = {**ours, variable("web_port"): str(port)}
         ready = partial(wait_for_page, settings.web_host, port)
         services.append(_process("web", ours_web, logs, ready, _PAGE_STOP_S))

@@ -18,7 +18,14 @@ from alerts import drill as drills
 from alerts.channels.base import Channel
 from alerts.dispatch import Dispatcher
 from alerts.drill import Form, rendered, send_test
-from alerts.queries import deliveries, incidents_named, incidents_since, open_incidents, snapshots
+from alerts.queries import (
+    deliveries,
+    incidents_named,
+    incidents_since,
+    open_incidents,
+    snapshots,
+    why_not_notified,
+)
 from alerts.routes_file import wiring_from
 from alerts.routing import (
     MONITOR_PREFIX,
@@ -328,10 +335,10 @@ def show(name: Named) -> None:
         )
     if sent:
         out.print(messages)
-    elif not wiring_from(settings).channels:
-        out.print("nobody was told: no channel is set up")
     else:
-        out.print("nobody was told: it is silenced, or was told with another")
+        oldest = now - timedelta(days=settings.retention.keep_outbox_days)
+        why = why_not_notified(incident, events, wiring_from(settings).channels, oldest)
+        out.print(Text(plain_text(f"no notification: {why}", 300)))
 
 
 @app.command("ack")

@@ -206,7 +206,11 @@ class RetentionTimes(Table):
 
 
 class AlertTimers(Table):
-    """How long a status must last to alert or resolve, and how often an alert is repeated."""
+    """
+    How long a status must last to alert or resolve, and how often an alert is repeated.
+
+    A policy that collects evidence waits only as long as the first three are set to.
+    """
 
     warning_for_s: float = Field(600, ge=0, description="A warning must hold this long to alert.")
     critical_for_s: float = Field(300, ge=0, description="A critical must hold this long to alert.")
@@ -435,7 +439,10 @@ class Fields(BaseModel):
         description="A call to an outside service for as long as the whole chain works.",
     )
     delivery_timeout_s: Seconds = Field(20.0, description="Longest time one delivery may take.")
-    report_url: str | None = Field(None, description="Address put into alerts for people to open.")
+    report_url: str | None = Field(
+        None,
+        description="Address of the page (web), for links in alerts; `up` knows its own.",
+    )
     digest_schedule: DigestSchedule = Field(
         DigestSchedule(),
         description="A page about the day or week, by mail and chat; see docs/reports.md.",

@@ -18,6 +18,7 @@ from alerts.queries import (
     noise_since,
     outbox_counts,
     snapshots,
+    why_not_notified,
 )
 from alerts.store import acknowledgement
 from monitor.models import Incident, Status
@@ -164,12 +165,14 @@ class Pages:
             sent = deliveries(connection, incident_id=group_id)
             ack = acknowledgement(connection, group_id)
         principal = principal_of(request)
+        settings = self.site.settings
+        oldest = self.site.clock() - timedelta(days=settings.retention.keep_outbox_days)
         return self.site.page(
             request, "incident.html", incident=found, events=events, ack=ack,
             deliveries=list(reversed(sent)), may_read=principal.role >= Role.READER,
             may_act=principal.role >= Role.OPERATOR, ack_hours=ACK_HOURS,
             form_token=self.site.access.form_token(principal),
-            not_notified=self._why_nobody(found),
+            not_notified=why_not_notified(found, events, self.site.wiring.channels, oldest),
         )  # fmt: skip
 
     def _usual_s(self, app: str, metric: str, now: datetime) -> int:
@@ -181,16 +184,6 @@ class Pages:
                 least_s = 16 * self.site.settings.windows.bucket_s
                 return min(glance.span_s, max(least_s, int(now.timestamp()) - first_s))
         return glance.span_s
-
-    def _why_nobody(self, incident: Incident) -> str:
-        if incident.silenced_by:
-            return "it was silenced"
-        if not self.site.wiring.channels:
-            return "no notification channel is configured"
-        return (
-            "it was grouped into the message of another incident, no route matched it,"
-            " or no channel was configured when it fired"
-        )
 
     def noise(self, request: Request) -> Response:
         """Show how often each key fired, and whether it was worth it."""

@@ -135,7 +135,7 @@ def test_a_digest_that_fails_is_tried_again_whole(world):
     world.dispatch()
     world.wire.refusal = DeliveryError("busy", code="http_503")
     assert world.dispatch(after_s=900) == {"retry": 1}
-    world.tell(Status.HEALTHY, *names(40))
+    world.tell(Status.HEALTHY, *names(40), after_s=10)  # the retry is due first
     world.wire.refusal = None
     before = len(world.wire.messages)
     world.dispatch(after_s=3600)

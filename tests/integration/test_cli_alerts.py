@@ -1,6 +1,7 @@
 """What an engineer on call types: lists, acknowledgement, silences, routes, drills, messages."""
 
 import json
+import os
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -102,6 +103,28 @@ def test_what_is_told_together_is_acknowledged_together_and_named(world):
     world.dispatch()
     said = world.says(f"ack {world.incident().incident_id}")
     assert "also acknowledged, in the same group: shop groundedness" in said
+
+
+def test_why_nobody_was_notified_is_true_whatever_is_set_up_later(world, monkeypatch):
+    url = os.environ["GROUNDWATCH_SLACK_WEBHOOK_URL"]
+    monkeypatch.delenv("GROUNDWATCH_SLACK_WEBHOOK_URL")
+    world.tell(Status.CRITICAL)
+    shown = world.says(f"show {world.incident().incident_id}")
+    assert "no notification: no channel was set up when it fired" in shown
+    assert "and none is now" in shown
+    world.tell(Status.HEALTHY, after_s=60)
+    monkeypatch.setenv("GROUNDWATCH_SLACK_WEBHOOK_URL", url)
+    shown = world.says(f"show {world.incident().incident_id}")
+    assert "no channel was set up when it fired" in shown
+    assert "set up since: slack" in shown
+
+
+def test_what_is_silenced_when_it_fires_says_by_what(world):
+    world.says("silence add app=shop --for 2h --by ann --comment deploy")
+    world.tell(Status.CRITICAL, after_s=2)
+    incident = world.incident()
+    shown = world.says(f"show {incident.incident_id}")
+    assert f"no notification: silenced by {incident.silenced_by}" in shown
 
 
 def test_an_incident_that_did_not_recover_is_not_listed_as_resolved(world):

@@ -112,7 +112,7 @@ def test_all_mistakes_are_told_at_once_with_their_lines(wire):
     assert [line.split(": ")[0] for line in lines] == [
         "alerts.toml:4", "alerts.toml:11", "alerts.toml:32"
     ]  # fmt: skip
-    assert "no duration; write it as 30s" in lines[0]
+    assert "expected 30s" in lines[0]
     assert "is a secret" in lines[1]
     assert "hooks.slack.example" not in str(caught.value)
     assert "colour" in lines[2]

@@ -35,7 +35,7 @@ def statuses(rules, *verdicts):
     [
         ({"metric": "faithfulness", "average_score": 0.84}, "faithfulness"),
         ({"metric": "groundedness", "average_score": 0.79}, "groundedness"),
-        ({"metric": "retrieval_precision", "average_score": 0.49}, "retrieval_precision"),
+        ({"metric": "context_precision", "average_score": 0.49}, "retrieval_precision"),
         ({"metric": "relevance", "average_score": 0.9, "n_failed": 12}, "errors"),
     ],
 )
@@ -94,7 +94,8 @@ def test_rules_stand_in_the_routes_file(tmp_path):
         ROUTE + '[[rules]]\nuse = "rag"\n[[rules]]\nname = "mine"\nmetric = "relevance"\n'
         'of = "pass_rate"\nbelow = 0.6\nfor = "30m"\nlevel = "warning"\n'
     )
-    rules = wiring_from(Settings(alerts_file=path)).plan.rules
+    metrics = ("groundedness", "relevance", "faithfulness", "context_precision")
+    rules = wiring_from(Settings(alerts_file=path, metrics=metrics)).plan.rules
     assert [rule.name for rule in rules][-1] == "mine"
     assert (rules[-1].for_s, rules[-1].below, rules[-1].level) == (1800, 0.6, "warning")
 
@@ -105,6 +106,9 @@ def test_rules_stand_in_the_routes_file(tmp_path):
         ('use = "rug"', "no set of rules 'rug'; there is: rag"),
         ('name = "x"', "either below or above"),
         ('name = "x"\nbelow = 0.1\nabove = 0.2', "either below or above"),
+        ('name = "x"\nmetric = "relevence"\nbelow = 0.5', "did you mean 'relevance'"),
+        ('name = "x"\nmetric = "faithfulness"\nbelow = 0.5', "add it to GROUNDWATCH_METRICS"),
+        ('use = "rag"', "rule 'retrieval_precision': the metric 'context_precision' is not scored"),
         ('name = "x"\nbelow = 80', "less than or equal to 1"),
         ('use = "rag"\n[[rules]]\nname = "errors"\nabove = 0.1', "already"),
     ],
