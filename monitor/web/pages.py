@@ -21,7 +21,7 @@ from alerts.queries import (
     why_not_notified,
 )
 from alerts.store import acknowledgement
-from monitor.models import Incident, Status
+from monitor.models import Status
 from monitor.report.format import setting_value
 from monitor.report.model import worst_status
 from monitor.report.render import comparison_rows, insight_lines
