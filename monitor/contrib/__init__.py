@@ -1,1 +1,1 @@
-"""What few need, each behind an extra: exports to other systems, adapters of other libraries."""
+"""What few need, each behind an extra: exports, adapters of other libraries, further judges."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache, partial
+from importlib import import_module
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -106,7 +107,7 @@ def _judged(
 ) -> Scorer:
     """Make the scorer of the metrics that share one judgement."""
     if endpoint is None:
-        judge = _nli(settings) if settings.scorer == "nli" else _local(settings)
+        judge = _local(settings) if settings.scorer == "local" else _back_end("nli", settings)
         return JudgementScorer(judge, metrics)
     concurrency = settings.judge_limits.judge_concurrency
     judged = JudgementScorer(endpoint.judge, metrics, concurrency=concurrency)
@@ -179,14 +180,7 @@ def _embedding(name: str) -> Embedding:
     return Embedding(EmbeddingModel(name))
 
 
-def _nli(settings: Settings) -> Judge:
-    if settings.nli_model is None:
-        raise SettingsError(
-            f"{variable('nli_model')}: {variable('scorer')}=nli needs a model; name a folder or an"
-            " id on the hub"
-        )
-    # Imported here: an extra that few install.
-    from monitor.scoring.judges.nli import NliJudge  # noqa: PLC0415
-    from monitor.scoring.judges.nli_model import NliModel  # noqa: PLC0415
-
-    return NliJudge(NliModel(settings.nli_model), settings.nli_model)
+def _back_end(name: str, settings: Settings) -> Judge:
+    """Load a back end of `monitor.contrib` by its name: it needs an extra that few install."""
+    judge: Judge = import_module(f"monitor.contrib.{name}").make_judge(settings)
+    return judge

@@ -9,9 +9,9 @@ import pytest
 from onnx import TensorProto, helper
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
+from monitor.contrib.nli import NliJudge
+from monitor.contrib.nli_model import NliModel
 from monitor.errors import SettingsError
-from monitor.scoring.judges.nli import NliJudge
-from monitor.scoring.judges.nli_model import NliModel
 from monitor.scoring.metric_config import resolve_metrics
 from monitor.scoring.pipeline import JudgementScorer
 from monitor.scoring.registry import make_scorer

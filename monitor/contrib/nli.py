@@ -6,11 +6,12 @@ import time
 from collections.abc import Sequence
 from pathlib import PurePath
 
+from monitor.contrib.nli_model import Inference, NliModel
+from monitor.errors import SettingsError
 from monitor.models import Interaction
 from monitor.scoring.base import Claim, Judgement, Verdict
 from monitor.scoring.features.passages import flatten
 from monitor.scoring.judges.local import LocalJudge
-from monitor.scoring.judges.nli_model import Inference, NliModel
 from monitor.scoring.sentences import (
     MOST_SENTENCES,
     is_checkable,
@@ -18,10 +19,28 @@ from monitor.scoring.sentences import (
     without_mentions,
 )
 from monitor.scoring.words import storable
+from monitor.settings import Settings, variable
 
 _ENTAILED = _CONTRADICTED = 0.5
 _LONGEST_EVIDENCE = 300
 _LONGEST_NAME = 60
+
+
+def make_judge(settings: Settings) -> NliJudge:
+    """
+    Make the judge that the settings name; its model is loaded, or fetched from its hub.
+
+    Raises
+    ------
+    SettingsError
+        If there is no such model.
+    """
+    if settings.nli_model is None:
+        raise SettingsError(
+            f"{variable('nli_model')}: {variable('scorer')}=nli needs a model; name a folder or an"
+            " id on the hub"
+        )
+    return NliJudge(NliModel(settings.nli_model), settings.nli_model)
 
 
 class NliJudge:
