@@ -1,4 +1,9 @@
-"""All of groundwatch on one machine: which processes there are, and where they keep their data."""
+"""
+All of groundwatch on one machine: which processes there are, and where they keep their data.
+
+`plan_stack` decides what runs, `announced` tells hooks and commands where; the ``wait_for``
+functions say when a process of ours is ready.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +13,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
-from http.client import HTTPConnection
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
 import redis
@@ -28,6 +33,8 @@ from workers.supervise import Service
 #: A worker finishes the calls it has begun before it leaves, and commits.
 _WORKER_STOP_S = 15.0
 _PAGE_STOP_S = 8.0
+_READY_TIMEOUT_S = 60.0
+_READY_EVERY_S = 0.05
 _HARMLESS = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR")
 
 
@@ -57,7 +64,14 @@ def plan_stack(
     services = []
     if settings.redis_url:
         url, kind = settings.redis_url, "yours, by GROUNDWATCH_REDIS_URL"
-        _check_reachable(url)
+        try:
+            with closing(connect(url)) as client:
+                client.ping()
+        except (GroundwatchError, redis.RedisError) as error:
+            raise ServerStartError(
+                f"Redis at {masked_url(url)} does not answer ({type(error).__name__}); start it,"
+                " or correct GROUNDWATCH_REDIS_URL, or unset it to have one run for you"
+            ) from None
     else:
         port = settings.redis_port or _same_port_as_before(settings.home)
         url = f"redis://127.0.0.1:{port}/0"
@@ -79,8 +93,12 @@ def plan_stack(
         # Our own judge's calls are no traffic of the app.
         variable("enabled"): "false",
     }
-    port = _port_of_page(settings) if with_page else 0
-    page_url = f"http://{_in_url(settings.web_host)}:{port}/" if with_page else None
+    page_url, port, host = None, settings.web_port, _local(settings.web_host)
+    if with_page:
+        # The port that is set; the usual one only where nothing else has it.
+        if not port or ("web_port" not in settings.model_fields_set and not _is_free(port)):
+            port = supervise.free_port()
+        page_url = f"http://{f'[{host}]' if ':' in host else host}:{port}/"
     if page_url is not None and settings.report_url is None:
         ours[variable("report_url")] = page_url  # alerts link to the page that runs here
     # A delivery that hangs is waited for: killed, it might be sent twice.
@@ -90,31 +108,16 @@ def plan_stack(
         _process("worker", ours, logs, partial(wait_for_worker, url), worker_stop_s),
         _process("scheduler", ours, logs, partial(wait_for_scheduler, settings), stop_s),
     ]
-    if with_page and page_url is not None:
+    if page_url is not None:
         ours_web = {**ours, variable("web_port"): str(port)}
-        ready = partial(wait_for_page, settings.web_host, port)
+        ready = partial(wait_for_page, host, port)
         services.append(_process("web", ours_web, logs, ready, _PAGE_STOP_S))
     return Stack(services=services, redis_url=url, redis_kind=kind, logs=logs, page_url=page_url)
 
 
-def _port_of_page(settings: Settings) -> int:
-    """Take the port that is set; the usual one only while nobody else has it."""
-    if settings.web_port and "web_port" in settings.model_fields_set:
-        return settings.web_port
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", settings.web_port))
-        except OSError:
-            return supervise.free_port()
-        found: int = probe.getsockname()[1]
-        return found
-
-
-def _in_url(host: str) -> str:
-    """Write an address as it stands in a URL; all of them are reached by this machine's own."""
-    shown = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  # compared with
-    return f"[{shown}]" if ":" in shown else shown
+def _local(host: str) -> str:
+    """Return the address at which this machine reaches what listens on *host*."""
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  # compared with
 
 
 def _process(
@@ -124,6 +127,7 @@ def _process(
     wait: Callable[[Path, subprocess.Popen[bytes]], None],
     stop_timeout_s: float,
 ) -> Service:
+    """Return a process of ours: it needs Redis, and not the others; together they start sooner."""
     log = logs / f"{name}.log"
     return Service(
         name=name,
@@ -132,6 +136,7 @@ def _process(
         log_file=log,
         wait_until_ready=partial(wait, log),
         stop_timeout_s=stop_timeout_s,
+        beside_next=True,
     )
 
 
@@ -160,37 +165,24 @@ def announced(settings: Settings, stack: Stack) -> Iterator[None]:
         yield
 
 
-def _check_reachable(url: str) -> None:
-    try:
-        client = connect(url)
-        client.ping()
-        client.close()
-    except (GroundwatchError, redis.RedisError) as error:
-        raise ServerStartError(
-            f"Redis at {masked_url(url)} does not answer ({type(error).__name__}); start it,"
-            " or correct GROUNDWATCH_REDIS_URL, or unset it to have one run for you"
-        ) from None
-
-
 def _same_port_as_before(home: Path) -> int:
     """Take the port of the last run while it is free, so that apps find Redis where it was."""
     try:
         text = redis_url_file(home).read_text(encoding="utf-8")
         port = int(text.rsplit(":", 1)[1].split("/")[0])
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(("127.0.0.1", port))
     except (OSError, IndexError, ValueError):
         return supervise.free_port()
-    return port
+    return port if _is_free(port) else supervise.free_port()
 
 
-# --- readiness ---
-# When a process of ours is of use: the worker listens, the scheduler is at work.
-
-
-_TIMEOUT_S = 60.0
-_LOOK_EVERY_S = 0.05
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except (OSError, OverflowError):
+            return False
+    return True
 
 
 def worker_name(pid: int) -> str:
@@ -236,42 +228,39 @@ def wait_for_scheduler(settings: Settings, log: Path, process: subprocess.Popen[
 
 def wait_for_page(host: str, port: int, log: Path, process: subprocess.Popen[bytes]) -> None:
     """
-    Wait until the page answers.
+    Wait until the page of this process answers.
 
     Raises
     ------
     ServerStartError
         If it ends, or does not answer within a minute.
     """
-    address = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  # compared with
 
     def answers() -> bool:
-        connection = HTTPConnection(address, port, timeout=1.0)
+        connection = HTTPConnection(host, port, timeout=1.0)
         try:
             connection.request("GET", "/readyz")
-            return connection.getresponse().status == HTTPStatus.OK
-        except OSError:
+            response = connection.getresponse()
+        except (OSError, HTTPException):
             return False
         finally:
             connection.close()
+        # Another groundwatch may have the port: its page is not this one's.
+        ours = response.getheader("Groundwatch-Process") == str(process.pid)
+        return response.status == HTTPStatus.OK and ours
 
     _wait(answers, process, log)
 
 
 def _wait(ready: Callable[[], bool], process: subprocess.Popen[bytes], log: Path) -> None:
-    deadline_s = time.monotonic() + _TIMEOUT_S
+    deadline_s = time.monotonic() + _READY_TIMEOUT_S
     while time.monotonic() < deadline_s:
         if process.poll() is not None:
-            raise ServerStartError(f"{log.stem} ended at its start: {_last_line(log)}; see {log}")
-        try:
+            lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+            why = lines[-1] if lines else "it logged nothing"
+            raise ServerStartError(f"{log.stem} ended at its start: {why}; see {log}")
+        with suppress(GroundwatchError):
             if ready():
                 return
-        except GroundwatchError:
-            pass
-        time.sleep(_LOOK_EVERY_S)
-    raise ServerStartError(f"{log.stem} was not ready within {_TIMEOUT_S:.0f} s; see {log}")
-
-
-def _last_line(log: Path) -> str:
-    lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-    return lines[-1] if lines else "it said nothing"
+        time.sleep(_READY_EVERY_S)
+    raise ServerStartError(f"{log.stem} was not ready within {_READY_TIMEOUT_S:.0f} s; see {log}")

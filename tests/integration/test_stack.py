@@ -1,0 +1,78 @@
+"""The processes of one machine: ready is only what was started, whoever else has its port."""
+
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from monitor.errors import ServerStartError
+from workers.stack import wait_for_page
+from workers.supervise import RedisServer, wait_until_ready
+
+
+class Stranger(BaseHTTPRequestHandler):
+    """The page of another groundwatch, which is ready."""
+
+    pid = "1"
+
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Groundwatch-Process", self.pid)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+@contextmanager
+def page(pid):
+    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Page", (Stranger,), {"pid": str(pid)}))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield server.server_address[1]
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.fixture
+def short():
+    """A process that ends soon, as one whose port is taken."""
+    code = "import time; print('port taken'); time.sleep(1); raise SystemExit(3)"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.DEVNULL) as process:
+        yield process
+
+
+@pytest.fixture
+def log(tmp_path):
+    file = tmp_path / "web.log"
+    file.write_text("starting\naddress already in use\n")
+    return file
+
+
+def test_the_page_of_a_stranger_is_not_ours(short, log):
+    with page(1) as port, pytest.raises(ServerStartError, match=r"web ended .*already in use"):
+        wait_for_page("127.0.0.1", port, log, short)
+
+
+def test_our_page_is_ready_when_it_answers(short, log):
+    with page(short.pid) as port:
+        wait_for_page("127.0.0.1", port, log, short)
+    assert short.poll() is None
+
+
+def test_a_port_that_speaks_no_http_is_not_a_page(short, log, redis_url):
+    port = int(redis_url.rsplit(":", 1)[1].split("/")[0])
+    with pytest.raises(ServerStartError, match="web ended"):
+        wait_for_page("127.0.0.1", port, log, short)
+
+
+def test_the_redis_of_a_stranger_is_not_ours(short, tmp_path):
+    with RedisServer(tmp_path) as stranger:
+        with pytest.raises(ServerStartError, match="ended with code 3"):
+            wait_until_ready(stranger.url, short)
+        wait_until_ready(stranger.url, stranger.process)
