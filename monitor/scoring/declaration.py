@@ -147,7 +147,7 @@ class Criterion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class CriterionAnswer:
     """What the judge said to one criterion; ``numbers`` count from 1 and are within range."""
 
     score: float | None = None
@@ -165,13 +165,13 @@ class Answers:
     Only what the judge was told counts: of what was left out for want of room it said nothing.
     """
 
-    by_name: dict[str, Answer]
+    by_name: dict[str, CriterionAnswer]
     sentences: tuple[str, ...]  #: the first ones of the output, as far as they were sent
     passages: int
     reference: tuple[str, ...]  #: likewise
     passages_left_out: tuple[int, ...] = ()  #: their numbers
 
-    def __getitem__(self, name: str) -> Answer:
+    def __getitem__(self, name: str) -> CriterionAnswer:
         return self.by_name[name]
 
     @property

@@ -12,7 +12,7 @@ from monitor.errors import JudgeOutageError, JudgeUnavailableError
 from monitor.queue import names
 from monitor.queue.consumer import connect
 from monitor.scoring.base import Claim, Judgement, Verdict
-from monitor.scoring.declaration import Answer, Answers, Criterion, Form, Reply
+from monitor.scoring.declaration import Answers, Criterion, CriterionAnswer, Form, Reply
 from monitor.scoring.limits.cache import VerdictCache, content_key, judgement_from
 from monitor.scoring.limits.limiter import JudgeLimiter, LimitedJudge
 from monitor.scoring.limits.rate import CircuitBreaker, Concurrency, RateLimiter
@@ -114,8 +114,8 @@ LISTED = Criterion("listed", "Which sentences?", Form.SENTENCES)
 REPLY = Reply(
     answers=Answers(
         by_name={
-            "score": Answer(score=0.5, reasoning="So.", suggestions=("Do.",)),
-            "listed": Answer(numbers=(1,), texts=("What?",)),
+            "score": CriterionAnswer(score=0.5, reasoning="So.", suggestions=("Do.",)),
+            "listed": CriterionAnswer(numbers=(1,), texts=("What?",)),
         },
         sentences=("It is so.",),
         passages=1,

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.models import Evaluation
-from monitor.scoring.declaration import Answer, Answers, JudgementMetric, Reply
+from monitor.scoring.declaration import Answers, CriterionAnswer, JudgementMetric, Reply
 from monitor.scoring.judges.local import LocalJudge
 from monitor.scoring.metric_config import resolve_metrics
 from monitor.scoring.metrics import METRICS
@@ -36,7 +36,7 @@ class FixedCriteriaJudge:
     criteria_version = "fixed-1"
 
     def ask(self, interaction, criteria, fields):
-        answer = Answer(score=0.25, numbers=(1,), texts=("What?",), reasoning="So.")
+        answer = CriterionAnswer(score=0.25, numbers=(1,), texts=("What?",), reasoning="So.")
         answers = Answers(
             by_name={item.name: answer for item in criteria},
             sentences=("Refunds take nine days [a].",),

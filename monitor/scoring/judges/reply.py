@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from monitor.errors import JudgeRefusedError, JudgeReplyError
-from monitor.scoring.declaration import Answer, Criterion, Form
+from monitor.scoring.declaration import Criterion, CriterionAnswer, Form
 from monitor.scoring.limits.budget import Usage, read_usage
 from monitor.scoring.words import storable
 
@@ -326,7 +326,7 @@ CRITERIA_SCHEMA = strict_schema(
 
 def read_answers(
     content: str, criteria: Sequence[Criterion], most: Mapping[Form, int], canary: str
-) -> dict[str, Answer]:
+) -> dict[str, CriterionAnswer]:
     """
     Read one answer a criterion, by its name.
 
@@ -358,7 +358,7 @@ def read_answers(
     return {item.name: _answer(item, rows[item.name], most) for item in criteria}
 
 
-def _answer(criterion: Criterion, row: _AnswerRow, most: Mapping[Form, int]) -> Answer:
+def _answer(criterion: Criterion, row: _AnswerRow, most: Mapping[Form, int]) -> CriterionAnswer:
     numbers: tuple[int, ...] = ()
     if criterion.form in most:
         numbers = tuple(sorted(set(row.numbers)))
@@ -378,7 +378,7 @@ def _answer(criterion: Criterion, row: _AnswerRow, most: Mapping[Form, int]) -> 
             score = (score - _LOWEST_RATING) / (_HIGHEST_RATING - _LOWEST_RATING)
         if not 0 <= score <= 1:
             raise JudgeReplyError(f"the judge's score for {criterion.name} is out of range")
-    return Answer(
+    return CriterionAnswer(
         score=score,
         numbers=numbers,
         texts=texts,

@@ -19,7 +19,7 @@ from functools import cached_property
 from typing import Any, Generic, Self, TypeVar
 
 from monitor.models import Interaction
-from monitor.scoring.declaration import Answer, Answers, Criterion, Form, lookup
+from monitor.scoring.declaration import Answers, Criterion, CriterionAnswer, Form, lookup
 from monitor.scoring.judges.openai_errors import ContextTooLongError
 from monitor.scoring.judges.packing import Packed, pack, tokens_of
 from monitor.scoring.judges.reply import (
@@ -215,7 +215,7 @@ class Case:
             found["expected_cut"] = self.sent_rest != self.rest
         return {"seed": self.seed} | {key: value for key, value in found.items() if value}
 
-    def answers(self, found: dict[str, Answer], reference: Sequence[str]) -> Answers:
+    def answers(self, found: dict[str, CriterionAnswer], reference: Sequence[str]) -> Answers:
         """Put the answers beside what was sent; *reference* is the whole of it."""
         return Answers(
             by_name=found,
@@ -251,7 +251,7 @@ class Case:
 
     def criteria_request(
         self, prompt: str, criteria: Sequence[Criterion]
-    ) -> Request[dict[str, Answer]]:
+    ) -> Request[dict[str, CriterionAnswer]]:
         """Ask *criteria*."""
         texts: dict[str, Any] = {
             "query": self.packed.query,

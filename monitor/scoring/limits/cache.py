@@ -16,7 +16,7 @@ from monitor.models import Interaction
 from monitor.queue import names
 from monitor.queue.consumer import translated
 from monitor.scoring.base import Claim, Judgement, Verdict
-from monitor.scoring.declaration import Answer, Answers, Criterion, Reply
+from monitor.scoring.declaration import Answers, Criterion, CriterionAnswer, Reply
 
 T = TypeVar("T")
 
@@ -106,7 +106,7 @@ def judgement_from(values: dict[str, Any]) -> Judgement:
 def reply_from(values: dict[str, Any]) -> Reply:
     """Make a reply of its cached fields; it costs nothing now."""
     answers = values["answers"]
-    by_name = {name: Answer(**_plain(said)) for name, said in answers["by_name"].items()}
+    by_name = {name: CriterionAnswer(**_plain(said)) for name, said in answers["by_name"].items()}
     return Reply(
         answers=Answers(**_plain(answers) | {"by_name": by_name}),
         cost_usd=0.0,

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from monitor.scoring.base import Claim, Judgement, Verdict
-from monitor.scoring.declaration import Answer, Answers
+from monitor.scoring.declaration import Answers, CriterionAnswer
 from monitor.scoring.entailment import clear_cache, local_entailment
 from monitor.scoring.judges.local import LocalJudge
 from monitor.scoring.metrics import METRICS
@@ -215,7 +215,7 @@ def test_contradicting_passages_are_those_that_the_judge_names():
     interaction = make_interaction(contexts=CONFLICTING)
 
     def read(*texts):
-        said = {"contradicting_passages": Answer(texts=texts)}
+        said = {"contradicting_passages": CriterionAnswer(texts=texts)}
         answers = Answers(by_name=said, sentences=(), passages=3, reference=())
         return metric.read(answers, interaction, None)
 

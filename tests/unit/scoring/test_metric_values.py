@@ -8,7 +8,7 @@ import pytest
 
 from monitor.models import Interaction
 from monitor.scoring.base import Claim, Judgement, Verdict
-from monitor.scoring.declaration import Answer, Answers, Form, JudgementMetric, Reply
+from monitor.scoring.declaration import Answers, CriterionAnswer, Form, JudgementMetric, Reply
 from monitor.scoring.metric_config import resolve_metrics
 from monitor.scoring.metrics import METRICS
 from monitor.scoring.pipeline import JudgementScorer, MetricPipeline
@@ -120,7 +120,7 @@ class ScriptedCriteria:
 
     def ask(self, interaction, criteria, fields):
         answers = {
-            each.name: Answer(
+            each.name: CriterionAnswer(
                 score=(sum(map(ord, each.name)) % 97) / 97,
                 numbers=tuple(
                     number

@@ -5,7 +5,13 @@ import pytest
 from monitor.errors import JudgeRateLimitedError
 from monitor.models import EvaluationStatus
 from monitor.models.passing import Direction, PassRule
-from monitor.scoring.declaration import Answer, Answers, ConfiguredMetric, JudgementMetric, Reply
+from monitor.scoring.declaration import (
+    Answers,
+    ConfiguredMetric,
+    CriterionAnswer,
+    JudgementMetric,
+    Reply,
+)
 from monitor.scoring.judges.local import LocalJudge
 from monitor.scoring.metric_config import resolve_metrics
 from monitor.scoring.metrics import METRICS
@@ -49,7 +55,9 @@ class FixedAsker:
     criteria_version = "fixed-1"
 
     def __init__(self, answer=None, error=None):
-        self.answer = answer or Answer(score=0.5, numbers=(1,), texts=("What?",), reasoning="So.")
+        self.answer = answer or CriterionAnswer(
+            score=0.5, numbers=(1,), texts=("What?",), reasoning="So."
+        )
         self.error = error
         self.asked = []
 
@@ -169,7 +177,7 @@ def test_parts_are_scored_but_not_reported():
 
 
 def test_overall_turns_parts_that_are_better_when_lower():
-    found = score("rag_overall_score", asker=FixedAsker(Answer(score=0.0)))
+    found = score("rag_overall_score", asker=FixedAsker(CriterionAnswer(score=0.0)))
     assert found.metadata["parts"]["hallucination"] == 0.0
     assert found.metadata["parts"]["bias"] == 0.0
     # Everything is well but the context: none of the passages is relevant.

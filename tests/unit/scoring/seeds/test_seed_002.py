@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from monitor.scoring.base import Claim, Judgement, Verdict
-from monitor.scoring.declaration import Answer, Answers
+from monitor.scoring.declaration import Answers, CriterionAnswer
 from monitor.scoring.metrics import (
     METRICS,
     citations,
@@ -136,7 +136,9 @@ def test_context_precision_of_deepeval_likes_early_passages():
 
 
 def test_context_recall_example():
-    answers = judged({"reference_in_passages": Answer(numbers=(1, 3, 4))}, reference="abcd")
+    answers = judged(
+        {"reference_in_passages": CriterionAnswer(numbers=(1, 3, 4))}, reference="abcd"
+    )
     assert ask("context_recall", answers) == 0.75
 
 
@@ -145,7 +147,7 @@ def test_answer_relevance_example():
 
 
 def test_answer_correctness_weights():
-    answers = judged({"wrong_sentences": Answer()})
+    answers = judged({"wrong_sentences": CriterionAnswer()})
     same, other = "Refunds take five days.", "Cats purr."
     assert ask("answer_correctness", answers, output=same, expected={"answer": same}) == 1
     found = ask("answer_correctness", answers, output=same, expected={"answer": other})
@@ -222,24 +224,27 @@ def test_multi_source_coverage_counts_claims_that_need_several():
 
 
 def test_information_integration_weights():
-    said = {"reference_in_answer": Answer(numbers=(1,)), "synthesis": Answer(score=0.5)}
+    said = {
+        "reference_in_answer": CriterionAnswer(numbers=(1,)),
+        "synthesis": CriterionAnswer(score=0.5),
+    }
     assert ask("information_integration", judged(said)) == pytest.approx(0.8)
 
 
 def test_contradiction_handling():
-    answers = judged({"acknowledged": Answer(score=0.3)})
+    answers = judged({"acknowledged": CriterionAnswer(score=0.3)})
     told = {"contradictions": ["a", "b", "c", "d"]}
     assert ask("contradiction_handling", answers, expected=told) == 0.25
 
 
 def test_rgb_abilities():
-    covered = judged({"reference_in_answer": Answer(numbers=(1,))}, reference="ab")
+    covered = judged({"reference_in_answer": CriterionAnswer(numbers=(1,))}, reference="ab")
     noise = METRICS["noise_robustness"]
     relevant = {"contexts": ["a", "b"], "expected": {"answer": "x", "relevant": ["1"]}}
     assert ask("noise_robustness", covered, **relevant) == 0.5
     assert noise.unmet_too(make_interaction(**relevant)) is None
     assert noise.unmet_too(make_interaction(contexts=["a"], expected={"relevant": ["1"]}))
-    noticed = judged({"noticed_false": Answer(numbers=(1, 2))})
+    noticed = judged({"noticed_false": CriterionAnswer(numbers=(1, 2))})
     told = {"false_passages": [1, 2, 3]}
     found = ask("counterfactual_robustness", noticed, expected=told)
     assert found == pytest.approx(2 / 3)
