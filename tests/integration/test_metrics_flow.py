@@ -63,7 +63,8 @@ def test_metrics_roll_up_into_windows_status_and_report(context, store):
     ).run(lease, now=datetime.now(UTC))
     with store.read() as connection:
         verdicts = {v.metric: v for v in read_verdicts(connection).values()}
-    assert verdicts["toxicity"].pass_rate == pytest.approx(0.25)
+    # The screen by words clears no answer: those without a finding are skipped.
+    assert (verdicts["toxicity"].pass_rate, verdicts["toxicity"].n_skipped) == (0.0, 2)
     assert verdicts["toxicity"].status is Status.CRITICAL
     assert verdicts["precision_at_k"].status is Status.HEALTHY
     assert verdicts["thanks"].pass_rate == pytest.approx(0.25)
