@@ -19,10 +19,10 @@ from os import getpid
 from typing import Any, TypeVar, Unpack, overload
 
 from monitor.hook import sender
+from monitor.hook.interaction import FIELDS, Fields, OpenInteraction
 from monitor.hook.options import HookArguments, Mask, Options, check, resolve
 from monitor.hook.recorder import Recorder
 from monitor.hook.sampler import read
-from monitor.hook.streams import FIELDS, Fields, OpenInteraction
 from monitor.hook.watch import watched
 
 F = TypeVar("F", bound=Callable[..., Any])

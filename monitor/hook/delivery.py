@@ -51,7 +51,7 @@ with contextlib.suppress(importlib.metadata.PackageNotFoundError):
 
 
 class Delivery:
-    """Belongs to the sender's thread; nobody else touches it."""
+    """The sender's thread alone uses it."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
@@ -196,7 +196,7 @@ class Delivery:
         self._batch = []
 
     def abandon(self) -> None:
-        """Count what this sender, which broke, had taken and leaves to nobody."""
+        """Count what this sender had taken before it broke: no other one sends it."""
         self._give_up("sender_failed")
 
     def _all_done(self) -> bool:

@@ -1,4 +1,4 @@
-"""What the hook can be told, by arguments or environment, read without loading pydantic."""
+"""The hook's options, from arguments and environment, read without loading pydantic."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ MaskSpec = Mask | str | Sequence[str | tuple[str, str] | Mask]
 _PREFIX = "GROUNDWATCH_"
 _SCHEMES = ("redis://", "rediss://", "unix://", "redis+sentinel://", "rediss+sentinel://")
 _LONGEST_NAME = 200
-_TRUE = frozenset({"1", "true", "t", "yes", "y", "on"})
-_FALSE = frozenset({"0", "false", "f", "no", "n", "off"})
+_BOOLEANS: dict[str, object] = {
+    **dict.fromkeys(("1", "true", "t", "yes", "y", "on"), True),
+    **dict.fromkeys(("0", "false", "f", "no", "n", "off"), False),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,11 +181,6 @@ def _rules(value: object) -> tuple[Rule, ...]:
     return tuple(rules)
 
 
-def _boolean(raw: str) -> object:
-    word = raw.strip().lower()
-    return word in _TRUE if word in _TRUE | _FALSE else raw
-
-
 def _json(raw: str) -> object:
     import json  # noqa: PLC0415  # most apps have no rules
 
@@ -195,10 +192,6 @@ class _Spec(NamedTuple):
     should_be: str
     parse: Callable[[str], object] = str  #: reads the environment variable
     variable: str | None = None  #: its name, where it is not the option's
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
 
 
 _NAME = _Spec(
@@ -218,7 +211,7 @@ _COUNT = _Spec(
     "a whole number above 0",
     int,
 )
-_TEXT = _Spec(_when(_is_text), "a text")
+_TEXT = _Spec(_when(lambda value: isinstance(value, str)), "a text")
 _PREDICATE = _Spec(_when(callable), "a function of the fields that returns true or false")
 _SPECS: dict[str, _Spec] = {
     "app": _NAME,
@@ -229,7 +222,11 @@ _SPECS: dict[str, _Spec] = {
     ),
     "release": _TEXT,
     "environment": _TEXT,
-    "enabled": _Spec(_when(lambda value: isinstance(value, bool)), "true or false", _boolean),
+    "enabled": _Spec(
+        _when(lambda value: isinstance(value, bool)),
+        "true or false",
+        lambda raw: _BOOLEANS.get(raw.strip().lower(), raw),
+    ),
     "buffer_samples": _COUNT,
     "buffer_chars": _COUNT,
     "max_text_chars": _COUNT,

@@ -143,7 +143,7 @@ def finish_all(timeout_s: float = EXIT_S) -> None:
 
 
 def _recorders() -> list[Recorder]:
-    # Not those of a parent whose fork told nobody: their threads are not here.
+    # Not those of a parent that forked without our handlers: their threads are not here.
     pid = os.getpid()
     return [recorder for recorder in list(_running) if recorder.pid == pid]
 
@@ -199,7 +199,7 @@ _forked: WeakSet[Forked] = WeakSet()
 
 
 def register(forked: Forked) -> None:
-    """Have *forked* told in each child, for as long as it lives."""
+    """Call ``after_fork`` of *forked* in each child, for as long as it lives."""
     _forked.add(forked)
 
 

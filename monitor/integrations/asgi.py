@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Unpack
 
 from monitor.hook import sender
-from monitor.hook.streams import Fields, HookProtocol
+from monitor.hook.interaction import Fields, HookProtocol
 from monitor.integrations.context import app_hook
 from monitor.integrations.web import Visit, current
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from monitor.hook.streams import HookProtocol
+from monitor.hook.interaction import HookProtocol
 
 _passages: ContextVar[object] = ContextVar("groundwatch_passages", default=None)
 

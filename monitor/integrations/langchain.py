@@ -7,7 +7,7 @@ from typing import Any, Unpack
 from uuid import UUID
 
 from monitor.errors import MissingExtraError
-from monitor.hook.streams import Fields, HookProtocol
+from monitor.hook.interaction import Fields, HookProtocol
 from monitor.integrations.context import app_hook
 from monitor.integrations.messages import answer_in, as_list, part_of, question_in
 from monitor.integrations.runs import Run, Runs
@@ -53,7 +53,11 @@ class InteractionHandler(BaseCallbackHandler):
         """Note a run, and the question if it is a root."""
         run = self._runs.start(run_id, parent_run_id)
         if run is not None and parent_run_id is None:
-            self._runs.guard(_begin, run, inputs, metadata)
+            run.query = lambda: _question(inputs)
+            for field in ("session_id", "user_id"):
+                known = self._runs.guard(lambda name: str(part_of(metadata, name) or ""), field)
+                if known:
+                    run.fields[field] = known
 
     def on_chat_model_start(
         self,
@@ -93,7 +97,7 @@ class InteractionHandler(BaseCallbackHandler):
         run = self._runs.get(run_id)
         if run is not None:
             self._runs.guard(_note_model, run, response)
-        self._runs.end(run_id, lambda: _generated(response))
+        self._runs.end(run_id, lambda: answer_in({"generations": part_of(response, "generations")}))
 
     def on_retriever_start(
         self,
@@ -158,14 +162,6 @@ class InteractionHandler(BaseCallbackHandler):
         self._runs.forget(run_id)
 
 
-def _begin(run: Run, inputs: object, metadata: Mapping[str, Any] | None) -> None:
-    run.query = lambda: _question(inputs)
-    for field in ("session_id", "user_id"):
-        known = part_of(metadata, field)
-        if known is not None:
-            run.fields[field] = str(known)
-
-
 def _note_model(run: Run, response: object) -> None:
     """Put the model's name on the record; of several models the last counts."""
     generations = as_list(part_of(response, "generations"))
@@ -179,10 +175,3 @@ def _note_model(run: Run, response: object) -> None:
 def _question(inputs: object) -> str | None:
     to_messages: Callable[[], Any] | None = getattr(inputs, "to_messages", None)
     return question_in(to_messages() if to_messages else inputs)
-
-
-def _generated(response: object) -> str | None:
-    generations = as_list(part_of(response, "generations"))
-    first = as_list(generations[0]) if generations else ()
-    text = part_of(first[0], "text") if first else None
-    return text if isinstance(text, str) and text else None

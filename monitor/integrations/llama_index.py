@@ -7,7 +7,7 @@ from inspect import BoundArguments
 from typing import Any, Unpack
 
 from monitor.errors import MissingExtraError
-from monitor.hook.streams import Fields, HookProtocol
+from monitor.hook.interaction import Fields, HookProtocol
 from monitor.integrations.context import app_hook
 from monitor.integrations.following import AsyncChunks, Chunks, Following
 from monitor.integrations.messages import as_list, part_of
@@ -69,7 +69,9 @@ class _Engines:
         if parent_id is None and method in _METHODS:
             run = self._runs.start(span_id, None)
             if run is not None:
-                run.query = lambda: _question(arguments)
+                first = next(iter(arguments.arguments.values()), None)
+                asked = first if isinstance(first, str) else part_of(first, "query_str")
+                run.query = lambda: asked
         elif method in _WRITERS and self._runs.get(parent_id) is not None:
             self._runs.start(span_id, parent_id)
 
@@ -186,11 +188,6 @@ class _Events(BaseEventHandler):
             self._engines.delta(event.span_id, event.delta)
         elif name == "StreamChatEndEvent":
             self._engines.ended(event.span_id)
-
-
-def _question(arguments: BoundArguments) -> object:
-    first = next(iter(arguments.arguments.values()), None)
-    return first if isinstance(first, str) else part_of(first, "query_str")
 
 
 def _passage(node: object) -> dict[str, object]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar, Unpack
 
-from monitor.hook.streams import Fields, HookProtocol
+from monitor.hook.interaction import Fields, HookProtocol
 from monitor.integrations.context import active_trace_id, app_hook, current_passages
 from monitor.integrations.following import AsyncChunks, Chunks, Following
 from monitor.integrations.openai_replies import ChatReader, Reader, ResponsesReader
@@ -82,7 +82,7 @@ class _Watch(NamedTuple):
     fields: dict[str, Any]
 
     def see(self, arguments: Mapping[str, Any], reply: Any) -> Any:
-        """Look at a reply that is about to be handed on; never raises."""
+        """Record a reply that is about to be handed on; never raises."""
         try:
             if arguments.get("stream") is True:
                 self._follow(arguments, reply)
@@ -99,9 +99,15 @@ class _Watch(NamedTuple):
 
     def given(self, asked: object, passages: object, trace_id: object) -> dict[str, Any]:
         """Read what is known before the answer."""
+        if self.contexts is not None:
+            try:
+                passages = self.contexts(asked)
+            except Exception as error:  # noqa: BLE001  # the host's callable may raise anything
+                logger.debug("contexts_failed error=%s", type(error).__name__)
+                passages = None
         found = {
             "query": self.reader.query(asked),
-            "contexts": self._contexts(asked, passages),
+            "contexts": passages,
             "tool_calls": self.reader.calls_before(asked),
         }
         return {"trace_id": trace_id, **self.fields, **found}
@@ -131,15 +137,6 @@ class _Watch(NamedTuple):
         stream._iterator = wrap(inner, following)  # noqa: SLF001  # it has no other door
         _replace(stream, "close", functools.partial(_closing, following))
 
-    def _contexts(self, asked: object, passages: object) -> object:
-        if self.contexts is None:
-            return passages
-        try:
-            return self.contexts(asked)
-        except Exception as error:  # noqa: BLE001  # the host's callable may raise anything
-            logger.debug("contexts_failed error=%s", type(error).__name__)
-            return None
-
     def _trace_id(self) -> object:
         return self.fields.get("trace_id") or active_trace_id()
 
@@ -156,16 +153,16 @@ def _watched(watch: _Watch, method: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(method)
     def watched_method(*args: Any, **kwargs: Any) -> Any:
         reply = method(*args, **kwargs)
-        # The async client's methods are plain functions that give a coroutine.
-        return (
-            _later(watch, kwargs, reply) if inspect.isawaitable(reply) else watch.see(kwargs, reply)
-        )
+        if not inspect.isawaitable(reply):
+            return watch.see(kwargs, reply)
+
+        async def later() -> Any:
+            return watch.see(kwargs, await reply)
+
+        # The async client's methods are plain functions that return a coroutine.
+        return later()
 
     return watched_method
-
-
-async def _later(watch: _Watch, kwargs: Mapping[str, Any], reply: Awaitable[Any]) -> Any:
-    return watch.see(kwargs, await reply)
 
 
 def _copied(again: Callable[[Any], Any], method: Callable[..., Any]) -> Callable[..., Any]:

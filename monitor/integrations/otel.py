@@ -7,7 +7,7 @@ import time
 from typing import Unpack
 
 from monitor.errors import MissingExtraError
-from monitor.hook.streams import Fields, HookProtocol
+from monitor.hook.interaction import Fields, HookProtocol
 from monitor.integrations.context import app_hook
 from monitor.integrations.spans import Span
 from monitor.integrations.traces import Traces

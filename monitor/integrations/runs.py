@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 from monitor.hook import sender
-from monitor.hook.streams import HookProtocol
+from monitor.hook.interaction import HookProtocol
 from monitor.integrations.context import active_trace_id
 from monitor.integrations.messages import as_list, tool_call
 
@@ -96,7 +96,15 @@ class Runs:
             rate = self._hook.chance(trace_id)
             run = Run(run_id, rate, {"trace_id": trace_id, **self._fields}) if rate else None
         if run is not None:
-            self._make_room()
+            while len(self._open) >= MOST_RUNS:
+                try:
+                    oldest = next(iter(self._open))
+                except (StopIteration, RuntimeError):  # another thread was faster
+                    break
+                forgotten = self._open.pop(oldest, None)
+                if forgotten is not None and forgotten.root == oldest:
+                    # Counted as one without an output.
+                    self._hook.take(self._fields, forgotten.rate)
             self._open[run_id] = run
             if run_id != run.root:
                 run.below[run_id] = None
@@ -130,13 +138,3 @@ class Runs:
         except Exception as error:  # noqa: BLE001  # they may do anything
             logger.debug("run_failed error=%s", type(error).__name__)
             return None
-
-    def _make_room(self) -> None:
-        while len(self._open) >= MOST_RUNS:
-            try:
-                oldest = next(iter(self._open))
-            except (StopIteration, RuntimeError):  # another thread was faster
-                return
-            run = self._open.pop(oldest, None)
-            if run is not None and run.root == oldest:
-                self._hook.take(self._fields, run.rate)  # counted as one without an output

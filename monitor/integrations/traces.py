@@ -9,7 +9,7 @@ from typing import Any
 
 from monitor.hook import sender
 from monitor.hook.capture import PASSAGES
-from monitor.hook.streams import HookProtocol
+from monitor.hook.interaction import HookProtocol
 from monitor.integrations.spans import (
     Kind,
     Span,

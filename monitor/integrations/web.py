@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar, Token
 
-from monitor.hook.streams import HookProtocol, OpenInteraction
+from monitor.hook.interaction import HookProtocol, OpenInteraction
 
 #: Looks up a header of the request by its name in lower case.
 Header = Callable[[str], str | None]
@@ -83,15 +83,13 @@ class _Request:
     def take(self, given: Mapping[str, object], rate: float | None = None) -> None:
         """Hand over the interaction; what the handler has set goes before the headers."""
         known = {name: value for name, value in given.items() if value is not None}
-        self._hook.take({"trace_id": self._trace_id, **self._read(), **known}, rate or self._rate)
+        read = {field: self._header(name) for field, name in self._names.items() if name}
+        told = {field: value[:_LONGEST_VALUE] for field, value in read.items() if value}
+        self._hook.take({"trace_id": self._trace_id, **told, **known}, rate or self._rate)
 
     def ignore(self, reason: str) -> None:
         """Count as the hook does."""
         self._hook.ignore(reason)
-
-    def _read(self) -> dict[str, object]:
-        found = {field: self._header(name) for field, name in self._names.items() if name}
-        return {field: value[:_LONGEST_VALUE] for field, value in found.items() if value}
 
 
 class _Nobody:

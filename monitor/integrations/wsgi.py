@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import partial
 from typing import Any, Unpack
 
-from monitor.hook.streams import Fields, HookProtocol
+from monitor.hook.interaction import Fields, HookProtocol
 from monitor.integrations.context import app_hook
 from monitor.integrations.web import Visit, current
 
@@ -38,13 +37,19 @@ class InteractionMiddleware:
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         """Answer a request."""
-        visit = Visit(self._hook, partial(_header, environ), self._names, self._fields)
+
+        def header(name: str) -> str | None:
+            return environ.get("HTTP_" + name.upper().replace("-", "_"))
+
+        visit = Visit(self._hook, header, self._names, self._fields)
         try:
             body: Iterable[bytes] = self.app(environ, start_response)
         except BaseException:
             visit.end()
             raise
-        if _is_whole(body, environ):
+        file_wrapper = environ.get("wsgi.file_wrapper")
+        is_file = isinstance(file_wrapper, type) and isinstance(body, file_wrapper)
+        if type(body) in {list, tuple} or is_file:  # nothing of the app runs while it is sent
             visit.end()
             return body
         return (_SizedBody if hasattr(body, "__len__") else _Body)(body, visit)
@@ -86,15 +91,3 @@ class _SizedBody(_Body):
 
     def __len__(self) -> int:
         return len(self._body)  # type: ignore[arg-type]  # it has one
-
-
-def _is_whole(body: object, environ: dict[str, Any]) -> bool:
-    """Return whether nothing of the application runs while the server sends *body*."""
-    if type(body) in {list, tuple}:
-        return True
-    file_wrapper = environ.get("wsgi.file_wrapper")
-    return isinstance(file_wrapper, type) and isinstance(body, file_wrapper)
-
-
-def _header(environ: dict[str, Any], name: str) -> str | None:
-    return environ.get("HTTP_" + name.upper().replace("-", "_"))

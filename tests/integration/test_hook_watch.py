@@ -9,7 +9,7 @@ import pytest
 import redis
 
 import monitor
-from monitor.hook import streams
+from monitor.hook.interaction import FIELDS, OpenInteraction
 from monitor.queue import names, wire
 
 
@@ -265,7 +265,7 @@ def test_interaction_is_recorded_piece_by_piece(hook, recorded):
 
 
 def test_every_documented_field_is_an_attribute_that_type_checkers_know():
-    assert streams.OpenInteraction.__annotations__.keys() >= streams.FIELDS
+    assert OpenInteraction.__annotations__.keys() >= FIELDS
 
 
 def test_interaction_works_in_async_code(hook, recorded):

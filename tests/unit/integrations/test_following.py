@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from monitor.hook.streams import LONGEST_STREAM
+from monitor.hook.watch import LONGEST_STREAM
 from monitor.integrations.following import AsyncChunks, Chunks, Following
 
 
