@@ -21,6 +21,8 @@ from workers.facts import read_status
 
 #: What others may not do with the files of our data: transcripts are nobody else's business.
 PRIVATE = 0o077
+#: The mode of a new file that quotes answers: its owner alone reads it.
+PRIVATE_FILE = 0o600
 
 _PIPE_WIDTH = 120
 

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from monitor.cli.console import check_app, err, open_store, parse_duration_s, warn
+from monitor.cli.console import PRIVATE_FILE, check_app, err, open_store, parse_duration_s, warn
 from monitor.errors import MissingExtraError
 from monitor.report.sheets import Sheet, run_sheets, sheets_of
 from monitor.settings import Settings
@@ -87,7 +87,9 @@ def write_csv(sheets: Sequence[Sheet], folder: Path) -> None:
     """Write one file a sheet into *folder*, which is made when it is not there."""
     folder.mkdir(parents=True, exist_ok=True)
     for sheet in sheets:
-        with (folder / f"{sheet.name}.csv").open("w", newline="", encoding="utf-8") as file:
+        path = folder / f"{sheet.name}.csv"
+        path.touch(mode=PRIVATE_FILE)
+        with path.open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
             writer.writerow(sheet.columns)
             writer.writerows(sheet.rows)
@@ -106,6 +108,7 @@ def write_xlsx(sheets: Sequence[Sheet], file: Path) -> None:
         from openpyxl import Workbook  # noqa: PLC0415  # an extra
     except ModuleNotFoundError:
         raise MissingExtraError("export to xlsx", "sheets") from None
+    file.touch(mode=PRIVATE_FILE)
     # Opened first: a book that is begun and cannot be written leaves noise behind.
     with file.open("wb") as target:
         book = Workbook(write_only=True)

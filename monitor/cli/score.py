@@ -21,7 +21,7 @@ from typing import IO, Annotated, Any, NamedTuple, Self, TypeVar
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from monitor.cli.console import err, warn
+from monitor.cli.console import PRIVATE_FILE, err, warn
 from monitor.cli.records import RecordFile, readable
 from monitor.errors import BudgetReachedError, GroundwatchError, JudgeOutageError
 from monitor.models import Interaction
@@ -161,7 +161,9 @@ class ScoreOutput:
         if path.exists() and not path.is_file():
             made._target = path.open("wb")
             return made
-        made._target = target = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+b")
+        made._target = target = os.fdopen(
+            os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE_FILE), "r+b"
+        )
         try:
             made._lock(target)
             target.truncate(0 if overwrite else made._read(target))

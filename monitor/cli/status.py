@@ -24,7 +24,15 @@ from alerts.dispatch import Dispatcher
 from alerts.queries import deliveries
 from alerts.routes_file import wiring_from
 from alerts.routing import Recipient
-from monitor.cli.console import check_app, err, open_store, out, parse_duration_s, quiet_logs
+from monitor.cli.console import (
+    PRIVATE_FILE,
+    check_app,
+    err,
+    open_store,
+    out,
+    parse_duration_s,
+    quiet_logs,
+)
 from monitor.report.build import exit_code
 from monitor.report.digest import Digest, window_before
 from monitor.report.format import (
@@ -165,6 +173,7 @@ def report(
     check_app(store, settings, app)
     found = read_report(store, settings, now=datetime.now(UTC), window_s=window_s, app=app)
     if output is not None:
+        output.touch(mode=PRIVATE_FILE)
         output.write_text(_write(found, format, settings), encoding="utf-8")
         err.print(Text(f"written to {output}"))
     elif format is ReportFormat.TEXT:

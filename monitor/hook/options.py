@@ -200,7 +200,7 @@ _NAME = _Spec(
         lambda value: (
             isinstance(value, str)
             and 0 < len(value) <= _LONGEST_NAME
-            and all(character >= " " for character in value)
+            and all(c >= " " and not "\x7f" <= c <= "\x9f" for c in value)
         )
     ),
     "a name of 1 to 200 characters, none of them a control character",

@@ -322,7 +322,7 @@ def test_usage_is_told_when_a_command_is_written_wrongly(groundwatch, good_file,
     assert said in usage(groundwatch(*command.split()))
 
 
-@pytest.mark.parametrize("app", ["", "a\x1b[31m", "x" * 201])
+@pytest.mark.parametrize("app", ["", "a\x1b[31m", "a\x9b31m", "a\x7f", "x" * 201])
 def test_app_is_refused_when_it_is_no_name(groundwatch, good_file, redis_url, app):
     result = groundwatch("replay", good_file, "--app", app, GROUNDWATCH_REDIS_URL=redis_url)
 
@@ -335,6 +335,17 @@ def test_file_that_is_read_is_untouched_when_it_is_named_as_output(
     groundwatch("score", good_file, "-o", f"./{good_file}")
 
     assert (tmp_path / good_file).read_bytes() == record("r1") + b"\n"
+
+
+@pytest.mark.parametrize("command", ["score good.jsonl -o", "report -o", "export --to xlsx -o"])
+def test_output_that_quotes_answers_is_readable_by_its_owner_alone(
+    groundwatch, good_file, tmp_path, command
+):
+    groundwatch("migrate")
+
+    groundwatch(*command.split(), "out.file")
+
+    assert (tmp_path / "out.file").stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.parametrize("command", ["score good.jsonl -o", "report -o", "export --to xlsx -o"])

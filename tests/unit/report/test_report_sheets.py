@@ -109,6 +109,7 @@ def test_workbook_reads_back_as_it_was_written(full_report, tmp_path):
 def test_files_read_back_as_they_were_written(empty_report, full_report, tmp_path):
     write_csv(sheets_of(empty_report), tmp_path)
     write_csv(sheets_of(full_report), tmp_path)
+    assert {path.stat().st_mode & 0o777 for path in tmp_path.glob("*.csv")} == {0o600}
     with (tmp_path / "series.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == len(by_name(full_report)["series"].rows)
