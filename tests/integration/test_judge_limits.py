@@ -13,7 +13,7 @@ from monitor.queue import names
 from monitor.queue.consumer import connect
 from monitor.scoring.base import Claim, Judgement, Verdict
 from monitor.scoring.declaration import Answers, Criterion, CriterionAnswer, Form, Reply
-from monitor.scoring.limits.cache import VerdictCache, content_key, judgement_from
+from monitor.scoring.limits.cache import VerdictCache, content_key
 from monitor.scoring.limits.limiter import JudgeLimiter, LimitedJudge
 from monitor.scoring.limits.rate import CircuitBreaker, Concurrency, RateLimiter
 from monitor.scoring.registry import make_scorer
@@ -43,7 +43,7 @@ def keep(kept, interaction):
 
 
 def find(kept, interaction, version="v1"):
-    return kept.get(content_key(version, interaction), judgement_from)
+    return kept.get(content_key(version, interaction), Judgement)
 
 
 class FixedJudge:

@@ -6,19 +6,21 @@ import hashlib
 import json
 import time
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any, TypeVar
 
 import redis
+from pydantic import TypeAdapter
 
 from monitor.models import Interaction
 from monitor.queue import names
 from monitor.queue.consumer import translated
-from monitor.scoring.base import Claim, Judgement, Verdict
-from monitor.scoring.declaration import Answers, Criterion, CriterionAnswer, Reply
+from monitor.scoring.base import Judgement
+from monitor.scoring.declaration import Criterion, Reply
 
-T = TypeVar("T")
+T = TypeVar("T", Judgement, Reply)
+_ADAPTERS: dict[Any, TypeAdapter[Any]] = {each: TypeAdapter(each) for each in (Judgement, Reply)}
 
 #: Redis holds the queue as well, and must not fill with verdicts: about 20 MB.
 _MOST_KEPT = 20_000
@@ -55,19 +57,24 @@ class VerdictCache:
         self._kept_s = kept_s
         self._most = most
 
-    def get(self, key: str, restore: Callable[[dict[str, Any]], T]) -> T | None:
-        """Return the answer under *key*, as *restore* makes it of its fields; None without one."""
+    def get(self, key: str, kind: type[T]) -> T | None:
+        """Return the answer under *key*, which costs nothing now; None without one."""
         with translated():
             packed = self._redis.get(names.verdict(key))
         if packed is None:
             return None
         try:
-            return restore(json.loads(zlib.decompress(packed)))
-        except (zlib.error, ValueError, TypeError, KeyError, AttributeError):
+            found: Any = _ADAPTERS[kind].validate_python(json.loads(zlib.decompress(packed)))
+        except (zlib.error, ValueError):
             return None  # of another version of this program
+        more = {"kept": True}
+        if kind is Reply:
+            more = {"details": found.details | {"kept_verdict": True}}
+        free: T = replace(found, cost_usd=0.0, duration_ms=0.0, **more)
+        return free
 
-    def put(self, key: str, answer: Any) -> None:
-        """Keep an answer, which is a dataclass of plain values."""
+    def put(self, key: str, answer: Judgement | Reply) -> None:
+        """Keep an answer."""
         packed = zlib.compress(json.dumps(asdict(answer)).encode(), 1)
         arguments: list[Any] = [packed, self._kept_s, int(time.time()), self._most]
         with translated():
@@ -91,31 +98,6 @@ def question_key(
     roots = {path.partition(".")[0] for path in fields}
     sent = interaction.model_dump(include=roots | _ALWAYS_SENT)
     return _digest([version, asked, sorted(fields), sent])
-
-
-def judgement_from(values: dict[str, Any]) -> Judgement:
-    """Make a judgement of its cached fields; it costs nothing now."""
-    claims = tuple(
-        Claim(**_plain(claim) | {"verdict": Verdict(claim["verdict"])})
-        for claim in values["claims"]
-    )
-    judgement = Judgement(**_plain(values) | {"claims": claims})
-    return replace(judgement, cost_usd=0.0, duration_ms=0.0, kept=True)
-
-
-def reply_from(values: dict[str, Any]) -> Reply:
-    """Make a reply of its cached fields; it costs nothing now."""
-    answers = values["answers"]
-    by_name = {name: CriterionAnswer(**_plain(said)) for name, said in answers["by_name"].items()}
-    return Reply(
-        answers=Answers(**_plain(answers) | {"by_name": by_name}),
-        cost_usd=0.0,
-        details=values["details"] | {"kept_verdict": True},
-    )
-
-
-def _plain(values: dict[str, Any]) -> dict[str, Any]:
-    return {name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}
 
 
 def _digest(sent: list[Any]) -> str:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Protocol, Self, TypeVar
+from typing import Protocol, Self, TypeVar
 
 import redis
 import structlog
@@ -39,9 +39,7 @@ from monitor.scoring.limits.budget import (
 from monitor.scoring.limits.cache import (
     VerdictCache,
     content_key,
-    judgement_from,
     question_key,
-    reply_from,
 )
 from monitor.scoring.limits.rate import CircuitBreaker, Concurrency, RateLimiter
 from monitor.settings import Settings, variable
@@ -51,7 +49,7 @@ _LONGEST_PAUSE_S = 5.0  # with a longer Retry-After the judge is left alone: sam
 _CHARS_PER_TOKEN = 4
 _PROMPT_TOKENS = 1_000
 
-T = TypeVar("T")
+T = TypeVar("T", Judgement, Reply)
 log = structlog.get_logger("groundwatch.scoring")
 
 
@@ -146,7 +144,7 @@ class JudgeLimiter:
         ask: Callable[[], T],
         *,
         key: str,
-        restore: Callable[[dict[str, Any]], T],
+        kind: type[T],
         tokens: int,
     ) -> T:
         """
@@ -158,8 +156,8 @@ class JudgeLimiter:
             Makes the call.
         key
             A digest of all that the answer depends on.
-        restore
-            Makes the answer of its cached fields.
+        kind
+            The type of the answer.
         tokens
             About how many the call takes, for the endpoint's limit on them.
 
@@ -172,7 +170,7 @@ class JudgeLimiter:
         """
         if self.cache is not None:
             with suppress(QueueUnavailableError):
-                cached = self.cache.get(key, restore)
+                cached = self.cache.get(key, kind)
                 if cached is not None:
                     return cached
         if not self.concurrency.take(longest_s=self.longest_wait_s):
@@ -265,7 +263,7 @@ class LimitedJudge:
         return self.limiter.answer(
             lambda: self.inner.judge(interaction),
             key=content_key(self.version, interaction),
-            restore=judgement_from,
+            kind=Judgement,
             tokens=_estimated_tokens(interaction),
         )
 
@@ -277,7 +275,7 @@ class LimitedJudge:
         return self.limiter.answer(
             lambda: self.inner.ask(interaction, criteria, fields),
             key=question_key(self.criteria_version, interaction, criteria, fields),
-            restore=reply_from,
+            kind=Reply,
             tokens=_estimated_tokens(interaction) + questions // _CHARS_PER_TOKEN,
         )
 
