@@ -24,16 +24,12 @@ def main() -> None:
     threading.Thread(target=_obey, args=(bot, closing), daemon=True).start()
     due_s = time.monotonic()
     while not closing.is_set():
-        _serve(bot)
+        question = bot.ask()
+        passages, answer = bot.answer(question)
+        monitor.sample(query=question, contexts=passages, output=answer)  # the one line
         due_s += 1 / _QUESTIONS_PER_S
         time.sleep(max(0.0, due_s - time.monotonic()))
     monitor.flush(timeout=5.0)
-
-
-def _serve(bot: Bot) -> None:
-    question = bot.ask()
-    passages, answer = bot.answer(question)
-    monitor.sample(query=question, contexts=passages, output=answer)  # the one line
 
 
 def _obey(bot: Bot, closing: threading.Event) -> None:

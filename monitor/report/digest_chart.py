@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from importlib.util import find_spec
 from io import BytesIO
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -66,7 +65,9 @@ def draw_course(course: DigestSeries, digest: Digest) -> bytes:
     """
     from PIL import Image, ImageDraw, ImageFont  # noqa: PLC0415  # an extra
 
-    frame = _frame(course, digest)
+    known = [p.low for p in course.points if p.low is not None]
+    lowest = min([*known, digest.critical_rate, digest.warning_rate, 1.0 - _LEAST_SPAN])
+    frame = _Frame(max(0.0, lowest - 0.02), 1.0, len(course.points))
     image = Image.new("RGB", (WIDTH * _DRAWN, HEIGHT * _DRAWN), _WHITE)
     canvas = ImageDraw.Draw(image)
     _draw_lines(canvas, frame, digest)
@@ -78,12 +79,6 @@ def draw_course(course: DigestSeries, digest: Digest) -> bytes:
     file = BytesIO()
     image.quantize(64).save(file, "PNG", optimize=True)
     return file.getvalue()
-
-
-def _frame(course: DigestSeries, digest: Digest) -> _Frame:
-    known = [p.low for p in course.points if p.low is not None]
-    lowest = min([*known, digest.critical_rate, digest.warning_rate, 1.0 - _LEAST_SPAN])
-    return _Frame(max(0.0, lowest - 0.02), 1.0, len(course.points))
 
 
 def _draw_lines(canvas: ImageDraw, frame: _Frame, digest: Digest) -> None:
@@ -140,13 +135,11 @@ def _write_axes(canvas: ImageDraw, frame: _Frame, digest: Digest) -> None:
             taken.append(y)
             said = percent(rate, 0)
             canvas.text(((_LEFT - 6) * _SHOWN, y), said, fill=colour, anchor="rm")
-    foot = (HEIGHT - 4) * _SHOWN
+    foot, zone = (HEIGHT - 4) * _SHOWN, ZoneInfo(digest.zone)
     for x, at, anchor in (
         (_LEFT, digest.start, "ls"),
         (WIDTH - _RIGHT, digest.end, "rs"),
     ):
-        canvas.text((x * _SHOWN, foot), _when(at, digest.zone), fill=_QUIET, anchor=anchor)
-
-
-def _when(at: datetime, zone: str) -> str:
-    return f"{at.astimezone(ZoneInfo(zone)):%Y-%m-%d %H:%M}"
+        canvas.text(
+            (x * _SHOWN, foot), f"{at.astimezone(zone):%Y-%m-%d %H:%M}", fill=_QUIET, anchor=anchor
+        )

@@ -54,7 +54,10 @@ class Listing:
 
     def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
         """Draw it as wide as there is room."""
-        widths = [self._width(number) for number in range(len(self.columns))]
+        widths = [
+            max([cell_len(column.name), *(row[number].cell_len for row in self.rows)])
+            for number, column in enumerate(self.columns)
+        ]
         needed = sum(min(width, _FOLDS_FROM) for width in widths)
         needed += len(_GAP) * (len(self.columns) - 1)
         if needed > options.max_width:
@@ -73,10 +76,6 @@ class Listing:
         for row, style in zip(self.rows, self.styles, strict=True):
             table.add_row(*row, style=style)
         yield table
-
-    def _width(self, number: int) -> int:
-        cells = [row[number].cell_len for row in self.rows]
-        return max([cell_len(self.columns[number].name), *cells])
 
     def _stacked(self) -> RenderResult:
         for row, style in zip(self.rows, self.styles, strict=True):
@@ -109,11 +108,13 @@ class SparklineRow:
 def fewer(points: Sequence[RatePoint], most: int) -> list[RatePoint]:
     """Join neighbours, so that no more than *most* points are left; each rate is that of all."""
     together = max(1, -(-len(points) // max(1, most)))
-    return [_joined(points[i : i + together]) for i in range(0, len(points), together)]
-
-
-def _joined(points: Sequence[RatePoint]) -> RatePoint:
-    n = sum(point.n for point in points)
-    passed = sum((point.pass_rate or 0.0) * point.n for point in points)
-    some = any(point.pass_rate is not None for point in points)
-    return RatePoint(start=points[0].start, n=n, pass_rate=passed / n if some and n else None)
+    joined = []
+    for i in range(0, len(points), together):
+        part = points[i : i + together]
+        n = sum(point.n for point in part)
+        passed = sum((point.pass_rate or 0.0) * point.n for point in part)
+        some = any(point.pass_rate is not None for point in part)
+        joined.append(
+            RatePoint(start=part[0].start, n=n, pass_rate=passed / n if some and n else None)
+        )
+    return joined

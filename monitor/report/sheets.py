@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from monitor.models import Verdict
-from monitor.models.outcome import Figure, RunRecord
+from monitor.models.outcome import RunRecord
 from monitor.report.format import plain_text
-from monitor.report.model import MetricReport, Report
+from monitor.report.model import Report
 
 Cell = str | float | int | None
 #: A cell of text that begins so would be run as a formula.
@@ -25,6 +25,13 @@ class Sheet(NamedTuple):
     key: Sequence[str] = ()
 
 
+_WINDOW_COLUMNS: Final = (
+    *("evaluated_at", "app", "metric", "window_s", "status", "pass_rate", "low", "high", "n"),
+    *("mean_score", "n_failed", "n_skipped", "reference_pass_rate", "reference_n", "psi", "ks"),
+    *("cost_usd", "policy", "evaluator_version", "reason"),
+)
+
+
 def sheets_of(report: Report) -> list[Sheet]:
     """
     Lay a report out as sheets, one row a window, step, incident or change.
@@ -32,7 +39,64 @@ def sheets_of(report: Report) -> list[Sheet]:
     ``windows`` has a row for each app, metric and window; rates are in [0, 1], times
     RFC 3339 in UTC.
     """
-    return [_windows(report), _series(report), _incidents(report), _changes(report)]
+    metrics = [(inert(app.app), item) for app in report.apps for item in app.metrics]
+    series = []
+    for app, item in metrics:
+        starts = [point.start for point in item.series]
+        # The same start means another time range in another export.
+        step_s = (starts[1] - starts[0]).total_seconds() if len(starts) > 1 else None
+        series += [
+            (
+                *(point.start.isoformat(), step_s, app, inert(item.metric)),
+                *(point.pass_rate, point.n),
+            )
+            for point in item.series
+        ]
+    incidents = [
+        (
+            found.incident_id, found.opened_at.isoformat(), inert(app.app), inert(found.metric),
+            found.peak_level.value,
+            found.resolved_at.isoformat() if found.resolved_at else None,
+            ((found.resolved_at or report.generated_at) - found.opened_at).total_seconds(),
+        )
+        for app in report.apps
+        for found in app.incidents
+    ]  # fmt: skip
+    changes = [
+        (
+            change.at.isoformat(), inert(app.app), inert(change.metric),
+            change.before.value if change.before else None, change.after.value,
+            change.pass_rate, change.n, inert(change.reason),
+        )
+        for app in report.apps
+        for change in app.changes
+    ]  # fmt: skip
+    return [
+        Sheet(
+            "windows",
+            _WINDOW_COLUMNS,
+            [_window_row(verdict) for _, item in metrics for verdict in item.windows],
+            key=("evaluated_at", "app", "metric", "window_s"),
+        ),
+        Sheet(
+            "series",
+            ("start", "step_s", "app", "metric", "pass_rate", "n"),
+            series,
+            key=("start", "step_s", "app", "metric"),
+        ),
+        Sheet(
+            "incidents",
+            ("incident_id", "opened_at", "app", "metric", "peak_level", "resolved_at", "lasted_s"),
+            incidents,
+            key=("incident_id",),
+        ),
+        Sheet(
+            "status_changes",
+            ("at", "app", "metric", "before", "after", "pass_rate", "n", "reason"),
+            changes,
+            key=("at", "app", "metric"),
+        ),
+    ]
 
 
 def inert(text: str) -> str:
@@ -41,17 +105,7 @@ def inert(text: str) -> str:
     return f"'{shown}" if shown.startswith(_RUNS) else shown
 
 
-def _windows(report: Report) -> Sheet:
-    columns = (
-        *("evaluated_at", "app", "metric", "window_s", "status", "pass_rate", "low", "high", "n"),
-        *("mean_score", "n_failed", "n_skipped", "reference_pass_rate", "reference_n", "psi", "ks"),
-        *("cost_usd", "policy", "evaluator_version", "reason"),
-    )
-    rows = [_verdict(v) for app in report.apps for item in app.metrics for v in item.windows]
-    return Sheet("windows", columns, rows, key=("evaluated_at", "app", "metric", "window_s"))
-
-
-def _verdict(v: Verdict) -> list[Cell]:
+def _window_row(v: Verdict) -> list[Cell]:
     drift = v.drift
     return [
         *(v.evaluated_at.isoformat(), inert(v.app), inert(v.metric), v.window_s, v.status.value),
@@ -63,55 +117,6 @@ def _verdict(v: Verdict) -> list[Cell]:
         ),
         *(v.cost_usd, inert(v.policy), inert(v.evaluator_version), inert(v.reason)),
     ]
-
-
-def _series(report: Report) -> Sheet:
-    rows = [
-        [
-            *(point.start.isoformat(), _step_s(item), inert(app.app), inert(item.metric)),
-            *(point.pass_rate, point.n),
-        ]
-        for app in report.apps
-        for item in app.metrics
-        for point in item.series
-    ]
-    columns = ("start", "step_s", "app", "metric", "pass_rate", "n")
-    return Sheet("series", columns, rows, key=("start", "step_s", "app", "metric"))
-
-
-def _step_s(item: MetricReport) -> Cell:
-    """Tell how long a step is: the same start means another stretch in another export."""
-    first, *others = item.series
-    return (others[0].start - first.start).total_seconds() if others else None
-
-
-def _incidents(report: Report) -> Sheet:
-    columns = ("incident_id", "opened_at", "app", "metric", "peak_level", "resolved_at", "lasted_s")
-    rows = [
-        [
-            found.incident_id, found.opened_at.isoformat(), inert(app.app), inert(found.metric),
-            found.peak_level.value,
-            found.resolved_at.isoformat() if found.resolved_at else None,
-            ((found.resolved_at or report.generated_at) - found.opened_at).total_seconds(),
-        ]
-        for app in report.apps
-        for found in app.incidents
-    ]  # fmt: skip
-    return Sheet("incidents", columns, rows, key=("incident_id",))
-
-
-def _changes(report: Report) -> Sheet:
-    columns = ("at", "app", "metric", "before", "after", "pass_rate", "n", "reason")
-    rows = [
-        [
-            change.at.isoformat(), inert(app.app), inert(change.metric),
-            change.before.value if change.before else None, change.after.value,
-            change.pass_rate, change.n, inert(change.reason),
-        ]
-        for app in report.apps
-        for change in app.changes
-    ]  # fmt: skip
-    return Sheet("status_changes", columns, rows, key=("at", "app", "metric"))
 
 
 # Runs: one row a run; a cell is empty where a metric was not scored.
@@ -221,43 +226,34 @@ def run_sheets(runs: Sequence[RunRecord]) -> list[Sheet]:
     are the figures themselves. Metrics that no sheet names are in ``other_metrics``, one row
     a run and metric.
     """
-    return [*(_sheet(plan, runs) for plan in _PLANS), _others(runs)]
-
-
-def _sheet(plan: _Plan, runs: Sequence[RunRecord]) -> Sheet:
-    columns = {metric: metric for metric in plan.metrics} | dict(plan.renamed)
-    reasons = [f"{metric}_reason" for metric in plan.explained]
-    rows = []
-    for run in runs:
-        cells = [_cell(column, run.figures.get(metric)) for column, metric in columns.items()]
-        if any(cell is not None for cell in cells):
-            rows.append([*_who(run), *cells, *(_why(run, metric) for metric in plan.explained)])
-    return Sheet(plan.name, (*_WHO, *columns, *reasons), rows, key=("run_id", "timestamp", "app"))
-
-
-def _others(runs: Sequence[RunRecord]) -> Sheet:
+    found = []
+    for plan in _PLANS:
+        columns = {metric: metric for metric in plan.metrics} | dict(plan.renamed)
+        rows = []
+        for run in runs:
+            cells: list[Cell] = []
+            for column, metric in columns.items():
+                figure = run.figures.get(metric)
+                value = figure.value if figure and column in _PLAIN_FIGURES else None
+                cells.append(value if column in _PLAIN_FIGURES else figure and figure.score)
+            reasons = [run.figures.get(metric) for metric in plan.explained]
+            said = [inert(f.explanation) if f and f.explanation else None for f in reasons]
+            if any(cell is not None for cell in cells):
+                rows.append([*_run_cells(run), *cells, *said])
+        names = (*_WHO, *columns, *(f"{metric}_reason" for metric in plan.explained))
+        found.append(Sheet(plan.name, names, rows, key=("run_id", "timestamp", "app")))
     known = {metric for plan in _PLANS for metric in (*plan.metrics, *plan.renamed.values())}
-    rows: list[list[Cell]] = [
-        [*_who(run), inert(metric), figure.score, inert(figure.explanation)]
+    others: list[list[Cell]] = [
+        [*_run_cells(run), inert(metric), figure.score, inert(figure.explanation)]
         for run in runs
         for metric, figure in sorted(run.figures.items())
         if metric not in known and figure.score is not None
     ]
-    columns = (*_WHO, "metric", "score", "reason")
-    return Sheet("other_metrics", columns, rows, key=("run_id", "timestamp", "app", "metric"))
+    names = (*_WHO, "metric", "score", "reason")
+    key = ("run_id", "timestamp", "app", "metric")
+    return [*found, Sheet("other_metrics", names, others, key=key)]
 
 
-def _who(run: RunRecord) -> list[Cell]:
+def _run_cells(run: RunRecord) -> list[Cell]:
     names = (run.app, run.company_name, run.model_used)
     return [inert(run.run_id), run.at.isoformat(), *(inert(name) for name in names)]
-
-
-def _cell(column: str, figure: Figure | None) -> Cell:
-    if figure is None:
-        return None
-    return figure.value if column in _PLAIN_FIGURES else figure.score
-
-
-def _why(run: RunRecord, metric: str) -> Cell:
-    figure = run.figures.get(metric)
-    return inert(figure.explanation) if figure and figure.explanation else None

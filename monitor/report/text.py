@@ -125,7 +125,16 @@ class StatusTable:
             for app in self.report.apps
             for item in app.metrics
         ]
-        if room < max(_NARROW, _needed(shown, rows)):
+        widths = [
+            max(len(column.name), *(row[column.name].cell_len for row in rows), 0)
+            for column in shown
+        ]
+        # Names may be folded.
+        needed = sum(
+            min(width, _FOLDED) if column.folds else width
+            for column, width in zip(shown, widths, strict=True)
+        )
+        if room < max(_NARROW, needed + 2 * (len(shown) - 1)):
             yield from self._stacked()
             return
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
@@ -148,15 +157,6 @@ class StatusTable:
                 yield name
                 figures = f"  {verdict_rate(verdict)}, n {verdict.n:,}"
                 yield (Text("  ").append_text(verdict_text(verdict)).append(figures))
-
-
-def _needed(columns: Sequence[_Column], rows: Sequence[Mapping[str, Text]]) -> int:
-    """Count the characters that a table needs, its names folded as far as they may be."""
-    widths = []
-    for column in columns:
-        width = max(len(column.name), *(row[column.name].cell_len for row in rows), 0)
-        widths.append(min(width, _FOLDED) if column.folds else width)
-    return sum(widths) + 2 * (len(columns) - 1)
 
 
 def render_report(report: Report) -> RenderableType:

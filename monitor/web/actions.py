@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import wraps
+from typing import Any, Protocol, TypeVar
 from urllib.parse import parse_qs, urlencode
 
 from starlette.concurrency import run_in_threadpool
@@ -19,8 +21,6 @@ from alerts.store import acknowledge
 from monitor.errors import DeliveryError, SettingsError
 from monitor.store.samples import (
     Label,
-    StoredEvaluation,
-    StoredSample,
     note_act,
     read_sample,
     save_label,
@@ -34,29 +34,82 @@ _MOST_NOTE_CHARS = 500
 ACK_HOURS = (1, 2, 4, 8, 24)
 
 
+_MOST_FORM_BYTES = 16_384
+_SEE_OTHER = 303
+Form = dict[str, str]
+
+
+class HasSite(Protocol):
+    """Endpoints of a site."""
+
+    @property
+    def site(self) -> Site:
+        """What all pages share."""
+
+
+S = TypeVar("S", bound=HasSite)
+
+
+def posted(
+    do: Callable[[S, Request, Form], Response],
+) -> Callable[[S, Request], Coroutine[Any, Any, Response]]:
+    """Make *do* an endpoint that runs only if the sender may act and the form is one of ours."""
+
+    @wraps(do)
+    async def endpoint(self: S, request: Request) -> Response:
+        principal = principal_of(request)
+        if principal.role < Role.OPERATOR:
+            return refused(request, 403, "this needs the role operator", "nothing was changed")
+        body = b""
+        async for part in request.stream():
+            body += part
+            if len(body) > _MOST_FORM_BYTES:
+                return refused(request, 413, "the form is too large", "nothing was changed")
+        fields = parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True)
+        form = {name: values[-1].replace("\0", "") for name, values in fields.items()}
+        ours = self.site.access.form_is_ours(form.get("token", ""), principal)
+        if not principal.bearer and not ours:
+            detail = "load the page again; nothing was changed"
+            return refused(request, 403, "the form is no longer valid", detail)
+        return await run_in_threadpool(do, self, request, form)
+
+    return endpoint
+
+
+def refused(request: Request, code: int, title: str, detail: str) -> Response:
+    """Return a refusal."""
+    return request.app.state.refuse(request, code, title, detail)  # type: ignore[no-any-return]
+
+
+def see(path: str) -> Response:
+    """Redirect to the page that shows what was done."""
+    return RedirectResponse(path, _SEE_OTHER)
+
+
+def note(site: Site, request: Request, what: str, target: str) -> None:
+    """Record an operator's act."""
+    with site.store.write() as connection:
+        note_act(
+            connection, who=principal_of(request).name, act=what, target=target[:400],
+            at=site.clock(),
+        )  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class Acts:
     """The endpoints that change something; all of them POST."""
 
     site: Site
 
-    async def label(self, request: Request) -> Response:
+    @posted
+    def label(self, request: Request, form: Form) -> Response:
         """Store what a person says of one evaluation."""
-        return await act(self.site, request, self._label)
-
-    async def test_channel(self, request: Request) -> Response:
-        """Send a message marked TEST by one channel."""
-        return await act(self.site, request, self._test_channel)
-
-    async def acknowledge(self, request: Request) -> Response:
-        """Note that somebody looks after an incident."""
-        return await act(self.site, request, self._acknowledge)
-
-    def _label(self, request: Request, form: Form) -> Response:
         sample_id = time_range.unslug(request.path_params["sample_id"])
         with self.site.store.read() as connection:
             found = read_sample(connection, sample_id)
-        of = _evaluation(found, form) if found else None
+        wanted = (form.get("metric"), form.get("evaluator_version"))
+        scored = [item for item in found.evaluations if item.passed is not None] if found else []
+        of = next((e for e in scored if (e.metric, e.evaluator_version) == wanted), None)
         if found is None or of is None or form.get("label") not in {"pass", "fail"}:
             return refused(request, 400, "no such evaluation", "nothing was stored")
         label = Label(
@@ -75,7 +128,9 @@ class Acts:
         note(self.site, request, f"labelled {form['label']}", f"{sample_id} {of.metric}")
         return see(time_range.sample_path(sample_id))
 
-    def _acknowledge(self, request: Request, form: Form) -> Response:
+    @posted
+    def acknowledge(self, request: Request, form: Form) -> Response:
+        """Acknowledge an incident: no reminders for some hours."""
         incident_id = time_range.unslug(request.path_params["incident_id"])
         hours = next((n for n in ACK_HOURS if str(n) == form.get("hours")), None)
         if hours is None:
@@ -95,7 +150,9 @@ class Acts:
         note(self.site, request, "acknowledged incident", incident_id)
         return see(time_range.incident_path(incident_id))
 
-    def _test_channel(self, request: Request, form: Form) -> Response:
+    @posted
+    def test_channel(self, request: Request, form: Form) -> Response:
+        """Send a message marked TEST by one channel."""
         name = form.get("channel", "")
         channel = self.site.wiring.channels.get(name)
         if channel is None:
@@ -107,75 +164,6 @@ class Acts:
         except DeliveryError as error:
             how = str(error)
         return see(f"/channels?{urlencode({'tried': name, 'how': how})}")
-
-
-def _evaluation(found: StoredSample, form: Form) -> StoredEvaluation | None:
-    """Find the evaluation that a form means, one that passed or failed."""
-    wanted = (form.get("metric"), form.get("evaluator_version"))
-    return next(
-        (
-            e
-            for e in found.evaluations
-            if (e.metric, e.evaluator_version) == wanted and e.passed is not None
-        ),
-        None,
-    )
-
-
-# --- forms ---
-# What every form passes before it changes anything: role, size, token.
-
-
-_MOST_FORM_BYTES = 16_384
-_SEE_OTHER = 303
-Form = dict[str, str]
-
-
-async def act(site: Site, request: Request, do: Callable[[Request, Form], Response]) -> Response:
-    """Read the form and do what it asks, if whoever sent it may and it is one of ours."""
-    principal = principal_of(request)
-    if principal.role < Role.OPERATOR:
-        return refused(request, 403, "this needs the role operator", "nothing was changed")
-    form = await _read_form(request)
-    if form is None:
-        return refused(request, 413, "the form is too large", "nothing was changed")
-    if not principal.bearer and not site.access.form_is_ours(form.get("token", ""), principal):
-        detail = "load the page again; nothing was changed"
-        return refused(request, 403, "the form is no longer valid", detail)
-    return await run_in_threadpool(do, request, form)
-
-
-def refused(request: Request, code: int, title: str, detail: str) -> Response:
-    """Say no."""
-    return request.app.state.refuse(request, code, title, detail)  # type: ignore[no-any-return]
-
-
-def see(path: str) -> Response:
-    """Lead to the page that shows what was done."""
-    return RedirectResponse(path, _SEE_OTHER)
-
-
-def note(site: Site, request: Request, what: str, target: str) -> None:
-    """Write an operator's act down."""
-    with site.store.write() as connection:
-        note_act(
-            connection, who=principal_of(request).name, act=what, target=target[:400],
-            at=site.clock(),
-        )  # fmt: skip
-
-
-async def _read_form(request: Request) -> Form | None:
-    body = b""
-    async for part in request.stream():
-        body += part
-        if len(body) > _MOST_FORM_BYTES:
-            return None
-    fields = parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True)
-    return {name: values[-1].replace("\0", "") for name, values in fields.items()}
-
-
-# --- silences ---
-# The page of silences: what is quiet and why; operators add and end them here.
 
 
 #: For how long, as the form offers it, in minutes.
@@ -197,15 +185,9 @@ class Silences:
         asked = {key: request.query_params.get(key, "") for key in ("matchers", "lasts", "comment")}
         return self._page(request, asked)
 
-    async def add(self, request: Request) -> Response:
+    @posted
+    def add(self, request: Request, form: Form) -> Response:
         """Add a silence."""
-        return await act(self.site, request, self._add)
-
-    async def end(self, request: Request) -> Response:
-        """End a silence now."""
-        return await act(self.site, request, self._end)
-
-    def _add(self, request: Request, form: Form) -> Response:
         now, minutes = self.site.clock(), LASTS.get(form.get("lasts", ""), 0)
         try:
             matchers = _matchers(form.get("matchers", ""))
@@ -220,7 +202,9 @@ class Silences:
         note(self.site, request, "added silence", said)
         return see("/silences")
 
-    def _end(self, request: Request, form: Form) -> Response:  # noqa: ARG002  # as acts are called
+    @posted
+    def end(self, request: Request, form: Form) -> Response:  # noqa: ARG002  # as acts are called
+        """End a silence now."""
         silence_id = time_range.unslug(request.path_params["silence_id"])
         with self.site.store.write() as connection:
             ended = expire_silence(connection, silence_id, self.site.clock())

@@ -22,7 +22,6 @@ from monitor.web.detail import read_recent
 from monitor.web.exposition import exposition
 from monitor.web.site import Site
 from monitor.web.time_range import TimeRange
-from monitor.web.time_series import SeriesPoint
 
 _MOST_ITEMS = 500
 _USUAL_ITEMS = 100
@@ -42,7 +41,7 @@ class Api:
     site: Site
 
     def status(self, request: Request) -> Response:  # noqa: ARG002  # as routes are called
-        """Tell everything at a glance."""
+        """Return everything at a glance."""
         found = self.site.glance.read()
         p = found.pipeline
         return _answer(
@@ -60,7 +59,7 @@ class Api:
         )  # fmt: skip
 
     def metrics(self, request: Request) -> Response:
-        """List all apps and metrics."""
+        """Return all apps and metrics."""
         app = request.query_params.get("app")
         verdicts = [r.verdict for r in self.site.glance.read().rows if app in (None, r.verdict.app)]
         try:
@@ -72,23 +71,22 @@ class Api:
         return _answer(schema.MetricsPage(items=[_status_of(v) for v in items], next=after))
 
     def metric(self, request: Request) -> Response:
-        """Tell of one metric of one app."""
+        """Return one metric of one app."""
         app, metric = _key(request)
         for row in self.site.glance.read().rows:
             if (row.verdict.app, row.verdict.metric) == (app, metric):
-                return _answer(self._metric(row.verdict))
+                verdict = row.verdict
+                since = verdict.evaluated_at - timedelta(seconds=verdict.window_s)
+                with self.site.store.read() as connection:
+                    without = unscored(connection, app=app, metric=metric, since=since)
+                fields = dict(_status_of(verdict))
+                return _answer(
+                    schema.MetricAnswer(**fields, failed=without.failed, skipped=without.skipped)
+                )
         return _none(request)
 
-    def _metric(self, verdict: Verdict) -> schema.MetricAnswer:
-        since = verdict.evaluated_at - timedelta(seconds=verdict.window_s)
-        with self.site.store.read() as connection:
-            without = unscored(connection, app=verdict.app, metric=verdict.metric, since=since)
-        return schema.MetricAnswer(
-            **dict(_status_of(verdict)), failed=without.failed, skipped=without.skipped
-        )
-
     def series(self, request: Request) -> Response:
-        """Give the course of one metric."""
+        """Return the time series of one metric."""
         app, metric = _key(request)
         try:
             span_s = _number(request, "span_s", self.site.glance.span_s, _LONGEST_S)
@@ -101,14 +99,20 @@ class Api:
         )  # fmt: skip
         if found is None:
             return _none(request)
-        steps = [_step(step) for step in found.course.steps]
+        steps = [
+            schema.SeriesStep(
+                start=datetime.fromtimestamp(step.start_s, UTC),
+                pass_rate=schema.Rate(value=step.rate, lo=step.low, hi=step.high, n=step.n),
+            )
+            for step in found.course.steps
+        ]
         answer = schema.SeriesAnswer(
             app=app, metric=metric, step_s=found.course.step_s, steps=steps
         )
         return _answer(answer)
 
     def incidents(self, request: Request) -> Response:
-        """List the incidents of thirty days."""
+        """Return the incidents of thirty days."""
         with self.site.store.read() as connection:
             found = incidents_since(
                 connection, self.site.clock() - _BACK, app=request.query_params.get("app")
@@ -120,7 +124,7 @@ class Api:
         return _answer(schema.IncidentsPage(items=items, next=after))
 
     def incident(self, request: Request) -> Response:
-        """Tell of one incident."""
+        """Return one incident."""
         incident_id = time_range.unslug(request.path_params["incident_id"])
         with self.site.store.read() as connection:
             found = incident(connection, incident_id)
@@ -135,7 +139,7 @@ class Api:
 
     @needs(Role.READER)
     def sample(self, request: Request) -> Response:
-        """Give one sample with its texts."""
+        """Return one sample with its texts."""
         sample_id = time_range.unslug(request.path_params["sample_id"])
         with self.site.store.read() as connection:
             found = read_sample(connection, sample_id)
@@ -157,16 +161,16 @@ class Api:
         return _answer(answer)
 
     def openapi(self, request: Request) -> Response:  # noqa: ARG002  # as routes are called
-        """Give the document that describes all this."""
+        """Return the OpenAPI document."""
         return JSONResponse(schema.openapi())
 
     def prometheus(self, request: Request) -> Response:  # noqa: ARG002  # as routes are called
-        """Give the figures in Prometheus' text format."""
+        """Return the figures in Prometheus' text format."""
         body, media_type = exposition(self.site.glance.read(), self.site.clock())
         return Response(body, headers={"Content-Type": media_type})
 
     def badge(self, request: Request) -> Response:
-        """Draw the badge of an app."""
+        """Return the badge of an app."""
         app = time_range.unslug(request.path_params["app"])
         verdicts = [r.verdict for r in self.site.glance.read().rows if r.verdict.app == app]
         status = worst_status([v.status for v in verdicts])
@@ -204,13 +208,6 @@ def _status_of(verdict: Verdict) -> schema.MetricStatus:
         policy=verdict.policy,
         reason=verdict.reason,
         evaluator_version=verdict.evaluator_version,
-    )
-
-
-def _step(step: SeriesPoint) -> schema.SeriesStep:
-    return schema.SeriesStep(
-        start=datetime.fromtimestamp(step.start_s, UTC),
-        pass_rate=schema.Rate(value=step.rate, lo=step.low, hi=step.high, n=step.n),
     )
 
 

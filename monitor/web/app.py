@@ -51,26 +51,9 @@ def make_app(site: Site) -> Starlette:
         yield
         site.close()
 
-    app = Starlette(
-        routes=[*_pages(site), *_programs(site), *_files(site)],
-        lifespan=lifespan,
-        middleware=[
-            Middleware(Guard, access=site.access, refuse=refuse),
-            Middleware(GZipMiddleware, minimum_size=_PACK_FROM_BYTES, compresslevel=5),
-        ],
-        exception_handlers={
-            HTTPException: refuse.of_http,
-            GroundwatchError: refuse.of_ours,
-            Exception: refuse.of_bug,
-        },
-    )
-    app.state.refuse = refuse
-    return app
-
-
-def _pages(site: Site) -> list[BaseRoute]:
-    pages, acts, silences = Pages(site), Acts(site), Silences(site)
-    return [
+    pages, acts, silences, api = Pages(site), Acts(site), Silences(site), Api(site)
+    of_metric = "/api/v1/apps/{app}/metrics/{metric}"
+    routes = [
         Route("/", pages.glance),
         Route("/app/{app}", pages.app),
         Route("/app/{app}/{metric}", pages.metric),
@@ -87,13 +70,6 @@ def _pages(site: Site) -> list[BaseRoute]:
         Route("/channels/test", acts.test_channel, methods=["POST"]),
         Route("/config", pages.config),
         Route("/audit", pages.audit),
-    ]
-
-
-def _programs(site: Site) -> list[BaseRoute]:
-    api = Api(site)
-    of_metric = "/api/v1/apps/{app}/metrics/{metric}"
-    return [
         Route("/api/v1/status", api.status),
         Route("/api/v1/metrics", api.metrics),
         Route(of_metric, api.metric),
@@ -104,7 +80,23 @@ def _programs(site: Site) -> list[BaseRoute]:
         Route("/api/v1/openapi.json", api.openapi),
         Route("/metrics", api.prometheus),
         Route("/badge/{app}.svg", api.badge),
+        *_files(site),
     ]
+    app = Starlette(
+        routes=routes,
+        lifespan=lifespan,
+        middleware=[
+            Middleware(Guard, access=site.access, refuse=refuse),
+            Middleware(GZipMiddleware, minimum_size=_PACK_FROM_BYTES, compresslevel=5),
+        ],
+        exception_handlers={
+            HTTPException: refuse.of_http,
+            GroundwatchError: refuse.of_ours,
+            Exception: refuse.of_bug,
+        },
+    )
+    app.state.refuse = refuse
+    return app
 
 
 def _files(site: Site) -> list[BaseRoute]:

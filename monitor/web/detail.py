@@ -15,7 +15,7 @@ from alerts.store import read_state
 from monitor.models import ROOT, Incident, Tally, Verdict
 from monitor.models.insight import Insight
 from monitor.report.model import MetricReport, ReportedChange
-from monitor.rolling.attribution import Rate, SegmentChange, segment_changes
+from monitor.rolling.attribution import segment_changes
 from monitor.rolling.reference import Span
 from monitor.settings import Settings
 from monitor.stats.intervals import wilson_interval
@@ -41,10 +41,6 @@ from workers.facts import read_explained, read_status, report_change
 _WORST = 8
 #: Of the 101 bins of the store: 0.00 to 0.05, 0.06 to 0.10, ... make twenty of a chart.
 _CHART_BINS = 20
-
-
-# --- segment rows ---
-# The segments of a metric as a table: share, rate, change, and what each adds to the change.
 
 
 _MOST = 40
@@ -106,27 +102,26 @@ def read_segments(
         root_before=before.get(stream.stream_id, Tally()),
         root_now=now.get(stream.stream_id, Tally()),
     )  # fmt: skip
-    rows = [_row(change) for change in changes if change.now.n or change.before.n]
+    rows = []
+    for found in changes:
+        if not (found.now.n or found.before.n):
+            continue
+        dimension, _, value = found.segment.partition("=")
+        now_n, rate = found.now.n, found.now.rate
+        low, high = wilson_interval(rate * now_n, now_n) if now_n > 0 else (None, None)
+        rows.append(
+            SegmentRow(
+                dimension=dimension, value=value, n=now_n, share=found.share_now,
+                share_before=found.share_before, rate=rate if now_n else None, low=low, high=high,
+                rate_before=found.before.rate if found.before.n else None,
+                adds=None if found.part is None else found.part.rate + found.part.mix,
+            )
+        )  # fmt: skip
     return SegmentTable(rows=rows[:_MOST], left_out=len(rows[_MOST:]), reference=described)
 
 
 def _of(names: Mapping[int, str], tallies: Mapping[int, Tally]) -> dict[str, Tally]:
     return {names[key]: tally for key, tally in tallies.items() if key in names}
-
-
-def _row(change: SegmentChange) -> SegmentRow:
-    dimension, _, value = change.segment.partition("=")
-    low, high = _bounds(change.now)
-    return SegmentRow(
-        dimension=dimension, value=value, n=change.now.n, share=change.share_now,
-        share_before=change.share_before, rate=change.now.rate if change.now.n else None,
-        low=low, high=high, rate_before=change.before.rate if change.before.n else None,
-        adds=None if change.part is None else change.part.rate + change.part.mix,
-    )  # fmt: skip
-
-
-def _bounds(rate: Rate) -> tuple[float | None, float | None]:
-    return wilson_interval(rate.rate * rate.n, rate.n) if rate.n > 0 else (None, None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +153,7 @@ class Detail:
 
     @property
     def span_s(self) -> int:
-        """How long the stretch is, in seconds."""
+        """Length of the time range, in seconds."""
         return self.time_range.length_s
 
 
@@ -172,7 +167,7 @@ class Recent(NamedTuple):
 def read_recent(
     store: Store, settings: Settings, *, app: str, metric: str, time_range: TimeRange, now: datetime
 ) -> Recent | None:
-    """Read the course of one metric of one app; None when there is no such metric."""
+    """Return the time series of one metric of one app; None if there is no such metric."""
     report = _report(store, settings, app, metric, now)
     if report is None:
         return None
@@ -191,7 +186,7 @@ def read_detail(
     now: datetime,
     with_worst: bool = True,
 ) -> Detail | None:
-    """Read one metric of one app over a time range; None when there is no such metric."""
+    """Return one metric of one app over a time range; None if there is no such metric."""
     report = _report(store, settings, app, metric, now)
     if report is None:
         return None
@@ -201,6 +196,16 @@ def read_detail(
         stream = _stream(connection, app, metric, settings, now)
         compared = _compared(connection, settings, stream, now)
         insight = read_explained(connection, app, now=now, since=since).get(metric)
+        marks = [
+            ReleaseMark(mark.at.timestamp(), mark.release)
+            for mark in read_marks(connection, app=app, since=since)
+        ]
+        if insight is not None:  # those that only a tag of the samples shows
+            marks += [
+                ReleaseMark(deploy.at.timestamp(), deploy.release)
+                for deploy in insight.deploys
+                if deploy.source == "tag"
+            ]
         key = AlertKey(app, metric, ROOT, settings.windows.status_window_s)
         return Detail(
             app=app,
@@ -218,8 +223,14 @@ def read_detail(
                 for i in incidents_since(connection, since, app=app)
                 if i.metric == metric and i.opened_at < until
             ],
-            changes=[c for c in _changes(connection, settings, app, metric, since) if c.at < until],
-            marks=_releases(connection, app, insight, since),
+            changes=[
+                report_change(change)
+                for change in read_changes(connection, since=since, app=app)
+                if (change.metric, change.segment) == (metric, ROOT)
+                and change.window_s == settings.windows.status_window_s
+                and change.at < until
+            ],
+            marks=sorted(marks, key=lambda mark: mark.at_s),
             insight=insight,
             worst=worst_samples(
                 connection, app=app, metric=metric, since=since, until=until, limit=_WORST
@@ -296,32 +307,3 @@ def _in_bins(tally: Tally) -> list[float]:
     for position, count in tally.histogram.items():
         counts[min(_CHART_BINS - 1, position * _CHART_BINS // 100)] += count
     return counts
-
-
-def _changes(
-    connection: Connection, settings: Settings, app: str, metric: str, since: datetime
-) -> list[ReportedChange]:
-    return [
-        report_change(change)
-        for change in read_changes(connection, since=since, app=app)
-        if change.metric == metric
-        and change.segment == "*"
-        and change.window_s == settings.windows.status_window_s
-    ]
-
-
-def _releases(
-    connection: Connection, app: str, insight: Insight | None, since: datetime
-) -> list[ReleaseMark]:
-    """Give the deploys that were told, and those that only the samples' tag shows."""
-    marks = [
-        ReleaseMark(told.at.timestamp(), told.release)
-        for told in read_marks(connection, app=app, since=since)
-    ]
-    if insight is not None:
-        marks += [
-            ReleaseMark(deploy.at.timestamp(), deploy.release)
-            for deploy in insight.deploys
-            if deploy.source == "tag"
-        ]
-    return sorted(marks, key=lambda mark: mark.at_s)

@@ -1,4 +1,4 @@
-"""The figures in Prometheus' text format, with labels that cannot grow without bound."""
+"""What leaves the page: figures for Prometheus, and a report as one HTML file without scripts."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ class _Snapshot:
         self._now = now
 
     def collect(self) -> Iterator[Metric]:
-        """Give one family after the other."""
+        """Yield one metric family after the other."""
         rows = self._glance.rows[:_MOST_ROWS]
         yield from _of_rows(rows, self._now)
         yield _gauge(
-            "groundwatch_rows_left_out", "Apps and metrics beyond the most that are told.",
+            "groundwatch_rows_left_out", "Apps and metrics left out, beyond the limit.",
             len(self._glance.rows) - len(rows),
         )  # fmt: skip
         yield from _of_ledger(self._glance)
@@ -128,7 +128,7 @@ def _of_pipeline(glance: Glance) -> Iterator[Metric]:
         found.cost_today_usd,
     )  # fmt: skip
     yield _gauge("groundwatch_judge_cost_month_usd", "The same this month.", found.cost_month_usd)
-    yield _gauge("groundwatch_open_incidents", "Incidents that go on.", len(glance.incidents))
+    yield _gauge("groundwatch_open_incidents", "Open incidents.", len(glance.incidents))
     family = GaugeMetricFamily(
         "groundwatch_alert_messages", "Alert messages by their state.", labels=("state",)
     )
@@ -139,10 +139,6 @@ def _of_pipeline(glance: Glance) -> Iterator[Metric]:
 
 def _gauge(name: str, says: str, value: float) -> Metric:
     return GaugeMetricFamily(name, says, value=value)
-
-
-# --- onefile ---
-# A report as one HTML file: no script, nothing loaded, aggregates and reasons only.
 
 
 #: No report is larger, whatever the store holds: it goes by email.
@@ -159,20 +155,25 @@ class _Short(NamedTuple):
 
 def render_html(report: Report, lines: ChartThresholds) -> str:
     """
-    Write the report as a page that reads from ``file://``; all that it needs is in it.
+    Return the report as a page that reads from ``file://``; all that it needs is in it.
 
-    The worst apps are told in full. The more there are, the more of the others have one line
+    The worst apps are shown in full. The more there are, the more of the others have one line
     each, so that the page stays below :data:`MOST_BYTES`.
     """
     style = (files("monitor.web") / "static" / "style.css").read_text(encoding="utf-8")
     template = environment().get_template("report.html")
+
+    def shaded(app: AppReport, item: MetricReport) -> list[Span]:
+        found = [incident for incident in app.incidents if incident.metric == item.metric]
+        return spans_of(found[:_MOST_EVENTS], report.generated_at)
+
     count = min(_MOST_IN_FULL, sum(max(1, len(app.metrics)) for app in report.apps))
     while True:
         shown, short = _cut(report.apps, count)
         text = template.render(
             report=report, lines=lines, style=style, series_of=series_of, shown=shown,
             short=short[:_MOST_LINES], left_out=len(short[_MOST_LINES:]), most=_MOST_EVENTS,
-            shaded=lambda app, item: _shaded(report, app, item),
+            shaded=shaded,
         )  # fmt: skip
         size = len(text.encode())
         if size <= MOST_BYTES or count == 0:
@@ -183,7 +184,7 @@ def render_html(report: Report, lines: ChartThresholds) -> str:
 def _cut(
     apps: Sequence[AppReport], count: int
 ) -> tuple[list[tuple[AppReport, Sequence[MetricReport]]], list[_Short]]:
-    """Give the apps with the first *count* metrics, and the metrics behind those."""
+    """Return the apps with the first *count* metrics, and the metrics behind those."""
     shown: list[tuple[AppReport, Sequence[MetricReport]]] = []
     short: list[_Short] = []
     for app in apps:
@@ -200,19 +201,13 @@ def series_of(points: Sequence[RatePoint]) -> TimeSeries:
 
     Wilson's at 95 %, as if the samples of a step had one weight; the points hold no more.
     """
-    steps = [_step(point) for point in points]
+    steps = []
+    for point in points:
+        start_s = int(point.start.timestamp())
+        if point.pass_rate is None or point.n == 0:
+            steps.append(SeriesPoint(start_s))
+        else:
+            low, high = wilson_interval(point.pass_rate * point.n, point.n)
+            steps.append(SeriesPoint(start_s, point.n, point.pass_rate, low, high))
     step_s = steps[1].start_s - steps[0].start_s if len(steps) > 1 else 1
     return TimeSeries(step_s, tuple(steps)).fitted()
-
-
-def _step(point: RatePoint) -> SeriesPoint:
-    start_s = int(point.start.timestamp())
-    if point.pass_rate is None or point.n == 0:
-        return SeriesPoint(start_s)
-    low, high = wilson_interval(point.pass_rate * point.n, point.n)
-    return SeriesPoint(start_s, point.n, point.pass_rate, low, high)
-
-
-def _shaded(report: Report, app: AppReport, item: MetricReport) -> list[Span]:
-    incidents = [found for found in app.incidents if found.metric == item.metric]
-    return spans_of(incidents[:_MOST_EVENTS], report.generated_at)

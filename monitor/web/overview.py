@@ -137,7 +137,7 @@ class GlanceReader:
     _cost_at: float | None = None
 
     def read(self) -> Glance:
-        """Give the newest snapshot."""
+        """Return the newest snapshot."""
         with self._lock:
             if self._glance is None or time.monotonic() - self._made > _SERVED_FOR_S:
                 self._glance = self._read(self.clock())
@@ -165,7 +165,18 @@ class GlanceReader:
             changes = self._changes(connection, verdicts, now)
             pipeline = self._pipeline(connection, now)
         troubled = {(incident.app, incident.metric) for incident in incidents}
-        rows = [self._row(v, courses, changes, troubled, now) for v in verdicts]
+        now_s, rows = now.timestamp(), []
+        for verdict in verdicts:
+            key = (verdict.app, verdict.metric)
+            steps, began = courses.get(key, {}), changes.get(key, ())
+            rows.append(
+                Row(
+                    verdict=verdict,
+                    course=course(steps, now_s=now_s, span_s=self.span_s, step_s=self.step_s),
+                    cells=strip(began, now_s=now_s, cells=_CELLS, cell_s=self._cell_s),
+                    has_incident=key in troubled,
+                )
+            )
         rows.sort(key=lambda r: (SEVERITY.index(r.verdict.status), r.verdict.app, r.verdict.metric))
         return Glance(
             report=report,
@@ -175,24 +186,6 @@ class GlanceReader:
             pipeline=pipeline,
             span_s=self.span_s,
             cell_s=self._cell_s,
-        )
-
-    def _row(
-        self,
-        verdict: Verdict,
-        courses: Mapping[Key, Mapping[int, SeriesPoint]],
-        changes: Mapping[Key, Sequence[tuple[float, Status]]],
-        troubled: set[Key],
-        now: datetime,
-    ) -> Row:
-        key, now_s = (verdict.app, verdict.metric), now.timestamp()
-        return Row(
-            verdict=verdict,
-            course=course(
-                courses.get(key, {}), now_s=now_s, span_s=self.span_s, step_s=self.step_s
-            ),
-            cells=strip(changes.get(key, ()), now_s=now_s, cells=_CELLS, cell_s=self._cell_s),
-            has_incident=key in troubled,
         )
 
     @property

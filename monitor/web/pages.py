@@ -234,14 +234,14 @@ class Pages:
         return self.site.page(request, "audit.html", acts=acts)
 
     def missing(self, request: Request, what: str) -> Response:
-        """Say that there is no such page."""
+        """Return a page that says that there is no such page."""
         return self.site.page(
             request, "error.html", code=404, status=Status.INSUFFICIENT_DATA,
             heading="Not found", said=what,
         )  # fmt: skip
 
     def home(self, request: Request) -> Response:  # noqa: ARG002  # as routes are called
-        """Lead to the first page."""
+        """Redirect to the first page."""
         return RedirectResponse("/", 308)
 
     def _note(self, request: Request, act: str, target: str) -> None:

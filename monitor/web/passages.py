@@ -44,11 +44,23 @@ def claims_of(metadata: Mapping[str, Any] | None) -> list[ClaimLine]:
     listed = (metadata or {}).get("claims")
     if not isinstance(listed, list):
         return []
-    return [
-        _line(number, item)
-        for number, item in enumerate(listed, 1)
-        if isinstance(item, dict) and isinstance(item.get("text"), str)
-    ]
+    lines = []
+    for number, item in enumerate(listed, 1):
+        if not isinstance(item, dict) or not isinstance(item.get("text"), str):
+            continue
+        support, index = item.get("support"), item.get("context_index")
+        lines.append(
+            ClaimLine(
+                number=number,
+                text=item["text"].removesuffix("…"),
+                kind=_LABELS.get(str(item.get("verdict")), "no claim"),
+                support=float(support) if isinstance(support, int | float) else None,
+                evidence=str(item.get("evidence") or "").removesuffix("…"),
+                context_index=index if isinstance(index, int) else None,
+                reason=str(item.get("reason") or ""),
+            )
+        )
+    return lines
 
 
 def marked_output(output: str, claims: Iterable[ClaimLine]) -> list[MarkedText]:
@@ -74,19 +86,6 @@ def marked_passages(texts: Sequence[str], claims: Sequence[ClaimLine]) -> list[l
         )
         for index, text in enumerate(texts)
     ]
-
-
-def _line(number: int, item: Mapping[str, Any]) -> ClaimLine:
-    support, index = item.get("support"), item.get("context_index")
-    return ClaimLine(
-        number=number,
-        text=item["text"].removesuffix("…"),
-        kind=_LABELS.get(str(item.get("verdict")), "no claim"),
-        support=float(support) if isinstance(support, int | float) else None,
-        evidence=str(item.get("evidence") or "").removesuffix("…"),
-        context_index=index if isinstance(index, int) else None,
-        reason=str(item.get("reason") or ""),
-    )
 
 
 def _cut(text: str, wanted: Sequence[tuple[str, str, int]]) -> list[MarkedText]:

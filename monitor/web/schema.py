@@ -158,7 +158,7 @@ _REFUSALS = {
 
 
 def openapi() -> dict[str, Any]:
-    """Make the OpenAPI 3.1 document of the API."""
+    """Return the OpenAPI 3.1 document of the API."""
     shapes = [shape for _, shape, _ in _PATHS.values()] + [Problem]
     unique = list(dict.fromkeys(shapes))
     where = "#/components/schemas/{model}"

@@ -31,17 +31,13 @@ _ASSETS = ("style.css", "page.js", "zoom.js")
 _MADE_AT = "@made-at@"
 
 
-def _now() -> datetime:
-    return datetime.now(UTC)
-
-
 @dataclass
 class Site:
     """One a process; everything that the pages read goes through it."""
 
     store: Store
     settings: Settings
-    clock: Callable[[], datetime] = field(default=_now)
+    clock: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
 
     @cached_property
     def access(self) -> Access:
@@ -80,11 +76,11 @@ class Site:
     def page(
         self, request: Request, template: str, *, code: int = 200, **values: object
     ) -> Response:
-        """Fill a template and send it."""
+        """Return a filled template."""
         return self.answer(request, self.fill(request, template, **values), code=code)
 
     def fill(self, request: Request, template: str, **values: object) -> str:
-        """Fill a template."""
+        """Return the text of a filled template."""
         now = self.clock()
         status = values.pop("status", None) or self._worst()
         return self.templates.get_template(template).render(

@@ -38,7 +38,7 @@ class TimeRange:
 
     @classmethod
     def last(cls, length_s: int, now: datetime, span: str = "") -> TimeRange:
-        """Give the last so many seconds."""
+        """Return the last *length_s* seconds."""
         now_s = int(now.timestamp())
         return cls(from_s=now_s - length_s, to_s=now_s, span=span)
 
@@ -49,7 +49,7 @@ class TimeRange:
 
     @property
     def query(self) -> str:
-        """Write it as the query of an address."""
+        """The query of an address."""
         if not self.is_fixed:
             return urlencode({"span": self.span}) if self.span else ""
         return urlencode({"from": _text(self.from_s), "to": _text(self.to_s)})
@@ -66,7 +66,7 @@ class TimeRange:
 
     def step_s(self, bucket_s: int, kept: Kept = ALL_KEPT) -> int:
         """
-        Choose the width of a step: about a hundred of them, in whole buckets.
+        Return the width of a step: about a hundred of them, in whole buckets.
 
         From half a day on, hours are cut evenly. Where only hours or days are kept, no
         step is narrower than those.
@@ -143,13 +143,9 @@ def _text(at_s: int) -> str:
     return f"{at:%Y-%m-%dT%H:%M:%S}" if at.second else f"{at:%Y-%m-%dT%H:%M}"
 
 
-# --- names ---
-# Names of apps and metrics as parts of an address, whatever characters they hold.
-
-
 def slug(name: str) -> str:
     """
-    Write any name as one part of a path.
+    Return any name as one part of a path.
 
     Servers and browsers read ``%2F`` and ``..`` in paths as they like, so ``~`` stands
     for the percent sign, and a name of dots only is written out.
@@ -166,7 +162,7 @@ def slug(name: str) -> str:
 
 
 def unslug(part: str) -> str:
-    """Give the name back that :func:`slug` wrote."""
+    """Return the name that :func:`slug` wrote."""
     return unquote(part.replace("~", "%"), errors="replace")
 
 

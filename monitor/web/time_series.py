@@ -118,13 +118,12 @@ def course(
 
 def steps_of(tallies: Mapping[int, Tally]) -> dict[int, SeriesPoint]:
     """Turn the sums of steps, by when they start in epoch seconds, into rates with bounds."""
-    return {start_s: _step(start_s, tally) for start_s, tally in tallies.items()}
-
-
-def _step(start_s: int, tally: Tally) -> SeriesPoint:
-    found = window_stats(tally)
-    low, high = found.interval or (None, None)
-    return SeriesPoint(start_s, tally.n, found.pass_rate, low, high)
+    steps = {}
+    for start_s, tally in tallies.items():
+        found = window_stats(tally)
+        low, high = found.interval or (None, None)
+        steps[start_s] = SeriesPoint(start_s, tally.n, found.pass_rate, low, high)
+    return steps
 
 
 def spans_of(incidents: Sequence[Incident], now: datetime) -> list[Span]:
