@@ -1,15 +1,14 @@
 """
 What can be wrong with the monitor itself: one alert a condition, each saying what to do; pure.
 
-Every condition is an ordinary alert of the app that it makes blind, so that the app's
-routes and silences hold for it; what concerns no app in particular is an alert of the
-app `groundwatch`.
+Every condition is an ordinary alert of the app that it concerns, so that the app's routes and
+silences apply; what concerns no app in particular is an alert of the app `groundwatch`.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
@@ -50,61 +49,61 @@ BLINDNESS = Condition(
 )
 CONDITIONS: Mapping[str, Condition] = {
     "monitor:traffic_stopped": Condition(
-        "the app answers nobody, though it did at this hour a week ago",
-        "the app answers again",
-        "look whether the app, or what leads people to it, is down; the monitor is well",
+        "the app gets no requests, though it did at this hour a week ago",
+        "the app gets requests again",
+        "is the app, or what leads to it, down? The monitor works",
     ),
     "monitor:hook_silent": Condition(
-        "nothing is heard of the hook in the app",
-        "the hook is heard of again",
+        "no sign of life from the hook in the app",
+        "the hook is alive again",
         "is the app up, GROUNDWATCH_ENABLED not false, and Redis within its reach?"
         " Try: groundwatch doctor hook",
     ),
     "monitor:samples_dropped": Condition(
         "the hook drops samples",
-        "the hook drops nothing any more",
+        "the hook no longer drops samples",
         "start more workers, or lower GROUNDWATCH_SAMPLE_RATE; groundwatch doctor names the reason",
     ),
     "monitor:coverage_low": Condition(
-        "much of what the hook sends is never scored",
-        "what the hook sends is scored again",
-        "look at the workers' log, and at the queue: groundwatch doctor",
+        "many samples are never scored",
+        "samples are scored again",
+        "check the workers' log and the queue: groundwatch doctor",
     ),
     "monitor:queue_lag": Condition(
-        "samples wait for too long to be scored",
+        "samples wait too long to be scored",
         "the queue is short again",
         "start more workers, or a faster scorer; are the workers up? groundwatch doctor",
     ),
     "monitor:judge_errors": Condition(
         "the scorer fails on many samples",
         "the scorer works again",
-        "look at the judge's endpoint, key, quota and model; groundwatch report lists the errors",
+        "check the judge's endpoint, key, quota and model; groundwatch report lists the errors",
     ),
     "monitor:judge_away": Condition(
-        "the judge answers nobody, so samples wait for it",
-        "the judge answers again",
-        "look at its key, account, model and endpoint; samples wait, and are scored when it is"
+        "judge unavailable: samples wait for it",
+        "the judge is available again",
+        "check its key, account, model and endpoint; samples wait, and are scored when it is"
         " back: groundwatch doctor",
     ),
     "monitor:budget_reached": Condition(
-        "the judge's budget is used up, so samples go without it",
-        "there is budget again",
+        "the judge's budget is used up, so samples are not judged",
+        "the judge has budget again",
         "raise the budget, or sample less; statuses rest on fewer scores until then",
     ),
     "monitor:contexts_missing": Condition(
-        "samples come without the passages that their answers should rest on",
-        "samples have their passages again",
-        "hand contexts= to monitor.sample; without them groundedness cannot be judged",
+        "samples come without the sources that their answers should rest on",
+        "samples have their sources again",
+        "pass contexts= to monitor.sample; without them groundedness cannot be judged",
     ),
     JUDGE_CHANGED: Condition(
         "another judge scores now: its scores are not compared with those before",
         "the judge has stayed the same for a window",
-        "if nobody meant that, set GROUNDWATCH_JUDGE_MODEL and the version as they were",
+        "if this is not intended, set GROUNDWATCH_JUDGE_MODEL and the version as they were",
     ),
     "monitor:evaluator_stale": Condition(
         "statuses were not computed for a while",
         "statuses are computed on time again",
-        "look at the scheduler's log; is the machine or the database overloaded?",
+        "check the scheduler's log; is the machine or the database overloaded?",
     ),
     "monitor:channel_failing": Condition(
         "a channel takes no messages",
@@ -112,13 +111,13 @@ CONDITIONS: Mapping[str, Condition] = {
         "try it: groundwatch alerts test CHANNEL; then groundwatch alerts outbox ls",
     ),
     "monitor:dead_letters": Condition(
-        "messages were given up",
-        "no message is given up that nobody looked after",
+        "messages could not be delivered and were given up",
+        "there are no dead letters any more",
         "groundwatch alerts outbox ls --dead, then retry or drop each",
     ),
     "monitor:store_unsafe": Condition(
-        "what the monitor keeps may get lost",
-        "what the monitor keeps is safe again",
+        "stored data may get lost",
+        "stored data is safe again",
         "correct what is named under why; groundwatch doctor checks it again",
     ),
 }
@@ -138,9 +137,8 @@ class AppVitals:
     scored: int = 0
     failed: Mapping[str, int] = field(default_factory=dict)
     skipped: Mapping[str, int] = field(default_factory=dict)
-    judges_before: Mapping[str, str] = field(
-        default_factory=dict
-    )  #: by metric, in the window before
+    #: By metric, in the window before.
+    judges_before: Mapping[str, str] = field(default_factory=dict)
     judges_now: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -161,14 +159,83 @@ class SystemVitals:
 
 
 def app_conditions(vitals: AppVitals) -> dict[str, str]:
-    """Say what is wrong with how an app is watched: a reason for each condition."""
-    found = (*_of_hook(vitals), *_of_scoring(vitals))
-    return {kind: reason for kind, reason in found if reason is not None}
+    """Return what is wrong with how an app is watched: a reason by condition."""
+    return _hook_conditions(vitals) | _scoring_conditions(vitals)
+
+
+def _hook_conditions(vitals: AppVitals) -> dict[str, str]:
+    found: dict[str, str] = {}
+    age_s = vitals.heartbeat_age_s
+    if age_s is not None and age_s >= _SILENT_AFTER_S:
+        found["monitor:hook_silent"] = f"the last sign of life is {duration(age_s)} old"
+    elif vitals.seen == 0 and vitals.seen_a_week_ago >= _LEAST_SEEN:
+        before = f"{vitals.seen_a_week_ago:,} at this time a week ago"
+        found["monitor:traffic_stopped"] = f"0 requests; {before}"
+    dropped, offered = sum(vitals.dropped.values()), max(vitals.sampled, vitals.sent)
+    if dropped > _MOST_DROPPED * max(offered, 1):
+        of = f"{dropped:,} of {max(offered, dropped):,} samples"
+        found["monitor:samples_dropped"] = f"{of}: {_worst(vitals.dropped)}"
+    return found
+
+
+def _scoring_conditions(vitals: AppVitals) -> dict[str, str]:
+    found: dict[str, str] = {}
+    failed, skipped = sum(vitals.failed.values()), sum(vitals.skipped.values())
+    tried, done = vitals.scored + failed, vitals.scored + failed + skipped
+    if vitals.sent >= _LEAST_SEEN and done < _LEAST_COVERAGE * vitals.sent:
+        found["monitor:coverage_low"] = f"{done:,} of {vitals.sent:,} samples were processed"
+    if tried >= _LEAST_SEEN and failed > _MOST_FAILED * tried:
+        found["monitor:judge_errors"] = f"{failed:,} of {tried:,} failed: {_worst(vitals.failed)}"
+    for kind, word, least in (
+        ("monitor:budget_reached", "budget", 0.0),
+        ("monitor:contexts_missing", "context", _MOST_SKIPPED * done),
+    ):
+        n = sum(n for reason, n in vitals.skipped.items() if word in reason)
+        if n >= _LEAST_SEEN and n > least:
+            found[kind] = f"{n:,} of {done:,} samples"
+    changed = [
+        f"{metric} went from {before} to {vitals.judges_now[metric]}"
+        for metric, before in sorted(vitals.judges_before.items())
+        if vitals.judges_now.get(metric, before) != before
+    ]
+    if changed:
+        found[JUDGE_CHANGED] = "; ".join(changed)
+    return found
 
 
 def system_conditions(vitals: SystemVitals) -> dict[str, str]:
-    """Say what is wrong with the monitor as a whole: a reason for each condition."""
-    return {kind: reason for kind, reason in _of_system(vitals) if reason is not None}
+    """Return what is wrong with the monitor as a whole: a reason by condition."""
+    found: dict[str, str] = {}
+    if vitals.judge_away is not None:
+        found["monitor:judge_away"] = vitals.judge_away
+    if vitals.budget_reached is not None:
+        found["monitor:budget_reached"] = vitals.budget_reached
+    age_s = vitals.oldest_waiting_s or 0.0
+    if age_s >= _LAG_AFTER_S:
+        found["monitor:queue_lag"] = f"{vitals.waiting:,} wait, the oldest for {duration(age_s)}"
+    pause_s, every_s = vitals.since_evaluation_s or 0.0, vitals.evaluate_every_s
+    if pause_s > max(60.0, 3 * every_s):
+        found["monitor:evaluator_stale"] = (
+            f"no evaluation for {duration(pause_s)}; one every {every_s:g} s is due"
+        )
+    stuck = sorted((c, s) for c, s in vitals.undelivered_s.items() if s >= _UNDELIVERED_AFTER_S)
+    if stuck:
+        listed = ", ".join(f"{name} for {duration(waits_s)}" for name, waits_s in stuck)
+        found["monitor:channel_failing"] = f"messages wait on {listed}"
+    if vitals.dead_letters:
+        found["monitor:dead_letters"] = f"{vitals.dead_letters:,} in the last week"
+    unsafe = list(vitals.unsafe)
+    if abs(vitals.clock_skew_s) > _MOST_SKEW_S:
+        unsafe.append(
+            f"the clocks of here and the database differ by {abs(vitals.clock_skew_s):.0f} s"
+        )
+    if unsafe:
+        found["monitor:store_unsafe"] = "; ".join(unsafe)
+    return found
+
+
+def _worst(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{reason} {n:,}" for reason, n in Counter(counts).most_common(2))
 
 
 def blindness(verdicts: Iterable[Verdict]) -> list[Verdict]:
@@ -209,7 +276,7 @@ def blindness(verdicts: Iterable[Verdict]) -> list[Verdict]:
 def verdicts_on(
     app: str, ill: Mapping[str, str], kinds: Iterable[str], *, window_s: int, now: datetime
 ) -> list[Verdict]:
-    """Write conditions as verdicts: a warning with its reason, or healthy."""
+    """Return conditions as verdicts: a warning with its reason, or healthy."""
     return [
         Verdict(
             app=app,
@@ -247,87 +314,3 @@ SYSTEM_KINDS = (
     "monitor:dead_letters",
     "monitor:store_unsafe",
 )
-
-
-def _of_hook(vitals: AppVitals) -> Iterator[tuple[str, str | None]]:
-    age_s = vitals.heartbeat_age_s
-    silent = age_s is not None and age_s >= _SILENT_AFTER_S
-    stopped = not silent and vitals.seen == 0 and vitals.seen_a_week_ago >= _LEAST_SEEN
-    yield (
-        "monitor:hook_silent",
-        f"the last sign of life is {duration(age_s)} old" if silent and age_s else None,
-    )
-    yield (
-        "monitor:traffic_stopped",
-        f"0 requests; {vitals.seen_a_week_ago:,} at this time a week ago" if stopped else None,
-    )
-    dropped, offered = sum(vitals.dropped.values()), max(vitals.sampled, vitals.sent)
-    many = dropped > _MOST_DROPPED * max(offered, 1) and dropped >= 1
-    yield (
-        "monitor:samples_dropped",
-        f"{dropped:,} of {max(offered, dropped):,} samples: {_worst(vitals.dropped)}"
-        if many
-        else None,
-    )
-
-
-def _of_scoring(vitals: AppVitals) -> Iterator[tuple[str, str | None]]:
-    failed, skipped = sum(vitals.failed.values()), sum(vitals.skipped.values())
-    done = vitals.scored + failed + skipped
-    thin = vitals.sent >= _LEAST_SEEN and done < _LEAST_COVERAGE * vitals.sent
-    yield (
-        "monitor:coverage_low",
-        f"{done:,} of {vitals.sent:,} samples were looked at" if thin else None,
-    )
-    tried = vitals.scored + failed
-    fails = tried >= _LEAST_SEEN and failed > _MOST_FAILED * tried
-    yield (
-        "monitor:judge_errors",
-        f"{failed:,} of {tried:,} failed: {_worst(vitals.failed)}" if fails else None,
-    )
-    for kind, word in (("budget_reached", "budget"), ("contexts_missing", "context")):
-        found = sum(n for reason, n in vitals.skipped.items() if word in reason)
-        many = found >= _LEAST_SEEN and (word == "budget" or found > _MOST_SKIPPED * done)
-        yield f"monitor:{kind}", f"{found:,} of {done:,} samples" if many else None
-    changed = {
-        metric: (before, vitals.judges_now[metric])
-        for metric, before in vitals.judges_before.items()
-        if vitals.judges_now.get(metric, before) != before
-    }
-    listed = "; ".join(f"{m} went from {old} to {new}" for m, (old, new) in sorted(changed.items()))
-    yield JUDGE_CHANGED, listed or None
-
-
-def _of_system(vitals: SystemVitals) -> Iterator[tuple[str, str | None]]:
-    yield "monitor:judge_away", vitals.judge_away
-    yield "monitor:budget_reached", vitals.budget_reached
-    age_s = vitals.oldest_waiting_s or 0.0
-    yield (
-        "monitor:queue_lag",
-        f"{vitals.waiting:,} wait, the oldest for {duration(age_s)}"
-        if age_s >= _LAG_AFTER_S
-        else None,
-    )
-    pause_s = vitals.since_evaluation_s or 0.0
-    late = pause_s > max(60.0, 3 * vitals.evaluate_every_s)
-    yield (
-        "monitor:evaluator_stale",
-        f"for {duration(pause_s)} nothing was evaluated;"
-        f" every {vitals.evaluate_every_s:g} s is meant"
-        if late
-        else None,
-    )
-    stuck = {c: s for c, s in vitals.undelivered_s.items() if s >= _UNDELIVERED_AFTER_S}
-    listed = ", ".join(f"{name} for {duration(s)}" for name, s in sorted(stuck.items()))
-    yield "monitor:channel_failing", f"messages wait on {listed}" if stuck else None
-    dead = vitals.dead_letters
-    yield "monitor:dead_letters", f"{dead:,} in the last week" if dead else None
-    skew_s = vitals.clock_skew_s
-    unsafe = list(vitals.unsafe)
-    if abs(skew_s) > _MOST_SKEW_S:
-        unsafe.append(f"the clock here and the database's differ by {duration(abs(skew_s))}")
-    yield "monitor:store_unsafe", "; ".join(unsafe) or None
-
-
-def _worst(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{reason} {n:,}" for reason, n in Counter(counts).most_common(2))

@@ -122,7 +122,12 @@ class Form(StrEnum):
 
 def rendered(form: Form, event: AlertEvent, now: datetime) -> str:
     """Write the message about an incident that never was."""
-    snapshot = sample_snapshot(now).model_copy(update={"event": event})
+    snapshot = sample_snapshot(now)
+    if event in {AlertEvent.RESOLVED, AlertEvent.SETTLED}:
+        well = {"status": Status.HEALTHY, "pass_rate": 0.93, "low": 0.88, "high": 0.97}
+        verdict = snapshot.verdict.model_copy(update=well)
+        snapshot = snapshot.model_copy(update={"verdict": verdict})
+    snapshot = snapshot.model_copy(update={"event": event})
     return written(form, render(snapshot, {event}, recipient="oncall@example.org"))
 
 

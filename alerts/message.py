@@ -346,6 +346,7 @@ def _facts(
         ("Affected", plain_text(background.segments, 400) if goes_on else ""),
         ("Before", _before(snapshot) if of_answers else ""),
         ("Trend", trend(snapshot.trend) if of_answers else ""),
+        ("Average", _average(verdict) if of_answers and goes_on else ""),
         ("Threshold", _threshold(snapshot, tells) if of_answers else ""),
         ("Confidence" if certainty and goes_on else "Why",
          f"{certainty}: {reason}" if certainty and goes_on else reason),
@@ -387,6 +388,14 @@ def _figures(verdict: Verdict) -> str:
     if verdict.low is not None and verdict.high is not None:
         rate = rate_with_interval(verdict.pass_rate, verdict.low, verdict.high)
     return f"{rate} pass, n = {verdict.n:,}, since {utc_time(verdict.since)}"
+
+
+def _average(verdict: Verdict) -> str:
+    """Write the plain rate of the window, where it is another than the one that decided."""
+    if verdict.window_pass_rate is None or verdict.window_n == verdict.n:
+        return ""
+    rate, span = percent(verdict.window_pass_rate), duration(verdict.window_s)
+    return f"{rate} of {verdict.window_n:,} over the last {span}, with answers of before"
 
 
 def _before(snapshot: Snapshot) -> str:

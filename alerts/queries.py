@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -32,11 +31,14 @@ from monitor.store.alert_tables import (
 )
 
 _CRITICAL_FIRST = (incidents.c.level == "critical").desc()
+#: What is over so soon, untouched, was hardly worth a message.
+SHORT = timedelta(minutes=10)
+_DELIVERED = (DeliveryStatus.SENT, DeliveryStatus.ACCEPTED)
 _DELIVERY_COLUMNS = [outbox.c[name] for name in Delivery.model_fields]
 
 
 def open_incidents(connection: Connection, *, app: str | None = None) -> list[Incident]:
-    """List what goes on now, critical ones first, then the oldest."""
+    """Return the open incidents, critical ones first, then the oldest."""
     query = _with_its_end().where(incidents.c.resolved_at.is_(None))
     return _incidents(connection, query.order_by(_CRITICAL_FIRST, incidents.c.opened_at), app=app)
 
@@ -44,7 +46,7 @@ def open_incidents(connection: Connection, *, app: str | None = None) -> list[In
 def incidents_since(
     connection: Connection, since: datetime, *, app: str | None = None
 ) -> list[Incident]:
-    """List the incidents that were open at any time since then, the newest first."""
+    """Return the incidents that were open at any time since then, the newest first."""
     query = _with_its_end().where(
         or_(incidents.c.resolved_at.is_(None), incidents.c.resolved_at >= since)
     )
@@ -52,25 +54,25 @@ def incidents_since(
 
 
 def incidents_named(connection: Connection, name: str) -> list[Incident]:
-    """List the incidents whose id begins so, two at most."""
+    """Return the incidents whose id begins with *name*, two at most."""
     begins = incidents.c.incident_id.startswith(name, autoescape=True)
     return _incidents(connection, _with_its_end().where(begins).limit(2), app=None)
 
 
 def incident(connection: Connection, incident_id: str) -> Incident | None:
-    """Find one incident by its id."""
+    """Return one incident by its id; None when there is none."""
     query = _with_its_end().where(incidents.c.incident_id == incident_id)
     row = connection.execute(query).mappings().first()
     return None if row is None else _incident(row)
 
 
 def timeline(connection: Connection, incident_id: str) -> list[TimelineEvent]:
-    """List what happened to an incident, in order."""
+    """Return what happened to an incident, in order."""
     return [snapshot.timeline_event() for snapshot in snapshots(connection, incident_id)]
 
 
 def snapshots(connection: Connection, incident_id: str) -> list[Snapshot]:
-    """Give the frozen evidence of every event of an incident, in order."""
+    """Return the frozen evidence of every event of an incident, in order."""
     query = (
         select(alert_events.c.snapshot)
         .where(alert_events.c.incident_id == incident_id)
@@ -80,7 +82,7 @@ def snapshots(connection: Connection, incident_id: str) -> list[Snapshot]:
 
 
 def last_snapshot(connection: Connection, incident_id: str) -> Snapshot:
-    """Give the frozen evidence of the last event of an incident."""
+    """Return the frozen evidence of the last event of an incident."""
     query = (
         select(alert_events.c.snapshot)
         .where(alert_events.c.incident_id == incident_id)
@@ -97,7 +99,7 @@ def deliveries(
     status: DeliveryStatus | None = None,
     limit: int = 1000,
 ) -> list[Delivery]:
-    """List messages and what became of them, the newest first."""
+    """Return messages and what became of them, the newest first."""
     query = select(*_DELIVERY_COLUMNS).order_by(
         outbox.c.created_at.desc(), outbox.c.sequence.desc(), outbox.c.delivery_id
     )
@@ -136,7 +138,7 @@ def why_not_notified(
 
 
 def messages(connection: Connection, limit: int = 1000) -> list[Snapshot]:
-    """Give the evidence of each message about alerts, once however many have it; newest first."""
+    """Return the evidence of each message about alerts, once a message, the newest first."""
     seen = select(func.min(outbox.c.delivery_id)).group_by(outbox.c.incident_id, outbox.c.sequence)
     query = (
         select(outbox.c.snapshot)
@@ -148,7 +150,7 @@ def messages(connection: Connection, limit: int = 1000) -> list[Snapshot]:
 
 
 def open_groups_count(connection: Connection) -> int:
-    """Count what people may still be waiting to hear the end of."""
+    """Return how many groups are open."""
     query = select(func.count()).select_from(alert_groups)
     return connection.execute(query.where(alert_groups.c.resolved_at.is_(None))).scalar_one()
 
@@ -161,7 +163,7 @@ def outbox_counts(connection: Connection) -> dict[DeliveryStatus, int]:
 
 
 def oldest_waiting(connection: Connection) -> dict[str, datetime]:
-    """Tell since when the oldest message of each channel waits, of those that should be out."""
+    """Return since when the oldest message of each channel has waited."""
     first = func.min(outbox.c.created_at)
     waiting = outbox.c.status == DeliveryStatus.WAITING
     rows = connection.execute(
@@ -171,8 +173,8 @@ def oldest_waiting(connection: Connection) -> dict[str, datetime]:
 
 
 def sent_since(connection: Connection, since: datetime) -> dict[str, int]:
-    """Count the messages about alerts that were sent since then, by what they are about."""
-    sent = outbox.c.status.in_((DeliveryStatus.SENT, DeliveryStatus.ACCEPTED))
+    """Return how many messages about alerts were sent since then, by incident."""
+    sent = outbox.c.status.in_(_DELIVERED)
     query = (
         select(outbox.c.incident_id, func.count())
         .where(sent, outbox.c.finished_at >= since, outbox.c.event != DIGEST)
@@ -182,13 +184,13 @@ def sent_since(connection: Connection, since: datetime) -> dict[str, int]:
 
 
 def dead_letters_since(connection: Connection, since: datetime) -> int:
-    """Count the messages that were given up since then and that nobody has looked after."""
+    """Return how many messages were given up since then and neither retried nor dropped."""
     dead = (outbox.c.status == DeliveryStatus.DEAD) & (outbox.c.finished_at >= since)
     return connection.execute(select(func.count()).where(dead)).scalar_one()
 
 
 def channel_health(connection: Connection) -> list[ChannelHealth]:
-    """Tell how every channel that was ever used does."""
+    """Return how every channel does that was ever configured."""
     columns = [alert_channels.c[name] for name in ChannelHealth.model_fields]
     rows = connection.execute(select(*columns).order_by(alert_channels.c.channel))
     return [ChannelHealth.model_validate(dict(row)) for row in rows.mappings()]
@@ -214,15 +216,6 @@ def _incident(row: RowMapping) -> Incident:
     reason = found.pop("reason")
     closed = reason if found["resolved_at"] and reason in CLOSED else None
     return Incident.model_validate({**found, "closed_as": closed})
-
-
-# --- noise ---
-# How much each key has disturbed people, and whether it was worth it.
-
-
-#: What is over so soon, untouched, was hardly worth telling.
-SHORT = timedelta(minutes=10)
-_TOLD = (DeliveryStatus.SENT, DeliveryStatus.ACCEPTED)
 
 
 class NoiseKey(NamedTuple):
@@ -265,37 +258,25 @@ def noise_since(connection: Connection, since: datetime, now: datetime) -> list[
         )
         .where(incidents.c.opened_at >= since, ~incidents.c.incident_id.startswith(DRILL_ID))
     )
-    messages, settled = _messages(connection, since), _settled(connection, since)
+    told = (outbox.c.created_at >= since) & outbox.c.status.in_(_DELIVERED)
+    sent = select(outbox.c.incident_id, func.count()).where(told).group_by(outbox.c.incident_id)
+    messages = {row[0]: int(row[1]) for row in connection.execute(sent)}
+    ends = (alert_events.c.at >= since) & (alert_events.c.event == AlertEvent.SETTLED)
+    ended = select(alert_events.c.incident_id, func.count()).where(ends)
+    ended = ended.group_by(alert_events.c.incident_id)
+    settled = {row[0]: int(row[1]) for row in connection.execute(ended)}
     found: dict[NoiseKey, Noise] = {}
     for row in connection.execute(query):
         key = NoiseKey(row.app, row.metric, row.segment)
         noise = found.setdefault(key, Noise(key=key))
-        _add(noise, row, now)
-        noise.messages += messages[row.incident_id]
-        noise.settled += settled[row.incident_id]
+        lasted = (row.resolved_at or now) - row.opened_at
+        noise.fired += 1
+        noise.longest = max(noise.longest, lasted)
+        noise.acted_on += row.acked_at is not None
+        noise.still_open += row.resolved_at is None
+        by_itself = row.resolved_at is not None and row.acked_at is None
+        noise.by_itself += by_itself
+        noise.short += by_itself and lasted < SHORT
+        noise.messages += messages.get(row.incident_id, 0)
+        noise.settled += settled.get(row.incident_id, 0)
     return sorted(found.values(), key=lambda item: (-item.fired, -item.short, item.key))
-
-
-def _add(noise: Noise, row: Any, now: datetime) -> None:
-    lasted = (row.resolved_at or now) - row.opened_at
-    noise.fired += 1
-    noise.longest = max(noise.longest, lasted)
-    noise.acted_on += row.acked_at is not None
-    if row.resolved_at is None:
-        noise.still_open += 1
-    elif row.acked_at is None:
-        noise.by_itself += 1
-        noise.short += lasted < SHORT
-
-
-def _messages(connection: Connection, since: datetime) -> Counter[str]:
-    told = (outbox.c.created_at >= since) & outbox.c.status.in_(_TOLD)
-    query = select(outbox.c.incident_id, func.count()).where(told).group_by(outbox.c.incident_id)
-    return Counter({row[0]: row[1] for row in connection.execute(query)})
-
-
-def _settled(connection: Connection, since: datetime) -> Counter[str]:
-    ends = (alert_events.c.at >= since) & (alert_events.c.event == AlertEvent.SETTLED)
-    query = select(alert_events.c.incident_id, func.count()).where(ends)
-    query = query.group_by(alert_events.c.incident_id)
-    return Counter({row[0]: row[1] for row in connection.execute(query)})

@@ -1,8 +1,8 @@
-"""Groups of alerts in the store: what is open, what fires in them, and who was told."""
+"""States and groups of alerts in the store: read and locked, compared and set, acknowledged."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -20,11 +20,21 @@ from monitor.errors import StoreError
 from monitor.models.alerting import Level
 from monitor.store.alert_tables import alert_events, alert_groups, alert_states, incidents, outbox
 
+_log = structlog.get_logger("groundwatch.alerts")
+#: An incident that nobody evaluates for so long is closed.
+FORGOTTEN_AFTER = timedelta(hours=24)
+_OPEN = (Phase.FIRING.value, Phase.RECOVERING.value)
+_KEY = (
+    alert_states.c.app,
+    alert_states.c.metric,
+    alert_states.c.segment,
+    alert_states.c.window_s,
+)
 _MOST_NAMES = 500
 
 
 def open_groups(connection: Connection) -> dict[str, Group]:
-    """Read the groups that are not over, by id; of writers one at a time."""
+    """Return the groups that are open, by id, and lock them."""
     rows = connection.execute(
         select(alert_groups).where(alert_groups.c.resolved_at.is_(None)).with_for_update()
     )
@@ -34,7 +44,7 @@ def open_groups(connection: Connection) -> dict[str, Group]:
 def groups_of(
     connection: Connection, incident_ids: Collection[str], now: datetime
 ) -> dict[str, Group]:
-    """Read the groups that incidents were in, by incident; what is over begins anew."""
+    """Return the groups that incidents were in, by incident; what is over begins anew."""
     found: dict[str, Group] = {}
     columns = (incidents.c.incident_id, *alert_groups.c)
     for names in _in_parts(incident_ids):
@@ -50,7 +60,7 @@ def groups_of(
 
 
 def reopen_groups(connection: Connection, group_ids: Collection[str], now: datetime) -> set[str]:
-    """Note that groups which were over go on; name those that there were."""
+    """Reopen groups that were over; return the ids of those that there were."""
     found: set[str] = set()
     for names in _in_parts(group_ids):
         done = connection.execute(
@@ -64,7 +74,7 @@ def reopen_groups(connection: Connection, group_ids: Collection[str], now: datet
 
 
 def firing_members(connection: Connection, group_ids: Collection[str]) -> dict[str, list[Member]]:
-    """List what fires in each of the groups."""
+    """Return what fires in each of the groups."""
     found: dict[str, list[Member]] = {}
     for names in _in_parts(group_ids):
         mine = incidents.c.group_id.in_(names) & incidents.c.resolved_at.is_(None)
@@ -79,7 +89,7 @@ def firing_members(connection: Connection, group_ids: Collection[str]) -> dict[s
 
 
 def keys_ever(connection: Connection, group_ids: Collection[str]) -> dict[str, list[AlertKey]]:
-    """List all that ever fired in each of the groups."""
+    """Return all that ever fired in each of the groups."""
     found: dict[str, list[AlertKey]] = {}
     columns = (incidents.c.app, incidents.c.metric, incidents.c.segment, incidents.c.window_s)
     for names in _in_parts(group_ids):
@@ -90,7 +100,7 @@ def keys_ever(connection: Connection, group_ids: Collection[str]) -> dict[str, l
 
 
 def first_snapshots(connection: Connection, group_ids: Collection[str]) -> Iterator[Snapshot]:
-    """Give the evidence with which each of the groups began."""
+    """Yield the evidence with which each of the groups began."""
     for names in _in_parts(group_ids):
         first = alert_events.c.incident_id.in_(names) & (alert_events.c.sequence == 1)
         for found in connection.execute(select(alert_events.c.snapshot).where(first)).scalars():
@@ -122,12 +132,15 @@ def write_groups(
     if changed:
         statement = update(alert_groups).where(alert_groups.c.group_id == bindparam("id"))
         names = ("level", "told_at", "sequence", "flapping", "acked_until")
-        rows = [{"id": group.group_id} | _some(_values(group), names) for group in changed]
+        rows = [
+            {"id": group.group_id} | {name: _values(group)[name] for name in names}
+            for group in changed
+        ]
         connection.execute(statement, rows)
 
 
 def close_groups(connection: Connection, group_ids: Collection[str], now: datetime) -> None:
-    """Note that these groups are over."""
+    """Close these groups."""
     for names in _in_parts(group_ids):
         connection.execute(
             update(alert_groups).where(alert_groups.c.group_id.in_(names)).values(resolved_at=now)
@@ -137,7 +150,7 @@ def close_groups(connection: Connection, group_ids: Collection[str], now: dateti
 def acknowledge(
     connection: Connection, group_id: str, *, by: str, note: str, now: datetime, until: datetime
 ) -> bool:
-    """Stop the reminders about a group until then; say whether it is still open."""
+    """Stop the reminders about a group until then; return whether it is still open."""
     done = connection.execute(
         update(alert_groups)
         .where(alert_groups.c.group_id == group_id, alert_groups.c.resolved_at.is_(None))
@@ -147,7 +160,7 @@ def acknowledge(
 
 
 class Ack(NamedTuple):
-    """Somebody looks after a group."""
+    """Who acknowledged a group, with what note, and until when."""
 
     by: str
     note: str
@@ -155,7 +168,7 @@ class Ack(NamedTuple):
 
 
 def acknowledgement(connection: Connection, group_id: str) -> Ack | None:
-    """Say who looks after a group; None when nobody said so, or it got worse since."""
+    """Return the acknowledgement of a group; None without any, or when it got worse since."""
     row = connection.execute(
         select(alert_groups).where(alert_groups.c.group_id == group_id)
     ).first()
@@ -165,7 +178,7 @@ def acknowledgement(connection: Connection, group_id: str) -> Ack | None:
 
 
 def acknowledgements(connection: Connection) -> dict[str, Ack]:
-    """Say who looks after the groups that are not over, by their id."""
+    """Return the acknowledgements of the open groups, by group id."""
     columns = alert_groups.c
     rows = connection.execute(
         select(columns.group_id, columns.acked_by, columns.ack_note, columns.acked_until).where(
@@ -205,31 +218,11 @@ def _values(group: Group) -> dict[str, Any]:
     }
 
 
-def _some(values: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    return {name: values[name] for name in names}
-
-
 def _in_parts(names: Collection[str]) -> Iterator[list[str]]:
-    """Cut a long list: databases bound the number of parameters."""
+    """Cut a long list: databases limit the number of parameters."""
     ordered = sorted(names)
     for begin in range(0, len(ordered), _MOST_NAMES):
         yield ordered[begin : begin + _MOST_NAMES]
-
-
-# --- stored states ---
-# The states of alerts in the store: read key by key, and compared and set.
-
-
-_log = structlog.get_logger("groundwatch.alerts")
-#: An incident that nobody evaluates for so long is closed.
-FORGOTTEN_AFTER = timedelta(hours=24)
-_OPEN = (Phase.FIRING.value, Phase.RECOVERING.value)
-_KEY = (
-    alert_states.c.app,
-    alert_states.c.metric,
-    alert_states.c.segment,
-    alert_states.c.window_s,
-)
 
 
 class Stored(NamedTuple):
@@ -251,12 +244,22 @@ def load(connection: Connection, apps: Collection[str], now: datetime) -> dict[A
         .order_by(*_KEY)
         .with_for_update()
     )
-    found = {AlertKey(row.app, row.metric, row.segment, row.window_s): row for row in rows}
-    return {key: _stored(key, row, now) for key, row in found.items()}
+    found: dict[AlertKey, Stored] = {}
+    for row in rows:
+        key, state = AlertKey(row.app, row.metric, row.segment, row.window_s), None
+        try:
+            state = AlertState.model_validate(row.state)
+        except ValidationError as error:
+            _log.error("alert_state_unreadable", **key._asdict(), errors=error.error_count())
+        # The end of what was flapping has still to be reported.
+        waits = state is not None and state.quiet_since is not None
+        old = waits and row.updated_at <= now - FORGOTTEN_AFTER
+        found[key] = Stored(state, row.version, bool(row.forgotten or old))
+    return found
 
 
 def read_state(connection: Connection, key: AlertKey) -> AlertState | None:
-    """Read where an alert stands, without a lock; None when there is none, or it is unreadable."""
+    """Return the state of an alert, without a lock; None without any, or when it is unreadable."""
     same = [column == value for column, value in zip(_KEY, key, strict=True)]
     row = connection.execute(select(alert_states).where(*same)).first()
     if row is None:
@@ -271,7 +274,7 @@ def save(
     connection: Connection, changes: Sequence[tuple[AlertState, int]], now: datetime
 ) -> list[bool]:
     """
-    Write states unless another decider was faster; say of each whether it was written.
+    Write states unless another decider was faster; return of each whether it was written.
 
     With each state comes the version that was found, or 0 when there was none.
 
@@ -280,47 +283,40 @@ def save(
     StoreError
         If states that were read and locked have changed; the transaction must not commit.
     """
-    inserted = _insert(connection, [state for state, version in changes if version == 0], now)
-    known = [(state, version) for state, version in changes if version > 0]
-    updated = _update(connection, known, now)
+    inserted = set()
+    fresh = [
+        state.key._asdict() | _state_values(state, 1, now)
+        for state, version in changes
+        if version == 0
+    ]
+    if fresh:
+        dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
+        insertion = dialect.insert(alert_states).on_conflict_do_nothing().returning(*_KEY)
+        inserted = {tuple(row) for row in connection.execute(insertion, fresh)}
+    known = [
+        {f"its_{name}": part for name, part in state.key._asdict().items()}
+        | {"found": version}
+        | _state_values(state, version + 1, now)
+        for state, version in changes
+        if version > 0
+    ]
+    updated = True
+    if known:
+        same = [column == bindparam(f"its_{column.name}") for column in _KEY]
+        names = ("phase", "state", "updated_at", "version")
+        statement = (
+            update(alert_states)
+            .where(*same, alert_states.c.version == bindparam("found"))
+            .values({name: bindparam(name) for name in names})
+        )
+        count = connection.execute(statement, known).rowcount
+        updated = count == len(known)
+        if not updated and len(known) > 1:
+            raise StoreError("alert states changed while they were locked; it is tried again")
     return [tuple(state.key) in inserted if version == 0 else updated for state, version in changes]
 
 
-def _insert(
-    connection: Connection, states: Sequence[AlertState], now: datetime
-) -> set[tuple[Any, ...]]:
-    if not states:
-        return set()
-    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
-    fresh = dialect.insert(alert_states).on_conflict_do_nothing().returning(*_KEY)
-    rows = [state.key._asdict() | _stored_states_values(state, 1, now) for state in states]
-    return {tuple(row) for row in connection.execute(fresh, rows)}
-
-
-def _update(
-    connection: Connection, changes: Sequence[tuple[AlertState, int]], now: datetime
-) -> bool:
-    if not changes:
-        return True
-    same = [column == bindparam(f"its_{column.name}") for column in _KEY]
-    statement = (
-        update(alert_states)
-        .where(*same, alert_states.c.version == bindparam("found"))
-        .values({name: bindparam(name) for name in _stored_states_values(changes[0][0], 0, now)})
-    )
-    rows = [
-        {f"its_{name}": part for name, part in state.key._asdict().items()}
-        | {"found": version}
-        | _stored_states_values(state, version + 1, now)
-        for state, version in changes
-    ]
-    count = connection.execute(statement, rows).rowcount
-    if count != len(rows) and len(rows) > 1:
-        raise StoreError("alert states changed while they were locked; it is tried again")
-    return count == len(rows)
-
-
-def _stored_states_values(state: AlertState, version: int, now: datetime) -> dict[str, Any]:
+def _state_values(state: AlertState, version: int, now: datetime) -> dict[str, Any]:
     return {
         "phase": state.phase.value,
         # Half as long without what is as usual; a release that reads it fills that in.
@@ -328,15 +324,3 @@ def _stored_states_values(state: AlertState, version: int, now: datetime) -> dic
         "updated_at": now,
         "version": version,
     }
-
-
-def _stored(key: AlertKey, row: Row[Any], now: datetime) -> Stored:
-    state = None
-    try:
-        state = AlertState.model_validate(row.state)
-    except ValidationError as error:
-        _log.error("alert_state_unreadable", **key._asdict(), errors=error.error_count())
-    # People still wait to hear how it ends with what was flapping.
-    waits = state is not None and state.quiet_since is not None
-    forgotten = row.forgotten or (waits and row.updated_at <= now - FORGOTTEN_AFTER)
-    return Stored(state, row.version, bool(forgotten))

@@ -1,4 +1,8 @@
-"""Email over SMTP: one honest attempt for one recipient, encrypted unless told otherwise."""
+"""
+Email over SMTP: one attempt for one recipient, encrypted unless the address says otherwise.
+
+A message is plain text and HTML, threaded by incident, and asks auto-responders to stay quiet.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +28,8 @@ from alerts.message import Message
 from monitor.errors import DeliveryError
 from monitor.report.format import plain_text
 
+#: Seven-bit, so that any server on the way can carry it unchanged.
+_POLICY = SMTP.clone(cte_type="7bit")
 _PORTS = {"smtp": 587, "smtps": 465, "smtp+plain": 25}
 _READY = 220
 _TAKEN = range(200, 300)
@@ -58,37 +64,45 @@ class EmailChannel:
     def send(self, message: Message, delivery_id: str, attempt: int) -> Receipt:
         """Send once to ``message.recipient``."""
         del attempt
-        body = self._compose(message, delivery_id)
         # Only once the body is on its way can a lost connection mean that the mail arrived.
-        attempt_at = _Stage()
+        stage = _Stage()
         error: DeliveryError
         try:
+            recipient, sender = ascii_address(message.recipient), ascii_address(self._sender)
+            to = replace(message, recipient=recipient)
+            body = compose(to, delivery_id, sender=sender).as_bytes()
+            stage.name = "connect"
             with self._session() as smtp:
-                self._hand_over(smtp, message.recipient, body, attempt_at)
+                self._greet(smtp, stage)
+                stage.name = "sender"
+                _expect(smtp.mail(parseaddr(sender)[1]))
+                stage.name = "recipient"
+                _expect(smtp.rcpt(parseaddr(recipient)[1]))
+                stage.name = "data"
+                _expect(smtp.data(body))
                 return Receipt(answer=f"accepted for {message.recipient}")
         except smtplib.SMTPResponseException as problem:
-            error = _refusal(problem.smtp_code, attempt_at.name)
+            code = problem.smtp_code
+            # A login is also refused while the server's own directory of users is down.
+            final = code in _REFUSED_FOR_GOOD and stage.name != "login"
+            error = DeliveryError(
+                f"email refused at {stage.name}: {code}",
+                code=f"smtp_{code}_{stage.name}",
+                transient=not final,
+            )
         except (smtplib.SMTPException, OSError) as problem:
-            error = _failure(problem, attempt_at)
-        except ValueError:
-            error = _unwritable(attempt_at.name)
+            error = _failure(problem, stage)
+        except (ValueError, MessageError):
+            # The value itself may be a secret.
+            error = DeliveryError(
+                f"email: something cannot be written as SMTP wants it (at {stage.name}); use plain"
+                " ASCII and no line breaks in GROUNDWATCH_SMTP_URL, GROUNDWATCH_EMAIL_FROM and"
+                " GROUNDWATCH_EMAIL_TO",
+                code=f"unwritable_{stage.name}",
+                transient=False,
+            )
         # Outside of `except`: what was caught may hold what was said, password and all.
         raise error
-
-    def _compose(self, message: Message, delivery_id: str) -> bytes:
-        with contextlib.suppress(ValueError, MessageError):
-            to = replace(message, recipient=ascii_address(message.recipient))
-            return compose(to, delivery_id, sender=ascii_address(self._sender)).as_bytes()
-        raise _unwritable("compose")
-
-    def _hand_over(self, smtp: smtplib.SMTP, recipient: str, body: bytes, stage: _Stage) -> None:
-        self._greet(smtp, stage)
-        stage.name = "sender"
-        _expect(smtp.mail(parseaddr(ascii_address(self._sender))[1]))
-        stage.name = "recipient"
-        _expect(smtp.rcpt(parseaddr(ascii_address(recipient))[1]))
-        stage.name = "data"
-        _expect(smtp.data(body))
 
     def _greet(self, smtp: smtplib.SMTP, stage: _Stage) -> None:
         url = self._parts()
@@ -137,7 +151,7 @@ class EmailChannel:
 class _Stage:
     """How far an attempt has come."""
 
-    name = "connect"
+    name = "compose"
 
 
 def _hang_up(smtp: smtplib.SMTP) -> None:
@@ -151,24 +165,6 @@ def _expect(reply: tuple[int, bytes]) -> None:
     code, text = reply
     if code not in _TAKEN:
         raise smtplib.SMTPResponseException(code, text)
-
-
-def _refusal(code: int, stage: str) -> DeliveryError:
-    # A login is also refused while the server's own directory of users is down.
-    final = code in _REFUSED_FOR_GOOD and stage != "login"
-    return DeliveryError(
-        f"email refused at {stage}: {code}", code=f"smtp_{code}_{stage}", transient=not final
-    )
-
-
-def _unwritable(stage: str) -> DeliveryError:
-    """Say what to look at; the value itself may be a secret."""
-    return DeliveryError(
-        f"email: something cannot be written as SMTP wants it (at {stage}); use plain ASCII and no"
-        " line breaks in GROUNDWATCH_SMTP_URL, GROUNDWATCH_EMAIL_FROM and GROUNDWATCH_EMAIL_TO",
-        code=f"unwritable_{stage}",
-        transient=False,
-    )
 
 
 def _failure(problem: Exception, stage: _Stage) -> DeliveryError:
@@ -187,17 +183,9 @@ def _failure(problem: Exception, stage: _Stage) -> DeliveryError:
     )
 
 
-# --- email message ---
-# A message as an email: plain text and HTML, threaded by incident, quiet for auto-responders.
-
-
-#: Seven-bit, so that any server on the way can carry it unchanged.
-_POLICY = SMTP.clone(cte_type="7bit")
-
-
 def compose(message: Message, delivery_id: str, *, sender: str) -> EmailMessage:
     """
-    Write the mail to ``message.recipient``; the same bytes on every attempt.
+    Return the mail to ``message.recipient``; the same bytes on every attempt.
 
     The Message-ID comes from the delivery, so a repeated mail can be told. All mails
     of an incident refer to one root that is never sent, which makes them a thread.
@@ -214,37 +202,32 @@ def compose(message: Message, delivery_id: str, *, sender: str) -> EmailMessage:
     mail["References"] = root
     mail["Auto-Submitted"] = "auto-generated"
     mail["X-Auto-Response-Suppress"] = "All"
-    mail["List-Id"] = f"<{_label(message.app)}.groundwatch.{domain}>"
+    label = re.sub(r"[^a-z0-9-]+", "-", plain_text(message.app, 60).lower()).strip("-") or "app"
+    mail["List-Id"] = f"<{label}.groundwatch.{domain}>"
     mail["X-Groundwatch-Delivery"] = delivery_id
     mail.set_content(message.text)
     mail.add_alternative(message.html, subtype="html")
-    _add_pictures(mail, message, delivery_id)
+    if message.pictures:  # beside the HTML: mail clients load nothing from outside
+        html = mail.get_payload()[-1]  # type: ignore[index]
+        assert isinstance(html, EmailMessage)
+        for picture in message.pictures:
+            html.add_related(
+                picture.png, "image", "png", cid=f"<{picture.cid}>", disposition="inline",
+                filename=f"{picture.cid}.png",
+            )  # fmt: skip
+        html.set_boundary(f"groundwatch-related-{delivery_id}")
     mail.set_boundary(f"groundwatch-{delivery_id}")  # or it would be a random one each time
     return mail
 
 
-def _add_pictures(mail: EmailMessage, message: Message, delivery_id: str) -> None:
-    """Put the pictures beside the HTML that shows them; mail clients load nothing from outside."""
-    if not message.pictures:
-        return
-    html = mail.get_payload()[-1]  # type: ignore[index]
-    assert isinstance(html, EmailMessage)
-    for picture in message.pictures:
-        html.add_related(
-            picture.png, "image", "png", cid=f"<{picture.cid}>", disposition="inline",
-            filename=f"{picture.cid}.png",
-        )  # fmt: skip
-    html.set_boundary(f"groundwatch-related-{delivery_id}")
-
-
 def domain_of(address: str) -> str:
-    """Give the part of an email address behind the @."""
+    """Return the part of an email address after the @."""
     return parseaddr(address)[1].rpartition("@")[2] or "localhost"
 
 
 def ascii_address(address: str) -> str:
     """
-    Write the domain of an address in ASCII, as the name server knows it.
+    Return an address with its domain in ASCII, as the name server knows it.
 
     Raises
     ------
@@ -256,8 +239,3 @@ def ascii_address(address: str) -> str:
         return address
     bare = domain.rstrip("> ")
     return head + at + bare.encode("idna").decode("ascii") + domain[len(bare) :]
-
-
-def _label(app: str) -> str:
-    """Make a name that may stand in a List-Id."""
-    return re.sub(r"[^a-z0-9-]+", "-", plain_text(app, 60).lower()).strip("-") or "app"

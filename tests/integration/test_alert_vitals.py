@@ -113,7 +113,7 @@ def test_a_pause_between_evaluations_is_told_for_a_while(reader):
     ill(reader)
     late = NOW + timedelta(minutes=5)
     reader.clocks.passed_s = 300.0
-    assert "5 min nothing" in ill(reader, late)["groundwatch", "monitor:evaluator_stale"]
+    assert "no evaluation for 5 min" in ill(reader, late)["groundwatch", "monitor:evaluator_stale"]
     for minute in range(1, 40):
         reader.clocks.passed_s += 50.0
         found = ill(reader, late + timedelta(seconds=50 * minute))

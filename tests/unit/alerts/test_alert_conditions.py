@@ -81,7 +81,7 @@ def test_too_little_to_say_so_is_no_condition(changes):
             {"oldest_waiting_s": 900.0, "waiting": 4000},
             "4,000 wait, the oldest for 15",
         ),
-        ("evaluator_stale", {"since_evaluation_s": 300.0}, "for 5 min nothing was evaluated"),
+        ("evaluator_stale", {"since_evaluation_s": 300.0}, "no evaluation for 5 min"),
         (
             "channel_failing",
             {"undelivered_s": {"slack": 400.0, "mail": 2.0}},
