@@ -12,9 +12,9 @@ Every error of groundwatch, in one tree.
     - JudgeUnavailableError          transient
     - JudgeRateLimitedError          transient, carries ``retry_after_s``
     - JudgeRefusedError              it refuses this text: trying again cannot help
-    - JudgeOutageError                 it answers nobody: key, model, quota, or a long Retry-After
+    - JudgeOutageError                 no call can succeed now: key, model, quota, long Retry-After
     - JudgeReplyError                the answer is not what was asked for
-    - BudgetReachedError             the judge's budget is spent; nobody was asked
+    - BudgetReachedError             the judge's budget is spent; no call was made
   + StoreError
     - StoreUnavailableError          transient
     - LeaseLostError                 another scheduler holds the lease now
@@ -95,7 +95,7 @@ class JudgeUnavailableError(JudgeError):
 
 
 class JudgeRateLimitedError(JudgeError):
-    """The judge asks us to slow down."""
+    """The judge's endpoint limits our rate."""
 
     transient = True
     code = "judge_rate_limited"
@@ -113,10 +113,10 @@ class JudgeRefusedError(JudgeError):
 
 class JudgeOutageError(JudgeError):
     """
-    The judge answers nobody now: wrong key, unknown model, no money, a long Retry-After.
+    No call to the judge can succeed now: wrong key, unknown model, no money, a long Retry-After.
 
     No fault of the sample: whoever holds it should give it back and ask again after
-    ``retry_after_s`` (None: nobody knows when), not count it as failed. ``transient``
+    ``retry_after_s`` (None: unknown), not count it as failed. ``transient``
     is False, because the same call at once cannot help.
     """
 
@@ -203,5 +203,5 @@ class MissingExtraError(GroundwatchError, ImportError):
 
 
 def own_words(message: str) -> str:
-    """Give what a validator of ours said, without what pydantic puts before it."""
+    """Return the message of one of our validators, without what pydantic puts before it."""
     return message.removeprefix("Value error, ").removeprefix("Assertion failed, ")

@@ -290,7 +290,7 @@ class Hook:
         return recorder
 
     def _record(self, recorder: Recorder, given: Mapping[str, object], rate: float) -> None:
-        if recorder.pid != os.getpid():  # forked by C code, which tells nobody
+        if recorder.pid != os.getpid():  # forked by C code, without our handlers
             self.after_fork()
             recorder = self._begin()
             recorder.sampler.count()

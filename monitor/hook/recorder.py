@@ -94,7 +94,7 @@ class Recorder:
 
     def record_texts(self, query: object, contexts: object, output: object, rate: float) -> None:
         """Record as `record` does; for what is most often handed over it is half the price."""
-        # A mask that samples would feed itself. Looked up now: gevent may have replaced it.
+        # A mask that samples would recurse. Looked up now: gevent may have replaced it.
         if self.masking == _thread.get_ident():
             return
         buffer = self.buffer
@@ -173,7 +173,7 @@ class Recorder:
         """
         Sample with another probability from now on, within the limits of the options.
 
-        Rules keep their own rates, and an app that was told to sample nothing goes on so.
+        Rules keep their own rates, and a hook whose own rate is 0 goes on sampling nothing.
 
         Returns
         -------
@@ -209,7 +209,7 @@ class Recorder:
             return
 
     def finish(self, deadline: float) -> None:
-        """Tell the sender to deliver what it can until *deadline* (monotonic) and end."""
+        """Have the sender deliver what it can until *deadline* (monotonic) and end."""
         self.sampler.close()
         self.close_by = deadline if self.close_by is None else min(self.close_by, deadline)
         self.nudge()

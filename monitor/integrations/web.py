@@ -22,7 +22,7 @@ def current() -> OpenInteraction:
     """
     Give the interaction of the request that is being answered, to set its fields on.
 
-    Outside of a request it is one that nobody records, so that a handler runs the same in tests.
+    Outside of a request it is one that is never recorded, so that a handler runs the same in tests.
     """
     found = _current.get()
     return OpenInteraction(_Nobody(), {}) if found is None else found

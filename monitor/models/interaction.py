@@ -1,4 +1,4 @@
-"""What one interaction with the user's app is, and what a sample of it adds."""
+"""One interaction with the user's app, and the sample of it that travels through the queue."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ class Sample(BaseModel):
 
 
 def without_texts(sample: Sample, why: str) -> Sample:
-    """Leave of a sample what counts and whose it was not: no texts, names or tags."""
+    """Return a sample reduced to what is counted: without texts, names and tags."""
     interaction = Interaction(
         id="removed",
         app=sample.interaction.app,
