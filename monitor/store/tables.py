@@ -1,14 +1,16 @@
-"""The tables of steps 1 to 5: samples, evaluations, buckets, counters, verdicts, leases."""
+"""
+All tables but those of alerts.
+
+Samples and evaluations; streams with their buckets, hours and days; the ledger and the
+counters of hooks; verdicts; what explains a status; what people say and do; leases.
+"""
 
 from __future__ import annotations
-
-from typing import Any
 
 from sqlalchemy import (
     JSON,
     BigInteger,
     Column,
-    DefaultClause,
     Float,
     ForeignKey,
     Index,
@@ -22,10 +24,6 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 from sqlalchemy.dialects.postgresql import JSONB
-
-# --- base ---
-# What all tables share: one metadata, names for constraints, portable column types.
-
 
 metadata = MetaData(
     naming_convention={
@@ -97,7 +95,7 @@ streams = Table(
     Column("sum_w", Float, nullable=False, server_default="0"),
     Column("sum_w2", Float, nullable=False, server_default="0"),
     Column("sum_wy", Float, nullable=False, server_default="0"),
-    # The part of these that arrived when it was older than the status window: no news of now.
+    # The part of these that arrived when it was older than the status window: not current.
     Column("past_n", BigInt, nullable=False, server_default="0"),
     Column("past_w", Float, nullable=False, server_default="0"),
     Column("past_w2", Float, nullable=False, server_default="0"),
@@ -250,10 +248,6 @@ leases = Table(
 )
 
 
-# --- insight tables ---
-# Tables of what explains a status: segments, inputs, deploys, drift and the insights.
-
-
 #: Which values of a dimension have a segment of their own, and which wait to get one.
 dimensions = Table(
     "groundwatch_dimensions",
@@ -322,10 +316,6 @@ insights = Table(
 )
 
 
-# --- level tables ---
-# The tables of long memory: the buckets again, summed to hours and to days.
-
-
 def _like(source: Table, name: str) -> Table:
     """Make a table with the columns of another one: one row shape at all levels."""
     columns = [
@@ -335,15 +325,11 @@ def _like(source: Table, name: str) -> Table:
             primary_key=column.primary_key,
             autoincrement=False,
             nullable=column.nullable,
-            server_default=column.server_default.arg if _has_default(column) else None,  # type: ignore[union-attr]
+            server_default=getattr(column.server_default, "arg", None),
         )
         for column in source.columns
     ]
     return Table(name, metadata, *columns, sqlite_with_rowid=False)
-
-
-def _has_default(column: Column[Any]) -> bool:
-    return isinstance(column.server_default, DefaultClause)
 
 
 hour_buckets = _like(buckets, "groundwatch_hour_buckets")
@@ -359,10 +345,6 @@ levels = Table(
     Column("complete_to_s", BigInt, nullable=False),
     Column("kept_from_s", BigInt, nullable=False),
 )
-
-
-# --- web tables ---
-# The tables of the page: what people say of a judge, and what they did and looked at.
 
 
 #: What a person says of one evaluation; the last word of each person counts. The sample may
