@@ -21,15 +21,17 @@ from monitor.errors import RecordError, SettingsError
 from monitor.models import Status, StreamKey, Tally
 from monitor.models.status import TALLY_SUMS
 from monitor.rolling import backtest as rolling_backtest
-from monitor.rolling.bucket_replay import BucketSums, backtest_buckets
+from monitor.rolling.backtesting import BucketSums, backtest_buckets, backtest_samples
 from monitor.rolling.budget import Rules as EvidenceRules
 from monitor.rolling.budget import stream_budget
 from monitor.rolling.choice import EVIDENCE_POLICIES, EvidencePolicy, find_policy
 from monitor.rolling.policies import POLICIES, Thresholds
+from monitor.rolling.stream_samples import StreamSample, goes_by_samples, stream_sample
 from monitor.rolling.verdicts import WindowData, judge_window
 from monitor.settings import Settings
 from monitor.store.query import BASELINE_SUMS, active_streams, series
 from monitor.store.rollup import HOUR_S, HOURS, read_marks
+from monitor.store.verdicts import scores_since
 
 #: The settings that a file of rules may change.
 CHANGEABLE = (
@@ -50,6 +52,8 @@ CHANGEABLE = (
 #: The policies that come with the product.
 POLICY_NAMES = (*EVIDENCE_POLICIES, *POLICIES)
 _STEPS_A_WINDOW = 12
+#: Part of the samples that must be kept to replay a stream by them.
+_KEPT = 0.9
 _COUNTED = ("n", "failed", "skipped")
 _INTEGERS = {field.name for field in fields(Tally) if field.type == "int"}
 
@@ -116,7 +120,11 @@ def with_policy(rules: Rules, policy: str) -> Rules:
 
 
 def of_store(connection: Connection, rules: Rules, *, begin: datetime, end: datetime) -> list[Told]:
-    """Replay what the store has of [begin, end), stream by stream."""
+    """
+    Replay what the store has of [begin, end), stream by stream.
+
+    By buckets; sample by sample where sums do not tell what samples pay and samples are kept.
+    """
     from_s, end_s = int(begin.timestamp()), int(end.timestamp())
     streams = active_streams(connection, since_s=from_s)
     policy = find_policy(rules.policy)
@@ -128,35 +136,52 @@ def of_store(connection: Connection, rules: Rules, *, begin: datetime, end: date
         if not history.times_s.size:
             continue
         last_s = min(end_s, int(history.times_s[-1]) + rules.window_s)
-        if isinstance(policy, EvidencePolicy):
-            budget = stream_budget(rules.false_alarms_per_month, roots=len(streams))
-            found.append(_by_evidence(stream.key, history, rules, policy, (last_s, budget)))
-        else:
+        if not isinstance(policy, EvidencePolicy):
             judged = _judged(history.times_s, history.sums, stream.key, rules, last_s)
             found.append(replay(_key(stream.key, rules), judged, rules.timers))
+            continue
+        limits = EvidenceRules(
+            warning_rate=rules.lines.warning_rate,
+            critical_rate=rules.lines.critical_rate,
+            min_n=rules.lines.min_n,
+            bucket_s=rules.bucket_s,
+            false_alarms_per_month=stream_budget(rules.false_alarms_per_month, roots=len(streams)),
+            use_reference=policy.use_reference,
+        )
+        samples = _samples(connection, stream.key, history, from_s=from_s, end_s=end_s)
+        changes = (
+            backtest_samples(samples, limits, end_s=last_s)
+            if samples
+            else backtest_buckets(history.buckets(), limits, end_s=last_s)
+        )
+        counts = history.sums[:, [TALLY_SUMS.index(n) for n in _COUNTED]].sum(axis=1)
+        points = _stepped(changes, history.ends_s, counts, rules, last_s)
+        found.append(replay(_key(stream.key, rules), points, timers_of_evidence(rules.timers)))
     return found
 
 
-def _by_evidence(
-    key: StreamKey,
-    history: History,
-    rules: Rules,
-    policy: EvidencePolicy,
-    end_and_budget: tuple[int, float],
-) -> Told:
-    end_s, budget = end_and_budget
-    limits = EvidenceRules(
-        warning_rate=rules.lines.warning_rate,
-        critical_rate=rules.lines.critical_rate,
-        min_n=rules.lines.min_n,
-        bucket_s=rules.bucket_s,
-        false_alarms_per_month=budget,
-        use_reference=policy.use_reference,
+def _samples(
+    connection: Connection, key: StreamKey, history: History, *, from_s: int, end_s: int
+) -> list[StreamSample]:
+    """Read the samples of a stream that sums do not do for; none where most are gone."""
+    n, sum_w, sum_w2 = (
+        float(history.sums[:, TALLY_SUMS.index(name)].sum()) for name in ("n", "sum_w", "sum_w2")
     )
-    changes = backtest_buckets(history.buckets(), limits, end_s=end_s)
-    counts = history.sums[:, [TALLY_SUMS.index(n) for n in _COUNTED]].sum(axis=1)
-    points = _stepped(changes, history.ends_s, counts, rules, end_s)
-    return replay(_key(key, rules), points, timers_of_evidence(rules.timers))
+    if not goes_by_samples(key.evaluator_version, n=n, sum_w=sum_w, sum_w2=sum_w2):
+        return []
+    scores = scores_since(connection, after_ms=from_s * 1000 - 1, app=key.app, metric=key.metric)
+    found = [
+        stream_sample(
+            score.received_at_ms / 1000,
+            score.occurred_at_ms / 1000,
+            passed=score.passed,
+            weight=1.0 / score.sample_rate,
+            noted=score.metadata,
+        )
+        for score in scores.get((key.app, key.metric, key.evaluator_version), ())
+        if score.received_at_ms < end_s * 1000
+    ]
+    return found if len(found) >= _KEPT * n else []
 
 
 def _stepped(

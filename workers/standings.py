@@ -13,11 +13,11 @@ from sqlalchemy import Connection
 
 from monitor.models import Verdict
 from monitor.rolling.anytime import advance_all, idle, learn_due_s, relearn
+from monitor.rolling.backtesting import weighted_looks
 from monitor.rolling.baseline import History
 from monitor.rolling.budget import Rules
 from monitor.rolling.evidence_state import EvidenceState, Looks, from_json, to_json
-from monitor.rolling.stream_samples import looks_of, stream_sample
-from monitor.stats.evidence import Worth
+from monitor.rolling.stream_samples import goes_by_samples, looks_of, stream_sample
 from monitor.stats.onset import Onset, find_onset
 from monitor.store.lease import Lease
 from monitor.store.query import Stream, bucket_sums
@@ -31,13 +31,8 @@ _ONSET: Final = 2 * 1440
 _PAUSE: Final = 2
 #: So many baselines are learned in one evaluation; the others wait for the next one.
 _LEARN_AT_ONCE: Final = 50
-#: Evaluators whose judge is asked about a part of the samples only.
-_CASCADE: Final = "cascade-"
-#: Beyond rounding, weights differ.
-_UNEQUAL: Final = 1.0 + 1e-6
-#: What a sample of a cascade is taken to be worth before that is measured, and at least.
-_FIRST_WORTH: Final = 0.2
-_LEAST_WORTH: Final = 0.01
+#: No arrival is older than this.
+_FIRST_MS: Final = 1_000_000_000_000
 #: In milliseconds: a transaction that took longer to commit may come too late to be looked at.
 _COMMIT_MS: Final = 20_000
 #: Scores that arrived since then are read for all streams at once.
@@ -53,12 +48,11 @@ class _Seen(NamedTuple):
     sum_w2: float = 0.0
     sum_wy: float = 0.0
     received_ms: int = 0  #: of samples that are looked at one by one, the newest arrival
-    most_weight: float = 0.0
 
     @classmethod
-    def of(cls, stream: Stream, received_ms: int = 0, most_weight: float = 0.0) -> _Seen:
+    def of(cls, stream: Stream, received_ms: int = 0) -> _Seen:
         sums = (float(stream.n_total), stream.sum_w, stream.sum_w2, stream.sum_wy)
-        return cls(*sums, received_ms, most_weight)
+        return cls(*sums, received_ms)
 
 
 class _Kept(NamedTuple):
@@ -138,10 +132,16 @@ class Standings:
         memory = self._learned(connection, stream, kept.memory, now_s, rules)
         if stream.n_total == kept.seen.n:
             return _Begun(stream, kept, memory, _NOTHING_NEW, kept.seen)
-        if _goes_by_samples(stream):
+        if goes_by_samples(
+            stream.key.evaluator_version, n=stream.n_total, sum_w=stream.sum_w, sum_w2=stream.sum_w2
+        ):
             return self._by_samples(connection, stream, kept, memory, now_s, paused=paused)
         pieces = self._pieces(connection, stream, memory, kept.seen, now_s, paused=paused)
-        return _Begun(stream, kept, memory, _looks(pieces, memory), _Seen.of(stream))
+        time_s, n, sum_w, sum_w2, sum_wy = np.array(pieces).T
+        looks = weighted_looks(
+            np.maximum(time_s, memory.at_s), n, sum_w, sum_w2, sum_wy, memory.baseline
+        )
+        return _Begun(stream, kept, memory, looks, _Seen.of(stream))
 
     def _by_samples(
         self,
@@ -195,11 +195,8 @@ class Standings:
             min(now_s, s.at_s // width_s * width_s + width_s) if paused else now_s for s in found
         ]
         looked_s = np.maximum.accumulate(np.maximum(looked_s, memory.at_s)).tolist()
-        most_weight = max(s.weight for s in found)
-        worth = _worth(stream, memory, seen.most_weight or most_weight)
-        looks = looks_of(found, looked_s, worth)
-        after = _Seen.of(stream, newest_ms, max(seen.most_weight, most_weight))
-        return _Begun(stream, kept, memory, looks, after)
+        looks = looks_of(found, looked_s, memory.baseline)
+        return _Begun(stream, kept, memory, looks, _Seen.of(stream, newest_ms))
 
     def _arrived(
         self, connection: Connection, stream: Stream, from_ms: float, now_s: float
@@ -323,30 +320,6 @@ def _has_paused(stream: Stream, previous: Verdict | None, now_s: float, bucket_s
     )
 
 
-def _looks(pieces: Sequence[tuple[float, ...]], memory: EvidenceState) -> Looks:
-    """Temper weighted sums to what they are worth; no sample counts for more than one."""
-    time, n, sum_w, sum_w2, sum_wy = np.array(pieces).T
-    kish = np.divide(sum_w, sum_w2, out=np.ones_like(sum_w), where=sum_w2 > 0)
-    worth = kish if memory.baseline.worth is None else np.full(n.shape, memory.baseline.worth)
-    size = np.minimum(np.maximum(sum_w, 0.0) * worth, n)
-    rate = np.divide(sum_wy, sum_w, out=np.zeros_like(sum_w), where=sum_w > 0)
-    passed = np.clip(rate, 0.0, 1.0) * size
-    return Looks(np.maximum(time, memory.at_s), n, size, passed)
-
-
-def _goes_by_samples(stream: Stream) -> bool:
-    """Return whether sums do not tell what samples pay: a judge is sampled, or weights differ."""
-    unequal = stream.n_total * stream.sum_w2 > stream.sum_w * stream.sum_w * _UNEQUAL
-    return unequal or stream.key.evaluator_version.startswith(_CASCADE)
-
-
-def _worth(stream: Stream, memory: EvidenceState, most_weight: float) -> Worth:
-    """Return what samples were worth so far."""
-    mean_weight = stream.sum_w / stream.n_total if stream.n_total else 1.0
-    size = _FIRST_WORTH if memory.baseline.worth is None else memory.baseline.worth * mean_weight
-    return Worth(min(max(size, _LEAST_WORTH), 1.0), mean_weight, max(most_weight, mean_weight))
-
-
 def _history(rows: Sequence[tuple[float, ...]], bucket_s: int) -> History:
     columns = np.array(rows, dtype=np.float64).reshape(-1, 7).T
     return History((columns[0] // bucket_s).astype(np.int64), *columns[1:])
@@ -356,9 +329,10 @@ def _read(state: dict[str, Any]) -> _Kept | None:
     memory = from_json(state["memory"])
     if memory is None:
         return None
-    # The form before this one ended with a number that is no longer of use.
-    seen = state["seen"] if len(state["seen"]) == len(_Seen._fields) else state["seen"][:4]
-    return _Kept(memory, _Seen(*seen))
+    n, sum_w, sum_w2, sum_wy, received_ms = state["seen"]
+    # The form before this one ended with a small number of another meaning.
+    arrived_ms = received_ms if received_ms > _FIRST_MS else 0
+    return _Kept(memory, _Seen(n, sum_w, sum_w2, sum_wy, arrived_ms))
 
 
 def _written(kept: _Kept) -> dict[str, Any]:

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from monitor.models import Status
+from monitor.models import Status, Tally
 from monitor.rolling.anytime import advance, idle, learn_due_s, relearn
-from monitor.rolling.baseline import History
+from monitor.rolling.baseline import Baseline, History
 from monitor.rolling.budget import Rules
 from monitor.rolling.choice import EvidencePolicy, find_policy
 from monitor.rolling.evidence_state import EvidenceState, Looks
-from monitor.rolling.policies import Thresholds
-from monitor.rolling.window_replay import replay_windows
+from monitor.rolling.policies import Policy, Thresholds
+from monitor.rolling.stream_samples import StreamSample, history_columns, looks_of
+from monitor.rolling.windows import window_stats
 
 Floats = NDArray[np.float64]
+Changes = list[tuple[float, Status]]
 _USUAL_WINDOW_S: Final = 3600
+_HISTORY_BUCKETS: Final = 9 * 1440
 
 
 def backtest(  # noqa: PLR0913 - options of one policy, by keyword
@@ -87,7 +91,7 @@ def backtest(  # noqa: PLR0913 - options of one policy, by keyword
     if not times.size:
         return []
     if not isinstance(found, EvidencePolicy):
-        return replay_windows(
+        return _replay_windows(
             times, outcome, found, lines=lines, bucket_s=bucket_s, window_s=window_s
         )
     rules = Rules(
@@ -98,59 +102,148 @@ def backtest(  # noqa: PLR0913 - options of one policy, by keyword
         false_alarms_per_month=false_alarms_per_month,
         use_reference=found.use_reference,
     )
-    return _Replay(times, outcome, rules).run()
+    plain = np.ones_like(times)
+    moments = np.floor(times / bucket_s).astype(np.int64)
+    counted = History(moments, plain, plain, plain, outcome, outcome, outcome)
+    # Nobody knows when a late one arrived, but not before the one ahead of it.
+    clock = np.maximum.accumulate(times)
+    return _fold(clock, lambda some, _: _plain_looks(clock, outcome, some), counted, rules)
 
 
-class _Replay:
-    """One stream under an ``anytime`` policy."""
+class BucketSums(NamedTuple):
+    """
+    The sums of a stream's buckets, oldest first, each of shape (t,).
 
-    def __init__(self, times: Floats, passed: Floats, rules: Rules) -> None:
-        self._rules = rules
-        self._passed = passed
-        # Nobody knows when a late one arrived, but not before the one ahead of it.
-        self._clock = np.maximum.accumulate(times)
-        bucket = np.floor(times / rules.bucket_s).astype(np.int64)
-        self._bucket, self._place = np.unique(bucket, return_inverse=True)
-        self._sums = np.zeros((2, self._bucket.size))
+    ``start_s`` and ``end_s`` in epoch seconds; ``n`` samples, and the sums of their weights w,
+    their squares, and with the passes y: ``sum_wy``, ``sum_w2y``, ``sum_w2yy``.
+    """
 
-    def run(self) -> list[tuple[float, Status]]:
-        clock = self._clock
-        memory = EvidenceState.fresh(float(clock[0]))
-        changes = [(float(clock[0]), memory.status)]
-        start = 0
-        while start < clock.size:
-            due_s = learn_due_s(memory, self._rules)
-            if clock[start] >= due_s:
-                now_s = float(clock[start])
-                memory, silent = idle(memory, now_s, self._rules)
-                changes += [(change.time_s, change.status) for change in silent]
-                memory = relearn(memory, self._history(now_s), now_s, self._rules)
-                due_s = learn_due_s(memory, self._rules)
-            end = int(np.searchsorted(clock, due_s))
-            memory, turned = advance(memory, self._looks(start, end), self._rules)
-            changes += [(change.time_s, change.status) for change in turned]
-            self._count(start, end)
-            start = end
-        return changes
+    start_s: Floats
+    end_s: Floats
+    n: Floats
+    sum_w: Floats
+    sum_w2: Floats
+    sum_wy: Floats
+    sum_w2y: Floats
+    sum_w2yy: Floats
 
-    def _looks(self, start: int, end: int) -> Looks:
-        part = slice(start, end)
-        one = np.ones(end - start)
-        return Looks(self._clock[part], one, one, self._passed[part])
 
-    def _count(self, start: int, end: int) -> None:
-        place = self._place[start:end]
-        first, last = int(place.min()), int(place.max()) + 1
-        size = last - first
-        self._sums[0, first:last] += np.bincount(place - first, minlength=size)
-        weights = self._passed[start:end]
-        self._sums[1, first:last] += np.bincount(place - first, weights, minlength=size)
+def backtest_buckets(sums: BucketSums, rules: Rules, *, end_s: float) -> Changes:
+    """
+    Replay a stream of which only sums by bucket are kept through an ``anytime`` policy.
 
-    def _history(self, now_s: float) -> History:
-        now = int(now_s // self._rules.bucket_s)
-        first, last = np.searchsorted(self._bucket, [now - 9 * 1440, now])
-        n, s = self._sums[:, first:last]
-        return History(self._bucket[first:last], n, n, n, s, s, s)
+    Causal: a bucket is looked at when it is over, so an alarm comes up to a bucket's width
+    later than it did live; where only hours are kept, up to an hour later. The stream begins
+    fresh, as in `backtest`.
+
+    Parameters
+    ----------
+    sums
+        The buckets; those without samples may be left out.
+    rules
+        What the stream is judged by, and the width of a bucket.
+    end_s
+        When to stop, in epoch seconds: a silent stream becomes unknown.
+
+    Returns
+    -------
+    list of (float, Status)
+        Epoch seconds at which a status began, and the status.
+    """
+    # The last moment of a bucket belongs to it, not to the next one.
+    clock = np.maximum.accumulate(sums.end_s - 0.001)
+
+    def looks(some: slice, baseline: Baseline) -> Looks:
+        n, sum_w, sum_w2, sum_wy = (column[some] for column in sums[2:6])
+        return weighted_looks(clock[some], n, sum_w, sum_w2, sum_wy, baseline)
+
+    bucket = (sums.start_s // rules.bucket_s).astype(np.int64)
+    return _fold(clock, looks, History(bucket, *sums[2:]), rules, end_s=end_s)
+
+
+def backtest_samples(samples: Sequence[StreamSample], rules: Rules, *, end_s: float) -> Changes:
+    """
+    Replay a stream sample by sample, where sums do not tell what samples pay.
+
+    Parameters
+    ----------
+    samples
+        In the order of their arrival, which is when they are looked at.
+    rules
+        What the stream is judged by.
+    end_s
+        When to stop, in epoch seconds.
+    """
+    clock = np.maximum.accumulate(np.array([sample.at_s for sample in samples]))
+
+    def looks(some: slice, baseline: Baseline) -> Looks:
+        return looks_of(samples[some], clock[some].tolist(), baseline)
+
+    return _fold(clock, looks, history_columns(samples, rules.bucket_s), rules, end_s=end_s)
+
+
+def weighted_looks(
+    time_s: Floats, n: Floats, sum_w: Floats, sum_w2: Floats, sum_wy: Floats, baseline: Baseline
+) -> Looks:
+    """Return looks at weighted sums, tempered to what they are worth: none for more than one."""
+    kish = np.divide(sum_w, sum_w2, out=np.ones_like(sum_w), where=sum_w2 > 0)
+    worth = kish if baseline.worth is None else np.full(n.shape, baseline.worth)
+    size = np.minimum(np.maximum(sum_w, 0.0) * worth, n)
+    rate = np.divide(sum_wy, sum_w, out=np.zeros_like(sum_w), where=sum_w > 0)
+    return Looks(time_s, n, size, np.clip(rate, 0.0, 1.0) * size)
+
+
+def _plain_looks(clock: Floats, passed: Floats, some: slice) -> Looks:
+    one = np.ones_like(clock[some])
+    return Looks(clock[some], one, one, passed[some])
+
+
+def _fold(
+    clock: Floats,
+    looks: Callable[[slice, Baseline], Looks],
+    counted: History,
+    rules: Rules,
+    *,
+    end_s: float | None = None,
+) -> Changes:
+    """
+    Take a stream from its first look to its last, learning its baseline as it goes.
+
+    *clock* holds the time of each item, rising; *looks* gives the looks at some of them, and
+    *counted* what each adds to its bucket.
+    """
+    if not clock.size:
+        return []
+    state = EvidenceState.fresh(float(clock[0]))
+    changes: Changes = [(float(clock[0]), state.status)]
+    start = 0
+    while start < clock.size:
+        now_s = float(clock[start])
+        if now_s >= learn_due_s(state, rules):
+            state, silent = idle(state, now_s, rules)
+            changes += [change[:2] for change in silent]
+            state = relearn(state, _history(counted, start, now_s, rules), now_s, rules)
+        end = max(start + 1, int(np.searchsorted(clock, learn_due_s(state, rules))))
+        state, turned = advance(state, looks(slice(start, end), state.baseline), rules)
+        changes += [change[:2] for change in turned]
+        start = end
+    if end_s is not None:
+        _, silent = idle(state, max(end_s, float(clock[-1])), rules)
+        changes += [change[:2] for change in silent]
+    return changes
+
+
+def _history(counted: History, upto: int, now_s: float, rules: Rules) -> History:
+    """Sum by bucket what was counted so far, of the days that a baseline needs."""
+    now = int(now_s // rules.bucket_s)
+    known = counted.bucket[:upto]
+    some = np.flatnonzero((known >= now - _HISTORY_BUCKETS) & (known < now))
+    bucket, place = np.unique(known[some], return_inverse=True)
+    sums = [
+        np.asarray(np.bincount(place, column[some], bucket.size), dtype=np.float64)
+        for column in counted[1:]
+    ]
+    return History(bucket, *sums)
 
 
 def _checked(times_s: ArrayLike, scores: ArrayLike, passed: ArrayLike) -> tuple[Floats, Floats]:
@@ -164,3 +257,65 @@ def _checked(times_s: ArrayLike, scores: ArrayLike, passed: ArrayLike) -> tuple[
     if not np.isin(outcome[valid], (0.0, 1.0)).all():
         raise ValueError("passed: should hold 0 and 1 only")
     return times[valid], outcome[valid]
+
+
+def _replay_windows(
+    times: Floats,
+    passed: Floats,
+    policy: Policy,
+    *,
+    lines: Thresholds,
+    bucket_s: int,
+    window_s: int,
+) -> list[tuple[float, Status]]:
+    """
+    List how a status went, looked at after every sample and whenever a bucket leaves the window.
+
+    *times* in order of arrival, *passed* of 0 and 1, both of shape (n,), n > 0; the policy is
+    asked once for each different window.
+    """
+    look_s, arrivals = _look_times(times, bucket_s, window_s)
+    begins = np.floor(times / bucket_s)
+    # A sample counts from its own look until the first at which its bucket has left the window.
+    leaves = np.searchsorted(np.floor(look_s / bucket_s), begins + window_s // bucket_s)
+    stays = leaves > arrivals
+    n, s = (
+        _present(arrivals[stays], leaves[stays], weights[stays], look_s.size)
+        for weights in (np.ones_like(passed), passed)
+    )
+    pairs, place = np.unique(np.stack([n, s]), axis=1, return_inverse=True)
+    found = np.array([_status(policy, lines, int(a), int(b)) for a, b in pairs.T])[place]
+    turns = np.flatnonzero(np.concatenate([[True], found[1:] != found[:-1]]))
+    return [(float(look_s[look]), Status(found[look])) for look in turns]
+
+
+def _look_times(times: Floats, bucket_s: int, window_s: int) -> tuple[Floats, NDArray[np.int64]]:
+    """Give the times of all looks, and which of them are those of the samples."""
+    clock = np.maximum.accumulate(times)
+    leaving = (np.unique(np.floor(times / bucket_s)) + window_s // bucket_s) * bucket_s
+    leaving = leaving[(leaving > clock[0]) & (leaving <= clock[-1])]
+    look_s = np.concatenate([leaving, clock])
+    order = np.argsort(look_s, kind="stable")
+    place = np.empty_like(order)
+    place[order] = np.arange(order.size)
+    return look_s[order], place[leaving.size :]
+
+
+def _present(
+    start: NDArray[np.int64], end: NDArray[np.int64], weights: Floats, size: int
+) -> NDArray[np.int64]:
+    moves = np.bincount(start, weights, size + 1) - np.bincount(end, weights, size + 1)
+    return np.asarray(np.rint(np.cumsum(moves)[:size]), dtype=np.int64)
+
+
+def _status(policy: Policy, lines: Thresholds, n: int, passed: int) -> str:
+    tally = Tally(
+        n=n,
+        passed=passed,
+        sum_w=float(n),
+        sum_w2=float(n),
+        sum_wy=float(passed),
+        sum_w2y=float(passed),
+        sum_w2yy=float(passed),
+    )
+    return policy(window_stats(tally), lines).status.value

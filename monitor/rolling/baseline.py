@@ -73,7 +73,7 @@ class Baseline(NamedTuple):
     stream has certainly fallen; empty when that is unknown or not above the warning line.
     ``worth`` is what a unit of weight counts for, None when nothing was counted yet; ``effect`` by
     what counts are divided as samples depend on each other, and ``effect_known`` says whether
-    that is measured.
+    that is measured. ``mean_weight`` is of the samples, ``most_weight`` of the heaviest bucket.
     """
 
     fallen_below: tuple[float, ...] = ()
@@ -82,6 +82,8 @@ class Baseline(NamedTuple):
     worth: float | None = None
     effect: float = USUAL_EFFECT
     effect_known: bool = False
+    mean_weight: float = 1.0
+    most_weight: float = 1.0
 
     @property
     def is_seasonal(self) -> bool:
@@ -148,7 +150,8 @@ def learn(
         effect = DesignEffect(before.effect, known=True)
     rate = min(1.0, max(0.0, sums["sum_wy"] / sums["sum_w"]))
     n = sums["sum_w"] * worth / effect.factor if reference.bucket.size else 0.0
-    plain = Baseline((), rate, n, worth, *effect)
+    heavy = float((known.sum_w2 / known.sum_w).max())
+    plain = Baseline((), rate, n, worth, *effect, sums["sum_w"] / sums["n"], heavy)
     if n < _LEAST_N:
         return plain
     course = _Course(reference, worth / effect.factor, rate, bucket_s)

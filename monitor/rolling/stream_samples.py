@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from monitor.rolling.baseline import Baseline, History
 from monitor.rolling.evidence_state import Looks
 from monitor.stats.evidence import Samples, Worth
 from monitor.stats.prediction_powered import answered_probability
+
+#: Evaluators whose judge is asked about a part of the samples only.
+_CASCADE: Final = "cascade-"
+#: Beyond rounding, weights differ.
+_UNEQUAL: Final = 1.0 + 1e-6
+
+
+def goes_by_samples(version: str, *, n: float, sum_w: float, sum_w2: float) -> bool:
+    """Return whether sums do not tell what samples pay: a judge is sampled, or weights differ."""
+    return version.startswith(_CASCADE) or n * sum_w2 > sum_w * sum_w * _UNEQUAL
 
 
 class StreamSample(NamedTuple):
@@ -45,9 +56,23 @@ def stream_sample(
     return StreamSample(at_s, occurred_s, prediction, probability, asked, passed, weight)
 
 
-def looks_of(samples: Sequence[StreamSample], time_s: Sequence[float], worth: Worth) -> Looks:
-    """Return looks at samples, one look for each different time; *time_s* never falls."""
+#: What a sample is taken to be worth before that is measured, and at least.
+_FIRST_WORTH: Final = 0.2
+_LEAST_WORTH: Final = 0.01
+
+
+def looks_of(samples: Sequence[StreamSample], time_s: Sequence[float], baseline: Baseline) -> Looks:
+    """
+    Return looks at samples, one look for each different time; *time_s* never falls.
+
+    What they are worth, and the largest weight, are those of the baseline: fixed before they
+    came. Before there is one, all weigh the same.
+    """
     times, look = np.unique(np.asarray(time_s, dtype=np.float64), return_inverse=True)
+    worth = Worth(_FIRST_WORTH)
+    if baseline.worth is not None:
+        size = min(max(baseline.worth * baseline.mean_weight, _LEAST_WORTH), 1.0)
+        worth = Worth(size, baseline.mean_weight, max(baseline.most_weight, baseline.mean_weight))
     _, _, prediction, probability, asked, passed, weight = zip(*samples, strict=True)
     return Looks.of_samples(
         times,
@@ -57,7 +82,21 @@ def looks_of(samples: Sequence[StreamSample], time_s: Sequence[float], worth: Wo
             np.array(probability),
             np.array(asked, dtype=bool),
             np.array(passed, dtype=bool),
-            np.array(weight),
+            np.array(weight) if baseline.worth is not None else np.ones(len(samples)),
         ),
         worth,
     )
+
+
+def history_columns(samples: Sequence[StreamSample], bucket_s: int) -> History:
+    """Return what each sample adds to the bucket in which it happened."""
+    moment = np.array([sample.occurred_s for sample in samples]) // bucket_s
+    w = np.array([sample.weight for sample in samples])
+    y = np.array([_estimate(sample) for sample in samples])
+    columns = (np.ones_like(w), w, w * w, w * y, w * w * y, w * w * y * y)
+    return History(moment.astype(np.int64), *columns)
+
+
+def _estimate(sample: StreamSample) -> float:
+    error = sample.passed - sample.prediction if sample.asked else 0.0
+    return sample.prediction + error / sample.probability

@@ -63,4 +63,6 @@ def find_onset(start_s: Floats, passed: Floats, n: Floats) -> Onset | None:
 def _fit(passed: Floats, n: Floats) -> Floats:
     """Give the log likelihood of counts at their own rate."""
     rate = np.divide(passed, n, out=np.zeros_like(n), where=n > 0)
-    return np.asarray(xlogy(passed, rate) + xlogy(n - passed, 1.0 - rate))
+    # Sums of weighted counts leave [0, n] by rounding.
+    rate = np.clip(rate, 0.0, 1.0)
+    return np.asarray(n * (xlogy(rate, rate) + xlogy(1.0 - rate, 1.0 - rate)))

@@ -8,13 +8,15 @@ import pytest
 from alerts.queries import deliveries, incidents_since
 from alerts.routing import Recipient
 from monitor.models import Status
+from monitor.models.alerting import AlertEvent
 from monitor.rolling.choice import PolicyChoice
 from monitor.rolling.policies import Thresholds
 from monitor.settings import Settings
 from monitor.store.lease import acquire
-from monitor.store.verdicts import read_states, read_verdicts
+from monitor.store.verdicts import read_changes, read_states, read_verdicts
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample
+from workers.backtest import of_store, rules_from
 from workers.drift_reference import reference_tallies
 from workers.evaluate import Evaluator
 from workers.scoring_run import Rules, result_of
@@ -264,3 +266,22 @@ def test_status_and_shown_interval_agree_from_calm_to_incident_and_back(world):
     for passing, minutes in ((0.95, 4), (0.75, 15), (0.3, 8), (0.97, 25)):
         for _ in range(minutes):
             assert agrees(world.minutes(1, passing=passing, n=12))
+
+
+def test_cascade_is_replayed_sample_by_sample_as_it_went(store):
+    """What a tenth of judged samples finds live, the backtest finds in what was kept of them."""
+    world = CascadeWorld(store)
+    world.minutes(40, passing=0.95, n=20)
+    world.minutes(40, passing=0.3, n=20)
+    with store.read() as connection:
+        changes = read_changes(connection, since=NOW - timedelta(days=1))
+        live = next(
+            c.at
+            for c in changes
+            if c.window_s == 3600 and c.after in {Status.WARNING, Status.CRITICAL}
+        )
+        (told,) = of_store(
+            connection, rules_from(Settings()), begin=world.now - timedelta(hours=3), end=world.now
+        )
+    fired = next(at for at, event in told.events if event is AlertEvent.FIRED)
+    assert abs(fired - live) <= timedelta(minutes=5)
