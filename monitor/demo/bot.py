@@ -49,7 +49,12 @@ class Index:
 
     def __init__(self, articles: list[Article]) -> None:
         self._articles = articles
-        self._words = [Counter(_words(_all_text(article))) for article in articles]
+        self._words = [
+            Counter(
+                _words(" ".join([article.text, *(question.ask for question in article.questions)]))
+            )
+            for article in articles
+        ]
         seen = Counter(word for words in self._words for word in words)
         self._weight = {word: math.log(1 + len(articles) / n) for word, n in seen.items()}
         self.broken = False
@@ -80,10 +85,6 @@ class Bot:
         article, known = self._known[question]
         reads = article in found and self._random.random() >= _INVENTS
         return [article.text for article in found], known.answer if reads else known.invented
-
-
-def _all_text(article: Article) -> str:
-    return " ".join([article.text, *(question.ask for question in article.questions)])
 
 
 def _words(text: str) -> list[str]:

@@ -115,7 +115,13 @@ class Screen:
     def messages(self, slack: Sequence[dict[str, Any]], mail: Sequence[EmailMessage]) -> None:
         """Print the messages as the receivers got them."""
         for message in slack:
-            body = Text(_slack_text(message))
+            parts = []
+            for block in message.get("blocks", ()):
+                texts = [block.get("text"), *block.get("fields", ()), *block.get("elements", ())]
+                parts += [
+                    part["text"] for part in texts if isinstance(part, dict) and "text" in part
+                ]
+            body = Text("\n".join(parts) or str(message.get("text", "")))
             self._console.print(Panel(body, title="Slack received", title_align="left"))
         for letter in mail:
             part = letter.get_body(preferencelist=("plain",))
@@ -177,12 +183,3 @@ class Screen:
 
 def _timed(line: _Line) -> Text:
     return Text.assemble((f"{line.at_s:5.1f} s  ", "dim"), line.text)
-
-
-def _slack_text(message: dict[str, Any]) -> str:
-    """Put the blocks of a Slack message into the text that people read."""
-    parts = []
-    for block in message.get("blocks", ()):
-        texts = [block.get("text"), *block.get("fields", ()), *block.get("elements", ())]
-        parts += [item["text"] for item in texts if isinstance(item, dict) and "text" in item]
-    return "\n".join(parts) or str(message.get("text", ""))

@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -192,16 +193,12 @@ def run(*, quick: bool, keep: bool, picture: Path | None = None) -> bool:
 
 
 def _nothing_left(pids: dict[str, int], folder: Path, *, keep: bool) -> DemoCheck:
-    alive = [name for name, pid in pids.items() if _is_alive(pid)]
+    alive = []
+    for name, pid in pids.items():
+        with suppress(ProcessLookupError):
+            os.kill(pid, 0)
+            alive.append(name)
     left = alive + ([str(folder)] if folder.exists() and not keep else [])
     return DemoCheck(
         "nothing left behind", not left, ", ".join(left) or f"{len(pids)} processes ended"
     )
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True

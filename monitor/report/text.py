@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, NamedTuple
@@ -239,10 +239,26 @@ def _metric(item: MetricReport, report: Report) -> Iterator[RenderableType]:
         verdict_text(verdict),
         f"  {since}",
     )
-    yield Text(f"{reason_sentence(verdict)} ({plain_text(verdict.policy, 40)})", style="dim")
+    yield Text(
+        f"{verdict_rate(verdict)}, n {verdict.n:,} since {utc_time(verdict.since, now)}:"
+        f" {reason_sentence(verdict)} ({plain_text(verdict.policy, 40)})",
+        style="dim",
+    )
     if item.series:
         yield SparklineRow(item.series, f"pass rate, last {duration(report.window_s)}")
-    yield _windows(item.windows)
+    figures = ("pass rate (95 %)", "n", "failed", "skipped", "score", "cost")
+    windows = Listing.of("window", *figures, right=("window", *figures))
+    for found in item.windows:
+        windows.add_row(
+            duration(found.window_s),
+            window_rate(found),
+            f"{found.window_n:,}",
+            f"{found.n_failed:,}",
+            f"{found.n_skipped:,}",
+            score(found.average_score),
+            usd(found.cost_usd) if found.cost_usd else "–",
+        )
+    yield windows
     yield from (Text(said, style="dim") for said in metric_sentences(item, report))
     if item.insight is not None:
         yield from (Text(line) for line in insight_lines(item.insight, now))
@@ -257,22 +273,6 @@ def _metric(item: MetricReport, report: Report) -> Iterator[RenderableType]:
             f"{sample.score:.2f}  {plain_text(sample.interaction_id, 60)}"
             f"  {plain_text(sample.explanation)}"
         )
-
-
-def _windows(verdicts: Sequence[Verdict]) -> Listing:
-    figures = ("pass rate (95 %)", "n", "failed", "skipped", "score", "cost")
-    listed = Listing.of("window", *figures, right=("window", *figures))
-    for verdict in verdicts:
-        listed.add_row(
-            duration(verdict.window_s),
-            window_rate(verdict),
-            f"{verdict.window_n:,}",
-            f"{verdict.n_failed:,}",
-            f"{verdict.n_skipped:,}",
-            score(verdict.average_score),
-            usd(verdict.cost_usd) if verdict.cost_usd else "–",
-        )
-    return listed
 
 
 def _section(title: str, body: RenderableType) -> RenderableType:

@@ -13,7 +13,7 @@ from markupsafe import Markup, escape
 from monitor.models import Status
 from monitor.report.format import percent
 from monitor.report.words import ICONS, WORDS
-from monitor.web.time_series import Cell, ReleaseMark, SeriesPoint, Span, TimeSeries
+from monitor.web.time_series import Cell, ChartMark, SeriesPoint, ShadedSpan, TimeSeries
 
 _ROOM = 0.03  # of rate, above and below what is drawn
 _MOST_LABEL = 24
@@ -99,8 +99,8 @@ def series_chart(
     course: TimeSeries,
     lines: ChartThresholds,
     *,
-    spans: Sequence[Span] = (),
-    marks: Sequence[ReleaseMark] = (),
+    spans: Sequence[ShadedSpan] = (),
+    marks: Sequence[ChartMark] = (),
     reference: float | None = None,
 ) -> Markup:
     """
@@ -327,7 +327,7 @@ def _below(counts: Sequence[float], pass_score: float) -> str:
     return percent(below / total) if total else "none"
 
 
-def _in_words(course: TimeSeries, spans: Sequence[Span] = ()) -> str:
+def _in_words(course: TimeSeries, spans: Sequence[ShadedSpan] = ()) -> str:
     rates = [step.rate for step in course.steps if step.rate is not None]
     if not rates:
         return "No scores in this time range."

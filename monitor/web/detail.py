@@ -34,7 +34,7 @@ from monitor.store.samples import (
 )
 from monitor.store.verdicts import read_changes
 from monitor.web.time_range import Kept, TimeRange
-from monitor.web.time_series import ReleaseMark, TimeSeries, course, steps_of
+from monitor.web.time_series import ChartMark, TimeSeries, course, steps_of
 from workers.drift_reference import Reference, References
 from workers.facts import read_explained, read_status, report_change
 
@@ -140,7 +140,7 @@ class Detail:
     alert: AlertState | None
     incidents: Sequence[Incident]
     changes: Sequence[ReportedChange]
-    marks: Sequence[ReleaseMark]
+    marks: Sequence[ChartMark]
     insight: Insight | None
     worst: Sequence[WorstSample]
     unscored: Unscored
@@ -197,12 +197,12 @@ def read_detail(
         compared = _compared(connection, settings, stream, now)
         insight = read_explained(connection, app, now=now, since=since).get(metric)
         marks = [
-            ReleaseMark(mark.at.timestamp(), mark.release)
+            ChartMark(mark.at.timestamp(), mark.release)
             for mark in read_marks(connection, app=app, since=since)
         ]
         if insight is not None:  # those that only a tag of the samples shows
             marks += [
-                ReleaseMark(deploy.at.timestamp(), deploy.release)
+                ChartMark(deploy.at.timestamp(), deploy.release)
                 for deploy in insight.deploys
                 if deploy.source == "tag"
             ]

@@ -17,7 +17,7 @@ from monitor.report.model import AppReport, MetricReport, RatePoint, Report
 from monitor.stats.intervals import wilson_interval
 from monitor.web.charts import ChartThresholds
 from monitor.web.overview import Glance, Row
-from monitor.web.time_series import SeriesPoint, Span, TimeSeries, spans_of
+from monitor.web.time_series import SeriesPoint, ShadedSpan, TimeSeries, spans_of
 from monitor.web.words import environment
 
 #: More apps and metrics than this are left out, the healthiest first, and counted.
@@ -163,7 +163,7 @@ def render_html(report: Report, lines: ChartThresholds) -> str:
     style = (files("monitor.web") / "static" / "style.css").read_text(encoding="utf-8")
     template = environment().get_template("report.html")
 
-    def shaded(app: AppReport, item: MetricReport) -> list[Span]:
+    def shaded(app: AppReport, item: MetricReport) -> list[ShadedSpan]:
         found = [incident for incident in app.incidents if incident.metric == item.metric]
         return spans_of(found[:_MOST_EVENTS], report.generated_at)
 

@@ -28,7 +28,6 @@ from monitor.report.render import comparison_rows, insight_lines
 from monitor.settings import TABLE_OF, setting_field, variable
 from monitor.store.samples import (
     StoredEvaluation,
-    StoredSample,
     labels_of,
     newest_acts,
     note_act,
@@ -137,10 +136,18 @@ class Pages:
         if found is None:
             return self.missing(request, "no such sample; it may be older than what is kept")
         self._note(request, "saw sample", sample_id)
+        interaction, judged = found.sample.interaction, []
+        for stored in found.evaluations:
+            claims = claims_of(stored.evaluation.metadata)
+            passages = marked_passages([context.text for context in interaction.contexts], claims)
+            output = marked_output(interaction.output, claims)
+            judged.append(
+                JudgedEvaluation(stored=stored, claims=claims, output=output, passages=passages)
+            )
         principal = principal_of(request)
         return _kept_nowhere(self.site.page(
             request, "sample.html", found=found,
-            judged=[_judged(found, e) for e in found.evaluations], labels=said,
+            judged=judged, labels=said,
             may_label=principal.role >= Role.OPERATOR,
             form_token=self.site.access.form_token(principal),
         ))  # fmt: skip
@@ -259,14 +266,3 @@ def _kept_nowhere(page: Response) -> Response:
     """Keep a page with transcripts out of the cache of the browser, which is a file."""
     page.headers["Cache-Control"] = "no-store"
     return page
-
-
-def _judged(found: StoredSample, stored: StoredEvaluation) -> JudgedEvaluation:
-    interaction = found.sample.interaction
-    claims = claims_of(stored.evaluation.metadata)
-    return JudgedEvaluation(
-        stored=stored,
-        claims=claims,
-        output=marked_output(interaction.output, claims),
-        passages=marked_passages([context.text for context in interaction.contexts], claims),
-    )

@@ -80,7 +80,7 @@ class TimeSeries:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class ShadedSpan:
     """A time range with a level, in epoch seconds: an incident on a chart."""
 
     from_s: float
@@ -89,7 +89,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class ReleaseMark:
+class ChartMark:
     """A moment with a name: a release on a chart."""
 
     at_s: float
@@ -126,10 +126,10 @@ def steps_of(tallies: Mapping[int, Tally]) -> dict[int, SeriesPoint]:
     return steps
 
 
-def spans_of(incidents: Sequence[Incident], now: datetime) -> list[Span]:
+def spans_of(incidents: Sequence[Incident], now: datetime) -> list[ShadedSpan]:
     """Turn incidents into shaded stretches; one that is open reaches to *now*."""
     return [
-        Span(i.since.timestamp(), (i.resolved_at or now).timestamp(), str(i.peak_level))
+        ShadedSpan(i.since.timestamp(), (i.resolved_at or now).timestamp(), str(i.peak_level))
         for i in incidents
     ]
 

@@ -16,7 +16,7 @@ from monitor.web.charts import (
     status_strip,
     svg_sparkline,
 )
-from monitor.web.time_series import ReleaseMark, Span, course, steps_of, strip
+from monitor.web.time_series import ChartMark, ShadedSpan, course, steps_of, strip
 
 LINES = ChartThresholds(warning=0.85, critical=0.7)
 NOW_S = 1_000_020
@@ -70,8 +70,8 @@ def test_worse_is_lower():
 
 
 def test_incident_and_release_are_on_the_large_chart_only_while_in_it():
-    spans = [Span(NOW_S - 100, NOW_S, "critical"), Span(0, 5, "warning")]
-    marks = [ReleaseMark(NOW_S - 60, "v2 <b>"), ReleaseMark(5, "long ago")]
+    spans = [ShadedSpan(NOW_S - 100, NOW_S, "critical"), ShadedSpan(0, 5, "warning")]
+    marks = [ChartMark(NOW_S - 60, "v2 <b>"), ChartMark(5, "long ago")]
     svg = series_chart(made(0.9, 0.9, 0.5), LINES, spans=spans, marks=marks, reference=0.9)
     assert len(of_class(svg, "span critical")) == 1
     assert of_class(svg, "span warning") == []
