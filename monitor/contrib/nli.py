@@ -80,7 +80,7 @@ class NliJudge:
         )
 
     def close(self) -> None:
-        """Give nothing back: the model is memory."""
+        """Do nothing: the model is only memory."""
 
     def _claims(
         self, sentences: Sequence[str], passages: Sequence[tuple[int, str]]

@@ -73,7 +73,7 @@ class NliModel:
         Raises
         ------
         JudgeReplyError
-            If the model gives what is no number, as one in half precision may.
+            If the model returns a value that is not finite, as one in half precision may.
         """
         windows = [
             (number, window)
@@ -108,7 +108,7 @@ class NliModel:
     def _run(self, windows: Sequence[tokenizers.Encoding]) -> Iterator[Inference]:
         logits = np.asarray(self._model.run(windows), dtype=np.float64)
         if not np.isfinite(logits).all():
-            raise JudgeReplyError("the NLI model gave a score that is no number")
+            raise JudgeReplyError("the NLI model gave a score that is not a number")
         for row in _softmax(logits):
             entailment, contradiction = self._columns
             yield Inference(
@@ -118,7 +118,7 @@ class NliModel:
 
 
 def _columns(name: str, config: dict[str, Any]) -> tuple[int, int | None]:
-    """Find the columns for entailment and contradiction; two-way models lack the second."""
+    """Return the columns for entailment and contradiction; two-way models lack the second."""
     found: dict[str, int] = {}
     for column, label in (config.get("id2label") or {}).items():
         plain = str(label).lower()

@@ -15,7 +15,7 @@ class Verdict(StrEnum):
     SUPPORTED = "supported"
     CONTRADICTED = "contradicted"
     NOT_FOUND = "not_found"
-    UNVERIFIED = "unverified"  #: called supported, but the quote is no proof
+    UNVERIFIED = "unverified"  #: called supported, but without a true quote
     NO_CLAIM = "no_claim"  #: nothing that passages could support: a refusal, a greeting
 
 
@@ -64,7 +64,7 @@ class Judge(Protocol):
 
     @property
     def version(self) -> str:
-        """Name everything that shapes the verdict: prompt, model, coefficients."""
+        """All that shapes the verdict: prompt, model, coefficients."""
 
     def judge(self, interaction: Interaction) -> Judgement:
         """Judge one interaction, or raise a ``JudgeError``."""

@@ -85,26 +85,26 @@ class Declaration:
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
             raise ValueError(
-                f"{self.name!r} is no name for a metric; use lower-case letters, digits and _"
+                f"Invalid metric name {self.name!r}: expected lower-case letters, digits and _"
             )
         odd = [path for path in self.requires if path.split(".")[0] not in _ROOTS]
         if odd:
             raise ValueError(f"{self.name} requires {odd[0]!r}, which no interaction has")
 
     def unmet(self, interaction: Interaction) -> str | None:
-        """Name what *interaction* lacks for this metric; None when it can be scored."""
+        """Return what *interaction* lacks for this metric; None when it can be scored."""
         for path in self.requires:
             if not _present(lookup(interaction, path)):
                 return reason_for(path)
         return None
 
     def reasons(self) -> tuple[str, ...]:
-        """List every reason for which it is skipped."""
+        """Return every reason for which it is skipped."""
         return (*(reason_for(path) for path in self.requires), *self.skips)
 
 
 def reason_for(path: str) -> str:
-    """Name the reason for which a metric is skipped when the field at *path* is missing."""
+    """Return the reason for which a metric is skipped when the field at *path* is missing."""
     return _REASONS.get(path, f"no_{path.replace('.', '_')}")
 
 
@@ -162,7 +162,7 @@ class Answers:
     """
     All answers of one call, with what the numbers refer to.
 
-    Only what the judge was told counts: of what was left out for want of room it said nothing.
+    Only what was sent counts: of what was left out for want of room the judge said nothing.
     """
 
     by_name: dict[str, CriterionAnswer]
@@ -248,7 +248,7 @@ Metric = Computed | JudgementMetric | RubricMetric | Combined
 
 
 def version_of(declaration: Declaration, parameters: BaseModel) -> str:
-    """Name version and parameters; those that are as shipped are not named."""
+    """Return the version, with a digest of the parameters unless they are as shipped."""
     if parameters == declaration.parameters():
         return declaration.version
     text = json.dumps(parameters.model_dump(mode="json"), sort_keys=True)
@@ -284,10 +284,6 @@ def asked(
     )
 
 
-# --- asker ---
-# What answers the questions that metrics have of their own, all of a sample in one call.
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
     """What one call about criteria said, and what it used."""
@@ -303,7 +299,7 @@ class CriteriaJudge(Protocol):
 
     @property
     def criteria_version(self) -> str:
-        """Name everything that shapes an answer: prompt and model."""
+        """All that shapes an answer: prompt and model."""
 
     def ask(
         self, interaction: Interaction, criteria: Sequence[Criterion], fields: frozenset[str]
@@ -311,11 +307,7 @@ class CriteriaJudge(Protocol):
         """Answer all criteria at once from those *fields*, or raise a ``JudgeError``."""
 
     def close(self) -> None:
-        """Give connections back."""
-
-
-# --- bound ---
-# A metric with its parameters and the line at which it passes: what a scorer works with.
+        """Close connections."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,13 +339,13 @@ class ConfiguredMetric:
         return judge if shipped else f"{judge}-{self.version}"
 
     def unmet(self, interaction: Interaction) -> str | None:
-        """Name what *interaction* lacks; None when it can be scored."""
+        """Return what *interaction* lacks; None when it can be scored."""
         reason = self.declaration.unmet(interaction)
         if reason is None and isinstance(self.metric, RubricMetric):
             return self.metric.unmet_too(interaction)
         return reason
 
     def criteria(self) -> dict[str, Any]:
-        """Say at which line it passes, which way, and with which parameters."""
+        """Return the threshold, the direction and the parameters, for the record."""
         changed = self.parameters.model_dump(mode="json", exclude_defaults=True)
         return self.rule.criteria() | changed

@@ -1,4 +1,4 @@
-"""Choose judge and metrics from the settings."""
+"""Make the scorer that the settings describe."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class OnnxModel:
         self.fingerprint = digest[:8]  #: of the weights
 
     def run(self, batch: Sequence[tokenizers.Encoding]) -> NDArray[np.float32]:
-        """Give the first output of the graph for a batch; its first axis is the batch."""
+        """Return the first output of the graph for a batch; its first axis is the batch."""
         width = max(len(each.ids) for each in batch)
         arrays = {
             "input_ids": _padded([each.ids for each in batch], width),

@@ -402,7 +402,7 @@ def endpoint_mark(base_url: str | None) -> str:
     """
     Tell endpoints apart that serve a model under the same name; empty for OpenAI's own.
 
-    A hash, because a version is stored and shown, and an address is nobody's business.
+    A hash, because a version is stored and shown, and an address may be confidential.
     """
     parts = urlsplit(base_url or "")
     host = parts.hostname or ""

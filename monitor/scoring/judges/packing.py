@@ -13,7 +13,7 @@ from monitor.scoring.words import compatible, words
 
 #: Stands where text was left out of a passage; no word, so that no quote can hold it.
 GAP = " [...] "
-#: Tokens of passages that are sent whatever they bear on.
+#: Tokens of passages that are sent even if they share no word with query or answer.
 ENOUGH = 1_000
 _BYTES_PER_TOKEN = 4
 _LONGEST_PIECE = 400  # characters
@@ -48,12 +48,12 @@ class Packed:
 
     @property
     def cut(self) -> bool:
-        """Say whether the judge sees less of the passages than the application did."""
+        """Whether the judge sees less of the passages than the application did."""
         return self.chars_kept < self.chars
 
     @property
     def lost(self) -> bool:
-        """Say whether no passage is left at all, so that nothing can be said of them."""
+        """Whether no passage is left at all, so that nothing can be judged by them."""
         return self.chars_kept == 0 and self.chars > 0
 
 

@@ -105,13 +105,13 @@ class Prices:
         return next((name for name in names if _in(self.own, name) is not None), names[0])
 
     def unknown(self, model: str | None) -> str | None:
-        """Say what to do when there is no price for *model*; None when there is one."""
+        """Return what to do when there is no price for *model*; None when there is one."""
         if self._price(model) is not None:
             return None
         return f"no price for {model}: put it into the file that {variable('prices')} names"
 
     def as_of(self, model: str | None) -> str | None:
-        """Name the month of the price of *model*; None when the settings give it, or nobody."""
+        """Return the month of the price of *model*; None where none is known."""
         if (self.usd_per_million_input, self.usd_per_million_output) != (None, None):
             return None
         return self._listed(model)[1] or None

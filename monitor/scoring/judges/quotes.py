@@ -1,4 +1,4 @@
-"""Find a quote in the passages: the proof that a judge has looked."""
+"""Find a quote in the passages: the proof that the judge has read them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Quotable:
 
 
 def _in_order(parts: Sequence[str], text: str) -> bool:
-    """Say whether *parts* follow each other in *text*, none too far behind the one before."""
+    """Return whether *parts* follow each other in *text*, none too far behind the one before."""
     if len(parts) > _MOST_PARTS:
         return False
     ends: Sequence[int] | None = None
@@ -75,7 +75,7 @@ def _places(part: str, text: str) -> Iterator[int]:
 
 
 def _is_near(at: int, ends: Sequence[int]) -> bool:
-    """Say whether one of *ends*, in order, is at most the widest gap before *at*."""
+    """Return whether one of *ends*, in order, is at most the widest gap before *at*."""
     last = bisect_right(ends, at) - 1
     return last >= 0 and at - ends[last] <= _WIDEST_GAP
 

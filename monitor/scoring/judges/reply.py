@@ -1,5 +1,5 @@
 """
-Read what a judge replies; whatever is not as asked is an error, never a score.
+Read what a judge replies; a reply that is not as asked is an error, never a score.
 
 Three layers: the envelope of a chat completion (`read_envelope`, `read_content`), the JSON
 object in what the model wrote (`find_object`), and the two forms of answer, verdicts on
@@ -184,17 +184,17 @@ def _read_as(kind: type[R], content: str, canary: str) -> R:
 
 
 def _number(value: object) -> object:
-    """Take a number that is written as text, as sentences are numbered in the question."""
+    """Accept a number that is written as text, as sentences are numbered in the question."""
     return int(value) if isinstance(value, str) and _DIGITS.fullmatch(value) else value
 
 
 def _word(value: object) -> object:
-    """Take a word for itself however it is written: ``Not found`` is ``not_found``."""
+    """Accept a word however it is written: ``Not found`` is ``not_found``."""
     return _BETWEEN_WORDS.sub("_", value.strip()).casefold() if isinstance(value, str) else value
 
 
 def _text(value: object) -> object:
-    """Take words that come one by one, or none."""
+    """Accept a list of words, or none."""
     if isinstance(value, list) and all(isinstance(each, str) for each in value):
         return ", ".join(value)
     return "" if value is None else value

@@ -416,7 +416,7 @@ def marked(text: str) -> str:
 
 
 def secret_word(prefix: str, data: str) -> str:
-    """Make a word that nobody can have written into *data*."""
+    """Return a random word that is not in *data*."""
     while (word := f"{prefix}-{secrets.token_hex(6)}") in data:  # as likely as a lottery win
         continue
     return word

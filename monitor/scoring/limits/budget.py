@@ -114,11 +114,11 @@ class Charge(NamedTuple):
     charged_microusd: int
     left_s: float
     length_s: float
-    reached: bool = False  #: a call was refused, so that no more are made in this period
+    reached: bool = False  #: a call was refused, so none is made in the rest of this period
 
     @property
     def words(self) -> str:
-        """Name the cap for people."""
+        """The cap in words for people."""
         article = "an" if self.cap.period == "hour" else "a"
         return (
             f"the judge's budget of ${self.cap.microusd / _MICRO:,.2f} {article} {self.cap.period}"

@@ -120,7 +120,7 @@ def endpoint_name(settings: Settings) -> str:
 @dataclass(slots=True)
 class JudgeLimiter:
     """
-    Lets calls to the judge through, no more than is good for all.
+    Lets calls to the judge through, as many as its endpoint bears.
 
     All that asks one endpoint goes through one limiter. Waiting here takes nothing from the
     time that the judge has for its answer. What needs Redis is left out while it cannot be
@@ -166,7 +166,7 @@ class JudgeLimiter:
         JudgeOutageError
             If the judge answers no call, also when another process has found that out.
         JudgeError
-            Whatever else the call raises.
+            Any other error of the call.
         """
         if self.cache is not None:
             with suppress(QueueUnavailableError):

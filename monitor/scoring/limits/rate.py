@@ -26,7 +26,7 @@ _LONGEST_PAUSE_S = 10.0  # who wants to be left alone for longer is away
 #: What OpenAI and those who follow it call their headers, and what Anthropic does.
 _HEADERS = ("x-ratelimit-{what}-{kind}", "anthropic-ratelimit-{kind}-{what}")
 
-# A bucket of each kind: what was left when the endpoint last told, and what comes back a
+# A bucket of each kind: what was left when the endpoint last said so, and what comes back a
 # millisecond. Takes from both or waits for both.
 _TAKE = """
 local time = redis.call('TIME')
