@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from alerts.evidence import AlertKey, AlertState, Evidence, Observation, Phase, Run, Timers
+from alerts.evidence import AlertKey, AlertState, Evidence, EvidenceRun, Observation, Phase, Timers
 from alerts.state import step
-from monitor.models.alerting import AlertEvent, Level
+from monitor.models.alerting import AlertEvent, Severity
 from monitor.models.status import Status
 
 _EVIDENCE = {
@@ -50,7 +50,7 @@ class Told:
 
 def replay(key: AlertKey, history: Iterable[Point], timers: Timers) -> Told:
     """
-    Run the state machine over a history, oldest first, and collect what is not quiet.
+    EvidenceRun the state machine over a history, oldest first, and collect what is not quiet.
 
     Groups, silences and routes come later and only make it fewer, so this is an upper
     bound of the messages to each recipient.
@@ -120,7 +120,7 @@ def next_reminder(state: AlertState, timers: Timers) -> datetime | None:
     """Say when people are reminded of what still fires; None when nothing does."""
     if state.phase is not Phase.FIRING or state.last_notified_at is None:
         return None
-    critical = state.level is Level.CRITICAL
+    critical = state.level is Severity.CRITICAL
     every_s = timers.repeat_after_s if critical else timers.warning_repeat_after_s
     return state.last_notified_at + timedelta(seconds=every_s)
 
@@ -133,7 +133,7 @@ def _under_way(state: AlertState, timers: Timers, now: datetime) -> Iterator[Pro
     if state.phase is Phase.OK:
         return
     after_s = timers.resolve_after_s
-    if state.level is Level.WARNING:
+    if state.level is Severity.WARNING:
         yield from _towards("become critical", state.critical, timers.critical_for_s, timers, now)
     elif state.healthy is None:
         yield from _towards("ease to a warning", state.not_critical, after_s, timers, now)
@@ -141,7 +141,7 @@ def _under_way(state: AlertState, timers: Timers, now: datetime) -> Iterator[Pro
 
 
 def _towards(
-    then: str, run: Run | None, for_s: float, timers: Timers, now: datetime
+    then: str, run: EvidenceRun | None, for_s: float, timers: Timers, now: datetime
 ) -> Iterator[Progress]:
     if run is not None:
         wanted = timers.min_new_evaluations if for_s > 0 else 0

@@ -26,7 +26,7 @@ from alerts.evidence import (
     Timers,
     timers_for,
 )
-from alerts.grouping import Group
+from alerts.grouping import AlertGroup
 from alerts.notifier import Notifier
 from alerts.routing import MONITOR_PREFIX, Recipient, RoutingConfig
 from alerts.silencing import apply_silences
@@ -34,7 +34,7 @@ from alerts.snapshot import SAMPLE_CHARS, Snapshot
 from alerts.state import Decision, close, step
 from alerts.store import Stored, load, save
 from alerts.threshold_rules import RULE_PREFIX, ThresholdRule, judge_all
-from monitor.models.alerting import AlertEvent, Level, TimelineEvent
+from monitor.models.alerting import AlertEvent, Severity, TimelineEvent
 from monitor.models.status import Status, Verdict
 from monitor.report.format import plain_text
 from monitor.store.alert_tables import alert_events, incidents
@@ -43,7 +43,7 @@ _log = structlog.get_logger("groundwatch.alerts")
 _MOST_SAMPLES = 3
 #: A reopened incident keeps its worst level.
 _WORST_SO_FAR = case(
-    (incidents.c.peak_level == Level.CRITICAL.value, incidents.c.peak_level),
+    (incidents.c.peak_level == Severity.CRITICAL.value, incidents.c.peak_level),
     else_=bindparam("peak"),
 )
 
@@ -236,7 +236,9 @@ def _snapshot(change: _Change, frozen: Mapping[str, Any]) -> Snapshot:
     )
 
 
-def _write(connection: Connection, events: Sequence[Snapshot], groups: Mapping[str, Group]) -> None:
+def _write(
+    connection: Connection, events: Sequence[Snapshot], groups: Mapping[str, AlertGroup]
+) -> None:
     """Write the incidents and their timeline."""
     opened, reopened, changed, settled = [], [], [], []
     for event in events:

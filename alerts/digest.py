@@ -13,7 +13,7 @@ from alerts.message import Message, Picture, template_environment
 from alerts.notifier import waiting_row
 from alerts.routing import Recipient
 from monitor.errors import SettingsError
-from monitor.models.alerting import DIGEST, Level
+from monitor.models.alerting import DIGEST, Severity
 from monitor.report.digest import Digest, Period
 from monitor.report.digest_chart import HEIGHT, WIDTH, can_draw, draw_course
 from monitor.report.format import plain_text, utc_time
@@ -93,7 +93,7 @@ def enqueue(
     """Put a digest into the outbox, one message a recipient; say how many that are."""
     stored = digest.model_dump(mode="json")
     rows = [
-        waiting_row((digest.name, 1), DIGEST, Level.WARNING, stored, to, now=now)
+        waiting_row((digest.name, 1), DIGEST, Severity.WARNING, stored, to, now=now)
         for to in recipients
     ]
     if rows:
@@ -136,7 +136,7 @@ def digest_message(
         began=digest.start,
         recipient=recipient,
         event=DIGEST,
-        level=Level.WARNING.value,
+        level=Severity.WARNING.value,
         over=digest.nothing_to_do,
         data=digest.model_dump(mode="json", exclude={"courses"}),
         sections=sections,

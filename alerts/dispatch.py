@@ -28,7 +28,7 @@ from alerts.notifier import delivery_id
 from alerts.routing import Recipient
 from alerts.snapshot import SAMPLE_CHARS, Snapshot
 from monitor.errors import DeliveryError, SettingsError
-from monitor.models.alerting import DIGEST, AlertEvent, DeliveryStatus, Level
+from monitor.models.alerting import DIGEST, AlertEvent, DeliveryStatus, Severity
 from monitor.report.digest import Digest
 from monitor.report.format import plain_text
 from monitor.retry import backoff_s
@@ -261,7 +261,7 @@ def fall_back(store: Store, now: datetime | None, addresses: Mapping[str, Sequen
         now = now or database_now(connection)
         late = and_(
             _WAITING,
-            messages.c.level == Level.CRITICAL,
+            messages.c.level == Severity.CRITICAL,
             messages.c.created_at <= now - FALL_BACK_AFTER,
         )
         rows = connection.execute(

@@ -19,7 +19,7 @@ from alerts.notifier import outbox_row
 from alerts.routing import Recipient, RoutingConfig, SilenceRule, silence_for
 from alerts.silencing import silences_after
 from alerts.snapshot import Snapshot
-from monitor.models.alerting import DRILL_ID, AlertEvent, Level
+from monitor.models.alerting import DRILL_ID, AlertEvent, Severity
 from monitor.models.status import Drift, Status, Verdict
 from monitor.store.alert_tables import incidents, outbox
 from monitor.store.engine import Store
@@ -27,9 +27,9 @@ from monitor.store.engine import Store
 #: The metric of a drill's incident, in lists and reports.
 DRILL_METRIC = "drill"
 _STORY = (
-    (AlertEvent.FIRED, Level.WARNING),
-    (AlertEvent.ESCALATED, Level.CRITICAL),
-    (AlertEvent.RESOLVED, Level.CRITICAL),
+    (AlertEvent.FIRED, Severity.WARNING),
+    (AlertEvent.ESCALATED, Severity.CRITICAL),
+    (AlertEvent.RESOLVED, Severity.CRITICAL),
 )
 
 
@@ -47,8 +47,8 @@ def begin_drill(store: Store, app: str, now: datetime) -> Snapshot:
     row = {
         **snapshot.key._asdict(),
         "incident_id": snapshot.incident_id,
-        "level": Level.CRITICAL.value,
-        "peak_level": Level.CRITICAL.value,
+        "level": Severity.CRITICAL.value,
+        "peak_level": Severity.CRITICAL.value,
         "since": snapshot.since,
         "opened_at": now,
         "updated_at": now,
@@ -106,7 +106,7 @@ def enqueue(
 _ID = "0123456789abcdef01234567"
 
 
-class Form(StrEnum):
+class MessageForm(StrEnum):
     """How a message is written."""
 
     TEXT = "text"
@@ -120,7 +120,7 @@ class Form(StrEnum):
     WEBHOOK = "webhook"
 
 
-def rendered(form: Form, event: AlertEvent, now: datetime) -> str:
+def rendered(form: MessageForm, event: AlertEvent, now: datetime) -> str:
     """Write the message about an incident that never was."""
     snapshot = sample_snapshot(now)
     if event in {AlertEvent.RESOLVED, AlertEvent.SETTLED}:
@@ -131,27 +131,27 @@ def rendered(form: Form, event: AlertEvent, now: datetime) -> str:
     return written(form, render(snapshot, {event}, recipient="oncall@example.org"))
 
 
-def written(form: Form, message: Message) -> str:
+def written(form: MessageForm, message: Message) -> str:
     """Write a message as the channel would send it; a routing key is left out."""
-    if form is Form.TEXT:
+    if form is MessageForm.TEXT:
         return message.text
-    if form is Form.HTML:
+    if form is MessageForm.HTML:
         return message.html
-    if form is Form.EMAIL:
+    if form is MessageForm.EMAIL:
         return compose(message, _ID, sender="groundwatch@example.org").as_string()
     return json.dumps(_document(form, message), indent=2, ensure_ascii=False)
 
 
-def _document(form: Form, message: Message) -> object:
-    if form is Form.SLACK:
+def _document(form: MessageForm, message: Message) -> object:
+    if form is MessageForm.SLACK:
         return slack.payload(message, _ID)
-    if form is Form.TEAMS:
+    if form is MessageForm.TEAMS:
         return teams.card(message, _ID)
-    if form is Form.DISCORD:
+    if form is MessageForm.DISCORD:
         return discord.embed(message, _ID)
-    if form is Form.PAGERDUTY:
+    if form is MessageForm.PAGERDUTY:
         return pagerduty.event_of(message, _ID, "")
-    if form is Form.ALERTMANAGER:
+    if form is MessageForm.ALERTMANAGER:
         return [alertmanager.alert(message, _ID)]
     return json.loads(webhook.document(message))
 
@@ -205,8 +205,8 @@ def sample_snapshot(now: datetime) -> Snapshot:
         sequence=1,
         event=AlertEvent.FIRED,
         reason="test",
-        level=Level.CRITICAL,
-        peak=Level.CRITICAL,
+        level=Severity.CRITICAL,
+        peak=Severity.CRITICAL,
         previous_level=None,
         status_before=Evidence.HEALTHY,
         since=began,

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Self
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from alerts.routing import MONITOR_PREFIX
-from monitor.models.alerting import Level
+from monitor.models.alerting import Severity
 from monitor.models.status import Status, Verdict
 from monitor.settings import Settings
 
@@ -122,7 +122,7 @@ class Observation:
         )
 
 
-class Run(BaseModel):
+class EvidenceRun(BaseModel):
     """For how long the evidence has been of one sort; uncertain evidence does not end a run."""
 
     # A newer release may have added fields to what is stored.
@@ -169,13 +169,13 @@ class Reason(StrEnum):
 CLOSED = frozenset({Reason.NO_LONGER_EVALUATED, Reason.EXPIRED_NO_DATA, Reason.SUPERSEDED})
 
 
-class Told(BaseModel):
+class SentMessage(BaseModel):
     """A message that was sent: when, and about which level."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     at: AwareDatetime
-    level: Level
+    level: Severity
 
 
 class AlertState(BaseModel):
@@ -193,17 +193,17 @@ class AlertState(BaseModel):
     phase: Phase = Phase.OK
     phase_since: AwareDatetime | None = None
     reason: Reason | None = None  #: why the phase or the level changed last
-    level: Level | None = None
-    peak: Level | None = None
+    level: Severity | None = None
+    peak: Severity | None = None
     # what the last evaluations said
     seen_at: AwareDatetime | None = None
     seen_n_total: int | None = None
     seen: Evidence | None = None
     basis: JudgedBy | None = None  #: by what the last evaluation was judged
-    bad: Run | None = None
-    critical: Run | None = None
-    not_critical: Run | None = None
-    healthy: Run | None = None
+    bad: EvidenceRun | None = None
+    critical: EvidenceRun | None = None
+    not_critical: EvidenceRun | None = None
+    healthy: EvidenceRun | None = None
     stale_since: AwareDatetime | None = None  #: firing, and nothing is known since
     no_data_since: AwareDatetime | None = None  #: the same, though the monitor sees
     # the incident
@@ -215,10 +215,10 @@ class AlertState(BaseModel):
     sequence: int = 0
     last_notified_at: AwareDatetime | None = None
     # flapping
-    told: tuple[Told, ...] = ()  #: what people were told in the last day
+    told: tuple[SentMessage, ...] = ()  #: what people were told in the last day
     onsets: tuple[AwareDatetime, ...] = ()  #: when it began in the last day
     quiet_since: AwareDatetime | None = None  #: flapping, and people are left in peace
-    quiet_peak: Level | None = None  #: the worst level they know of
+    quiet_peak: Severity | None = None  #: the worst level they know of
     quiet_onsets: int = 0  #: how often it began, all in all, when they hear of it next
 
     def but(self, **changes: Any) -> Self:
@@ -240,9 +240,9 @@ class AlertThresholds(BaseModel):
     warning_rate: float = Field(ge=0, le=1)
     critical_rate: float = Field(ge=0, le=1)
 
-    def of(self, level: Level) -> float:
+    def of(self, level: Severity) -> float:
         """Return the threshold of one level."""
-        return self.critical_rate if level is Level.CRITICAL else self.warning_rate
+        return self.critical_rate if level is Severity.CRITICAL else self.warning_rate
 
     def in_words(self) -> str:
         """Return both thresholds in words; stored with alerts, and compared."""

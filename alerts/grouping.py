@@ -9,18 +9,18 @@ from typing import NamedTuple
 
 from alerts.evidence import AlertKey
 from alerts.snapshot import Snapshot
-from monitor.models.alerting import AlertEvent, Level
+from monitor.models.alerting import AlertEvent, Severity
 
 #: So many apps that begin within this time with evidence of a shared cause are one incident.
 COMMON_CAUSE_APPS = 3
 COMMON_CAUSE_WITHIN = timedelta(minutes=10)
 #: A metric that joins this late is news; sooner, the first message has just been read.
 JOINING_IS_NEWS_AFTER = timedelta(minutes=5)
-_WORSE = {None: 0, Level.WARNING: 1, Level.CRITICAL: 2}
+_WORSE = {None: 0, Severity.WARNING: 1, Severity.CRITICAL: 2}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class AlertGroup:
     """
     Alerts that are notified together: those of one app, or of apps with a common cause.
 
@@ -31,7 +31,7 @@ class Group:
     app: str  #: "*" for a common cause
     cause: str | None
     opened_at: datetime
-    level: Level | None = None
+    level: Severity | None = None
     told_at: datetime | None = None
     sequence: int = 0
     flapping: frozenset[str] = frozenset()  #: keys whose end has not been reported yet
@@ -43,7 +43,7 @@ class Member(NamedTuple):
 
     incident_id: str
     key: AlertKey
-    level: Level
+    level: Severity
     silenced: bool
 
 
@@ -51,13 +51,13 @@ class Member(NamedTuple):
 class News:
     """A message about a group: an event, with the alert that it rests on."""
 
-    group: Group
+    group: AlertGroup
     event: AlertEvent
     lead: Snapshot
     others: tuple[Member, ...]  #: what else fires
 
     @property
-    def level(self) -> Level:
+    def level(self) -> Severity:
         """How bad the incident is, or was."""
         return self.group.level or self.lead.peak
 
@@ -66,7 +66,7 @@ class News:
 class Happened:
     """What one evaluation brought for one group."""
 
-    group: Group
+    group: AlertGroup
     events: list[Snapshot] = field(default_factory=list)
     silenced: set[str] = field(default_factory=set)  #: incidents that are silenced now
     members: Sequence[Member] = ()  #: what fires now
@@ -75,11 +75,11 @@ class Happened:
 
 def place(
     fired: Sequence[Snapshot],
-    by_app: Mapping[str, Group],
-    by_cause: Mapping[str, Group],
+    by_app: Mapping[str, AlertGroup],
+    by_cause: Mapping[str, AlertGroup],
     young: Mapping[str, Collection[str]],
-    was_in: Mapping[str, Group] | None = None,
-) -> dict[str, Group]:
+    was_in: Mapping[str, AlertGroup] | None = None,
+) -> dict[str, AlertGroup]:
     """
     Return the group of every alert that fired, by incident id.
 
@@ -104,11 +104,11 @@ def place(
         shared = event.shared_cause
         if shared and event.key.app not in known:
             beginning.setdefault(shared, set(young.get(shared, ()))).add(event.key.app)
-    placed: dict[str, Group] = {}
+    placed: dict[str, AlertGroup] = {}
     for event in fired:
         app, shared = event.key.app, event.shared_cause
         if app not in apps:
-            new = Group(group_id=event.incident_id, app=app, cause=None, opened_at=event.at)
+            new = AlertGroup(group_id=event.incident_id, app=app, cause=None, opened_at=event.at)
             common = shared in causes or len(beginning.get(shared, ())) >= COMMON_CAUSE_APPS
             if shared and common:
                 new = causes.setdefault(shared, replace(new, app="*", cause=shared))
@@ -118,8 +118,12 @@ def place(
 
 
 def news_of(
-    happened: Happened, now: datetime, *, remind_after_s: Mapping[Level, float], group_wait_s: float
-) -> tuple[Group, News | None]:
+    happened: Happened,
+    now: datetime,
+    *,
+    remind_after_s: Mapping[Severity, float],
+    group_wait_s: float,
+) -> tuple[AlertGroup, News | None]:
     """Return what becomes of a group, and the message about it, if there is news."""
     flapping = set(happened.group.flapping)
     for one in happened.events:
@@ -154,7 +158,7 @@ def loud_events(happened: Happened) -> list[Snapshot]:
     return [e for e in happened.events if not e.quiet and e.incident_id not in happened.silenced]
 
 
-def is_over(group: Group, members: Collection[Member]) -> bool:
+def is_over(group: AlertGroup, members: Collection[Member]) -> bool:
     """Return whether a group is over: nothing fires, and no end is still to be reported."""
     return not members and not group.flapping
 
@@ -164,7 +168,7 @@ def key_name(key: AlertKey) -> str:
     return "\x1f".join(map(str, key))
 
 
-def names_in(keys: Iterable[AlertKey], group: Group) -> set[str]:
+def names_in(keys: Iterable[AlertKey], group: AlertGroup) -> set[str]:
     """Return what joins a group under a name: metrics of its app, or apps of its cause."""
     return {key.app if group.cause else key.metric for key in keys}
 
@@ -204,7 +208,10 @@ def _beginning(
 
 
 def _reminder(
-    group: Group, loud: Sequence[Snapshot], now: datetime, remind_after_s: Mapping[Level, float]
+    group: AlertGroup,
+    loud: Sequence[Snapshot],
+    now: datetime,
+    remind_after_s: Mapping[Severity, float],
 ) -> tuple[AlertEvent, Snapshot] | None:
     lead = _worst([e for e in loud if e.event is AlertEvent.REPEATED])
     if lead is None:
@@ -216,11 +223,11 @@ def _reminder(
     return None if acknowledged or too_soon else (AlertEvent.REPEATED, lead)
 
 
-def _level(happened: Happened, loud: Sequence[Snapshot]) -> Level:
+def _level(happened: Happened, loud: Sequence[Snapshot]) -> Severity:
     """Return the worst level that people know of now."""
     levels = [m.level for m in happened.members if not m.silenced]
     levels += [e.level for e in loud if e.event is not AlertEvent.RESOLVED]
-    return max(levels, key=_WORSE.__getitem__, default=Level.WARNING)
+    return max(levels, key=_WORSE.__getitem__, default=Severity.WARNING)
 
 
 def _first(events: Iterable[Snapshot], kind: AlertEvent) -> Snapshot | None:

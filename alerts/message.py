@@ -22,7 +22,7 @@ from alerts.evidence import CLOSED, Evidence, Reason
 from alerts.routing import MONITOR_PREFIX
 from alerts.snapshot import SAMPLE_CHARS, Snapshot
 from alerts.threshold_rules import RULE_PREFIX
-from monitor.models.alerting import AlertEvent, Level
+from monitor.models.alerting import AlertEvent, Severity
 from monitor.models.status import Status, Verdict
 from monitor.report.format import (
     duration,
@@ -412,7 +412,7 @@ def _threshold(snapshot: Snapshot, tells: frozenset[AlertEvent]) -> str:
     if thresholds is None or snapshot.key.metric.startswith(RULE_PREFIX):
         return ""  # a rule has a threshold of its own, which its reason says
     if AlertEvent.RESOLVED in tells:
-        return f"healthy from {percent(thresholds.of(Level.WARNING))}"
+        return f"healthy from {percent(thresholds.of(Severity.WARNING))}"
     return f"{snapshot.level.value} below {percent(thresholds.of(snapshot.level))}"
 
 

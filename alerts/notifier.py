@@ -14,7 +14,7 @@ from alerts.background import Backgrounds, read_trend
 from alerts.evidence import Timers
 from alerts.grouping import (
     COMMON_CAUSE_WITHIN,
-    Group,
+    AlertGroup,
     Happened,
     Member,
     News,
@@ -40,7 +40,7 @@ from alerts.store import (
     reopen_groups,
     write_groups,
 )
-from monitor.models.alerting import AlertEvent, DeliveryStatus, Level
+from monitor.models.alerting import AlertEvent, DeliveryStatus, Severity
 from monitor.store.alert_tables import alert_channels, outbox
 from monitor.store.engine import insert_new
 from monitor.store.lease import database_now
@@ -60,14 +60,14 @@ class Notifier:
     plan: RoutingConfig
     timers: Timers
     now: datetime
-    before: dict[str, Group] = field(init=False)
+    before: dict[str, AlertGroup] = field(init=False)
     members: dict[str, list[Member]] = field(init=False)
 
     def __post_init__(self) -> None:
         self.before = open_groups(self.connection)
         self.members = firing_members(self.connection, self.before)
 
-    def assign_groups(self, events: Sequence[Snapshot]) -> dict[str, Group]:
+    def assign_groups(self, events: Sequence[Snapshot]) -> dict[str, AlertGroup]:
         """Return the group of every alert that fired, by incident id; reopen it if it was over."""
         fired = [event for event in events if event.event is AlertEvent.FIRED]
         by_app = {group.app: group for group in self.before.values() if group.flapping} | {
@@ -97,7 +97,7 @@ class Notifier:
         return placed
 
     def notify(
-        self, events: Sequence[Snapshot], placed: Mapping[str, Group], silenced: Silenced
+        self, events: Sequence[Snapshot], placed: Mapping[str, AlertGroup], silenced: Silenced
     ) -> None:
         """
         Write what becomes of the groups, and put messages about news into the outbox.
@@ -106,8 +106,8 @@ class Notifier:
         """
         happened = self._happened(events, placed, silenced)
         remind_after_s = {
-            Level.CRITICAL: self.timers.repeat_after_s,
-            Level.WARNING: self.timers.warning_repeat_after_s,
+            Severity.CRITICAL: self.timers.repeat_after_s,
+            Severity.WARNING: self.timers.warning_repeat_after_s,
         }
         wait_s = self.plan.group_wait_s
         outcomes = [
@@ -132,7 +132,7 @@ class Notifier:
         close_groups(self.connection, over, self.now)
 
     def _happened(
-        self, events: Sequence[Snapshot], placed: Mapping[str, Group], silenced: Silenced
+        self, events: Sequence[Snapshot], placed: Mapping[str, AlertGroup], silenced: Silenced
     ) -> list[Happened]:
         """Sort the events by group."""
         of_incident = {m.incident_id: g for g, found in self.members.items() for m in found}
@@ -170,7 +170,7 @@ class Notifier:
             # In a storm nobody reads the background, and reading it would take long.
             if recipients and number < _MOST_WITH_BACKGROUND:
                 snapshot = self._with_background(snapshot, backgrounds)
-            waits = news.event is AlertEvent.FIRED and snapshot.level is Level.WARNING
+            waits = news.event is AlertEvent.FIRED and snapshot.level is Severity.WARNING
             wait = timedelta(seconds=self.plan.group_wait_s if waits else 0)
             rows += [
                 outbox_row(snapshot, to, fallback, now=self.now, due_at=due_at + wait)
@@ -217,7 +217,7 @@ class Notifier:
             loud = [member for member in firing.get(group_id, ()) if not member.silenced]
             if group_id in just_told or group.told_at is None or not loud:
                 continue
-            lead = max(loud, key=lambda member: member.level is Level.CRITICAL)
+            lead = max(loud, key=lambda member: member.level is Severity.CRITICAL)
             last = last_snapshot(self.connection, lead.incident_id)
             others = tuple(member for member in loud if member is not lead)
             news = News(group=group, event=AlertEvent.FIRED, lead=last, others=others)
@@ -235,7 +235,7 @@ def message_snapshot(news: News) -> Snapshot:
     """Return the evidence of a message: that of the alert that leads, about its whole group."""
     group, lead = news.group, news.lead
     others = sorted(news.others, key=lambda member: (member.level, member.key))
-    critical = Level.CRITICAL in {lead.peak, news.level}
+    critical = Severity.CRITICAL in {lead.peak, news.level}
     return lead.model_copy(
         update={
             "incident_id": group.group_id,
@@ -243,7 +243,7 @@ def message_snapshot(news: News) -> Snapshot:
             "sequence": group.sequence,
             "event": news.event,
             "level": lead.level if news.event in _ENDS else news.level,
-            "peak": Level.CRITICAL if critical else Level.WARNING,
+            "peak": Severity.CRITICAL if critical else Severity.WARNING,
             "cause": group.cause,
             "others": tuple(
                 Other(app=key.app, metric=key.metric, segment=key.segment, level=level)
@@ -272,7 +272,7 @@ def outbox_row(
 def waiting_row(
     about: tuple[str, int],
     event: str,
-    level: Level,
+    level: Severity,
     stored: Mapping[str, Any],
     to: Recipient,
     *,

@@ -27,9 +27,9 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
-from alerts.channels.base import Rate
+from alerts.channels.base import ChannelRate
 from monitor.errors import DeliveryError
-from monitor.models.alerting import DIGEST, AlertEvent, DeliveryStatus, Level
+from monitor.models.alerting import DIGEST, AlertEvent, DeliveryStatus, Severity
 from monitor.retry import refilled
 from monitor.store.alert_tables import alert_channels, outbox
 from monitor.store.engine import Store
@@ -80,7 +80,7 @@ def claim(
     limit: int,
     channels: Collection[str] | None = None,
     *,
-    rate: Rate | None = None,
+    rate: ChannelRate | None = None,
 ) -> list[Claimed]:
     """
     Take up to *limit* due messages, critical ones first, at most one a lane.
@@ -235,7 +235,7 @@ def _due(now: datetime, limit: int, channels: Collection[str] | None) -> Select[
         select(outbox)
         .where(_WAITING, outbox.c.due_at <= now, _free(now), ~overtakes, ~digested)
         .where(outbox.c.channel.not_in(paused))
-        .order_by((outbox.c.level == Level.CRITICAL).desc(), outbox.c.due_at, outbox.c.sequence)
+        .order_by((outbox.c.level == Severity.CRITICAL).desc(), outbox.c.due_at, outbox.c.sequence)
         .limit(limit)
         .with_for_update(skip_locked=True)
     )
@@ -360,7 +360,7 @@ def _finish(connection: Connection, claimed: Claimed, changes: dict[str, Any]) -
     return result.rowcount == 1
 
 
-def tokens(connection: Connection, channel: str, rate: Rate, now: datetime) -> float:
+def tokens(connection: Connection, channel: str, rate: ChannelRate, now: datetime) -> float:
     """
     Return how many messages may go at once on a channel now.
 
@@ -405,7 +405,7 @@ class RecipientThrottle:
         """Select the messages that go out one by one all the same."""
         if self.count >= MOST_CRITICAL_AN_HOUR:
             return or_(~self.is_for, outbox.c.event == DIGEST)
-        return or_(~self.is_for, outbox.c.level == Level.CRITICAL, outbox.c.event == DIGEST)
+        return or_(~self.is_for, outbox.c.level == Severity.CRITICAL, outbox.c.event == DIGEST)
 
 
 def throttled_recipients(

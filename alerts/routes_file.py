@@ -35,7 +35,7 @@ from alerts.routing import (
 )
 from alerts.threshold_rules import RULE_SETS, Figure, ThresholdRule
 from monitor.errors import GroundwatchError, SettingsError, own_words
-from monitor.models.alerting import Level
+from monitor.models.alerting import Severity
 from monitor.settings import Settings, variable
 
 Loc = tuple[int | str, ...]
@@ -76,7 +76,7 @@ class _Route(_Table):
     name: str = ""
     match: Annotated[list[str], BeforeValidator(_list)] = Field(default_factory=list)
     channels: Annotated[list[str], BeforeValidator(_list), Field(min_length=1)]
-    min_severity: Level = Level.WARNING
+    min_severity: Severity = Severity.WARNING
     active_hours: _Hours | None = None
     fallback: str | None = None
     goes_on: bool = Field(False, alias="continue")
@@ -95,7 +95,7 @@ class _Rule(_Table):
     below: Annotated[float, Field(ge=0, le=1)] | None = None
     above: Annotated[float, Field(ge=0, le=1)] | None = None
     for_s: Annotated[float, BeforeValidator(_seconds), Field(ge=0)] = Field(0.0, alias="for")
-    level: Level = Field(Level.CRITICAL, validation_alias=AliasChoices("severity", "level"))
+    level: Severity = Field(Severity.CRITICAL, validation_alias=AliasChoices("severity", "level"))
     min_n: int = Field(30, ge=1)
 
     @model_validator(mode="after")

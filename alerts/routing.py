@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from alerts.threshold_rules import ThresholdRule
 from monitor.errors import SettingsError
-from monitor.models.alerting import Level
+from monitor.models.alerting import Severity
 from monitor.models.status import Verdict
 
 Labels = Mapping[str, str]
@@ -30,7 +30,7 @@ _QUOTED = re.compile(r'"(.*)"', re.DOTALL)
 BUILT_IN = ("app", "metric", "segment", "window_s", "severity", "judge", "kind")
 
 
-def labels_of(verdict: Verdict, level: Level, more: Labels | None = None) -> dict[str, str]:
+def labels_of(verdict: Verdict, level: Severity, more: Labels | None = None) -> dict[str, str]:
     """Return the labels of an alert about *verdict*; built-in names win over *more*."""
     return dict(more or {}) | {
         "app": verdict.app,
@@ -225,7 +225,7 @@ class Route:
     name: str
     channels: tuple[str, ...]
     matchers: tuple[Matcher, ...] = ()
-    min_severity: Level = Level.WARNING
+    min_severity: Severity = Severity.WARNING
     active_hours: Hours | None = None
     fallback: str | None = None
     goes_on: bool = False  #: the routes after it are tried as well
@@ -241,14 +241,14 @@ class Route:
             if not matcher.matches(labels):
                 value = labels.get(matcher.name, "")
                 return f"{matcher} does not match: {matcher.name} is {value!r}"
-        if self.min_severity is Level.CRITICAL and labels.get("severity") != Level.CRITICAL:
+        if self.min_severity is Severity.CRITICAL and labels.get("severity") != Severity.CRITICAL:
             return "it takes critical alerts only"
         if self.active_hours is not None and not self.active_hours.cover(now):
             return f"outside its active hours, {self.active_hours}"
         return None
 
 
-class Step(NamedTuple):
+class RouteCheck(NamedTuple):
     """Whether one route matched an alert."""
 
     route: Route
@@ -271,11 +271,11 @@ class Router:
                     found.setdefault(channel, Target(channel, fallback))
         return list(found.values())
 
-    def explain(self, labels: Labels, now: datetime) -> Iterator[Step]:
+    def explain(self, labels: Labels, now: datetime) -> Iterator[RouteCheck]:
         """Yield the routes in turn with whether each matches, up to the deciding one."""
         for route in self.routes:
             refusal = route.refusal(labels, now)
-            yield Step(route, refusal)
+            yield RouteCheck(route, refusal)
             if refusal is None and not route.goes_on:
                 return
 
@@ -371,7 +371,7 @@ class RoutingConfig:
         router = Router([Route(name="default", channels=tuple(addresses))])
         return cls(router=router, addresses=addresses)
 
-    def labels(self, verdict: Verdict, level: Level) -> dict[str, str]:
+    def labels(self, verdict: Verdict, level: Severity) -> dict[str, str]:
         """Return the labels of an alert about *verdict*."""
         return labels_of(verdict, level, self.app_labels.of(verdict.app))
 

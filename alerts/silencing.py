@@ -23,7 +23,7 @@ from alerts.routing import (
 )
 from alerts.snapshot import Snapshot
 from monitor.errors import SettingsError
-from monitor.models.alerting import AlertEvent, Incident, Level
+from monitor.models.alerting import AlertEvent, Incident, Severity
 from monitor.models.status import Verdict
 from monitor.store.alert_tables import incidents, silences
 from monitor.store.verdicts import read_verdicts
@@ -73,7 +73,7 @@ def apply_silences(
         if verdict is None:
             last = last_snapshot(connection, row.incident_id)
             verdict = last.verdict
-        rule = silence_for(rules, config.labels(verdict, Level(row.level)), now)
+        rule = silence_for(rules, config.labels(verdict, Severity(row.level)), now)
         if rule is not None:
             found.incident_ids.add(row.incident_id)
         elif row.silenced_by is not None:
@@ -115,7 +115,7 @@ def preview(connection: Connection, config: RoutingConfig, matchers: Sequence[Ma
     known = [
         config.labels(verdict, level)
         for verdict in read_verdicts(connection).values()
-        for level in Level
+        for level in Severity
     ]
     matching = sum(all_match(matchers, labels) for labels in known)
     warning = ""

@@ -9,7 +9,7 @@ from pydantic import AliasChoices, AwareDatetime, BaseModel, ConfigDict, Field, 
 from sqlalchemy import Connection, select, update
 
 from alerts.evidence import AlertKey, AlertThresholds, Evidence
-from monitor.models.alerting import AlertEvent, Level, TimelineEvent
+from monitor.models.alerting import AlertEvent, Severity, TimelineEvent
 from monitor.models.status import Verdict
 from monitor.report.format import plain_text
 from monitor.store.alert_tables import alert_events, outbox
@@ -28,7 +28,7 @@ class Other(BaseModel):
     app: str
     metric: str
     segment: str
-    level: Level
+    level: Severity
 
 
 class Background(BaseModel):
@@ -51,9 +51,9 @@ class Snapshot(BaseModel):
     sequence: int
     event: AlertEvent
     reason: str
-    level: Level
-    peak: Level
-    previous_level: Level | None
+    level: Severity
+    peak: Severity
+    previous_level: Severity | None
     status_before: Evidence | None  #: before the breach; None when nothing was known
     since: AwareDatetime  #: when the breach began
     opened_at: AwareDatetime  #: when it fired

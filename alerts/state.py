@@ -12,15 +12,15 @@ from alerts.evidence import (
     AlertKey,
     AlertState,
     Evidence,
+    EvidenceRun,
     JudgedBy,
     Observation,
     Phase,
     Reason,
-    Run,
+    SentMessage,
     Timers,
-    Told,
 )
-from monitor.models.alerting import AlertEvent, Level
+from monitor.models.alerting import AlertEvent, Severity
 
 __all__ = [
     "FLAPPING_ONSETS",
@@ -29,11 +29,11 @@ __all__ = [
     "AlertState",
     "Decision",
     "Evidence",
+    "EvidenceRun",
     "JudgedBy",
     "Observation",
     "Phase",
     "Reason",
-    "Run",
     "Timers",
     "close",
     "step",
@@ -97,11 +97,11 @@ def _note(state: AlertState, observation: Observation, at: datetime) -> AlertSta
     evidence = observation.evidence
     new = observation.n_total != (state.seen_n_total or 0)
 
-    def run(before: Run | None, goes_on: bool) -> Run | None:
+    def run(before: EvidenceRun | None, goes_on: bool) -> EvidenceRun | None:
         if not goes_on:
             return None
         if before is None:
-            return Run(since=at, informed=int(new))
+            return EvidenceRun(since=at, informed=int(new))
         return before.model_copy(update={"informed": before.informed + new})
 
     return state.but(
@@ -117,7 +117,7 @@ def _note(state: AlertState, observation: Observation, at: datetime) -> AlertSta
     )
 
 
-def _held(run: Run | None, for_s: float, at: datetime, timers: Timers) -> bool:
+def _held(run: EvidenceRun | None, for_s: float, at: datetime, timers: Timers) -> bool:
     if run is None:
         return False
     long_enough = at - run.since >= timedelta(seconds=for_s)
@@ -144,7 +144,7 @@ def _on_uncertain(
 
 
 def _is_critical(state: AlertState) -> bool:
-    return state.phase is Phase.FIRING and state.level is Level.CRITICAL
+    return state.phase is Phase.FIRING and state.level is Severity.CRITICAL
 
 
 def _abandoned(state: AlertState, at: datetime, timers: Timers) -> bool:
@@ -196,34 +196,34 @@ def _may_reopen(state: AlertState, at: datetime, timers: Timers) -> bool:
     return at - state.resolved_at <= timedelta(seconds=timers.reopen_within_s)
 
 
-def _seen_level(state: AlertState) -> Level:
-    return Level.CRITICAL if state.seen is Evidence.CRITICAL else Level.WARNING
+def _seen_level(state: AlertState) -> Severity:
+    return Severity.CRITICAL if state.seen is Evidence.CRITICAL else Severity.WARNING
 
 
-def _held_level(state: AlertState, at: datetime, timers: Timers) -> Level | None:
+def _held_level(state: AlertState, at: datetime, timers: Timers) -> Severity | None:
     """Say as what a pending breach has held for long enough, if it has."""
     seen = _seen_level(state)
-    if seen is Level.CRITICAL:
+    if seen is Severity.CRITICAL:
         if _held(state.critical, timers.critical_for_s, at, timers):
             return seen
         # What is about to fire as critical waits for that, unless a warning is told sooner.
         if timers.critical_for_s <= timers.warning_for_s:
             return None
-    return Level.WARNING if _held(state.bad, timers.warning_for_s, at, timers) else None
+    return Severity.WARNING if _held(state.bad, timers.warning_for_s, at, timers) else None
 
 
 def _while_firing(state: AlertState, at: datetime, timers: Timers) -> Decision:
     relapsed = state.phase is Phase.RECOVERING
     if relapsed:
         state = state.but(phase=Phase.FIRING, phase_since=at)
-    if state.level is Level.WARNING:
+    if state.level is Severity.WARNING:
         if _held(state.critical, timers.critical_for_s, at, timers):
-            worse = _told(state, at).but(level=Level.CRITICAL, peak=Level.CRITICAL)
+            worse = _told(state, at).but(level=Severity.CRITICAL, peak=Severity.CRITICAL)
             return Decision(worse, AlertEvent.ESCALATED, Reason.CRITICAL_HELD)
         if _repeat_due(state, at, timers):
             return Decision(_told(state, at), AlertEvent.REPEATED, Reason.REPEAT_DUE)
     elif _held(state.not_critical, timers.resolve_after_s, at, timers):
-        better = state.but(level=Level.WARNING, sequence=state.sequence + 1)
+        better = state.but(level=Severity.WARNING, sequence=state.sequence + 1)
         return Decision(better, AlertEvent.DEESCALATED, Reason.CRITICAL_CLEARED)
     elif _repeat_due(state, at, timers):
         return Decision(_told(state, at), AlertEvent.REPEATED, Reason.REPEAT_DUE)
@@ -233,7 +233,7 @@ def _while_firing(state: AlertState, at: datetime, timers: Timers) -> Decision:
 def _repeat_due(state: AlertState, at: datetime, timers: Timers) -> bool:
     """Say whether to remind people; of a critical only while the evidence says critical."""
     assert state.last_notified_at is not None
-    critical = state.level is Level.CRITICAL
+    critical = state.level is Severity.CRITICAL
     if critical and state.seen is not Evidence.CRITICAL:
         return False
     every_s = timers.repeat_after_s if critical else timers.warning_repeat_after_s
@@ -347,7 +347,7 @@ def _loud(before: AlertState, decision: Decision, at: datetime) -> Decision:
         known = {told.level for told in state.told}
         state = state.but(
             quiet_since=at,
-            quiet_peak=Level.CRITICAL if Level.CRITICAL in known else Level.WARNING,
+            quiet_peak=Severity.CRITICAL if Severity.CRITICAL in known else Severity.WARNING,
             quiet_onsets=len(state.onsets),
         )
     return replace(decision, state=state, quiet=is_full)
@@ -365,10 +365,10 @@ def _quiet(before: AlertState, decision: Decision, at: datetime) -> Decision:
         return replace(decision, quiet=True)
     if decision.reason in CLOSED or _is_daily_reminder(before, decision, at):
         return decision.with_state(_at_rest(_noted(before, decision, at)))
-    worse = state.level is Level.CRITICAL and before.quiet_peak is Level.WARNING
+    worse = state.level is Severity.CRITICAL and before.quiet_peak is Severity.WARNING
     if worse and decision.event in {AlertEvent.FIRED, AlertEvent.ESCALATED}:
         told = _noted(before, decision, at)
-        return decision.with_state(told.but(quiet_peak=Level.CRITICAL))
+        return decision.with_state(told.but(quiet_peak=Severity.CRITICAL))
     return replace(decision, quiet=True)
 
 
@@ -383,7 +383,7 @@ def _settled(decision: Decision, at: datetime, timers: Timers) -> Decision:
     # The next thing that happens must find room in the day as well.
     if not calm or not healthy_now or len(recent) > MOST_A_DAY - 2:
         return decision
-    told = Told(at=at, level=state.peak or Level.WARNING)
+    told = SentMessage(at=at, level=state.peak or Severity.WARNING)
     settled = _at_rest(state).but(
         sequence=state.sequence + 1, last_notified_at=at, told=(*recent, told)
     )
@@ -399,13 +399,13 @@ def _noted(before: AlertState, decision: Decision, at: datetime) -> AlertState:
     told = tuple(told for told in before.told if at - told.at < _DAY)
     return state.but(
         onsets=(*onsets, at) if _is_onset(before, decision) else onsets,
-        told=(*told, Told(at=at, level=state.peak)),
+        told=(*told, SentMessage(at=at, level=state.peak)),
     )
 
 
 def _is_onset(before: AlertState, decision: Decision) -> bool:
     """Say whether something begins: an incident, or its critical part once more."""
-    again = decision.event is AlertEvent.ESCALATED and before.peak is Level.CRITICAL
+    again = decision.event is AlertEvent.ESCALATED and before.peak is Severity.CRITICAL
     return again or decision.event is AlertEvent.FIRED
 
 

@@ -13,11 +13,11 @@ from sqlalchemy import Connection, Row, bindparam, insert, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from alerts.evidence import AlertKey, AlertState, Phase
-from alerts.grouping import Group, Member
+from alerts.grouping import AlertGroup, Member
 from alerts.routing import Recipient
 from alerts.snapshot import Snapshot
 from monitor.errors import StoreError
-from monitor.models.alerting import Level
+from monitor.models.alerting import Severity
 from monitor.store.alert_tables import alert_events, alert_groups, alert_states, incidents, outbox
 
 _log = structlog.get_logger("groundwatch.alerts")
@@ -33,7 +33,7 @@ _KEY = (
 _MOST_NAMES = 500
 
 
-def open_groups(connection: Connection) -> dict[str, Group]:
+def open_groups(connection: Connection) -> dict[str, AlertGroup]:
     """Return the groups that are open, by id, and lock them."""
     rows = connection.execute(
         select(alert_groups).where(alert_groups.c.resolved_at.is_(None)).with_for_update()
@@ -43,9 +43,9 @@ def open_groups(connection: Connection) -> dict[str, Group]:
 
 def groups_of(
     connection: Connection, incident_ids: Collection[str], now: datetime
-) -> dict[str, Group]:
+) -> dict[str, AlertGroup]:
     """Return the groups that incidents were in, by incident; what is over begins anew."""
-    found: dict[str, Group] = {}
+    found: dict[str, AlertGroup] = {}
     columns = (incidents.c.incident_id, *alert_groups.c)
     for names in _in_parts(incident_ids):
         query = (
@@ -83,7 +83,7 @@ def firing_members(connection: Connection, group_ids: Collection[str]) -> dict[s
         )
         for row in connection.execute(query):
             key = AlertKey(row.app, row.metric, row.segment, row.window_s)
-            member = Member(row.incident_id, key, Level(row.level), bool(row.silenced))
+            member = Member(row.incident_id, key, Severity(row.level), bool(row.silenced))
             found.setdefault(row.group_id, []).append(member)
     return found
 
@@ -122,7 +122,7 @@ def recipients_told(
 
 
 def write_groups(
-    connection: Connection, before: Mapping[str, Group], after: Sequence[Group]
+    connection: Connection, before: Mapping[str, AlertGroup], after: Sequence[AlertGroup]
 ) -> None:
     """Insert the groups that are new, and update those that changed."""
     new = [_values(group) for group in after if group.group_id not in before]
@@ -190,13 +190,13 @@ def acknowledgements(connection: Connection) -> dict[str, Ack]:
     return {row.group_id: Ack(row.acked_by, row.ack_note or "", row.acked_until) for row in rows}
 
 
-def _group(row: Row[Any]) -> Group:
-    return Group(
+def _group(row: Row[Any]) -> AlertGroup:
+    return AlertGroup(
         group_id=row.group_id,
         app=row.app,
         cause=row.cause,
         opened_at=row.opened_at,
-        level=None if row.level is None else Level(row.level),
+        level=None if row.level is None else Severity(row.level),
         told_at=row.told_at,
         sequence=row.sequence,
         flapping=frozenset(row.flapping),
@@ -204,7 +204,7 @@ def _group(row: Row[Any]) -> Group:
     )
 
 
-def _values(group: Group) -> dict[str, Any]:
+def _values(group: AlertGroup) -> dict[str, Any]:
     return {
         "group_id": group.group_id,
         "app": group.app,

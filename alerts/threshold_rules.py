@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from monitor.models.alerting import Level
+from monitor.models.alerting import Severity
 from monitor.models.status import Status, Verdict
 
 #: The metrics of alerts that come from rules begin so; no evaluator may.
@@ -36,7 +36,7 @@ class ThresholdRule:
     below: float | None = None
     above: float | None = None
     for_s: float = 0.0
-    level: Level = Level.CRITICAL
+    level: Severity = Severity.CRITICAL
     min_n: int = 30
 
     def judge(self, verdict: Verdict) -> Verdict:

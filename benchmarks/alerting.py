@@ -25,7 +25,7 @@ from statistics import median
 import numpy as np
 
 from alerts.backtest import Point, replay
-from alerts.channels.base import Rate, Receipt
+from alerts.channels.base import ChannelRate, Receipt
 from alerts.conditions import JUDGE_CHANGED, verdicts_on
 from alerts.decide import decide
 from alerts.dispatch import Dispatcher
@@ -177,7 +177,7 @@ class Sink:
     """Takes everything at once, and remembers in which order."""
 
     name, addresses, timeout_s = "sink", ("",), 5.0
-    rate = Rate(per_minute=1e9, burst=1e9)
+    rate = ChannelRate(per_minute=1e9, burst=1e9)
 
     def __init__(self) -> None:
         self.words: list[str] = []

@@ -35,7 +35,7 @@ DISPATCHER = """
 import random, signal, sys, time
 from pydantic import SecretStr
 from alerts import outbox
-from alerts.channels.base import Rate
+from alerts.channels.base import ChannelRate
 from alerts.channels.webhook import WebhookChannel
 from alerts.dispatch import Dispatcher
 from monitor.store.engine import Store
@@ -57,7 +57,7 @@ def pausing(claim):
     return claim_and_pause
 
 class Pausing(WebhookChannel):
-    rate = Rate(per_minute=1e9, burst=1e9)
+    rate = ChannelRate(per_minute=1e9, burst=1e9)
 
     def send(self, *message):
         receipt = super().send(*message)

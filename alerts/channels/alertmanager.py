@@ -8,10 +8,10 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from alerts.channels.base import Rate, Receipt
+from alerts.channels.base import ChannelRate, Receipt
 from alerts.channels.http import HttpClient, refusal
 from alerts.message import Message
-from monitor.models.alerting import Level
+from monitor.models.alerting import Severity
 
 _OK, _BAD_REQUEST = 200, 400
 #: Longer than the time between two reminders; what nobody renews ends by itself.
@@ -31,7 +31,7 @@ class AlertmanagerChannel:
 
     addresses = ("",)
     takes_digests = False
-    rate = Rate(per_minute=600, burst=100)
+    rate = ChannelRate(per_minute=600, burst=100)
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class AlertmanagerChannel:
         alerts = [current]
         if not message.first:
             # The alert of the same incident that is not as bad, or worse, ends.
-            other = Level.WARNING if message.level == Level.CRITICAL else Level.CRITICAL
+            other = Severity.WARNING if message.level == Severity.CRITICAL else Severity.CRITICAL
             labels = current["labels"] | {"severity": other.value}
             alerts.append(current | {"labels": labels, "endsAt": message.at.isoformat()})
         answer = self._http.send_json(self._url, alerts, self._headers)

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from alerts.channels.base import Rate, Receipt
+from alerts.channels.base import ChannelRate, Receipt
 from alerts.message import Message
 from monitor.errors import DeliveryError, MissingExtraError, SettingsError
 
@@ -21,7 +21,7 @@ class AppriseChannel:
     """
 
     addresses = ("",)
-    rate = Rate(per_minute=20, burst=5)
+    rate = ChannelRate(per_minute=20, burst=5)
 
     def __init__(self, url: SecretStr, *, name: str = "apprise", timeout_s: float = 20.0) -> None:
         try:

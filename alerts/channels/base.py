@@ -18,7 +18,7 @@ class Receipt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rate:
+class ChannelRate:
     """So many messages a minute, and so many at once after a while of quiet."""
 
     per_minute: float = 60.0
@@ -61,10 +61,10 @@ def takes_digests(channel: Channel) -> bool:
     return bool(getattr(channel, "takes_digests", True))
 
 
-def rate_of(channel: Channel) -> Rate:
+def rate_of(channel: Channel) -> ChannelRate:
     """Give the rate of a channel; one that names none has the usual."""
     rate = getattr(channel, "rate", None)
-    return rate if isinstance(rate, Rate) else Rate()
+    return rate if isinstance(rate, ChannelRate) else ChannelRate()
 
 
 # --- private ---
@@ -93,7 +93,7 @@ class WithoutExplanations:
         return self.inner.timeout_s
 
     @property
-    def rate(self) -> Rate:
+    def rate(self) -> ChannelRate:
         """The rate of the channel."""
         return rate_of(self.inner)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TextIO
 
-from alerts.channels.base import Rate, Receipt
+from alerts.channels.base import ChannelRate, Receipt
 from alerts.message import Message
 from monitor.errors import DeliveryError
 
@@ -14,7 +14,7 @@ class ConsoleChannel:
     """Writes messages to standard error; their text has no control characters."""
 
     addresses = ("",)
-    rate = Rate(per_minute=6000, burst=1000)
+    rate = ChannelRate(per_minute=6000, burst=1000)
 
     def __init__(
         self, *, name: str = "console", stream: TextIO | None = None, timeout_s: float = 5.0

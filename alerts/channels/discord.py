@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from alerts.channels.base import Rate, Receipt
+from alerts.channels.base import ChannelRate, Receipt
 from alerts.channels.http import HttpClient, refusal
 from alerts.message import Message
 from monitor.report.format import shorten
@@ -28,7 +28,7 @@ class DiscordChannel:
     """
 
     addresses = ("",)
-    rate = Rate(per_minute=30, burst=5)
+    rate = ChannelRate(per_minute=30, burst=5)
 
     def __init__(self, url: SecretStr, *, timeout_s: float = 20.0, name: str = "discord") -> None:
         self.name = name

@@ -23,7 +23,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from pydantic import SecretStr
 
-from alerts.channels.base import Rate, Receipt
+from alerts.channels.base import ChannelRate, Receipt
 from alerts.message import Message
 from monitor.errors import DeliveryError
 from monitor.report.format import plain_text
@@ -44,7 +44,7 @@ class EmailChannel:
     ``smtp+plain://`` goes unencrypted.
     """
 
-    rate = Rate(per_minute=30, burst=30)
+    rate = ChannelRate(per_minute=30, burst=30)
 
     def __init__(
         self,

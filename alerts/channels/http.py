@@ -44,7 +44,7 @@ _NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, http
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpAnswer:
     """What the other side answered."""
 
     status: int
@@ -86,13 +86,13 @@ class HttpClient:
 
     def send_json(
         self, url: SecretStr, body: Any, headers: Mapping[str, SecretStr] | None = None
-    ) -> Answer:
+    ) -> HttpAnswer:
         """Post a JSON document."""
         return self.send(url, json.dumps(body).encode(), headers or {})
 
     def send(
         self, url: SecretStr, body: bytes, headers: Mapping[str, SecretStr], method: str = "POST"
-    ) -> Answer:
+    ) -> HttpAnswer:
         """
         Ask once.
 
@@ -118,7 +118,7 @@ class HttpClient:
 
     async def _exchange(
         self, method: str, url: SecretStr, body: bytes, headers: Mapping[str, SecretStr]
-    ) -> Answer:
+    ) -> HttpAnswer:
         usual = {"Content-Type": "application/json; charset=utf-8", "Accept-Encoding": "identity"}
         secret = {name: value.get_secret_value() for name, value in headers.items()}
         # httpx counts its time-outs anew with every byte that drips in; this one does not.
@@ -139,7 +139,7 @@ class HttpClient:
                 if len(answer) >= _MOST_BODY_BYTES:
                     break
             retry_after = response.headers.get("Retry-After")
-            return Answer(response.status_code, answer[:_MOST_BODY_BYTES], retry_after)
+            return HttpAnswer(response.status_code, answer[:_MOST_BODY_BYTES], retry_after)
 
     def _refuse_private(self, url: SecretStr) -> None:
         parts = urlsplit(url.get_secret_value())
@@ -185,7 +185,7 @@ def _trusted() -> ssl.SSLContext:
 
 
 def refusal(
-    vendor: str, answer: Answer, code: str = "", *, check: str, is_theirs: bool = True
+    vendor: str, answer: HttpAnswer, code: str = "", *, check: str, is_theirs: bool = True
 ) -> DeliveryError:
     """
     Make the error of an answer that is a no.
@@ -224,14 +224,14 @@ def refusal(
     return DeliveryError(f"{vendor} refused: {name}; check {check}", code=name, transient=False)
 
 
-def slow_down(vendor: str, answer: Answer) -> DeliveryError:
+def slow_down(vendor: str, answer: HttpAnswer) -> DeliveryError:
     """Make the error of a vendor that asks for a pause."""
     return DeliveryError(
         f"{vendor}: slow down", code="rate_limited", retry_after_s=pause_of(answer)
     )
 
 
-def pause_of(answer: Answer) -> float:
+def pause_of(answer: HttpAnswer) -> float:
     """
     Return how long to wait, in seconds within sensible bounds.
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from alerts.channels.base import Rate, Receipt
+from alerts.channels.base import ChannelRate, Receipt
 from alerts.channels.http import HttpClient, refusal
 from alerts.message import Message
 from monitor.report.format import shorten
@@ -26,7 +26,7 @@ class PagerDutyChannel:
 
     addresses = ("",)
     takes_digests = False
-    rate = Rate(per_minute=60, burst=30)
+    rate = ChannelRate(per_minute=60, burst=30)
 
     def __init__(
         self,

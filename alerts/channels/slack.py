@@ -13,8 +13,8 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from alerts.channels.base import Rate, Receipt
-from alerts.channels.http import Answer, HttpClient, refusal, slow_down
+from alerts.channels.base import ChannelRate, Receipt
+from alerts.channels.http import HttpAnswer, HttpClient, refusal, slow_down
 from alerts.message import Message
 from monitor.errors import DeliveryError
 from monitor.report.format import shorten
@@ -50,7 +50,7 @@ class SlackChannel:
     """Posts to one Slack channel."""
 
     addresses = ("",)
-    rate = Rate(per_minute=60, burst=30)
+    rate = ChannelRate(per_minute=60, burst=30)
 
     def __init__(self, url: SecretStr, *, timeout_s: float = 20.0, name: str = "slack") -> None:
         self.name = name
@@ -69,14 +69,14 @@ class SlackChannel:
         raise webhook_refusal(answer)
 
 
-def webhook_refusal(answer: Answer) -> DeliveryError:
+def webhook_refusal(answer: HttpAnswer) -> DeliveryError:
     """Make the error of an answer of an incoming webhook; only Slack's own words are final."""
     known = "" if _code(answer) == "ok" else _code(answer)
     check = "GROUNDWATCH_SLACK_WEBHOOK_URL"
     return refusal("Slack", answer, known, check=check, is_theirs=bool(known))
 
 
-def _code(answer: Answer) -> str:
+def _code(answer: HttpAnswer) -> str:
     """Give Slack's word for how it went; '' for an answer that is not Slack's."""
     return answer.text if re.fullmatch(r"[a-z_]{2,60}", answer.text) else ""
 
@@ -91,7 +91,7 @@ class SlackBotChannel:
     """
 
     addresses = ("",)
-    rate = Rate(per_minute=60, burst=10)
+    rate = ChannelRate(per_minute=60, burst=10)
 
     def __init__(
         self,
@@ -138,11 +138,11 @@ class SlackBotChannel:
             return Receipt(answer="200 ok", ref=message.thread)
         return Receipt(answer="200 ok", ref=f"{found.get('channel', '')}:{found.get('ts', '')}")
 
-    def _call(self, method: str, body: dict[str, Any]) -> Answer:
+    def _call(self, method: str, body: dict[str, Any]) -> HttpAnswer:
         return self._http.send_json(SecretStr(f"{self._api}/{method}"), body, self._headers)
 
 
-def _refused(answer: Answer) -> DeliveryError:
+def _refused(answer: HttpAnswer) -> DeliveryError:
     word = answer.json.get("error")
     code = word if isinstance(word, str) and re.fullmatch(r"[a-z_]{2,60}", word) else ""
     if code in _SLOW_DOWN:

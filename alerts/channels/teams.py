@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from alerts.channels.base import Rate, Receipt
+from alerts.channels.base import ChannelRate, Receipt
 from alerts.channels.http import HttpClient, refusal, slow_down
 from alerts.message import Message
 from monitor.report.format import shorten
@@ -29,7 +29,7 @@ class TeamsChannel:
     """
 
     addresses = ("",)
-    rate = Rate(per_minute=100 / 60, burst=20)
+    rate = ChannelRate(per_minute=100 / 60, burst=20)
 
     def __init__(self, url: SecretStr, *, timeout_s: float = 20.0, name: str = "teams") -> None:
         self.name = name

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from pydantic import SecretStr
 
-from alerts.channels.base import Rate, Receipt
+from alerts.channels.base import ChannelRate, Receipt
 from alerts.channels.http import HttpClient, refusal
 from alerts.message import Message
 from monitor.errors import SettingsError
@@ -31,7 +31,7 @@ class WebhookChannel:
     """
 
     addresses = ("",)
-    rate = Rate(per_minute=600, burst=100)
+    rate = ChannelRate(per_minute=600, burst=100)
 
     def __init__(
         self,

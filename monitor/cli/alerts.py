@@ -17,7 +17,7 @@ from alerts import dispatch
 from alerts import drill as drills
 from alerts.channels.base import Channel
 from alerts.dispatch import Dispatcher
-from alerts.drill import Form, rendered, send_test
+from alerts.drill import MessageForm, rendered, send_test
 from alerts.queries import (
     deliveries,
     incidents_named,
@@ -50,7 +50,7 @@ from monitor.cli.console import (
     warn,
 )
 from monitor.errors import DeliveryError, GroundwatchError, SettingsError
-from monitor.models.alerting import AlertEvent, DeliveryStatus, Incident, Level
+from monitor.models.alerting import AlertEvent, DeliveryStatus, Incident, Severity
 from monitor.report.format import percent, plain_text, short_id, utc_time
 from monitor.report.listing import Listing
 from monitor.report.words import incident_sentence, level_words
@@ -220,7 +220,7 @@ app.add_typer(outbox_app, name="outbox")
 
 def route(
     app: Annotated[str, typer.Option(help="The app that the alert is about.")],
-    severity: Annotated[Level, typer.Option(help="How bad it is.")] = Level.CRITICAL,
+    severity: Annotated[Severity, typer.Option(help="How bad it is.")] = Severity.CRITICAL,
     metric: Annotated[str, typer.Option(help="The metric that it is about.")] = "groundedness",
     label: Annotated[list[str] | None, typer.Option(help="More labels, as name=value.")] = None,
     at: Annotated[str, typer.Option(help="When: 2026-03-29T02:30+02:00; now if left out.")] = "",
@@ -382,7 +382,7 @@ def test(channel: Annotated[str, typer.Argument(help="The name of a channel.")])
 
 @app.command("render")
 def render(
-    form: Annotated[Form, typer.Option(help="How it is written.")] = Form.TEXT,
+    form: Annotated[MessageForm, typer.Option(help="How it is written.")] = MessageForm.TEXT,
     event: Annotated[AlertEvent, typer.Option(help="The event it announces.")] = AlertEvent.FIRED,
 ) -> None:
     """Show a message as it would be sent, and send nothing."""

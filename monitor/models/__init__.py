@@ -5,7 +5,7 @@ from monitor.models.alerting import (
     Delivery,
     DeliveryStatus,
     Incident,
-    Level,
+    Severity,
     TimelineEvent,
 )
 from monitor.models.evaluation import (
@@ -54,7 +54,6 @@ __all__ = [
     "Incident",
     "Interaction",
     "LengthEvaluation",
-    "Level",
     "MultiEvaluationResult",
     "Outcome",
     "PerformanceSummary",
@@ -65,6 +64,7 @@ __all__ = [
     "RetryConfig",
     "Sample",
     "ScoredSample",
+    "Severity",
     "Status",
     "StreamKey",
     "Tally",

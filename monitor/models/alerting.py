@@ -8,7 +8,7 @@ from typing import Final, Literal
 from pydantic import AliasChoices, AwareDatetime, BaseModel, ConfigDict, Field
 
 
-class Level(StrEnum):
+class Severity(StrEnum):
     """How bad an incident is."""
 
     WARNING = "warning"
@@ -59,8 +59,8 @@ class Incident(_View):
     metric: str
     segment: str
     window_s: int = Field(gt=0)
-    level: Level = Field(description="The level now, or the last one when resolved.")
-    peak_level: Level = Field(description="The worst level it had.")
+    level: Severity = Field(description="The level now, or the last one when resolved.")
+    peak_level: Severity = Field(description="The worst level it had.")
     since: AwareDatetime = Field(description="When the breach began; earlier than `opened_at`.")
     opened_at: AwareDatetime = Field(description="When it fired.")
     updated_at: AwareDatetime
@@ -96,8 +96,8 @@ class TimelineEvent(_View):
     incident_id: str
     sequence: int = Field(ge=1)
     event: AlertEvent
-    level: Level
-    previous_level: Level | None = None
+    level: Severity
+    previous_level: Severity | None = None
     reason: str
     at: AwareDatetime
     app: str

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from monitor.models import Incident, Status, Verdict
-from monitor.models.alerting import Level
+from monitor.models.alerting import Severity
 from monitor.models.status import Movement
 from monitor.report.model import SEVERITY, Ledger, ReportedChange, worst_status
 
@@ -127,7 +127,7 @@ class Episode(_Value):
     incident_id: str
     app: str
     metric: str
-    level: Level
+    level: Severity
     opened_at: AwareDatetime
     lasted_s: float
     is_open: bool
@@ -339,7 +339,7 @@ def _episodes(incidents: Sequence[Incident], now: datetime) -> list[Episode]:
         for item in incidents
     ]
     return sorted(
-        found, key=lambda e: (not e.is_open, e.level is not Level.CRITICAL, -e.lasted_s, e.app)
+        found, key=lambda e: (not e.is_open, e.level is not Severity.CRITICAL, -e.lasted_s, e.app)
     )
 
 

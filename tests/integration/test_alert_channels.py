@@ -23,7 +23,7 @@ from alerts.channels.webhook import WebhookChannel
 from alerts.drill import sample_snapshot, send_test
 from alerts.message import render
 from monitor.errors import DeliveryError, SettingsError
-from monitor.models.alerting import AlertEvent, Level
+from monitor.models.alerting import AlertEvent, Severity
 from support.vendor_receiver import Reaction, VendorReceiver
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -64,7 +64,7 @@ def channel(vendor, receiver):
     return MAKERS[vendor](receiver.url, 5.0)
 
 
-def message(event=AlertEvent.FIRED, level=Level.CRITICAL, thread="", **changes):
+def message(event=AlertEvent.FIRED, level=Severity.CRITICAL, thread="", **changes):
     changes = {"event": event, "level": level, "test": False} | changes
     snapshot = sample_snapshot(NOW).model_copy(update=changes)
     return render(snapshot, {event}, thread=thread)
@@ -249,7 +249,7 @@ def test_a_root_that_cannot_be_changed_is_no_failure():
 def test_an_incident_is_one_alert_of_pagerduty():
     with VendorReceiver("pagerduty") as receiver:
         channel = MAKERS["pagerduty"](receiver.url, 5.0)
-        channel.send(message(level=Level.WARNING), "d1", 1)
+        channel.send(message(level=Severity.WARNING), "d1", 1)
         channel.send(message(AlertEvent.ESCALATED), "d2", 1)
         channel.send(message(AlertEvent.RESOLVED), "d3", 1)
     events = [request.json for request in receiver.taken]
@@ -274,7 +274,7 @@ def test_an_alert_of_alertmanager_keeps_its_labels_and_ends():
 def test_alertmanager_hears_the_end_of_the_severity_before():
     with VendorReceiver("alertmanager") as receiver:
         channel = MAKERS["alertmanager"](receiver.url, 5.0)
-        channel.send(message(level=Level.WARNING), "d1", 1)
+        channel.send(message(level=Severity.WARNING), "d1", 1)
         later = NOW + timedelta(minutes=9)
         channel.send(message(AlertEvent.ESCALATED, at=later), "d2", 1)
     (warning,), (critical, ended) = (request.json for request in receiver.taken)

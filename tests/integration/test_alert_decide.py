@@ -13,7 +13,7 @@ from alerts.decide import decide
 from alerts.evidence import AlertKey, Timers
 from alerts.routing import Recipient
 from alerts.store import load, save
-from monitor.models.alerting import AlertEvent, DeliveryStatus, Level
+from monitor.models.alerting import AlertEvent, DeliveryStatus, Severity
 from monitor.models.status import Status
 from monitor.store.alert_tables import alert_states, outbox
 from monitor.testing.factories import make_verdict
@@ -45,7 +45,7 @@ def incident(store):
 def test_an_incident_opens_when_a_breach_fires(store, incident):
     with store.read() as connection:
         (found,) = queries.open_incidents(connection)
-    assert (found.incident_id, found.level, found.opened_at) == (incident, Level.CRITICAL, NOW)
+    assert (found.incident_id, found.level, found.opened_at) == (incident, Severity.CRITICAL, NOW)
     assert found.is_open
 
 
@@ -78,7 +78,7 @@ def test_the_timeline_tells_the_whole_story(store):
         "fired", "escalated", "deescalated", "resolved"
     ]  # fmt: skip
     assert [line.sequence for line in story] == [1, 2, 3, 4]
-    assert story[1].previous_level is Level.WARNING
+    assert story[1].previous_level is Severity.WARNING
 
 
 def test_nobody_is_told_when_it_only_deescalates(store, incident):
@@ -155,7 +155,7 @@ def test_many_keys_at_once_are_one_quick_transaction(store):
 
 def test_a_blind_monitor_has_an_incident_of_its_own(store, incident):
     (fired,) = tell(store, Status.BLIND, NOW + timedelta(minutes=1))
-    assert (fired.metric, fired.level) == (BLIND, Level.WARNING)
+    assert (fired.metric, fired.level) == (BLIND, Severity.WARNING)
     (resolved,) = tell(store, Status.CRITICAL, NOW + timedelta(minutes=2))
     assert (resolved.metric, resolved.event) == (BLIND, AlertEvent.RESOLVED)
     with store.read() as connection:

@@ -10,7 +10,7 @@ from alerts.decide import decide
 from alerts.evidence import AlertThresholds, Timers
 from alerts.routing import Recipient, RoutingConfig, parse_all
 from alerts.silencing import add_silence
-from monitor.models.alerting import AlertEvent, Level
+from monitor.models.alerting import AlertEvent, Severity
 from monitor.models.status import Status
 from monitor.testing.factories import make_verdict
 
@@ -75,7 +75,11 @@ def test_the_incident_goes_on_with_its_first_times_and_its_worst_level(world):
         world.tell(minute, a=status)
         (incident,) = world.incidents()
         assert incident.is_open == (status is not H)
-    assert (incident.opened_at, incident.peak_level, incident.sequence) == (NOW, Level.CRITICAL, 4)
+    assert (incident.opened_at, incident.peak_level, incident.sequence) == (
+        NOW,
+        Severity.CRITICAL,
+        4,
+    )
 
 
 def test_what_fires_again_joins_what_fires_in_its_app_by_then(world):

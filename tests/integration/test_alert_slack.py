@@ -7,7 +7,7 @@ from email.utils import format_datetime
 import pytest
 from pydantic import SecretStr
 
-from alerts.channels.http import Answer
+from alerts.channels.http import HttpAnswer
 from alerts.channels.slack import SlackChannel, webhook_refusal
 from alerts.drill import send_test
 from monitor.errors import DeliveryError
@@ -58,11 +58,11 @@ def test_an_answer_is_read_as_slack_means_it(slack, answer, code, transient):
 @pytest.mark.parametrize(
     ("answer", "final"),
     [
-        (Answer(403, b"<html>log in first</html>"), False),
-        (Answer(404, b"Not Found"), False),
-        (Answer(302, b""), False),
-        (Answer(404, b"no_service"), True),
-        (Answer(403, b"invalid_token"), True),
+        (HttpAnswer(403, b"<html>log in first</html>"), False),
+        (HttpAnswer(404, b"Not Found"), False),
+        (HttpAnswer(302, b""), False),
+        (HttpAnswer(404, b"no_service"), True),
+        (HttpAnswer(403, b"invalid_token"), True),
     ],
 )
 def test_only_slacks_own_words_are_final_at_once(answer, final):

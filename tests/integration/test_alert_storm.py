@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import insert
 
 from alerts import outbox, queries
-from alerts.channels.base import Rate, Receipt
+from alerts.channels.base import ChannelRate, Receipt
 from alerts.decide import decide
 from alerts.dispatch import Dispatcher
 from alerts.evidence import Timers
@@ -30,7 +30,7 @@ class Wire:
 
     def __init__(self, name="slack"):
         self.name, self.addresses = name, ("",)
-        self.rate = Rate(per_minute=6000, burst=1000)
+        self.rate = ChannelRate(per_minute=6000, burst=1000)
         self.messages, self.refusal = [], None
 
     def send(self, message, delivery_id, attempt):
@@ -74,7 +74,7 @@ def names(n):
 
 
 def test_a_channel_gets_no_more_than_its_rate(world):
-    world.wire.rate = Rate(per_minute=60, burst=5)
+    world.wire.rate = ChannelRate(per_minute=60, burst=5)
     world.tell(Status.CRITICAL, *names(12))
     assert world.dispatch() == {"sent": 5}
     assert world.dispatch() == {}
@@ -84,7 +84,7 @@ def test_a_channel_gets_no_more_than_its_rate(world):
 
 def test_the_rate_is_shared_by_all_dispatchers(world):
     world.tell(Status.CRITICAL, *names(12))
-    rate = Rate(per_minute=60, burst=4)
+    rate = ChannelRate(per_minute=60, burst=4)
     taken = [outbox.claim(world.store, world.now, 60, 3, ["slack"], rate=rate) for _ in range(3)]
     assert [len(each) for each in taken] == [3, 1, 0]
 
@@ -202,7 +202,7 @@ def test_a_message_with_a_new_severity_goes_where_the_routes_say_and_where_it_be
 
 
 def test_the_bucket_of_a_channel_survives_a_clock_that_is_set_back(world):
-    world.wire.rate = Rate(per_minute=60, burst=2)
+    world.wire.rate = ChannelRate(per_minute=60, burst=2)
     world.tell(Status.CRITICAL, *names(6))
     assert world.dispatch() == {"sent": 2}
     world.now -= timedelta(hours=1)

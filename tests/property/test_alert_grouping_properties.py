@@ -10,11 +10,11 @@ import pytest
 from alerts import grouping
 from alerts.drill import sample_snapshot
 from alerts.evidence import AlertKey
-from monitor.models.alerting import AlertEvent, Level
+from monitor.models.alerting import AlertEvent, Severity
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 E = AlertEvent
-REMIND = {Level.CRITICAL: 3600.0, Level.WARNING: 7200.0}
+REMIND = {Severity.CRITICAL: 3600.0, Severity.WARNING: 7200.0}
 PLANTED = tomllib.loads(Path(__file__).with_name("planted_bugs.toml").read_text("utf-8"))[
     "grouping"
 ]
@@ -31,13 +31,13 @@ def snapshot(name, *, app="bot", event=E.FIRED, judge="", **changes):
 
 
 def level(rng):
-    return rng.choice(list(Level))
+    return rng.choice(list(Severity))
 
 
 def some_group(rng):
     told = rng.random() < 0.7
     ago = timedelta(minutes=rng.choice([0, 2, 5, 30, 90, 150]))
-    return grouping.Group(
+    return grouping.AlertGroup(
         group_id="g",
         app="bot",
         cause=None,
@@ -85,7 +85,7 @@ def some_happening(rng):
 
 
 def worst(levels):
-    return Level.CRITICAL if Level.CRITICAL in levels else Level.WARNING
+    return Severity.CRITICAL if Severity.CRITICAL in levels else Severity.WARNING
 
 
 def leading(events):
@@ -118,7 +118,7 @@ def began(happened, worse, wait_s):
         return None, None
     if group.told_at is None:
         return E.FIRED, lead
-    if lead.level is Level.CRITICAL and group.level is Level.WARNING:
+    if lead.level is Severity.CRITICAL and group.level is Severity.WARNING:
         return E.ESCALATED, lead
     new = [e for e in worse if e.key.metric not in happened.known_names]
     age_s = (NOW - group.opened_at).total_seconds()
@@ -180,7 +180,7 @@ def news_is_right(module, rng):
 
 
 def group_named(name, app, cause=None):
-    return grouping.Group(group_id=name, app=app, cause=cause, opened_at=NOW)
+    return grouping.AlertGroup(group_id=name, app=app, cause=cause, opened_at=NOW)
 
 
 def some_beginnings(rng):
@@ -252,7 +252,7 @@ def test_a_bug_that_is_planted_is_found(bug, plant):
 
 
 def test_a_group_is_over_when_nothing_fires_and_nothing_is_held_back():
-    member = grouping.Member("i", AlertKey("bot", "a", "*", 60), Level.WARNING, silenced=True)
+    member = grouping.Member("i", AlertKey("bot", "a", "*", 60), Severity.WARNING, silenced=True)
     group = group_named("g", "bot")
     assert grouping.is_over(group, [])
     assert not grouping.is_over(group, [member])

@@ -9,7 +9,7 @@ from alerts.drill import sample_snapshot
 from alerts.evidence import AlertKey, AlertState, Evidence, Observation, Timers
 from alerts.message import render
 from alerts.state import step
-from monitor.models.alerting import AlertEvent, Level
+from monitor.models.alerting import AlertEvent, Severity
 from monitor.models.status import Status
 from monitor.testing.factories import make_verdict
 
@@ -52,13 +52,18 @@ def test_it_fires_after_the_timer_of_a_warning_though_no_sample_is_new():
         state = decision.state
         events.append(decision.event)
     assert events == [None] * 10 + [AlertEvent.FIRED]
-    assert state.level is Level.WARNING
+    assert state.level is Severity.WARNING
 
 
 @pytest.mark.parametrize("event", [AlertEvent.FIRED, AlertEvent.RESOLVED])
 def test_its_message_never_speaks_of_answers(event):
     (verdict,) = blindness([blind()])
-    changes = {"verdict": verdict, "level": Level.WARNING, "peak": Level.WARNING, "samples": ()}
+    changes = {
+        "verdict": verdict,
+        "level": Severity.WARNING,
+        "peak": Severity.WARNING,
+        "samples": (),
+    }
     text = render(sample_snapshot(NOW).model_copy(update=changes), {event}).text
     assert "the monitor" in text
     assert "groundedness: the judge fails" in text

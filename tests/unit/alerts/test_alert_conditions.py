@@ -18,7 +18,7 @@ from alerts.conditions import (
 from alerts.dead_mans_switch import Chain, broken_link
 from alerts.drill import sample_snapshot
 from alerts.message import render
-from monitor.models.alerting import AlertEvent, Level
+from monitor.models.alerting import AlertEvent, Severity
 from monitor.models.status import Status
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -106,7 +106,7 @@ def test_every_condition_has_words():
 def test_the_message_about_a_condition_says_what_is_wrong_and_what_to_do(kind):
     (verdict,) = verdicts_on("shop", {kind: "the reason"}, [kind], window_s=3600, now=NOW)
     assert verdict.status is Status.WARNING
-    changes = {"verdict": verdict, "level": Level.WARNING, "samples": ()}
+    changes = {"verdict": verdict, "level": Severity.WARNING, "samples": ()}
     snapshot = sample_snapshot(NOW).model_copy(update=changes)
     text = render(snapshot, {AlertEvent.FIRED}).text
     for part in (CONDITIONS[kind].ill, CONDITIONS[kind].advice, "the reason"):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from alerts.drill import Form, sample_snapshot, written
+from alerts.drill import MessageForm, sample_snapshot, written
 from alerts.message import Example, render
 from alerts.snapshot import Background, Other
 from monitor.models.alerting import AlertEvent
@@ -26,7 +26,7 @@ EXAMPLE = Example(
     finding=f"not in the sources: 12 euros {HOSTILE}",
     link="https://status.example.org/sample/s-1",
 )
-ENDINGS = {Form.HTML: "html", Form.EMAIL: "eml", Form.TEXT: "txt"}
+ENDINGS = {MessageForm.HTML: "html", MessageForm.EMAIL: "eml", MessageForm.TEXT: "txt"}
 
 #: How long after the alert fired each sort of news comes.
 LATER_MIN = {
@@ -89,7 +89,7 @@ def path_of(form, event):
 
 
 TOLD = [event for event in AlertEvent if event is not AlertEvent.DEESCALATED]
-CASES = [(form, event) for form in Form for event in TOLD]
+CASES = [(form, event) for form in MessageForm for event in TOLD]
 
 
 @pytest.mark.parametrize(("form", "event"), CASES)

@@ -15,7 +15,7 @@ from alerts.routing import (
     parse_all,
 )
 from monitor.errors import SettingsError
-from monitor.models.alerting import Level
+from monitor.models.alerting import Severity
 from monitor.models.status import Status
 from monitor.testing.factories import make_verdict
 
@@ -65,7 +65,7 @@ def test_all_matchers_must_hold():
 def test_an_alert_has_its_labels_and_those_of_its_app():
     of_apps = AppLabels({"support-*": {"team": "search", "app": "liar"}, "shop": {"team": "ads"}})
     verdict = make_verdict(Status.CRITICAL, NOW, evaluator_version="judge-7")
-    labels = labels_of(verdict, Level.CRITICAL, of_apps.of("support-bot"))
+    labels = labels_of(verdict, Severity.CRITICAL, of_apps.of("support-bot"))
     assert labels == {
         "app": "support-bot", "metric": "groundedness", "segment": "*", "window_s": "3600",
         "severity": "critical", "judge": "judge-7", "kind": "quality", "team": "search",
@@ -143,7 +143,7 @@ def test_a_route_that_goes_on_lets_others_match_too():
 
 
 def test_a_route_may_take_only_what_is_critical():
-    routes = [route("pager", min_severity=Level.CRITICAL), route("default")]
+    routes = [route("pager", min_severity=Severity.CRITICAL), route("default")]
     assert told(routes) == ["pager"]
     assert told(routes, LABELS | {"severity": "warning"}) == ["default"]
 

@@ -3,7 +3,7 @@
 from alerts.channels.declared import channels_from, recipients_of
 from alerts.evidence import thresholds_from, timers_from
 from alerts.routing import Recipient
-from monitor.models.alerting import Level
+from monitor.models.alerting import Severity
 from monitor.settings import Settings
 
 EVERYTHING = Settings(
@@ -42,4 +42,4 @@ def test_a_slow_schedule_is_no_gap():
 
 def test_lines_come_from_the_settings():
     lines = thresholds_from(Settings(warning_rate=0.9, critical_rate=0.6))
-    assert (lines.of(Level.WARNING), lines.of(Level.CRITICAL)) == (0.9, 0.6)
+    assert (lines.of(Severity.WARNING), lines.of(Severity.CRITICAL)) == (0.9, 0.6)

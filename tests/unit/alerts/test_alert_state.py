@@ -16,7 +16,7 @@ from alerts.state import (
     close,
     step,
 )
-from monitor.models.alerting import AlertEvent, Level
+from monitor.models.alerting import AlertEvent, Severity
 from monitor.models.status import Status
 from monitor.testing.factories import make_verdict
 
@@ -74,7 +74,7 @@ def test_nothing_fires_when_a_breach_is_shorter_than_its_timer(alert):
 
 def test_a_warning_fires_when_it_has_held_for_its_timer(alert):
     assert alert.feed("h" + "w" * 11) == [AlertEvent.FIRED]
-    assert alert.state.level is Level.WARNING
+    assert alert.state.level is Severity.WARNING
 
 
 def test_a_critical_fires_sooner_than_a_warning(alert):
@@ -84,7 +84,7 @@ def test_a_critical_fires_sooner_than_a_warning(alert):
 
 def test_it_fires_once_as_critical_when_a_pending_warning_gets_worse(alert):
     assert alert.feed("w" * 8 + "c" * 6) == [AlertEvent.FIRED]
-    assert alert.state.level is Level.CRITICAL
+    assert alert.state.level is Severity.CRITICAL
     assert alert.state.breach_since == START + timedelta(minutes=1)
 
 
@@ -153,12 +153,12 @@ def test_a_relapse_while_recovering_is_silent(firing):
 def test_a_warning_escalates_when_critical_has_held(alert):
     alert.feed("w" * 11)
     assert alert.feed("c" * 6) == [AlertEvent.ESCALATED]
-    assert (alert.state.level, alert.state.sequence) == (Level.CRITICAL, 2)
+    assert (alert.state.level, alert.state.sequence) == (Severity.CRITICAL, 2)
 
 
 def test_a_critical_deescalates_when_only_a_warning_is_left(firing):
     assert firing.feed("w" * 16) == [AlertEvent.DEESCALATED]
-    assert (firing.state.level, firing.state.peak) == (Level.WARNING, Level.CRITICAL)
+    assert (firing.state.level, firing.state.peak) == (Severity.WARNING, Severity.CRITICAL)
 
 
 def test_a_deescalation_does_not_count_as_a_message(firing):
@@ -224,7 +224,7 @@ def test_a_critical_that_must_hold_for_longer_fires_as_a_warning_first():
     slow = Timers(warning_for_s=300, critical_for_s=600, resolve_after_s=900, repeat_after_s=14_400)
     alert = Alert(slow)
     assert alert.feed("c" * 6) == [AlertEvent.FIRED]
-    assert alert.state.level is Level.WARNING
+    assert alert.state.level is Severity.WARNING
     assert alert.feed("c" * 5) == [AlertEvent.ESCALATED]
 
 

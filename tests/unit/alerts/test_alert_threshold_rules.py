@@ -11,7 +11,7 @@ from alerts.routes_file import wiring_from
 from alerts.routing import Recipient, RoutingConfig
 from alerts.threshold_rules import RULE_SETS, ThresholdRule, judge_all
 from monitor.errors import SettingsError
-from monitor.models.alerting import Level
+from monitor.models.alerting import Severity
 from monitor.models.status import Status
 from monitor.settings import Settings
 from monitor.store.engine import Store
@@ -58,7 +58,7 @@ def test_too_little_and_blind_say_nothing():
 
 
 def test_a_rule_for_every_metric_tells_of_the_one_that_breaks_it():
-    rule = [ThresholdRule(name="x", metric="*", below=0.5, level=Level.WARNING)]
+    rule = [ThresholdRule(name="x", metric="*", below=0.5, level=Severity.WARNING)]
     (found,) = judge_all(
         [verdict(metric="a"), verdict(metric="b", average_score=0.4), verdict(metric="c")], rule
     )

@@ -18,7 +18,7 @@ from alerts.channels import slack, webhook
 from alerts.channels.email import compose
 from alerts.digest import digest_message
 from monitor.models import Status
-from monitor.models.alerting import Level
+from monitor.models.alerting import Severity
 from monitor.models.status import Movement
 from monitor.report.digest import (
     Coverage,
@@ -58,7 +58,7 @@ def full():
         new_series=[(HOSTILE, "relevance")],
         episodes=[
             Episode(incident_id="0123456789abcdef", app="support-bot", metric="groundedness",
-                    level=Level.CRITICAL, opened_at=NOW - timedelta(hours=3), lasted_s=10_800,
+                    level=Severity.CRITICAL, opened_at=NOW - timedelta(hours=3), lasted_s=10_800,
                     is_open=True),
         ],
         more_episodes=1,

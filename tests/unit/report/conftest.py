@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from monitor.models import Drift, Incident, Level, Status, Tally
+from monitor.models import Drift, Incident, Severity, Status, Tally
 from monitor.models.insight import (
     Attribution,
     Deploy,
@@ -65,7 +65,7 @@ def facts(app, status):
     now = int(NOW.timestamp()) // 60 * 60
     incident = Incident(
         incident_id="i1", app=app, metric="groundedness", segment="*", window_s=3600,
-        level=Level.CRITICAL, peak_level=Level.CRITICAL, since=NOW - timedelta(hours=3),
+        level=Severity.CRITICAL, peak_level=Severity.CRITICAL, since=NOW - timedelta(hours=3),
         opened_at=NOW - timedelta(hours=2), updated_at=NOW, sequence=1,
     )  # fmt: skip
     resolved = incident.model_copy(update={"resolved_at": NOW - timedelta(minutes=30)})

@@ -7,7 +7,7 @@ from io import BytesIO
 import pytest
 from PIL import Image
 
-from monitor.models import Incident, Level, Status
+from monitor.models import Incident, Severity, Status
 from monitor.models.status import Movement
 from monitor.report.build import make_ledger
 from monitor.report.digest import (
@@ -34,7 +34,8 @@ def incident(number, minutes=None, **more):
     opened = NOW - timedelta(hours=number + 1)
     fields = {
         "incident_id": f"incident-{number}", "app": "shop", "metric": "groundedness",
-        "segment": "*", "window_s": 3600, "level": Level.CRITICAL, "peak_level": Level.CRITICAL,
+        "segment": "*", "window_s": 3600,
+        "level": Severity.CRITICAL, "peak_level": Severity.CRITICAL,
         "since": opened, "opened_at": opened, "updated_at": NOW, "sequence": 1,
         "resolved_at": None if minutes is None else opened + timedelta(minutes=minutes),
     }  # fmt: skip

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from monitor.models import Incident
-from monitor.models.alerting import Level
+from monitor.models.alerting import Severity
 from monitor.report.words import level_words
 
 AT = datetime(2026, 6, 1, tzinfo=UTC)
@@ -14,11 +14,11 @@ AT = datetime(2026, 6, 1, tzinfo=UTC)
 @pytest.mark.parametrize(
     ("incident_id", "level", "peak", "resolved_at", "said"),
     [
-        ("i1", Level.WARNING, Level.CRITICAL, AT, "critical"),
-        ("i1", Level.WARNING, Level.CRITICAL, None, "critical, now warning"),
-        ("i1", Level.CRITICAL, Level.CRITICAL, None, "critical"),
-        ("i1", Level.WARNING, Level.WARNING, AT, "warning"),
-        ("drill-0a1b", Level.CRITICAL, Level.CRITICAL, AT, "TEST critical"),
+        ("i1", Severity.WARNING, Severity.CRITICAL, AT, "critical"),
+        ("i1", Severity.WARNING, Severity.CRITICAL, None, "critical, now warning"),
+        ("i1", Severity.CRITICAL, Severity.CRITICAL, None, "critical"),
+        ("i1", Severity.WARNING, Severity.WARNING, AT, "warning"),
+        ("drill-0a1b", Severity.CRITICAL, Severity.CRITICAL, AT, "TEST critical"),
     ],
 )
 def test_the_worst_level_leads(incident_id, level, peak, resolved_at, said):

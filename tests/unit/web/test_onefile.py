@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from monitor.models import Incident, Level, Status, Tally
+from monitor.models import Incident, Severity, Status, Tally
 from monitor.report.build import AppFacts, build_report
 from monitor.report.model import Ledger, ReportedChange, Worst
 from monitor.testing.factories import make_verdict
@@ -23,7 +23,7 @@ def facts(app):
     tally = Tally(n=20, sum_w=20, sum_w2=20, sum_wy=15, sum_w2y=15, sum_w2yy=15)
     incident = Incident(
         incident_id="i", app=app, metric="groundedness", segment="*", window_s=3600,
-        level=Level.CRITICAL, peak_level=Level.CRITICAL, since=NOW - timedelta(hours=1),
+        level=Severity.CRITICAL, peak_level=Severity.CRITICAL, since=NOW - timedelta(hours=1),
         opened_at=NOW - timedelta(minutes=50), updated_at=NOW, sequence=1,
     )  # fmt: skip
     return AppFacts(
