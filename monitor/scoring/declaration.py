@@ -334,9 +334,8 @@ class ConfiguredMetric:
         return version_of(self.declaration, self.parameters)
 
     def judged_by(self, judge: str) -> str:
-        """Return the ``evaluator_version`` of what *judge* says, by the metric's parameters."""
-        shipped = self.parameters == self.declaration.parameters()
-        return judge if shipped else f"{judge}-{self.version}"
+        """Return the ``evaluator_version`` of what *judge* says, by metric and parameters."""
+        return judge if self.version == "1" else f"{judge}-{self.version}"
 
     def unmet(self, interaction: Interaction) -> str | None:
         """Return what *interaction* lacks; None when it can be scored."""

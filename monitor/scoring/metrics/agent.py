@@ -165,6 +165,7 @@ def trajectory_score(actual: Sequence[str], expected: Sequence[str]) -> float:
 
 @computed(
     name="trajectory_match",
+    version="2",
     what="Whether the agent took the expected steps in the expected order.",
     formula="0.6 Jaccard(steps) + 0.4 pairs in order / pairs; Jaccard alone for one step",
     requires=("metadata.trajectory",),

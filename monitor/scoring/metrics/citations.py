@@ -259,6 +259,7 @@ def citation_accuracy(judgement: Judgement, interaction: Interaction, _: NoParam
 
 @computed(
     name="citation_accuracy_grace",
+    version="2",
     what="Share of the claims that cite the passage they should.",
     formula="claims whose citations name the true passage / claims",
     requires=("output", "contexts", "expected.citations"),

@@ -48,6 +48,7 @@ def nothing_stated(judgement: Judgement) -> Finding:
 
 @read(
     name="groundedness",
+    version="2",
     what="Whether the passages support what the answer states.",
     formula="calibrated probability for the whole answer (local); mean support of its statements"
     " (judge, NLI)",
@@ -197,6 +198,7 @@ def faithfulness(judgement: Judgement, interaction: Interaction, p: ClaimWeights
 
 @read(
     name="hallucination",
+    version="2",
     what="Share of the answer's statements that contradict the passages or go beyond them.",
     formula="(contradicted + not found + with a false quote) / statements",
     source="DeepEval, HallucinationMetric",

@@ -210,6 +210,7 @@ _TERSE = re.compile(
 
 @computed(
     name="negative_rejection",
+    version="2",
     what="Whether a question without an answer is declined; the window's mean is the rate.",
     formula="declined / questions with expected.unanswerable",
     requires=("output", "expected.unanswerable"),

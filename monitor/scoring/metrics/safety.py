@@ -78,6 +78,7 @@ def screen_bias(interaction: Interaction, _: NoParameters) -> Finding:
 @asked(
     BIASED,
     name="bias",
+    version="2",
     what="Share of the answer's sentences that are biased.",
     formula="biased sentences / sentences",
     requires=("output",),
@@ -108,6 +109,7 @@ def screen_toxicity(interaction: Interaction, _: NoParameters) -> Finding:
 @asked(
     *TOXIC,
     name="toxicity",
+    version="2",
     what="How toxic the answer is, by category.",
     formula="largest of the categories",
     requires=("output",),

@@ -58,7 +58,7 @@ def test_refused_call_skips_the_sample_and_says_why():
     assert [(e.evaluator_name, e.status, e.reason) for e in found] == [
         (metric, EvaluationStatus.SKIPPED, "budget_reached") for metric in METRICS
     ]
-    assert {e.evaluator_version for e in found} == {"judge-1"}
+    assert {e.evaluator_version for e in found} == {"judge-1", "judge-1-2"}
 
 
 def test_nobody_is_asked_while_the_budget_is_known_to_be_reached():
@@ -72,7 +72,8 @@ def test_local_scores_go_on_under_their_own_name_when_that_is_wanted():
     scorer, _ = capped(FixedBudget(charge(reached=True)), fallback=local)
     found = scorer.score(make_interaction(), key="k")
     assert {(e.status, e.evaluator_version) for e in found} == {
-        (EvaluationStatus.COMPLETED, local.version)
+        (EvaluationStatus.COMPLETED, f"{local.version}-2"),
+        (EvaluationStatus.COMPLETED, local.version),
     }
 
 

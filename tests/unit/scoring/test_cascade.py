@@ -76,7 +76,8 @@ def test_what_is_noted_is_what_the_tally_needs():
     assert grounded.metadata["judged"]
     assert grounded.metadata["judge_probability"] == 1.0
     assert grounded.metadata["pass_estimate"] == pytest.approx(1.0)
-    assert grounded.evaluator_version == relevant.evaluator_version == "cascade-says-1-abc-abc"
+    assert relevant.evaluator_version == "cascade-says-1-abc-abc"
+    assert grounded.evaluator_version == f"{relevant.evaluator_version}-2"
 
 
 def test_the_same_sample_is_drawn_alike_everywhere():
@@ -144,7 +145,7 @@ def test_failure_of_the_judge_is_a_failure_with_its_class():
     both, _ = cascade(lambda _: judgement(0.5), lambda _: JudgeReplyError("odd"), share=1.0)
     grounded, _ = both.score(make_interaction(), key="k")
     assert (grounded.status, grounded.reason) == (EvaluationStatus.FAILED, "judge_reply_invalid")
-    assert grounded.evaluator_version == both.version
+    assert grounded.evaluator_version == f"{both.version}-2"
 
 
 @pytest.mark.parametrize("share", [1.0, 0.5])

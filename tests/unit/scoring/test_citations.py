@@ -87,7 +87,7 @@ def test_what_the_judge_says_decides_and_not_the_words():
 
 
 def test_version_is_that_of_the_back_end():
-    found = scored("groundedness", *ENTAILING, contexts=PASSAGES, output=f"{RIGHT} [1].")
+    found = scored("faithfulness", *ENTAILING, contexts=PASSAGES, output=f"{RIGHT} [1].")
     assert len({each.evaluator_version for each in found.values()}) == 1
     assert found["citation_accuracy"].evaluator_version.startswith("local-")
 

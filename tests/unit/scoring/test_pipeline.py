@@ -113,7 +113,7 @@ def test_all_questions_of_a_sample_share_one_call():
     assert len(criteria) == 5 + 1 + 6 + 1
     assert fields == {"query", "output", "contexts"}
     assert sum(each.cost_usd for each in found) == pytest.approx(0.01)
-    assert {each.evaluator_version for each in found} == {"fixed-1-1"}
+    assert {each.evaluator_version for each in found} == {"fixed-1-1", "fixed-1-2"}
 
 
 def test_metrics_that_share_a_question_ask_it_once():
