@@ -33,6 +33,7 @@ from monitor.scoring.registry import make_scorer
 from monitor.settings import Settings
 from monitor.store.engine import Store, check_schema
 from workers.scoring_run import Rules, ScoringRun
+from workers.standings import JudgeShare
 
 if TYPE_CHECKING:
     from monitor.contrib.evaluation_events import EvaluationEvents
@@ -70,7 +71,12 @@ class Context:
     @cached_property
     def scorer(self) -> Scorer:
         """The scorer with the metrics that the settings name."""
-        return make_scorer(self.settings, client=self.redis)
+        share_of = (
+            JudgeShare(self.store, self.settings.judge_share)
+            if self.settings.scorer == "cascade"
+            else None
+        )
+        return make_scorer(self.settings, client=self.redis, share_of=share_of)
 
     @cached_property
     def events(self) -> EvaluationEvents | None:

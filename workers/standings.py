@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -10,18 +11,26 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 from sqlalchemy import Connection
+from sqlalchemy.exc import SQLAlchemyError
 
 from monitor.models import Verdict
-from monitor.rolling.anytime import advance_all, idle, learn_due_s, relearn
+from monitor.rolling.anytime import advance_all, evidence_rises, idle, learn_due_s, relearn
 from monitor.rolling.backtesting import weighted_looks
 from monitor.rolling.baseline import History
 from monitor.rolling.budget import Rules
 from monitor.rolling.evidence_state import EvidenceState, Looks, from_json, to_json
-from monitor.rolling.stream_samples import goes_by_samples, looks_of, stream_sample
+from monitor.rolling.stream_samples import CASCADE, goes_by_samples, looks_of, stream_sample
 from monitor.stats.onset import Onset, find_onset
+from monitor.store.engine import Store
 from monitor.store.lease import Lease
 from monitor.store.query import Stream, bucket_sums
-from monitor.store.verdicts import StoredScore, read_states, save_states, scores_since
+from monitor.store.verdicts import (
+    StoredScore,
+    apps_with_rising_evidence,
+    read_states,
+    save_states,
+    scores_since,
+)
 
 #: In buckets: what a baseline needs, what a first look takes up, and where an onset is sought.
 _HISTORY: Final = 9 * 1440
@@ -35,6 +44,10 @@ _LEARN_AT_ONCE: Final = 50
 _FIRST_MS: Final = 1_000_000_000_000
 #: In milliseconds: a transaction that took longer to commit may come too late to be looked at.
 _COMMIT_MS: Final = 20_000
+#: The share of samples to ask a judge about while evidence of a fall builds up.
+_RISING_SHARE: Final = 0.5
+#: In seconds: so long a share holds in one process.
+_SHARE_FOR_S: Final = 5.0
 #: Scores that arrived since then are read for all streams at once.
 _TOGETHER_S: Final = 40.0
 _NOTHING_NEW: Final = Looks(*np.zeros((4, 0)))
@@ -336,4 +349,34 @@ def _read(state: dict[str, Any]) -> _Kept | None:
 
 
 def _written(kept: _Kept) -> dict[str, Any]:
-    return {"memory": to_json(kept.memory), "seen": list(kept.seen)}
+    return {
+        "memory": to_json(kept.memory),
+        "seen": list(kept.seen),
+        "rises": evidence_rises(kept.memory),
+    }
+
+
+class JudgeShare:
+    """
+    The share of an app's samples that a cascade's judge is asked about.
+
+    More while evidence of a fall builds up: read from what the last evaluation stored, before the
+    sample is drawn, so that the evidence stays valid.
+    """
+
+    def __init__(self, store: Store, usual: float) -> None:
+        self._store, self._usual = store, usual
+        self._rising: frozenset[str] = frozenset()
+        self._read_s = -math.inf
+
+    def __call__(self, app: str) -> float:
+        """Return the share, in (0, 1]; the usual one where the store cannot be read."""
+        now_s = time.monotonic()
+        if now_s - self._read_s > _SHARE_FOR_S:
+            self._read_s = now_s
+            try:
+                with self._store.read() as connection:
+                    self._rising = apps_with_rising_evidence(connection, version_prefix=CASCADE)
+            except SQLAlchemyError:
+                self._rising = frozenset()
+        return max(self._usual, _RISING_SHARE) if app in self._rising else self._usual

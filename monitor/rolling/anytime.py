@@ -20,6 +20,7 @@ began, and many streams go together as one does alone.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -29,7 +30,15 @@ import numpy as np
 from monitor.models import Status
 from monitor.rolling.baseline import History, learn
 from monitor.rolling.budget import Rules, read_status
-from monitor.rolling.evidence_state import N_BETS, N_RISES, Bets, Certainty, EvidenceState, Looks
+from monitor.rolling.evidence_state import (
+    LINE,
+    N_BETS,
+    N_RISES,
+    Bets,
+    Certainty,
+    EvidenceState,
+    Looks,
+)
 from monitor.rolling.evidence_walk import (
     DAY_BUCKETS,
     CalmWalk,
@@ -37,13 +46,15 @@ from monitor.rolling.evidence_walk import (
     posterior_below,
 )
 from monitor.rolling.reference import Span
-from monitor.stats.evidence import BELOW, CELLS, rate_grid
+from monitor.stats.evidence import BELOW, CELLS, log_mean, rate_grid
 
 #: Looks that are computed at once: enough to be fast, few enough to waste little after a change.
 _AT_ONCE: Final = 4096
 #: Log evidence beyond an alarm's that is remembered below and above the threshold.
 _BEYOND: Final = 3.0
 _BEYOND_SETTLED: Final = 13.0
+#: Log evidence, in buckets, at which more samples are worth a judge: far below an alarm's.
+_LOG_RISES: Final = math.log(300.0)
 #: In buckets: so long without a sample, and nothing is known any more.
 SILENT_BUCKETS: Final = 360
 #: In buckets: a baseline is learned anew this often, and sooner while the stream is young.
@@ -144,6 +155,12 @@ def restarted(state: EvidenceState, rules: Rules) -> EvidenceState:
         high=high,
         baseline=state.baseline._replace(fallen_below=()),
     )
+
+
+def evidence_rises(state: EvidenceState) -> bool:
+    """Return whether a judge that is asked about some samples should be asked about more."""
+    below = state.bets.log_r[:BELOW] if state.baseline.fallen_below else state.bets.log_r[LINE]
+    return not state.alarmed and float(log_mean(below)) > _LOG_RISES
 
 
 def learn_due_s(state: EvidenceState, rules: Rules) -> float:

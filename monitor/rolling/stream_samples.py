@@ -13,14 +13,14 @@ from monitor.stats.evidence import Samples, Worth
 from monitor.stats.prediction_powered import answered_probability
 
 #: Evaluators whose judge is asked about a part of the samples only.
-_CASCADE: Final = "cascade-"
+CASCADE: Final = "cascade-"
 #: Beyond rounding, weights differ.
 _UNEQUAL: Final = 1.0 + 1e-6
 
 
 def goes_by_samples(version: str, *, n: float, sum_w: float, sum_w2: float) -> bool:
     """Return whether sums do not tell what samples pay: a judge is sampled, or weights differ."""
-    return version.startswith(_CASCADE) or n * sum_w2 > sum_w * sum_w * _UNEQUAL
+    return version.startswith(CASCADE) or n * sum_w2 > sum_w * sum_w * _UNEQUAL
 
 
 class StreamSample(NamedTuple):

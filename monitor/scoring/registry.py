@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from importlib import import_module
 from typing import Any
@@ -42,6 +42,7 @@ def make_scorer(
     client: redis.Redis | None = None,
     once: bool = False,
     parameters: Mapping[str, Mapping[str, Any]] | None = None,
+    share_of: Callable[[str], float] | None = None,
 ) -> MetricPipeline:
     """
     Make the scorer that the settings describe; no endpoint is contacted yet.
@@ -60,6 +61,8 @@ def make_scorer(
         until it is not.
     parameters
         Parameters of metrics, by name; they come before those of the metrics file.
+    share_of
+        Returns the share of an app's samples that a cascade asks its judge about.
 
     Raises
     ------
@@ -74,7 +77,7 @@ def make_scorer(
     endpoint = _JudgeEndpoint(settings, client, once=once) if asks_judge(settings) else None
     judged = fallback = None
     if shared:
-        judged = _judged(settings, shared, client, endpoint)
+        judged = _judged(settings, shared, client, endpoint, share_of)
         if endpoint is not None and settings.judge_budget.budget_policy == "local":
             fallback = JudgementScorer(_local(settings), shared)
     criteria_judge = None
@@ -104,6 +107,7 @@ def _judged(
     metrics: Sequence[ConfiguredMetric],
     client: redis.Redis | None,
     endpoint: _JudgeEndpoint | None,
+    share_of: Callable[[str], float] | None,
 ) -> Scorer:
     """Make the scorer of the metrics that share one judgement."""
     if endpoint is None:
@@ -125,6 +129,7 @@ def _judged(
             rules={each.name: each.rule for each in metrics},
         ),
         budget_factor=endpoint.budget_factor,
+        share_of=share_of,
         dimensions=settings.segments,
     )
 

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, select
 
 from monitor.models import ROOT, Status, Verdict
 from monitor.store.engine import put
-from monitor.store.tables import detectors, evaluations, samples, status_changes, verdicts
+from monitor.store.tables import detectors, evaluations, samples, status_changes, streams, verdicts
 
 VerdictKey = tuple[str, str, str, int]
 
@@ -175,6 +175,16 @@ def save_states(
         for stream_id, state in sorted(states.items())
     ]
     put(connection, detectors, rows)
+
+
+def apps_with_rising_evidence(connection: Connection, *, version_prefix: str) -> frozenset[str]:
+    """Return the apps of which evidence of a fall builds up, by evaluators of that prefix."""
+    query = (
+        select(streams.c.app, detectors.c.state)
+        .select_from(streams.join(detectors, streams.c.stream_id == detectors.c.stream_id))
+        .where(streams.c.evaluator_version.startswith(version_prefix), streams.c.segment == ROOT)
+    )
+    return frozenset(row.app for row in connection.execute(query) if row.state.get("rises"))
 
 
 class StoredScore(NamedTuple):

@@ -20,6 +20,7 @@ from workers.backtest import of_store, rules_from
 from workers.drift_reference import reference_tallies
 from workers.evaluate import Evaluator
 from workers.scoring_run import Rules, result_of
+from workers.standings import JudgeShare
 
 NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
 SETTINGS = Settings()
@@ -285,3 +286,14 @@ def test_cascade_is_replayed_sample_by_sample_as_it_went(store):
         )
     fired = next(at for at, event in told.events if event is AlertEvent.FIRED)
     assert abs(fired - live) <= timedelta(minutes=5)
+
+
+def test_judge_is_asked_more_while_evidence_builds_up_and_no_longer(store):
+    world = CascadeWorld(store)
+    world.minutes(12, passing=0.95, n=40)
+    shares = [JudgeShare(store, 0.1)("support-bot")]
+    while world.minutes(1, passing=0.3, n=15).status is not Status.CRITICAL:
+        shares.append(JudgeShare(store, 0.1)("support-bot"))
+    assert (shares[0], max(shares)) == (0.1, 0.5)
+    assert JudgeShare(store, 0.1)("support-bot") == 0.1
+    assert JudgeShare(store, 0.1)("another") == 0.1
