@@ -32,6 +32,7 @@ from monitor.report.words import reasons
 from monitor.settings import Settings, masked_url
 from monitor.store.lease import current_owner
 from monitor.store.ledger import Kind, last_heartbeat, read_between
+from monitor.store.retention import size_bytes
 from monitor.store.tables import samples
 from workers.context import Context
 from workers.reconcile import reconcile
@@ -42,6 +43,8 @@ _MOST_OF_MEMORY = 0.7
 _STALL_SHOWN_S = 3600.0
 #: An app whose hooks dropped this share of what they sampled within the last hour is not well.
 _MOST_DROPPED, _DROPS_WITHIN_S = 0.5, 3600.0
+#: A larger SQLite file is not read whole to look for damage.
+_MOST_CHECKED_BYTES = 1_000_000_000
 _FLUSH_S, _STORED_S, _POLL_EVERY_S = 3.0, 20.0, 0.05
 _MOST_WRONG = 10
 
@@ -237,7 +240,16 @@ def check_store(settings: Settings) -> Iterator[CheckResult]:
     """Check the store, the scheduler and the hooks, and what they dropped."""
     with closing(open_store(settings)) as store:
         where = store.engine.url.render_as_string(hide_password=True)
-        yield CheckResult("store", ok=True, found=where)
+        with store.read() as connection:
+            is_checked = size_bytes(connection) <= _MOST_CHECKED_BYTES
+        # Reads the whole file: a large one is for a quiet hour, as docs/operations.md says.
+        problems = store.problems() if is_checked else []
+        yield CheckResult(
+            "store",
+            ok=not problems,
+            found="; ".join([where, *problems[:3]]),
+            advice="the file is damaged: restore a backup, see docs/operations.md",
+        )
         with store.read() as connection:
             owner = current_owner(connection, "scheduler")
             heartbeat = last_heartbeat(connection)

@@ -131,8 +131,11 @@ class Store:
         """
         if self.is_postgresql:
             return []
-        with self.read() as connection:
-            found = connection.exec_driver_sql("PRAGMA quick_check(10)").scalars().all()
+        try:
+            with self.read() as connection:
+                found = connection.exec_driver_sql("PRAGMA quick_check(10)").scalars().all()
+        except StoreUnavailableError as error:
+            return [str(error)]
         return [] if found == ["ok"] else [str(line) for line in found]
 
     def close(self) -> None:

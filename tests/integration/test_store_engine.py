@@ -78,11 +78,13 @@ def test_a_damaged_file_is_found(tmp_path):
         damaged.seek((page - 1) * 4096)
         damaged.write(b"\xff" * 64)
     with closing(Store(f"sqlite:///{file}")) as store:
-        try:
-            problems = store.problems()
-        except StoreUnavailableError as error:
-            problems = [str(error)]
-    assert problems
+        assert store.problems()
+    from monitor.cli.doctor import check_store
+    from monitor.settings import Settings
+
+    result = next(check_store(Settings(database_url=f"sqlite:///{file}")))
+    assert (result.what, result.ok) == ("store", False)
+    assert "restore a backup" in result.advice
 
 
 @pytest.fixture
