@@ -33,7 +33,7 @@ class Article:
 
 
 def load_articles() -> list[Article]:
-    """Read the knowledge base."""
+    """Return the articles of the knowledge base."""
     text = files("monitor.demo").joinpath("knowledge.toml").read_text(encoding="utf-8")
     return [
         Article(

@@ -61,18 +61,18 @@ class Screen:
         self.end()
 
     def begin(self, folder: Path) -> None:
-        """Say what is about to be shown, and where it happens."""
+        """Print what the demo shows, and where it runs."""
         self._console.print(
             "[bold]groundwatch demo[/]: a real Redis, Celery worker, store, Slack and mail receiver"
             f" on this machine.\nEverything is in {folder} and on loopback; nothing stays.\n"
         )
 
     def act(self, text: str) -> None:
-        """Say what happens next."""
+        """Print what happens next."""
         self._say(Text(text, style="bold"))
 
     def changed(self, change: ReportedChange) -> None:
-        """Say that a status changed, once."""
+        """Print that a status changed, once."""
         key = (change.at, change.metric, change.after)
         if key in self._changes:
             return
@@ -85,11 +85,11 @@ class Screen:
         self._say(line)
 
     def received(self, where: str, text: str) -> None:
-        """Say that a message arrived."""
+        """Print that a message arrived."""
         self._say(Text(f"{where} received: {plain_text(text, 84)}", style="cyan"))
 
     def show(self, report: Report) -> None:
-        """Draw the present state."""
+        """Draw the current report."""
         self._report = report
         if self._live.is_started:
             self._live.refresh()
@@ -144,7 +144,7 @@ class Screen:
         self._console.print(f"\n{seconds:.0f} s{where}. Next: [bold]groundwatch up[/]")
 
     def failed(self, what: str, logs: Sequence[Path]) -> None:
-        """Say what did not happen, with the last lines of the logs."""
+        """Print what failed, with the last lines of the logs."""
         self.end()
         self._console.print(f"\n[bold red]The demo failed:[/] {what}")
         for log in logs:

@@ -49,8 +49,8 @@ class Story:
     pace: float  #: 1 for people, less for machines: how long each state is shown
     seen: list[Status] = field(default_factory=list)
     _opened_s: float = field(default_factory=time.monotonic)
-    _told_slack: int = 0
-    _told_mail: int = 0
+    _seen_slack: int = 0
+    _seen_mail: int = 0
 
     def play(self) -> Report:
         """Play healthy, broken, recovered; return the final report."""
@@ -85,8 +85,8 @@ class Story:
         expected = [Status.HEALTHY, Status.CRITICAL, Status.HEALTHY]
         return [
             DemoCheck("status", story == expected, " → ".join(story)),
-            _told_once("Slack", slack),
-            _told_once("email", mail),
+            _notified_once("Slack", slack),
+            _notified_once("email", mail),
             DemoCheck(
                 "every sample has ended somewhere",
                 ledger.sampled == dropped + ended and ledger.queued == 0,
@@ -138,17 +138,17 @@ class Story:
             if app.app == APP and current and (not self.seen or self.seen[-1] is not current[0]):
                 self.seen.append(current[0])
         slack, mail = self._titles()
-        for text in slack[self._told_slack :]:
+        for text in slack[self._seen_slack :]:
             self.screen.received("Slack", text)
-        for subject in mail[self._told_mail :]:
+        for subject in mail[self._seen_mail :]:
             self.screen.received("email", subject)
-        self._told_slack, self._told_mail = len(slack), len(mail)
+        self._seen_slack, self._seen_mail = len(slack), len(mail)
         self.screen.show(report)
         time.sleep(_LOOK_EVERY_S)
 
 
-def _told_once(where: str, titles: list[str]) -> DemoCheck:
-    """DemoCheck that people heard of the incident once, and once of its end."""
+def _notified_once(where: str, titles: list[str]) -> DemoCheck:
+    """Return whether the incident was notified once, and its end once."""
     words = [title.lstrip("[") for title in titles]
     ended = sum(word.startswith("RESOLVED") for word in words)
     fired = sum(not word.startswith(("RESOLVED", *_GOES_ON)) for word in words)
@@ -163,7 +163,7 @@ def run(*, quick: bool, keep: bool, picture: Path | None = None) -> bool:
     """Run the demo; tell whether all that it shows happened."""
     started_s = time.monotonic()
     # A job that is cancelled takes the stage down as well.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("demo: told to stop"))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("demo: stopped"))
     folder = Path(tempfile.mkdtemp(prefix="groundwatch-demo-"))
     screen = Screen()
     screen.begin(folder)

@@ -1,4 +1,4 @@
-"""A course as a picture that mail clients show: a PNG, drawn with Pillow where it is installed."""
+"""A time series as a picture that mail clients show: a PNG, drawn with Pillow if installed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _LINES: Final = {
 
 
 def can_draw() -> bool:
-    """Say whether Pillow is there: without it, a digest has charts of characters."""
+    """Return whether Pillow is installed; without it, a digest has charts of characters."""
     return find_spec("PIL") is not None
 
 
@@ -112,7 +112,7 @@ def _draw_points(canvas: ImageDraw, frame: _Frame, course: DigestSeries) -> None
 
 
 def _runs(points: Sequence[DigestPoint]) -> list[tuple[int, list[DigestPoint]]]:
-    """Cut the points at the gaps."""
+    """Return the runs of points between gaps, each with its position."""
     runs: list[tuple[int, list[DigestPoint]]] = []
     goes_on = False
     for place, point in enumerate(points):

@@ -44,7 +44,7 @@ class Listing:
 
     @classmethod
     def of(cls, *names: str, right: Sequence[str] = ()) -> Listing:
-        """Make one with these headings; the figures stand on the right."""
+        """Return an empty listing with these headings; figures are right-aligned."""
         return cls([Column(name, "right" if name in right else "left") for name in names])
 
     def add_row(self, *cells: Text | str, style: str = "") -> None:
@@ -53,7 +53,7 @@ class Listing:
         self.styles.append(style)
 
     def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
-        """Draw it as wide as there is room."""
+        """Yield a table if it fits, else a paragraph a row."""
         widths = [
             max([cell_len(column.name), *(row[number].cell_len for row in self.rows)])
             for number, column in enumerate(self.columns)
@@ -83,12 +83,12 @@ class Listing:
             marked = not self.columns[0].name and bool(self.columns[1].name)
             head = 2 if marked else 1
             yield Text(" ", style=style).join(row[:head])
-            told = [
+            shown = [
                 Text.assemble((f"{column.name} ", "dim"), cell) if column.name else cell
                 for column, cell in list(zip(self.columns, row, strict=True))[head:]
                 if cell.plain
             ]
-            yield Padding(Text(_GAP).join(told), (0, 0, 0, 2), style=style)
+            yield Padding(Text(_GAP).join(shown), (0, 0, 0, 2), style=style)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,14 +99,14 @@ class SparklineRow:
     words: str  #: what is drawn
 
     def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
-        """Draw as many bars as there is room for, and the words behind or below them."""
+        """Yield as many bars as fit, and the words behind or below them."""
         bars = sparkline([point.pass_rate for point in fewer(self.points, options.max_width)])
         fits = len(bars) + len(_GAP) + cell_len(self.words) <= options.max_width
         yield Text((_GAP if fits else "\n").join((bars, self.words)))
 
 
 def fewer(points: Sequence[RatePoint], most: int) -> list[RatePoint]:
-    """Join neighbours, so that no more than *most* points are left; each rate is that of all."""
+    """Return at most *most* points, neighbours joined; each rate is that of all it joins."""
     together = max(1, -(-len(points) // max(1, most)))
     joined = []
     for i in range(0, len(points), together):

@@ -140,5 +140,5 @@ SEVERITY: Sequence[Status] = (
 
 
 def worst_status(statuses: Sequence[Status]) -> Status:
-    """Give the worst of some statuses; nothing at all is insufficient data."""
+    """Return the worst of some statuses; insufficient data if there are none."""
     return min(statuses, key=SEVERITY.index, default=Status.INSUFFICIENT_DATA)

@@ -58,7 +58,7 @@ _FEATURES: Mapping[str, str] = {
 
 
 def render_markdown(report: Report) -> str:
-    """Return a report as Markdown, for tickets and chat; whatever strangers wrote is escaped."""
+    """Return a report as Markdown, for tickets and chat; strangers' text is escaped."""
     return _fill(
         "report.md.j2",
         report=report,

@@ -34,7 +34,7 @@ _WINDOW_COLUMNS: Final = (
 
 def sheets_of(report: Report) -> list[Sheet]:
     """
-    Lay a report out as sheets, one row a window, step, incident or change.
+    Return a report as sheets, one row a window, step, incident or change.
 
     ``windows`` has a row for each app, metric and window; rates are in [0, 1], times
     RFC 3339 in UTC.
@@ -100,7 +100,7 @@ def sheets_of(report: Report) -> list[Sheet]:
 
 
 def inert(text: str) -> str:
-    """Make a text that no spreadsheet takes for a formula."""
+    """Return a text that no spreadsheet takes for a formula."""
     shown = plain_text(text, _LONGEST_CELL)
     return f"'{shown}" if shown.startswith(_RUNS) else shown
 
@@ -219,7 +219,7 @@ _PLANS: Final = (
 
 def run_sheets(runs: Sequence[RunRecord]) -> list[Sheet]:
     """
-    Lay runs out as the named sheets, each with the metrics of its framework.
+    Return runs as the named sheets, each with the metrics of its framework.
 
     A run is in a sheet when one of its metrics has a score or figure. Scores are in [0, 1];
     ``step_count``, ``tool_calls``, ``latency_ms``, ``score_std`` and ``score_range``

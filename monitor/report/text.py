@@ -79,7 +79,7 @@ def verdict_text(verdict: Verdict) -> Text:
 
 
 def render_status(report: Report) -> RenderableType:
-    """Draw the glance: one sentence, a table with the worst first, and the ledger."""
+    """Return the overview: one sentence, a table with the worst first, and the ledger."""
     parts: list[RenderableType] = [_headline(report)]
     if report.apps:
         parts += [
@@ -117,7 +117,7 @@ class StatusTable:
     report: Report
 
     def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
-        """Draw the table; what matters least is left out first, and long names are folded."""
+        """Yield the table; what matters least is left out first, and long names are folded."""
         room = options.max_width
         shown = [column for column in _COLUMNS if column.from_width <= room]
         rows = [
@@ -147,7 +147,7 @@ class StatusTable:
         yield table
 
     def _stacked(self) -> Iterator[Text]:
-        """Write two lines a metric, where a table would fold names letter by letter."""
+        """Yield two lines a metric, where a table would fold names letter by letter."""
         for app in self.report.apps:
             for item in app.metrics:
                 verdict = item.verdict
@@ -160,7 +160,7 @@ class StatusTable:
 
 
 def render_report(report: Report) -> RenderableType:
-    """Draw the whole report, app by app."""
+    """Return the whole report, app by app."""
     return Group(
         _headline(report),
         Text(

@@ -1,4 +1,4 @@
-"""What operators may do: label, acknowledge, try a channel; each act is written down."""
+"""What operators may do: label, acknowledge, silence, test a channel; each act is recorded."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from monitor.web.auth import Role, principal_of
 from monitor.web.site import Site
 
 _MOST_NOTE_CHARS = 500
-#: For how long somebody may look after an incident without being reminded.
+#: For how many hours an acknowledgement pauses reminders.
 ACK_HOURS = (1, 2, 4, 8, 24)
 
 
@@ -235,5 +235,5 @@ class Silences:
 
 
 def _matchers(text: str) -> tuple[Matcher, ...]:
-    """Read one matcher a line."""
+    """Return the matchers of a text, one per line."""
     return parse_all(line for line in text.splitlines() if line.strip())

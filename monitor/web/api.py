@@ -220,7 +220,7 @@ def _key(request: Request) -> tuple[str, str]:
 def _paged(
     request: Request, items: Sequence[T], name_of: Callable[[T], str]
 ) -> tuple[Sequence[T], str | None]:
-    """Cut out one page: what follows the item that the cursor names."""
+    """Return one page, the items behind the one that the cursor names, and the next cursor."""
     limit = _number(request, "limit", _USUAL_ITEMS, _MOST_ITEMS)
     cursor, start = request.query_params.get("cursor"), 0
     if cursor is not None:

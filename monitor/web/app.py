@@ -137,7 +137,7 @@ def _files(site: Site) -> list[BaseRoute]:
 
 
 class _Refusals:
-    """Says no, or that something broke: a page for people, problem details for programs."""
+    """Answers refusals and failures: a page for people, problem details for programs."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
@@ -162,11 +162,11 @@ class _Refusals:
         return self(request, error.status_code, title, "there is nothing at this address")
 
     async def of_ours(self, request: Request, error: Exception) -> Response:
-        """Say that the store does not answer, or what else went wrong on purpose."""
+        """Return 503: the store does not answer, or another of our own errors."""
         log.warning("page_not_served", error=type(error).__name__)
         return self(request, 503, "not possible now", "the store cannot be read; is it there?")
 
     async def of_bug(self, request: Request, error: Exception) -> Response:
-        """Say that it is our fault; what it was is in the log, by its kind only."""
+        """Return 500; the log names the kind of the error only."""
         log.error("page_failed", error=type(error).__name__, path=path_of(request)[:200])
         return PlainTextResponse("something is wrong with this page; it is in the log\n", 500)

@@ -43,7 +43,7 @@ _FORM_VALID_S = 12 * 3600
 _PARTS = 3
 #: Open to everybody: what a load balancer asks, and what holds no data.
 _OPEN = ("/healthz", "/readyz", "/static/", "/favicon/")
-#: So many passwords may wait to be looked at, so that wrong ones do not keep the machine busy.
+#: Most passwords waiting to be verified, so that wrong ones do not keep the machine busy.
 _MOST_WAITING = 8
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _HEADERS = {

@@ -17,7 +17,7 @@ from monitor.web.time_series import Cell, ChartMark, SeriesPoint, ShadedSpan, Ti
 
 _ROOM = 0.03  # of rate, above and below what is drawn
 _MOST_LABEL = 24
-#: Without text in them, so that they may fill whatever room there is.
+#: Charts without text, which may be stretched to any size.
 _STRETCHED = frozenset({"spark", "strip"})
 _HOUR, _DAY = 3600, 86_400
 _LEVELS = {"warning": "warning", "critical": "critical"}  # what a class of the style may be
@@ -68,7 +68,7 @@ class _Frame:
         return [round(bottom - rate * up) for rate in rates]
 
     def path(self, xs: Sequence[int], ys: Sequence[int]) -> str:
-        """Write a line from point to point, each as its distance from the last: packs best."""
+        """Return a line from point to point, each as its distance from the last: packs best."""
         moves = zip(pairwise(xs), pairwise(ys), strict=True)
         if self.digits == 0:
             rest = "l".join([f"{x - a} {y - b}" for (a, x), (b, y) in moves])
@@ -278,7 +278,7 @@ def _line(course: TimeSeries, frame: _Frame) -> list[str]:
 
 
 def _widened(run: Sequence[SeriesPoint], half_s: float) -> tuple[list[float], list[SeriesPoint]]:
-    """Put each step in its middle; one that stands alone gets its whole width, to be seen."""
+    """Return times and steps, each step at its middle; a lone one over its whole width."""
     if len(run) == 1:
         return [run[0].start_s, run[0].start_s + 2 * half_s], [run[0], run[0]]
     return [step.start_s + half_s for step in run], list(run)

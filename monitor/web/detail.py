@@ -81,7 +81,7 @@ class SegmentTable:
 def read_segments(
     connection: Connection, references: References, stream: Stream, window: Span
 ) -> SegmentTable:
-    """Read the segments of a stream over *window* and over its reference."""
+    """Return the segments of a stream over *window* and over its reference."""
     described, before = references.segments(stream, window)
     now = window_tallies(
         connection, from_s=window.from_s, app=stream.key.app, segment=None, histograms=False
@@ -252,7 +252,7 @@ def _report(
 def _stream(
     connection: Connection, app: str, metric: str, settings: Settings, now: datetime
 ) -> Stream | None:
-    """Find the stream that speaks for the metric now, or the one that did last."""
+    """Return the stream that speaks for the metric now, or the one that did last."""
     window_s = max(settings.windows.status_window_s, *settings.windows.windows_s)
     streams = active_streams(
         connection, since_s=0, current_since_s=now.timestamp() - window_s, app=app

@@ -31,14 +31,14 @@ _NUMBERS = {
 
 
 def exposition(glance: Glance, now: datetime) -> tuple[bytes, str]:
-    """Write the newest snapshot for Prometheus; gives the body and its media type."""
+    """Return the newest snapshot for Prometheus: the body and its media type."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Snapshot(glance, now))
     return generate_latest(registry), CONTENT_TYPE_LATEST
 
 
 class _Snapshot:
-    """Gives the families of one snapshot."""
+    """Collects the metric families of one snapshot."""
 
     def __init__(self, glance: Glance, now: datetime) -> None:
         self._glance = glance
@@ -141,7 +141,7 @@ def _gauge(name: str, says: str, value: float) -> Metric:
     return GaugeMetricFamily(name, says, value=value)
 
 
-#: No report is larger, whatever the store holds: it goes by email.
+#: Largest size of a report in bytes: it goes by email.
 MOST_BYTES = 480_000
 _MOST_IN_FULL, _MOST_LINES, _MOST_EVENTS = 100, 300, 40
 

@@ -79,7 +79,7 @@ class Glance:
     report: Report
     rows: Sequence[Row]
     incidents: Sequence[Incident]
-    acks: Mapping[str, Ack]  #: who looks after what, by the id of the group of incidents
+    acks: Mapping[str, Ack]  #: by the id of the group of incidents
     pipeline: PipelineState
     span_s: int
     cell_s: int
@@ -90,7 +90,7 @@ class Glance:
         return self.report.status
 
     def verdict_of(self, incident: Incident) -> Verdict | None:
-        """Give what is known now of what an incident is about."""
+        """Return the present verdict of the metric of an incident; None if there is none."""
         key = (incident.app, incident.metric)
         verdicts = (row.verdict for row in self.rows)
         return next((v for v in verdicts if (v.app, v.metric) == key), None)
@@ -114,7 +114,7 @@ class QueueState(NamedTuple):
 @dataclass(slots=True)
 class GlanceReader:
     """
-    Makes the snapshot at most every two seconds, whoever asks; so fifty viewers cost as one.
+    Reads the snapshot at most every two seconds, so that fifty viewers cost as much as one.
 
     Steps of the courses that are past are kept. Of streams that counted something since, only
     the steps from the last look on are summed again; all of them every quarter of an hour, for

@@ -161,7 +161,7 @@ class Pages:
         return self.site.page(request, "incidents.html", incidents=found)
 
     def incident(self, request: Request) -> Response:
-        """Show one incident: what happened, on what evidence, and who was told."""
+        """Show one incident: its timeline with the evidence, and its notifications."""
         incident_id = names.unslug(request.path_params["incident_id"])
         with self.site.store.read() as connection:
             found = incident(connection, incident_id)
@@ -193,7 +193,7 @@ class Pages:
         return glance.span_s
 
     def noise(self, request: Request) -> Response:
-        """Show how often each key fired, and whether it was worth it."""
+        """Show how often each alert rule fired, and whether it was acknowledged."""
         asked, now = request.query_params.get("days", ""), self.site.clock()
         days = int(asked) if asked in map(str, _NOISE_DAYS) else _NOISE_DAYS[1]
         with self.site.store.read() as connection:
@@ -206,7 +206,7 @@ class Pages:
         )  # fmt: skip
 
     def channels(self, request: Request) -> Response:
-        """Show how each channel does, and let operators try it."""
+        """Show the health of each channel, and let operators test it."""
         with self.site.store.read() as connection:
             health = {item.channel: item for item in channel_health(connection)}
             counts = outbox_counts(connection)
@@ -228,7 +228,7 @@ class Pages:
                 self.site.settings.value_of(name) != field.default,
             )
             for name in TABLE_OF
-            if name != "enabled"  # of the hook: off in this process, whatever the apps do
+            if name != "enabled"  # of the hook: always off in this process
         ]
         rows.sort(key=lambda row: not row[3])
         return self.site.page(request, "config.html", rows=rows)
@@ -252,7 +252,7 @@ class Pages:
         return RedirectResponse("/", 308)
 
     def _note(self, request: Request, act: str, target: str) -> None:
-        """Write down a view of transcripts, unless there is nobody to tell apart."""
+        """Record a view of transcripts, if people are told apart."""
         if self.site.access.is_open:
             return
         with self.site.store.write() as connection:
@@ -263,6 +263,6 @@ class Pages:
 
 
 def _kept_nowhere(page: Response) -> Response:
-    """Keep a page with transcripts out of the cache of the browser, which is a file."""
+    """Return the page, kept out of the browser's cache on disk."""
     page.headers["Cache-Control"] = "no-store"
     return page

@@ -40,7 +40,7 @@ class ClaimLine:
 
 
 def claims_of(metadata: Mapping[str, Any] | None) -> list[ClaimLine]:
-    """Read the claims that an evaluation lists; whatever is odd in them is left out."""
+    """Return the claims that an evaluation lists, without malformed ones."""
     listed = (metadata or {}).get("claims")
     if not isinstance(listed, list):
         return []
@@ -74,7 +74,7 @@ def marked_output(output: str, claims: Iterable[ClaimLine]) -> list[MarkedText]:
 
 
 def marked_passages(texts: Sequence[str], claims: Sequence[ClaimLine]) -> list[list[MarkedText]]:
-    """Cut each passage so that what carries or contradicts a claim stands out."""
+    """Return each context in pieces, those that support or contradict a claim marked."""
     return [
         _cut(
             text,
@@ -106,7 +106,7 @@ def _cut(text: str, wanted: Sequence[tuple[str, str, int]]) -> list[MarkedText]:
 
 
 def _find(text: str, phrase: str) -> tuple[int, int] | None:
-    """Find the words of *phrase* in *text*, whatever stands between them but other words."""
+    """Return where the words of *phrase* are in *text*, if only punctuation is between them."""
     plain = text.find(phrase) if phrase else -1
     if plain >= 0:
         return plain, plain + len(phrase)

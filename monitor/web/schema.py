@@ -104,7 +104,7 @@ class IncidentsPage(_Answer):
 
 
 class IncidentAnswer(_Answer):
-    """One incident, what happened to it, and who was told."""
+    """One incident with its timeline and its notifications."""
 
     incident: Incident
     timeline: Sequence[TimelineEvent]

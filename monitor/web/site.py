@@ -61,7 +61,7 @@ class Site:
 
     @cached_property
     def assets(self) -> dict[str, tuple[bytes, str]]:
-        """Give style sheet and scripts by name, each with a hash of its contents."""
+        """Style sheet and scripts by name, each with a hash of its contents."""
         folder = files("monitor.web") / "static"
         found = {name: (folder / name).read_bytes() for name in _ASSETS}
         return {name: (body, hashlib.sha256(body).hexdigest()[:16]) for name, body in found.items()}
@@ -111,7 +111,7 @@ class Site:
         return HTMLResponse(text.replace(_MADE_AT, words.iso(now)), code, headers)
 
     def close(self) -> None:
-        """Give connections back."""
+        """Close all connections."""
         self.store.close()
         if "_redis" in vars(self):
             self._redis.close()

@@ -67,7 +67,7 @@ class TimeSeries:
         return TimeSeries(self.step_s, self.steps[start:])
 
     def runs(self) -> Iterator[Sequence[SeriesPoint]]:
-        """Give the stretches between gaps, each at least one step long."""
+        """Yield the runs of steps between gaps, each at least one step long."""
         run: list[SeriesPoint] = []
         for step in self.steps:
             if step.rate is not None:
@@ -107,7 +107,7 @@ class Cell:
 def course(
     steps: Mapping[int, SeriesPoint], *, now_s: float, span_s: int, step_s: int
 ) -> TimeSeries:
-    """Lay steps, by when they start, over the last *span_s* seconds; a missing one is a gap."""
+    """Return steps by their start over the last *span_s* seconds; missing ones are gaps."""
     last = int(now_s) // step_s * step_s
     first = last - max(1, span_s // step_s) * step_s + step_s
     starts = range(first, last + 1, step_s)
@@ -117,7 +117,7 @@ def course(
 
 
 def steps_of(tallies: Mapping[int, Tally]) -> dict[int, SeriesPoint]:
-    """Turn the sums of steps, by when they start in epoch seconds, into rates with bounds."""
+    """Return rates with bounds of the sums of steps, both keyed by their start in epoch seconds."""
     steps = {}
     for start_s, tally in tallies.items():
         found = window_stats(tally)
@@ -127,7 +127,7 @@ def steps_of(tallies: Mapping[int, Tally]) -> dict[int, SeriesPoint]:
 
 
 def spans_of(incidents: Sequence[Incident], now: datetime) -> list[ShadedSpan]:
-    """Turn incidents into shaded stretches; one that is open reaches to *now*."""
+    """Return incidents as shaded spans; an open one reaches to *now*."""
     return [
         ShadedSpan(i.since.timestamp(), (i.resolved_at or now).timestamp(), str(i.peak_level))
         for i in incidents
