@@ -38,7 +38,7 @@ def point(window: WindowStats, lines: Thresholds) -> Finding:
     """
     Compare the plain pass rate with the lines, whatever the size of the window.
 
-    The rule of seed 000, to the letter: unweighted, and insufficient only when empty.
+    The plain rule: unweighted, and insufficient only when empty.
     """
     if window.n == 0:
         return _nothing_scored(window)

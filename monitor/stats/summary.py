@@ -27,7 +27,7 @@ class Summary(NamedTuple):
 
 def summarise(scores: Sequence[float], *, bins: int = 10) -> Summary:
     """
-    Summarise scores in [0, 1], as the report of the seed 002 does.
+    Summarise scores in [0, 1]: mean, spread, percentile and histogram.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def normal_interval(passed: float, n: float) -> Interval:
     """
     Bound a rate the plain way: p ± 1.96 s.e., cut to [0, 1].
 
-    The formula of the seed 002. Too narrow for small samples and for rates near 0 or 1;
+    The normal approximation. Too narrow for small samples and for rates near 0 or 1;
     Wilson's interval is the better one.
 
     Examples

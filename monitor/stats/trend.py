@@ -38,7 +38,7 @@ class RobustTrend(NamedTuple):
 
 def plain_trend(scores: Sequence[float], *, tolerance: float = 0.01) -> PlainTrend:
     """
-    Describe a series of scores, oldest first, as the seed 004 does.
+    Describe a series of scores, oldest first: its trend and stability.
 
     That document shows an example and no formula. These are simple ones that give its
     figures: the rate of change is the whole change over the number of scores, and the
