@@ -67,9 +67,9 @@ class Backgrounds:
         )
 
     def example_id(self, snapshot: Snapshot) -> str:
-        """Return the id of the worst sample since the trouble began; '' without any."""
+        """Return the id of the worst sample that the figures rest on; '' without any."""
         verdict = snapshot.verdict
-        since = min(verdict.onset or snapshot.since, snapshot.since)
+        since = verdict.onset or min(verdict.since, snapshot.since)
         worst = worst_samples(
             self.connection, app=verdict.app, metric=verdict.metric, since=since, limit=1
         )

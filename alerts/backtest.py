@@ -127,7 +127,11 @@ def next_reminder(state: AlertState, timers: Timers) -> datetime | None:
 
 def _under_way(state: AlertState, timers: Timers, now: datetime) -> Iterator[Progress]:
     if state.phase is Phase.PENDING:
-        yield from _towards("alert as a warning", state.bad, timers.warning_for_s, timers, now)
+        # What is about to fire as critical does not fire as a warning first.
+        waits = state.seen is Evidence.CRITICAL and timers.critical_for_s <= timers.warning_for_s
+        for item in _towards("alert as a warning", state.bad, timers.warning_for_s, timers, now):
+            if not (waits and item.is_due):
+                yield item
         yield from _towards("alert as critical", state.critical, timers.critical_for_s, timers, now)
         return
     if state.phase is Phase.OK:

@@ -1,13 +1,16 @@
 """What changed, which segments and how the monitor does are frozen into the message."""
 
+import random
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import delete, select
 
+from alerts.channels.base import Receipt
 from alerts.decide import decide
+from alerts.dispatch import Dispatcher
 from alerts.evidence import Timers
-from alerts.message import render
+from alerts.message import Example, render
 from alerts.routing import Recipient
 from alerts.snapshot import Background, Snapshot
 from monitor.models.alerting import AlertEvent
@@ -17,7 +20,11 @@ from monitor.models.status import Status
 from monitor.store.alert_tables import outbox
 from monitor.store.insights import ReleaseMark, add_mark, save_insights
 from monitor.store.ledger import Entry, Kind, book
+from monitor.store.tables import evaluations, samples
+from monitor.store.write import record
+from monitor.testing import make_evaluation, make_interaction, make_sample
 from monitor.testing.factories import make_verdict
+from workers.scoring_run import Rules, result_of
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 APP, METRIC = "support-bot", "groundedness"
@@ -136,3 +143,70 @@ def test_the_end_of_an_incident_needs_no_background(store):
     tell(store, Status.CRITICAL)
     over = tell(store, Status.HEALTHY, NOW + timedelta(minutes=1))
     assert (over.event, over.background) == (AlertEvent.RESOLVED, Background())
+
+
+class Wire:
+    """A channel that takes everything and keeps it."""
+
+    name, addresses, timeout_s = "slack", ("",), 5.0
+
+    def __init__(self):
+        self.messages = []
+
+    def send(self, message, delivery_id, attempt):
+        self.messages.append(message)
+        return Receipt(answer="taken")
+
+
+def failed_sample(store, question, score, said):
+    sample = make_sample(
+        make_interaction(app=APP, query=question, output="Our CEO approves refunds."),
+        sampled_at=ago(1),
+    )
+    evaluation = make_evaluation(score=score, explanation=said)
+    rules = Rules(pass_score=0.7, bucket_s=60, dimensions=())
+    with store.write() as connection:
+        record(connection, [result_of(sample, [evaluation], rules, now=NOW)], now=NOW, bucket_s=60)
+    return sample
+
+
+def test_the_message_shows_the_worst_sample_and_links_to_it(store):
+    failed_sample(store, "is hail covered", 0.4, "half of it is supported")
+    worst = failed_sample(store, "is water\ndamage covered", 0.05, "not in the sources: CEO")
+    with store.write() as connection:
+        decide(
+            connection, [make_verdict(Status.CRITICAL, NOW, since=ago(2))], now=NOW,
+            timers=AT_ONCE, channels=[Recipient("slack")], report_url="https://status.example.org",
+        )  # fmt: skip
+        stored = connection.execute(select(outbox.c.snapshot)).scalar_one()
+    assert stored["example_id"] == worst.sample_id
+    assert "water" not in str(stored)
+    wire = Wire()
+    Dispatcher(store, {"slack": wire}, random.Random(1), clock=lambda: NOW).run_once()
+    (message,) = wire.messages
+    assert message.example == Example(
+        question="is water damage covered",
+        answer="Our CEO approves refunds.",
+        finding="not in the sources: CEO",
+        link=f"https://status.example.org/sample/{worst.sample_id}",
+    )
+    assert message.link.startswith("https://status.example.org/incidents/")
+
+
+def test_a_sample_that_was_deleted_is_not_shown(store):
+    sample = failed_sample(store, "is hail covered", 0.4, "half of it")
+    tell(store, Status.CRITICAL, since=ago(2))
+    with store.write() as connection:
+        for table in (evaluations, samples):
+            connection.execute(delete(table).where(table.c.sample_id == sample.sample_id))
+    wire = Wire()
+    Dispatcher(store, {"slack": wire}, random.Random(1), clock=lambda: NOW).run_once()
+    assert wire.messages[0].example is None
+
+
+def test_counters_that_came_late_make_no_riddle(store):
+    start_s = int(ago(5).timestamp())
+    with store.write() as connection:
+        counts = [("seen", 45), ("sampled", 45), ("scored", 85)]
+        book(connection, [Entry(APP, start_s, Kind(k), "", n) for k, n in counts])
+    assert tell(store, Status.CRITICAL).background.pipeline.startswith("85 scored in 15 min")

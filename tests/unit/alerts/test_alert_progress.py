@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from alerts.backtest import next_reminder, progress
@@ -60,6 +60,7 @@ def test_evaluations_without_new_samples_count_for_nothing():
     assert not found.is_due
 
 
+@example("cccccwccccc")
 @given(st.text("hwc", max_size=40))
 def test_what_is_due_has_happened(letters):
     state, now, _ = fed(letters)
