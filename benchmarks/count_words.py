@@ -16,10 +16,10 @@ from typing import Any
 from labelled import GROUNDEDNESS, contexts, document, read_rows
 from train_local import NOT_FOR_TRAINING
 
-from monitor.scoring.features.passages import flatten
+from monitor.scoring.local.passages import flatten
 from monitor.scoring.words import words
 
-OUTPUT = Path(__file__).parent.parent / "monitor/scoring/features/background.v1.json"
+OUTPUT = Path(__file__).parent.parent / "monitor/scoring/local/background.v1.json"
 LEAST_DOCUMENTS = 8
 STEPS = 12
 

@@ -15,6 +15,7 @@ from scipy.stats import rankdata
 
 Row = dict[str, Any]
 GROUNDEDNESS, RELEVANCE = "groundedness_dev.jsonl.gz", "relevance_dev.jsonl.gz"
+MODERN = "modern_dev.jsonl.gz"
 FOLDS = 5
 #: Sources that share texts, task or makers; a source that is not named is one of its own.
 FAMILIES = {

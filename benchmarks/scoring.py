@@ -1,9 +1,9 @@
 """
-Measure the local judge on labelled records: python benchmarks/scoring.py FOLDER [--quick].
+Measure the local scorer on labelled records: python benchmarks/scoring.py FOLDER [--quick].
 
-Every record is scored by models that have not seen its document, and again by models
-that have not seen any source of its family, beside plain word overlap. FaithBench is
-never fitted. Probabilities are for traffic of which seven in ten answers are good.
+Every record is scored by models that have not seen its document, and again by models that have
+not seen any source of its family, beside plain word overlap. FaithBench and the answers of modern
+models are never fitted. Probabilities are for traffic of which seven in ten answers are good.
 """
 
 from __future__ import annotations
@@ -11,72 +11,61 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import train_local as training
-from fitting import Array
 from labelled import (
     FOLDS,
     GROUNDEDNESS,
+    MODERN,
     RELEVANCE,
     Row,
     auroc,
     by_source,
     contexts,
+    document,
     family,
     fold,
     read_rows,
 )
-from measures import PASS_SCORE, calibration_error, decided, drawn, interval
 from rich.console import Console
 from rich.table import Table
 
 from monitor.models import Interaction
-from monitor.scoring.judges.local import LocalJudge, held_down
-from monitor.scoring.judges.logistic import sigmoid
+from monitor.scoring.base import Judgement, Verdict
+from monitor.scoring.local.model import sigmoid
+from monitor.scoring.local.scorer import PASS_SCORE, LocalJudge, most_left
 from monitor.scoring.words import words
 
-WARM_UP = 50
-FEWEST_WORDS, MOST_WORDS = 3, 8  # answers among which length tells nothing
+WARM_UP, DRAWS, BINS = 50, 300, 10
 PUBLISHED = (
     "Published, on other rows of RAGTruth: F1 of finding bad responses 0.63 for GPT-4 with a"
     " prompt, 0.79 for a detector of 13 billion parameters fitted to it (Niu et al., 2024)."
 )
 Split = Callable[[Row], str]
-Prepare = Callable[
-    [training.Measured, training.Measured], tuple[training.Measured, training.Measured]
-]
+Array = training.Array
 
 
-def held_out_groundedness(
-    measured: training.Measured, split: Split, prepare: Prepare = lambda seen, rest: (seen, rest)
-) -> dict[str, float]:
-    """
-    Score every record by models that have seen nothing of its part of *split*.
-
-    *prepare* may add figures that are learnt from the first part to both.
-    """
+def held_out_groundedness(measured: training.Measured, split: Split) -> dict[str, float]:
+    """Score every record by models that have seen nothing of its part of *split*."""
     scores: dict[str, float] = {}
     for held in sorted({split(row) for row in measured.rows}):
-        unseen = measured.where(lambda row, held=held: split(row) == held)
+        unseen = measured.where(
+            lambda row, held=held: split(row) == held and not row.get("foreign")
+        )
         seen = measured.where(
             lambda row, held=held: (
                 split(row) != held and row["source"] not in training.NOT_FOR_TRAINING
             )
         )
-        seen, unseen = prepare(seen, unseen)
         model = training.fit_groundedness(seen)
-        odds = model.odds(unseen)
-        lines = training.calibrated(seen)
-        for row, look, figures, value in zip(
-            unseen.rows, unseen.looks, unseen.figures, odds, strict=True
-        ):
-            slope, intercept = lines[look.kind]
-            probability = sigmoid(float(slope * value + intercept))
-            claims = model.claim_odds(figures, str(look.kind)).tolist()
-            scores[row["id"]] = held_down(probability, look.checkable, claims)
+        model = replace(model, response=replace(model.response, lines=training.calibrated(seen)))
+        parts = (unseen.rows, unseen.readings, unseen.figures, model.odds(unseen))
+        for row, reading, figures, odds in zip(*parts, strict=True):
+            supports = [sigmoid(each) for each in model.claim_odds(figures, str(reading.kind))]
+            scores[row["id"]] = sigmoid(float(odds)) * most_left(reading.claims, supports)
     return scores
 
 
@@ -88,11 +77,11 @@ def held_out_relevance(rows: Sequence[Row], split: Split) -> list[float]:
         values = training.relevance_values(rows, with_passages=with_passages)
         for held in sorted({split(row) for row in rows}):
             seen = [i for i in members if split(rows[i]) != held]
-            data = training.fit_relevance([rows[i] for i in seen], values[seen])
-            model = training.relevance_model(data)
+            model = training.fit_relevance([rows[i] for i in seen], values[seen])
+            odds = model.odds(values, [""] * len(rows))
             for i in members:
                 if split(rows[i]) == held and bool(rows[i]["contexts"]) == with_passages:
-                    scores[i] = sigmoid(float(model.log_odds("", values[i])))
+                    scores[i] = sigmoid(float(odds[i]))
     return scores
 
 
@@ -106,130 +95,134 @@ def overlap(text: str, other: Sequence[str]) -> float:
 def table(
     title: str, rows: Sequence[Row], good: Sequence[int], scores: dict[str, Sequence[float]]
 ) -> Table:
-    """Lay out every source; *scores* holds the baseline, unseen documents, unseen families."""
+    """Lay out every source: AUROC of each score, and what the last but one of them decides."""
     made = Table(title=title)
-    headings = ("source", "n", "overlap", *list(scores)[1:], "more than overlap", "bal. acc.")
-    for heading in (*headings, "F1", "ECE", "pass if good", "pass if bad"):
+    headings = ("source", "n", *scores, "pass if good", "pass if bad", "ECE")
+    for heading in headings:
         made.add_column(heading, justify="left" if heading == "source" else "right")
-    areas: list[list[float]] = []
-    draws: list[Array] = []
+    areas, draws = [], []
     for source, members in by_source(rows).items():
-        labels = [good[i] for i in members]
-        chosen = [[each[i] for i in members] for each in scores.values()]
-        found = [auroc(labels, each) for each in chosen]
+        labels = np.array([good[i] for i in members])
+        chosen = [np.array([each[i] for i in members]) for each in scores.values()]
+        found = [auroc(labels.tolist(), each.tolist()) for each in chosen]
         again = drawn([rows[i] for i in members], labels, chosen)
-        made.add_row(source, str(len(members)), *_areas(found, again), *_decisions(labels, chosen))
-        if not np.isnan(found).any() and " " not in source:
-            areas.append(found)
-            draws.append(again)
+        shares = [float((chosen[1][labels == each] >= PASS_SCORE).mean()) for each in (1, 0)]
+        error = calibration_error(labels, chosen[1])
+        cells = (*_areas(found, again), *(f"{share:.0%}" for share in shares), f"{error:.2f}")
+        made.add_row(source, str(len(members)), *cells)
+        areas.append(found)
+        draws.append(again)
     made.add_section()
-    macro = [float(value) for value in np.mean(areas, axis=0)]
+    macro = [float(value) for value in np.nanmean(areas, axis=0)]
     made.add_row(f"macro over {len(areas)}", "", *_areas(macro, np.nanmean(draws, axis=0)))
     return made
 
 
 def _areas(found: Sequence[float], again: Array) -> list[str]:
-    if np.isnan(found).any():
-        return ["one class", *[""] * len(found)]
-    more = interval(again[:, 1] - again[:, 0])
-    cells = [f"{found[0]:.3f}"]
-    for column, value in enumerate(found[1:], start=1):
-        low, high = interval(again[:, column])
-        cells.append(f"{value:.3f} [{low:.3f}, {high:.3f}]")
-    return [*cells, f"{found[1] - found[0]:+.3f} [{more[0]:+.3f}, {more[1]:+.3f}]"]
+    low, high = np.nanquantile(again, [0.025, 0.975], axis=0)
+    pairs = zip(found[1:], low[1:], high[1:], strict=True)
+    return [f"{found[0]:.3f}", *(f"{value:.3f} [{a:.3f}, {b:.3f}]" for value, a, b in pairs)]
 
 
-def _decisions(labels: Sequence[int], chosen: Sequence[Sequence[float]]) -> list[str]:
-    made = decided(labels, chosen[1])
-    error = calibration_error(labels, chosen[1])
-    shares = (made.passing_good, made.passing_bad)
-    figures = (made.balanced_accuracy, made.f1, error)
-    return [
-        *("–" if np.isnan(value) else f"{value:.2f}" for value in figures),
-        *("–" if np.isnan(share) else f"{share:.0%}" for share in shares),
-    ]
+def drawn(rows: Sequence[Row], good: Array, scores: Sequence[Array]) -> Array:
+    """AUROC of every score on documents drawn again: one row a draw, one column a score."""
+    random = np.random.default_rng(7)
+    groups: dict[str, list[int]] = {}
+    for index, row in enumerate(rows):
+        groups.setdefault(document(row), []).append(index)
+    members = [np.array(places) for places in groups.values()]
+    found = []
+    for _ in range(DRAWS):
+        places = np.concatenate(
+            [members[g] for g in random.integers(0, len(members), len(members))]
+        )
+        found.append([auroc(good[places].tolist(), each[places].tolist()) for each in scores])
+    return np.array(found)
 
 
-def with_short_answers(rows: Sequence[Row]) -> list[Row]:
-    """Repeat the answers of HaluEval of a few words as a source of their own."""
-    short = [
-        row | {"source": f"halueval_qa {FEWEST_WORDS}-{MOST_WORDS} words"}
-        for row in rows
-        if row["source"] == "halueval_qa"
-        and FEWEST_WORDS <= len(row["output"].split()) <= MOST_WORDS
-    ]
-    return [*rows, *short]
-
-
-def groundedness(rows: Sequence[Row], embedding: tuple[str, Path] | None) -> Table:
-    """Measure groundedness, with the embedding model and its cache if they are given."""
-    measured = training.measure(rows)
-    prepare: list[Prepare] = []
-    if embedding is not None:
-        from embedding_heads import Heads  # noqa: PLC0415 - needs the extra
-
-        prepare = [Heads(measured, *embedding)]
-    documents = held_out_groundedness(measured, lambda row: str(fold(row)), *prepare)
-    families = held_out_groundedness(measured, family, *prepare)
-    shown = with_short_answers(rows)
-    return table(
-        "Groundedness, AUROC",
-        shown,
-        [1 - row["label"] for row in shown],
-        {
-            "overlap": [overlap(row["output"], contexts(row)) for row in shown],
-            # Records without a claim are skipped: they rank at the pass line.
-            "unseen documents": [documents.get(row["id"], PASS_SCORE) for row in shown],
-            "unseen families": [families.get(row["id"], PASS_SCORE) for row in shown],
-        },
+def calibration_error(good: Array, scores: Array) -> float:
+    """Expected calibration error, records weighted to the share ``PRIOR`` of good answers."""
+    weight = np.where(
+        good == 1, training.PRIOR / good.sum(), (1 - training.PRIOR) / (1 - good).sum()
     )
+    bins = np.minimum((scores * BINS).astype(int), BINS - 1)
+    return float(sum(abs((weight * (good - scores))[bins == each].sum()) for each in range(BINS)))
+
+
+def groundedness(rows: Sequence[Row]) -> Table:
+    """Measure groundedness on the records that may be fitted."""
+    measured = training.measure(training.with_foreign(rows))
+    # Records without a claim are skipped: they rank at the pass line.
+    columns = {"overlap": [overlap(row["output"], contexts(row)) for row in rows]}
+    for name, split in (("unseen documents", lambda row: str(fold(row))), ("families", family)):
+        scores = held_out_groundedness(measured, split)
+        columns[name] = [scores.get(row["id"], PASS_SCORE) for row in rows]
+    return table("Groundedness, AUROC", rows, [1 - row["label"] for row in rows], columns)
 
 
 def relevance(rows: Sequence[Row]) -> Table:
     """Measure relevance."""
+    columns: dict[str, Sequence[float]] = {
+        "overlap": [overlap(row["query"], [row["output"]]) for row in rows],
+        "unseen queries": held_out_relevance(rows, lambda row: str(fold(row))),
+        "families": held_out_relevance(rows, family),
+    }
+    kept = [i for i, row in enumerate(rows) if row["source"] != "template"]
     return table(
         "Relevance, AUROC",
-        rows,
-        [row["label"] for row in rows],
-        {
-            "overlap": [overlap(row["query"], [row["output"]]) for row in rows],
-            "unseen queries": held_out_relevance(rows, lambda row: str(fold(row))),
-            "unseen families": held_out_relevance(rows, family),
-        },
+        [rows[i] for i in kept],
+        [rows[i]["label"] for i in kept],
+        {name: [each[i] for i in kept] for name, each in columns.items()},
     )
 
 
-def cost(rows: Sequence[Row]) -> str:
-    """Time whole judgements, one after the other."""
+def shipped(rows: Sequence[Row], title: str) -> tuple[Table, str]:
+    """Judge records as the shipped scorer does; say how it explains itself, and what it costs."""
     judge = LocalJudge()
-    taken = [judge.judge(interaction(row)).duration_ms for row in rows][WARM_UP:]
-    median, high = np.quantile(taken, [0.5, 0.99])
-    return f"local judge, both metrics: median {median:.1f} ms, p99 {high:.1f} ms a sample"
+    found = [judge.judge(interaction(row)) for row in rows]
+    scores = [PASS_SCORE if each.groundedness is None else each.groundedness for each in found]
+    plain = [overlap(row["output"], contexts(row)) for row in rows]
+    good = [1 - row["label"] for row in rows]
+    made = table(title, rows, good, {"overlap": plain, "shipped": scores})
+    median, high = np.quantile([each.duration_ms for each in found[WARM_UP:]], [0.5, 0.99])
+    accused = [row["label"] for row, each in zip(rows, found, strict=True) if _accuses(each)]
+    odd = sum(each.groundedness is not None and _disagrees(each) for each in found)
+    return made, (
+        f"{title}: median {median:.1f} ms, p99 {high:.1f} ms for both metrics; contradicted in"
+        f" {len(accused)} answers, {sum(accused)} of them bad; {odd} scores disagree with claims"
+    )
+
+
+def _accuses(judgement: Judgement) -> bool:
+    return any(claim.verdict is Verdict.CONTRADICTED for claim in judgement.claims)
+
+
+def _disagrees(judgement: Judgement) -> bool:
+    verdicts = {claim.verdict for claim in judgement.claims} - {Verdict.NO_CLAIM}
+    return (verdicts == {Verdict.SUPPORTED}) != ((judgement.groundedness or 0.0) >= PASS_SCORE)
 
 
 def interaction(row: Row) -> Interaction:
     """Make the interaction of a labelled record."""
-    fields: dict[str, Any] = {"id": row["id"], "query": row["query"], "output": row["output"]}
+    fields = {"id": row["id"], "query": row["query"], "output": row["output"]}
     return Interaction.model_validate(fields | {"contexts": contexts(row)})
 
 
 def main() -> None:
-    """Print both tables and the cost."""
+    """Print the tables and the cost."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n", maxsplit=1)[0])
     parser.add_argument("folder", type=Path, help="folder with the labelled records")
-    parser.add_argument("--quick", action="store_true", help="only the cost and relevance")
-    parser.add_argument("--embedding", help="sentence-embedding model to be used besides")
-    parser.add_argument("--cache", type=Path, help="folder that keeps its vectors")
+    parser.add_argument("--quick", action="store_true", help="only the shipped scorer")
     arguments = parser.parse_args()
     console, started = Console(width=190), time.perf_counter()
     rows = read_rows(arguments.folder, GROUNDEDNESS)
-    asked = read_rows(arguments.folder, RELEVANCE)
-    console.print(f"{FOLDS} folds of documents; {len(rows)} and {len(asked)} records")
-    console.print(cost(rows))
-    console.print(relevance(asked))
+    for name, title in ((GROUNDEDNESS, "Shipped, in-sample"), (MODERN, "Modern answers")):
+        for part in shipped(read_rows(arguments.folder, name), title):
+            console.print(part)
     if not arguments.quick:
-        model = arguments.embedding
-        console.print(groundedness(rows, (model, arguments.cache) if model else None))
+        console.print(f"{FOLDS} folds of documents; {len(rows)} records")
+        console.print(relevance(read_rows(arguments.folder, RELEVANCE)))
+        console.print(groundedness(rows))
         console.print(PUBLISHED)
     console.print(f"measured in {time.perf_counter() - started:.0f} s")
 

@@ -10,8 +10,8 @@ from monitor.contrib.nli_model import Inference, NliModel
 from monitor.errors import SettingsError
 from monitor.models import Interaction
 from monitor.scoring.base import Claim, Judgement, Verdict
-from monitor.scoring.features.passages import flatten
-from monitor.scoring.judges.local import LocalJudge
+from monitor.scoring.local.passages import flatten
+from monitor.scoring.local.scorer import LocalJudge
 from monitor.scoring.sentences import (
     MOST_SENTENCES,
     is_checkable,

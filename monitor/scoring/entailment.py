@@ -14,17 +14,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from monitor.models import Interaction
 from monitor.scoring.base import Claim, Judgement, Verdict
-from monitor.scoring.features.passages import Passages
-from monitor.scoring.features.support import claim_features
-from monitor.scoring.judges.local import LocalJudge
+from monitor.scoring.local.passages import Passages
+from monitor.scoring.local.reading import read_claim
+from monitor.scoring.local.scorer import LocalJudge
 from monitor.scoring.sentences import MOST_SENTENCES, is_checkable, split_sentences
 from monitor.scoring.words import words
 
 #: A claim is compared with no more passages than this: the time is bounded.
 MOST_PASSAGES = 20
-_ALIGNED = 0.5
 _MARKS = re.compile(r"\[[^\][]{1,100}\]|【[^】]{1,40}】|\([A-Z][^()]{1,60}\d[a-z]?\)")
 _WORD = re.compile(r"\w+")
 _SHORT = 3  # content words; the local scorer is calibrated on longer statements
@@ -144,26 +142,17 @@ def _supports(question: _Question) -> tuple[float, ...]:
     premise, hypotheses = question.take()
     if not premise.strip() or not hypotheses:
         return (0.0,) * len(hypotheses)
-    text = "\n".join(" ".join(each.split()) for each in hypotheses)
-    fields = {"id": "entailment", "contexts": [premise], "output": text}
-    found = _judge().judge(Interaction.model_validate(fields)).claims
+    stated = [[s for s in split_sentences(each) if is_checkable(s)] for each in hypotheses]
+    found = iter(_judge().support(premise, [each for sentences in stated for each in sentences]))
     stems = {word.stem for word in words(premise)}
-    if len(found) == len(hypotheses):
-        return tuple(
-            _support(each, (claim,), stems) for each, claim in zip(hypotheses, found, strict=True)
-        )
-    if len(hypotheses) == 1:
-        return (_support(hypotheses[0], found, stems),)
-    return tuple(supports(premise, (each,))[0] for each in hypotheses)
-
-
-def _support(hypothesis: str, claims: Sequence[Claim], stems: set[str]) -> float:
-    """Take the least supported claim; a few words are supported only if they are all there."""
-    content = [word.stem for word in words(hypothesis) if word.content]
-    if len(content) <= _SHORT and not stems.issuperset(content):
-        return 0.0
-    judged = (claim.support for claim in claims if claim.verdict is not Verdict.NO_CLAIM)
-    return min(judged, default=0.0)
+    supported: list[float] = []
+    for text, sentences in zip(hypotheses, stated, strict=True):
+        least = min([next(found) for _ in sentences], default=0.0)
+        content = [word.stem for word in words(text) if word.content]
+        # A few words are supported only if they are all there.
+        held = len(content) > _SHORT or stems.issuperset(content)
+        supported.append(least if held else 0.0)
+    return tuple(supported)
 
 
 def clear_cache() -> None:
@@ -175,23 +164,13 @@ def contradictions(premise: str, statements: Sequence[str]) -> list[bool]:
     """
     Return for each of *statements*, one sentence each, whether it contradicts *premise*.
 
-    It does when the two share half of the statement's information, and differ in a number,
-    an opposite word or a negation. Two true statements about the same thing may
-    differ so ("opened in 1889", "restored in 1986"): check what it finds.
+    It does when it copies a sentence but for one detail: a number, a name, an opposite, a
+    denial, or two words that have changed places.
     """
     passages = Passages([premise])
     if not len(passages):
         return [False] * len(statements)
-
-    def differs(statement: str) -> bool:
-        claim = (
-            claim_features(statement, passages, frozenset()) if is_checkable(statement) else None
-        )
-        if claim is None or claim.covered_two < _ALIGNED:
-            return False
-        return bool(claim.numbers_absent) or bool(claim.antonym) or bool(claim.negation)
-
-    return [differs(each) for each in statements]
+    return [is_checkable(each) and bool(read_claim(each, passages).changes) for each in statements]
 
 
 def _bare(text: str) -> str:

@@ -19,12 +19,11 @@ from monitor.scoring.declaration import (
     JudgementMetric,
     RubricMetric,
 )
-from monitor.scoring.judges.embedding import Embedding
-from monitor.scoring.judges.local import LocalJudge
 from monitor.scoring.judges.prices import Prices
 from monitor.scoring.limits.budget import Meter
 from monitor.scoring.limits.limiter import JudgeLimiter, LimitedJudge, SharedLimits
 from monitor.scoring.limits.rate import Concurrency
+from monitor.scoring.local.scorer import LocalJudge, Rewriter
 from monitor.scoring.metric_config import resolve_metrics
 from monitor.scoring.pipeline import JudgementScorer, MetricPipeline
 from monitor.settings import Settings, variable
@@ -172,17 +171,20 @@ class _JudgeEndpoint:
 
 
 def _local(settings: Settings) -> Judge:
-    if settings.embedding_model is None:
-        return LocalJudge()
-    return LocalJudge(embedding=_embedding(settings.embedding_model))
+    name = settings.embedding_model
+    rewriter = None if name is None else _rewriter(name)
+    return LocalJudge(pass_score=settings.pass_score, rewriter=rewriter)
 
 
 @cache
-def _embedding(name: str) -> Embedding:
+def _rewriter(name: str) -> Rewriter:
     # Imported here: an extra that few install. One for all: it is large.
-    from monitor.scoring.judges.embedding_model import EmbeddingModel  # noqa: PLC0415
+    from monitor.scoring.judges.embedding import (  # noqa: PLC0415
+        EmbeddingModel,
+        EmbeddingRewriter,
+    )
 
-    return Embedding(EmbeddingModel(name))
+    return EmbeddingRewriter(EmbeddingModel(name))
 
 
 def _back_end(name: str, settings: Settings) -> Judge:

@@ -1,52 +1,44 @@
-"""Split text into sentences: abbreviations, decimals, bullets and lines respected."""
+"""Split text into sentences, and tell statements from refusals, small talk, headings and code."""
 
 # ruff: noqa: RUF001 - the punctuation of other languages is meant
 from __future__ import annotations
 
 import re
 
-from monitor.scoring.refusals import is_refusal
-from monitor.scoring.words import canonical, words
+from monitor.scoring.words import canonical, has_words, language, words
 
-_ABBREVIATED = """
-mr mrs ms dr prof sr jr st vs etc e.g i.e eg ie approx no fig inc ltd co corp dept est gen gov rep
-sen capt col lt sgt jan feb mar apr jun jul aug sep sept oct nov dec u.s u.k a.m p.m
-"""
-_ABBREVIATIONS = frozenset(_ABBREVIATED.split())
+_ABBREVIATIONS = frozenset(language()["lists"]["abbreviations"].split())
 # Possessive, and never in the middle of a run: otherwise long runs take quadratic time.
 _END = re.compile(
     r"""(?<![.!?…])[.!?…]++["'”’)\]]*+(?:\[\^?\d{1,3}\])*+(?=\s|$)"""
-    r"""|(?<![。！？．])[。！？．]++["”’」）]*+"""
+    r"""|(?<![。！？．])[。！？．]++["'”’」）]*+"""
 )
 _BULLET = re.compile(r"^\s*(?:[-*•·–—]+\s+|\(?\d{1,3}[.)]\s+|#{1,6}\s+|>\s+|\|)+")
-_LONGEST_WORD = 40
-_MARKS = re.compile(r"\*\*|__|`")
+_EMPHASIS = re.compile(r"\*\*|__|`")
+_LONGEST_WORD, _LONGEST_NAME = 40, 4
 
 
 def split_sentences(text: str) -> tuple[str, ...]:
     """
-    Split *text* into sentences, without bullets and emphasis marks.
+    Return the sentences of *text*, without bullets and emphasis marks.
 
     A line break ends a sentence, because lists and headings have no full stop. Letters
     are composed (NFC) but not replaced: a full-width stop ends a sentence without a space.
     """
     sentences: list[str] = []
     for line in canonical(text).splitlines():
-        bare = _MARKS.sub("", _BULLET.sub("", line)).strip()
-        if bare:
-            sentences += _split_line(bare)
-    return tuple(sentences)
-
-
-def _split_line(line: str) -> list[str]:
-    parts: list[str] = []
-    start = 0
-    for match in _END.finditer(line):
-        if _ends_sentence(line, match):
-            parts.append(line[start : match.end()].strip())
-            start = match.end()
-    parts.append(line[start:].strip())
-    return [part for part in parts if any(char.isalnum() for char in part)]
+        bullet = _BULLET.match(line)
+        bare = line[bullet.end() :] if bullet else line
+        if "*" in bare or "_" in bare or "`" in bare:
+            bare = _EMPHASIS.sub("", bare)
+        bare = bare.strip()
+        start = 0
+        for match in _END.finditer(bare):
+            if _ends_sentence(bare, match):
+                sentences.append(bare[start : match.end()].strip())
+                start = match.end()
+        sentences.append(bare[start:].strip())
+    return tuple(each for each in sentences if any(map(str.isalnum, each)))
 
 
 def _ends_sentence(line: str, match: re.Match[str]) -> bool:
@@ -57,50 +49,93 @@ def _ends_sentence(line: str, match: re.Match[str]) -> bool:
     if word in _ABBREVIATIONS or (len(word) == 1 and word.isalpha() and word != "i"):
         return False
     following = line[match.end() : match.end() + _LONGEST_WORD].lstrip()
-    return not following[:1].islower() or len(word) > 4  # noqa: PLR2004 - "approx. half", no name
-
-
-# --- claims ---
-# Tell statements that passages can support from refusals, questions and small talk.
+    return not following[:1].islower() or len(word) > _LONGEST_NAME  # "approx. half", no name
 
 
 _SMALL_TALK = re.compile(
-    r"^(?:sure|certainly|of course|ok(?:ay)?|great question|good question|hello|hi|hey"
-    r"|thanks|thank you"
-    r"|you(?:'re| are) welcome|no problem|glad|happy to help|(?:i )?hope (?:this|that) helps"
-    r"|let me know|(?:please )?feel free|(?:is there )?anything else|have a (?:great|nice|good)"
+    r"^(?:sure|certainly|of course|ok(?:ay)?|(?:that(?:'s| is) an? )?(?:great|good|excellent)"
+    r" question|hello|hi|hey|thanks|thank you|you(?:'re| are) welcome|no problem|glad"
+    r"|happy to help|(?:i )?hope (?:this|that) helps|let me know|(?:please )?feel free"
+    r"|(?:is there )?anything else|have a (?:great|nice|good)"
     r"|good (?:morning|afternoon|evening|luck)|here (?:is|are)\b.*:$"
     r"|please (?:contact|consult|ask|let|reach))\b",
     re.IGNORECASE,
 )
 #: "## Refunds", and a line that is bold from end to end and ends like no sentence.
 _HEADING = re.compile(r"\s*#{1,6}\s+(\S.*)|\s*\*\*([^*]{1,80}[^*.!?])\*\*\s*")
+_ONLY_CODE = re.compile(r"\s*`[^`]+`\s*")
+_FENCE = re.compile(r"\s*(?:```|~~~)")
 #: Sentences of an output that are judged; more than any reader would read one by one.
 MOST_SENTENCES = 200
 _CHARS_READ = 2_000  # enough to see that a sentence is long and says something
 _LONGEST_SMALL_TALK = 14  # words; a longer sentence says something besides
 
 
-def headings(text: str) -> frozenset[str]:
-    """List the headings of Markdown in *text*, as sentences; the last line is none."""
-    *lines, _ = text.rstrip().splitlines() or [""]
-    found = (_HEADING.fullmatch(line) for line in lines)
-    return frozenset(s for match in found if match for s in split_sentences(match[1] or match[2]))
+def headings_and_code(text: str) -> frozenset[str]:
+    """Return the sentences of *text* that are Markdown headings (the last line is none) or code."""
+    lines = text.rstrip().splitlines()
+    found: list[str] = []
+    fenced = False
+    for number, line in enumerate(lines, start=1):
+        if _FENCE.match(line):
+            fenced = not fenced
+            found.append(line)
+        elif fenced or _ONLY_CODE.fullmatch(line):
+            found.append(line)
+        elif number < len(lines) and (title := _HEADING.fullmatch(line)):
+            found.append(title[1] or title[2])
+    return frozenset(sentence for line in found for sentence in split_sentences(line))
 
 
 def is_checkable(sentence: str) -> bool:
-    """Say whether *sentence* states something that a passage could support."""
+    """Return whether *sentence* states something that a passage could support."""
+    if sentence.endswith(("?", "？", ":")):
+        return False
     said = without_mentions(sentence[:_CHARS_READ])
     tokens = words(said)
-    if not any(word.content for word in tokens):
-        return False
-    if sentence.endswith(("?", "？", ":")) or is_refusal(sentence):
+    if not any(word.content for word in tokens) or is_refusal(sentence):
         return False
     return len(tokens) > _LONGEST_SMALL_TALK or not _SMALL_TALK.match(said)
 
 
-# --- mentions ---
-# Take out of a sentence what states nothing: where it was read, and how it is joined to others.
+_REFUSAL = re.compile(
+    "|".join(pattern for patterns in language()["refusals"].values() for pattern in patterns),
+    re.IGNORECASE,
+)
+#: One of these is in every refusal that is written in ASCII: looking for them is cheap.
+_REFUSING = (
+    "not", "n't", "no ", "sorry", "afraid", "unable", "apolog", "insufficient", "nicht", "keine",
+    "leid", "pas", "aucune", "siento", "lamento", "desculpe", "non", "dispiace", "niet", "geen",
+    "spijt", "nie", "przykro", "brak", "bilmiyor", "bilgi", "cevap",
+)  # fmt: skip
+#: What joins a refusal to something else: each side must decline, or ask to turn elsewhere.
+_BUT = re.compile(
+    r"\b(?:but|however|aber|jedoch|sondern|mais|cependant|toutefois|pero|sin embargo|sino"
+    r"|mas|porém|contudo|ma|però|tuttavia|maar|echter|ale|jednak|lecz|ama|fakat|ancak"
+    r"|но|однако|але|однак)\b|[,;.]\s(?=please\b)"
+    r"|لكن|लेकिन|परंतु|但是?|不过|不過|然而|(?<=せん)が|しかし|ただし|하지만|그러나",
+    re.IGNORECASE,
+)
+#: What leads to a statement within the same sentence.
+_BESIDES = re.compile(r"\b(?:although|though|instead|except)\b", re.IGNORECASE)
+
+
+def is_refusal(sentence: str) -> bool:
+    """
+    Return whether *sentence* only declines to answer or says that the sources are silent.
+
+    "I'm sorry, but I don't know" declines; "I don't know, but it is open" states something.
+    The turns of phrase are those of fifteen languages besides English; in others a
+    refusal is read as a statement, which the passages then do not hold.
+    """
+    if sentence.isascii():
+        lower = sentence.lower()
+        if not any(part in lower for part in _REFUSING):
+            return False
+    if not _REFUSAL.search(sentence) or _BESIDES.search(sentence):
+        return False
+    parts = [part for part in _BUT.split(sentence) if has_words(part)]
+    return all(_REFUSAL.search(part) or _SMALL_TALK.match(part.strip()) for part in parts)
 
 
 _FLAGS = re.IGNORECASE
@@ -165,7 +200,7 @@ _WORTH_A_LOOK = re.compile(rf"[\[【]|\b{_TEXTS}\b", _FLAGS)
 
 def without_mentions(sentence: str) -> str:
     """
-    Leave out of *sentence* where it was read and what joins it to others, nothing that it says.
+    Return *sentence* without where it was read and what joins it to others.
 
     "Second, according to passage 2, refunds take five days [1]." becomes "refunds take five
     days.": the number of a passage is not in the passage, and would count against the claim.

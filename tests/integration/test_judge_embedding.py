@@ -11,12 +11,9 @@ from onnx import TensorProto, helper
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
 from monitor.errors import SettingsError
-from monitor.scoring.features.embedded import ALIGNMENT_FEATURES, EMBEDDING_FEATURES, compare
-from monitor.scoring.features.extract import look_at
-from monitor.scoring.judges import embedding as embedding_module
-from monitor.scoring.judges.embedding import Embedding, load_coefficients
-from monitor.scoring.judges.embedding_model import LONGEST, EmbeddingModel
-from monitor.scoring.judges.local import LocalJudge
+from monitor.scoring.judges.embedding import LONGEST, EmbeddingModel, EmbeddingRewriter
+from monitor.scoring.local.passages import Passages
+from monitor.scoring.local.scorer import LocalJudge
 from monitor.scoring.registry import make_scorer
 from monitor.settings import Settings
 from monitor.testing import make_interaction
@@ -77,21 +74,6 @@ def model(folder):
     return EmbeddingModel(str(folder))
 
 
-@pytest.fixture(scope="module")
-def fitted(model):
-    """The shipped coefficients, but for what belongs to another model."""
-    data = load_coefficients()
-    [probe] = model.embed([data["probe"]["text"]])
-    data["probe"]["vector"] = probe.vector.tolist()
-    data["head"] = {"weights": [0.0] * SIZE + [1.0] * SIZE, "intercept": -10.0}
-    return data
-
-
-def aligned(model, output, *contexts):
-    look = look_at(None, contexts, output)
-    return dict(zip(ALIGNMENT_FEATURES, compare(look, model).alignment[0], strict=True))
-
-
 def test_vectors_have_length_one_and_tokens_their_place(model):
     [found] = model.embed(["Refunds take"])
     assert np.linalg.norm(found.vector) == pytest.approx(1.0)
@@ -111,28 +93,25 @@ def test_long_text_is_read_at_its_beginning(model):
     assert len(found.tokens) == LONGEST - 2
 
 
-def test_copied_claim_is_aligned_wholly(model):
-    found = aligned(model, FACT, OTHER, FACT)
-    assert found["recall"] == found["same_least"] == pytest.approx(1.0)
+def written(model, output, *contexts):
+    found = EmbeddingRewriter(model)(output, Passages(contexts))
+    return " ".join(word.surface.lower() for word in found)
 
 
-def test_word_of_the_same_meaning_counts_and_another_does_not(model):
-    paraphrase = aligned(model, "Money back five days.", FACT)
-    assert paraphrase["novel_least"] == pytest.approx(1.0)
-    invented = aligned(model, "Islands take five days.", FACT)
-    assert invented["novel_least"] == pytest.approx(0.0)
-    assert invented["recall"] < paraphrase["recall"]
+def test_word_of_the_same_meaning_is_written_as_in_the_passage(model):
+    assert written(model, "Money back five days.", FACT) == "refunds take five days"
 
 
-def test_nearest_sentence_is_found_among_many(model):
-    look = look_at(None, [OTHER, f"{OTHER} {FACT}"], "Money back five days.")
-    share = compare(look, model).pairs[0][SIZE:].sum()
-    alone = compare(look_at(None, [FACT], "Money back five days."), model).pairs[0][SIZE:].sum()
-    assert share == pytest.approx(alone)
+def test_word_of_another_meaning_stays(model):
+    assert written(model, "Islands take five days.", FACT) == "islands take five days"
 
 
-def test_judge_weighs_what_the_model_sees(model, fitted):
-    judge = LocalJudge(embedding=Embedding(model, fitted))
+def test_numbers_and_names_stay(model):
+    assert written(model, "Money 7 days, Back.", FACT) == "refunds 7 days back"
+
+
+def test_judge_weighs_what_the_model_sees(model):
+    judge = LocalJudge(rewriter=EmbeddingRewriter(model))
     good, bad = (
         judge.judge(make_interaction(output=output, contexts=[FACT])).groundedness
         for output in ("Money back five days.", "Islands reach five parcels.")
@@ -140,23 +119,20 @@ def test_judge_weighs_what_the_model_sees(model, fitted):
     assert 0 <= bad < good <= 1
 
 
-def test_score_of_a_copied_answer_is_explained_as_ever(model, fitted):
-    found = LocalJudge(embedding=Embedding(model, fitted)).judge(
+def test_score_of_a_copied_answer_is_explained_as_ever(model):
+    found = LocalJudge(rewriter=EmbeddingRewriter(model)).judge(
         make_interaction(output=FACT, contexts=[OTHER, FACT])
     )
     [claim] = found.claims
     assert (claim.evidence, claim.context_index) == (FACT, 1)
 
 
-def test_version_names_model_weights_and_coefficients(model, fitted):
-    plain, wide = LocalJudge(), LocalJudge(embedding=Embedding(model, fitted))
-    other = fitted | {"prior": 0.5}
+def test_version_names_model_and_weights(model):
+    plain, wide = LocalJudge(), LocalJudge(rewriter=EmbeddingRewriter(model))
     assert wide.version.startswith(f"{plain.version}+tiny-{model.version[-8:]}-")
-    assert LocalJudge(embedding=Embedding(model, other)).version != wide.version
 
 
-def test_setting_chooses_the_model(folder, fitted, monkeypatch):
-    monkeypatch.setattr(embedding_module, "load_coefficients", lambda: fitted)
+def test_setting_chooses_the_model(folder):
     shared = {"openai_base_url": "http://127.0.0.1:9/v1", "metrics": ("groundedness",)}
     wide = Settings(embedding_model=str(folder), **shared)
     scorer = make_scorer(wide)
@@ -172,7 +148,7 @@ def test_setting_chooses_the_model(folder, fitted, monkeypatch):
 def test_nothing_changes_without_the_setting():
     program = (
         "import sys\n"
-        "from monitor.scoring.judges.local import LocalJudge\n"
+        "from monitor.scoring.local.scorer import LocalJudge\n"
         "from monitor.scoring.registry import make_scorer\n"
         "from monitor.settings import Settings\n"
         "assert make_scorer(Settings()).version == LocalJudge().version\n"
@@ -194,28 +170,9 @@ def test_pip_line_is_told_when_the_extra_is_missing():
     assert "pip install 'groundwatch[embedding]'" in done.stderr
 
 
-def test_another_model_than_the_fitted_one_is_refused(model):
-    with pytest.raises(SettingsError, match=r"fitted to sentence-transformers/all-MiniLM-L6-v2"):
-        Embedding(model)
-
-
-def test_same_model_with_rounded_weights_is_taken_as_a_version_of_its_own(tmp_path, model, fitted):
-    rounded = EmbeddingModel(str(save(tmp_path / "tiny", rounding=0.01)))
-    judges = [LocalJudge(embedding=Embedding(each, fitted)) for each in (model, rounded)]
-    assert judges[0].version != judges[1].version
-    asked = make_interaction(output="Money back five days.", contexts=[FACT])
-    scores = [judge.judge(asked).groundedness for judge in judges]
-    assert scores[1] == pytest.approx(scores[0], abs=0.03)
-
-
-def test_model_that_places_texts_a_little_elsewhere_is_refused(tmp_path, fitted):
-    with pytest.raises(SettingsError, match="places texts elsewhere"):
-        Embedding(EmbeddingModel(str(save(tmp_path / "tiny", rounding=0.2))), fitted)
-
-
 @pytest.mark.parametrize("contexts", [[], [FACT]])
-def test_relevance_is_there_when_no_claim_is(model, fitted, contexts):
-    judge = LocalJudge(embedding=Embedding(model, fitted))
+def test_relevance_is_there_when_no_claim_is(model, contexts):
+    judge = LocalJudge(rewriter=EmbeddingRewriter(model))
     asked = make_interaction(query="Refunds?", output="How many days?", contexts=contexts)
     found = judge.judge(asked)
     assert found.groundedness is None
@@ -231,9 +188,3 @@ def test_model_is_named_when_it_is_not_there(monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     with pytest.raises(SettingsError, match="GROUNDWATCH_EMBEDDING_MODEL: nobody/nothing"):
         EmbeddingModel("nobody/nothing")
-
-
-def test_coefficients_name_every_figure_of_the_model():
-    data = load_coefficients()
-    assert set(EMBEDDING_FEATURES) <= set(data["claim"]["limits"])
-    assert data["made_by"] == "benchmarks/train_embedding.py"

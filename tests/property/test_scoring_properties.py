@@ -4,8 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor.models import EvaluationStatus
-from monitor.scoring.judges.local import LocalJudge
 from monitor.scoring.judges.quotes import Quotable
+from monitor.scoring.local.scorer import LocalJudge
 from monitor.scoring.metric_config import resolve_metrics
 from monitor.scoring.pipeline import JudgementScorer
 from monitor.scoring.sentences import split_sentences

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
-from monitor.scoring.features.passages import flatten
+from monitor.scoring.local.passages import flatten
 from monitor.scoring.sentences import split_sentences
 from monitor.scoring.words import MARKS, compatible, spaced, words
 

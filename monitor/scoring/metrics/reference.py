@@ -23,8 +23,7 @@ from monitor.scoring.declaration import (
 )
 from monitor.scoring.metrics.measures import lexical_cosine, share, weighted_mean
 from monitor.scoring.metrics.retrieval import relevant_ids
-from monitor.scoring.refusals import is_refusal
-from monitor.scoring.sentences import is_checkable, split_sentences
+from monitor.scoring.sentences import is_checkable, is_refusal, split_sentences
 
 _RGB = "Chen et al. 2023, RGB (arXiv:2309.01431)"
 WRONG_SENTENCES = Criterion(

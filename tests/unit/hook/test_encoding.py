@@ -9,7 +9,7 @@ from monitor.hook.encoding import MaskFailed, encode
 from monitor.hook.masks import build
 from monitor.hook.options import Options
 from monitor.queue import wire
-from monitor.scoring.judges.local import LocalJudge
+from monitor.scoring.local.scorer import LocalJudge
 from monitor.scoring.metric_config import resolve_metrics
 from monitor.scoring.pipeline import JudgementScorer
 from monitor.settings import Settings

@@ -4,8 +4,8 @@ import pytest
 
 from monitor.errors import BudgetReachedError, SettingsError
 from monitor.models import EvaluationStatus
-from monitor.scoring.judges.local import LocalJudge
 from monitor.scoring.limits.budget import BudgetWatch, Cap, Charge
+from monitor.scoring.local.scorer import LocalJudge
 from monitor.scoring.metric_config import resolve_metrics
 from monitor.scoring.pipeline import JudgementScorer, MetricPipeline
 from monitor.settings import Settings

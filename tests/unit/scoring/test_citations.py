@@ -7,7 +7,7 @@ import pytest
 from monitor.scoring.base import Claim, Judgement, Verdict
 from monitor.scoring.declaration import Answers, CriterionAnswer
 from monitor.scoring.entailment import clear_cache, local_entailment
-from monitor.scoring.judges.local import LocalJudge
+from monitor.scoring.local.scorer import LocalJudge
 from monitor.scoring.metrics import METRICS
 from monitor.scoring.registry import make_scorer
 from monitor.settings import Settings

@@ -2,8 +2,7 @@
 
 import pytest
 
-from monitor.scoring.refusals import is_refusal
-from monitor.scoring.sentences import is_checkable
+from monitor.scoring.sentences import is_checkable, is_refusal
 
 
 @pytest.mark.parametrize(

@@ -7,16 +7,21 @@ import time
 import pytest
 
 from monitor.errors import JudgeReplyError
-from monitor.scoring.features.extract import look_at, script
-from monitor.scoring.features.passages import flatten
-from monitor.scoring.judges.local import LocalJudge
 from monitor.scoring.judges.openai_errors import RefusedCall
 from monitor.scoring.judges.packing import pack
 from monitor.scoring.judges.quotes import Quotable
 from monitor.scoring.judges.reply import read_envelope, read_verdicts
 from monitor.scoring.judges.request import marked, suspected
-from monitor.scoring.refusals import is_refusal
-from monitor.scoring.sentences import headings, is_checkable, split_sentences, without_mentions
+from monitor.scoring.local.passages import flatten
+from monitor.scoring.local.reading import read, script
+from monitor.scoring.local.scorer import LocalJudge
+from monitor.scoring.sentences import (
+    headings_and_code,
+    is_checkable,
+    is_refusal,
+    split_sentences,
+    without_mentions,
+)
 from monitor.scoring.words import stem, storable, words
 from monitor.testing import make_interaction
 
@@ -57,7 +62,7 @@ TEXTS = {
     "passages": filled("passage 1, "),
     "which": filled("according to the given "),
     "marks of passages": filled("[1"),
-    "headings": filled("# a **b** "),
+    "headings_and_code": filled("# a **b** "),
     "entities": filled("&amp;&#39;&"),
     "apostrophes": filled("n't"),
     "words": filled("the data does not mention information in "),
@@ -81,7 +86,7 @@ FUNCTIONS = {
     "words": words,
     "stem": stem,
     "is_checkable": is_checkable,
-    "headings": lambda text: headings(f"{text}\nend"),
+    "headings_and_code": lambda text: headings_and_code(f"{text}\nend"),
     "without_mentions": without_mentions,
     "is_refusal": is_refusal,
     "script": script,
@@ -103,7 +108,7 @@ FUNCTIONS = {
     "suspected": lambda text: suspected({"output": text}),
     "marked": marked,
     "pack": lambda text: pack(text, [text], [text[:500]], 2_000),
-    "look": lambda text: look_at("How long is it?", [text], text),
+    "look": lambda text: read("How long is it?", [text], text),
     "judge": lambda text: JUDGE.judge(make_interaction(query=text, contexts=[text], output=text)),
 }
 

@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 import pytest
 
-from monitor.scoring.features.passages import rarity
-from monitor.scoring.judges.local import LocalJudge
-from monitor.scoring.words import FUNCTION_WORDS, stem, words
+from monitor.scoring.local.passages import rarity
+from monitor.scoring.local.scorer import LocalJudge
+from monitor.scoring.words import language, stem, words
 from monitor.testing import make_interaction
 
 
@@ -155,7 +155,9 @@ def test_answer_to_the_question_is_the_more_relevant_one(judge, language):
 
 def test_function_words_are_none_that_english_texts_are_about():
     shared = {"mer", "queste"}  # their stems are those of "mere" and "question"
-    assert {word for word in FUNCTION_WORDS if rarity(stem(word)) < 1} == shared
+    listed = {name: words for name, words in language()["stop_words"].items() if name != "English"}
+    other = {word for words in listed.values() for word in words.split()}
+    assert {word for word in other if rarity(stem(word)) < 1} == shared
 
 
 @pytest.mark.parametrize("text", ["l'articolo", "dell'articolo", "L’articolo", "un'articolo"])

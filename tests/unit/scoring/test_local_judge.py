@@ -5,12 +5,11 @@ import unicodedata
 import pytest
 
 from monitor.scoring.base import Verdict
-from monitor.scoring.features.extract import look_at
-from monitor.scoring.judges.local import (
+from monitor.scoring.local.model import load_coefficients
+from monitor.scoring.local.reading import read
+from monitor.scoring.local.scorer import (
     ABSENT_AT_MOST,
     LocalJudge,
-    judged_claims,
-    load_coefficients,
 )
 from monitor.scoring.metrics import METRICS
 from monitor.testing import make_interaction
@@ -82,16 +81,15 @@ def test_claim_names_what_is_missing_when_not_found(judge):
     assert "missing: Penguins, juggle, lemons" in claim.reason
 
 
-def test_claim_names_both_numbers_when_contradicted():
-    seen = look_at("How long?", [REFUND], "Opened items can be returned within 90 days.")
-    [claim] = judged_claims(seen, [-1.0])
+def test_claim_names_both_numbers_when_contradicted(judge):
+    [claim] = look(judge, "Opened items can be returned within 90 days.", REFUND).claims
     assert claim.verdict is Verdict.CONTRADICTED
     assert claim.reason == 'it says "90 days", the passage "30 days"'
 
 
-def test_claim_names_the_attribute_when_a_record_says_otherwise():
+def test_claim_names_the_attribute_when_a_record_says_otherwise(judge):
     record = '{"name": "Rosa", "OutdoorSeating": false, "WiFi": "free", "city": "Graz"}'
-    [claim] = judged_claims(look_at("", [record], "Rosa has outdoor seating."), [-1.0])
+    [claim] = look(judge, "Rosa has outdoor seating.", record, query="").claims
     assert claim.verdict is Verdict.CONTRADICTED
     assert claim.reason == "the passage says otherwise: Outdoor Seating: no"
 
@@ -233,14 +231,14 @@ def test_score_is_at_most_the_supported_share_when_a_claim_is_from_nowhere(judge
     ],
 )
 def test_claim_is_not_absent_when_it_may_be_told_in_other_words(output, context):
-    [claim] = look_at(None, [context], output).checkable
+    [claim] = read(None, [context], output).claims
     assert claim.missing
     assert not claim.absent
 
 
 @pytest.mark.parametrize("rule", ["ABSENT_AT_MOST", "ABSENT_BELOW", "FEWEST_MISSING"])
 def test_version_changes_when_the_rule_for_absent_claims_does(judge, monkeypatch, rule):
-    monkeypatch.setattr(f"monitor.scoring.judges.local.{rule}", 0.2)
+    monkeypatch.setattr(f"monitor.scoring.local.scorer.{rule}", 0.2)
     assert LocalJudge().version != judge.version
 
 

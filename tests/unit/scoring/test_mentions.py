@@ -2,7 +2,7 @@
 
 import pytest
 
-from monitor.scoring.judges.local import LocalJudge
+from monitor.scoring.local.scorer import LocalJudge
 from monitor.scoring.sentences import without_mentions
 from monitor.testing import make_interaction
 

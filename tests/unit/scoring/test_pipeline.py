@@ -12,7 +12,7 @@ from monitor.scoring.declaration import (
     JudgementMetric,
     Reply,
 )
-from monitor.scoring.judges.local import LocalJudge
+from monitor.scoring.local.scorer import LocalJudge
 from monitor.scoring.metric_config import resolve_metrics
 from monitor.scoring.metrics import METRICS
 from monitor.scoring.own_metrics import function_metric

@@ -1,9 +1,11 @@
-"""Slots, order and polarity of a claim are compared with its evidence."""
+"""Coverage, order, numbers and names of a claim are compared with its evidence."""
 
 import pytest
 
-from monitor.scoring.features.passages import Passages
-from monitor.scoring.features.support import CLAIM_FEATURES, claim_features
+from monitor.scoring.local.alignment import matches
+from monitor.scoring.local.model import CLAIM_FEATURES
+from monitor.scoring.local.passages import Passages
+from monitor.scoring.local.reading import read_claim
 
 SHOP = (
     "The shop of Anna Weber opens at 9 and sells 40 kinds of bread."
@@ -12,7 +14,7 @@ SHOP = (
 
 
 def values(claim, *contexts):
-    found = claim_features(claim, Passages(contexts or (SHOP,)), frozenset())
+    found = read_claim(claim, Passages(contexts or (SHOP,)))
     return dict(zip(CLAIM_FEATURES, found.values, strict=True))
 
 
@@ -20,15 +22,11 @@ def values(claim, *contexts):
     ("feature", "right", "wrong"),
     [
         ("numbers_absent", "It sells 40 kinds of bread.", "It sells 45 kinds of bread."),
-        ("unit_has_other_number", "It sells 40 kinds of bread.", "It sells 45 kinds of bread."),
         ("numbers_not_before_unit", "It sells 40 kinds of bread.", "It sells 9 kinds of bread."),
-        ("bound_flipped", "It has just under 270 people.", "It has just over 270 people."),
-        ("names_mispaired", "It is Anna Weber there.", "It is Anna Stone there."),
+        ("names_apart", "Anna sells bread.", "Anna is a plumber of forty."),
+        ("gaps_wide", "The shop opens at 9.", "The shop has bread for people from Graz there."),
         ("names_absent", "The shop is of Anna Weber.", "The shop is of Anna Miller."),
-        ("denies_affirmed", "It sells bread.", "The shop does not sell bread."),
-        ("affirms_denied", "Paul does not eat bread.", "Paul Stone does eat bread."),
         ("repeated", "Paul is a plumber from Graz.", "The plumber Paul is a plumber from Graz."),
-        ("stronger", "It sells bread.", "It always sells bread."),
         ("novel_run", "The shop sells bread.", "The shop exports frozen pastries."),
     ],
 )
@@ -36,7 +34,7 @@ def test_feature_grows_when_the_slot_is_wrong(feature, right, wrong):
     assert values(right)[feature] < values(wrong)[feature]
 
 
-@pytest.mark.parametrize("feature", ["in_sequence", "pairs_near", "covered_rare", "partners"])
+@pytest.mark.parametrize("feature", ["runs", "covered_two", "partners"])
 def test_feature_falls_when_words_come_from_elsewhere(feature):
     right = values("The shop of Anna Weber sells 40 kinds of bread.")
     wrong = values("Anna Weber the plumber said people eat Graz.")
@@ -44,10 +42,26 @@ def test_feature_falls_when_words_come_from_elsewhere(feature):
 
 
 def test_one_word_counts_as_found_when_a_passage_has_it():
-    assert (values("Graz")["bigrams"], values("Vienna")["bigrams"]) == (1, 0)
+    assert (values("Graz")["runs"], values("Vienna")["runs"]) == (1, 0)
 
 
 def test_figures_stay_when_passages_change_places():
     contexts = ("Anna runs a bakery. She bakes bread.", "Paul repairs pipes.", "Graz is a city.")
     claim = "Anna repairs pipes in Graz and bakes bread."
     assert values(claim, *contexts) == pytest.approx(values(claim, *contexts[::-1]))
+
+
+@pytest.mark.parametrize(
+    ("said", "told", "expected"),
+    [
+        ("abcd", "abcd", [(0, 0), (1, 1), (2, 2), (3, 3)]),
+        ("abc", "xaxbxc", [(0, 1), (1, 3), (2, 5)]),
+        ("abc", "xyz", []),
+        ("aba", "baab", [(1, 0), (2, 2)]),
+    ],
+)
+def test_longest_common_part_is_aligned(said, told, expected):
+    found = matches([*said], [*told])
+    assert len(found) == len(expected)
+    assert all(said[a] == told[b] for a, b in found)
+    assert found == sorted(found)

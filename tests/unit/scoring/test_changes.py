@@ -4,8 +4,8 @@
 import pytest
 
 from monitor.scoring.base import Verdict
-from monitor.scoring.features.extract import look_at
-from monitor.scoring.judges.local import CONTRADICTED_AT_MOST, LocalJudge
+from monitor.scoring.local.reading import read
+from monitor.scoring.local.scorer import CONTRADICTED_AT_MOST, LocalJudge
 from monitor.testing import make_interaction
 
 BAKERY = "The bakery in Mill Lane opens at 6:30 and sells 14 kinds of bread. It was founded in 1952 by Agnes Holt. Cakes can be ordered until noon on Friday."
@@ -377,10 +377,10 @@ def test_score_falls_when_one_of_many_claims_is_contradicted(judge):
     ],
 )  # fmt: skip
 def test_nothing_is_certain_when_it_may_be_the_same_in_other_words(context, output):
-    [claim] = look_at("", [context], output).checkable
-    assert claim.certain == ()
+    [claim] = read("", [context], output).claims
+    assert claim.changes == ()
 
 
 def test_version_changes_when_the_rule_does(judge, monkeypatch):
-    monkeypatch.setattr("monitor.scoring.judges.local.CONTRADICTED_AT_MOST", 0.2)
+    monkeypatch.setattr("monitor.scoring.local.scorer.CONTRADICTED_AT_MOST", 0.2)
     assert LocalJudge().version != judge.version

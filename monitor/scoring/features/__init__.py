@@ -1,1 +1,0 @@
-"""What can be counted about a text and its passages; no verdicts here."""

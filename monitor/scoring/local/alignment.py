@@ -1,0 +1,250 @@
+"""Lay a claim beside its best sentences of the passages and count what they carry of it."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from monitor.scoring.local.passages import Passages, plain_times
+from monitor.scoring.words import Word, words
+
+#: All are counted over the words of a claim; shares are in [0, 1].
+FEATURES = (
+    "covered",  # share of its information that the passages hold
+    "covered_two",  # the same of its best two sentences
+    "novel_run",  # log of the longest run of informative words that no passage holds
+    "log_length",  # log of its words
+    "runs",  # how much is copied in long pieces: squared lengths of shared runs
+    "gaps_wide",  # share of neighbouring informative words that stand far apart in the passages
+    "repeated",  # a rare word is used twice that the evidence has once
+    "numbers_absent",  # share of its numbers that neither the passages nor the question hold
+    "numbers_not_before_unit",  # numbers that never stand before the word behind them
+    "number_conflict",  # a number is absent from what is otherwise covered
+    "names_absent",  # share of its capitalised words that no passage holds
+    "names_far",  # share of neighbouring names that stand far apart
+    "names_apart",  # names that stand far from the word behind them
+    "name_conflict",  # a name is absent from what is otherwise covered
+    "first_name_absent",  # it begins with a rare capitalised word that no passage holds
+    "partners",  # share of its words in sentences with its first name, or in the next ones
+)
+
+_MOST_CHARS, _MOST_WORDS = 5_000, 400  # bound the time: hardly a sentence has more
+_MOST_COMPARED = 40  # numbers, and names, of one claim
+_UNIT, _WIDE = 3, 10  # words from a number to what it counts; between two that stand together
+_RARE, _RAREST = 0.6, 0.9
+_SHORTEST_PART, _SHORTEST_JOINED, _LONGEST_JOINED = 2, 4, 30
+
+#: Writes a claim in the words of the passages.
+Rewrite = Callable[[str, Passages], tuple[Word, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Aligned:
+    """A claim beside the passages: its words, its evidence and what both share."""
+
+    tokens: tuple[Word, ...]  #: written as the passages write them
+    weights: dict[str, float]  #: information of every content stem, in order, each once
+    evidence: tuple[int, ...]  #: sentences of the passages, best first; at most two
+    shares: tuple[float, float]  #: of the information: in the best sentence, in both
+    found: tuple[Word, ...]  #: the words of the best sentence
+    passages: Passages
+
+    @classmethod
+    def of(cls, claim: str, passages: Passages, rewrite: Rewrite | None = None) -> Aligned:
+        """Find the evidence of one claim, whose words *rewrite* gives."""
+        tokens = (rewrite or as_written)(claim[:_MOST_CHARS], passages)[:_MOST_WORDS]
+        weights = {w.stem: passages.information(w.stem) for w in tokens if w.content}
+        evidence, (one, two) = passages.best(weights)
+        found = passages.words[evidence[0]][:_MOST_WORDS] if evidence else ()
+        return cls(tokens, weights, tuple(evidence), (one, two), found, passages)
+
+    def missing(self) -> tuple[str, ...]:
+        """Return the informative words that no passage holds, as the claim writes them."""
+        surfaces = {word.stem: word.surface for word in reversed(self.tokens)}
+        return tuple(surfaces[stem] for stem in self.weights if stem not in self.passages)
+
+
+def as_written(claim: str, passages: Passages) -> tuple[Word, ...]:
+    """
+    Return the words of *claim*, joined or apart as the passages have them.
+
+    "takeout" becomes "take out" and "half time" "halftime" where only that is in the passages;
+    what they have in no form stays.
+    """
+    tokens = words(plain_times(claim))
+    if all(word.stem in passages for word in tokens):
+        return tokens
+    found: list[Word] = []
+    place = 0
+    while place < len(tokens):
+        one = tokens[place]
+        joined = _joined(one, tokens[place + 1], passages) if place + 1 < len(tokens) else None
+        place += 2 if joined else 1
+        if joined or one.stem in passages:
+            found.append(joined or one)
+        else:
+            found += _apart(one, passages) or (one,)
+    return tuple(found)
+
+
+def _joined(one: Word, other: Word, passages: Passages) -> Word | None:
+    """Return both as one word that the passages have, unless they have both apart."""
+    surface = one.surface + other.surface
+    if one.number or other.number or not _SHORTEST_JOINED <= len(surface) <= _LONGEST_JOINED:
+        return None
+    if (one.stem in passages and other.stem in passages) or not passages.near(surface.lower()):
+        return None
+    joined = words(surface)
+    known = len(joined) == 1 and joined[0].content and joined[0].stem in passages
+    return joined[0] if known else None
+
+
+def _apart(word: Word, passages: Passages) -> tuple[Word, ...]:
+    """Return the two words, side by side in the passages, of which *word* is made."""
+    surface = word.surface
+    if word.number or not _SHORTEST_JOINED <= len(surface) <= _LONGEST_JOINED:
+        return ()
+    if passages.may_hold_parts(word.stem):
+        for at in range(_SHORTEST_PART, len(surface) - _SHORTEST_PART + 1):
+            parts = words(f"{surface[:at]} {surface[at:]}")
+            if passages.adjacent(parts[0].stem, parts[-1].stem):
+                return parts
+    return ()
+
+
+def claim_features(aligned: Aligned, query: frozenset[str]) -> list[float]:
+    """
+    Return the figures of one claim, in the order of ``FEATURES``.
+
+    *query* holds the stems of the question: a number that it names is not made up.
+    """
+    tokens, passages, weights = aligned.tokens, aligned.passages, aligned.weights
+    two, count = aligned.shares[1], max(len(tokens), 1)
+    known = [stem for stem in weights if stem in passages]
+    run = longest = 0
+    for word in tokens:
+        if word.content:
+            run = 0 if word.stem in passages else run + 1
+            longest = max(longest, run)
+    numbers = [place for place, word in enumerate(tokens) if word.number][:_MOST_COMPARED]
+    made_up = [
+        place
+        for place in numbers
+        if (number := tokens[place].stem) not in passages and number not in query
+    ]
+    names = [word.stem for word in tokens[1:] if word.capital][:_MOST_COMPARED]
+    absent = [name for name in names if name not in passages]
+    held = [*dict.fromkeys(name for name in names if name in passages)]
+    begins = tokens[0] if tokens and tokens[0].capital else None
+    return [
+        sum(weights[stem] for stem in known) / (sum(weights.values()) or 1.0) if weights else 1.0,
+        two,
+        math.log1p(longest),
+        math.log(count),
+        _runs(aligned),
+        _far_apart([*weights], passages) / max(len(weights) - 1, 1),
+        float(_repeats(aligned)),
+        len(made_up) / max(len(numbers), 1),
+        float(sum(_before_no_unit(aligned, place) for place in numbers)),
+        bool(made_up) * two * two,
+        len(absent) / max(len(names), 1),
+        _far_apart(held, passages) / max(len(held) - 1, 1),
+        float(sum(_apart_from_next(aligned, n) for n, word in enumerate(tokens) if word.capital)),
+        bool(absent) * two * two,
+        float(
+            begins is not None
+            and begins.stem not in passages
+            and passages.rarity(begins.stem) >= _RAREST
+        ),
+        _partners(aligned),
+    ]
+
+
+def _runs(aligned: Aligned) -> float:
+    """Measure how much is copied in long pieces; of one word, whether it is there."""
+    passages, stems = aligned.passages, [word.stem for word in aligned.tokens]
+    if len(stems) <= 1:
+        return float(any(stem in passages for stem in stems))
+    length, squares = 1, 0
+    for one, other in pairwise((*stems, "")):
+        if passages.adjacent(one, other):
+            length += 1
+        else:
+            squares += length * length if length > 1 else 0
+            length = 1
+    return math.sqrt(squares) / len(stems)
+
+
+def _far_apart(stems: Sequence[str], passages: Passages) -> int:
+    """Count the neighbours that stand far apart wherever the passages have them."""
+    gaps = [passages.distance(one, other) for one, other in pairwise(stems)]
+    return sum(gap is not None and abs(gap) > _WIDE for gap in gaps)
+
+
+def _repeats(aligned: Aligned) -> bool:
+    """Return whether a rare word is used twice that the evidence has once."""
+    stems, told = ([word.stem for word in side] for side in (aligned.tokens, aligned.found))
+    twice = (stem for stem in aligned.weights if stems.count(stem) > 1)
+    return any(told.count(stem) == 1 and aligned.passages.rarity(stem) > _RARE for stem in twice)
+
+
+def _before_no_unit(aligned: Aligned, place: int) -> bool:
+    """Return whether the passages never have a number shortly before the word that follows it."""
+    number, after = aligned.tokens[place].stem, aligned.tokens[place + 1 : place + 3]
+    unit = next((w.stem for w in after if w.content and w.stem in aligned.passages), None)
+    if unit is None or number not in aligned.passages:
+        return False
+    distance = aligned.passages.distance(number, unit)
+    return distance is None or not 0 < distance <= _UNIT
+
+
+def _apart_from_next(aligned: Aligned, place: int) -> bool:
+    """Return whether a name stands far from the informative word that follows it in the claim."""
+    passages, name = aligned.passages, aligned.tokens[place].stem
+    after = (w for w in aligned.tokens[place + 1 : place + 5] if w.content and not w.capital)
+    following = next((word.stem for word in after if word.stem in passages), None)
+    if following is None or name not in passages:
+        return False
+    distance = passages.distance(name, following)
+    return distance is None or abs(distance) > _WIDE
+
+
+def _partners(aligned: Aligned) -> float:
+    """Measure how many known words stand in a sentence with the first name, or in the next one."""
+    passages = aligned.passages
+    named = [word.stem for word in aligned.tokens if word.capital]
+    subject = next((stem for stem in named if stem in passages), None)
+    others = [stem for stem in aligned.weights if stem in passages and stem not in named]
+    if subject is None or not others:
+        return 1.0
+    near = {number for holder in passages.holders(subject) for number in passages.next_to(holder)}
+    return sum(not near.isdisjoint(passages.holders(stem)) for stem in others) / len(others)
+
+
+def matches(said: Sequence[str], told: Sequence[str]) -> list[tuple[int, int]]:
+    """
+    Return the places of a longest common subsequence of two short sequences, in order.
+
+    Hunt and Szymanski (1977), "A fast algorithm for computing longest common subsequences".
+    """
+    places: dict[str, list[int]] = {}
+    for place in range(len(told) - 1, -1, -1):
+        places.setdefault(told[place], []).append(place)
+    ends: list[int] = []  # for every length, where its earliest end stands in told
+    last: list[int] = []  # and the link that is there
+    links: list[tuple[int, int, int]] = []  # place in said, place in told, link before
+    for at, stem in enumerate(said):
+        for place in places.get(stem, ()):
+            length = bisect_left(ends, place)
+            links.append((at, place, last[length - 1] if length else -1))
+            ends[length : length + 1] = [place]
+            last[length : length + 1] = [len(links) - 1]
+    found: list[tuple[int, int]] = []
+    link = last[-1] if last else -1
+    while link >= 0:
+        at, place, link = links[link]
+        found.append((at, place))
+    return found[::-1]

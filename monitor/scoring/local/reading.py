@@ -1,0 +1,162 @@
+"""Read one interaction: its sentences, its passages and the figures of both."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import islice
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monitor.scoring.local import records
+from monitor.scoring.local.alignment import Aligned, Rewrite, as_written, claim_features
+from monitor.scoring.local.changes import Change, changed_details
+from monitor.scoring.local.model import CLAIM_FEATURES
+from monitor.scoring.local.passages import Passages
+from monitor.scoring.local.records import Records
+from monitor.scoring.sentences import (
+    MOST_SENTENCES,
+    headings_and_code,
+    is_checkable,
+    is_refusal,
+    split_sentences,
+    without_mentions,
+)
+from monitor.scoring.words import compatible, words
+
+#: Characters of a query, and of an output beside it, that are compared: a bound on time.
+MOST_QUERY_CHARS = 40_000
+_LETTERS_READ = 400
+_EAST_ASIAN = frozenset({"CJK", "HIRAGANA", "KATAKANA", "FULLWIDTH"})
+_BRIEF, _SHORT = 35, 12  # words
+_FEW = 2  # claims
+#: Below this share of its information in the passages, word beginnings included, a claim with
+#: so many new words is from nowhere.
+ABSENT_BELOW, FEWEST_MISSING = 0.1, 2
+
+
+class Kind(StrEnum):
+    """What is asked for, as far as an exchange shows it: what is usual differs between them."""
+
+    STRUCTURED = "structured"  #: the passages are records with attributes
+    BRIEF = "brief"  #: no query, a sentence or two
+    TEXT = "text"  #: no query, a longer text
+    SHORT_ANSWER = "short_answer"  #: a few words
+    ANSWER = "answer"  #: a sentence or two
+    LONG_ANSWER = "long_answer"
+
+
+@dataclass(frozen=True, slots=True)
+class ReadClaim:
+    """A sentence that states something: its figures, and what they rest on."""
+
+    values: tuple[float, ...]  #: in the order of ``CLAIM_FEATURES``
+    evidence: tuple[int, ...]  #: sentences of the passages, best first
+    covered_two: float  #: share of its information in the evidence, in [0, 1]
+    missing: tuple[str, ...]  #: informative words that no passage holds
+    changes: tuple[Change, ...]  #: details changed in what is otherwise copied
+    absent: bool  #: the passages hold (nearly) nothing of it
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSentence:
+    """A sentence of an output; ``claim`` is None where nothing is stated or compared."""
+
+    text: str
+    states: bool
+    refuses: bool
+    claim: ReadClaim | None
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What there is to judge in one interaction."""
+
+    passages: Passages
+    sentences: tuple[ReadSentence, ...]
+    kind: Kind
+    not_judged: int = 0  #: sentences after the first ``MOST_SENTENCES``
+
+    @property
+    def claims(self) -> list[ReadClaim]:
+        """The sentences that state something."""
+        return [each.claim for each in self.sentences if each.claim is not None]
+
+    @property
+    def values(self) -> NDArray[np.float64]:
+        """One row a claim, in the order of ``CLAIM_FEATURES``."""
+        rows = [claim.values for claim in self.claims]
+        return np.array(rows, dtype=float).reshape(len(rows), len(CLAIM_FEATURES))
+
+
+def read(
+    query: str | None, contexts: Sequence[str], output: str, rewrite: Rewrite = as_written
+) -> Reading:
+    """Split and measure; without passages nothing is measured."""
+    passages, known = Passages(contexts), Records.read(contexts)
+    found, unstated = split_sentences(output), headings_and_code(output)
+    asked = frozenset(word.stem for word in words((query or "")[:MOST_QUERY_CHARS]) if word.content)
+    sentences = []
+    for text in found[:MOST_SENTENCES]:
+        states = text not in unstated and is_checkable(text)
+        claim = None
+        if states and len(passages):
+            claim = read_claim(without_mentions(text), passages, known, asked, rewrite)
+        sentences.append(ReadSentence(text, states, not states and is_refusal(text), claim))
+    claims = [each.claim for each in sentences if each.claim]
+    length = sum(round(np.exp(claim.values[_LENGTH])) for claim in claims)
+    if known.structured:
+        kind = Kind.STRUCTURED
+    elif not (query or "").strip():
+        kind = Kind.BRIEF if length < _BRIEF else Kind.TEXT
+    elif length <= _SHORT:
+        kind = Kind.SHORT_ANSWER
+    else:
+        kind = Kind.ANSWER if len(claims) <= _FEW else Kind.LONG_ANSWER
+    return Reading(passages, tuple(sentences), kind, len(found) - len(sentences))
+
+
+_LENGTH = CLAIM_FEATURES.index("log_length")
+_NO_RECORDS = Records()
+
+
+def read_claim(
+    claim: str,
+    passages: Passages,
+    known: Records = _NO_RECORDS,
+    query: frozenset[str] = frozenset(),
+    rewrite: Rewrite = as_written,
+) -> ReadClaim:
+    """Compare one claim with the passages; *query* holds the stems of the question."""
+    aligned = Aligned.of(claim, passages, rewrite)
+    compared = records.compare(claim, aligned.tokens, known, passages)
+    values = (*claim_features(aligned, query), *compared.values)
+    missing = aligned.missing()
+    changes = changed_details(aligned, structured=known.structured)
+    weights = aligned.weights
+    near = sum(weight for stem, weight in weights.items() if passages.near(stem))
+    absent = len(missing) >= FEWEST_MISSING and near < ABSENT_BELOW * sum(weights.values())
+    return ReadClaim(
+        values=values,
+        evidence=aligned.evidence,
+        covered_two=aligned.shares[1],
+        missing=missing,
+        changes=(*changes, *(Change("", told) for told in compared.certain)),
+        # what a record holds is told in words that are not in it
+        absent=absent and not known.structured,
+    )
+
+
+def script(text: str) -> str | None:
+    """Return the writing system of most letters of *text*; None when there are no letters."""
+    letters = compatible("".join(islice(filter(str.isalpha, text), _LETTERS_READ)))
+    if letters.isascii():
+        # As names of characters would say, without looking each of them up.
+        return "LATIN" if letters else None
+    names = Counter(unicodedata.name(char, "?").split()[0].split("-")[0] for char in letters)
+    name = max(names, key=lambda each: (names[each], each))
+    return "CJK" if name in _EAST_ASIAN else name
