@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as LateError
 from datetime import datetime
 from itertools import combinations
-from statistics import StatisticsError, correlation, fmean, linear_regression
+from statistics import correlation, fmean
 from threading import Thread
 from typing import Literal
 
@@ -37,6 +37,7 @@ from monitor.scoring.metrics.measures import population_std, simple_average, wei
 from monitor.scoring.pipeline import failure
 from monitor.scoring.registry import make_scorer
 from monitor.settings import Settings
+from monitor.stats.trend import plain_trend
 
 _THREADS = 8
 _HIGH, _MEDIUM = 0.8, 0.5
@@ -306,35 +307,20 @@ def temporal_evaluation(
     scores: Sequence[float], tolerance: float = 0.01, *, name: str = "temporal_quality"
 ) -> TemporalEvaluation:
     """
-    Describe scores in [0, 1], the oldest first, the current one last, as a record.
+    Return the record of scores in [0, 1] over time, the oldest first, the current one last.
 
-    The change rate is the least-squares slope a step; within *tolerance* of 0 the trend is
-    stable. Stability is 1 minus twice the standard deviation around that line: a steady
-    climb is stable.
+    Trend, change a step and stability are those of `monitor.stats.trend.plain_trend`.
 
     Raises
     ------
     ValueError
         If there are none.
     """
-    if not scores:
-        raise ValueError("a trend needs at least one score")
-    steps = range(len(scores))
-    try:
-        slope, start = linear_regression(steps, scores)
-    except StatisticsError:  # a single score
-        slope, start = 0.0, scores[0]
-    residuals = [y - start - slope * x for x, y in zip(steps, scores, strict=True)]
-    stability = max(0.0, 1 - 2 * population_std(residuals))
-    trend: Literal["improving", "stable", "declining"] = "stable"
-    if abs(slope) > tolerance:
-        trend = "improving" if slope > 0 else "declining"
+    found = plain_trend(scores, tolerance=tolerance)
     return TemporalEvaluation(
         evaluator_name=name,
         score=scores[-1],
         current_score=scores[-1],
         historical_scores=list(scores),
-        trend=trend,
-        change_rate=slope,
-        stability_score=min(1.0, stability),
+        **found._asdict(),
     )

@@ -40,9 +40,8 @@ def plain_trend(scores: Sequence[float], *, tolerance: float = 0.01) -> PlainTre
     """
     Describe a series of scores, oldest first: its trend and stability.
 
-    That document shows an example and no formula. These are simple ones that give its
-    figures: the rate of change is the whole change over the number of scores, and the
-    stability is one less the range over the lowest score.
+    The rate of change is the whole change over the number of scores, and the stability is
+    one less the range over the lowest score.
 
     Parameters
     ----------

@@ -7,11 +7,10 @@ LLM judge.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import combinations
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from monitor.models import Interaction
 from monitor.models.passing import Direction
@@ -19,6 +18,7 @@ from monitor.scoring.base import Claim, Finding, Judgement, Verdict
 from monitor.scoring.declaration import Cost, Metric, NoParameters, read
 from monitor.scoring.entailment import MOST_PASSAGES, supports
 from monitor.scoring.metrics.measures import lexical_cosine, share, weighted_mean
+from monitor.stats.summary import normal_interval
 
 _SHARED: dict[str, Any] = {
     "requires": ("output", "contexts"),
@@ -31,7 +31,6 @@ _MAX_NAMED = 2
 _MAX_CLAIM_CHARS = 120
 _MAX_LISTED_CHARS = 1_000
 _MOST_IN_PAIRS = 8
-_Z95 = 1.96
 #: With less than this from its best single passage, a claim is tried against pairs.
 ENOUGH = 0.8
 
@@ -136,31 +135,6 @@ def semantic_weights(statements: Sequence[str], query: str) -> list[float]:
     """
     weights = [lexical_cosine(statement, query) for statement in statements]
     return weights if any(weights) else [1.0] * len(statements)
-
-
-class NormalInterval(NamedTuple):
-    """Bounds in [0, 1]."""
-
-    low: float
-    high: float
-
-
-def normal_interval(verified: int, n: int) -> NormalInterval:
-    """
-    Return the 95 % interval p ± 1.96 sqrt(p (1 - p) / n), cut to [0, 1].
-
-    It holds for many statements that err independently of each other, and not for few or for
-    a share near 0 or 1, where it has no width at all: `monitor.stats.intervals.wilson_interval`
-    does better there.
-
-    Raises
-    ------
-    ValueError
-        If *n* is below 1 or *verified* is not in [0, n].
-    """
-    p = share(verified, n)
-    half = _Z95 * math.sqrt(p * (1 - p) / n)
-    return NormalInterval(max(0.0, p - half), min(1.0, p + half))
 
 
 @read(

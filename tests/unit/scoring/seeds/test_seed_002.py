@@ -21,6 +21,7 @@ from monitor.scoring.metrics.measures import (
     share,
     weighted_mean,
 )
+from monitor.stats.summary import normal_interval
 from monitor.testing import make_interaction
 
 
@@ -172,7 +173,7 @@ def test_weighted_faithfulness_by_nearness_to_the_query():
 
 
 def test_confidence_interval_example():
-    low, high = groundedness.normal_interval(45, 50)
+    low, high = normal_interval(45, 50)
     assert (low, high) == (pytest.approx(0.817, abs=1e-3), pytest.approx(0.983, abs=1e-3))
 
 
@@ -339,7 +340,7 @@ def test_citations_are_read_however_they_stand(answer, cited):
     [
         lambda: weighted_mean([]),
         lambda: weighted_mean([True], [0.0]),
-        lambda: groundedness.normal_interval(2, 1),
+        lambda: normal_interval(2, 1),
         lambda: share(0, 0),
         lambda: citations.correct_share([]),
         lambda: citations.covered_share([(1, 1)]),
