@@ -21,10 +21,9 @@ from numpy.typing import NDArray
 
 from monitor.models import Tally
 from monitor.rolling.day_course import has_course, same_hours
-from monitor.rolling.detector import LEAST_REFERENCE, StreamState, take_in
-from monitor.rolling.drift import baseline, chunk_tests
+from monitor.rolling.drift import chunk_tests, score_reference
 from monitor.rolling.reference import Span
-from monitor.stats.betting import threshold
+from monitor.rolling.score_drift import LEAST_REFERENCE, ScoreDriftState, take_in, threshold
 from monitor.stats.design import design_effect
 
 MINUTE, HOUR, WEEK = 60, 3600, 7 * 86_400
@@ -134,10 +133,10 @@ def run(
     """Run the detectors of one stream, after a week of *before*."""
     week = Week(rng, before, per_minute)
     effect = week.effect
-    state = StreamState(
+    state = ScoreDriftState(
         at_s=0,
         began_s=0,
-        baseline=baseline(week.reference(kind, 0)),
+        baseline=score_reference(week.reference(kind, 0)),
         baseline_at_s=0,
         chunk_from_s=0,
         design_effect=effect,
@@ -146,7 +145,7 @@ def run(
     chunk, chunk_hours = Tally(), 0
     for hour in range(hours):
         reference = week.reference(kind, hour)
-        state = replace(state, baseline=baseline(reference))
+        state = replace(state, baseline=score_reference(reference))
         buckets = {
             hour * HOUR + minute * MINUTE: _bins(scores(rng, int(rng.poisson(per_minute)), hour))
             for minute in range(60)

@@ -13,18 +13,20 @@ from sqlalchemy import Connection
 
 from monitor.models import ROOT, StreamKey, Tally
 from monitor.models.insight import DriftFinding
-from monitor.rolling.detector import (
+from monitor.rolling.drift import chunk_tests, moments, score_reference
+from monitor.rolling.reference import Span
+from monitor.rolling.score_drift import (
     DOWN,
     HOUR_BUCKETS,
     LEAST_REFERENCE,
     Alarm,
-    StreamState,
+    ScoreDetector,
+    ScoreDriftState,
+    ScoreReference,
     take_in,
+    threshold,
 )
-from monitor.rolling.drift import baseline, chunk_tests, moments
-from monitor.rolling.reference import Span
 from monitor.settings import Settings
-from monitor.stats.betting import Baseline, Detector, threshold
 from monitor.stats.multiplicity import e_detector_bh, stream_shares
 from monitor.store.insights import bins_by_bucket, read_states
 from monitor.store.query import Stream, window_tallies
@@ -113,20 +115,20 @@ class DriftWatch:
     def _budget(self, stream: Stream) -> float:
         return self._root_budget if stream.key.segment == ROOT else self._segment_budget
 
-    def _state(self, stream: Stream, stored: Mapping[str, Any] | None) -> StreamState:
+    def _state(self, stream: Stream, stored: Mapping[str, Any] | None) -> ScoreDriftState:
         """Read the state, begin one, or take its reference anew."""
         if stored is None:
             chunk_s = self._settled_s // self._chunk_s * self._chunk_s
-            state = StreamState(
+            state = ScoreDriftState(
                 at_s=self._settled_s,
                 began_s=self._settled_s,
-                baseline=Baseline(0.0, 0.0, 0),
+                baseline=ScoreReference(0.0, 0.0, 0),
                 baseline_at_s=0,
                 chunk_from_s=chunk_s,
             )
         else:
             oldest_s = self._settled_s - _LOOK_BACK_BUCKETS * self._bucket_s
-            state = StreamState.read(stored)
+            state = ScoreDriftState.read(stored)
             state = replace(
                 state,
                 at_s=max(state.at_s, oldest_s),
@@ -139,7 +141,7 @@ class DriftWatch:
         reference = self._references.of(stream, window, by_hour=root.by_hour).tally
         return replace(
             state,
-            baseline=baseline(reference),
+            baseline=score_reference(reference),
             baseline_at_s=self._settled_s,
             design_effect=root.effect,
             by_hour=root.by_hour,
@@ -161,7 +163,7 @@ class DriftWatch:
             self._known[key] = _Measured(max(effects, default=1.0), by_hour)
         return self._known[key]
 
-    def _news(self, states: Mapping[int, StreamState]) -> dict[int, _News]:
+    def _news(self, states: Mapping[int, ScoreDriftState]) -> dict[int, _News]:
         """Read what streams have not taken in yet; those that stand at one place together."""
         together: dict[int, list[int]] = defaultdict(list)
         for stream_id, state in states.items():
@@ -174,7 +176,7 @@ class DriftWatch:
             found |= {stream_id: _News(bins.get(stream_id, {}), to_s) for stream_id in stream_ids}
         return found
 
-    def _together(self, states: dict[int, StreamState]) -> list[DriftFinding]:
+    def _together(self, states: dict[int, ScoreDriftState]) -> list[DriftFinding]:
         """Find segments that fall together: each needs less evidence than one alone."""
         segments = [stream for stream in self._streams if stream.key.segment != ROOT]
         if not segments:
@@ -192,12 +194,12 @@ class DriftWatch:
             alarm = Alarm(DOWN, state.at_s, state.began_s, state.down.level, state.baseline)
             quiet_s = state.at_s + 24 * self._chunk_s
             states[stream.stream_id] = replace(
-                state, down=Detector(), quiet_to_s=(quiet_s, state.quiet_to_s[1])
+                state, down=ScoreDetector(), quiet_to_s=(quiet_s, state.quiet_to_s[1])
             )
             findings.append(self._of_alarm(stream, alarm))
         return findings
 
-    def _chunks(self, states: dict[int, StreamState]) -> list[DriftFinding]:
+    def _chunks(self, states: dict[int, ScoreDriftState]) -> list[DriftFinding]:
         to_s = self._settled_s // self._chunk_s * self._chunk_s
         begins = {
             state.chunk_from_s
@@ -223,7 +225,7 @@ class DriftWatch:
         return findings
 
     def _of_chunk(
-        self, stream: Stream, chunk: Tally, span: Span, state: StreamState
+        self, stream: Stream, chunk: Tally, span: Span, state: ScoreDriftState
     ) -> list[DriftFinding]:
         reference = self._references.of(stream, span, by_hour=state.by_hour).tally
         if reference.n < LEAST_REFERENCE:

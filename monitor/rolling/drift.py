@@ -7,8 +7,8 @@ from typing import Literal, NamedTuple
 
 from monitor.models import Tally
 from monitor.models.insight import DriftComparison, DriftFigure
+from monitor.rolling.score_drift import ScoreReference
 from monitor.rolling.windows import histogram, window_stats
-from monitor.stats.betting import Baseline
 from monitor.stats.distance import merge_equal_mass
 from monitor.stats.divergence import Divergence, g_test, jensen_shannon, psi_test, wasserstein
 from monitor.stats.effect import Moments, standardized_difference
@@ -136,13 +136,13 @@ def _worth(sample: Moments, design_effect: float) -> Moments:
     return sample._replace(n=max(1.5, sample.n / design_effect))
 
 
-def baseline(tally: Tally) -> Baseline:
+def score_reference(tally: Tally) -> ScoreReference:
     """Give the reference of the sequential detector, from the scores as they were sampled."""
     if tally.n == 0:
-        return Baseline(0.0, 0.0, 0)
+        return ScoreReference(0.0, 0.0, 0)
     mean = tally.sum_x / tally.n
     variance = max(0.0, tally.sum_x2 / tally.n - mean * mean)
-    return Baseline(mean, math.sqrt(variance), tally.n)
+    return ScoreReference(mean, math.sqrt(variance), tally.n)
 
 
 def _divergence(name: str, found: Divergence, p_value: float | None) -> DriftFigure:

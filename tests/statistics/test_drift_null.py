@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from monitor.rolling.drift import baseline, compare
+from monitor.rolling.drift import compare, score_reference
+from monitor.rolling.score_drift import ScoreDetector, advance, mirrored, null_mean, threshold
 from monitor.rolling.tallies import tally_of, total
-from monitor.stats.betting import Detector, advance, mirrored, null_mean, threshold
 from monitor.stats.changepoint import locate_change
 from monitor.stats.distance import merge_equal_mass
 from monitor.stats.divergence import g_test, jensen_shannon, psi_test
@@ -82,7 +82,7 @@ def test_one_look_at_the_table_finds_little_when_nothing_changed():
 def test_detector_of_the_mean_keeps_its_run_length():
     rng = np.random.default_rng(5)
     days, budget = 30, 1.0
-    base = baseline(
+    base = score_reference(
         total(
             tally_of(make_evaluation(score=s), sample_rate=1.0, pass_score=0.7)
             for s in rng.beta(8, 2, 3000)
@@ -92,31 +92,31 @@ def test_detector_of_the_mean_keeps_its_run_length():
     for turn in (dict, mirrored):
         null = null_mean(base if turn is dict else base._replace(mean=1 - base.mean))
         for _ in range(2):
-            detector = Detector()
+            detector = ScoreDetector()
             for _ in range(days * 144):
                 scores = np.floor(rng.beta(8, 2, rng.poisson(10)) * 100 + 0.5).astype(int)
                 bins, counts = np.unique(scores, return_counts=True)
                 bucket = turn(dict(zip(bins.tolist(), counts.tolist(), strict=True)))
-                detector = advance(detector, [bucket], null=null)
+                detector = advance(detector, bucket, null=null)
                 if detector.level >= line:
-                    alarms, detector = alarms + 1, Detector()
+                    alarms, detector = alarms + 1, ScoreDetector()
     assert alarms <= 1
 
 
 def test_detector_of_the_mean_sees_a_fall_soon():
     rng = np.random.default_rng(6)
-    base = baseline(
+    base = score_reference(
         total(
             tally_of(make_evaluation(score=s), sample_rate=1.0, pass_score=0.7)
             for s in rng.beta(8, 2, 3000)
         )
     )
-    detector, seen = Detector(), 0
+    detector, seen = ScoreDetector(), 0
     while detector.level < threshold(60, 0.1):
         scores = np.floor(rng.beta(5, 3, 10) * 100 + 0.5).astype(int)
         bins, counts = np.unique(scores, return_counts=True)
         bucket = dict(zip(bins.tolist(), counts.tolist(), strict=True))
-        detector, seen = advance(detector, [bucket], null=null_mean(base)), seen + 10
+        detector, seen = advance(detector, bucket, null=null_mean(base)), seen + 10
     assert seen <= 150
 
 
