@@ -29,6 +29,10 @@ from monitor.settings import variable
 from monitor.store.alert_tables import digests, outbox
 from monitor.store.engine import insert_new
 
+_FACT_CHARS = 900
+#: What a digest is filed under, where an alert names its app.
+_APP = "groundwatch"
+
 
 def recipients_of_digests(channels: Mapping[str, Channel], named: Sequence[str]) -> list[Recipient]:
     """
@@ -56,13 +60,13 @@ def recipients_of_digests(channels: Mapping[str, Channel], named: Sequence[str])
 
 
 def is_due(connection: Connection, period: Period) -> bool:
-    """Say whether the digest of *period* has still to be made."""
+    """Return whether the digest of *period* has still to be made."""
     known = select(digests.c.name).where(digests.c.name == period.name)
     return connection.execute(known).first() is None
 
 
 def is_first(connection: Connection) -> bool:
-    """Say whether no digest was ever made: then nobody has been watching for a whole period."""
+    """Return whether no digest was ever made: then no whole period has been watched."""
     return not connection.execute(select(func.count()).select_from(digests)).scalar_one()
 
 
@@ -90,7 +94,7 @@ def enqueue_once(
 def enqueue(
     connection: Connection, digest: Digest, recipients: Sequence[Recipient], now: datetime
 ) -> int:
-    """Put a digest into the outbox, one message a recipient; say how many that are."""
+    """Put a digest into the outbox, one message a recipient; return how many."""
     stored = digest.model_dump(mode="json")
     rows = [
         waiting_row((digest.name, 1), DIGEST, Severity.WARNING, stored, to, now=now)
@@ -101,20 +105,19 @@ def enqueue(
     return len(rows)
 
 
-# --- digest message ---
-# A periodic digest as a message: the same for every channel, with pictures for those with HTML.
-
-
-_FACT_CHARS = 900
-#: What a digest is filed under, where an alert names its app.
-_APP = "groundwatch"
-
-
 def digest_message(
     digest: Digest, delivery_id: str, *, recipient: str = "", may_repeat: bool = False
 ) -> Message:
-    """Write the message; what it says was settled when the digest was made."""
+    """Return the message; its content was settled when the digest was made."""
     sections = tuple(digest_sections(digest))
+    pictures = tuple(
+        Picture(
+            cid=f"course-{place}-{delivery_id}@groundwatch",
+            png=draw_course(course, digest),
+            label=chart_label(course),
+        )
+        for place, course in enumerate(digest.courses if can_draw() else (), start=1)
+    )
     footer = f"{digest.name}, made {utc_time(digest.made_at)}"
     message = Message(
         word=digest_title(digest).upper(),
@@ -140,24 +143,11 @@ def digest_message(
         over=digest.nothing_to_do,
         data=digest.model_dump(mode="json", exclude={"courses"}),
         sections=sections,
-        pictures=_pictures(digest, delivery_id),
+        pictures=pictures,
     )
     html = template_environment(escape=True).get_template("digest.html.j2")
     return replace(
         message,
         text=f"{render_digest(digest)}\n{message.footer}\n",
         html=html.render(message=message, width=WIDTH, height=HEIGHT),
-    )
-
-
-def _pictures(digest: Digest, delivery_id: str) -> tuple[Picture, ...]:
-    if not can_draw():
-        return ()
-    return tuple(
-        Picture(
-            cid=f"course-{place}-{delivery_id}@groundwatch",
-            png=draw_course(course, digest),
-            label=chart_label(course),
-        )
-        for place, course in enumerate(digest.courses, start=1)
     )

@@ -1,10 +1,10 @@
-"""A drill: fire, escalate and resolve through the real outbox, marked TEST; nothing is wrong."""
+"""Trying alerts out: a drill through the real outbox, one test message, and rendering alone."""
 
 from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -26,6 +26,8 @@ from monitor.store.engine import Store
 
 #: The metric of a drill's incident, in lists and reports.
 DRILL_METRIC = "drill"
+#: The delivery id of what is only rendered.
+_ID = "0123456789abcdef01234567"
 _STORY = (
     (AlertEvent.FIRED, Severity.WARNING),
     (AlertEvent.ESCALATED, Severity.CRITICAL),
@@ -34,7 +36,7 @@ _STORY = (
 
 
 def begin_drill(store: Store, app: str, now: datetime) -> Snapshot:
-    """Write down the incident of a drill; it is over from the start, so that none stays open."""
+    """Store the incident of a drill; it is over from the start, so that none stays open."""
     found = sample_snapshot(now)
     verdict = found.verdict.model_copy(update={"app": app, "metric": DRILL_METRIC})
     snapshot = found.model_copy(
@@ -62,7 +64,7 @@ def begin_drill(store: Store, app: str, now: datetime) -> Snapshot:
 
 
 def act(snapshot: Snapshot, now: datetime) -> Iterator[Snapshot]:
-    """Tell the story of a drill, an event at a time."""
+    """Yield the events of a drill."""
     for sequence, (event, level) in enumerate(_STORY, start=1):
         yield snapshot.model_copy(
             update={"event": event, "sequence": sequence, "level": level, "at": now}
@@ -72,7 +74,7 @@ def act(snapshot: Snapshot, now: datetime) -> Iterator[Snapshot]:
 def silence_over(
     store: Store, plan: RoutingConfig, snapshot: Snapshot, now: datetime
 ) -> str | None:
-    """Name the silence or maintenance that would hold a real alert like it back now, if any."""
+    """Return the silence or maintenance that would apply to a real alert like it now, if any."""
     with store.read() as connection:
         quieting: list[SilenceRule] = [*silences_after(connection, now), *plan.maintenance]
     found = silence_for(quieting, plan.labels(snapshot.verdict, snapshot.level), now)
@@ -87,9 +89,9 @@ def enqueue(
     now: datetime,
 ) -> None:
     """
-    Put one event of a drill into the outbox, for whom the routes say.
+    Put one event of a drill into the outbox, for whom the routes name.
 
-    *told* collects who has heard of it; they hear of what follows as well.
+    *told* collects the recipients, who get what follows as well.
     """
     if event.event is not AlertEvent.RESOLVED:
         told |= plan.recipients(plan.labels(event.verdict, event.level), now)
@@ -97,13 +99,6 @@ def enqueue(
     if rows:
         with store.write() as connection:
             connection.execute(insert(outbox), rows)
-
-
-# --- rendering ---
-# Show a message in the form of each channel, without sending it.
-
-
-_ID = "0123456789abcdef01234567"
 
 
 class MessageForm(StrEnum):
@@ -121,7 +116,7 @@ class MessageForm(StrEnum):
 
 
 def rendered(form: MessageForm, event: AlertEvent, now: datetime) -> str:
-    """Write the message about an incident that never was."""
+    """Return the message about an incident that never was."""
     snapshot = sample_snapshot(now)
     if event in {AlertEvent.RESOLVED, AlertEvent.SETTLED}:
         well = {"status": Status.HEALTHY, "pass_rate": 0.93, "low": 0.88, "high": 0.97}
@@ -132,39 +127,29 @@ def rendered(form: MessageForm, event: AlertEvent, now: datetime) -> str:
 
 
 def written(form: MessageForm, message: Message) -> str:
-    """Write a message as the channel would send it; a routing key is left out."""
+    """Return a message as the channel would send it; a routing key is left out."""
     if form is MessageForm.TEXT:
         return message.text
     if form is MessageForm.HTML:
         return message.html
     if form is MessageForm.EMAIL:
         return compose(message, _ID, sender="groundwatch@example.org").as_string()
-    return json.dumps(_document(form, message), indent=2, ensure_ascii=False)
-
-
-def _document(form: MessageForm, message: Message) -> object:
-    if form is MessageForm.SLACK:
-        return slack.payload(message, _ID)
-    if form is MessageForm.TEAMS:
-        return teams.card(message, _ID)
-    if form is MessageForm.DISCORD:
-        return discord.embed(message, _ID)
-    if form is MessageForm.PAGERDUTY:
-        return pagerduty.event_of(message, _ID, "")
-    if form is MessageForm.ALERTMANAGER:
-        return [alertmanager.alert(message, _ID)]
-    return json.loads(webhook.document(message))
-
-
-# --- try channel ---
-# Try one channel for real, with a message that says it is a test.
+    documents: dict[MessageForm, Callable[[], object]] = {
+        MessageForm.SLACK: lambda: slack.payload(message, _ID),
+        MessageForm.TEAMS: lambda: teams.card(message, _ID),
+        MessageForm.DISCORD: lambda: discord.embed(message, _ID),
+        MessageForm.PAGERDUTY: lambda: pagerduty.event_of(message, _ID, ""),
+        MessageForm.ALERTMANAGER: lambda: [alertmanager.alert(message, _ID)],
+        MessageForm.WEBHOOK: lambda: json.loads(webhook.document(message)),
+    }
+    return json.dumps(documents[form](), indent=2, ensure_ascii=False)
 
 
 def send_test(channel: Channel, now: datetime, address: str | None = None) -> Receipt:
     """
     Send one message marked TEST, to *address* or the channel's first one.
 
-    One attempt, outside the outbox, nothing is written down.
+    One attempt, outside the outbox; nothing is stored.
 
     Raises
     ------
@@ -177,7 +162,7 @@ def send_test(channel: Channel, now: datetime, address: str | None = None) -> Re
 
 
 def sample_snapshot(now: datetime) -> Snapshot:
-    """Make the evidence of an incident that never was."""
+    """Return the evidence of an incident that never was."""
     began = now - timedelta(minutes=12)
     verdict = Verdict(
         app="test-app",

@@ -1,4 +1,11 @@
-"""The state machine of one alert: evidence in, next state and at most one event out; pure."""
+"""
+The state machine of one alert: evidence in, next state and at most one event out; pure.
+
+`step` decides what happens; `suppress_flapping` decides which of it people are notified of. While
+an alert flaps the machine goes on and every event enters the timeline, but people get at most ten
+messages a day: the one that begins the quiet says so, a level that they do not know of is still
+reported, and so is the end.
+"""
 
 from __future__ import annotations
 
@@ -42,6 +49,26 @@ __all__ = [
 
 
 _OPEN = {Phase.FIRING, Phase.RECOVERING}
+#: The most messages that people get of one alert in any day.
+MOST_A_DAY = 10
+#: The alert is flapping when it begins as often in a day, or after this many messages.
+FLAPPING_ONSETS = 4
+_FLAPPING_MESSAGES = 9
+_DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The next state, what happened if anything did, and why; ``quiet`` notifies nobody."""
+
+    state: AlertState
+    event: AlertEvent | None
+    reason: Reason
+    quiet: bool = False
+
+    def with_state(self, state: AlertState) -> Self:
+        """Return the same decision with another next state."""
+        return replace(self, state=state)
 
 
 def step(state: AlertState, observation: Observation, now: datetime, timers: Timers) -> Decision:
@@ -85,7 +112,7 @@ def _step(state: AlertState, observation: Observation, now: datetime, timers: Ti
 
 
 def _interrupted(state: AlertState, at: datetime, now: datetime, timers: Timers) -> bool:
-    """Say whether evaluations paused for too long, or the clock was set back."""
+    """Return whether evaluations paused for too long, or the clock was set back."""
     if state.seen_at is None:
         return False
     gap = timedelta(seconds=timers.max_gap_s)
@@ -190,7 +217,7 @@ def _toward_firing(
 
 
 def _may_reopen(state: AlertState, at: datetime, timers: Timers) -> bool:
-    """Say whether what fires is the incident that was resolved shortly ago."""
+    """Return whether what fires is the incident that was resolved shortly ago."""
     if state.resolved_at is None:
         return False
     return at - state.resolved_at <= timedelta(seconds=timers.reopen_within_s)
@@ -201,7 +228,7 @@ def _seen_level(state: AlertState) -> Severity:
 
 
 def _held_level(state: AlertState, at: datetime, timers: Timers) -> Severity | None:
-    """Say as what a pending breach has held for long enough, if it has."""
+    """Return as what a pending breach has held for long enough; None if it has not."""
     seen = _seen_level(state)
     if seen is Severity.CRITICAL:
         if _held(state.critical, timers.critical_for_s, at, timers):
@@ -231,7 +258,7 @@ def _while_firing(state: AlertState, at: datetime, timers: Timers) -> Decision:
 
 
 def _repeat_due(state: AlertState, at: datetime, timers: Timers) -> bool:
-    """Say whether to remind people; of a critical only while the evidence says critical."""
+    """Return whether to remind people; of a critical only while the evidence says critical."""
     assert state.last_notified_at is not None
     critical = state.level is Severity.CRITICAL
     if critical and state.seen is not Evidence.CRITICAL:
@@ -254,13 +281,13 @@ def _is_superseded(state: AlertState, observation: Observation) -> bool:
 
 
 def _supersede(state: AlertState, observation: Observation, at: datetime) -> Decision:
-    """End what fires on a basis that is no more; that is not a recovery."""
+    """End what fires on a basis that has changed; that is not a recovery."""
     closed = _afresh(_resolved(state, at)).but(phase_since=at, seen_at=at, basis=observation.basis)
     return Decision(closed, AlertEvent.RESOLVED, Reason.SUPERSEDED)
 
 
 def _afresh(state: AlertState) -> AlertState:
-    """Forget what was seen on another basis; what it ended is not reopened either."""
+    """Drop what was seen on another basis; what it ended is not reopened either."""
     state = _without_runs(state).but(seen=None, seen_n_total=None, resolved_at=None)
     if state.phase is Phase.PENDING:
         state = state.but(phase=Phase.OK, level=None, status_before=None)
@@ -268,7 +295,7 @@ def _afresh(state: AlertState) -> AlertState:
 
 
 def close(state: AlertState, now: datetime, timers: Timers) -> Decision:
-    """End an incident that nobody evaluates any more; that is not a recovery."""
+    """End an incident that is not evaluated any more; that is not a recovery."""
     reason = Reason.NO_LONGER_EVALUATED
     closed = _without_runs(_resolved(state, now)).but(reason=reason, seen=None, seen_at=now)
     return suppress_flapping(state, Decision(closed, AlertEvent.RESOLVED, reason), timers)
@@ -291,43 +318,13 @@ def _another_incident(state: AlertState, at: datetime) -> AlertState:
 
 
 def _incident_id(key: AlertKey, at: datetime) -> str:
-    """Name an incident after its key and time, so that a replay names it the same."""
+    """Return an id made of key and time, so that a replay gives the same."""
     text = "\0".join((key.app, key.metric, key.segment, str(key.window_s), at.isoformat()))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-# --- flapping ---
-# Leave people in peace while an alert flaps: one mechanism, at most ten messages a day; pure.
-#
-# The state machine goes on as always and every event enters the timeline; this decides
-# which of them people hear of. The message that begins the quiet says so; a level that
-# nobody knows of yet is told nevertheless, and so is the end.
-
-
-#: The most messages that people get of one alert in any day.
-MOST_A_DAY = 10
-#: The alert is flapping when it begins as often in a day, or when this many messages went out.
-FLAPPING_ONSETS = 4
-_FLAPPING_MESSAGES = 9
-_DAY = timedelta(days=1)
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """The next state, what happened if anything did, and why; and whether people hear of it."""
-
-    state: AlertState
-    event: AlertEvent | None
-    reason: Reason
-    quiet: bool = False
-
-    def with_state(self, state: AlertState) -> Self:
-        """Give the same decision with another next state."""
-        return replace(self, state=state)
-
-
 def suppress_flapping(before: AlertState, decision: Decision, timers: Timers) -> Decision:
-    """Decide whether people hear of *decision*, the step that led on from *before*."""
+    """Decide whether people are notified of *decision*, the step that led on from *before*."""
     at = decision.state.seen_at
     if at is None or decision.event is AlertEvent.DEESCALATED:
         return decision
@@ -392,7 +389,7 @@ def _settled(decision: Decision, at: datetime, timers: Timers) -> Decision:
 
 
 def _noted(before: AlertState, decision: Decision, at: datetime) -> AlertState:
-    """Note that people hear of this."""
+    """Record that people are notified of this."""
     state = decision.state
     assert state.peak is not None
     onsets = tuple(moment for moment in before.onsets if at - moment < _DAY)
@@ -404,7 +401,7 @@ def _noted(before: AlertState, decision: Decision, at: datetime) -> AlertState:
 
 
 def _is_onset(before: AlertState, decision: Decision) -> bool:
-    """Say whether something begins: an incident, or its critical part once more."""
+    """Return whether something begins: an incident, or its critical part once more."""
     again = decision.event is AlertEvent.ESCALATED and before.peak is Severity.CRITICAL
     return again or decision.event is AlertEvent.FIRED
 

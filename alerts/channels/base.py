@@ -1,4 +1,4 @@
-"""What a channel is: a name, places to send to, a rate, and one honest attempt."""
+"""What a channel is: a name, addresses, a rate, and one attempt to deliver."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Receipt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelRate:
-    """So many messages a minute, and so many at once after a while of quiet."""
+    """The most messages a minute, and at once after a pause."""
 
     per_minute: float = 60.0
     burst: float = 30.0
@@ -57,23 +57,19 @@ class Channel(Protocol):
 
 
 def takes_digests(channel: Channel) -> bool:
-    """Say whether a channel is for people who read, and not for what wakes or counts them."""
+    """Return whether a channel is for reading, and not for paging or counting."""
     return bool(getattr(channel, "takes_digests", True))
 
 
 def rate_of(channel: Channel) -> ChannelRate:
-    """Give the rate of a channel; one that names none has the usual."""
+    """Return the rate of a channel; one that names none has the usual."""
     rate = getattr(channel, "rate", None)
     return rate if isinstance(rate, ChannelRate) else ChannelRate()
 
 
-# --- private ---
-# A channel that is told everything but what the scorer said of single samples.
-
-
 @dataclass(frozen=True, slots=True)
 class WithoutExplanations:
-    """Sends through *inner*; explanations, which may quote a transcript, stay here."""
+    """Sends through *inner* without examples and explanations, which may quote a transcript."""
 
     inner: Channel
 
