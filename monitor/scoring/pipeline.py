@@ -326,37 +326,37 @@ class JudgementScorer:
             elif isinstance(outcome, Exception):
                 made.append(failure(outcome, fields, shared_by=shared_by))
             else:
-                made.append(_read_judgement(each, outcome, interaction, fields, shared_by))
+                made.append(self._read(each, outcome, interaction, fields, shared_by))
         return tuple(made)
+
+    def _read(
+        self,
+        each: ConfiguredMetric,
+        judgement: Judgement,
+        interaction: Interaction,
+        fields: dict[str, Any],
+        shared_by: int,
+    ) -> Evaluation:
+        metric = each.metric
+        assert isinstance(metric, JudgementMetric)
+        fields["duration_ms"] = judgement.duration_ms
+        fields["cost_usd"] = _share(judgement.cost_usd, shared_by)
+        used = {
+            "model": judgement.model,
+            "input_tokens": judgement.input_tokens,
+            "output_tokens": judgement.output_tokens,
+            "kept_verdict": judgement.kept or None,
+        }
+        details = judgement.details | {
+            key: value for key, value in used.items() if value is not None
+        }
+        return _finished(
+            each, lambda: metric.read(judgement, interaction, each.parameters), fields, details
+        )
 
     def close(self) -> None:
         """Close the judge's connections."""
         self._judge.close()
-
-
-def _read_judgement(
-    each: ConfiguredMetric,
-    judgement: Judgement,
-    interaction: Interaction,
-    fields: dict[str, Any],
-    shared_by: int,
-) -> Evaluation:
-    metric = each.metric
-    assert isinstance(metric, JudgementMetric)
-    fields |= {
-        "duration_ms": judgement.duration_ms,
-        "cost_usd": _share(judgement.cost_usd, shared_by),
-    }
-    used = {
-        "model": judgement.model,
-        "input_tokens": judgement.input_tokens,
-        "output_tokens": judgement.output_tokens,
-        "kept_verdict": judgement.kept or None,
-    }
-    details = judgement.details | {name: each for name, each in used.items() if each is not None}
-    return _finished(
-        each, lambda: metric.read(judgement, interaction, each.parameters), fields, details
-    )
 
 
 # What all records have in common.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 
 from monitor.scoring.local.passages import flatten
@@ -57,27 +57,20 @@ def _in_order(parts: Sequence[str], text: str) -> bool:
     """Return whether *parts* follow each other in *text*, none too far behind the one before."""
     if len(parts) > _MOST_PARTS:
         return False
-    ends: Sequence[int] | None = None
+    ends: list[int] | None = None
     for part in parts:
-        found = _places(part, text)
-        # The last space of a part may be the first of the next.
-        ends = [at + len(part) - 1 for at in found if ends is None or _is_near(at, ends)]
-        if not ends:
+        found: list[int] = []
+        at = text.find(part)
+        while at >= 0:
+            # The last space of a part may be the first of the next.
+            last = -1 if ends is None else bisect_right(ends, at) - 1
+            if ends is None or (last >= 0 and at - ends[last] <= _WIDEST_GAP):
+                found.append(at + len(part) - 1)
+            at = text.find(part, at + 1)
+        if not found:
             return False
+        ends = found
     return True
-
-
-def _places(part: str, text: str) -> Iterator[int]:
-    at = text.find(part)
-    while at >= 0:
-        yield at
-        at = text.find(part, at + 1)
-
-
-def _is_near(at: int, ends: Sequence[int]) -> bool:
-    """Return whether one of *ends*, in order, is at most the widest gap before *at*."""
-    last = bisect_right(ends, at) - 1
-    return last >= 0 and at - ends[last] <= _WIDEST_GAP
 
 
 def _plain(text: str) -> str:

@@ -396,13 +396,13 @@ def suspected(texts: Mapping[str, str]) -> tuple[str, ...]:
     nothing is left out or scored by it: it only decides how the text is sent, and is
     put on record.
     """
-    return tuple(name for name, text in texts.items() if _speaks_to_a_model(text))
-
-
-def _speaks_to_a_model(text: str) -> bool:
-    text = text[:_CHARS_READ]
-    plain = _INVISIBLE.sub("", compatible(text)[:_CHARS_READ])  # some letters expand to eighteen
-    return bool(_SPEAKS_TO_A_MODEL.search(plain) or _INVISIBLE_TEXT.search(text))
+    found = []
+    for name, text in texts.items():
+        read = text[:_CHARS_READ]
+        plain = _INVISIBLE.sub("", compatible(read)[:_CHARS_READ])  # some letters expand to 18
+        if _SPEAKS_TO_A_MODEL.search(plain) or _INVISIBLE_TEXT.search(read):
+            found.append(name)
+    return tuple(found)
 
 
 def marked(text: str) -> str:
