@@ -15,7 +15,7 @@ from monitor.settings import variable
 try:
     import tokenizers
 
-    from monitor.scoring.judges.onnx_model import OnnxModel
+    from monitor.contrib.onnx_model import OnnxModel
 except ImportError as missing:
     raise MissingExtraError("the NLI judge", extra="nli") from missing
 

@@ -178,13 +178,9 @@ def _local(settings: Settings) -> Judge:
 
 @cache
 def _rewriter(name: str) -> Rewriter:
-    # Imported here: an extra that few install. One for all: it is large.
-    from monitor.scoring.judges.embedding import (  # noqa: PLC0415
-        EmbeddingModel,
-        EmbeddingRewriter,
-    )
-
-    return EmbeddingRewriter(EmbeddingModel(name))
+    # By name: it needs an extra that few install. One for all: it is large.
+    rewriter: Rewriter = import_module("monitor.contrib.embedding").make_rewriter(name)
+    return rewriter
 
 
 def _back_end(name: str, settings: Settings) -> Judge:

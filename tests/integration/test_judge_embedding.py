@@ -10,8 +10,8 @@ import pytest
 from onnx import TensorProto, helper
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
+from monitor.contrib.embedding import LONGEST, EmbeddingModel, EmbeddingRewriter
 from monitor.errors import SettingsError
-from monitor.scoring.judges.embedding import LONGEST, EmbeddingModel, EmbeddingRewriter
 from monitor.scoring.local.passages import Passages
 from monitor.scoring.local.scorer import LocalJudge
 from monitor.scoring.registry import make_scorer

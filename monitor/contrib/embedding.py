@@ -19,7 +19,7 @@ from monitor.settings import variable
 try:
     import tokenizers
 
-    from monitor.scoring.judges.onnx_model import OnnxModel
+    from monitor.contrib.onnx_model import OnnxModel
 except ImportError as missing:
     raise MissingExtraError("the embedding model", extra="embedding") from missing
 
@@ -41,6 +41,11 @@ class Embedded:
     vector: NDArray[np.float32]  #: shape (d,)
     tokens: NDArray[np.float32]  #: shape (n, d)
     places: tuple[tuple[int, int], ...]
+
+
+def make_rewriter(name: str) -> EmbeddingRewriter:
+    """Make the rewriter of the model *name*, which is loaded, or fetched from its hub."""
+    return EmbeddingRewriter(EmbeddingModel(name))
 
 
 class EmbeddingModel:
