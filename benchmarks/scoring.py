@@ -34,7 +34,7 @@ from rich.console import Console
 from rich.table import Table
 
 from monitor.models import Interaction
-from monitor.scoring.base import Judgement, Verdict
+from monitor.scoring.base import ClaimVerdict, Judgement
 from monitor.scoring.local.model import sigmoid
 from monitor.scoring.local.scorer import PASS_SCORE, LocalJudge, most_left
 from monitor.scoring.words import words
@@ -194,12 +194,12 @@ def shipped(rows: Sequence[Row], title: str) -> tuple[Table, str]:
 
 
 def _accuses(judgement: Judgement) -> bool:
-    return any(claim.verdict is Verdict.CONTRADICTED for claim in judgement.claims)
+    return any(claim.verdict is ClaimVerdict.CONTRADICTED for claim in judgement.claims)
 
 
 def _disagrees(judgement: Judgement) -> bool:
-    verdicts = {claim.verdict for claim in judgement.claims} - {Verdict.NO_CLAIM}
-    return (verdicts == {Verdict.SUPPORTED}) != ((judgement.groundedness or 0.0) >= PASS_SCORE)
+    verdicts = {claim.verdict for claim in judgement.claims} - {ClaimVerdict.NO_CLAIM}
+    return (verdicts == {ClaimVerdict.SUPPORTED}) != ((judgement.groundedness or 0.0) >= PASS_SCORE)
 
 
 def interaction(row: Row) -> Interaction:

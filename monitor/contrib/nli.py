@@ -9,7 +9,7 @@ from pathlib import PurePath
 from monitor.contrib.nli_model import Inference, NliModel
 from monitor.errors import SettingsError
 from monitor.models import Interaction
-from monitor.scoring.base import Claim, Judgement, Verdict
+from monitor.scoring.base import Claim, ClaimVerdict, Judgement
 from monitor.scoring.local.passages import flatten
 from monitor.scoring.local.scorer import LocalJudge
 from monitor.scoring.sentences import (
@@ -96,7 +96,7 @@ class NliJudge:
             if is_checkable(sentence)
             else Claim(
                 text=sentence,
-                verdict=Verdict.NO_CLAIM,
+                verdict=ClaimVerdict.NO_CLAIM,
                 support=0.0,
                 reason="states nothing to check",
             )
@@ -108,11 +108,11 @@ def _claim(sentence: str, row: Sequence[Inference], passages: Sequence[tuple[int
     best = max(range(len(row)), key=lambda number: row[number].entailment)
     against = max(range(len(row)), key=lambda number: row[number].contradiction)
     support = row[best].entailment
-    verdict, place = Verdict.NOT_FOUND, best
+    verdict, place = ClaimVerdict.NOT_FOUND, best
     if support >= _ENTAILED:
-        verdict = Verdict.SUPPORTED
+        verdict = ClaimVerdict.SUPPORTED
     elif row[against].contradiction >= _CONTRADICTED:
-        verdict, place = Verdict.CONTRADICTED, against
+        verdict, place = ClaimVerdict.CONTRADICTED, against
     index, text = passages[place]
     return Claim(
         text=sentence,

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from monitor.models import Evaluation, Interaction
 
 
-class Verdict(StrEnum):
+class ClaimVerdict(StrEnum):
     """What a judge found for one claim."""
 
     SUPPORTED = "supported"
@@ -24,7 +24,7 @@ class Claim:
     """One statement of the output; ``support`` is in [0, 1]."""
 
     text: str
-    verdict: Verdict
+    verdict: ClaimVerdict
     support: float
     evidence: str | None = None
     context_index: int | None = None

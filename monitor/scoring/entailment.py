@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from monitor.scoring.base import Claim, Judgement, Verdict
+from monitor.scoring.base import Claim, ClaimVerdict, Judgement
 from monitor.scoring.local.passages import Passages
 from monitor.scoring.local.reading import read_claim
 from monitor.scoring.local.scorer import LocalJudge
@@ -56,13 +56,13 @@ class Entailment:
         self._supported = tuple(
             text
             for text, claim in zip(self._statements, self._claims, strict=True)
-            if claim is not None and claim.verdict is Verdict.SUPPORTED
+            if claim is not None and claim.verdict is ClaimVerdict.SUPPORTED
         )
 
     def support(self, statement: int, passage: int) -> float:
         """Return the support of a statement by a passage, both by their index."""
         claim = self._claims[statement] if statement < len(self._claims) else None
-        if claim is None or claim.verdict is not Verdict.SUPPORTED:
+        if claim is None or claim.verdict is not ClaimVerdict.SUPPORTED:
             return 0.0
         quoted = claim.evidence and f" {_bare(claim.evidence)} " in self._passages[passage]
         if claim.context_index == passage or quoted:

@@ -11,7 +11,7 @@ import pytest
 from monitor.errors import JudgeOutageError, JudgeUnavailableError
 from monitor.queue import names
 from monitor.queue.consumer import connect
-from monitor.scoring.base import Claim, Judgement, Verdict
+from monitor.scoring.base import Claim, ClaimVerdict, Judgement
 from monitor.scoring.declaration import Answers, Criterion, CriterionAnswer, Form, Reply
 from monitor.scoring.limits.cache import VerdictCache, content_key
 from monitor.scoring.limits.limiter import JudgeLimiter, LimitedJudge
@@ -22,7 +22,7 @@ from monitor.testing import make_interaction
 from support.judge_server import JudgeServer
 
 CLAIM = Claim(
-    text="It is so.", verdict=Verdict.SUPPORTED, support=1.0, evidence="so", context_index=0
+    text="It is so.", verdict=ClaimVerdict.SUPPORTED, support=1.0, evidence="so", context_index=0
 )
 JUDGEMENT = Judgement(claims=(CLAIM,), relevance=0.5, model="m", cost_usd=0.25, input_tokens=9)
 

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from monitor.errors import JudgeOutageError
-from monitor.scoring.base import Claim, Verdict
+from monitor.scoring.base import Claim, ClaimVerdict
 from monitor.scoring.judges.openai_judge import OpenAIJudge, _wrong_refusal
 from monitor.scoring.judges.prices import Price, Prices
 from monitor.scoring.judges.quotes import Quotable
@@ -85,7 +85,7 @@ def test_refusal_is_right_when_the_quote_of_an_answer_is_invented():
     reply = JudgeReply(
         verdicts=(), answered="refusal", answered_reason="nine dollars for adults here"
     )
-    claim = Claim(text="I do not know.", verdict=Verdict.NO_CLAIM, support=0.0)
+    claim = Claim(text="I do not know.", verdict=ClaimVerdict.NO_CLAIM, support=0.0)
     assert _wrong_refusal(reply, [claim], Quotable(["Nine trams for all adults."])) == ()
 
 

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from monitor.errors import JudgeError, JudgeOutageError, JudgeReplyError
 from monitor.models import Interaction
 from monitor.retry import backoff_s
-from monitor.scoring.base import Claim, Judgement, Verdict
+from monitor.scoring.base import Claim, ClaimVerdict, Judgement
 from monitor.scoring.declaration import Criterion, Reply
 from monitor.scoring.judges.openai_client import ChatEndpoint, RetryPolicy, Spent
 from monitor.scoring.judges.openai_errors import ContextTooLongError
@@ -133,7 +133,7 @@ class OpenAIJudge:
             _claim(text, rows[number], passages) for number, text in case.judged_sentences.items()
         )
         # There were passages, and the output states nothing and declines to answer.
-        silent = all(claim.verdict is Verdict.NO_CLAIM for claim in claims)
+        silent = all(claim.verdict is ClaimVerdict.NO_CLAIM for claim in claims)
         refused = bool(claims) and silent and whole.answered == "refusal"
         wrong = _wrong_refusal(whole, claims, passages) if refused else ()
         reason = storable(whole.answered_reason, _MAX_REASON_CHARS)
@@ -416,16 +416,16 @@ def endpoint_mark(base_url: str | None) -> str:
 def _claim(text: str, row: VerdictRow, passages: Quotable) -> Claim:
     quote = (row.quote or "").strip()
     index = passages.find(quote)
-    verdict = Verdict(row.verdict)
+    verdict = ClaimVerdict(row.verdict)
     missing = storable(row.unsupported, _MAX_REASON_CHARS)
     reason = f"not carried: {missing}" if missing else ""
-    if verdict is Verdict.SUPPORTED and index is None:
-        verdict = Verdict.UNVERIFIED
+    if verdict is ClaimVerdict.SUPPORTED and index is None:
+        verdict = ClaimVerdict.UNVERIFIED
         reason = _NOT_PROVEN if quote else "the judge gave no quote"
     return Claim(
         text=text,
         verdict=verdict,
-        support=float(verdict is Verdict.SUPPORTED),
+        support=float(verdict is ClaimVerdict.SUPPORTED),
         evidence=storable(quote, _MAX_QUOTE_CHARS) if index is not None else None,
         context_index=index,
         reason=reason,
@@ -443,7 +443,7 @@ def _wrong_refusal(
         return ()
     claim = replace(
         claims[0],
-        verdict=Verdict.CONTRADICTED,
+        verdict=ClaimVerdict.CONTRADICTED,
         evidence=storable(quote, _MAX_QUOTE_CHARS),
         context_index=index,
         reason="it declines to answer, but the passages hold the answer",

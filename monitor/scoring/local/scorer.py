@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from monitor.models import Interaction
-from monitor.scoring.base import Claim, Judgement, Verdict
+from monitor.scoring.base import Claim, ClaimVerdict, Judgement
 from monitor.scoring.local import relevance
 from monitor.scoring.local.alignment import as_written
 from monitor.scoring.local.model import (
@@ -159,12 +159,12 @@ class LocalJudge:
         claim = sentence.claim
         assert claim is not None
         share = f"{100 * claim.covered_two:.0f} % of its information is in the nearest sentences"
-        verdict, reason = Verdict.NOT_FOUND, share
+        verdict, reason = ClaimVerdict.NOT_FOUND, share
         if support >= self._pass_score:
-            verdict = Verdict.SUPPORTED
+            verdict = ClaimVerdict.SUPPORTED
         elif claim.changes:
             said, told, certain = claim.changes[0]
-            verdict = Verdict.CONTRADICTED if certain else Verdict.NOT_FOUND
+            verdict = ClaimVerdict.CONTRADICTED if certain else ClaimVerdict.NOT_FOUND
             reason = f'it says "{said}", the passage "{told}"'
             if not said:
                 reason = f"the passage says otherwise: {told}"
@@ -241,7 +241,7 @@ def _readable(output: str, contexts: Sequence[str]) -> bool:
 
 def _no_claim(sentence: ReadSentence) -> Claim:
     reason = "declines to answer" if sentence.refuses else "states nothing to check"
-    return Claim(text=sentence.text, verdict=Verdict.NO_CLAIM, support=0.0, reason=reason)
+    return Claim(text=sentence.text, verdict=ClaimVerdict.NO_CLAIM, support=0.0, reason=reason)
 
 
 def _wrong_refusal(reading: Reading, query: str) -> Claim | None:
@@ -252,7 +252,7 @@ def _wrong_refusal(reading: Reading, query: str) -> Claim | None:
     index, text = reading.passages.sentences[evidence[0]]
     return Claim(
         text=next(each.text for each in reading.sentences if each.refuses),
-        verdict=Verdict.CONTRADICTED,
+        verdict=ClaimVerdict.CONTRADICTED,
         support=1.0 - share,
         evidence=text[:_MAX_QUOTE_CHARS],
         context_index=index,

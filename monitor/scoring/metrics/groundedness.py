@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from monitor.models import Interaction
 from monitor.models.passing import Direction
-from monitor.scoring.base import Claim, Finding, Judgement, Verdict
+from monitor.scoring.base import Claim, ClaimVerdict, Finding, Judgement
 from monitor.scoring.declaration import Cost, Metric, NoParameters, read
 from monitor.scoring.entailment import MOST_PASSAGES, supports
 from monitor.scoring.metrics.measures import lexical_cosine, share, weighted_mean
@@ -37,7 +37,7 @@ ENOUGH = 0.8
 
 def stated(judgement: Judgement) -> list[Claim]:
     """Return the claims that passages could support: no refusals, no small talk."""
-    return [each for each in judgement.claims if each.verdict is not Verdict.NO_CLAIM]
+    return [each for each in judgement.claims if each.verdict is not ClaimVerdict.NO_CLAIM]
 
 
 def nothing_stated(judgement: Judgement) -> Finding:
@@ -79,11 +79,11 @@ def groundedness(judgement: Judgement, _: Interaction, __: NoParameters) -> Find
         skipped = "right_refusal" if judgement.declined_rightly else "no_claim"
         return Finding(skipped=skipped, details=details)
     counts = Counter(claim.verdict for claim in claims)
-    wrong = len(claims) - counts[Verdict.SUPPORTED]
+    wrong = len(claims) - counts[ClaimVerdict.SUPPORTED]
     details |= {
         "verdicts": {verdict.value: count for verdict, count in sorted(counts.items())},
         "hallucination": round(share(wrong, len(claims)), 6),
-        "faithfulness": round(share(counts[Verdict.SUPPORTED], len(claims)), 6),
+        "faithfulness": round(share(counts[ClaimVerdict.SUPPORTED], len(claims)), 6),
     }
     calibrated = judgement.groundedness
     return Finding(
@@ -96,10 +96,10 @@ def groundedness(judgement: Judgement, _: Interaction, __: NoParameters) -> Find
 
 def _explained(claims: Sequence[Claim]) -> str:
     """Return "1 of 3 claims is supported; contradicted: ...; not found: ...", the worst first."""
-    supported = sum(claim.verdict is Verdict.SUPPORTED for claim in claims)
+    supported = sum(claim.verdict is ClaimVerdict.SUPPORTED for claim in claims)
     said = [f"{supported} of {len(claims)} {'claim is' if len(claims) == 1 else 'claims are'}"]
     said[0] += " supported"
-    for verdict in (Verdict.CONTRADICTED, Verdict.NOT_FOUND, Verdict.UNVERIFIED):
+    for verdict in (ClaimVerdict.CONTRADICTED, ClaimVerdict.NOT_FOUND, ClaimVerdict.UNVERIFIED):
         texts = [claim.text for claim in claims if claim.verdict is verdict]
         if texts:
             quoted = ", ".join(
@@ -156,7 +156,7 @@ def faithfulness(judgement: Judgement, interaction: Interaction, p: ClaimWeights
         weights = position_weights(texts)
     elif p.weights == "semantic":
         weights = semantic_weights(texts, interaction.query or "")
-    verified = [claim.verdict is Verdict.SUPPORTED for claim in claims]
+    verified = [claim.verdict is ClaimVerdict.SUPPORTED for claim in claims]
     interval = normal_interval(sum(verified), len(verified))
     return Finding(
         score=weighted_mean(verified, weights),
@@ -185,10 +185,10 @@ def hallucination(judgement: Judgement, _: Interaction, __: NoParameters) -> Fin
     if not claims:
         return nothing_stated(judgement)
     counts = Counter(claim.verdict for claim in claims)
-    wrong = len(claims) - counts[Verdict.SUPPORTED]
-    contradicted, unverified = counts[Verdict.CONTRADICTED], counts[Verdict.UNVERIFIED]
+    wrong = len(claims) - counts[ClaimVerdict.SUPPORTED]
+    contradicted, unverified = counts[ClaimVerdict.CONTRADICTED], counts[ClaimVerdict.UNVERIFIED]
     said = f"{contradicted} of {len(claims)} statements are contradicted,"
-    said += f" {counts[Verdict.NOT_FOUND]} not found"
+    said += f" {counts[ClaimVerdict.NOT_FOUND]} not found"
     return Finding(
         score=share(wrong, len(claims)),
         explanation=f"{said}, {unverified} with a false quote." if unverified else f"{said}.",
@@ -208,7 +208,7 @@ def contradicted_contexts(judgement: Judgement, interaction: Interaction, _: obj
     """Count the passages that a contradicted claim points at: one passage a claim."""
     if not stated(judgement):
         return nothing_stated(judgement)
-    found = {c.context_index for c in judgement.claims if c.verdict is Verdict.CONTRADICTED}
+    found = {c.context_index for c in judgement.claims if c.verdict is ClaimVerdict.CONTRADICTED}
     named = [n for n in range(1, len(interaction.contexts) + 1) if n - 1 in found]
     total = len(interaction.contexts)
     return Finding(
@@ -285,7 +285,7 @@ def multi_document_grounding(
     open_ones = [
         place
         for place, claim in enumerate(claims)
-        if 0 < claim.support < ENOUGH and claim.verdict is not Verdict.CONTRADICTED
+        if 0 < claim.support < ENOUGH and claim.verdict is not ClaimVerdict.CONTRADICTED
     ]
     texts = tuple(claims[place].text for place in open_ones)
     passages = [context.text for context in interaction.contexts][:_MOST_IN_PAIRS]

@@ -11,7 +11,7 @@ from monitor.errors import JudgeOutageError, JudgeReplyError
 from monitor.models import EvaluationStatus
 from monitor.rolling.tallies import tally_of, total
 from monitor.rolling.windows import window_stats
-from monitor.scoring.base import Claim, Judgement, Verdict
+from monitor.scoring.base import Claim, ClaimVerdict, Judgement
 from monitor.scoring.calibration import Calibration, Expected, VerdictHistory
 from monitor.scoring.cascade import AnsweredShare, Cascade, JudgeSampling, draw
 from monitor.scoring.metric_config import resolve_metrics
@@ -20,7 +20,7 @@ from monitor.settings import Settings
 from monitor.testing import make_interaction
 
 METRICS = ("groundedness", "relevance")
-CLAIM = Claim(text="It is so.", verdict=Verdict.SUPPORTED, support=1.0)
+CLAIM = Claim(text="It is so.", verdict=ClaimVerdict.SUPPORTED, support=1.0)
 
 
 class Says:

@@ -3,7 +3,7 @@
 # ruff: noqa: E501 - a passage a line reads best
 import pytest
 
-from monitor.scoring.base import Verdict
+from monitor.scoring.base import ClaimVerdict
 from monitor.scoring.local.reading import read
 from monitor.scoring.local.scorer import CONTRADICTED_AT_MOST, LocalJudge
 from monitor.testing import make_interaction
@@ -329,8 +329,8 @@ def judged(judge, output, context):
 
 def told_apart(judge, context, true, altered):
     (right, _), (wrong, score) = (judged(judge, each, context) for each in (true, altered))
-    return right.verdict is Verdict.SUPPORTED and (
-        wrong.verdict is Verdict.CONTRADICTED and score <= CONTRADICTED_AT_MOST
+    return right.verdict is ClaimVerdict.SUPPORTED and (
+        wrong.verdict is ClaimVerdict.CONTRADICTED and score <= CONTRADICTED_AT_MOST
     )
 
 

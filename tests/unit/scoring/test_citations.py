@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from monitor.scoring.base import Claim, Judgement, Verdict
+from monitor.scoring.base import Claim, ClaimVerdict, Judgement
 from monitor.scoring.declaration import Answers, CriterionAnswer
 from monitor.scoring.entailment import clear_cache, local_entailment
 from monitor.scoring.local.scorer import LocalJudge
@@ -34,8 +34,8 @@ def read(name, judgement, **fields):
     return metric.read(judgement, make_interaction(**fields), metric.declaration.parameters())
 
 
-def judged(text, verdict=Verdict.SUPPORTED, evidence=None, index=None):
-    support = float(verdict is Verdict.SUPPORTED)
+def judged(text, verdict=ClaimVerdict.SUPPORTED, evidence=None, index=None):
+    support = float(verdict is ClaimVerdict.SUPPORTED)
     claim = Claim(
         text=text, verdict=verdict, support=support, evidence=evidence, context_index=index
     )
@@ -80,7 +80,7 @@ def test_what_the_judge_says_decides_and_not_the_words():
     assert read("citation_accuracy", supported, contexts=PASSAGES, output=output).score == 1.0
     wrong_place = read("citation_accuracy", supported, contexts=PASSAGES, output=f"{said} [2].")
     assert wrong_place.score == 0.0
-    denied = judged(f"{RIGHT} [1].", verdict=Verdict.CONTRADICTED)
+    denied = judged(f"{RIGHT} [1].", verdict=ClaimVerdict.CONTRADICTED)
     copied = {"contexts": PASSAGES, "output": f"{RIGHT} [1]."}
     assert read("citation_accuracy", denied, **copied).score == 0.0
     assert read("citation_completeness", denied, **copied).skipped == "nothing_supports"

@@ -2,16 +2,16 @@
 
 import pytest
 
-from monitor.scoring.base import Claim, Judgement, Verdict
+from monitor.scoring.base import Claim, ClaimVerdict, Judgement
 from monitor.scoring.metrics import METRICS
 from monitor.testing import make_interaction
 
 S, C, N, U, O = (  # noqa: E741
-    Verdict.SUPPORTED,
-    Verdict.CONTRADICTED,
-    Verdict.NOT_FOUND,
-    Verdict.UNVERIFIED,
-    Verdict.NO_CLAIM,
+    ClaimVerdict.SUPPORTED,
+    ClaimVerdict.CONTRADICTED,
+    ClaimVerdict.NOT_FOUND,
+    ClaimVerdict.UNVERIFIED,
+    ClaimVerdict.NO_CLAIM,
 )
 
 

@@ -4,7 +4,7 @@ import unicodedata
 
 import pytest
 
-from monitor.scoring.base import Verdict
+from monitor.scoring.base import ClaimVerdict
 from monitor.scoring.local.model import load_coefficients
 from monitor.scoring.local.reading import read
 from monitor.scoring.local.scorer import (
@@ -71,26 +71,26 @@ def test_score_falls_when_one_number_is_changed(judge):
 
 def test_claim_names_its_evidence_when_supported(judge):
     [claim] = look(judge, "Shops open from 9 to 18 on weekdays.", REFUND, HOURS).claims
-    assert claim.verdict is Verdict.SUPPORTED
+    assert claim.verdict is ClaimVerdict.SUPPORTED
     assert (claim.context_index, claim.evidence) == (1, HOURS)
 
 
 def test_claim_names_what_is_missing_when_not_found(judge):
     [claim] = look(judge, "Penguins juggle lemons.", REFUND).claims
-    assert claim.verdict is Verdict.NOT_FOUND
+    assert claim.verdict is ClaimVerdict.NOT_FOUND
     assert "missing: Penguins, juggle, lemons" in claim.reason
 
 
 def test_claim_names_both_numbers_when_contradicted(judge):
     [claim] = look(judge, "Opened items can be returned within 90 days.", REFUND).claims
-    assert claim.verdict is Verdict.CONTRADICTED
+    assert claim.verdict is ClaimVerdict.CONTRADICTED
     assert claim.reason == 'it says "90 days", the passage "30 days"'
 
 
 def test_claim_names_the_attribute_when_a_record_says_otherwise(judge):
     record = '{"name": "Rosa", "OutdoorSeating": false, "WiFi": "free", "city": "Graz"}'
     [claim] = look(judge, "Rosa has outdoor seating.", record, query="").claims
-    assert claim.verdict is Verdict.CONTRADICTED
+    assert claim.verdict is ClaimVerdict.CONTRADICTED
     assert claim.reason == "the passage says otherwise: Outdoor Seating: no"
 
 
@@ -104,7 +104,7 @@ def test_score_falls_when_a_record_says_otherwise(judge):
 
 def test_refusal_is_skipped_when_the_passages_hold_no_answer(judge):
     judgement = look(judge, "I'm sorry, I don't have information about that.", HOURS)
-    assert [claim.verdict for claim in judgement.claims] == [Verdict.NO_CLAIM]
+    assert [claim.verdict for claim in judgement.claims] == [ClaimVerdict.NO_CLAIM]
     assert METRICS["groundedness"].read(judgement, None, None).skipped == "right_refusal"
     assert METRICS["relevance"].read(judgement, None, None).skipped == "right_refusal"
 
@@ -114,7 +114,7 @@ def test_refusal_is_contradicted_when_the_passages_hold_the_answer(judge):
         judge, "I don't know.", REFUND, query="Within how many days are opened items returned?"
     )
     [claim] = judgement.claims
-    assert claim.verdict is Verdict.CONTRADICTED
+    assert claim.verdict is ClaimVerdict.CONTRADICTED
     assert "30 days" in claim.evidence
     assert judgement.groundedness < 0.5
     assert judgement.relevance < 0.5
@@ -207,7 +207,7 @@ def test_claim_and_response_are_held_down_when_passages_hold_nothing_of_it(
 ):
     judgement = look(judge, output, context, query=query)
     [claim] = judgement.claims
-    assert claim.verdict is Verdict.NOT_FOUND
+    assert claim.verdict is ClaimVerdict.NOT_FOUND
     assert max(claim.support, judgement.groundedness) <= ABSENT_AT_MOST
 
 
@@ -217,7 +217,7 @@ def test_score_is_at_most_the_supported_share_when_a_claim_is_from_nowhere(judge
     assert look(judge, fine, REFUND, query=query).groundedness >= 0.7
     worse = look(judge, f"{fine} Penguins live in Antarctica.", REFUND, query=query)
     worst = look(judge, f"{fine} Penguins live in Antarctica. Cats can fly.", REFUND, query=query)
-    assert [claim.verdict for claim in worse.claims].count(Verdict.SUPPORTED) == 2
+    assert [claim.verdict for claim in worse.claims].count(ClaimVerdict.SUPPORTED) == 2
     assert 0.25 < worse.groundedness <= 2 / 3
     assert worst.groundedness <= 2 / 4
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from monitor.models import Interaction
-from monitor.scoring.base import Claim, Judgement, Verdict
+from monitor.scoring.base import Claim, ClaimVerdict, Judgement
 from monitor.scoring.declaration import Answers, CriterionAnswer, Form, JudgementMetric, Reply
 from monitor.scoring.metric_config import resolve_metrics
 from monitor.scoring.metrics import METRICS
@@ -23,13 +23,19 @@ UNSHOWN = {
     "negative_rejection": "answerable",
 }
 CLAIMS = [  # text, citation, verdict, support, index of the passage
-    ("Refunds take five working days.", "[p2]", Verdict.SUPPORTED, 0.9, 1),
-    ("Parcels leave the warehouse on Mondays.", "[3]", Verdict.SUPPORTED, 0.85, 2),
-    ("Vouchers expire after two years.", "[p1]", Verdict.SUPPORTED, 0.6, 3),
-    ("Shops are closed in July.", "[p5]", Verdict.CONTRADICTED, 0.1, 4),
-    ("Batteries last for ten years.", "[9]", Verdict.CONTRADICTED, 0.05, 5),
-    ("Refunds take five working days and parcels leave on Mondays.", "", Verdict.NOT_FOUND, 0.2, 0),
-    ("Cats fly at night.", "[p6]", Verdict.UNVERIFIED, 0.0, None),
+    ("Refunds take five working days.", "[p2]", ClaimVerdict.SUPPORTED, 0.9, 1),
+    ("Parcels leave the warehouse on Mondays.", "[3]", ClaimVerdict.SUPPORTED, 0.85, 2),
+    ("Vouchers expire after two years.", "[p1]", ClaimVerdict.SUPPORTED, 0.6, 3),
+    ("Shops are closed in July.", "[p5]", ClaimVerdict.CONTRADICTED, 0.1, 4),
+    ("Batteries last for ten years.", "[9]", ClaimVerdict.CONTRADICTED, 0.05, 5),
+    (
+        "Refunds take five working days and parcels leave on Mondays.",
+        "",
+        ClaimVerdict.NOT_FOUND,
+        0.2,
+        0,
+    ),
+    ("Cats fly at night.", "[p6]", ClaimVerdict.UNVERIFIED, 0.0, None),
 ]
 RECORD = {
     "id": "1",
@@ -92,7 +98,7 @@ class ScriptedJudge:
             for text, _, verdict, support, index in CLAIMS
         )
         whole = Claim(
-            text=interaction.output, verdict=Verdict.SUPPORTED, support=0.9, context_index=0
+            text=interaction.output, verdict=ClaimVerdict.SUPPORTED, support=0.9, context_index=0
         )
         is_record = interaction.output == RECORD["output"]
         return Judgement(

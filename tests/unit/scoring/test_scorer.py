@@ -4,7 +4,7 @@ import pytest
 
 from monitor.errors import JudgeRateLimitedError, JudgeReplyError
 from monitor.models import EvaluationStatus
-from monitor.scoring.base import Claim, Judgement, Verdict
+from monitor.scoring.base import Claim, ClaimVerdict, Judgement
 from monitor.scoring.metric_config import resolve_metrics
 from monitor.scoring.pipeline import JudgementScorer
 from monitor.settings import Settings
@@ -33,8 +33,8 @@ class FixedJudge:
         self.closed = True
 
 
-def claim(verdict=Verdict.SUPPORTED, text="It is so."):
-    return Claim(text=text, verdict=verdict, support=float(verdict is Verdict.SUPPORTED))
+def claim(verdict=ClaimVerdict.SUPPORTED, text="It is so."):
+    return Claim(text=text, verdict=verdict, support=float(verdict is ClaimVerdict.SUPPORTED))
 
 
 def score(says, metrics=METRICS, **interaction):
@@ -60,15 +60,17 @@ def test_metrics_keep_their_order_when_named_the_other_way():
 
 
 def test_claims_are_averaged_when_judge_is_not_calibrated():
-    claims = (claim(), claim(Verdict.UNVERIFIED), claim(Verdict.NO_CLAIM))
+    claims = (claim(), claim(ClaimVerdict.UNVERIFIED), claim(ClaimVerdict.NO_CLAIM))
     (grounded, _), _ = score(Judgement(claims=claims, relevance=1.0))
     assert grounded.score == 0.5
     assert len(grounded.metadata["claims"]) == 3
 
 
 def test_groundedness_is_the_documented_mean_whatever_a_claim_lacks():
-    absent, _ = score(Judgement(claims=(claim(), claim(Verdict.NOT_FOUND)), relevance=1.0))
-    opposite, _ = score(Judgement(claims=(claim(), claim(Verdict.CONTRADICTED)), relevance=1.0))
+    absent, _ = score(Judgement(claims=(claim(), claim(ClaimVerdict.NOT_FOUND)), relevance=1.0))
+    opposite, _ = score(
+        Judgement(claims=(claim(), claim(ClaimVerdict.CONTRADICTED)), relevance=1.0)
+    )
     assert (absent[0].score, opposite[0].score) == (0.5, 0.5)
 
 
@@ -78,7 +80,11 @@ def test_probability_counts_when_judge_is_calibrated():
 
 
 def test_explanation_says_what_fails_when_claims_fail():
-    claims = (claim(), claim(Verdict.NOT_FOUND, "Cats fly."), claim(Verdict.CONTRADICTED, "No."))
+    claims = (
+        claim(),
+        claim(ClaimVerdict.NOT_FOUND, "Cats fly."),
+        claim(ClaimVerdict.CONTRADICTED, "No."),
+    )
     (grounded, _), _ = score(Judgement(claims=claims, relevance=1.0))
     assert grounded.explanation == (
         '1 of 3 claims are supported; contradicted: "No."; not found: "Cats fly.".'
@@ -102,7 +108,9 @@ def test_metric_is_skipped_when_the_interaction_lacks(interaction, reasons):
 
 
 def test_groundedness_is_skipped_when_nothing_is_claimed():
-    (grounded, relevant), _ = score(Judgement(claims=(claim(Verdict.NO_CLAIM),), relevance=0.0))
+    (grounded, relevant), _ = score(
+        Judgement(claims=(claim(ClaimVerdict.NO_CLAIM),), relevance=0.0)
+    )
     assert (grounded.status, grounded.reason) == (EvaluationStatus.SKIPPED, "no_claim")
     assert relevant.score == 0.0
 

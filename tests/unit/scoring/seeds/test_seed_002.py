@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from monitor.scoring.base import Claim, Judgement, Verdict
+from monitor.scoring.base import Claim, ClaimVerdict, Judgement
 from monitor.scoring.declaration import Answers, CriterionAnswer
 from monitor.scoring.metrics import (
     METRICS,
@@ -30,7 +30,7 @@ def read(name, *claims, **fields):
     judged = tuple(
         Claim(
             text=f"statement {number}",
-            verdict=Verdict.SUPPORTED if support >= 0.5 else Verdict.CONTRADICTED,
+            verdict=ClaimVerdict.SUPPORTED if support >= 0.5 else ClaimVerdict.CONTRADICTED,
             support=support,
             context_index=passage,
         )
