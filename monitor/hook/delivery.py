@@ -94,7 +94,13 @@ class Delivery:
         if recorder.close_by is not None and (self._all_done() or now >= recorder.close_by):
             self._end(now)
             return None
-        return self._pause_s(now, hurry=hurry)
+        wait_s = self._backoff.wait_s(now, hurry=hurry)
+        if wait_s:
+            return min(wait_s, POLL_S)
+        if recorder.buffer and not recorder.full:
+            self._batches += 1
+            return 0.0 if self._batches % BREATH_EVERY else BREATH_S
+        return IDLE_POLL_S if now - self._busy_at > IDLE_AFTER_S else POLL_S
 
     def _fill(self, now: float, work_s: float = BATCH_WORK_S) -> None:
         """Take the next batch; a full queue keeps what is buffered waiting here."""
@@ -217,16 +223,6 @@ class Delivery:
             self._give_up("shutdown")
         if self._producer is not None:
             self._producer.close()
-
-    def _pause_s(self, now: float, *, hurry: bool) -> float:
-        recorder = self._recorder
-        wait_s = self._backoff.wait_s(now, hurry=hurry)
-        if wait_s:
-            return min(wait_s, POLL_S)
-        if recorder.buffer and not recorder.full:
-            self._batches += 1
-            return 0.0 if self._batches % BREATH_EVERY else BREATH_S
-        return IDLE_POLL_S if now - self._busy_at > IDLE_AFTER_S else POLL_S
 
 
 # --- while Redis is away: when to try again, and how rarely to complain ---

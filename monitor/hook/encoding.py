@@ -102,23 +102,19 @@ def _interaction(draft: Draft, options: Options) -> tuple[dict[str, object], fro
         }
         interaction |= {"output": "", "metadata": {**wire.TEXTS_STAYED, **counted}}
     else:
-        values = _values(draft, rest)
+        values: dict[str, Plain] = {
+            "output": as_text(draft.output),
+            "query": None if draft.query is None else as_text(draft.query),
+            "contexts": [passage(item) for item in draft.contexts],
+        }
+        for field, shape in STRUCTURES.items():
+            value = rest.get(field)
+            if value is not None:
+                values[field] = shape(value)
         if texts is not None or draft.chars > room.chars:
             _mask_and_cut(values, draft, texts, room)
         interaction |= values
     return interaction | _attributes(rest, texts), frozenset(room.cut)
-
-
-def _values(draft: Draft, rest: Mapping[str, Plain]) -> dict[str, Plain]:
-    values: dict[str, Plain] = {
-        "output": as_text(draft.output),
-        "query": None if draft.query is None else as_text(draft.query),
-        "contexts": [passage(item) for item in draft.contexts],
-    }
-    if rest:
-        found = ((field, shape, rest.get(field)) for field, shape in STRUCTURES.items())
-        values |= {field: shape(value) for field, shape, value in found if value is not None}
-    return values
 
 
 def _mask_and_cut(

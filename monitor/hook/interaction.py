@@ -96,7 +96,15 @@ class OpenInteraction:
         if not rate:
             return
         try:
-            given = self._given()
+            here = {key: value for key, value in vars(self).items() if not key.startswith("_")}
+            given = {key: value for key, value in here.items() if key in FIELDS}
+            unknown = {key: value for key, value in here.items() if key not in FIELDS}
+            if unknown:
+                metadata = given.get("metadata")
+                given["metadata"] = unknown | (dict(metadata) if isinstance(metadata, dict) else {})
+            if self._tool_calls:
+                more = given.get("tool_calls")
+                given["tool_calls"] = [*(more if isinstance(more, list) else ()), *self._tool_calls]
         except Exception:  # noqa: BLE001  # what the host put here must not hurt it
             given = {"output": self.output}
         self._hook.take(given, rate)
@@ -106,15 +114,3 @@ class OpenInteraction:
 
     async def __aexit__(self, *_: object) -> None:
         self.__exit__()
-
-    def _given(self) -> dict[str, object]:
-        set_here = {key: value for key, value in vars(self).items() if not key.startswith("_")}
-        given = {key: value for key, value in set_here.items() if key in FIELDS}
-        unknown = {key: value for key, value in set_here.items() if key not in FIELDS}
-        if unknown:
-            metadata = given.get("metadata")
-            given["metadata"] = unknown | (dict(metadata) if isinstance(metadata, dict) else {})
-        if self._tool_calls:
-            more = given.get("tool_calls")
-            given["tool_calls"] = [*(more if isinstance(more, list) else ()), *self._tool_calls]
-        return given

@@ -238,7 +238,15 @@ class Collected:
             try:
                 if first:
                     self.asked = self._reader.asked(*self._arguments)
-                self._keep(chunk)
+                part = self._reader.part(chunk)
+                if isinstance(part, (bytes, bytearray)):
+                    part = part.decode("utf-8", "replace")
+                if isinstance(part, str) and self._chars < LONGEST_STREAM:
+                    self._chars += len(part)
+                    self._parts.append(part)
+                if self.contexts is None and not isinstance(chunk, (str, bytes)):
+                    # Not the list itself, which may change until the stream ends.
+                    self.contexts = shallow(self._reader.passages(chunk))
             except Exception:  # noqa: BLE001  # the host's objects may do anything
                 return
 
@@ -254,17 +262,6 @@ class Collected:
     def text(self) -> str | None:
         """Join the pieces; None when there were none."""
         return "".join(self._parts) if self._parts else None
-
-    def _keep(self, chunk: object) -> None:
-        part = self._reader.part(chunk)
-        if isinstance(part, (bytes, bytearray)):
-            part = part.decode("utf-8", "replace")
-        if isinstance(part, str) and self._chars < LONGEST_STREAM:
-            self._chars += len(part)
-            self._parts.append(part)
-        if self.contexts is None and not isinstance(chunk, (str, bytes)):
-            # Not the list itself, which may change until the stream ends.
-            self.contexts = shallow(self._reader.passages(chunk))
 
 
 def shallow(value: object) -> object:

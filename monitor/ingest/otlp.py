@@ -132,10 +132,13 @@ def _decoded(request: Any) -> Decoded:
     for resource_spans in request.resource_spans:
         resource = _attributes(resource_spans.resource.attributes)
         for span in chain.from_iterable(scope.spans for scope in resource_spans.scope_spans):
-            wrong = [name for name in _ID_BYTES if not _is_id(getattr(span, name), _ID_BYTES[name])]
+            ids = ((name, length, getattr(span, name)) for name, length in _ID_BYTES.items())
+            wrong = [
+                (n, length) for n, length, value in ids if len(value) != length or not any(value)
+            ]
             if wrong:
-                length = _ID_BYTES[wrong[0]]
-                mistakes.append(f"{wrong[0]} should be {length} bytes, not all of them zero")
+                name, length = wrong[0]
+                mistakes.append(f"{name} should be {length} bytes, not all of them zero")
                 continue
             spans.append(
                 Span(
@@ -149,10 +152,6 @@ def _decoded(request: Any) -> Decoded:
             )
     shown = "; ".join(sorted(set(mistakes))[:_MISTAKES_SHOWN])
     return Decoded(spans, len(mistakes), shown)
-
-
-def _is_id(value: bytes, length: int) -> bool:
-    return len(value) == length and any(value)
 
 
 def _attributes(pairs: Iterable[Any]) -> dict[str, Any]:

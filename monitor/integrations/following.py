@@ -46,7 +46,17 @@ class Following:
         if self._rate == 0:
             return
         try:
-            self._keep(chunk)
+            piece = self._piece(chunk)
+            # The first chunk always, which names the model of a stream that is left early.
+            if not (piece and self._others) and len(self._others) < _MOST_CHUNKS:
+                self._others.append(chunk)
+            if piece and self._rate is None:
+                self._rate = self._chance()
+                # Read now, because the caller may add to the messages meanwhile.
+                self._given = self._ask() if self._rate else {}
+            if piece and self._rate and self._chars < LONGEST_STREAM:
+                self._chars += len(piece)
+                self._texts.append(piece)
         except Exception:  # noqa: BLE001  # a mistake of ours must not reach the host
             self._rate = 0.0
 
@@ -62,20 +72,6 @@ class Following:
             self._take(self._given, "".join(self._texts), self._others, rate)
         except Exception:  # noqa: BLE001  # as above
             return
-
-    def _keep(self, chunk: object) -> None:
-        piece = self._piece(chunk)
-        # The first chunk always, which names the model of a stream that is left early.
-        if not (piece and self._others) and len(self._others) < _MOST_CHUNKS:
-            self._others.append(chunk)
-        if piece:
-            if self._rate is None:
-                self._rate = self._chance()
-                # Read now, because the caller may add to the messages meanwhile.
-                self._given = self._ask() if self._rate else {}
-            if self._rate and self._chars < LONGEST_STREAM:
-                self._chars += len(piece)
-                self._texts.append(piece)
 
 
 class Chunks:

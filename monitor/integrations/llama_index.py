@@ -80,7 +80,13 @@ class _Engines:
         run = self._runs.get(span_id)
         if run is None or run.root != span_id:
             return
-        run.found([_passage(node) for node in as_list(part_of(result, "source_nodes"))])
+        names = {"text": "text", "id": "node_id", "score": "score"}
+        run.found(
+            [
+                {field: part_of(node, name) for field, name in names.items()}
+                for node in as_list(part_of(result, "source_nodes"))
+            ]
+        )
         if hasattr(result, "chat_stream"):  # its writer tells, from another thread
             run.returned_to_caller = True
             self._end_streamed(run)
@@ -188,12 +194,3 @@ class _Events(BaseEventHandler):
             self._engines.delta(event.span_id, event.delta)
         elif name == "StreamChatEndEvent":
             self._engines.ended(event.span_id)
-
-
-def _passage(node: object) -> dict[str, object]:
-    found = {
-        "text": part_of(node, "text"),
-        "id": part_of(node, "node_id"),
-        "score": part_of(node, "score"),
-    }
-    return {key: value for key, value in found.items() if value is not None}

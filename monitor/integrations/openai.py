@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeVar, Unpack
 from monitor.hook.interaction import Fields, HookProtocol
 from monitor.integrations.context import active_trace_id, app_hook, current_passages
 from monitor.integrations.following import AsyncChunks, Chunks, Following
+from monitor.integrations.messages import part_of
 from monitor.integrations.openai_replies import ChatReader, Reader, ResponsesReader
 
 C = TypeVar("C")
@@ -115,7 +116,11 @@ class _Watch(NamedTuple):
     def take(self, given: dict[str, Any], answer: str, replies: list[object], rate: float) -> None:
         """Record an interaction that was chosen."""
         calls = [*given["tool_calls"], *self.reader.calls_in(replies)]
-        model = next(filter(None, (_model(reply) for reply in replies)), None)
+        told = (
+            part_of(reply, "model") or part_of(part_of(reply, "response"), "model")
+            for reply in replies
+        )
+        model = next((model for model in told if isinstance(model, str) and model), None)
         metadata = {**({"model": model} if model else {}), **(given.get("metadata") or {})}
         found = {"output": answer, "tool_calls": calls or None, "metadata": metadata or None}
         self.hook.take({**given, **found}, rate)
@@ -209,10 +214,3 @@ def _replace(owner: Any, path: str, wrap: Callable[[Any], Any]) -> bool:
     except Exception:  # noqa: BLE001  # whatever was handed over stays what it is
         return False
     return True
-
-
-def _model(reply: object) -> object:
-    model = getattr(reply, "model", None) or getattr(
-        getattr(reply, "response", None), "model", None
-    )
-    return model if isinstance(model, str) else None

@@ -66,7 +66,13 @@ class ChatReader:
             if part_of(message, "role") == "tool"
         }
         calls = [c for message in messages for c in as_list(part_of(message, "tool_calls"))]
-        return [_chat_call(call, results.get(part_of(call, "id"))) for call in calls]
+        found = []
+        for call in calls:
+            function = part_of(call, "function", "custom")
+            arguments = part_of(function, "arguments", "input")
+            result = results.get(part_of(call, "id"))
+            found.append(tool_call(part_of(function, "name"), arguments, result))
+        return found
 
     def calls_in(self, replies: Sequence[object]) -> list[dict[str, Any]]:
         """Join the pieces of each call by its index."""
@@ -135,11 +141,6 @@ def _first_choice(reply: object, *names: str) -> object:
     choices = as_list(part_of(reply, "choices"))
     first = next((choice for choice in choices if not part_of(choice, "index")), None)
     return part_of(first, *names)
-
-
-def _chat_call(call: object, result: object) -> dict[str, Any]:
-    function = part_of(call, "function", "custom")
-    return tool_call(part_of(function, "name"), part_of(function, "arguments", "input"), result)
 
 
 def _is(item: object, kind: str) -> bool:
