@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from textwrap import wrap
@@ -64,7 +64,8 @@ def render_markdown(report: Report) -> str:
         report=report,
         statuses={app.app: app.status for app in report.apps},
         sentences=metric_sentences,
-        explained=_explained,
+        insight_lines=insight_lines,
+        drift_rows=drift_rows,
     )
 
 
@@ -78,13 +79,6 @@ def metric_sentences(item: MetricReport, report: Report) -> list[str]:
         words.judge_sentence(verdict),
     ]
     return [said for said in found if said]
-
-
-def _explained(item: MetricReport, now: datetime) -> Iterator[str]:
-    if item.insight is not None:
-        yield from insight_lines(item.insight, now)
-        for name, value, effect, chance in drift_rows(item.insight):
-            yield f"{name} {value}, effect {effect}, {chance}"
 
 
 # What explains a status.

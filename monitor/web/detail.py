@@ -194,7 +194,16 @@ def read_detail(
     until = datetime.fromtimestamp(time_range.to_s + 1, UTC)
     with store.read() as connection:
         stream = _stream(connection, app, metric, settings, now)
-        compared = _compared(connection, settings, stream, now)
+        current, reference, segments = Tally(), Reference("", Tally()), SegmentTable()
+        if stream is not None:
+            now_s, width_s = int(now.timestamp()), settings.windows.bucket_s
+            first_s = now_s // width_s * width_s - settings.windows.status_window_s + width_s
+            window = Span(first_s, now_s)
+            references = References(connection, settings)
+            tallies = window_tallies(connection, from_s=first_s, app=app)
+            current = tallies.get(stream.stream_id, current)
+            reference = references.of(stream, window)
+            segments = read_segments(connection, references, stream, window)
         insight = read_explained(connection, app, now=now, since=since).get(metric)
         marks = [
             ChartMark(mark.at.timestamp(), mark.release)
@@ -213,10 +222,10 @@ def read_detail(
             report=report,
             course=_course(connection, settings, time_range=time_range, stream=stream),
             time_range=time_range,
-            histogram_now=_in_bins(compared.current),
-            histogram_before=_in_bins(compared.reference.tally),
-            reference=compared.reference.described,
-            segments=compared.segments,
+            histogram_now=_in_bins(current),
+            histogram_before=_in_bins(reference.tally),
+            reference=reference.described,
+            segments=segments,
             alert=read_state(connection, key),
             incidents=[
                 i
@@ -275,30 +284,6 @@ def _course(
         tallies = found.get(stream.stream_id, {})
     return course(
         steps_of(tallies), now_s=time_range.to_s, span_s=time_range.length_s, step_s=step_s
-    )
-
-
-class _Compared(NamedTuple):
-    """The status window, what it is compared with, and the same by segment."""
-
-    current: Tally
-    reference: Reference
-    segments: SegmentTable
-
-
-def _compared(
-    connection: Connection, settings: Settings, stream: Stream | None, now: datetime
-) -> _Compared:
-    if stream is None:
-        return _Compared(Tally(), Reference("", Tally()), SegmentTable())
-    now_s, width_s = int(now.timestamp()), settings.windows.bucket_s
-    window = Span(now_s // width_s * width_s - settings.windows.status_window_s + width_s, now_s)
-    references = References(connection, settings)
-    current = window_tallies(connection, from_s=window.from_s, app=stream.key.app)
-    return _Compared(
-        current.get(stream.stream_id, Tally()),
-        references.of(stream, window),
-        read_segments(connection, references, stream, window),
     )
 
 
