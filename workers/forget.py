@@ -68,7 +68,13 @@ def forget_user(
         query = select(samples.c.sample_id).where(user == user_id)
         sample_ids = list(connection.execute(query).scalars())
         quotes = _explanations(connection, sample_ids)
-        letters = _dead_letters_of(connection, user_id)
+        # Dead letters that are, or may be, of the user.
+        bodies = select(dead_letters.c.entry_id, dead_letters.c.body)
+        letters = [
+            entry_id
+            for entry_id, body in connection.execute(bodies.where(dead_letters.c.state == DEAD))
+            if user_of(bytes(body)) == user_id or user_id.encode() in bytes(body)
+        ]
     done["set aside"] = len(letters)
     if dry_run:
         done["samples"] = len(sample_ids)
@@ -140,16 +146,6 @@ def _explanations(connection: Connection, sample_ids: Sequence[str]) -> set[str]
             record.get("explanation") or "" for record in connection.execute(query).scalars()
         )
     return found - {""}
-
-
-def _dead_letters_of(connection: Connection, user_id: str) -> list[str]:
-    """List the dead letters that are, or may be, of a user."""
-    query = select(dead_letters.c.entry_id, dead_letters.c.body).where(dead_letters.c.state == DEAD)
-    return [
-        row.entry_id
-        for row in connection.execute(query)
-        if user_of(bytes(row.body)) == user_id or user_id.encode() in bytes(row.body)
-    ]
 
 
 def _empty_evaluations(connection: Connection, sample_ids: Sequence[str]) -> int:

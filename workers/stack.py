@@ -93,7 +93,10 @@ def plan_stack(
         # Our own judge's calls are no traffic of the app.
         variable("enabled"): "false",
     }
-    page_url, port, host = None, settings.web_port, _local(settings.web_host)
+    page_url, port = None, settings.web_port
+    # The address at which this machine reaches what listens on all of them.
+    everywhere = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # compared with
+    host = everywhere.get(settings.web_host, settings.web_host)
     if with_page:
         # The port that is set; the usual one only where nothing else has it.
         if not port or ("web_port" not in settings.model_fields_set and not _is_free(port)):
@@ -113,11 +116,6 @@ def plan_stack(
         ready = partial(wait_for_page, host, port)
         services.append(_process("web", ours_web, logs, ready, _PAGE_STOP_S))
     return Stack(services=services, redis_url=url, redis_kind=kind, logs=logs, page_url=page_url)
-
-
-def _local(host: str) -> str:
-    """Return the address at which this machine reaches what listens on *host*."""
-    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  # compared with
 
 
 def _process(

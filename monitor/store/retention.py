@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -74,9 +74,34 @@ class Retention:
 
     def run(self, now_s: float) -> Counter[str]:
         """Delete what is too old as of *now_s* (epoch seconds); return how much, by kind."""
+        ages = self.ages
+        texts_s, rows_s = now_s - ages.texts * DAY_S, now_s - ages.evaluations * DAY_S
+        incidents_s = now_s - ages.incidents * DAY_S
+        # Each step does one batch and returns how much it was.
+        steps: list[tuple[str, Callable[[Connection], int]]] = [
+            ("samples", lambda connection: _delete_samples(connection, rows_s)),
+            ("texts", lambda connection: _blank_texts(connection, max(texts_s, rows_s))),
+        ]
+        steps += [
+            (name, _Deletion(table, key, at, now_s - age * DAY_S).run)
+            for name, table, key, at, age in (
+                ("outbox", outbox, outbox.c.delivery_id, outbox.c.finished_at, ages.outbox),
+                ("status changes", status_changes, status_changes.c.change_id,
+                 status_changes.c.at_ms, ages.incidents),
+                ("silences", silences, silences.c.silence_id, silences.c.ends_at, ages.incidents),
+                ("audit", audit, audit.c.audit_id, audit.c.at_ms, ages.audit),
+                ("dead letters", dead_letters, dead_letters.c.entry_id, dead_letters.c.at_ms,
+                 ages.dead_letters),
+            )
+        ]  # fmt: skip
+        steps += [
+            ("incidents", lambda connection: _delete_incidents(connection, incidents_s)),
+            ("hooks", lambda connection: _sum_gone_hooks(connection, rows_s)),
+            ("ledger rows", lambda connection: _compact_ledger(connection, now_s)),
+        ]
         done: Counter[str] = Counter()
         end_s = time.monotonic() + self.budget_s
-        for name, step in self._steps(now_s):
+        for name, step in steps:
             while time.monotonic() < end_s:
                 with self.store.write() as connection:
                     self.guard(connection)
@@ -87,27 +112,6 @@ class Retention:
         # Whatever was deleted: sums of minutes make room elsewhere.
         free_space(self.store, end_s=end_s + self.budget_s)
         return +done
-
-    def _steps(self, now_s: float) -> Iterator[tuple[str, Callable[[Connection], int]]]:
-        """List what there is to do; each step does one batch and returns how much it was."""
-        ages = self.ages
-        texts_s, rows_s = now_s - ages.texts * DAY_S, now_s - ages.evaluations * DAY_S
-        incidents_s = now_s - ages.incidents * DAY_S
-        yield "samples", lambda connection: _delete_samples(connection, rows_s)
-        yield "texts", lambda connection: _blank_texts(connection, max(texts_s, rows_s))
-        for name, table, key, at, age in (
-            ("outbox", outbox, outbox.c.delivery_id, outbox.c.finished_at, ages.outbox),
-            ("status changes", status_changes, status_changes.c.change_id,
-             status_changes.c.at_ms, ages.incidents),
-            ("silences", silences, silences.c.silence_id, silences.c.ends_at, ages.incidents),
-            ("audit", audit, audit.c.audit_id, audit.c.at_ms, ages.audit),
-            ("dead letters", dead_letters, dead_letters.c.entry_id, dead_letters.c.at_ms,
-             ages.dead_letters),
-        ):  # fmt: skip
-            yield name, _Deletion(table, key, at, now_s - age * DAY_S).run
-        yield "incidents", lambda connection: _delete_incidents(connection, incidents_s)
-        yield "hooks", lambda connection: _sum_gone_hooks(connection, rows_s)
-        yield "ledger rows", lambda connection: _compact_ledger(connection, now_s)
 
 
 @dataclass(frozen=True, slots=True)

@@ -287,8 +287,21 @@ def place(connection: Connection, items: Sequence[Placed]) -> list[tuple[str, ..
         insert_new(connection, dimensions, rows, returning=dimensions.c.dimension)
         locked = _read_censuses(connection, new, lock=True)
         for key in new:
-            full = len(locked[key].named) >= PLACES
-            seen = _seen(connection, *key, locked[key]) if full else {}
+            seen: dict[str, Seen] = {}
+            if len(locked[key].named) >= PLACES:
+                # How often and when the values with a segment were counted, from their streams.
+                app, dimension = key
+                named = {segment_name(dimension, value): value for value in locked[key].named}
+                n_total, last_s = func.max(streams.c.n_total), func.max(streams.c.last_bucket_s)
+                query = (
+                    select(streams.c.segment, n_total, last_s)
+                    .where(streams.c.app == app, streams.c.segment.in_(list(named)))
+                    .group_by(streams.c.segment)
+                )
+                seen = {
+                    named[segment]: Seen(int(n), int(at_s))
+                    for segment, n, at_s in connection.execute(query)
+                }
             known[key] = admit(locked[key], counts[key], seen, now_s=latest[key])
         rows = [
             {"app": key[0], "dimension": key[1], "census": {
@@ -322,18 +335,4 @@ def _read_censuses(
             {value: (int(n), int(error)) for value, (n, error) in row.census["waiting"].items()},
         )
         for row in rows
-    }
-
-
-def _seen(connection: Connection, app: str, dimension: str, census: Census) -> dict[str, Seen]:
-    """Read how often and when the values with a segment were counted, from their streams."""
-    names = {segment_name(dimension, value): value for value in census.named}
-    query = (
-        select(streams.c.segment, func.max(streams.c.n_total), func.max(streams.c.last_bucket_s))
-        .where(streams.c.app == app, streams.c.segment.in_(list(names)))
-        .group_by(streams.c.segment)
-    )
-    return {
-        names[segment]: Seen(int(n), int(last_s))
-        for segment, n, last_s in connection.execute(query)
     }
