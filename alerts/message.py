@@ -64,7 +64,6 @@ _BEFORE = {
     Evidence.CRITICAL: "already critical",
     Evidence.UNCERTAIN: "not enough data to tell",
 }
-_CERTAINTY = {"confirmed": "high", "probable": "9 in 10"}
 _CLOSED_BECAUSE = {
     Reason.EXPIRED_NO_DATA: "closed because data stopped, not because it recovered",
     Reason.SUPERSEDED: "closed because the scorer or a threshold changed, not because it recovered",
@@ -329,7 +328,7 @@ def _facts(
     of_monitor = snapshot.key.metric.startswith(MONITOR_PREFIX)
     of_answers = not of_monitor and snapshot.reason not in CLOSED
     goes_on = not tells & _OVER
-    certainty = _CERTAINTY.get(verdict.evidence or "")
+    sure = goes_on and verdict.evidence in {"probable", "confirmed"}
     condition = CONDITIONS.get(snapshot.key.metric)
     counts = [(verdict.n_failed, "failed"), (verdict.n_skipped, "skipped")]
     unscored = " and ".join(f"{count:,} {name}" for count, name in counts if count)
@@ -344,12 +343,11 @@ def _facts(
         ("Since", _since(snapshot, tells)),
         ("Likely cause", plain_text(background.changed, 400) if goes_on else ""),
         ("Affected", plain_text(background.segments, 400) if goes_on else ""),
-        ("Before", _before(snapshot) if of_answers else ""),
+        ("Before", _before(snapshot) if of_answers and goes_on else ""),
         ("Trend", trend(snapshot.trend) if of_answers else ""),
         ("Average", _average(verdict) if of_answers and goes_on else ""),
         ("Threshold", _threshold(snapshot, tells) if of_answers else ""),
-        ("Confidence" if certainty and goes_on else "Why",
-         f"{certainty}: {reason}" if certainty and goes_on else reason),
+        ("Confidence" if sure else "Why", reason),
         ("Closed", plain_text(snapshot.superseded, 400)),
         ("Monitoring", plain_text(background.pipeline, 300) if goes_on else ""),
         ("Do", condition.advice if condition and goes_on else ""),
@@ -395,7 +393,7 @@ def _average(verdict: Verdict) -> str:
     if verdict.window_pass_rate is None or verdict.window_n == verdict.n:
         return ""
     rate, span = percent(verdict.window_pass_rate), duration(verdict.window_s)
-    return f"{rate} of {verdict.window_n:,} over the last {span}, with answers of before"
+    return f"{rate} of {verdict.window_n:,} over the last {span}, including answers from before"
 
 
 def _before(snapshot: Snapshot) -> str:

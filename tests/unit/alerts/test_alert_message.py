@@ -292,10 +292,20 @@ def test_what_is_over_needs_no_example():
     assert render(snapshot(), {RESOLVED}, example=EXAMPLE).example is None
 
 
-def test_the_certainty_of_the_evidence_is_named():
-    verdict = snapshot().verdict.model_copy(update={"evidence": "confirmed"})
+def test_what_is_sure_by_evidence_is_named_so():
+    verdict = snapshot().verdict.model_copy(
+        update={"evidence": "confirmed", "reason": "below 70 % (99 in 100 sure)"}
+    )
     facts = dict(render(snapshot(verdict=verdict), {FIRED}).facts)
-    assert facts["Confidence"].startswith("high: ")
+    assert facts["Confidence"] == "below 70 % (99 in 100 sure)"
+    assert "Why" in dict(render(snapshot(), {FIRED}).facts)
+
+
+def test_the_average_of_the_window_is_a_second_figure():
+    verdict = snapshot().verdict.model_copy(update={"window_pass_rate": 0.78, "window_n": 500})
+    facts = dict(render(snapshot(verdict=verdict), {FIRED}).facts)
+    assert facts["Average"] == "78.0 % of 500 over the last 1 h, including answers from before"
+    assert "Average" not in dict(render(snapshot(), {FIRED}).facts)
 
 
 @pytest.mark.parametrize(
