@@ -1,4 +1,4 @@
-"""Slots of a worker's drains, in a real Redis."""
+"""The lease of a worker's scoring run, in a real Redis."""
 
 from contextlib import closing
 

@@ -1,4 +1,4 @@
-"""A run of a worker over the queue: scored, committed, then acknowledged; poison is set aside."""
+"""A run of a worker over the queue: scored, committed, then acknowledged; dead letters are set aside."""
 
 import gc
 import json
