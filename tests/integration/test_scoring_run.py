@@ -1,4 +1,4 @@
-"""A run of a worker over the queue: scored, committed, then acknowledged; dead letters are set aside."""
+"""A run of a worker over the queue: scored, committed, acknowledged; dead letters set aside."""
 
 import gc
 import json
