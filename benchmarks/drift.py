@@ -20,9 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.models import Tally
-from monitor.rolling.day_course import has_course, same_hours
 from monitor.rolling.drift import chunk_tests, score_reference
-from monitor.rolling.reference import Span
+from monitor.rolling.reference import Span, has_course, same_hours
 from monitor.rolling.score_drift import LEAST_REFERENCE, ScoreDriftState, take_in, threshold
 from monitor.stats.design import design_effect
 

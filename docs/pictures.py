@@ -32,8 +32,7 @@ from alerts.silencing import add_silence
 from alerts.store import acknowledge
 from monitor.demo.bot import Bot, load_articles
 from monitor.models import Evaluation, Interaction
-from monitor.rolling.choice import PolicyChoice
-from monitor.rolling.policies import Thresholds
+from monitor.rolling.policies import PolicyChoice, Thresholds
 from monitor.scoring.registry import make_scorer
 from monitor.settings import Settings
 from monitor.store.engine import Store, migrate

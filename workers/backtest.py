@@ -24,8 +24,13 @@ from monitor.rolling import backtest as rolling_backtest
 from monitor.rolling.backtesting import BucketSums, backtest_buckets, backtest_samples
 from monitor.rolling.budget import Rules as EvidenceRules
 from monitor.rolling.budget import stream_budget
-from monitor.rolling.choice import EVIDENCE_POLICIES, EvidencePolicy, find_policy
-from monitor.rolling.policies import POLICIES, Thresholds
+from monitor.rolling.policies import (
+    EVIDENCE_POLICIES,
+    POLICIES,
+    EvidencePolicy,
+    Thresholds,
+    find_policy,
+)
 from monitor.rolling.stream_samples import StreamSample, goes_by_samples, stream_sample
 from monitor.rolling.verdicts import WindowData, judge_window
 from monitor.settings import Settings

@@ -24,8 +24,7 @@ from alerts.routing import RoutingConfig
 from monitor.errors import GroundwatchError, QueueUnavailableError
 from monitor.queue.consumer import Consumer, NewestFirst, connect
 from monitor.queue.snapshot import add_events
-from monitor.rolling.choice import PolicyChoice
-from monitor.rolling.policies import Thresholds
+from monitor.rolling.policies import PolicyChoice, Thresholds
 from monitor.scoring.base import Scorer
 from monitor.scoring.limits.limiter import endpoint_name
 from monitor.scoring.limits.rate import CircuitBreaker

@@ -15,8 +15,7 @@ from alerts.evidence import AlertKey, thresholds_from, timers_from
 from alerts.routing import Recipient, RoutingConfig
 from monitor.models import StreamKey, Tally, Verdict
 from monitor.rolling.budget import Rules, stream_budget
-from monitor.rolling.choice import EvidencePolicy, PolicyChoice, find_policy
-from monitor.rolling.policies import Thresholds
+from monitor.rolling.policies import EvidencePolicy, PolicyChoice, Thresholds, find_policy
 from monitor.rolling.standing import Standing, standing_of
 from monitor.rolling.verdicts import WindowData, judge_window
 from monitor.rolling.windows import window_stats

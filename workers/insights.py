@@ -11,8 +11,7 @@ from sqlalchemy import Connection
 
 from monitor.models import ROOT
 from monitor.models.insight import AppInsight, DriftFinding, Insight
-from monitor.rolling.input_drift import compare_inputs
-from monitor.rolling.inputs import FEATURES
+from monitor.rolling.input_drift import FEATURES, compare_inputs
 from monitor.settings import Settings
 from monitor.store.engine import Store
 from monitor.store.insights import (

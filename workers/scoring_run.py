@@ -32,7 +32,7 @@ from monitor.queue import names
 from monitor.queue.consumer import Consumer, Entry, NewestFirst
 from monitor.queue.snapshot import sample_id_of
 from monitor.queue.wire import decode
-from monitor.rolling.inputs import fingerprint
+from monitor.rolling.input_drift import fingerprint
 from monitor.rolling.tallies import bucket_start, stream_key, tally_of
 from monitor.scoring.base import Scorer
 from monitor.store.dead_letters import DeadLetter

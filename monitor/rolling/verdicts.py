@@ -7,8 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from monitor.models import Status, StreamKey, Tally, Verdict
-from monitor.rolling.choice import EvidencePolicy, find_policy
-from monitor.rolling.policies import Finding, Thresholds, point
+from monitor.rolling.policies import EvidencePolicy, Finding, Thresholds, find_policy, point
 from monitor.rolling.standing import Standing
 from monitor.rolling.windows import WindowStats, drift, window_stats
 

@@ -8,8 +8,7 @@ from alerts.queries import deliveries, incidents_since, messages
 from alerts.routing import Recipient
 from monitor.errors import LeaseLostError
 from monitor.models import ErrorInfo, Evaluation, Status
-from monitor.rolling.choice import PolicyChoice
-from monitor.rolling.policies import Thresholds
+from monitor.rolling.policies import PolicyChoice, Thresholds
 from monitor.settings import Settings
 from monitor.store.lease import acquire
 from monitor.store.verdicts import read_changes, read_verdicts

@@ -9,8 +9,7 @@ from alerts.queries import deliveries, incidents_since
 from alerts.routing import Recipient
 from monitor.models import Status
 from monitor.models.alerting import AlertEvent
-from monitor.rolling.choice import PolicyChoice
-from monitor.rolling.policies import Thresholds
+from monitor.rolling.policies import PolicyChoice, Thresholds
 from monitor.settings import Settings
 from monitor.store.lease import acquire
 from monitor.store.verdicts import read_changes, read_states, read_verdicts

@@ -11,8 +11,7 @@ from alerts.routing import Recipient
 from monitor.errors import LeaseLostError
 from monitor.report.model import Report
 from monitor.report.render import render_markdown
-from monitor.rolling.choice import PolicyChoice
-from monitor.rolling.policies import Thresholds
+from monitor.rolling.policies import PolicyChoice, Thresholds
 from monitor.settings import Settings
 from monitor.store.insights import (
     ReleaseMark,

@@ -14,8 +14,7 @@ from starlette.testclient import TestClient
 
 from alerts.routing import Recipient
 from monitor.models import Interaction
-from monitor.rolling.choice import PolicyChoice
-from monitor.rolling.policies import Thresholds
+from monitor.rolling.policies import PolicyChoice, Thresholds
 from monitor.scoring.registry import make_scorer
 from monitor.settings import Settings
 from monitor.store.engine import Store, migrate

@@ -4,8 +4,7 @@ import pytest
 
 from monitor.errors import SettingsError
 from monitor.models import Status
-from monitor.rolling.choice import EvidencePolicy, PolicyChoice, find_policy
-from monitor.rolling.policies import Finding, point
+from monitor.rolling.policies import EvidencePolicy, Finding, PolicyChoice, find_policy, point
 
 
 def always_healthy(window, lines):

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from monitor.models import Interaction
-from monitor.rolling.input_drift import compare_inputs
-from monitor.rolling.inputs import fingerprint
+from monitor.rolling.input_drift import compare_inputs, fingerprint
 
 TOPICS = {
     "orders": ["Where is my order now?", "When will the order arrive?", "Track my order please"],

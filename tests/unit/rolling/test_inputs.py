@@ -3,7 +3,7 @@
 import pytest
 
 from monitor.models import Interaction
-from monitor.rolling.inputs import (
+from monitor.rolling.input_drift import (
     LANGUAGES,
     _kept_group,
     fingerprint,
