@@ -177,14 +177,12 @@ def _with_bytes(request: Any) -> Any:
         return [_with_bytes(item) for item in request]
     if not isinstance(request, dict):
         return request
-    return {
-        key: _base64(value) if key in _ID_KEYS and isinstance(value, str) else _with_bytes(value)
-        for key, value in request.items()
-    }
-
-
-def _base64(digits: str) -> str:
-    try:
-        return base64.b64encode(binascii.unhexlify(digits)).decode()
-    except (binascii.Error, ValueError):
-        return ""  # of the wrong length, and so the span is rejected
+    plain = {}
+    for key, value in request.items():
+        plain[key] = _with_bytes(value)
+        if key in _ID_KEYS and isinstance(value, str):
+            try:
+                plain[key] = base64.b64encode(binascii.unhexlify(value)).decode()
+            except (binascii.Error, ValueError):
+                plain[key] = ""  # of the wrong length, and so the span is rejected
+    return plain

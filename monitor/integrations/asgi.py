@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
-from functools import partial
 from typing import Any, Unpack
 
 from monitor.hook import sender
@@ -65,7 +64,15 @@ class InteractionMiddleware:
             return await self._lifespan(scope, receive, send)
         if scope.get("type") != "http":
             return await self.app(scope, receive, send)
-        visit = Visit(self._hook, partial(_header, scope), self._names, self._fields)
+
+        def header(name: str) -> str | None:
+            wanted = name.encode("latin-1", "replace")
+            for key, value in scope.get("headers") or ():
+                if key.lower() == wanted:
+                    return str(value.decode("latin-1"))
+            return None
+
+        visit = Visit(self._hook, header, self._names, self._fields)
         try:
             return await self.app(scope, receive, send)
         finally:
@@ -109,11 +116,3 @@ async def _deliver() -> None:
         sender.flush_all()
     else:
         await loop.run_in_executor(None, sender.flush_all)
-
-
-def _header(scope: Scope, name: str) -> str | None:
-    wanted = name.encode("latin-1", "replace")
-    for key, value in scope.get("headers") or ():
-        if key.lower() == wanted:
-            return str(value.decode("latin-1"))
-    return None
