@@ -154,7 +154,7 @@ class SystemVitals:
     dead_letters: int = 0
     unsafe: tuple[str, ...] = ()
     clock_skew_s: float = 0.0
-    judge_away: str | None = None  #: why it answers nobody
+    judge_away: str | None = None  #: why it is unavailable
     budget_reached: str | None = None  #: which cap, and for how long
 
 

@@ -219,7 +219,7 @@ def _due(now: datetime, limit: int, channels: Collection[str] | None) -> Select[
         older.c.sequence < outbox.c.sequence,
         older.c.status == DeliveryStatus.WAITING,
     )
-    # What was put into a digest has not been told before the digest has.
+    # What was put into a digest has not arrived before the digest has.
     absorbed, carrier = outbox.alias("absorbed"), outbox.alias("carrier")
     digested = exists().where(
         absorbed.c.incident_id == outbox.c.incident_id,

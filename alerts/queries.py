@@ -237,7 +237,7 @@ class Noise:
     short: int = 0  #: of those, over within ten minutes
     still_open: int = 0
     settled: int = 0  #: ends of flapping
-    messages: int = 0  #: that reached somebody; of incidents told together, with the first
+    messages: int = 0  #: delivered; of incidents in one group, counted with the first
     longest: timedelta = timedelta(0)
 
 
@@ -245,7 +245,7 @@ def noise_since(connection: Connection, since: datetime, now: datetime) -> list[
     """
     Count what fired since then, by key, the noisiest first; drills are left out.
 
-    What was acknowledged is acknowledged for all incidents that were told with it.
+    An acknowledgement counts for all incidents of the group.
     """
     columns = (
         incidents.c.incident_id, incidents.c.app, incidents.c.metric, incidents.c.segment,

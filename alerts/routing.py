@@ -1,5 +1,5 @@
 """
-Who hears of an alert: labels and matchers, hours of the week, routes, silences; pure.
+Who is notified of an alert: labels and matchers, hours of the week, routes, silences; pure.
 
 `RoutingConfig` is all of it together, as the settings and the routes file have it.
 """

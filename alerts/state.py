@@ -159,7 +159,7 @@ def _on_uncertain(
     state = state.but(
         seen_at=at,
         stale_since=state.stale_since or at,
-        # While the monitor does not see, nobody knows whether there are data.
+        # While the monitor does not see, it is unknown whether there are data.
         no_data_since=None if observation.blind else state.no_data_since or at,
     )
     if observation.blind and _is_critical(state) and _repeat_due(state, at, timers):
@@ -233,7 +233,7 @@ def _held_level(state: AlertState, at: datetime, timers: Timers) -> Severity | N
     if seen is Severity.CRITICAL:
         if _held(state.critical, timers.critical_for_s, at, timers):
             return seen
-        # What is about to fire as critical waits for that, unless a warning is told sooner.
+        # What is about to fire as critical waits for that, unless a warning fires sooner.
         if timers.critical_for_s <= timers.warning_for_s:
             return None
     return Severity.WARNING if _held(state.bad, timers.warning_for_s, at, timers) else None

@@ -21,7 +21,7 @@ from monitor.models.alerting import Severity
 from monitor.store.alert_tables import alert_events, alert_groups, alert_states, incidents, outbox
 
 _log = structlog.get_logger("groundwatch.alerts")
-#: An incident that nobody evaluates for so long is closed.
+#: An incident that is not evaluated for so long is closed.
 FORGOTTEN_AFTER = timedelta(hours=24)
 _OPEN = (Phase.FIRING.value, Phase.RECOVERING.value)
 _KEY = (

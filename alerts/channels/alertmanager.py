@@ -14,7 +14,7 @@ from alerts.message import Message
 from monitor.models.alerting import Severity
 
 _OK, _BAD_REQUEST = 200, 400
-#: Longer than the time between two reminders; what nobody renews ends by itself.
+#: Longer than the time between two reminders; an alert that is not renewed ends by itself.
 _LASTS = timedelta(hours=26)
 #: A test ends soon.
 _TEST_LASTS = timedelta(minutes=5)

@@ -17,7 +17,7 @@ class AppriseChannel:
     Sends plain text through the `apprise` package.
 
     It tells neither status nor how long to wait, so that every failure counts as one
-    that may pass, and what arrived cannot be told from what did not.
+    that may pass, and whether a message arrived remains unknown.
     """
 
     addresses = ("",)

@@ -187,7 +187,7 @@ def compose(message: Message, delivery_id: str, *, sender: str) -> EmailMessage:
     """
     Return the mail to ``message.recipient``; the same bytes on every attempt.
 
-    The Message-ID comes from the delivery, so a repeated mail can be told. All mails
+    The Message-ID comes from the delivery, so a repeated mail can be recognised. All mails
     of an incident refer to one root that is never sent, which makes them a thread.
     """
     domain = domain_of(sender)

@@ -1,4 +1,4 @@
-"""One exchange over HTTP with whoever takes messages: one deadline, no redirect, no secret told."""
+"""One HTTP exchange with a vendor: one deadline, no redirects, no secret in logs or errors."""
 
 from __future__ import annotations
 
