@@ -98,8 +98,9 @@ def words(text: str) -> tuple[Word, ...]:
         text = _DOTTED.sub(lambda match: match[0].replace(".", ""), text)
     if "n't" in text or "n’t" in text or "N'T" in text or "N’T" in text:
         text = _NOT.sub(_negated, text)
-    text = _MONEY.sub(lambda match: _CURRENCIES[match[0]], text)
     pattern = _ASCII_WORD
+    if "$" in text or not text.isascii():
+        text = _MONEY.sub(lambda match: _CURRENCIES[match[0]], text)
     if not text.isascii():
         marked = _MAY_BE_MARKED.search(text)
         pattern, text = (_MARKED_WORD, spaced(text)) if marked else (_PLAIN_WORD, text)

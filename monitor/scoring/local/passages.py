@@ -35,10 +35,12 @@ class Passages:
         place = 0
         for index, context in enumerate(contexts):
             place += _FARTHEST
-            for sentence in split_sentences(flatten(context)):
+            text = flatten(context)
+            timed = _HINT.search(text) is not None
+            for sentence in split_sentences(text):
                 if len(self.sentences) == _MOST_SENTENCES:
                     break
-                tokens = words(plain_times(sentence))
+                tokens = words(plain_times(sentence) if timed else sentence)
                 self.sentences.append((index, sentence))
                 self.words.append(tokens)
                 self._starts.append(place)
