@@ -102,7 +102,7 @@ class Api:
         steps = [
             schema.SeriesStep(
                 start=datetime.fromtimestamp(step.start_s, UTC),
-                pass_rate=schema.Rate(value=step.rate, lo=step.low, hi=step.high, n=step.n),
+                pass_rate=schema.RateInterval(value=step.rate, lo=step.low, hi=step.high, n=step.n),
             )
             for step in found.course.steps
         ]
@@ -192,11 +192,11 @@ def _status_of(verdict: Verdict) -> schema.MetricStatus:
         since=verdict.since,
         evaluated_at=verdict.evaluated_at,
         window_s=verdict.window_s,
-        pass_rate=schema.Rate(
+        pass_rate=schema.RateInterval(
             value=verdict.pass_rate, lo=verdict.low, hi=verdict.high, n=verdict.n
         ),
         mean_score=verdict.average_score,
-        reference_pass_rate=schema.Rate(
+        reference_pass_rate=schema.RateInterval(
             value=drift.reference_pass_rate if drift else None,
             lo=None,
             hi=None,

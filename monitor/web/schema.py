@@ -16,7 +16,7 @@ class _Answer(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Rate(_Answer):
+class RateInterval(_Answer):
     """A rate in [0, 1] with its 95 % interval and what it rests on; null where nothing is known."""
 
     value: float | None
@@ -34,9 +34,9 @@ class MetricStatus(_Answer):
     since: AwareDatetime
     evaluated_at: AwareDatetime
     window_s: int
-    pass_rate: Rate
+    pass_rate: RateInterval
     mean_score: float | None
-    reference_pass_rate: Rate = Field(description="Of the reference; without an interval.")
+    reference_pass_rate: RateInterval = Field(description="Of the reference; without an interval.")
     n_failed: int
     n_skipped: int
     cost_usd: float
@@ -84,7 +84,7 @@ class SeriesStep(_Answer):
     """One step of a course; one without scores has n 0 and no rate."""
 
     start: AwareDatetime
-    pass_rate: Rate
+    pass_rate: RateInterval
 
 
 class SeriesAnswer(_Answer):
