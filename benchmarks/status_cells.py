@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 import status_rivals as rivals
-import status_streams as streams
 
+import tests.support.status_streams as streams
 from monitor.models import Status
 from monitor.rolling import backtest
 from monitor.rolling.budget import stream_budget

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import kstwo
-from status_streams import BEGIN_S, DAY_S, Floats, Stream
+
+from tests.support.status_streams import BEGIN_S, DAY_S, Floats, Stream
 
 _HOUR_S = 3600.0
 _EVERY_S = 300.0
