@@ -138,7 +138,7 @@ def _record_changes(
 def _days_of(said: Sequence[Word]) -> list[int]:
     """Return the days (0 is Monday) that a simple claim about hours is about."""
     stems = [word.stem for word in said]
-    if not {"clos", "except", "extend", "week"}.isdisjoint(stems):
+    if not listed("hedged_hours").isdisjoint(stems):
         return []
     week = [stem(day) for day in language()["exclusive"]["weekdays"].split()]
     named = [(place, week.index(each)) for place, each in enumerate(stems) if each in week]
