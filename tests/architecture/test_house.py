@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,8 @@ import pytest
 from monitor import errors
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("monitor", "workers", "alerts")
+PACKAGES = ("groundwatch", "monitor", "workers", "alerts")
 MODULES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
-MOST_LINES = 500
 #: Revisions are made by a program and never changed.
 WRITTEN = [path for path in MODULES if "versions" not in path.parts]
 
@@ -27,9 +27,19 @@ def test_every_module_says_what_it_is_for(path):
     assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
 
 
-@pytest.mark.parametrize("path", WRITTEN, ids=name_of)
-def test_no_module_grows_into_a_second_noun(path):
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= MOST_LINES
+def test_no_two_public_classes_share_a_name():
+    places = defaultdict(list)
+    for path in WRITTEN:
+        for item in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(item, ast.ClassDef) and not item.name.startswith("_"):
+                places[item.name].append(name_of(path))
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
+def test_a_source_is_one_that_readers_can_find():
+    """Formulas come from papers, standards or plain descriptions, not from private documents."""
+    texts = [*MODULES, ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    assert [name_of(path) for path in texts if re.search(r"(?i)\bseed 00", path.read_text())] == []
 
 
 def test_the_flow_can_be_read_off_the_folders():
