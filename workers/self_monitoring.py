@@ -162,37 +162,37 @@ class VitalsReader:
         if not 0 <= age_s < _READ_EVERY_S:
             window_s = self.settings.windows.status_window_s
             with self.store.read() as connection:
-                ill = system_conditions(self._system(connection, now))
+                backlog = self.queue.last
+                skew_s = datetime.now(UTC).timestamp() - database_time(connection)
+                waiting = oldest_waiting(connection)
+                judge = self.judge()
+                asked_at = self._asked_redis_at
+                asked_s = (
+                    _ASK_REDIS_EVERY_S if asked_at is None else (now - asked_at).total_seconds()
+                )
+                if not 0 <= asked_s < _ASK_REDIS_EVERY_S:
+                    self._asked_redis_at = now
+                    with suppress(QueueUnavailableError):
+                        self._unsafe = unsafe_redis(self.queue.client)
+                system = SystemVitals(
+                    judge_away=judge.away,
+                    budget_reached=judge.budget,
+                    oldest_waiting_s=None if backlog is None else backlog.oldest_age_s,
+                    waiting=0 if backlog is None else backlog.waiting,
+                    since_evaluation_s=self._paused_s or None,
+                    evaluate_every_s=self.settings.evaluate_every_s,
+                    undelivered_s={c: (now - at).total_seconds() for c, at in waiting.items()},
+                    dead_letters=dead_letters_since(connection, now - timedelta(seconds=_WEEK_S)),
+                    unsafe=self._unsafe,
+                    clock_skew_s=skew_s,
+                )
+                ill = system_conditions(system)
                 found = verdicts_on(SELF, ill, SYSTEM_KINDS, window_s=window_s, now=now)
                 for vitals in read_apps(connection, now, status_window_s=window_s):
                     ill = app_conditions(vitals)
                     found += verdicts_on(vitals.app, ill, APP_KINDS, window_s=window_s, now=now)
             self._found, self._read_at = found, now
         return [v.model_copy(update={"evaluated_at": now}) for v in self._found]
-
-    def _system(self, connection: Connection, now: datetime) -> SystemVitals:
-        backlog = self.queue.last
-        skew_s = datetime.now(UTC).timestamp() - database_time(connection)
-        waiting = oldest_waiting(connection)
-        judge = self.judge()
-        asked_at = self._asked_redis_at
-        asked_s = _ASK_REDIS_EVERY_S if asked_at is None else (now - asked_at).total_seconds()
-        if not 0 <= asked_s < _ASK_REDIS_EVERY_S:
-            self._asked_redis_at = now
-            with suppress(QueueUnavailableError):
-                self._unsafe = unsafe_redis(self.queue.client)
-        return SystemVitals(
-            judge_away=judge.away,
-            budget_reached=judge.budget,
-            oldest_waiting_s=None if backlog is None else backlog.oldest_age_s,
-            waiting=0 if backlog is None else backlog.waiting,
-            since_evaluation_s=self._paused_s or None,
-            evaluate_every_s=self.settings.evaluate_every_s,
-            undelivered_s={c: (now - at).total_seconds() for c, at in waiting.items()},
-            dead_letters=dead_letters_since(connection, now - timedelta(seconds=_WEEK_S)),
-            unsafe=self._unsafe,
-            clock_skew_s=skew_s,
-        )
 
     def _note_pause(self, now_s: float) -> None:
         """Remember the longest pause between two evaluations of this process for a while."""

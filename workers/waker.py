@@ -93,7 +93,15 @@ class Waker(bootsteps.StartStopStep):
             try:
                 why = self._watch.look(self._wake(parent), time.monotonic())
                 if why is not None:
-                    self._end(why)
+                    log.critical("worker_stalled", why=why)
+                    with suppress(QueueUnavailableError):
+                        note_stall(self._redis, self._name, why, now_s=time.time())
+                    celery_state: Any = state
+                    celery_state.should_stop = STALLED
+                    last_resort = threading.Timer(_END_WITHIN_S, os._exit, (STALLED,))
+                    last_resort.daemon = True
+                    last_resort.start()
+                    self._stop.set()
             except (QueueUnavailableError, OperationalError) as error:
                 if reachable:
                     log.warning("queue_unreachable", message=str(error))
@@ -140,18 +148,6 @@ class Waker(bootsteps.StartStopStep):
                 heard=self._redis.zscore(names.HEARD, self._name),
                 left=bool(self._redis.llen(names.CELERY_PREFIX + names.CELERY_QUEUE)),
             )
-
-    def _end(self, why: str) -> None:
-        """End this worker, by Celery's own way where that still works."""
-        log.critical("worker_stalled", why=why)
-        with suppress(QueueUnavailableError):
-            note_stall(self._redis, self._name, why, now_s=time.time())
-        celery_state: Any = state
-        celery_state.should_stop = STALLED
-        last_resort = threading.Timer(_END_WITHIN_S, os._exit, (STALLED,))
-        last_resort.daemon = True
-        last_resort.start()
-        self._stop.set()
 
     def _leases(self, parent: Any) -> list[RunLease]:
         return [RunLease(self._redis, self._name, n) for n in range(parent.concurrency)]

@@ -83,7 +83,27 @@ class Store:
     """
 
     def __init__(self, url: str) -> None:
-        self.engine = _engine(url)
+        try:
+            parsed = make_url(url)
+            if parsed.get_backend_name() not in {"sqlite", "postgresql"}:
+                raise SettingsError(
+                    f"GROUNDWATCH_DATABASE_URL: {parsed.get_backend_name()} is not supported;"
+                    " use sqlite:///FILE or postgresql+psycopg://..."
+                )
+            if parsed.drivername in {"postgresql", "postgres"}:
+                parsed = parsed.set(drivername="postgresql+psycopg")
+            is_sqlite = parsed.get_backend_name() == "sqlite"
+            engine = create_engine(
+                parsed, pool_pre_ping=not is_sqlite, json_serializer=_compact_json
+            )
+        except (ArgumentError, NoSuchModuleError):
+            raise SettingsError(
+                "GROUNDWATCH_DATABASE_URL: not a database address;"
+                " use sqlite:///FILE or postgresql+psycopg://user:password@host/name"
+            ) from None
+        if is_sqlite:
+            _prepare_sqlite(engine)
+        self.engine = engine
         self._writer = self.engine.execution_options(groundwatch_write=True)
         # SQLite's readers see one state by themselves.
         self._reader = (
@@ -156,28 +176,6 @@ class Store:
                 f"the database at {where} cannot be used: {error.orig};"
                 " check GROUNDWATCH_DATABASE_URL"
             ) from error
-
-
-def _engine(url: str) -> Engine:
-    try:
-        parsed = make_url(url)
-        if parsed.get_backend_name() not in {"sqlite", "postgresql"}:
-            raise SettingsError(
-                f"GROUNDWATCH_DATABASE_URL: {parsed.get_backend_name()} is not supported;"
-                " use sqlite:///FILE or postgresql+psycopg://..."
-            )
-        if parsed.drivername in {"postgresql", "postgres"}:
-            parsed = parsed.set(drivername="postgresql+psycopg")
-        is_sqlite = parsed.get_backend_name() == "sqlite"
-        engine = create_engine(parsed, pool_pre_ping=not is_sqlite, json_serializer=_compact_json)
-    except (ArgumentError, NoSuchModuleError):
-        raise SettingsError(
-            "GROUNDWATCH_DATABASE_URL: not a database address;"
-            " use sqlite:///FILE or postgresql+psycopg://user:password@host/name"
-        ) from None
-    if is_sqlite:
-        _prepare_sqlite(engine)
-    return engine
 
 
 def _compact_json(value: Any) -> str:

@@ -78,7 +78,9 @@ def _cited_claim(sentence: str, ids: Collection[str]) -> CitedClaim:
 
     def take(mark: re.Match[str]) -> str:
         parts = [part.lstrip("^") for part in re.split(r"\s*[,;]\s*", mark[1] or mark[2])]
-        is_citation = all(_is_id(part, ids) for part in parts) and not _is_index(sentence, mark)
+        is_citation = all(
+            (part in ids or (part != "0" and bool(re.search(r"[\d_:/.-]", part)))) for part in parts
+        ) and not _is_index(sentence, mark)
         if len(cited) >= _MOST_MARKS or not is_citation:
             return mark[0]
         cited.update(dict.fromkeys(parts))
@@ -91,11 +93,6 @@ def _cited_claim(sentence: str, ids: Collection[str]) -> CitedClaim:
     text = " ".join(_AUTHOR.sub(take_author, _MARK.sub(take, sentence)).split())
     text = re.sub(r" ([.,;!?])", r"\1", text).replace(_HIDDEN, "[")
     return CitedClaim(text, tuple(cited))
-
-
-def _is_id(part: str, ids: Collection[str]) -> bool:
-    """Say whether *part* can name a passage: a place, a known id, or no plain word."""
-    return part in ids or (part != "0" and bool(re.search(r"[\d_:/.-]", part)))
 
 
 def _is_index(sentence: str, mark: re.Match[str]) -> bool:
