@@ -93,7 +93,7 @@ CONDITIONS: Mapping[str, Condition] = {
     "monitor:contexts_missing": Condition(
         "samples come without the sources that their answers should rest on",
         "samples have their sources again",
-        "pass contexts= to monitor.sample; without them groundedness cannot be judged",
+        "pass contexts= to groundwatch.sample; without them groundedness cannot be judged",
     ),
     JUDGE_CHANGED: Condition(
         "another judge scores now: its scores are not compared with those before",

@@ -1,7 +1,7 @@
 """Asynchronous production monitor for LLM and RAG applications: the app's whole API."""
 
-from monitor.hook.api import Hook
-from monitor.hook.sampler import Rule
+from .hook.api import Hook
+from .hook.sampler import Rule
 
 __version__ = "0.1.0"
 

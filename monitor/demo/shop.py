@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 
-import monitor
+import groundwatch
 from monitor.demo.bot import Bot, load_articles
 
 _QUESTIONS_PER_S = 40.0
@@ -26,10 +26,10 @@ def main() -> None:
     while not closing.is_set():
         question = bot.ask()
         passages, answer = bot.answer(question)
-        monitor.sample(query=question, contexts=passages, output=answer)  # the one line
+        groundwatch.sample(query=question, contexts=passages, output=answer)  # the one line
         due_s += 1 / _QUESTIONS_PER_S
         time.sleep(max(0.0, due_s - time.monotonic()))
-    monitor.flush(timeout=5.0)
+    groundwatch.flush(timeout=5.0)
 
 
 def _obey(bot: Bot, closing: threading.Event) -> None:

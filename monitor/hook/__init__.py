@@ -1,5 +1,5 @@
 """Step 1 of 7 · hook: record interactions inside the user's app, without hurting it."""
 
-from monitor.hook.api import Hook
+from .api import Hook
 
 __all__ = ["Hook"]

@@ -18,12 +18,12 @@ from dataclasses import replace
 from os import getpid
 from typing import Any, TypeVar, Unpack, overload
 
-from monitor.hook import sender
-from monitor.hook.interaction import FIELDS, Fields, OpenInteraction
-from monitor.hook.options import HookArguments, Mask, Options, check, resolve
-from monitor.hook.recorder import Recorder
-from monitor.hook.sampler import read
-from monitor.hook.watch import watched
+from . import sender
+from .interaction import FIELDS, Fields, OpenInteraction
+from .options import HookArguments, Mask, Options, check, resolve
+from .recorder import Recorder
+from .sampler import read
+from .watch import watched
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from types import GetSetDescriptorType, MappingProxyType, MemberDescriptorType
 from typing import Any, NamedTuple
 
-from monitor.hook.options import Mask
+from .options import Mask
 
 #: What a sample is found by; kept apart, so that a long text cannot push it out.
 _NAMES = ("id", "trace_id", "session_id", "user_id", "release", "environment")

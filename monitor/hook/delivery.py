@@ -15,13 +15,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
 
-from monitor.errors import QueueError
-from monitor.hook.capture import Draft
-from monitor.hook.encoding import Encoded, MaskFailed, encode
-from monitor.hook.recorder import Progress, Recorder
-from monitor.queue.producer import Producer
-from monitor.retry import backoff_s
-from monitor.settings import resolve_redis_url
+from ..errors import QueueError
+from ..queue.producer import Producer
+from ..retry import backoff_s
+from ..settings import resolve_redis_url
+from .capture import Draft
+from .encoding import Encoded, MaskFailed, encode
+from .recorder import Progress, Recorder
 
 BATCH = 25
 ID_BITS = 74

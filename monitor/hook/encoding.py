@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from monitor.hook.capture import MARGIN, Draft, Passage, Plain, SizeLimit
-from monitor.hook.options import Mask, Options
-from monitor.queue import wire
+from ..queue import wire
+from .capture import MARGIN, Draft, Passage, Plain, SizeLimit
+from .options import Mask, Options
 
 #: Names that an app makes up, and names that may tell who somebody is.
 _NAMES, _PERSONAL = ("trace_id", "release", "environment"), ("session_id", "user_id")

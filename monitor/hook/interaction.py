@@ -1,11 +1,11 @@
-"""The fields of a record, and ``with monitor.interaction()``, whose pieces come one by one."""
+"""The fields of a record, and ``with groundwatch.interaction()``, whose pieces come one by one."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Protocol, Self, TypedDict
 
-from monitor.hook.options import Mask
+from .options import Mask
 
 
 class HookProtocol(Protocol):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple, TypedDict
 
-from monitor.hook.sampler import Predicate, Rule, Sampling, is_rate
+from .sampler import Predicate, Rule, Sampling, is_rate
 
 Mask = Callable[[str], str]
 #: A mask, ``"builtin"``, names of built-in masks with commas, or a list of all these and of pairs
@@ -46,7 +46,7 @@ class Options:
 
 
 class HookArguments(TypedDict, total=False):
-    """The keyword arguments of ``monitor.init`` and ``Hook``; None means: as the environment."""
+    """Keyword arguments of ``groundwatch.init`` and ``Hook``; None means: as the environment."""
 
     app: str | None
     sample_rate: float | None
@@ -159,7 +159,7 @@ def _mask(value: object) -> Mask:
     if callable(value):
         return value
     # Here because most apps use none, and its patterns take a while to compile.
-    from monitor.hook.masks import build  # noqa: PLC0415
+    from .masks import build  # noqa: PLC0415
 
     return build(value)
 

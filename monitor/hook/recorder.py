@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from time import time_ns
 from typing import Any, NamedTuple
 
-from monitor.hook.capture import NO_REST, NOTHING_CUT, PASSAGES, capture
-from monitor.hook.options import Options
-from monitor.hook.sampler import Sampler, belongs, is_trace_id, read
+from .capture import NO_REST, NOTHING_CUT, PASSAGES, capture
+from .options import Options
+from .sampler import Sampler, belongs, is_trace_id, read
 
 #: A hook that was replaced has this long to deliver what it holds.
 RETIRE_S = 60.0

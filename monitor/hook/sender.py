@@ -13,7 +13,7 @@ import time
 from typing import Protocol
 from weakref import WeakSet
 
-from monitor.hook.recorder import Recorder
+from .recorder import Recorder
 
 EXIT_S = 2.0
 #: A machine may be so slow that the sender is still loading the Redis client when the process
@@ -68,7 +68,7 @@ def serve(recorder: Recorder) -> None:
     try:
         # Redis and pydantic are loaded here, on our thread, and not by `import monitor`.
         with _state.importing:
-            from monitor.hook.delivery import Delivery  # noqa: PLC0415
+            from .delivery import Delivery  # noqa: PLC0415
         delivery = Delivery(recorder)
         recorder.loaded = True
         while (pause_s := delivery.step(time.monotonic())) is not None:

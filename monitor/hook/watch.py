@@ -1,4 +1,4 @@
-"""``@monitor.watch``: record the calls of any kind of function, which behaves as before."""
+"""``@groundwatch.watch``: record the calls of any kind of function, which behaves as before."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from collections.abc import Callable, Generator, Mapping
 from os import getpid
 from typing import Any
 
-from monitor.hook.capture import CONTEXTS_NAMES, answer_in, lookup
-from monitor.hook.interaction import FIELDS, HookProtocol
+from .capture import CONTEXTS_NAMES, answer_in, lookup
+from .interaction import FIELDS, HookProtocol
 
 #: Characters collected of one stream; the recorder's own limit is usually far below.
 LONGEST_STREAM = 2_000_000

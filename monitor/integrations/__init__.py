@@ -1,5 +1,5 @@
 """Doors for frameworks and clients: each module needs its own library, and none loads another."""
 
-from monitor.integrations.context import retrieved
+from .context import retrieved
 
 __all__ = ["retrieved"]

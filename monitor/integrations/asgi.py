@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Unpack
 
-from monitor.hook import sender
-from monitor.hook.interaction import Fields, HookProtocol
-from monitor.integrations.context import app_hook
-from monitor.integrations.web import Visit, current
+from ..hook import sender
+from ..hook.interaction import Fields, HookProtocol
+from .context import app_hook
+from .web import Visit, current
 
 __all__ = ["InteractionMiddleware", "current"]
 

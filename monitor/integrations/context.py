@@ -7,17 +7,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from monitor.hook.interaction import HookProtocol
+from ..hook.interaction import HookProtocol
 
 _passages: ContextVar[object] = ContextVar("groundwatch_passages", default=None)
 
 
 def app_hook(hook: HookProtocol | None) -> HookProtocol:
-    """Return *hook*, or the one that ``monitor.init`` sets up when it is None."""
+    """Return *hook*, or the one that ``groundwatch.init`` sets up when it is None."""
     if hook is not None:
         return hook
     # Here, so that the whole of the app's API is there whoever is imported first.
-    from monitor import _hook  # noqa: PLC0415
+    from .. import _hook  # noqa: PLC0415
 
     return _hook
 
@@ -39,7 +39,7 @@ def retrieved(passages: object) -> Iterator[None]:
     """
     Say what the answers asked for in this block should rest on.
 
-    *passages* are of any shape that ``monitor.sample(contexts=...)`` takes. Threads and tasks
+    *passages* are of any shape that ``groundwatch.sample(contexts=...)`` takes. Threads and tasks
     that are started in the block see them as far as they copy the context, as asyncio does.
     A streamed answer keeps those of the moment it was asked for; so leave the block before a
     generator yields, or whoever reads it is in the block as well.

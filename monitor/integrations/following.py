@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, Protocol
 
-from monitor.hook.watch import LONGEST_STREAM
+from ..hook.watch import LONGEST_STREAM
 
 #: Chunks that are kept for the tool calls in them.
 _MOST_CHUNKS = 10_000

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Unpack
 from uuid import UUID
 
-from monitor.errors import MissingExtraError
-from monitor.hook.interaction import Fields, HookProtocol
-from monitor.integrations.context import app_hook
-from monitor.integrations.messages import answer_in, as_list, part_of, question_in
-from monitor.integrations.runs import Run, Runs
+from ..errors import MissingExtraError
+from ..hook.interaction import Fields, HookProtocol
+from .context import app_hook
+from .messages import answer_in, as_list, part_of, question_in
+from .runs import Run, Runs
 
 try:
     from langchain_core.callbacks import BaseCallbackHandler

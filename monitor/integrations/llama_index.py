@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from inspect import BoundArguments
 from typing import Any, Unpack
 
-from monitor.errors import MissingExtraError
-from monitor.hook.interaction import Fields, HookProtocol
-from monitor.integrations.context import app_hook
-from monitor.integrations.following import AsyncChunks, Chunks, Following
-from monitor.integrations.messages import as_list, part_of
-from monitor.integrations.runs import Run, Runs
+from ..errors import MissingExtraError
+from ..hook.interaction import Fields, HookProtocol
+from .context import app_hook
+from .following import AsyncChunks, Chunks, Following
+from .messages import as_list, part_of
+from .runs import Run, Runs
 
 try:
     from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]

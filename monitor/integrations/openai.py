@@ -8,11 +8,11 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar, Unpack
 
-from monitor.hook.interaction import Fields, HookProtocol
-from monitor.integrations.context import active_trace_id, app_hook, current_passages
-from monitor.integrations.following import AsyncChunks, Chunks, Following
-from monitor.integrations.messages import part_of
-from monitor.integrations.openai_replies import ChatReader, Reader, ResponsesReader
+from ..hook.interaction import Fields, HookProtocol
+from .context import active_trace_id, app_hook, current_passages
+from .following import AsyncChunks, Chunks, Following
+from .messages import part_of
+from .openai_replies import ChatReader, Reader, ResponsesReader
 
 C = TypeVar("C")
 

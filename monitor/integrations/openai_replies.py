@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from monitor.integrations.messages import (
+from .messages import (
     as_list,
     last_text,
     part_of,

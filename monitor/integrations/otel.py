@@ -6,11 +6,11 @@ import logging
 import time
 from typing import Unpack
 
-from monitor.errors import MissingExtraError
-from monitor.hook.interaction import Fields, HookProtocol
-from monitor.integrations.context import app_hook
-from monitor.integrations.spans import Span
-from monitor.integrations.traces import Traces
+from ..errors import MissingExtraError
+from ..hook.interaction import Fields, HookProtocol
+from .context import app_hook
+from .spans import Span
+from .traces import Traces
 
 try:
     from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor

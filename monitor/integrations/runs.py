@@ -6,10 +6,10 @@ import logging
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
-from monitor.hook import sender
-from monitor.hook.interaction import HookProtocol
-from monitor.integrations.context import active_trace_id
-from monitor.integrations.messages import as_list, tool_call
+from ..hook import sender
+from ..hook.interaction import HookProtocol
+from .context import active_trace_id
+from .messages import as_list, tool_call
 
 #: Runs of chosen roots that are open at once; the oldest is forgotten for the next.
 MOST_RUNS = 2_000

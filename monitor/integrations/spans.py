@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from monitor.integrations.messages import (
+from .messages import (
     ASSISTANTS,
     answer_in,
     as_list,

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from monitor.hook import sender
-from monitor.hook.capture import PASSAGES
-from monitor.hook.interaction import HookProtocol
-from monitor.integrations.spans import (
+from ..hook import sender
+from ..hook.capture import PASSAGES
+from ..hook.interaction import HookProtocol
+from .spans import (
     Kind,
     Span,
     ignored_because,

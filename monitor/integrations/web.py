@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar, Token
 
-from monitor.hook.interaction import HookProtocol, OpenInteraction
+from ..hook.interaction import HookProtocol, OpenInteraction
 
 #: Looks up a header of the request by its name in lower case.
 Header = Callable[[str], str | None]

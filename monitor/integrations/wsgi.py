@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Unpack
 
-from monitor.hook.interaction import Fields, HookProtocol
-from monitor.integrations.context import app_hook
-from monitor.integrations.web import Visit, current
+from ..hook.interaction import Fields, HookProtocol
+from .context import app_hook
+from .web import Visit, current
 
 __all__ = ["InteractionMiddleware", "current"]
 

@@ -1,6 +1,6 @@
 """The nouns that cross a boundary, in the order of the flow: frozen, checked, light to import."""
 
-from monitor.models.alerting import (
+from .alerting import (
     AlertEvent,
     Delivery,
     DeliveryStatus,
@@ -8,7 +8,7 @@ from monitor.models.alerting import (
     Severity,
     TimelineEvent,
 )
-from monitor.models.evaluation import (
+from .evaluation import (
     ABComparison,
     ABTestEvaluation,
     CustomEvaluation,
@@ -30,9 +30,9 @@ from monitor.models.evaluation import (
     TemporalEvaluation,
     ToxicityEvaluation,
 )
-from monitor.models.interaction import Context, Interaction, Sample, ToolCall
-from monitor.models.outcome import Outcome, ScoredSample
-from monitor.models.status import ROOT, Drift, Status, StreamKey, Tally, Verdict
+from .interaction import Context, Interaction, Sample, ToolCall
+from .outcome import Outcome, ScoredSample
+from .status import ROOT, Drift, Status, StreamKey, Tally, Verdict
 
 __all__ = [
     "ROOT",

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
-from monitor.models.evaluation import Evaluation, EvaluationStatus
-from monitor.models.interaction import Interaction, Sample
+from .evaluation import Evaluation, EvaluationStatus
+from .interaction import Interaction, Sample
 
 
 class Outcome(StrEnum):

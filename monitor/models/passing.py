@@ -6,7 +6,7 @@ import re
 from enum import StrEnum
 from typing import NamedTuple, Self
 
-from monitor.models.evaluation import Evaluation
+from .evaluation import Evaluation
 
 _VERSION = re.compile(r" pass (<= )?(\d+(?:\.\d+)?(?:e-?\d+)?)$")
 

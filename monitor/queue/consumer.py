@@ -9,9 +9,9 @@ from typing import Any
 
 import redis
 
-from monitor.errors import QueueUnavailableError
-from monitor.queue import names
-from monitor.queue.address import pool_of
+from ..errors import QueueUnavailableError
+from . import names
+from .address import pool_of
 
 #: An idle time longer than any worker waits before it takes over.
 _LONG_AGO_MS = 365 * 86_400_000

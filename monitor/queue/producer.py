@@ -12,10 +12,10 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from monitor.errors import QueueError, QueueUnavailableError
-from monitor.queue import names
-from monitor.queue.address import pool_of
-from monitor.queue.fast import resp
+from ..errors import QueueError, QueueUnavailableError
+from . import names
+from .address import pool_of
+from .fast import resp
 
 CONNECT_TIMEOUT_S = 1.0
 ANSWER_TIMEOUT_S = 2.0

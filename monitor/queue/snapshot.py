@@ -9,9 +9,9 @@ from typing import Any
 
 import redis
 
-from monitor.errors import QueueUnavailableError
-from monitor.queue import names
-from monitor.queue.consumer import read_hash, translated
+from ..errors import QueueUnavailableError
+from . import names
+from .consumer import read_hash, translated
 
 #: A new hook that reports meanwhile makes us read again, so often.
 _TRIES = 5

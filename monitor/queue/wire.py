@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from pydantic_core import PydanticSerializationError, ValidationError, to_json
 
-from monitor.errors import RecordError, RecordTooLargeError, UnknownSchemaError, own_words
-from monitor.queue.names import FIELD_APP, FIELD_BODY, FIELD_VERSION
+from ..errors import RecordError, RecordTooLargeError, UnknownSchemaError, own_words
+from .names import FIELD_APP, FIELD_BODY, FIELD_VERSION
 
 if TYPE_CHECKING:
-    from monitor.models.interaction import Interaction, Sample
+    from ..models.interaction import Interaction, Sample
 
 SCHEMA_VERSION = 1
 #: Far above what hooks send: they cut texts at `GROUNDWATCH_MAX_TEXT_CHARS`.
@@ -57,7 +57,7 @@ def decode(fields: Mapping[bytes, bytes]) -> Sample:
         If it cannot be read; the message has one line and no text of the record.
     """
     # Here because only workers decode; the user's app should not pay for the models.
-    from monitor.models.interaction import Sample  # noqa: PLC0415
+    from ..models.interaction import Sample  # noqa: PLC0415
 
     raw = fields.get(_VERSION_KEY)
     if raw is None:
@@ -126,7 +126,7 @@ def as_json(value: object) -> str:
 
 def schema() -> dict[str, object]:
     """Describe the body as JSON Schema, for programs that write samples without this package."""
-    from monitor.models.interaction import Sample  # noqa: PLC0415  # as in decode
+    from ..models.interaction import Sample  # noqa: PLC0415  # as in decode
 
     return {"title": f"groundwatch sample, version {SCHEMA_VERSION}"} | Sample.model_json_schema()
 

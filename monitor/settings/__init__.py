@@ -1,12 +1,12 @@
 """Every setting of every process, and how it is read."""
 
-from monitor.settings.addresses import (
+from .addresses import (
     DEFAULT_REDIS_URL,
     masked_url,
     redis_url_file,
     resolve_redis_url,
 )
-from monitor.settings.reading import (
+from .reading import (
     FILE_SUFFIX,
     PREFIX,
     TABLE_OF,

@@ -14,8 +14,8 @@ from pydantic import (
     SecretStr,
 )
 
-from monitor.settings.addresses import DEFAULT_REDIS_URL
-from monitor.settings.kinds import (
+from .addresses import DEFAULT_REDIS_URL
+from .kinds import (
     Days,
     Dollars,
     Names,

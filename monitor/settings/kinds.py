@@ -15,7 +15,7 @@ from pydantic import (
     SecretStr,
 )
 
-from monitor.settings.addresses import REDIS_URL_FORMS, is_redis_url
+from .addresses import REDIS_URL_FORMS, is_redis_url
 
 
 def split_commas(value: object) -> object:

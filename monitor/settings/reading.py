@@ -12,9 +12,9 @@ from typing import Any, Self, get_args
 from pydantic import SecretStr, ValidationError, field_serializer, model_validator
 from pydantic.fields import FieldInfo
 
-from monitor.errors import SettingsError, own_words
-from monitor.settings.addresses import masked_url, resolve_redis_url
-from monitor.settings.fields import Fields, Table
+from ..errors import SettingsError, own_words
+from .addresses import masked_url, resolve_redis_url
+from .fields import Fields, Table
 
 PREFIX = "GROUNDWATCH_"
 FILE_SUFFIX = "_FILE"

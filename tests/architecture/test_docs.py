@@ -48,8 +48,8 @@ def test_code_in_the_readme_runs(redis_url, monkeypatch):
             *blocks("python"),
             "answer('How long does a refund take?')",
             "reply('How long does a refund take?', ['Refunds take five days.'])",
-            "assert monitor.flush(timeout=5), monitor.stats()",
-            "print(monitor.stats()['sent'])",
+            "assert groundwatch.flush(timeout=5), groundwatch.stats()",
+            "print(groundwatch.stats()['sent'])",
         ]
     )
     done = subprocess.run(

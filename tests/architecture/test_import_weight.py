@@ -22,7 +22,10 @@ def run(code: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("first", ["import monitor", "import monitor; monitor.init(app='bot')"])
+@pytest.mark.parametrize(
+    "first",
+    ["import monitor", "import groundwatch", "import groundwatch as g; g.init(app='bot')"],
+)
 def test_nothing_heavy_is_loaded_when_monitor_is_imported(first):
     shown = run(f"{first}; import sys; print([m for m in {HEAVY!r} if m in sys.modules])")
     assert shown.strip() == "[]"
