@@ -1,4 +1,4 @@
-"""`import groundwatch` works in apps with modules `monitor`, `workers` and `alerts` of their own."""
+"""`import groundwatch` works in an app with a `monitor`, `workers` and `alerts` of its own."""
 
 import os
 import subprocess
