@@ -76,3 +76,11 @@ def test_the_commands_run_as_a_module_too():
         [sys.executable, "-m", "monitor", "--version"], capture_output=True, text=True, check=True
     )
     assert done.stdout.startswith("groundwatch ")
+
+
+def test_architecture_names_files_that_exist_and_fits_on_a_few_screens():
+    page = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    tops = "monitor|workers|alerts|groundwatch|tests|benchmarks|docs|examples"
+    named = set(re.findall(rf"`((?:{tops})/[\w/.]+)`", page))
+    assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
+    assert len(page.splitlines()) <= 250
