@@ -1,7 +1,7 @@
 """
 What alerts cost the people who get them, and what they survive; figures as a table.
 
-    python -m benchmarks.alerts simulate | ceiling | storm | race | kill [--runs 50]
+    python benchmarks/alerting.py simulate | ceiling | storm | race | kill [--runs 50]
 
 `simulate`: false alerts a month, and delays, of the rule "value below the threshold" and
 of ours. `ceiling`: the most messages in any day, over periodic patterns of evidence.
@@ -11,18 +11,16 @@ of ours. `ceiling`: the most messages in any day, over periodic patterns of evid
 
 from __future__ import annotations
 
-import argparse
 import itertools
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from random import Random
 from statistics import median
 
 import numpy as np
+from common import make_parser, new_store, print_head, print_row
 
 from alerts.backtest import Point, replay
 from alerts.channels.base import ChannelRate, Receipt
@@ -32,14 +30,14 @@ from alerts.dispatch import Dispatcher
 from alerts.evidence import AlertKey, Timers
 from alerts.message import Message
 from alerts.routing import Recipient, RoutingConfig
-from benchmarks.alerts_kill import kill_everywhere
-from benchmarks.alerts_race import race_everywhere
 from monitor.cli.console import quiet_logs
 from monitor.models.alerting import AlertEvent
 from monitor.models.status import Status
 from monitor.stats.intervals import wilson_interval
-from monitor.store.engine import Store, migrate
+from monitor.store.engine import Store
 from monitor.testing.factories import make_verdict
+from support.alert_kills import kill_everywhere
+from support.alert_races import race_everywhere
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 KEY = AlertKey("app", "metric", "*", 3600)
@@ -51,7 +49,7 @@ WINDOW, LINE, PER_STEP = 200, 0.88, 40 / 6
 
 def main() -> None:
     """Run what was asked for."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = make_parser(__doc__)
     parser.add_argument("what", choices=["simulate", "ceiling", "storm", "race", "kill"])
     parser.add_argument("--runs", type=int, default=50)
     options = parser.parse_args()
@@ -70,8 +68,7 @@ def main() -> None:
 
 def simulate(runs: int) -> None:
     """Count false alerts in 30 healthy days, and time a drop from 0.92 to 0.75 for 12 hours."""
-    print("| rule | messages a month at 0.92 | alerts | detect h | resolve h | missed |")
-    print("|---|---:|---:|---:|---:|---:|")
+    print_head("rule", "messages a month at 0.92", "alerts", "detect h", "resolve h", "missed")
     for name, interval, timers in (
         ("value below the threshold, at once", False, AT_ONCE),
         ("value below, held for 10 min", False, OURS),
@@ -85,9 +82,7 @@ def simulate(runs: int) -> None:
         found = [drop for drop in drops if drop is not None]
         detect, resolve = (median(each[i] for each in found) for i in (0, 1))
         missed = len(drops) - len(found)
-        print(
-            f"| {name} | {messages:.2f} | {fired:.2f} | {detect:.2f} | {resolve:.2f} | {missed} |"
-        )
+        print_row(name, *(f"{x:.2f}" for x in (messages, fired, detect, resolve)), missed)
 
 
 def _month(seed: int, *, interval: bool, timers: Timers) -> list[tuple[datetime, AlertEvent]]:
@@ -191,12 +186,11 @@ class Sink:
 
 def storm(keys: int = 5_000) -> None:
     """Let many keys change at once, over many apps, then over few."""
-    print("| keys | apps | judge | evaluation s | CPU s | messages in an hour | criticals first |")
-    print("|---:|---:|---|---:|---:|---:|---|")
+    print_head(
+        "keys", "apps", "judge", "evaluation s", "CPU s", "messages in an hour", "criticals first"
+    )
     for apps, judge in ((keys, ""), (1_000, ""), (50, ""), (1_000, "judge-7")):
-        with tempfile.TemporaryDirectory() as folder:
-            store = Store(f"sqlite:///{Path(folder) / 'storm.db'}")
-            migrate(store)
+        with new_store() as store:
             verdicts = [
                 make_verdict(
                     Status.CRITICAL if i % 10 == 0 else Status.WARNING,
@@ -220,10 +214,8 @@ def storm(keys: int = 5_000) -> None:
             for minute in range(60):
                 _dispatch(store, sink, START + timedelta(minutes=minute))
             ordered = sink.words == sorted(sink.words)
-            store.close()
-        told = len(sink.words)
-        size = f"{keys:,} | {apps:,} | {judge or '-'}"
-        print(f"| {size} | {took_s:.2f} | {cpu_s:.2f} | {told} | {ordered} |")
+        times = f"{took_s:.2f}", f"{cpu_s:.2f}"
+        print_row(f"{keys:,}", f"{apps:,}", judge or "-", *times, len(sink.words), ordered)
 
 
 def _dispatch(store: Store, sink: Sink, now: datetime) -> None:

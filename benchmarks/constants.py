@@ -8,7 +8,6 @@ PostgreSQL that waits for its disk. The figures are for the model of `scale.py`.
 
 from __future__ import annotations
 
-import argparse
 import random
 import tempfile
 import time
@@ -17,9 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from figures import keep_figures
-from servers import PostgresServer
-from sqlalchemy import func, select
+from common import count_rows, keep_figures, make_parser
 from store_size import made_result
 
 from monitor.queue import names
@@ -30,6 +27,7 @@ from monitor.store.engine import Store, migrate
 from monitor.store.retention import size_bytes
 from monitor.store.tables import evaluations, samples
 from monitor.store.write import Result, record
+from support.postgres_server import PostgresServer
 from workers.scoring_run import Rules
 from workers.supervise import RedisServer
 
@@ -92,24 +90,18 @@ def _write(store: Store, results: list[Result]) -> None:
 
 def _size(store: Store) -> tuple[int, int]:
     with store.read() as connection:
-        rows = sum(
-            connection.execute(select(func.count()).select_from(table)).scalar_one()
-            for table in (samples, evaluations)
-        )
-        return rows, size_bytes(connection)
+        return sum(count_rows(store, (samples, evaluations))), size_bytes(connection)
 
 
 def main() -> None:
     """Print the figures and keep them."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").strip().split("\n\n")[0])
+    parser = make_parser(__doc__)
     parser.add_argument("--samples", type=int, default=4_000)
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
         found = in_redis(Path(folder) / "redis", made(asked.samples, 1))
         found |= in_postgres(Path(folder) / "pg", asked.samples, found["sample_bytes"])
-    for name, value in found.items():
-        print(f"{name:32} {value:10.4g}")
     keep_figures("constants", found)
 
 

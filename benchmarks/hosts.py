@@ -9,7 +9,6 @@ them share this machine's processors: this is a check of sums, no measurement of
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import signal
@@ -22,9 +21,7 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from in_flight import SlowJudge
-from pipeline import wait_until
-from servers import PostgresServer
+from common import SlowJudge, make_parser, print_head, print_row, wait_until
 from sqlalchemy import func, select
 
 import monitor
@@ -36,6 +33,7 @@ from monitor.store.engine import Store, migrate
 from monitor.store.ledger import Kind, read_totals
 from monitor.store.tables import evaluations, samples
 from monitor.web.auth import Role, new_token
+from support.postgres_server import PostgresServer
 from workers.supervise import command, free_port, wait_until_ready
 
 _APP, _BRIDGE, _GATEWAY = "shop", "gwbench", "10.77.0.1"
@@ -175,7 +173,7 @@ def counted(store: Store, n: int) -> dict[str, int]:
     return of | {"done": done, "rows": rows, "twice": max(0, done - n, rows - n) + again}
 
 
-def run(n: int, processes: int, cap_usd: float | None) -> str:
+def run(n: int, processes: int, cap_usd: float | None) -> list[str]:
     """Send *n* samples through a fleet and give a row of the table."""
     with ExitStack() as stack:
         stack.enter_context(network())
@@ -204,29 +202,27 @@ def run(n: int, processes: int, cap_usd: float | None) -> str:
             (charge,) = Budget(client, caps).charges()
             money = f"{charge.charged_microusd / 1e6:.4f} / {cap_usd:.2f}"
         asked = len(judge.requests) if judge else 0
-    return (
-        f"| 2 × {processes} | {sent:,} | {found['scored']:,} | {found['failed']:,} "
-        f"| {found['skipped']:,} | {found['twice']:,} | {asked:,} | {money} |"
-    )
+    counts = (found[name] for name in ("scored", "failed", "skipped", "twice"))
+    return [f"2 × {processes}", *(f"{n:,}" for n in (sent, *counts, asked)), money]
 
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").strip().split("\n\n")[0])
+    parser = make_parser(__doc__)
     parser.add_argument("--samples", type=int, default=4_000)
     parser.add_argument("--cap-usd", type=float, default=0.5)
-    parser.add_argument("--send", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--send", type=int, help="be the app on one of the hosts")
     asked = parser.parse_args()
     if asked.send:
         send(asked.send)
         return
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("told to stop"))
-    print(
-        "| worker processes | sent | scored | failed | skipped | twice | calls | charged / cap, $ |"
-    )
-    print("|--:|--:|--:|--:|--:|--:|--:|--:|")
+    print_head(
+        "worker processes", "sent", "scored", "failed", "skipped", "twice", "calls",
+        "charged / cap, $",
+    )  # fmt: skip
     for processes, cap_usd in ((1, None), (2, None), (2, asked.cap_usd)):
-        print(run(asked.samples, processes, cap_usd), flush=True)
+        print_row(*run(asked.samples, processes, cap_usd))
 
 
 if __name__ == "__main__":

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from servers import completion, judge_by_overlap
+import common  # noqa: F401 - finds the tests' support
 
 from monitor.scoring.sentences import split_sentences
 from monitor.testing.receivers import Serving
+from support.judge_replies import completion, judge_by_overlap
 
 _BYTES_PER_TOKEN = 4
 _CASE = re.compile(r"case (\d{3})")

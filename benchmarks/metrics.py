@@ -10,12 +10,11 @@ quarter of the characters as tokens; they tell proportions, not a vendor's bill.
 
 from __future__ import annotations
 
-import argparse
 import random
 import time
 from contextlib import closing
 
-from servers import JudgeServer
+from common import JudgeServer, make_parser, print_head, print_row
 
 from monitor.models import Interaction
 from monitor.scoring.declaration import Combined, Computed, JudgementMetric, RubricMetric
@@ -97,9 +96,9 @@ def throughput(samples: list[Interaction]) -> None:
         "all of the shared judgement, scored locally": tuple(shared),
     }
     arms |= {name: (name,) for name in shared}
-    print(f"| metrics | number | samples a second of CPU, {len(samples)} samples |\n|---|--:|--:|")
+    print_head("metrics", "number", f"samples a second of CPU, {len(samples)} samples")
     for arm, names in arms.items():
-        print(f"| {arm} | {len(names)} | {rate(names, samples):,.0f} |")
+        print_row(arm, len(names), f"{rate(names, samples):,.0f}")
 
 
 def judged(sample: Interaction) -> None:
@@ -115,15 +114,16 @@ def judged(sample: Interaction) -> None:
         "all judged metrics": tuple(alone),
         "all metrics": tuple(n for n, m in METRICS.items() if not isinstance(m, Combined)),
     }
-    print("\n| metric | calls | input tokens | output tokens |\n|---|--:|--:|--:|")
+    print()
+    print_head("metric", "calls", "input tokens", "output tokens")
     total = [0, 0, 0]
     for arm, names in arms.items():
         spent = _spent(names, sample)
         if arm in alone:
             total = [a + b for a, b in zip(total, spent, strict=True)]
         if arm == "all judged metrics":
-            print(f"| *each alone, summed* | {total[0]} | {total[1]:,} | {total[2]:,} |")
-        print(f"| {arm} | {spent[0]} | {spent[1]:,} | {spent[2]:,} |")
+            print_row("*each alone, summed*", *(f"{n:,}" for n in total))
+        print_row(arm, *(f"{n:,}" for n in spent))
 
 
 def _spent(names: tuple[str, ...], sample: Interaction) -> list[int]:
@@ -147,7 +147,7 @@ def _spent(names: tuple[str, ...], sample: Interaction) -> list[int]:
 
 def main() -> None:
     """Run both parts."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = make_parser(__doc__)
     parser.add_argument("--samples", type=int, default=300)
     count = parser.parse_args().samples
     throughput([interaction(number) for number in range(count)])

@@ -8,18 +8,16 @@ and looks when a status counts them. Real processes, Redis and SQLite on this ma
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from figures import keep_figures
-from in_flight import SlowJudge
+from common import SlowJudge, keep_figures, make_parser, wait_until
 from sqlalchemy import func, select
 
 import monitor
@@ -32,7 +30,6 @@ from monitor.store.verdicts import read_verdicts
 from monitor.testing import make_interaction, make_sample
 from workers.supervise import RedisServer
 
-_PATIENCE_S = 120.0
 _STAGED = "staged"
 _WINDOW_S = 300
 _RATE = 4.0  #: samples a second where it is not as many as can be
@@ -100,15 +97,6 @@ class Bench:
         return time.monotonic() - started_s
 
 
-def wait_until(condition: Callable[[], bool], *, every_s: float = 0.05) -> None:
-    """Wait for something that happens in another process."""
-    deadline_s = time.monotonic() + _PATIENCE_S
-    while not condition():
-        if time.monotonic() > deadline_s:
-            sys.exit("it did not happen in time")
-        time.sleep(every_s)
-
-
 def local(bench: Bench, n: int) -> dict[str, float]:
     """Score locally with one process and with two, and let Celery do nothing with the same."""
     found = {}
@@ -158,7 +146,7 @@ def judge(bench: Bench, n: int) -> dict[str, float]:
             took_s = bench.drained_s()
     return {
         "judge_1s_50_samples_per_s": n / took_s,
-        "judge_most_calls_at_once": server.most_at_once,
+        "judge_most_calls_at_once": server.most_in_flight,
     }
 
 
@@ -265,7 +253,7 @@ _PARTS = {
 
 def main() -> None:
     """Measure one part, print its figures and keep them."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").strip().split("\n\n")[0])
+    parser = make_parser(__doc__)
     parser.add_argument("part", choices=sorted(_PARTS))
     parser.add_argument("--samples", type=int, help="Unset: what takes under a minute.")
     asked = parser.parse_args()
@@ -277,8 +265,6 @@ def main() -> None:
         bench = Bench(Path(folder), server)
         found = measure(bench, asked.samples or n)
         bench.client.close()
-    for name, value in found.items():
-        print(f"{name:32} {value:10.4g}")
     keep_figures("pipeline", found)
 
 

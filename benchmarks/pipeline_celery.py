@@ -6,7 +6,7 @@ import os
 
 from celery import Celery
 
-app = Celery("ceiling", broker=os.environ["CEILING_REDIS_URL"])  # noqa: TID251  # a process of its own
+app = Celery("ceiling", broker=os.environ.get("CEILING_REDIS_URL"))  # noqa: TID251  # a process of its own
 app.conf.update(
     task_default_queue="ceiling",
     task_ignore_result=True,

@@ -7,12 +7,11 @@ A model, not a measurement. Its constants are what the benchmarks here measured 
 
 from __future__ import annotations
 
-import argparse
 import math
 from dataclasses import dataclass
 from typing import Self
 
-from figures import read_figures
+from common import make_parser, read_figures
 
 RATES = (10, 100, 1_000, 10_000, 100_000, 1_000_000)
 _DAY_S, _MONTH_S = 86_400, 30 * 86_400
@@ -140,7 +139,7 @@ def table(assumed: Assumed) -> str:
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").strip().split("\n\n")[0])
+    parser = make_parser(__doc__)
     parser.add_argument("--sample-rate", type=float, default=Assumed.sample_rate)
     parser.add_argument("--judge-share", type=float, default=Assumed.judge_share)
     parser.add_argument("--sample-bytes", type=float, default=Assumed.sample_bytes)

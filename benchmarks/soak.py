@@ -15,7 +15,6 @@ below 5 %.
 
 from __future__ import annotations
 
-import argparse
 import json
 import tempfile
 import time
@@ -25,15 +24,16 @@ from contextlib import suppress
 from pathlib import Path
 from subprocess import Popen
 
-from chaos import World, reckon
-from chaos_app import start, told
-from soak_trend import read, table
+from common import make_parser
 
 from monitor.queue import names
+from support.chaos.app import start, told
+from support.chaos.world import World, reckon
+from support.soak_trend import read, table
 
 _EVERY_S, _TOLD_EVERY_S = 5.0, 60.0
-_APP = Path(__file__).parent / "soak_app.py"
-#: As anybody runs it: not the short times and the deadly metric of `chaos.py`.
+_APP = Path(__file__).parents[1] / "tests" / "support" / "soak_app.py"
+#: As anybody runs it: not the short times and the deadly metric of the chaos.
 _USUAL = {
     "GROUNDWATCH_ABANDONED_AFTER_S": "60",
     "GROUNDWATCH_EVALUATE_EVERY_S": "5",
@@ -97,9 +97,7 @@ def _report(log: Path) -> None:
 
 def main() -> None:
     """Print the memory a minute, and the slopes."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--rate", type=int, default=200)
     parser.add_argument("--store", choices=("sqlite", "postgresql"), default="sqlite")

@@ -13,48 +13,45 @@ about an hour of CPU, ``--quick`` six minutes; each row is printed when its stre
 
 from __future__ import annotations
 
-import argparse
 import resource
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from itertools import groupby
-from pathlib import Path
 from typing import Final, NamedTuple
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
-
 import numpy as np
-import status_cells as cells
+from common import make_parser, print_head, print_row
 from scipy.stats import beta, chi2
-from status_cells import Cell, Job, Outcome
+from status_rivals import RIVALS
 
+from monitor.models import Status
+from monitor.rolling import backtest
+from monitor.rolling.budget import stream_budget
 from monitor.stats.power import lorden_delay
+from support import status_streams as streams
+from support.status_streams import Cell, Job, Stream
 
-_HEALTHY: Final = {
-    "0.90": 0.1,
-    "0.86": 0.1,
-    "0.85": 0.15,
-    "day and night": 0.3,
-    "sessions": 0.3,
-    "bursts": 0.3,
-    "5 % late": 0.3,
-}
+#: Streams that share the budget of a project in the cell of that name.
+PROJECT_STREAMS: Final = 1_000
+#: Goals: false alarms a month, median samples to alarm and to clear, share of calls at 0.88.
+_HEALTHY: Final = {"0.90": 0.1, "0.86": 0.1, "0.85": 0.15}
+_HEALTHY_ANYHOW: Final = dict.fromkeys(("day and night", "sessions", "bursts", "5 % late"), 0.3)
 _FALLS: Final = {
     "-> 0.80": {1: 250, 10: 315, 100: 425},
     "-> 0.65": {1: 52, 10: 66, 100: 80},
     "-> 0.20": {1: 11, 10: 12, 100: 15},
 }
-_STILL_HEALTHY: Final = "-> 0.88"
-_STILL_HEALTHY_GOAL: Final = 0.15
 _CLEARING: Final = {1: 110, 10: 160}
+_STILL_HEALTHY, _STILL_HEALTHY_GOAL = "-> 0.88", 0.15
 #: Of the project: more traffic would show the same, later.
 _PROJECT_PER_MINUTE: Final = 1
-#: Clopper and Pearson: each end's probability, and what is added to the successes there.
-_TAILS: Final = ((0.025, 0), (0.975, 1))
-#: Samples in ten months, which is what a stream's share of the budget comes to.
+#: Minutes in ten months, which is what a stream's share of the budget comes to.
 _MINUTES_TO_FALSE_ALARM: Final = 432_000
+_RULES: Final = ("point", "point_min_n", "wilson", "anytime_strict")
+_COLUMNS: Final = (*_RULES, *RIVALS)
+#: Rules that tell of a change and not of its end.
+_ONLY_BEGIN: Final = frozenset({"KS", "ADWIN", "PageHinkley", "DDM"})
 
 
 class Size(NamedTuple):
@@ -73,7 +70,7 @@ _FULL: Final = Size(
     {1: 200, 10: 200, 100: 50},
     {1: 10, 10: 4, 100: 1},
     {1: 50, 10: 20, 100: 5},
-    cells.PROJECT_STREAMS,
+    PROJECT_STREAMS,
 )
 _QUICK: Final = Size(
     {1: 10, 10: 4, 100: 1}, {1: 20, 10: 10, 100: 3}, {1: 2, 10: 1}, {1: 10, 10: 5}, 50
@@ -82,153 +79,188 @@ _QUICK: Final = Size(
 
 def main() -> None:
     """Judge the streams, and print each row as it comes."""
-    options = _options()
-    rates = [int(rate) for rate in options.rates.split(",")]
-    size = _QUICK if options.quick else _FULL
-    ordered = [cell for cell in _cells(rates, size, options.part) if options.only in cell.kind]
-    jobs = [Job(cell, options.seed, run) for cell in ordered for run in range(cell.runs)]
-    columns = ["", "goal", "anytime", "95 % of 100", "streams", *cells.rival_names()]
-    began_s = time.monotonic()
-    print(f"{_row(columns)}\n|{'---|' * len(columns)}", flush=True)
-    with ProcessPoolExecutor(options.processes) as pool:
-        judged = zip(jobs, pool.map(cells.judge, jobs), strict=True)
-        for cell, group in groupby(judged, key=lambda pair: pair[0].cell):
-            by_rule = _by_rule([outcome for _, outcomes in group for outcome in outcomes])
-            for row in _rows(cell, by_rule):
-                print(_row(row), flush=True)
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    print(
-        f"\n{len(jobs):,} streams, seed {options.seed}, {time.monotonic() - began_s:.0f} s"
-        f" in {options.processes} processes, {used.ru_utime + used.ru_stime:.0f} s of CPU."
-        " In brackets the 90th percentile; n: on so many of the streams."
-    )
-
-
-def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("--quick", action="store_true", help="few streams: wide intervals")
     parser.add_argument("--part", type=float, default=1.0, help="times as many streams")
     parser.add_argument("--rates", default="1,10,100", help="samples a minute, by commas")
     parser.add_argument("--only", default="", help="rows whose name holds this: 0.90, ->, project")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--processes", type=int, default=1)
-    return parser.parse_args()
+    asked = parser.parse_args()
+    rates = [int(rate) for rate in asked.rates.split(",")]
+    cells = _cells(rates, _QUICK if asked.quick else _FULL, asked.part)
+    jobs = [
+        Job(cell, asked.seed, run)
+        for cell in cells
+        if asked.only in cell.kind
+        for run in range(cell.runs)
+    ]
+    began_s = time.monotonic()
+    print_head("", "goal", "anytime", "95 % of 100", "streams", *_COLUMNS)
+    with ProcessPoolExecutor(asked.processes) as pool:
+        judged = zip(jobs, pool.map(judge, jobs), strict=True)
+        for cell, group in groupby(judged, key=lambda pair: pair[0].cell):
+            by_rule: dict[str, list[Outcome]] = {}
+            for _, outcomes in group:
+                for name, outcome in outcomes.items():
+                    by_rule.setdefault(name, []).append(outcome)
+            for name, goal, found, interval, figure in _rows(cell, by_rule.pop("anytime")):
+                n = f"{cell.runs}, n {cell.rival_runs}" if cell.rival_runs else f"{cell.runs}"
+                others = [figure(by_rule[rule]) if rule in by_rule else "–" for rule in _COLUMNS]
+                where = f"{name}, {cell.per_minute:g} a minute"
+                print_row(where, goal, found, interval, n, *others)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(
+        f"\n{len(jobs):,} streams, seed {asked.seed}, {time.monotonic() - began_s:.0f} s"
+        f" in {asked.processes} processes, {used.ru_utime + used.ru_stime:.0f} s of CPU."
+        " In brackets the 90th percentile; n: on so many of the streams."
+    )
 
 
 def _cells(rates: Sequence[int], size: Size, part: float) -> Iterator[Cell]:
-    def cell(kind: str, rate: int, runs: dict[int, int], rivals: dict[int, int]) -> Cell:
-        n_rivals = round(rivals.get(rate, 0) * min(1.0, part))
+    def cell(kind: str, rate: int, runs: dict[int, int], rival_runs: dict[int, int]) -> Cell:
+        n_rivals = round(rival_runs.get(rate, 0) * min(1.0, part))
         return Cell(kind, rate, max(1, round(runs[rate] * part)), n_rivals)
 
     for rate in rates:
-        for kind in _HEALTHY:
+        for kind in (*_HEALTHY, *_HEALTHY_ANYHOW):
             yield cell(kind, rate, size.months, size.rival_months)
         for kind in (*_FALLS, _STILL_HEALTHY):
             yield cell(kind, rate, size.runs, size.rival_runs)
         if rate == _PROJECT_PER_MINUTE:
-            streams = min(cells.PROJECT_STREAMS, round(size.project * part))
-            yield Cell(cells.PROJECT, rate, max(1, streams))
+            n_streams = min(PROJECT_STREAMS, round(size.project * part))
+            yield Cell(streams.PROJECT, rate, max(1, n_streams))
 
 
-def _by_rule(found: Sequence[Outcome]) -> dict[str, list[Outcome]]:
-    names = dict.fromkeys(one.rule for one in found)
-    return {name: [one for one in found if one.rule == name] for name in names}
+class Outcome(NamedTuple):
+    """What one rule made of one stream: alarms, and samples from fall and recovery to notice."""
+
+    alarms: int
+    delay: float  #: inf when it was not noticed, nan when there was nothing to notice
+    clearing: float
 
 
-def _rows(cell: Cell, by_rule: dict[str, list[Outcome]]) -> Iterator[list[str]]:
-    ours = by_rule.pop("anytime")
-    rate = int(cell.per_minute)
-    where = f"{rate} a minute"
-    n = f"{cell.runs}, n {cell.rival_runs}" if cell.rival_runs else f"{cell.runs}"
+def judge(job: Job) -> dict[str, Outcome]:
+    """Draw the stream of a job and show it to the rules; return an outcome a rule."""
+    stream, fall_s, healed_s = streams.draw(job)
+
+    def outcome(changes: list[tuple[float, bool]]) -> Outcome:
+        before = [False, *(bad for _, bad in changes)]
+        rises = [t for (t, bad), was in zip(changes, before, strict=False) if bad and not was]
+        found_s = next((t for t in rises if fall_s <= t < healed_s), np.inf)
+        ended_s = next((t for t, bad in changes if not bad and t >= healed_s), np.inf)
+        ill = next((bad for t, bad in reversed(changes) if t < healed_s), False)
+        return Outcome(
+            len(rises),
+            _samples(stream, fall_s, found_s),
+            _samples(stream, healed_s, ended_s) if ill else np.nan,
+        )
+
+    if job.cell.kind == streams.PROJECT:
+        budget = stream_budget(1.0, roots=PROJECT_STREAMS)
+        turns = {"anytime": _turns(stream, "anytime", budget), "point": _turns(stream, "point")}
+    else:
+        turns = {"anytime": _turns(stream, "anytime")}
+        if job.run < job.cell.rival_runs:
+            turns |= {name: _turns(stream, name) for name in _RULES}
+            turns |= {name: rival(stream) for name, rival in RIVALS.items()}
+    found = {name: outcome(changes) for name, changes in turns.items()}
+    return found | {
+        name: found[name]._replace(clearing=np.nan) for name in _ONLY_BEGIN & found.keys()
+    }
+
+
+def _turns(stream: Stream, policy: str, budget: float = 0.1) -> list[tuple[float, bool]]:
+    changes = backtest(*stream, policy=policy, false_alarms_per_month=budget)
+    return [(time_s, status in {Status.WARNING, Status.CRITICAL}) for time_s, status in changes]
+
+
+def _samples(stream: Stream, from_s: float, to_s: float) -> float:
+    if not np.isfinite(from_s):
+        return np.nan
+    if not np.isfinite(to_s):
+        return np.inf
+    return float(((stream.times_s >= from_s) & (stream.times_s <= to_s)).sum())
+
+
+Row = tuple[str, object, str, str, Callable[[Sequence[Outcome]], str]]
+
+
+def _rows(cell: Cell, ours: Sequence[Outcome]) -> Iterator[Row]:
+    """Yield name, goal, our figure, its interval, and what computes the figure of a rival."""
+    rate, n = int(cell.per_minute), cell.runs
     if cell.after is None:
-        is_project = cell.kind == cells.PROJECT
-        scale = cells.PROJECT_STREAMS if is_project else 1
-        name = "project of 1,000 streams" if is_project else f"false alarms a month, {cell.kind}"
+        scale = PROJECT_STREAMS if cell.kind == streams.PROJECT else 1
+        name = "project of 1,000 streams" if scale > 1 else f"false alarms a month, {cell.kind}"
         alarms = sum(one.alarms for one in ours)
-        ends = (f"{end / cell.runs * scale:.3f}" for end in poisson_interval(alarms))
-        told = [f"{alarms * scale / cell.runs:.3g}", " to ".join(ends), n]
-        rivals = _told(by_rule, lambda one: sum(x.alarms for x in one) * scale / len(one))
-        yield [f"{name}, {where}", str(_HEALTHY.get(cell.kind, 1)), *told, *rivals]
+        low, high = (end / n * scale for end in poisson_interval(alarms))
+        yield (
+            name,
+            (_HEALTHY | _HEALTHY_ANYHOW).get(cell.kind, 1),
+            f"{alarms * scale / n:.3g}",
+            f"{low:.3f} to {high:.3f}",
+            lambda found: f"{sum(one.alarms for one in found) * scale / len(found):,.3g}",
+        )
     elif cell.kind == _STILL_HEALTHY:
         called = int(sum(np.isfinite(one.delay) for one in ours))
-        ends = (f"{beta.ppf(p, called + a, cell.runs - called + 1 - a):.3f}" for p, a in _TAILS)
-        told = [f"{called / cell.runs:.3f}", " to ".join(ends).replace("nan", "0"), n]
-        rivals = _told(by_rule, lambda one: float(np.mean([np.isfinite(x.delay) for x in one])))
-        yield [f"0.92 -> 0.88 called a warning, {where}", str(_STILL_HEALTHY_GOAL), *told, *rivals]
+        # Clopper and Pearson.
+        low = beta.ppf(0.025, called, n - called + 1) if called else 0.0
+        high = beta.ppf(0.975, called + 1, n - called) if called < n else 1.0
+        yield (
+            "0.92 -> 0.88 called a warning",
+            _STILL_HEALTHY_GOAL,
+            f"{called / n:.3f}",
+            f"{low:.3f} to {high:.3f}",
+            lambda found: f"{np.mean([np.isfinite(one.delay) for one in found]):.3g}",
+        )
     else:
-        yield from _of_fall(cell, cell.after, ours, by_rule, n)
-
-
-def _of_fall(
-    cell: Cell, after: float, ours: Sequence[Outcome], by_rule: dict[str, list[Outcome]], n: str
-) -> Iterator[list[str]]:
-    rate = int(cell.per_minute)
-    delays = [one.delay for one in ours]
-    horizon = _MINUTES_TO_FALSE_ALARM * rate
-    middle = float(np.quantile(delays, 0.5, method="higher"))
-    ratios = [f"{middle / lorden_delay(m, after, horizon):.2f}" for m in (cells.BEFORE, cells.LINE)]
-    yield [
-        f"samples to alarm, 0.92 {cell.kind}, {rate} a minute",
-        str(_FALLS[cell.kind][rate]),
-        f"{_median(delays)}, × {' and '.join(ratios)} of the bound",
-        _median_interval(delays),
-        n,
-        *(_median([one.delay for one in by_rule.get(name, ())]) for name in cells.rival_names()),
-    ]
-    clearing = {
-        name: [one.clearing for one in found if not np.isnan(one.clearing)]
-        for name, found in (("anytime", ours), *by_rule.items())
-        if name not in cells.ONLY_BEGIN
-    }
-    yield [
-        f"samples to clear after {after:.2f}, {rate} a minute",
-        str(_CLEARING.get(rate, "–")),
-        _median(clearing["anytime"]),
-        _median_interval(clearing["anytime"]),
-        n,
-        *(_median(clearing.get(name, [])) for name in cells.rival_names()),
-    ]
-
-
-def _told(
-    by_rule: dict[str, list[Outcome]], figure: Callable[[list[Outcome]], float]
-) -> Iterator[str]:
-    """Give a figure of each rival, in the order of the columns."""
-    for name in cells.rival_names():
-        if name not in by_rule:
-            yield "–"
-        else:
-            found = figure(by_rule[name])
-            yield f"{found:,.0f}" if found >= 100 else f"{found:.3g}"  # noqa: PLR2004 - digits
+        delays = [one.delay for one in ours]
+        middle = float(np.quantile(delays, 0.5, method="higher"))
+        bounds = [
+            lorden_delay(line, cell.after, _MINUTES_TO_FALSE_ALARM * rate)
+            for line in (streams.BEFORE, streams.LINE)
+        ]
+        ratios = " and ".join(f"{middle / bound:.2f}" for bound in bounds)
+        yield (
+            f"samples to alarm, 0.92 {cell.kind}",
+            _FALLS[cell.kind][rate],
+            f"{_median(delays)}, × {ratios} of the bound",
+            _median_interval(delays),
+            lambda found: _median([one.delay for one in found]),
+        )
+        clearing = [one.clearing for one in ours]
+        yield (
+            f"samples to clear after {cell.after:.2f}",
+            _CLEARING.get(rate, "–"),
+            _median(clearing),
+            _median_interval(clearing),
+            lambda found: _median([one.clearing for one in found]),
+        )
 
 
 def poisson_interval(count: int) -> tuple[float, float]:
-    """Give the exact 95 % interval of a Poisson mean (Garwood)."""
+    """Return the exact 95 % interval of a Poisson mean (Garwood)."""
     low = chi2.ppf(0.025, 2 * count) / 2 if count else 0.0
     return float(low), float(chi2.ppf(0.975, 2 * count + 2) / 2)
 
 
 def _median(values: Sequence[float]) -> str:
-    """Give the median, and the 90th percentile in brackets."""
-    if not values:
+    """Write the median of what there was to notice, and the 90th percentile in brackets."""
+    known = [value for value in values if not np.isnan(value)]
+    if not known:
         return "–"
-    middle, far = np.quantile(values, [0.5, 0.9], method="higher")
+    middle, far = np.quantile(known, [0.5, 0.9], method="higher")
     return f"{middle:.0f} ({far:.0f})"
 
 
 def _median_interval(values: Sequence[float]) -> str:
-    """Give the interval between order statistics that holds the median in 95 of 100 cases."""
-    if not values:
+    """Write the interval between order statistics that holds the median in 95 of 100 cases."""
+    known = [value for value in values if not np.isnan(value)]
+    if not known:
         return "–"
-    half = 0.98 / np.sqrt(len(values))
-    low, high = np.quantile(values, [max(0.0, 0.5 - half), min(1.0, 0.5 + half)], method="nearest")
+    half = 0.98 / np.sqrt(len(known))
+    low, high = np.quantile(known, [max(0.0, 0.5 - half), min(1.0, 0.5 + half)], method="nearest")
     return f"{low:.0f} to {high:.0f}"
-
-
-def _row(values: Sequence[str]) -> str:
-    return f"| {' | '.join(values)} |"
 
 
 if __name__ == "__main__":

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import kstwo
 
-from tests.support.status_streams import BEGIN_S, DAY_S, Floats, Stream
+from support.status_streams import BEGIN_S, DAY_S, Floats, Stream
 
 _HOUR_S = 3600.0
 _EVERY_S = 300.0
@@ -101,3 +103,12 @@ def _share(times: Floats, failed: Floats, window_s: float) -> Floats:
 def _turns(times: Floats, bad: NDArray[np.bool_]) -> list[tuple[float, bool]]:
     turned = np.flatnonzero(np.diff(bad, prepend=False))
     return [(float(times[look]), bool(bad[look])) for look in turned]
+
+
+#: What can run here, by name.
+RIVALS: dict[str, Callable[[Stream], list[tuple[float, bool]]]] = {
+    "burn rate": burn_rate,
+    "KS": ks_of_the_last_hour,
+}
+if find_spec("river"):
+    RIVALS |= {"ADWIN": adwin, "PageHinkley": page_hinkley, "DDM": ddm}

@@ -9,7 +9,6 @@ new verdict, as it would in production. Prints one JSON line.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import random
@@ -24,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from servers import served_page
+from common import make_parser
 from sqlalchemy import select
 
 from monitor.models import Status
@@ -34,6 +33,7 @@ from monitor.store.engine import Store, add, migrate
 from monitor.store.rollup import roll_up
 from monitor.store.tables import buckets, streams
 from monitor.store.verdicts import read_verdicts, save_verdicts
+from support.page import served_page
 
 _MINUTE, _DAY_S = 60, 86_400
 _METRICS = ("groundedness", "relevance", "completeness", "safety")
@@ -42,7 +42,7 @@ _SNAPSHOT_S = 2.2  # a little longer than a snapshot is served
 
 def main() -> None:
     """Measure once."""
-    parser = argparse.ArgumentParser()
+    parser = make_parser(__doc__)
     parser.add_argument("--keys", type=int, default=200)
     parser.add_argument("--days", type=int, default=7)
     parser.add_argument("--requests", type=int, default=30)

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-AWAY = Path(__file__).parents[2] / "benchmarks" / "away.py"
+TESTS = Path(__file__).parents[1]
 
 
 @pytest.fixture(scope="module")
 def found():
     day = ("--day", "12", "--rate", "300", "--queue-megabytes", "2", "--redis-megabytes", "6")
     done = subprocess.run(
-        [sys.executable, AWAY, "--json", *day],
-        capture_output=True, text=True, timeout=150, check=False,
+        [sys.executable, "-m", "support.away", "--json", *day],
+        cwd=TESTS, capture_output=True, text=True, timeout=150, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr[-2000:]
     return json.loads(done.stdout.splitlines()[-1])

@@ -1,13 +1,8 @@
 """Three dispatchers race, and one of them is paused for longer than its lease lasts."""
 
-import sys
-from pathlib import Path
-
 import pytest
 
-sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
-
-from alerts_race import race
+from support.alert_races import race
 
 
 @pytest.mark.parametrize(("point", "most_twice"), [("after_claim", 0), ("after_bytes", 1)])

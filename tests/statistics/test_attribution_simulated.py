@@ -1,4 +1,4 @@
-"""Planted causes are found, and none is invented; the long run is benchmarks/attribution.py."""
+"""Planted causes are found, and none is invented."""
 
 import numpy as np
 import pytest

@@ -1,8 +1,4 @@
-"""
-What the policy ``anytime`` promises where a judge is asked about a part of the samples.
-
-Small cells with fixed seeds; the long form is ``benchmarks/status.py``.
-"""
+"""What ``anytime`` promises where a judge is asked about a part of the samples; seeds are fixed."""
 
 import numpy as np
 import pytest

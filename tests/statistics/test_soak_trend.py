@@ -1,16 +1,12 @@
-"""What `benchmarks/soak.py` calls flat."""
+"""What the soak calls flat, and the words of its app."""
 
 import json
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
-
-from soak_app import Vocabulary, spelled
-from soak_trend import Trend, read, table
+from support.soak_app import Vocabulary, spelled
+from support.soak_trend import Trend, read, table
 
 SECONDS = np.arange(0.0, 2400.0, 5.0)
 

@@ -1,15 +1,12 @@
-"""
-What the policy ``anytime`` promises, on streams whose truth is known: seeds are fixed.
-
-The long form, beside other rules, is ``benchmarks/status.py``.
-"""
+"""What the policy ``anytime`` promises, on streams whose truth is known: seeds are fixed."""
 
 import numpy as np
 import pytest
 
 from monitor.models import Status
 from monitor.rolling import backtest
-from tests.support import status_streams as streams
+from support import status_streams as streams
+from support.status_streams import Cell, Job
 
 BAD = {Status.WARNING, Status.CRITICAL}
 LEAD_DAYS = 4.0
@@ -60,10 +57,7 @@ def test_first_day_is_not_taken_for_all_days():
     """The rate of its morning is no reference for its night."""
     found = []
     for run in (1, 2):  # of a benchmark; both were an alarm once
-        name = sum(ord(letter) * 31**place for place, letter in enumerate("day and night"))
-        rng = np.random.default_rng([90418, name % 2**31, 600, run])
-        times = streams.steady_arrivals(10, 30.0, rng)
-        stream = streams.sampled(times, streams.day_and_night(0.90, 0.03), rng)
+        stream, *_ = streams.draw(Job(Cell("day and night", 10, 4), 90418, run))
         first = stream.times_s < streams.BEGIN_S + 2 * streams.DAY_S
         found.append(alarms(backtest(*(column[first] for column in stream))))
     assert sum(found) == 0

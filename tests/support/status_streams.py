@@ -13,6 +13,17 @@ Rate = Callable[[Floats], Floats]
 DAY_S = 86_400.0
 #: A Monday, so that days and hours begin where people think they do; off the minute.
 BEGIN_S = 1_735_516_800.0 + 17.3
+BEFORE = 0.92
+LINE = 0.85
+MONTH_DAYS = 30.0
+PROJECT = "project"
+#: Each stream of the project is well, at a rate of its own.
+_PROJECT_RATES = (0.86, 0.95)
+#: So that a reference is known before the fall.
+_LEAD_DAYS = 8.0
+#: Samples after a fall below the line, and after one that is still healthy.
+_AFTER = {1: 3_000, 10: 6_000, 100: 12_000}
+_SETTLED = {1: 7_200, 10: 21_600, 100: 72_000}
 
 
 class Stream(NamedTuple):
@@ -21,6 +32,28 @@ class Stream(NamedTuple):
     times_s: Floats
     scores: Floats
     passed: Floats
+
+
+class Cell(NamedTuple):
+    """A row of the table: *runs* streams of one sort, at so many samples a minute."""
+
+    kind: str  #: a healthy sort, or ``-> 0.80`` for a fall from 0.92
+    per_minute: float
+    runs: int
+    rival_runs: int = 0  #: the first so many are shown to the rivals, too
+
+    @property
+    def after(self) -> float | None:
+        """Give the pass rate after the fall; None for health."""
+        return float(self.kind[3:]) if self.kind.startswith("->") else None
+
+
+class Job(NamedTuple):
+    """One stream of a cell."""
+
+    cell: Cell
+    seed: int
+    run: int
 
 
 def steady(rate: float) -> Rate:
@@ -98,6 +131,47 @@ def delayed(
     arrival = stream.times_s + late * rng.exponential(mean_s, stream.times_s.size)
     order = np.argsort(arrival, kind="stable")
     return Stream(*(column[order] for column in stream))
+
+
+def draw(job: Job) -> tuple[Stream, float, float]:
+    """Draw the stream of a job; return it with the seconds of its fall and recovery (inf: none)."""
+    cell = job.cell
+    name = sum(ord(letter) * 31**place for place, letter in enumerate(cell.kind)) % 2**31
+    rng = np.random.default_rng([job.seed, name, int(cell.per_minute * 60), job.run])
+    if cell.after is not None:
+        return _falling(cell, cell.after, rng)
+    times = steady_arrivals(cell.per_minute, MONTH_DAYS, rng)
+    match cell.kind:
+        case "day and night":
+            stream = sampled(times, day_and_night(0.90, 0.03), rng)
+        case "sessions":
+            stream = sampled(times, steady(0.90), rng, session=3, shared=0.6)
+        case "bursts":
+            times = bursty_arrivals(cell.per_minute, MONTH_DAYS, rng)
+            stream = sampled(times, steady(0.90), rng)
+        case "5 % late":
+            stream = delayed(sampled(times, steady(0.90), rng), rng)
+        case _:
+            rate = rng.uniform(*_PROJECT_RATES) if cell.kind == PROJECT else float(cell.kind)
+            stream = sampled(times, steady(rate), rng)
+    return stream, np.inf, np.inf
+
+
+def _falling(cell: Cell, after: float, rng: np.random.Generator) -> tuple[Stream, float, float]:
+    # Not at the start of a minute: nobody breaks things on time.
+    fall_s = BEGIN_S + _LEAD_DAYS * DAY_S + rng.random() * 600.0
+    is_bad = after < LINE
+    samples = (_AFTER if is_bad else _SETTLED).get(int(cell.per_minute), 10_000)
+    lasting_s = samples / cell.per_minute * 60.0
+    healed_s = fall_s + lasting_s if is_bad else np.inf
+    end_s = fall_s + lasting_s * (1.5 if is_bad else 1.0)
+    days = (end_s - BEGIN_S) / DAY_S
+    times = steady_arrivals(cell.per_minute, days, rng)
+
+    def rate(at: Floats) -> Floats:
+        return np.where((at >= fall_s) & (at < healed_s), after, BEFORE)
+
+    return sampled(times, rate, rng), fall_s, healed_s
 
 
 def _scores(passed: Floats, rng: np.random.Generator) -> Floats:

@@ -13,8 +13,6 @@ from itertools import pairwise
 from pathlib import Path
 from signal import SIGCONT
 
-from servers import VendorReceiver
-
 from alerts import queries
 from alerts.decide import decide
 from alerts.evidence import Timers
@@ -23,6 +21,7 @@ from monitor.models.alerting import DeliveryStatus
 from monitor.models.status import Status
 from monitor.store.engine import Store, migrate
 from monitor.testing.factories import make_verdict
+from support.vendor_receiver import VendorReceiver
 
 AT_ONCE = Timers(warning_for_s=0, critical_for_s=0, resolve_after_s=0, repeat_after_s=14_400)
 STORY = (Status.WARNING, Status.CRITICAL, Status.HEALTHY)
@@ -128,7 +127,7 @@ def race(
 
 def _start(database: str, url: str, point: str, lease_s: float) -> subprocess.Popen[bytes]:
     environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": ":".join(sys.path)}
-    return subprocess.Popen(  # noqa: S603 - our own program
+    return subprocess.Popen(
         [sys.executable, "-W", "ignore", "-c", DISPATCHER, database, url, str(lease_s), point],
         env=environment,
         stdout=subprocess.DEVNULL,

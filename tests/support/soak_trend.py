@@ -1,4 +1,4 @@
-"""Readings of `soak.py`: how steep they are, and whether that is flat."""
+"""Readings of the soak: how steep they are, and whether that is flat."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """
-The app of `soak.py`: natural traffic, with words that keep coming.
+The app of the soak: natural traffic, with words that keep coming.
 
-    python benchmarks/soak_app.py RATE SECONDS
+    python tests/support/soak_app.py RATE SECONDS
 
 Words are as in natural text: a rank is drawn with probability in proportion to 1/rank
 (Zipf), and after n words about 40 √n different ones have been seen (Heaps). An hour at
@@ -26,7 +26,7 @@ class Vocabulary:
     """Words in the order in which they first came; the earliest are the most frequent."""
 
     def __init__(self, seed: int = 1) -> None:
-        self._random = random.Random(seed)  # noqa: S311
+        self._random = random.Random(seed)
         self._told = 0  #: words in all
         self.size = 0  #: different words
 

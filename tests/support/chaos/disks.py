@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from monitor.errors import GroundwatchError
 
 if TYPE_CHECKING:
-    from chaos import World
+    from support.chaos.world import World
 
 _BLOCK = bytes(65_536)
 _BEGUN_S, _FULL_FOR_S = 1.0, 3.0
@@ -34,8 +34,8 @@ class SmallDisk:
             Where that is not allowed.
         """
         self._folder.mkdir()
-        found = subprocess.run(  # noqa: S603
-            ["mount", "-t", "tmpfs", "-o", f"size={self._size}", "tmpfs", self._folder],  # noqa: S607
+        found = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", f"size={self._size}", "tmpfs", self._folder],
             capture_output=True, text=True, check=False,
         )  # fmt: skip
         if found.returncode:
@@ -44,7 +44,7 @@ class SmallDisk:
 
     def __exit__(self, *_: object) -> None:
         """Take it away."""
-        subprocess.run(["umount", "--lazy", self._folder], check=True)  # noqa: S603, S607
+        subprocess.run(["umount", "--lazy", self._folder], check=True)
 
     def fill(self) -> None:
         """Leave not a byte, nor what has been freed since."""

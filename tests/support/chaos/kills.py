@@ -10,14 +10,13 @@ from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from chaos_app import start_app, told
-
 from monitor.errors import QueueUnavailableError
 from monitor.queue import names
 from monitor.queue.consumer import translated
+from support.chaos.app import start_app, told
 
 if TYPE_CHECKING:
-    from chaos import World
+    from support.chaos.world import World
 
 #: An app runs for so long, then the next one; kills go on from one to the other.
 _ROUND_S = 10.0
@@ -68,7 +67,7 @@ def random_kills(world: World, kills: int) -> tuple[int, Counter[str], int]:
         How many samples the hooks of all apps took, how many they dropped by reason, and how
         many the victims had in work.
     """
-    chance = random.Random(_SEED)  # noqa: S311
+    chance = random.Random(_SEED)
     dropped: Counter[str] = Counter()
     sampled = done = in_work = 0
     while done < kills:

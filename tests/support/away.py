@@ -1,5 +1,7 @@
 """
-A day without workers, compressed: python benchmarks/away.py [--day 60] [--rate 400] [--json].
+A day without workers, compressed.
+
+In the folder ``tests``: ``python -m support.away [--day 60] [--rate 400] [--json]``.
 
 A real app samples through the real hook into a Redis with little memory; the scheduler
 runs, no worker does. A few old samples wait until they are of no use any more; then full
@@ -26,7 +28,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from chaos_app import APP, clean_environment
 from scipy import stats
 from sqlalchemy import select
 
@@ -37,6 +38,7 @@ from monitor.store.alert_tables import incidents
 from monitor.store.engine import Store, migrate
 from monitor.store.ledger import Booking, Kind, read_totals
 from monitor.store.tables import samples
+from support.chaos.app import APP, clean_environment
 from workers.reconcile import reconcile
 from workers.supervise import RedisServer
 
@@ -142,7 +144,7 @@ class Place:
     @contextmanager
     def running(self, *command: str) -> Iterator[subprocess.Popen[str]]:
         """Run a Python of ours meanwhile."""
-        process = subprocess.Popen(  # noqa: S603
+        process = subprocess.Popen(
             [sys.executable, *command], env=self.environment, text=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
             start_new_session=True,

@@ -115,7 +115,7 @@ class Zygote:
 
     def __enter__(self) -> Self:
         environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": ":".join(sys.path)}
-        self._process = subprocess.Popen(  # noqa: S603 - our own program
+        self._process = subprocess.Popen(
             [sys.executable, "-W", "ignore", "-c", ZYGOTE],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -187,7 +187,7 @@ def _kill_at(
 
 
 def _dispatch(store: Store, settings: Settings, now: datetime) -> None:
-    rng = Random(1)  # noqa: S311
+    rng = Random(1)
     Dispatcher(store, channels_from(settings), rng, clock=lambda: now).run_once()
 
 

@@ -1,4 +1,4 @@
-"""The app of `chaos.py`: samples at a steady rate through the real hook."""
+"""The app under chaos: samples at a steady rate through the real hook."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ print(json.dumps(monitor.stats(), default=str))
 def clean_environment() -> dict[str, str]:
     """Give what any process needs of our environment, and no setting."""
     keep = ("PATH", "HOME", "LANG")
-    return {name: os.environ[name] for name in keep if name in os.environ}  # noqa: TID251
+    return {name: os.environ[name] for name in keep if name in os.environ}
 
 
 def start_app(
@@ -51,7 +51,7 @@ def start_app(
 def start(environment: Mapping[str, str], *arguments: str) -> subprocess.Popen[str]:
     """Start a program of Python's that samples everything as the app."""
     ours = {**environment, "GROUNDWATCH_APP": APP, "GROUNDWATCH_SAMPLE_RATE": "1"}
-    return subprocess.Popen(  # noqa: S603
+    return subprocess.Popen(
         [sys.executable, *arguments], env=ours, stdout=subprocess.PIPE, text=True
     )
 

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING
 from monitor.errors import GroundwatchError
 
 if TYPE_CHECKING:
-    from chaos import World
+    from support.chaos.world import World
 
 #: An hour, and so much that what is right now looks older than the status window.
 _JUMP_S = 3_700
 _AHEAD_FOR_S = 4.0
-_SOURCE = Path(__file__).with_suffix(".c")
-WHOSE = ("worker", "scheduler", "app")
+_SOURCE = Path(__file__).with_name("clock.c")
+CLOCKS = ("worker", "scheduler", "app")
 
 
 class Clocks:
@@ -42,10 +42,10 @@ class Clocks:
         compiler = shutil.which("cc")
         if compiler is None:
             raise GroundwatchError("no C compiler (cc) to build what moves a clock")
-        self._folder, self._library = folder, folder / "chaos_clock.so"
+        self._folder, self._library = folder, folder / "clock.so"
         built = ("-shared", "-fPIC", "-O2", "-o", self._library, _SOURCE)
-        subprocess.run([compiler, *built, "-ldl"], check=True)  # noqa: S603
-        for name in WHOSE:
+        subprocess.run([compiler, *built, "-ldl"], check=True)
+        for name in CLOCKS:
             self._file(name).write_bytes(bytes(8))
 
     def set(self, name: str, ahead_s: int) -> None:
@@ -73,4 +73,4 @@ def jump_of(name: str) -> Callable[[World], None]:
     return jump
 
 
-FAULTS = {f"clock-{name}": jump_of(name) for name in WHOSE}
+FAULTS = {f"clock-{name}": jump_of(name) for name in CLOCKS}

@@ -1,0 +1,107 @@
+"""What benchmarks share: the servers of the tests, options, tables, rows and kept figures."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Table, func, select
+
+from monitor.store.engine import Store, migrate
+
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+
+from support.judge_server import JudgeServer
+
+FIGURES = Path(__file__).with_name("figures.json")
+_PATIENCE_S = 120.0
+
+
+def make_parser(description: str | None) -> argparse.ArgumentParser:
+    """Return a parser of options that shows a module's docstring as its help."""
+    return argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+
+
+def print_row(*cells: object) -> None:
+    """Print one row of a Markdown table."""
+    print(f"| {' | '.join(str(cell) for cell in cells)} |", flush=True)
+
+
+def print_head(*names: str) -> None:
+    """Print the head of a Markdown table; the first column is text, the others are numbers."""
+    print_row(*names)
+    print_row("---", *["--:"] * (len(names) - 1))
+
+
+def read_figures() -> dict[str, dict[str, float]]:
+    """Read what benchmarks measured last, by benchmark and name; names end in their unit."""
+    found: dict[str, dict[str, float]] = json.loads(FIGURES.read_text(encoding="utf-8"))
+    return found
+
+
+def keep_figures(benchmark: str, figures: dict[str, float]) -> None:
+    """Print figures, and replace those of the same names in `figures.json`."""
+    for name, value in figures.items():
+        print(f"{name:32} {value:10.4g}")
+    whole = read_figures()
+    whole[benchmark] = whole.get(benchmark, {}) | {
+        name: float(f"{value:.4g}") for name, value in figures.items()
+    }
+    FIGURES.write_text(json.dumps(whole, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+@contextmanager
+def new_store(url: str = "") -> Iterator[Store]:
+    """Make the tables of a store; without *url* it is a SQLite file that is deleted afterwards."""
+    with tempfile.TemporaryDirectory() as folder:
+        store = Store(url or f"sqlite:///{Path(folder) / 'store.db'}")
+        migrate(store)
+        yield store
+        store.close()
+
+
+def count_rows(store: Store, tables: Sequence[Table]) -> list[int]:
+    """Count the rows of each table."""
+    with store.read() as connection:
+        counts = (select(func.count()).select_from(table) for table in tables)
+        return [connection.execute(count).scalar_one() for count in counts]
+
+
+def wait_until(condition: Callable[[], bool], *, every_s: float = 0.05) -> None:
+    """Wait for something that happens in another process; exit when it does not in two minutes."""
+    deadline_s = time.monotonic() + _PATIENCE_S
+    while not condition():
+        if time.monotonic() > deadline_s:
+            sys.exit(f"waited {_PATIENCE_S:.0f} s in vain")
+        time.sleep(every_s)
+
+
+class SlowJudge(JudgeServer):
+    """A judge on loopback that answers after a while, and counts the requests in flight."""
+
+    def __init__(self, takes_s: float, **server: Any) -> None:
+        super().__init__(**server)
+        self._takes_s = takes_s
+        self._in_flight = 0
+        self._lock = threading.Lock()
+        self.most_in_flight = 0
+
+    def take(self, request: dict[str, Any]) -> str:
+        """Wait, as a model would think, and answer."""
+        with self._lock:
+            self._in_flight += 1
+            self.most_in_flight = max(self.most_in_flight, self._in_flight)
+        time.sleep(self._takes_s)
+        with self._lock:
+            self._in_flight -= 1
+        return super().take(request)

@@ -1,0 +1,40 @@
+"""Benchmarks can be run, back what the docs say, and no test rests on one."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+BENCHMARKS = ROOT / "benchmarks"
+#: These check the scripts themselves, and the paths that documents name.
+MAY_NAME_THEM = {Path(__file__).name, "test_docs.py"}
+
+
+def test_every_script_imports():
+    names = sorted(path.stem for path in BENCHMARKS.glob("*.py"))
+    code = f"import importlib\nfor name in {names}: importlib.import_module(name)"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=BENCHMARKS, capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+def test_table_of_costs_is_what_its_script_prints():
+    printed = subprocess.run(
+        [sys.executable, "scale.py"],
+        cwd=BENCHMARKS, capture_output=True, text=True, check=True, timeout=60,
+    ).stdout  # fmt: skip
+    page = (ROOT / "docs" / "scale.md").read_text(encoding="utf-8")
+    assert printed.strip() in page, "run: python benchmarks/scale.py, and put it into docs/scale.md"
+
+
+def test_no_test_rests_on_a_benchmark():
+    naming = [
+        str(path.relative_to(ROOT))
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        if path.name not in MAY_NAME_THEM
+        and re.search(r"benchmarks[/.]\w|[\"']benchmarks", path.read_text(encoding="utf-8"))
+    ]
+    assert naming == []

@@ -1,0 +1,1 @@
+"""Faults under traffic, through real processes; `python -m support.chaos` runs them."""
