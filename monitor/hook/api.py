@@ -38,8 +38,8 @@ class Hook:
     """
     Samples the interactions of one app; several hooks may live in one process.
 
-    Arguments that are left out come from the ``GROUNDWATCH_`` environment
-    variables, which are read at the first use.
+    Arguments that are left out come from the ``GROUNDWATCH_`` environment variables, else from
+    ``groundwatch.toml``, which are read at the first use.
 
     Raises
     ------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -91,30 +92,34 @@ def check(arguments: Mapping[str, object]) -> dict[str, object]:
 
 def resolve(given: Mapping[str, object], environ: Mapping[str, str] | None = None) -> Options:
     """
-    Complete checked arguments with environment variables, then with the defaults.
+    Complete checked arguments with environment variables, ``groundwatch.toml`` and the defaults.
 
-    Rules of other apps are left out.
+    The file is found as by ``monitor.settings``. Rules of other apps are left out.
 
     Raises
     ------
     ValueError
-        If a variable is wrong, or the limits of the rate exclude each other; the message names it
-        and never shows a Redis address.
+        If a variable or a setting of the file is wrong, the file cannot be read, or the limits of
+        the rate exclude each other; the message names it and never shows a Redis address.
     """
     # Not through monitor.settings, which would load pydantic on the caller's thread.
     environ = os.environ if environ is None else environ  # noqa: TID251
     values: dict[str, Any] = dict(given)
+    path, in_file = _config_file(environ)
     for name, spec in _SPECS.items():
-        variable = _PREFIX + (spec.variable or name.upper())
+        setting = spec.variable or name.upper()
         if name in values or spec is _PREDICATE:  # a function cannot be in a variable
             continue
-        raw = from_environment(variable, environ)
-        if raw:
-            try:
-                value = spec.parse(raw)
-            except ValueError:
-                value = raw  # the check says what it should have been
-            values[name] = _checked(name, variable, value)
+        shown_as = _PREFIX + setting
+        value: object = from_environment(shown_as, environ)
+        if value == "":
+            shown_as, value = f"{path}: {setting.lower()}", in_file.get(setting.lower(), "")
+        if value != "":
+            if isinstance(value, str):
+                # What cannot be parsed stays as it is: the check says what it should have been.
+                with contextlib.suppress(ValueError):
+                    value = spec.parse(value)
+            values[name] = _checked(name, shown_as, value)
     names = {each.name for each in fields(Sampling)} & values.keys()
     sampling = Sampling(**{name: values.pop(name) for name in names})
     if sampling.min_rate > sampling.max_rate:
@@ -134,6 +139,26 @@ def from_environment(variable: str, environ: Mapping[str, str]) -> str:
             return file.read().strip()
     except OSError as error:
         raise ValueError(f"{variable}_FILE: cannot read {path}: {error.strerror}") from None
+
+
+def _config_file(environ: Mapping[str, str]) -> tuple[str, Mapping[str, object]]:
+    """Return the path of the file with settings and what it sets, by name; as monitor.settings."""
+    here = environ is os.environ  # noqa: TID251  # as in resolve
+    path = environ.get(_PREFIX + "CONFIG", "")
+    if not path:
+        path = "groundwatch.toml"
+        if not (here and os.path.isfile(path)):  # noqa: PTH113  # pathlib is slow to import
+            return path, {}
+    import tomllib  # noqa: PLC0415  # most apps have no file
+
+    try:
+        with open(os.path.expanduser(path), "rb") as file:  # noqa: PTH111, PTH123  # as above
+            document = tomllib.load(file)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{path}: cannot read the settings: {error}") from None
+    tables = [value for value in document.values() if isinstance(value, dict)]
+    # No two tables have a setting of one name. What is not the hook's, other processes check.
+    return path, {name: value for table in (*tables, document) for name, value in table.items()}
 
 
 def _checked(option: str, shown_as: str, value: object) -> object:

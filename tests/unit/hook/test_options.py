@@ -36,6 +36,58 @@ def test_value_comes_from_a_file_when_the_variable_says_so(tmp_path):
     assert resolve({}, environ).redis_url == "redis://secret@h/0"
 
 
+FILE = """
+app = "from-file"
+sample_rate = 0.25
+sample_rules = '[{"sample_rate": 1.0, "user_id": "u"}]'
+keep_nothing_of_this = 3
+[hook_limits]
+queue_limit = 7
+[retention]
+keep_texts_days = 14
+"""
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_settings_file_is_read_and_variables_win(tmp_path, monkeypatch, named):
+    file = tmp_path / ("other.toml" if named else "groundwatch.toml")
+    file.write_text(FILE)
+    monkeypatch.chdir(tmp_path)
+    if named:
+        monkeypatch.setenv("GROUNDWATCH_CONFIG", str(file))
+    monkeypatch.setenv("GROUNDWATCH_APP", "from-variable")
+    found = resolve({"sample_rate": 0.5})
+    assert (found.app, found.sample_rate, found.queue_limit) == ("from-variable", 0.5, 7)
+    assert [rule.user_id for rule in found.sampling.rules] == ["u"]
+    monkeypatch.delenv("GROUNDWATCH_APP")
+    assert (resolve({}).app, resolve({}).sample_rate) == ("from-file", 0.25)
+
+
+def test_settings_file_reads_as_the_settings_do(tmp_path):
+    file = tmp_path / "settings.toml"
+    file.write_text(FILE.replace("keep_nothing_of_this = 3", 'enabled = "off"\nhome = "~/here"'))
+    environ = {"GROUNDWATCH_CONFIG": str(file)}
+    ours, theirs = resolve({}, environ), Settings.from_env(environ)
+    for name in SHARED:
+        assert getattr(ours, name) == theirs.value_of(name)
+    assert Path(ours.home).expanduser() == theirs.home
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [("sample_rate = 2", "settings.toml: sample_rate: should be a number from 0 to 1"),
+     ("sample_rate = ", "settings.toml: cannot read the settings: "),
+     ("sample_rate = true", "settings.toml: sample_rate: should be "),
+     (None, "settings.toml: cannot read the settings: ")],
+)  # fmt: skip
+def test_wrong_settings_file_is_said_by_name(tmp_path, text, says):
+    file = tmp_path / "settings.toml"
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(ValueError, match=says):
+        resolve({}, {"GROUNDWATCH_CONFIG": str(file)})
+
+
 def test_argument_wins_over_variable():
     assert resolve({"sample_rate": 0}, {"GROUNDWATCH_SAMPLE_RATE": "0.5"}).sample_rate == 0
 
