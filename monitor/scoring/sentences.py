@@ -34,22 +34,19 @@ def split_sentences(text: str) -> tuple[str, ...]:
         bare = bare.strip()
         start = 0
         for match in _END.finditer(bare):
-            if _ends_sentence(bare, match):
+            before = bare[max(match.start() - _LONGEST_WORD, 0) : match.start()].split()
+            word = before[-1].lstrip("(\"'“‘").lower() if before else ""
+            following = bare[match.end() : match.end() + _LONGEST_WORD].lstrip()
+            goes_on = match.group() == "." and (
+                word in _ABBREVIATIONS
+                or (len(word) == 1 and word.isalpha() and word != "i")
+                or (following[:1].islower() and len(word) <= _LONGEST_NAME)  # "approx. half"
+            )
+            if not goes_on:
                 sentences.append(bare[start : match.end()].strip())
                 start = match.end()
         sentences.append(bare[start:].strip())
     return tuple(each for each in sentences if any(map(str.isalnum, each)))
-
-
-def _ends_sentence(line: str, match: re.Match[str]) -> bool:
-    if match.group() != ".":
-        return True
-    before = line[max(match.start() - _LONGEST_WORD, 0) : match.start()].split()
-    word = before[-1].lstrip("(\"'“‘").lower() if before else ""
-    if word in _ABBREVIATIONS or (len(word) == 1 and word.isalpha() and word != "i"):
-        return False
-    following = line[match.end() : match.end() + _LONGEST_WORD].lstrip()
-    return not following[:1].islower() or len(word) > _LONGEST_NAME  # "approx. half", no name
 
 
 _SMALL_TALK = re.compile(
@@ -138,7 +135,6 @@ def is_refusal(sentence: str) -> bool:
     return all(_REFUSAL.search(part) or _SMALL_TALK.match(part.strip()) for part in parts)
 
 
-_FLAGS = re.IGNORECASE
 #: What apps call the texts that they hand to a model; these are also numbered.
 _NUMBERED = (
     r"(?:passage|source|context|document|doc|excerpt|snippet|chunk|reference|ref|citation)s?"
@@ -170,7 +166,7 @@ _SAYS = (
 )
 _SEE = r"(?:(?:see|cf\.?|from|per|according\sto|sources?|as\sper)\b:?\s?)?(?:the\s)?"
 _MENTIONS = tuple(
-    re.compile(pattern, _FLAGS)
+    re.compile(pattern, re.IGNORECASE)
     for pattern in (
         # [1], [^2], [1, 3], 【4†source】; [doc 2], (Passage 1, Passage 3); (source: prices.pdf)
         r"\s?\[\^?\d{1,3}(?:\s?[,;–-]\s?\d{1,3})*+\]|\s?【[^】]{1,40}】",
@@ -193,9 +189,9 @@ _JOINING = re.compile(
     r"|in (?:summary|conclusion|short|addition|contrast|general)"
     r"|to (?:summari[sz]e|conclude|sum up)|answer|(?:please )?note(?: that)?"
     r"|(?:step|method|option|part|tip|point)\s\d{1,2})\s?[,:–]\s",
-    _FLAGS,
+    re.IGNORECASE,
 )
-_WORTH_A_LOOK = re.compile(rf"[\[【]|\b{_TEXTS}\b", _FLAGS)
+_WORTH_A_LOOK = re.compile(rf"[\[【]|\b{_TEXTS}\b", re.IGNORECASE)
 
 
 def without_mentions(sentence: str) -> str:

@@ -28,19 +28,15 @@ _NUMBER_WORDS = {
 } | {"twice": "2"}
 
 
-def _marks() -> str:
-    """Return the combining marks of all scripts as ranges of a character class."""
-    ranges: list[list[int]] = []
-    for code in range(0x300, 0x20000):  # beyond it there are only variation selectors
-        if unicodedata.category(chr(code))[0] == "M" or code in {0xFF9E, 0xFF9F}:
-            if ranges and ranges[-1][1] == code - 1:
-                ranges[-1][1] = code
-            else:
-                ranges.append([code, code])
-    return "".join(f"{chr(first)}-{chr(last)}" for first, last in ranges)
-
-
-MARKS = _marks()  #: for use inside a character class
+_MARK_CODES = [
+    code
+    for code in range(0x300, 0x20000)  # beyond it there are only variation selectors
+    if unicodedata.category(chr(code))[0] == "M" or code in {0xFF9E, 0xFF9F}
+]
+_FIRST_MARKS = sorted({*_MARK_CODES} - {code + 1 for code in _MARK_CODES})
+_LAST_MARKS = sorted({*_MARK_CODES} - {code - 1 for code in _MARK_CODES})
+#: The combining marks of all scripts as ranges, for use inside a character class.
+MARKS = "".join(f"{chr(a)}-{chr(b)}" for a, b in zip(_FIRST_MARKS, _LAST_MARKS, strict=True))
 #: What may be a mark, or of a script without spaces: texts without it are read six times as fast.
 _MAY_BE_MARKED = re.compile("[\u0300-\u1fff\u20d0-\u20ff\u2c00-\U0001ffff]")
 # Normalising sorts the marks of a letter in quadratic time; no script has thirty of them.
@@ -55,6 +51,7 @@ _MARKED_WORD, _PLAIN_WORD, _ASCII_WORD = (
 # Scripts written without spaces: every character stands for itself.
 _UNSPACED = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
 _NOT = re.compile(r"\b(?:(ca|wo)|(\w+))n['’]t\b", re.IGNORECASE)
+_IRREGULAR = {"ca": "can", "wo": "will"}
 #: French and Italian write "l'article", "dell'acquisto": the noun is what counts.
 _ELIDED = re.compile(r"(?:[cdjlmnst]|qu|un|quest|quell|(?:d|n)ell|[ds]?all|sull)'(?=\w{3})")
 #: "U.S.", "p.m.", "F.E.A.R."
@@ -75,12 +72,33 @@ class Word(NamedTuple):
     capital: bool
     surface: str
 
+    @classmethod
+    def read(cls, surface: str) -> Word:
+        """Return the word or number that is written as *surface*, which is not empty."""
+        if surface[0].isdigit():
+            # 1,000 and 1000.0 are 1000, whatever the language of the thousands mark
+            number = surface.replace(",", "") if re.search(r",\d{3}\b", surface) else surface
+            if number.count(".") == 1 and ":" not in number:
+                number = number.rstrip("0").rstrip(".")
+            plain = number.lstrip("0")[:_LONG_NUMBER] or "0"
+            return cls(plain, content=True, number=True, capital=False, surface=surface)
+        lower = surface.lower().replace("’", "'").removesuffix("'s")
+        if elided := _ELIDED.match(lower):
+            lower = lower[elided.end() :]
+        if lower in _NUMBER_WORDS:
+            return cls(
+                _NUMBER_WORDS[lower], content=True, number=True, capital=False, surface=surface
+            )
+        content = lower not in STOP_WORDS and not (len(lower) == 1 and lower.isascii())
+        capital = content and surface[0].isupper()
+        return cls(stem(lower), content, number=False, capital=capital, surface=surface)
+
 
 class _Words(dict[str, Word]):
     """The words that were read lately, by surface."""
 
     def __missing__(self, surface: str) -> Word:
-        word = _read_word(surface)
+        word = Word.read(surface)
         if len(surface) <= _LONGEST_KEPT:
             if len(self) >= _MOST_KEPT:
                 self.clear()
@@ -97,7 +115,9 @@ def words(text: str) -> tuple[Word, ...]:
     if text.count(".") > 1:
         text = _DOTTED.sub(lambda match: match[0].replace(".", ""), text)
     if "n't" in text or "n’t" in text or "N'T" in text or "N’T" in text:
-        text = _NOT.sub(_negated, text)
+        text = _NOT.sub(
+            lambda match: f"{_IRREGULAR.get((match[1] or '').lower(), match[2])} not", text
+        )
     pattern = _ASCII_WORD
     if "$" in text or not text.isascii():
         text = _MONEY.sub(lambda match: _CURRENCIES[match[0]], text)
@@ -138,29 +158,6 @@ def _normalised(form: str, text: str) -> str:
     if _MAY_BE_MARKED.search(text):
         text = _MARKS_ON_END.sub(r"\1", text)
     return unicodedata.normalize(form, text)  # type: ignore[arg-type]
-
-
-def _negated(match: re.Match[str]) -> str:
-    irregular = {"ca": "can", "wo": "will"}.get((match[1] or "").lower())
-    return f"{irregular or match[2]} not"
-
-
-def _read_word(surface: str) -> Word:
-    if surface[0].isdigit():
-        # 1,000 and 1000.0 are 1000, whatever the language of the thousands mark
-        number = surface.replace(",", "") if re.search(r",\d{3}\b", surface) else surface
-        if number.count(".") == 1 and ":" not in number:
-            number = number.rstrip("0").rstrip(".")
-        plain = number.lstrip("0")[:_LONG_NUMBER] or "0"
-        return Word(plain, content=True, number=True, capital=False, surface=surface)
-    lower = surface.lower().replace("’", "'").removesuffix("'s")
-    if elided := _ELIDED.match(lower):
-        lower = lower[elided.end() :]
-    if lower in _NUMBER_WORDS:
-        return Word(_NUMBER_WORDS[lower], content=True, number=True, capital=False, surface=surface)
-    content = lower not in STOP_WORDS and not (len(lower) == 1 and lower.isascii())
-    capital = content and surface[0].isupper()
-    return Word(stem(lower), content, number=False, capital=capital, surface=surface)
 
 
 _ENDINGS = {
@@ -221,9 +218,10 @@ def listed(name: str) -> frozenset[str]:
 
 def denies(word: Word, lists: tuple[str, ...] = ("negations",)) -> bool:
     """Return whether a word denies what follows; by its form, as "noted" has the stem of "not"."""
-    return word.surface.lower() in _denials(lists)
+    return word.surface.lower() in denials(lists)
 
 
 @cache
-def _denials(lists: tuple[str, ...]) -> frozenset[str]:
+def denials(lists: tuple[str, ...]) -> frozenset[str]:
+    """Return the words of several lists of ``language.toml``, as they are written."""
     return frozenset(word for name in lists for word in language()["lists"][name].split())

@@ -107,7 +107,7 @@ def _apart(word: Word, passages: Passages) -> tuple[Word, ...]:
     surface = word.surface
     if word.number or not _SHORTEST_JOINED <= len(surface) <= _LONGEST_JOINED:
         return ()
-    if passages.may_hold_parts(word.stem):
+    if word.stem in passages.squeezed:
         for at in range(_SHORTEST_PART, len(surface) - _SHORTEST_PART + 1):
             parts = words(f"{surface[:at]} {surface[at:]}")
             if passages.adjacent(parts[0].stem, parts[-1].stem):
@@ -135,6 +135,17 @@ def claim_features(aligned: Aligned, query: frozenset[str]) -> list[float]:
         for place in numbers
         if (number := tokens[place].stem) not in passages and number not in query
     ]
+    said, told = ([word.stem for word in side] for side in (tokens, aligned.found))
+    repeated = any(
+        said.count(stem) > 1 and told.count(stem) == 1 and passages.rarity(stem) > _RARE
+        for stem in weights
+    )
+    units = [_to_next(tokens[n : n + 3], passages) for n in numbers]
+    partners = [
+        _to_next([word, *(w for w in tokens[n + 1 : n + 5] if not w.capital)], passages)
+        for n, word in enumerate(tokens)
+        if word.capital
+    ]
     names = [word.stem for word in tokens[1:] if word.capital][:_MOST_COMPARED]
     absent = [name for name in names if name not in passages]
     held = [*dict.fromkeys(name for name in names if name in passages)]
@@ -146,13 +157,13 @@ def claim_features(aligned: Aligned, query: frozenset[str]) -> list[float]:
         math.log(count),
         _runs(aligned),
         _far_apart([*weights], passages) / max(len(weights) - 1, 1),
-        float(_repeats(aligned)),
+        float(repeated),
         len(made_up) / max(len(numbers), 1),
-        float(sum(_before_no_unit(aligned, place) for place in numbers)),
+        float(sum(gap is not None and not 0 < gap <= _UNIT for gap in units)),
         bool(made_up) * two * two,
         len(absent) / max(len(names), 1),
         _far_apart(held, passages) / max(len(held) - 1, 1),
-        float(sum(_apart_from_next(aligned, n) for n, word in enumerate(tokens) if word.capital)),
+        float(sum(gap is not None and abs(gap) > _WIDE for gap in partners)),
         bool(absent) * two * two,
         float(
             begins is not None
@@ -184,32 +195,10 @@ def _far_apart(stems: Sequence[str], passages: Passages) -> int:
     return sum(gap is not None and abs(gap) > _WIDE for gap in gaps)
 
 
-def _repeats(aligned: Aligned) -> bool:
-    """Return whether a rare word is used twice that the evidence has once."""
-    stems, told = ([word.stem for word in side] for side in (aligned.tokens, aligned.found))
-    twice = (stem for stem in aligned.weights if stems.count(stem) > 1)
-    return any(told.count(stem) == 1 and aligned.passages.rarity(stem) > _RARE for stem in twice)
-
-
-def _before_no_unit(aligned: Aligned, place: int) -> bool:
-    """Return whether the passages never have a number shortly before the word that follows it."""
-    number, after = aligned.tokens[place].stem, aligned.tokens[place + 1 : place + 3]
-    unit = next((w.stem for w in after if w.content and w.stem in aligned.passages), None)
-    if unit is None or number not in aligned.passages:
-        return False
-    distance = aligned.passages.distance(number, unit)
-    return distance is None or not 0 < distance <= _UNIT
-
-
-def _apart_from_next(aligned: Aligned, place: int) -> bool:
-    """Return whether a name stands far from the informative word that follows it in the claim."""
-    passages, name = aligned.passages, aligned.tokens[place].stem
-    after = (w for w in aligned.tokens[place + 1 : place + 5] if w.content and not w.capital)
-    following = next((word.stem for word in after if word.stem in passages), None)
-    if following is None or name not in passages:
-        return False
-    distance = passages.distance(name, following)
-    return distance is None or abs(distance) > _WIDE
+def _to_next(tokens: Sequence[Word], passages: Passages) -> int | None:
+    """Return how far the passages have the first word before the next known informative one."""
+    following = next((w.stem for w in tokens[1:] if w.content and w.stem in passages), None)
+    return None if following is None else passages.distance(tokens[0].stem, following)
 
 
 def _partners(aligned: Aligned) -> float:

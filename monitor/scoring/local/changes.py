@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from functools import cache
 from itertools import combinations, pairwise
 from typing import NamedTuple
 
@@ -30,6 +29,28 @@ _HEDGE = 4  # words before a number in which a bound or "about" stands
 _FIRST_YEAR, _LAST_YEAR, _MOST_COUNTED = 1000, 2100, 20
 _DENYING = ("un", "in", "im", "non", "ir", "dis")
 _SHORTEST_DENIED = 4
+_EXCLUSIVE = language()["exclusive"]
+_WEEK = [stem(day) for day in _EXCLUSIVE["weekdays"].split()]
+#: Weekdays and months, in full and in short, with what they are and their full stem.
+_CALENDAR = {
+    name: (kind, stem(full))
+    for kind in ("weekdays", "months")
+    for full in _EXCLUSIVE[kind].split()
+    for name in (stem(full), full[:3])
+}
+#: Units with the dimensions that they measure, and one name of each.
+_UNITS: dict[str, tuple[frozenset[int], str]] = {}
+for _number, _dimension in enumerate(_EXCLUSIVE["units"]):
+    for _names in ([stem(name) for name in unit.split("=")] for unit in _dimension.split()):
+        for _name in _names:
+            _known = _UNITS.get(_name, (frozenset(), _names[0]))
+            _UNITS[_name] = _known[0] | {_number}, _known[1]
+_OPPOSITES = {frozenset(map(stem, pair.split())) for pair in _EXCLUSIVE["opposites"].split(",")}
+#: What a passage says, with what does not follow from it.
+_BEYOND = {
+    stem(word): frozenset(map(stem, others.split()))
+    for word, others in _EXCLUSIVE["beyond"].items()
+}
 _OVER, _UNDER, _ABOUT = listed("over"), listed("under"), listed("about")
 
 
@@ -60,10 +81,11 @@ def changed_details(aligned: Aligned, *, structured: bool = False) -> tuple[Chan
     if not said or not told:
         return ()
     found: list[Change | None] = []
+    best = aligned.passages.sentences[aligned.evidence[0]][1]  # a question states nothing
     if structured:
         for number in aligned.evidence:
             found += _record_changes(aligned, said, number)
-    elif aligned.shares[0] >= _WORTH_A_LOOK and not _asks(aligned):
+    elif aligned.shares[0] >= _WORTH_A_LOOK and not best.rstrip().endswith("?"):
         places = [place for gap in _gaps(said, told) for place in _exchanged(said, gap)]
         found += [_number_in(aligned, each) or _word_in(aligned, each) for each in places]
         found += [_name_in(aligned, each) for each in places]
@@ -78,11 +100,6 @@ def changed_details(aligned: Aligned, *, structured: bool = False) -> tuple[Chan
         each._replace(certain=_copied(aligned, exchanged, _COPIED_SURELY))
         for each, exchanged in zip(changes, stems, strict=True)
     )
-
-
-def _asks(aligned: Aligned) -> bool:
-    """Return whether the best sentence is a question: it states nothing."""
-    return aligned.passages.sentences[aligned.evidence[0]][1].rstrip().endswith("?")
 
 
 def _gaps(said: Sequence[Word], told: Sequence[Word]) -> list[Gap]:
@@ -124,11 +141,11 @@ def _record_changes(
         if word.number and len(same) == 1 and sentence == aligned.evidence[0]:
             yield _number_in(aligned, Gap([word], [told[same[0]]], at, same[0]))
     times = [word.stem for word in said if ":" in word.stem]
-    days, week = _days_of(said), [stem(day) for day in language()["exclusive"]["weekdays"].split()]
+    days = _days_of(said)
     known = {
-        week.index(word.stem): [each.stem for each in told[n + 1 : n + 3]]
+        _WEEK.index(word.stem): [each.stem for each in told[n + 1 : n + 3]]
         for n, word in enumerate(told[:-2])
-        if word.stem in week and word.stem != told[n + 1].stem
+        if word.stem in _WEEK and word.stem != told[n + 1].stem
     }
     hours = [known[day] for day in days if day in known and known[day][0] != known[day][1]]
     if len(times) == 2 and hours and times not in hours:  # noqa: PLR2004 - from one to the other
@@ -140,8 +157,7 @@ def _days_of(said: Sequence[Word]) -> list[int]:
     stems = [word.stem for word in said]
     if not listed("hedged_hours").isdisjoint(stems):
         return []
-    week = [stem(day) for day in language()["exclusive"]["weekdays"].split()]
-    named = [(place, week.index(each)) for place, each in enumerate(stems) if each in week]
+    named = [(place, _WEEK.index(each)) for place, each in enumerate(stems) if each in _WEEK]
     if not named:
         return [*range(7)] if {"dai", "day"} & {*stems} else []
     (place, first), (end, last) = named[0], named[-1]
@@ -178,7 +194,7 @@ def _name_in(aligned: Aligned, gap: Gap) -> Change | None:
     one, other = ("".join(word.surface for word in side).lower() for side in sides)
     acronym = any(word.surface.isupper() for side in sides for word in side)
     same = one[:3] == other[:3] or one in "".join(w.surface for w in aligned.found).lower()
-    same = same or acronym or len(sides[0]) != len(sides[1]) or not stems.isdisjoint(_calendar())
+    same = same or acronym or len(sides[0]) != len(sides[1]) or not stems.isdisjoint(_CALENDAR)
     if same or any(each in aligned.passages for each in stems) or not _copied(aligned, stems):
         return None
     written, told = (" ".join(word.surface for word in side) for side in sides)
@@ -328,51 +344,14 @@ def _share(aligned: Aligned, weights: dict[str, float], sentence: int) -> float:
 
 def exclusive(said: Word, told: Word) -> str:
     """Return how *said* excludes what a passage has *told* in the same place; "" if not."""
-    days = [_calendar().get(w.stem) if w.surface[:1].isupper() else None for w in (said, told)]
+    days = [_CALENDAR.get(w.stem) if w.surface[:1].isupper() else None for w in (said, told)]
     if days[0] and days[1]:
         return "day" if days[0][0] == days[1][0] and days[0] != days[1] else ""
-    one, other = _units().get(said.stem), _units().get(told.stem)
+    one, other = _UNITS.get(said.stem), _UNITS.get(told.stem)
     if one and other and one[0] & other[0] and one[1] != other[1]:
         return "unit"
     short, long = sorted((said.surface.lower(), told.surface.lower()), key=len)
     denied = len(short) >= _SHORTEST_DENIED and any(long == start + short for start in _DENYING)
-    if denied or frozenset((said.stem, told.stem)) in _opposites():
+    if denied or frozenset((said.stem, told.stem)) in _OPPOSITES:
         return "opposite"
-    return "beyond" if said.stem in _beyond().get(told.stem, ()) else ""
-
-
-@cache
-def _calendar() -> dict[str, tuple[str, str]]:
-    """Map weekdays and months, in full and in short, to what they are and their full stem."""
-    days = language()["exclusive"]
-    return {
-        name: (kind, stem(full))
-        for kind in ("weekdays", "months")
-        for full in days[kind].split()
-        for name in (stem(full), full[:3])
-    }
-
-
-@cache
-def _units() -> dict[str, tuple[frozenset[int], str]]:
-    """Map units to the dimensions that they measure, and to one name of each."""
-    found: dict[str, tuple[frozenset[int], str]] = {}
-    for number, dimension in enumerate(language()["exclusive"]["units"]):
-        for names in ([stem(name) for name in unit.split("=")] for unit in dimension.split()):
-            for name in names:
-                known = found.get(name, (frozenset(), names[0]))
-                found[name] = known[0] | {number}, known[1]
-    return found
-
-
-@cache
-def _opposites() -> frozenset[frozenset[str]]:
-    pairs = language()["exclusive"]["opposites"].split(",")
-    return frozenset(frozenset(map(stem, pair.split())) for pair in pairs)
-
-
-@cache
-def _beyond() -> dict[str, frozenset[str]]:
-    """Map what a passage says to what does not follow from it."""
-    beyond = language()["exclusive"]["beyond"]
-    return {stem(word): frozenset(map(stem, others.split())) for word, others in beyond.items()}
+    return "beyond" if said.stem in _BEYOND.get(told.stem, ()) else ""

@@ -64,7 +64,10 @@ class Logistic:
             If the data was made for other features.
         """
         limits = data["limits"]
-        if any(set(names) != set(features) for names in (limits, *_weights(data))):
+        if any(
+            set(names) != set(features)
+            for names in (limits, *[model["weights"] for model in data["kinds"].values()])
+        ):
             raise ValueError("the coefficients do not fit the features: run benchmarks/train_local")
         lowest, highest = np.array([limits[name] for name in features], dtype=float).T
         return {
@@ -83,10 +86,6 @@ class Logistic:
         # Not a matrix product: its rounding depends on the number of rows.
         found: Array = (cut * self.weights).sum(axis=-1) + self.intercept
         return found
-
-
-def _weights(data: Mapping[str, Any]) -> list[Mapping[str, float]]:
-    return [model["weights"] for model in data["kinds"].values()]
 
 
 def load_coefficients() -> dict[str, Any]:

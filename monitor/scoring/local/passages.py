@@ -85,11 +85,7 @@ class Passages:
 
     def near(self, stem: str) -> bool:
         """Return whether a word with the same beginning occurs."""
-        return len(stem) >= _PREFIX - 1 and stem[:_PREFIX] in self._prefixes
-
-    def may_hold_parts(self, stem: str) -> bool:
-        """Return whether the passages may hold a word in two parts, such as "half time"."""
-        return stem in self._squeezed
+        return len(stem) >= _PREFIX - 1 and stem[:_PREFIX] in self.prefixes
 
     def adjacent(self, one: str, other: str) -> bool:
         """Return whether *other* stands right behind *one* somewhere."""
@@ -152,11 +148,13 @@ class Passages:
         return evidence, shares
 
     @cached_property
-    def _prefixes(self) -> set[str]:
+    def prefixes(self) -> set[str]:
+        """The beginnings of all words."""
         return {stem[:_PREFIX] for stem in self.places}
 
     @cached_property
-    def _squeezed(self) -> str:
+    def squeezed(self) -> str:
+        """All words without spaces: a word that is there in two parts, "half time", is in it."""
         return "".join([word.surface for tokens in self.words for word in tokens]).lower()
 
 
@@ -166,14 +164,15 @@ def read_background() -> str:
 
 
 @cache
-def _rarities() -> dict[str, float]:
+def rarities() -> dict[str, float]:
+    """Return the rarity of the common stems, in [0, 1)."""
     levels = json.loads(read_background())["levels"]
     return {stem: level["rarity"] for level in levels for stem in level["stems"].split()}
 
 
 def rarity(stem: str) -> float:
     """Return the rarity of a word in texts in general: near 0 in every text, 1 if not listed."""
-    return _rarities().get(stem, 1.0)
+    return rarities().get(stem, 1.0)
 
 
 _TIME = re.compile(

@@ -1,4 +1,4 @@
-"""Count how well an output speaks to its query, and whether the passages hold the answer."""
+"""Count how well an output speaks to its query."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from monitor.scoring.local.alignment import Aligned
 from monitor.scoring.local.passages import Passages
 from monitor.scoring.local.reading import MOST_QUERY_CHARS, ReadSentence
 from monitor.scoring.words import Word, listed, words
@@ -102,17 +101,3 @@ def type_of_answer(query: str, output: str, said: Sequence[Word]) -> tuple[float
         yes_no = _ASKS_YES_NO.search(query.strip()) and _YES_OR_NO.search(output)
         return float(bool(yes_no)), 0.0
     return float(fits), float(not fits)
-
-
-def answer_held(query: str, passages: Passages) -> tuple[float, tuple[int, ...]]:
-    """
-    Return how far two sentences of the passages hold what *query* asks for, and the sentences.
-
-    The share of its information is in [0, 1], and 0 when the kind of thing that is asked for
-    (a person, a date, a number) is missing there.
-    """
-    aligned = Aligned.of(query, passages)
-    text = " ".join(passages.sentences[number][1] for number in aligned.evidence)
-    found = [word for number in aligned.evidence for word in passages.words[number]]
-    _, misses = type_of_answer(query, text, found)
-    return (0.0 if misses else aligned.shares[1]), aligned.evidence

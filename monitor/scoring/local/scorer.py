@@ -14,7 +14,7 @@ import numpy as np
 from monitor.models import Interaction
 from monitor.scoring.base import Claim, ClaimVerdict, Judgement
 from monitor.scoring.local import relevance
-from monitor.scoring.local.alignment import as_written
+from monitor.scoring.local.alignment import Aligned, as_written
 from monitor.scoring.local.model import (
     CLAIM_FEATURES,
     RESPONSE_FEATURES,
@@ -61,7 +61,7 @@ class Rewriter(Protocol):
 
 class LocalJudge:
     """
-    Judge by counting, in a millisecond, without a key or a download.
+    Judge by counting, in a few milliseconds, without a key or a download.
 
     The groundedness of a response is the probability that its passages support it, for traffic
     with the share of grounded answers that the coefficients name. The claim that is least
@@ -103,8 +103,9 @@ class LocalJudge:
         started = time.perf_counter()
         contexts = [context.text for context in interaction.contexts]
         query, output = interaction.query, interaction.output
-        readable = _readable(output, contexts)
-        if not readable:
+        written = script(" ".join(contexts)), script(output)
+        same = None in written or written[0] == written[1]
+        if not (has_words(output) and same and _UNSPLIT.isdisjoint(written)):
             return Judgement(readable=False, duration_ms=(time.perf_counter() - started) * 1000)
         reading = read(query, contexts, output, self._rewrite)
         relevant, reason = self._judge_relevance(query, output, reading)
@@ -150,14 +151,15 @@ class LocalJudge:
         shift = _log_odds(groundedness) - _log_odds(min(supports))
         shifted = iter([sigmoid(_log_odds(each) + shift) for each in supports])
         claims = tuple(
-            self._claim_of(each, next(shifted), reading.passages) if each.claim else _no_claim(each)
+            self.verdict(each.text, each.claim, next(shifted), reading.passages)
+            if each.claim
+            else _no_claim(each)
             for each in reading.sentences
         )
         return claims, groundedness
 
-    def _claim_of(self, sentence: ReadSentence, support: float, passages: Passages) -> Claim:
-        claim = sentence.claim
-        assert claim is not None
+    def verdict(self, text: str, claim: ReadClaim, support: float, passages: Passages) -> Claim:
+        """Return the verdict on one claim, with its nearest sentence and the reason."""
         share = f"{100 * claim.covered_two:.0f} % of its information is in the nearest sentences"
         verdict, reason = ClaimVerdict.NOT_FOUND, share
         if support >= self._pass_score:
@@ -176,7 +178,7 @@ class LocalJudge:
             reason = f"{share}; missing: {named}"
         best = passages.sentences[claim.evidence[0]] if claim.evidence else None
         return Claim(
-            text=sentence.text,
+            text=text,
             verdict=verdict,
             support=support,
             evidence=best[1][:_MAX_QUOTE_CHARS] if best else None,
@@ -230,15 +232,6 @@ def _log_odds(probability: float) -> float:
     return math.log(probability / (1.0 - probability))
 
 
-def _readable(output: str, contexts: Sequence[str]) -> bool:
-    """Return whether there are words that can be split, in the same writing as the passages."""
-    if not has_words(output):
-        return False
-    written = script(" ".join(contexts)), script(output)
-    same = None in written or written[0] == written[1]
-    return same and _UNSPLIT.isdisjoint(written)
-
-
 def _no_claim(sentence: ReadSentence) -> Claim:
     reason = "declines to answer" if sentence.refuses else "states nothing to check"
     return Claim(text=sentence.text, verdict=ClaimVerdict.NO_CLAIM, support=0.0, reason=reason)
@@ -246,14 +239,18 @@ def _no_claim(sentence: ReadSentence) -> Claim:
 
 def _wrong_refusal(reading: Reading, query: str) -> Claim | None:
     """Judge an output that only declines: a claim when the passages held the answer, else None."""
-    share, evidence = relevance.answer_held(query, reading.passages)
-    if share < _HELD:
+    passages = reading.passages
+    asked = Aligned.of(query, passages)
+    index, text = passages.sentences[asked.evidence[0]] if asked.evidence else (0, "")
+    told = " ".join(passages.sentences[number][1] for number in asked.evidence)
+    found = [word for number in asked.evidence for word in passages.words[number]]
+    # without the kind of thing that is asked for (a person, a date, a number) it is no answer
+    if asked.shares[1] < _HELD or relevance.type_of_answer(query, told, found)[1]:
         return None
-    index, text = reading.passages.sentences[evidence[0]]
     return Claim(
         text=next(each.text for each in reading.sentences if each.refuses),
         verdict=ClaimVerdict.CONTRADICTED,
-        support=1.0 - share,
+        support=1.0 - asked.shares[1],
         evidence=text[:_MAX_QUOTE_CHARS],
         context_index=index,
         reason="it declines to answer, but the passages speak of what is asked",
