@@ -6,20 +6,17 @@ import argparse
 import json
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from sqlalchemy import Table, func, select
 
 from monitor.store.engine import Store, migrate
 
+#: Where the servers of the tests are: ``from support.judge_server import JudgeServer``.
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
-
-from support.judge_server import JudgeServer
 
 FIGURES = Path(__file__).with_name("figures.json")
 _PATIENCE_S = 120.0
@@ -84,24 +81,3 @@ def wait_until(condition: Callable[[], bool], *, every_s: float = 0.05) -> None:
         if time.monotonic() > deadline_s:
             sys.exit(f"waited {_PATIENCE_S:.0f} s in vain")
         time.sleep(every_s)
-
-
-class SlowJudge(JudgeServer):
-    """A judge on loopback that answers after a while, and counts the requests in flight."""
-
-    def __init__(self, takes_s: float, **server: Any) -> None:
-        super().__init__(**server)
-        self._takes_s = takes_s
-        self._in_flight = 0
-        self._lock = threading.Lock()
-        self.most_in_flight = 0
-
-    def take(self, request: dict[str, Any]) -> str:
-        """Wait, as a model would think, and answer."""
-        with self._lock:
-            self._in_flight += 1
-            self.most_in_flight = max(self.most_in_flight, self._in_flight)
-        time.sleep(self._takes_s)
-        with self._lock:
-            self._in_flight -= 1
-        return super().take(request)

@@ -14,7 +14,7 @@ import random
 import time
 from contextlib import closing
 
-from common import JudgeServer, make_parser, print_head, print_row
+from common import make_parser, print_head, print_row
 
 from monitor.models import Interaction
 from monitor.scoring.declaration import Combined, Computed, JudgementMetric, RubricMetric
@@ -22,6 +22,7 @@ from monitor.scoring.entailment import clear_cache
 from monitor.scoring.metrics import METRICS
 from monitor.scoring.registry import make_scorer
 from monitor.settings import Settings
+from support.judge_server import JudgeServer
 
 TEXT = (
     "refund card order parcel delivery invoice return address account password week month"

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from common import SlowJudge, keep_figures, make_parser, wait_until
+from common import keep_figures, make_parser, wait_until
 from sqlalchemy import func, select
 
 import monitor
@@ -28,6 +28,7 @@ from monitor.store.engine import Store, migrate
 from monitor.store.tables import evaluations, samples
 from monitor.store.verdicts import read_verdicts
 from monitor.testing import make_interaction, make_sample
+from support.slow_judge import SlowJudge
 from workers.supervise import RedisServer
 
 _STAGED = "staged"

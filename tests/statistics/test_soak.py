@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
+from support.soak import Trend, read, table
 from support.soak_app import Vocabulary, spelled
-from support.soak_trend import Trend, read, table
 
 SECONDS = np.arange(0.0, 2400.0, 5.0)
 

@@ -1,9 +1,11 @@
 """
 Memory of app, worker, scheduler and page over time, under steady traffic: does it grow?
 
-    python benchmarks/soak.py [--minutes 60] [--rate 200] [--store sqlite|postgresql]
+In the folder ``tests``::
+
+    python -m support.soak [--minutes 60] [--rate 200] [--store sqlite|postgresql]
         [--log soak.jsonl]
-    python benchmarks/soak.py --read soak.jsonl
+    python -m support.soak --read soak.jsonl
 
 The memory of each process is read every five seconds: RSS, what `ps` and a container's
 limit see, and the anonymous part of PSS, in which pages shared by a fork count once. Every
@@ -15,24 +17,27 @@ below 5 %.
 
 from __future__ import annotations
 
+import argparse
 import json
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from subprocess import Popen
+from typing import NamedTuple, Self
 
-from common import make_parser
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
 
 from monitor.queue import names
 from support.chaos.app import start, told
 from support.chaos.world import World, reckon
-from support.soak_trend import read, table
 
 _EVERY_S, _TOLD_EVERY_S = 5.0, 60.0
-_APP = Path(__file__).parents[1] / "tests" / "support" / "soak_app.py"
+_APP = Path(__file__).with_name("soak_app.py")
 #: As anybody runs it: not the short times and the deadly metric of the chaos.
 _USUAL = {
     "GROUNDWATCH_ABANDONED_AFTER_S": "60",
@@ -40,6 +45,77 @@ _USUAL = {
     "GROUNDWATCH_METRICS": "groundedness,relevance",
 }
 _FIELDS = {"Rss": "rss", "Pss_Anon": "own"}
+_STRETCHES = 10
+#: Flat is a slope below this share of the memory an hour, or one that may be 0 ...
+_FLAT = 0.01
+#: ... where the interval is narrow enough to say so.
+_WIDEST = 0.05
+
+Series = NDArray[np.float64]  #: (readings, 2): seconds since the begin, MB
+
+
+class Trend(NamedTuple):
+    """A straight line by least squares; the interval holds at 95 %."""
+
+    slope_mb_per_hour: float
+    half: float
+    mean_mb: float
+
+    @classmethod
+    def of(cls, readings: Series) -> Self:
+        """Fit the means of ten stretches, since neighbouring readings are much alike."""
+        parts = [part.mean(axis=0) for part in np.array_split(readings, _STRETCHES) if len(part)]
+        if len(parts) < _STRETCHES:
+            return cls(float("nan"), float("nan"), float(readings[:, 1].mean()))
+        hours, size = np.array(parts).T[0] / 3600, np.array(parts).T[1]
+        line = stats.linregress(hours, size)
+        # No error where all readings are the same.
+        half = float(stats.t.ppf(0.975, len(parts) - 2) * np.nan_to_num(line.stderr))
+        return cls(float(line.slope), half, float(size.mean()))
+
+    @property
+    def finding(self) -> str:
+        """Say `flat`, `grows`, `shrinks`, or `unclear` where the interval is too wide."""
+        slope, half, mean = self
+        if abs(slope) < _FLAT * mean and half < _WIDEST * mean:
+            return "flat"
+        if abs(slope) > half:
+            return "grows" if slope > 0 else "shrinks"
+        return "flat" if abs(slope) + half < _WIDEST * mean else "unclear"
+
+    def __str__(self) -> str:
+        """Write slope, interval and finding."""
+        return f"{self.slope_mb_per_hour:+8.2f} ± {self.half:6.2f} {self.finding:7}"
+
+
+def read(log: Path) -> dict[tuple[str, str], Series]:
+    """Read a log, also one that was cut: process and measure to readings."""
+    found: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for line in log.read_text(encoding="utf-8").splitlines():
+        try:
+            record = json.loads(line)
+        except ValueError:
+            break
+        for process, sizes in record.get("mb", {}).items():
+            for measure, size in sizes.items():
+                found.setdefault((process, measure), []).append((record["s"], size))
+    return {key: np.array(of) for key, of in found.items()}
+
+
+def table(readings: dict[tuple[str, str], Series], measure: str) -> Iterable[str]:
+    """Write what each process did over all, without a warm-up of a third, and in the last half."""
+    yield (
+        f"{measure:18} {'first':>7} {'at 1/3':>7} {'last':>7} {'peak':>7}"
+        "   MB an hour after a third          in the last half"
+    )
+    for (process, of), series in readings.items():
+        if of == measure and len(series) >= _STRETCHES:
+            begin, end = series[0, 0], series[-1, 0]
+            late = [series[series[:, 0] >= begin + share * (end - begin)] for share in (1 / 3, 0.5)]
+            yield (
+                f"{process:18} {series[0, 1]:7.1f} {late[0][0, 1]:7.1f} {series[-1, 1]:7.1f}"
+                f" {series[:, 1].max():7.1f}  " + "  ".join(str(Trend.of(part)) for part in late)
+            )
 
 
 def _processes(world: World, app: int) -> Iterator[tuple[str, int]]:
@@ -78,7 +154,7 @@ def _watch(world: World, app: Popen[str], seconds: float, log: Path) -> None:
         while app.poll() is None and time.monotonic() - began_s < seconds:
             time.sleep(_EVERY_S)
             with suppress(OSError):
-                urllib.request.urlopen(world.page, timeout=5).read()  # noqa: S310
+                urllib.request.urlopen(world.page, timeout=5).read()
             now_s = time.monotonic()
             if app.poll() is not None:
                 break
@@ -97,7 +173,9 @@ def _report(log: Path) -> None:
 
 def main() -> None:
     """Print the memory a minute, and the slopes."""
-    parser = make_parser(__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--rate", type=int, default=200)
     parser.add_argument("--store", choices=("sqlite", "postgresql"), default="sqlite")

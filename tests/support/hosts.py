@@ -1,5 +1,7 @@
 """
-Run one groundwatch on many hosts and look whether the sums agree: python benchmarks/hosts.py.
+Run one groundwatch on many hosts and look whether the sums agree.
+
+In the folder ``tests``: ``python -m support.hosts [--samples 4000] [--cap-usd 0.5]``.
 
 Every host is a network namespace of Linux with an address of its own, so what they share goes
 over a network: Redis and PostgreSQL on one, an app with the hook on another, two hosts of
@@ -9,19 +11,20 @@ them share this machine's processors: this is a check of sums, no measurement of
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from common import SlowJudge, make_parser, print_head, print_row, wait_until
 from sqlalchemy import func, select
 
 import monitor
@@ -34,6 +37,7 @@ from monitor.store.ledger import Kind, read_totals
 from monitor.store.tables import evaluations, samples
 from monitor.web.auth import Role, new_token
 from support.postgres_server import PostgresServer
+from support.slow_judge import SlowJudge
 from workers.supervise import command, free_port, wait_until_ready
 
 _APP, _BRIDGE, _GATEWAY = "shop", "gwbench", "10.77.0.1"
@@ -45,7 +49,7 @@ _AT_ONCE = 500  #: samples the app makes before it waits for its buffer
 
 def ip(*arguments: str, check: bool = True) -> None:
     """Change the network."""
-    subprocess.run(["ip", *arguments], check=check, capture_output=not check)  # noqa: S603, S607
+    subprocess.run(["ip", *arguments], check=check, capture_output=not check)
 
 
 def address(host: str) -> str:
@@ -131,7 +135,7 @@ class Fleet:
     def _run(self, host: str, *arguments: str, **options: Any) -> subprocess.Popen[bytes]:
         watched = (sys.executable, "-m", "workers.launch", str(os.getpid()))
         options = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL} | options
-        process = subprocess.Popen([*watched, *inside(host), *arguments], **options)  # noqa: S603
+        process = subprocess.Popen([*watched, *inside(host), *arguments], **options)
         self._stack.callback(process.wait)
         self._stack.callback(process.terminate)
         return process
@@ -140,7 +144,7 @@ class Fleet:
         """Ask the page, as its reader, how many samples the windows of the app count."""
         url = f"http://{address('page')}:8642/api/v1/metrics"
         request = urllib.request.Request(url, headers={"Authorization": f"Bearer {self.token}"})
-        with urllib.request.urlopen(request, timeout=5) as answer:  # noqa: S310
+        with urllib.request.urlopen(request, timeout=5) as answer:
             found = json.load(answer)
         return max((item["pass_rate"]["n"] for item in found["items"]), default=0)
 
@@ -173,6 +177,15 @@ def counted(store: Store, n: int) -> dict[str, int]:
     return of | {"done": done, "rows": rows, "twice": max(0, done - n, rows - n) + again}
 
 
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Wait for something that happens on another host; exit when it does not in two minutes."""
+    deadline_s = time.monotonic() + 120.0
+    while not condition():
+        if time.monotonic() > deadline_s:
+            sys.exit("waited two minutes in vain")
+        time.sleep(0.05)
+
+
 def run(n: int, processes: int, cap_usd: float | None) -> list[str]:
     """Send *n* samples through a fleet and give a row of the table."""
     with ExitStack() as stack:
@@ -189,7 +202,9 @@ def run(n: int, processes: int, cap_usd: float | None) -> list[str]:
                 "OPENAI_API_KEY": "none",
             }
         fleet = Fleet(stack, folder, processes, **more)
-        app = fleet.start("app", __file__, "--send", str(n), stdout=subprocess.PIPE, stderr=None)
+        app = fleet.start(
+            "app", "-m", "support.hosts", "--send", str(n), stdout=subprocess.PIPE, stderr=None
+        )
         sent = json.loads(app.communicate()[0])["sent"]
         wait_until(lambda: counted(fleet.store, n)["done"] >= n)
         found = counted(fleet.store, n)
@@ -208,7 +223,9 @@ def run(n: int, processes: int, cap_usd: float | None) -> list[str]:
 
 def main() -> None:
     """Print the table."""
-    parser = make_parser(__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--samples", type=int, default=4_000)
     parser.add_argument("--cap-usd", type=float, default=0.5)
     parser.add_argument("--send", type=int, help="be the app on one of the hosts")
@@ -217,12 +234,12 @@ def main() -> None:
         send(asked.send)
         return
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("told to stop"))
-    print_head(
-        "worker processes", "sent", "scored", "failed", "skipped", "twice", "calls",
-        "charged / cap, $",
-    )  # fmt: skip
+    print(
+        "| worker processes | sent | scored | failed | skipped | twice | calls | charged / cap, $ |"
+    )
+    print("|--:|--:|--:|--:|--:|--:|--:|--:|")
     for processes, cap_usd in ((1, None), (2, None), (2, asked.cap_usd)):
-        print_row(*run(asked.samples, processes, cap_usd))
+        print(f"| {' | '.join(run(asked.samples, processes, cap_usd))} |", flush=True)
 
 
 if __name__ == "__main__":
