@@ -21,7 +21,7 @@ from ..retry import backoff_s
 from ..settings import resolve_redis_url
 from .capture import Draft
 from .encoding import Encoded, MaskFailed, encode
-from .recorder import Progress, Recorder
+from .sender import Progress, Recorder
 
 BATCH = 25
 ID_BITS = 74
@@ -50,7 +50,7 @@ with contextlib.suppress(importlib.metadata.PackageNotFoundError):
     importlib.metadata.version("redis")
 
 
-class Delivery:
+class SenderLoop:
     """The sender's thread alone uses it."""
 
     def __init__(self, recorder: Recorder) -> None:

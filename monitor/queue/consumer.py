@@ -10,8 +10,8 @@ from typing import Any
 import redis
 
 from ..errors import QueueUnavailableError
+from ..settings.addresses import pool_of
 from . import names
-from .address import pool_of
 
 #: An idle time longer than any worker waits before it takes over.
 _LONG_AGO_MS = 365 * 86_400_000
@@ -101,7 +101,7 @@ return taken
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class StreamEntry:
     """One entry of the stream, as taken; ``deliveries`` counts how often it was handed out."""
 
     entry_id: str
@@ -175,7 +175,7 @@ class Consumer:
                 if "BUSYGROUP" not in str(error):
                     raise
 
-    def take(self, count: int, *, block_ms: int | None = None) -> list[Entry]:
+    def take(self, count: int, *, block_ms: int | None = None) -> list[StreamEntry]:
         """Take up to *count* new entries; they are pending from this moment on."""
         with translated():
             reply = self._retry_without_group(
@@ -185,7 +185,7 @@ class Consumer:
             )
         return [_entry(item) for _, items in reply or () for item in items]
 
-    def take_abandoned(self, count: int, *, idle_ms: int) -> list[Entry]:
+    def take_abandoned(self, count: int, *, idle_ms: int) -> list[StreamEntry]:
         """
         Take over entries whose worker has been silent for *idle_ms*.
 
@@ -221,7 +221,7 @@ class Consumer:
                 self._redis.xack(names.SAMPLES, names.GROUP, entry_id)
         return claimed
 
-    def give_back(self, entries: Sequence[Entry]) -> None:
+    def give_back(self, entries: Sequence[StreamEntry]) -> None:
         """Hand entries back unharmed: at once, and without counting this delivery."""
         with translated():
             for entry in entries:
@@ -297,13 +297,13 @@ class NewestFirst:
         with translated():
             return bool(self._skip(keys=[names.SAMPLES, names.LATER], args=[names.GROUP, last]))
 
-    def take_later(self, count: int) -> list[Entry]:
+    def take_later(self, count: int) -> list[StreamEntry]:
         """Take of what was left for later, the newest first."""
         with translated():
             args = [names.GROUP, self._name, count]
             return _scripted(self._take_later(keys=[names.SAMPLES, names.LATER], args=args))
 
-    def take_oldest(self, count: int, *, before_s: float) -> list[Entry]:
+    def take_oldest(self, count: int, *, before_s: float) -> list[StreamEntry]:
         """Take the *count* oldest that came before *before_s* and that are not in progress."""
         with translated():
             before = f"{int(before_s * 1000)}-0"
@@ -372,15 +372,15 @@ def translated() -> Iterator[None]:
         raise QueueUnavailableError(f"Redis refuses: {error}") from error
 
 
-def _scripted(found: Sequence[Any]) -> list[Entry]:
+def _scripted(found: Sequence[Any]) -> list[StreamEntry]:
     return [
-        Entry(item[0].decode(), dict(zip(item[1][::2], item[1][1::2], strict=True)))
+        StreamEntry(item[0].decode(), dict(zip(item[1][::2], item[1][1::2], strict=True)))
         for item in found
     ]
 
 
-def _entry(item: tuple[bytes, Mapping[bytes, bytes]], deliveries: int = 1) -> Entry:
-    return Entry(item[0].decode(), item[1], deliveries)
+def _entry(item: tuple[bytes, Mapping[bytes, bytes]], deliveries: int = 1) -> StreamEntry:
+    return StreamEntry(item[0].decode(), item[1], deliveries)
 
 
 def live_workers(client: redis.Redis, *, now_s: float, within_s: float = 10.0) -> list[str]:

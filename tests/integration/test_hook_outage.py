@@ -11,7 +11,7 @@ import redis
 import monitor
 from monitor.hook import delivery
 from monitor.hook.options import resolve
-from monitor.hook.recorder import Recorder
+from monitor.hook.sender import Recorder
 from monitor.queue import names, wire
 from workers.supervise import RedisServer
 
@@ -189,7 +189,7 @@ def test_last_batch_goes_with_the_counters_when_time_is_up(redis_url, told, monk
     for _ in range(10):
         recorder.record({"output": "a"}, 1.0)
     recorder.finish(0.0)
-    assert delivery.Delivery(recorder).step(time.monotonic()) is None
+    assert delivery.SenderLoop(recorder).step(time.monotonic()) is None
     assert told().balanced
     assert (told().sent, told().dropped) == (8, {"shutdown": 2})
 

@@ -8,7 +8,7 @@ from math import sqrt
 
 import pytest
 
-from monitor.hook.sampler import Sampler, belongs
+from monitor.hook.options import Sampler, belongs
 
 
 def hits(sampler, n):

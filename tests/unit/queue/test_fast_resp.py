@@ -9,7 +9,7 @@ import redis
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.queue.fast import resp
+from monitor.queue import producer
 
 TRANSACTION = (
     b"+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*3\r\n$15\r\n1700000000000-0\r\n:7\r\n$-1\r\n"
@@ -44,46 +44,46 @@ def connection():
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=20)))
 def test_command_is_packed_as_redis_py_packs_it(parts):
     packed = redis.Connection().pack_command("SET", *parts)
-    assert resp.pack("SET", *parts) == b"".join(packed)
+    assert producer.pack_command("SET", *parts) == b"".join(packed)
 
 
 def test_command_may_be_packed_in_two_steps():
-    begin = resp.start(b"XADD", b"s", b"*", more=4)
-    rest = b"".join(resp.pairs({b"a": b"1", b"bb": b""}))
-    assert begin + rest == resp.pack("XADD", "s", "*", "a", "1", "bb", "")
+    begin = producer.begin_command(b"XADD", b"s", b"*", more=4)
+    rest = b"".join(producer.pack_pairs({b"a": b"1", b"bb": b""}))
+    assert begin + rest == producer.pack_command("XADD", "s", "*", "a", "1", "bb", "")
 
 
 def test_result_of_exec_is_given(connection):
     connection.server.sendall(TRANSACTION)
-    assert resp.results(connection, 5) == [b"1700000000000-0", 7, None]
+    assert producer.read_answers(connection, 5) == [b"1700000000000-0", 7, None]
 
 
 @pytest.mark.parametrize("at", range(1, len(TRANSACTION), 5))
 def test_answer_may_come_in_pieces(connection, at):
     connection.server.sendall(TRANSACTION[:at])
     with pytest.raises(TimeoutError):
-        resp.results(connection, 5)
+        producer.read_answers(connection, 5)
     connection.server.sendall(TRANSACTION)
-    assert resp.results(connection, 5) == [b"1700000000000-0", 7, None]
+    assert producer.read_answers(connection, 5) == [b"1700000000000-0", 7, None]
 
 
 @pytest.mark.parametrize(("answer", "why"), [(REFUSED, "OOM"), (b"+OK\r\n" * 4, "transaction")])
 def test_first_refusal_is_raised(connection, answer, why):
     connection.server.sendall(answer)
     with pytest.raises(redis.ResponseError, match=why):
-        resp.results(connection, 4)
+        producer.read_answers(connection, 4)
 
 
 def test_end_of_the_connection_is_told(connection):
     connection.server.sendall(TRANSACTION[:20])
     connection.server.close()
     with pytest.raises(redis.ConnectionError):
-        resp.results(connection, 5)
+        producer.read_answers(connection, 5)
 
 
 def test_answers_are_read_one_by_one_where_there_is_no_socket():
     answers = [b"OK", b"QUEUED", b"QUEUED", [b"id", 1]]
-    assert resp.results(OtherConnection(answers), 4) == [b"id", 1]
+    assert producer.read_answers(OtherConnection(answers), 4) == [b"id", 1]
 
 
 def test_answer_without_end_is_refused_before_it_fills_the_memory(connection):
@@ -95,6 +95,6 @@ def test_answer_without_end_is_refused_before_it_fills_the_memory(connection):
     flooding = threading.Thread(target=flood)
     flooding.start()
     with pytest.raises(redis.ConnectionError, match="too long"):
-        resp.results(connection, 5)
+        producer.read_answers(connection, 5)
     connection._sock.close()
     flooding.join()
