@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import structlog
@@ -80,7 +80,14 @@ class EvaluationEvents:
     def send(self, results: Sequence[Result]) -> None:
         """Put the evaluations of these samples into the buffer; never raises and never waits."""
         try:
-            for record in self._records(results):
+            records = (
+                _record(result, item, explanations=self._explanations)
+                for result in results
+                for item in result.contributions
+                # What was skipped has no result to report.
+                if item.evaluation.status in {EvaluationStatus.COMPLETED, EvaluationStatus.FAILED}
+            )
+            for record in records:
                 if self._taken - self._counting.finished >= self._most_waiting:
                     if self._dropped % _LOG_EVERY == 0:
                         log.warning("events_dropped", **self.counts())
@@ -91,13 +98,6 @@ class EvaluationEvents:
         except Exception:
             # Scores are stored by now; an event that cannot be written must not undo that.
             log.exception("events_broken")
-
-    def _records(self, results: Sequence[Result]) -> Iterator[LogRecord]:
-        for result in results:
-            for item in result.contributions:
-                # What was skipped has no result to report.
-                if item.evaluation.status in {EvaluationStatus.COMPLETED, EvaluationStatus.FAILED}:
-                    yield _record(result, item, explanations=self._explanations)
 
     def counts(self) -> dict[str, int]:
         """Return how many events were sent, failed, dropped (as too many waited), and wait."""

@@ -110,7 +110,15 @@ def _write(client: HTTPClient, spreadsheet: str, sheets: Sequence[Sheet]) -> lis
     found = client.fetch_sheet_metadata(spreadsheet)
     grids = {item["properties"]["title"]: item["properties"] for item in found["sheets"]}
     there = [sheet for sheet in sheets if sheet.name in grids]
-    known = dict(zip((s.name for s in there), _values(client, spreadsheet, there), strict=True))
+    known: dict[str, list[list[Any]]] = {}
+    if there:
+        answer = client.values_batch_get(
+            spreadsheet,
+            [_range(sheet, 1, None) for sheet in there],
+            {"valueRenderOption": "UNFORMATTED_VALUE"},
+        )
+        for sheet, values in zip(there, answer["valueRanges"], strict=True):
+            known[sheet.name] = values.get("values", [])
     plans = [_Plan.make(sheet, known.get(sheet.name, [])) for sheet in sheets]
     requests = [change for plan in plans if (change := _room(plan, grids))]
     if requests:
@@ -142,7 +150,7 @@ class _Plan(NamedTuple):
         places = {
             _key(row, keys): number for number, row in enumerate(values[1:], start=2) if any(row)
         }
-        height = max(len(values), 1)
+        height, whole = max(len(values), 1), range(width)
         rows: dict[int, Sequence[Cell]] = {} if header else {1: list(sheet.columns)}
         added = renewed = 0
         for row in sheet.rows:
@@ -151,22 +159,12 @@ class _Plan(NamedTuple):
                 height = number = height + 1
                 places[_key(row, keys)] = number
                 added += 1
-            elif number <= len(values) and _same(values[number - 1], row):
+            elif number <= len(values) and _key(values[number - 1], whole) == _key(row, whole):
                 continue
             else:
                 renewed += 1
             rows[number] = row
         return cls(sheet, sorted(rows.items()), height, added, renewed)
-
-
-def _values(client: HTTPClient, spreadsheet: str, sheets: Sequence[Sheet]) -> list[list[list[Any]]]:
-    if not sheets:
-        return []
-    ranges = [_range(sheet, 1, None) for sheet in sheets]
-    answer = client.values_batch_get(
-        spreadsheet, ranges, {"valueRenderOption": "UNFORMATTED_VALUE"}
-    )
-    return [found.get("values", []) for found in answer["valueRanges"]]
 
 
 def _room(plan: _Plan, grids: dict[str, dict[str, Any]]) -> dict[str, Any] | None:
@@ -220,11 +218,6 @@ def _range(sheet: Sheet, first: int, last: int | None) -> str:
 
 def _key(row: Sequence[Any], places: Sequence[int]) -> tuple[str, ...]:
     return tuple(_text(row[place]) if place < len(row) else "" for place in places)
-
-
-def _same(known: Sequence[Any], row: Sequence[Cell]) -> bool:
-    padded = [*known, *[""] * (len(row) - len(known))]
-    return [_text(cell) for cell in padded[: len(row)]] == [_text(cell) for cell in row]
 
 
 def _text(cell: Any) -> str:

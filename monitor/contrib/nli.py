@@ -63,45 +63,45 @@ class NliJudge:
         """Judge one interaction; makes one pass over the model a claim and passage."""
         started = time.perf_counter()
         beside = self._local.judge(interaction)
-        found = split_sentences(interaction.output)
-        sentences = found[:MOST_SENTENCES]
+        split = split_sentences(interaction.output)
+        sentences = split[:MOST_SENTENCES]
         passages = [
             (index, flatten(context.text))
             for index, context in enumerate(interaction.contexts)
             if context.text.strip()
         ]
+        claims: tuple[Claim, ...] = ()
+        if passages:
+            pairs = [
+                (text, without_mentions(each))
+                for each in sentences
+                if is_checkable(each)
+                for _, text in passages
+            ]
+            found = self._model.infer(pairs)
+            rows = (found[at : at + len(passages)] for at in range(0, len(found), len(passages)))
+            claims = tuple(
+                _claim(each, next(rows), passages)
+                if is_checkable(each)
+                else Claim(
+                    text=each,
+                    verdict=ClaimVerdict.NO_CLAIM,
+                    support=0.0,
+                    reason="states nothing to check",
+                )
+                for each in sentences
+            )
         return Judgement(
-            claims=self._claims(sentences, passages),
+            claims=claims,
             relevance=beside.relevance,
             relevance_reason=beside.relevance_reason,
-            readable=bool(found),
-            claims_not_judged=len(found) - len(sentences) if passages else 0,
+            readable=bool(split),
+            claims_not_judged=len(split) - len(sentences) if passages else 0,
             duration_ms=(time.perf_counter() - started) * 1000,
         )
 
     def close(self) -> None:
         """Do nothing: the model is only memory."""
-
-    def _claims(
-        self, sentences: Sequence[str], passages: Sequence[tuple[int, str]]
-    ) -> tuple[Claim, ...]:
-        if not passages:
-            return ()
-        checkable = [sentence for sentence in sentences if is_checkable(sentence)]
-        pairs = [(text, without_mentions(each)) for each in checkable for _, text in passages]
-        found = self._model.infer(pairs)
-        rows = (found[at : at + len(passages)] for at in range(0, len(found), len(passages)))
-        return tuple(
-            _claim(sentence, next(rows), passages)
-            if is_checkable(sentence)
-            else Claim(
-                text=sentence,
-                verdict=ClaimVerdict.NO_CLAIM,
-                support=0.0,
-                reason="states nothing to check",
-            )
-            for sentence in sentences
-        )
 
 
 def _claim(sentence: str, row: Sequence[Inference], passages: Sequence[tuple[int, str]]) -> Claim:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from monitor.errors import JudgeReplyError, MissingExtraError, SettingsError
 from monitor.settings import variable
@@ -52,9 +51,6 @@ class NliModel:
             self._longest, stride=int(self._longest * _OVERLAP), strategy="only_first"
         )
         self.fingerprint = self._model.fingerprint  #: of the weights
-        self._check(name)
-
-    def _check(self, name: str) -> None:
         given = self._model.run(self._encode([("a", "a")])).shape
         named = len(self._model.config["id2label"])
         if given != (1, named) or named < _FEWEST_LABELS:
@@ -95,21 +91,20 @@ class NliModel:
         return found
 
     def _encode(self, pairs: Sequence[tuple[str, str]]) -> list[tokenizers.Encoding]:
-        return list(
-            self._tokenizer.encode_batch([(premise, self._cut(claim)) for premise, claim in pairs])
-        )
-
-    def _cut(self, claim: str) -> str:
-        """Leave half of the window to the premise."""
-        encoding = self._tokenizer.encode(claim, add_special_tokens=False)
-        most = self._longest // 2
-        return claim if len(encoding.ids) <= most else claim[: encoding.offsets[most - 1][1]]
+        texts, most = [], self._longest // 2  # the other half of the window is the premise's
+        for premise, claim in pairs:
+            encoding = self._tokenizer.encode(claim, add_special_tokens=False)
+            end = len(claim) if len(encoding.ids) <= most else encoding.offsets[most - 1][1]
+            texts.append((premise, claim[:end]))
+        return list(self._tokenizer.encode_batch(texts))
 
     def _run(self, windows: Sequence[tokenizers.Encoding]) -> Iterator[Inference]:
         logits = np.asarray(self._model.run(windows), dtype=np.float64)
         if not np.isfinite(logits).all():
             raise JudgeReplyError("the NLI model gave a score that is not a number")
-        for row in _softmax(logits):
+        shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
+        softmax = np.asarray(shifted / shifted.sum(axis=1, keepdims=True), dtype=np.float64)
+        for row in softmax:
             entailment, contradiction = self._columns
             yield Inference(
                 float(row[entailment]),
@@ -132,8 +127,3 @@ def _columns(name: str, config: dict[str, Any]) -> tuple[int, int | None]:
             " entailment (id2label); it may be another kind of model"
         )
     return found["entail"], found.get("contradict")
-
-
-def _softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
-    shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return np.asarray(shifted / shifted.sum(axis=1, keepdims=True), dtype=np.float64)

@@ -33,14 +33,6 @@ class ErrorInfo(BaseModel):
     context: dict[str, Any] = Field(default_factory=dict)
 
 
-def _evaluation_id() -> str:
-    return f"eval_{uuid.uuid4()}"
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
-
-
 class Evaluation(BaseModel):
     """
     One evaluator's verdict on one interaction.
@@ -51,7 +43,7 @@ class Evaluation(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    evaluation_id: str = Field(default_factory=_evaluation_id, min_length=1)
+    evaluation_id: str = Field(default_factory=lambda: f"eval_{uuid.uuid4()}", min_length=1)
     target_event_id: str = Field(min_length=1)
     evaluator_name: str = Field(min_length=1)
     evaluator_version: str | None = None
@@ -61,7 +53,7 @@ class Evaluation(BaseModel):
     confidence: float | None = Field(None, ge=0.0, le=1.0)
     criteria: dict[str, Any] | None = None
     metadata: dict[str, Any] | None = None
-    timestamp: AwareDatetime = Field(default_factory=_now)
+    timestamp: AwareDatetime = Field(default_factory=lambda: datetime.now(UTC))
     duration_ms: float | None = Field(None, ge=0.0)
     cost_usd: float | None = Field(None, ge=0.0)
     status: EvaluationStatus = EvaluationStatus.COMPLETED

@@ -37,16 +37,6 @@ class ToolCall(BaseModel):
     error: str | None = None
 
 
-def _passage(value: object) -> object:
-    """Accept a bare string where a passage is expected."""
-    return {"text": value} if isinstance(value, str) else value
-
-
-def _passages(value: object) -> object:
-    """Accept no passages at all as an empty list."""
-    return () if value is None else value
-
-
 def _printable(value: str) -> str:
     """Refuse control characters, which no database or terminal takes kindly."""
     if any(ord(character) < 32 for character in value):  # noqa: PLR2004
@@ -55,7 +45,10 @@ def _printable(value: str) -> str:
 
 
 Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_printable)]
-Passage = Annotated[Context, BeforeValidator(_passage)]
+#: A bare string is accepted where a passage is expected.
+Passage = Annotated[
+    Context, BeforeValidator(lambda value: {"text": value} if isinstance(value, str) else value)
+]
 
 
 class Interaction(BaseModel):
@@ -71,7 +64,9 @@ class Interaction(BaseModel):
     id: Name
     app: Name = "default"
     query: str | None = None
-    contexts: Annotated[tuple[Passage, ...], BeforeValidator(_passages)] = ()
+    contexts: Annotated[
+        tuple[Passage, ...], BeforeValidator(lambda value: () if value is None else value)
+    ] = ()
     output: str
     timestamp: AwareDatetime | None = None
     trace_id: str | None = None

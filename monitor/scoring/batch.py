@@ -100,7 +100,15 @@ def run_batch(
                 found += future.result(timeout_s)
             except LateError:
                 future.cancel()
-                found += [_late(each, name, config.timeout_ms) for name in config.evaluators]
+                error = ErrorInfo(
+                    type="TimeoutError",
+                    message=f"no result within {config.timeout_ms} ms",
+                    code="timeout",
+                )
+                found += [
+                    Evaluation.failed(target_event_id=each.id, evaluator_name=name, error=error)
+                    for name in config.evaluators
+                ]
     finally:
         if timeout_s is None:
             end()
@@ -156,16 +164,6 @@ def _with_retries(
             new if transient(old) else old for old, new in zip(found, score(), strict=True)
         )
     return found
-
-
-def _late(interaction: Interaction, name: str, timeout_ms: int | None) -> Evaluation:
-    return Evaluation.failed(
-        target_event_id=interaction.id,
-        evaluator_name=name,
-        error=ErrorInfo(
-            type="TimeoutError", message=f"no result within {timeout_ms} ms", code="timeout"
-        ),
-    )
 
 
 def summarise(

@@ -94,7 +94,14 @@ class Declaration:
     def unmet(self, interaction: Interaction) -> str | None:
         """Return what *interaction* lacks for this metric; None when it can be scored."""
         for path in self.requires:
-            if not _present(lookup(interaction, path)):
+            value = lookup(interaction, path)
+            if isinstance(value, str):
+                present = bool(value.strip())
+            elif isinstance(value, tuple) and value and hasattr(value[0], "text"):
+                present = any(item.text.strip() for item in value)
+            else:
+                present = len(value) > 0 if isinstance(value, Sized) else value is not None
+            if not present:
                 return reason_for(path)
         return None
 
@@ -115,14 +122,6 @@ def lookup(interaction: Interaction, path: str) -> Any:
     for key in rest.split(".") if rest else ():
         value = value.get(key) if isinstance(value, dict) else None
     return value
-
-
-def _present(value: Any) -> bool:
-    if isinstance(value, str):
-        return bool(value.strip())
-    if isinstance(value, tuple) and value and hasattr(value[0], "text"):
-        return any(item.text.strip() for item in value)
-    return len(value) > 0 if isinstance(value, Sized) else value is not None
 
 
 class Form(StrEnum):

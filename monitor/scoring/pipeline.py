@@ -128,10 +128,8 @@ class MetricPipeline:
         if self._criteria_judge is not None and not unseen:
             found |= self._ask(self._criteria_judge, interaction, key or interaction.id)
         for each in self._metrics.values():
-            if isinstance(each.metric, Combined):
-                found[each.name] = self._combine(each, each.metric, found, interaction)
-            elif each.name not in found:
-                found[each.name] = self._compute(each, interaction, unseen)
+            if each.name not in found:
+                found[each.name] = self._compute(each, found, interaction, unseen)
         # What unreported parts cost is on the first metric that is made of them.
         hidden_usd = sum(e.cost_usd or 0.0 for n, e in found.items() if n not in self._wanted)
         for name in self._wanted:
@@ -234,12 +232,25 @@ class MetricPipeline:
         )
 
     def _compute(
-        self, each: ConfiguredMetric, interaction: Interaction, unseen: str | None
+        self,
+        each: ConfiguredMetric,
+        found: Mapping[str, Evaluation],
+        interaction: Interaction,
+        unseen: str | None,
     ) -> Evaluation:
-        fields = self._fields(each, interaction)
+        """Compute what no judge scored: from the scores of its parts, or the interaction."""
+        fields, metric = self._fields(each, interaction), each.metric
+        if isinstance(metric, Combined):
+            parts = {part: found[part] for part in metric.weights}
+            scores = {
+                part: float(made.score or 0.0)
+                for part, made in parts.items()
+                if made.status is EvaluationStatus.COMPLETED
+            }
+            lower = {p for p in parts if self._metrics[p].rule.direction is Direction.LOWER}
+            return _finished(each, lambda: metric.combine(scores, lower), fields)
         if reason := unseen or each.unmet(interaction):
             return Evaluation.skipped(reason=reason, **fields)
-        metric = each.metric
         compute = metric.compute if isinstance(metric, Computed) else None
         if isinstance(metric, RubricMetric):
             compute = metric.screen
@@ -249,24 +260,6 @@ class MetricPipeline:
         made = _finished(each, lambda: compute(interaction, each.parameters), fields)
         duration_ms = (time.perf_counter() - started_s) * 1000
         return made.model_copy(update={"duration_ms": duration_ms})
-
-    def _combine(
-        self,
-        each: ConfiguredMetric,
-        metric: Combined,
-        found: Mapping[str, Evaluation],
-        interaction: Interaction,
-    ) -> Evaluation:
-        scores = {
-            part: float(found[part].score or 0.0)
-            for part in metric.weights
-            if found[part].status is EvaluationStatus.COMPLETED
-        }
-        lower = {
-            part for part in metric.weights if self._metrics[part].rule.direction is Direction.LOWER
-        }
-        fields = self._fields(each, interaction)
-        return _finished(each, lambda: metric.combine(scores, lower), fields)
 
     def _fields(self, each: ConfiguredMetric, interaction: Interaction) -> dict[str, Any]:
         return _record_fields(each, self._versions[each.name], interaction)

@@ -78,7 +78,7 @@ def make_scorer(
     if shared:
         judged = _judged(settings, shared, client, endpoint, share_of)
         if endpoint is not None and settings.judge_budget.budget_policy == "local":
-            fallback = JudgementScorer(_local(settings), shared)
+            fallback = JudgementScorer(_local(settings, shared), shared)
     criteria_judge = None
     if any(isinstance(each.metric, RubricMetric) for each in metrics) and endpoint is not None:
         criteria_judge = endpoint.judge
@@ -110,13 +110,16 @@ def _judged(
 ) -> Scorer:
     """Make the scorer of the metrics that share one judgement."""
     if endpoint is None:
-        judge = _local(settings) if settings.scorer == "local" else _back_end("nli", settings)
+        if settings.scorer == "local":
+            return JudgementScorer(_local(settings, metrics), metrics)
+        # By name: it needs an extra that few install.
+        judge: Judge = import_module("monitor.contrib.nli").make_judge(settings)
         return JudgementScorer(judge, metrics)
     concurrency = settings.judge_limits.judge_concurrency
     judged = JudgementScorer(endpoint.judge, metrics, concurrency=concurrency)
     if settings.scorer != "cascade":
         return judged
-    local = JudgementScorer(_local(settings), metrics)
+    local = JudgementScorer(_local(settings, metrics), metrics)
     version = cascade_version(judged.version, local.version)
     return Cascade(
         local=local,
@@ -170,20 +173,19 @@ class _JudgeEndpoint:
         return watch.factor() if watch is not None and self._lowers else 1.0
 
 
-def _local(settings: Settings) -> Judge:
+def _local(settings: Settings, metrics: Sequence[ConfiguredMetric]) -> Judge:
+    """Make the local judge, whose claims stand where groundedness passes."""
     name = settings.embedding_model
-    rewriter = None if name is None else _rewriter(name)
-    return LocalJudge(pass_score=settings.pass_score, rewriter=rewriter)
+    lines = [each.rule.line for each in metrics if each.name == "groundedness"]
+    return LocalJudge(
+        pass_score=lines[0] if lines else settings.pass_score,
+        rewriter=None if name is None else load_rewriter(name),
+    )
 
 
 @cache
-def _rewriter(name: str) -> Rewriter:
-    # By name: it needs an extra that few install. One for all: it is large.
+def load_rewriter(name: str) -> Rewriter:
+    """Load the embedding model *name* once for all judges of this process: it is large."""
+    # By name: it needs an extra that few install.
     rewriter: Rewriter = import_module("monitor.contrib.embedding").make_rewriter(name)
     return rewriter
-
-
-def _back_end(name: str, settings: Settings) -> Judge:
-    """Load a back end of `monitor.contrib` by its name: it needs an extra that few install."""
-    judge: Judge = import_module(f"monitor.contrib.{name}").make_judge(settings)
-    return judge

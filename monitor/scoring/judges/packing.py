@@ -120,12 +120,17 @@ def _pack_contexts(
     wants: Sequence[str], contexts: Sequence[str], budget: int, *, every: bool, pieces: int
 ) -> list[str]:
     if pieces:
-        contexts = _without_repeats(contexts)
+        # Each passage that repeats, letter for letter, one before it is sent once.
+        plain = [" ".join(text.split()).casefold() for text in contexts]
+        contexts = [
+            t if plain.index(p) == i else ""
+            for i, (t, p) in enumerate(zip(contexts, plain, strict=True))
+        ]
     whole = min(budget, ENOUGH) if pieces else budget
     if sum(tokens_of(text) + _TOKENS_A_TEXT for text in contexts if text) <= whole:
         return list(contexts)
     cut = [(owner, piece) for owner, text in enumerate(contexts) for piece in _pieces(text)]
-    order = _ranked(wants, [piece for _, piece in cut])
+    order = _Index([piece for _, piece in cut]).turns(wants)
     if every:
         best: dict[int, int] = {}
         for _, number in order:
@@ -159,15 +164,6 @@ def _joined(count: int, pieces: Sequence[tuple[int, str]], kept: set[int]) -> li
     return [text + GAP if text and gap else text for text, gap in zip(texts, gaps, strict=True)]
 
 
-def _without_repeats(contexts: Sequence[str]) -> list[str]:
-    """Leave out every passage that says the same, letter for letter, as one before it."""
-    first: dict[str, int] = {}
-    plain = [" ".join(text.split()).casefold() for text in contexts]
-    for index, text in enumerate(plain):
-        first.setdefault(text, index)
-    return [text if first[plain[i]] == i else "" for i, text in enumerate(contexts)]
-
-
 def _beginning(text: str, budget: int) -> str:
     raw = text.encode(errors="replace")[: max(budget, 0) * _BYTES_PER_TOKEN]
     return raw.decode(errors="ignore")
@@ -190,22 +186,6 @@ def _slices(text: str) -> Iterator[str]:
         yield text[start : start + 2 * _LONGEST_PIECE]
 
 
-def _ranked(wants: Sequence[str], pieces: Sequence[str]) -> list[tuple[int, int]]:
-    """
-    Rank pieces in turns: the best for each of *wants*, the second best, and so on.
-
-    Return turns and numbers of pieces; what no want has a word of comes last.
-    """
-    index, turns = _Index(pieces), dict[int, int]()
-    for turn, row in enumerate(zip_longest(*(index.order(want) for want in wants))):
-        for number in row:
-            if number is not None:
-                turns.setdefault(number, turn)
-    for number in range(len(pieces)):
-        turns.setdefault(number, len(pieces))
-    return [(turn, number) for number, turn in turns.items()]
-
-
 class _Index:
     """Which piece holds which stem how often."""
 
@@ -223,6 +203,21 @@ class _Index:
         self._norms = [
             _SATURATION * (1 - _LENGTH_WEIGHT + _LENGTH_WEIGHT * size / usual) for size in sizes
         ]
+
+    def turns(self, wants: Sequence[str]) -> list[tuple[int, int]]:
+        """
+        Rank pieces in turns: the best for each of *wants*, the second best, and so on.
+
+        Return turns and numbers of pieces; what no want has a word of comes last.
+        """
+        turns: dict[int, int] = {}
+        for turn, row in enumerate(zip_longest(*map(self.order, wants))):
+            for number in row:
+                if number is not None:
+                    turns.setdefault(number, turn)
+        for number in range(self._count):
+            turns.setdefault(number, self._count)
+        return [(turn, number) for number, turn in turns.items()]
 
     def order(self, want: str) -> list[int]:
         """Rank the pieces that share a stem with *want*, the best first."""

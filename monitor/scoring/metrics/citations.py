@@ -78,9 +78,13 @@ def _cited_claim(sentence: str, ids: Collection[str]) -> CitedClaim:
 
     def take(mark: re.Match[str]) -> str:
         parts = [part.lstrip("^") for part in re.split(r"\s*[,;]\s*", mark[1] or mark[2])]
-        is_citation = all(
-            (part in ids or (part != "0" and bool(re.search(r"[\d_:/.-]", part)))) for part in parts
-        ) and not _is_index(sentence, mark)
+        before = re.search(r"[\w)\]]+$", sentence[: mark.start()])
+        after = sentence[mark.end() : mark.end() + 2]
+        # The index of a variable, such as ``rows[2].name`` or ``x_1[3]``.
+        is_index = before and ("_" in before[0] or re.match(r"\.\w|\(|\s?=", after))
+        is_citation = not is_index and all(
+            part in ids or (part != "0" and re.search(r"[\d_:/.-]", part)) for part in parts
+        )
         if len(cited) >= _MOST_MARKS or not is_citation:
             return mark[0]
         cited.update(dict.fromkeys(parts))
@@ -93,14 +97,6 @@ def _cited_claim(sentence: str, ids: Collection[str]) -> CitedClaim:
     text = " ".join(_AUTHOR.sub(take_author, _MARK.sub(take, sentence)).split())
     text = re.sub(r" ([.,;!?])", r"\1", text).replace(_HIDDEN, "[")
     return CitedClaim(text, tuple(cited))
-
-
-def _is_index(sentence: str, mark: re.Match[str]) -> bool:
-    """Say whether a mark is the index of a variable, such as ``rows[2].name`` or ``x_1[3]``."""
-    before = re.search(r"[\w)\]]+$", sentence[: mark.start()])
-    name = before[0] if before else ""
-    after = sentence[mark.end() : mark.end() + 2]
-    return bool(name) and ("_" in name or bool(re.match(r"\.\w|\(|\s?=", after)))
 
 
 def citation_verdict(entailment: float | None) -> float:

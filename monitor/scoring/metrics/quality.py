@@ -162,15 +162,6 @@ class Weighted(BaseModel):
         return Combined(declaration, self.weights, self.least_share)
 
 
-def _shipped() -> tuple[Metric, ...]:
-    text = resources.files(__package__).joinpath("quality.toml").read_text("utf-8")
-    made: list[Metric] = []
-    for name, table in tomllib.loads(text).items():
-        kind = Weighted if "weights" in table else Rubric
-        made.append(kind.model_validate(table).metric(name, "ours: rubric", "1"))
-    return tuple(made)
-
-
 class WordRange(NoParameters):
     """How many words are right."""
 
@@ -239,4 +230,13 @@ def length(interaction: Interaction, p: WordRange) -> Finding:
     )
 
 
-METRICS: tuple[Metric, ...] = (length, *_shipped())
+_TABLES = tomllib.loads(resources.files(__package__).joinpath("quality.toml").read_text("utf-8"))
+METRICS: tuple[Metric, ...] = (
+    length,
+    *(
+        (Weighted if "weights" in table else Rubric)
+        .model_validate(table)
+        .metric(name, "ours: rubric", "1")
+        for name, table in _TABLES.items()
+    ),
+)

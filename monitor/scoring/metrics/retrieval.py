@@ -202,12 +202,11 @@ def _ranked(
     return computed(requires=_NEEDS, skips=("nothing_relevant",), **declared)(compute)
 
 
-def _f1_of_query(interaction: Interaction, _: NoParameters) -> Finding:
-    found = counts(passage_ids(interaction), relevant_ids(interaction))
-    return Finding(score=f1(found), details=found._asdict())
-
-
 def _f1(name: str, what: str) -> Computed:
+    def compute(interaction: Interaction, _: NoParameters) -> Finding:
+        found = counts(passage_ids(interaction), relevant_ids(interaction))
+        return Finding(score=f1(found), details=found._asdict())
+
     return computed(
         name=name,
         what=what,
@@ -215,7 +214,7 @@ def _f1(name: str, what: str) -> Computed:
         requires=_NEEDS,
         source="van Rijsbergen 1979, Information Retrieval",
         pass_score=0.5,
-    )(_f1_of_query)
+    )(compute)
 
 
 @asked(

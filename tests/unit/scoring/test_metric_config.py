@@ -80,7 +80,7 @@ def test_line_of_a_shared_metric_is_its_own_too(choose, tmp_path):
         ('[own]\nfunction = "math:pi"', "is not a function"),
         ('[own]\ncriteria = "Nice?"\nrequire = ["output"]', "require: Extra"),
         ('[own]\ncriteria = "Nice?"\nrequires = ["outptu"]', "which no interaction has"),
-        ('[Own]\ncriteria = "Nice?"', "no name for a metric"),
+        ('[Own]\ncriteria = "Nice?"', "Invalid metric name"),
         ('[length]\ncriteria = "Long?"', "two metrics are called length: version 1 of groundwatch"),
         ('[own]\nfile = "missing.toml"', "No such file"),
         ('[own]\ndeepeval = "NoSuchMetric"', "groundwatch|deepeval.metrics has no"),
@@ -223,7 +223,7 @@ def test_colliding_metrics_are_told_with_their_versions_and_origins():
 
 @pytest.mark.parametrize("name", ["Bad", "1x", "", "a-b", "x" * 65])
 def test_declaration_refuses_a_name_that_is_none(name):
-    with pytest.raises(ValueError, match="no name for a metric"):
+    with pytest.raises(ValueError, match="Invalid metric name"):
         Declaration(name=name, what="", formula="", requires=(), source="", backend="")
 
 
