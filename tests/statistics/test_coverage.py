@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from monitor.stats.differences import exact_interval, newcombe_interval
-from monitor.stats.evidence import bets, falls_below, follow, log_mean
+from monitor.stats.evidence import accumulate, log_mean, log_payoffs, rate_grid
 from monitor.stats.intervals import wilson_interval
 from monitor.stats.sequences import anytime_bounds
 
@@ -54,20 +54,15 @@ def test_evidence_alarms_no_more_often_than_it_says_at_the_worst_rate(per_bucket
     """The expected number of alarms in T buckets is at most T / A, with the rate on the line."""
     rng = np.random.default_rng(24)
     buckets, threshold, alarms = 2000, np.log(200.0), 0
-    bet = bets(0.85, falls_below(0.85))
+    rates = rate_grid(0.85, 0.70).below
     for _ in range(40):
         passed = rng.binomial(per_bucket, 0.85, buckets).astype(float)
         start = 0
         while start < buckets:
             rest = passed[start:]
-            path = follow(
-                np.full(5, -1e6),
-                bet,
-                passed=rest,
-                failed=per_bucket - rest,
-                stakes=np.ones(rest.size),
-            )
-            over = log_mean(path.log_r) >= threshold
+            gains = log_payoffs(rest, per_bucket - rest, 0.85, rates)[None]
+            path = accumulate(np.full((1, rates.size), -1e6), gains, np.ones((1, rest.size)))
+            over = log_mean(path.log_r)[0] >= threshold
             if not over.any():
                 break
             alarms += 1

@@ -24,8 +24,9 @@ def form(world, server):
     """The fields of the form on the page of a failed sample, and its address."""
     path = sample_path(world.samples["shop"])
     with server.client() as client:
-        fields = dict(re.findall(r'name="(\w+)" value="([^"]*)"', client.get(path).text))
-        fields["metric"] = "groundedness"
+        page = client.get(path).text
+        forms = [dict(re.findall(r'name="(\w+)" value="([^"]*)"', f)) for f in page.split("<form")]
+        fields = next(f for f in forms if f.get("metric") == "groundedness")
         yield client, f"{path}/label", fields | {"label": "pass"}
 
 
