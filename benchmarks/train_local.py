@@ -25,7 +25,6 @@ from labelled import GROUNDEDNESS, RELEVANCE, Row, contexts, document, fold, rea
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from monitor.scoring.local import relevance
 from monitor.scoring.local.model import (
     CLAIM_FEATURES,
     COEFFICIENTS,
@@ -33,7 +32,13 @@ from monitor.scoring.local.model import (
     response_features,
 )
 from monitor.scoring.local.passages import Passages
-from monitor.scoring.local.reading import Kind, Reading, read
+from monitor.scoring.local.reading import (
+    RELEVANCE_FEATURES,
+    Kind,
+    Reading,
+    read,
+    relevance_features,
+)
 
 OUTPUT = Path(__file__).parent.parent / "monitor/scoring/local" / COEFFICIENTS
 #: Sources whose licence keeps them out of the shipped coefficients.
@@ -354,7 +359,7 @@ def fit_relevance(rows: Sequence[Row], values: Array) -> Fitted:
     chosen = [i for i, _ in member]
     good = np.array([float(rows[i]["label"]) for i in chosen])
     groups = ([group for _, group in member], [""] * len(chosen), np.ones(len(chosen)))
-    fitted = fit(values[chosen], good, groups, relevance.FEATURES, "relevance")
+    fitted = fit(values[chosen], good, groups, RELEVANCE_FEATURES, "relevance")
     lines = calibrate(fitted.odds(values[chosen], groups[1]), good, groups)
     return replace(fitted, lines={"": lines[""]})
 
@@ -365,9 +370,7 @@ def relevance_values(rows: Sequence[Row], *, with_passages: bool) -> Array:
     for row in rows:
         reading = read_row(row)
         passages = reading.passages if with_passages else Passages(())
-        found.append(
-            relevance.relevance_features(row["query"], row["output"], reading.sentences, passages)
-        )
+        found.append(relevance_features(row["query"], row["output"], reading.sentences, passages))
     return np.array(found)
 
 

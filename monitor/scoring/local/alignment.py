@@ -155,7 +155,7 @@ def claim_features(aligned: Aligned, query: frozenset[str]) -> list[float]:
         two,
         math.log1p(longest),
         math.log(count),
-        _runs(aligned),
+        copied_in_runs(aligned),
         _far_apart([*weights], passages) / max(len(weights) - 1, 1),
         float(repeated),
         len(made_up) / max(len(numbers), 1),
@@ -170,11 +170,11 @@ def claim_features(aligned: Aligned, query: frozenset[str]) -> list[float]:
             and begins.stem not in passages
             and passages.rarity(begins.stem) >= _RAREST
         ),
-        _partners(aligned),
+        share_near_subject(aligned),
     ]
 
 
-def _runs(aligned: Aligned) -> float:
+def copied_in_runs(aligned: Aligned) -> float:
     """Measure how much is copied in long pieces; of one word, whether it is there."""
     passages, stems = aligned.passages, [word.stem for word in aligned.tokens]
     if len(stems) <= 1:
@@ -201,7 +201,7 @@ def _to_next(tokens: Sequence[Word], passages: Passages) -> int | None:
     return None if following is None else passages.distance(tokens[0].stem, following)
 
 
-def _partners(aligned: Aligned) -> float:
+def share_near_subject(aligned: Aligned) -> float:
     """Measure how many known words stand in a sentence with the first name, or in the next one."""
     passages = aligned.passages
     named = [word.stem for word in aligned.tokens if word.capital]

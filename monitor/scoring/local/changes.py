@@ -84,14 +84,14 @@ def changed_details(aligned: Aligned, *, structured: bool = False) -> tuple[Chan
     best = aligned.passages.sentences[aligned.evidence[0]][1]  # a question states nothing
     if structured:
         for number in aligned.evidence:
-            found += _record_changes(aligned, said, number)
+            found += changed_values(aligned, said, number)
     elif aligned.shares[0] >= _WORTH_A_LOOK and not best.rstrip().endswith("?"):
         places = [place for gap in _gaps(said, told) for place in _exchanged(said, gap)]
-        found += [_number_in(aligned, each) or _word_in(aligned, each) for each in places]
-        found += [_name_in(aligned, each) for each in places]
-        found += _denied_on_one_side(aligned, said, told)
+        found += [changed_number(aligned, each) or changed_word(aligned, each) for each in places]
+        found += [changed_name(aligned, each) for each in places]
+        found += denied_on_one_side(aligned, said, told)
         if not any(found):
-            found.append(_changed_places(aligned, said, told))
+            found.append(changed_places(aligned, said, told))
     changes = {change.said: change for change in found if change}.values()
     if structured:
         return tuple(changes)
@@ -125,7 +125,7 @@ def _exchanged(said: Sequence[Word], gap: Gap) -> Iterator[Gap]:
             yield Gap(gap.said, gap.told[start : start + length], gap.at, gap.there + start)
 
 
-def _record_changes(
+def changed_values(
     aligned: Aligned, said: Sequence[Word], sentence: int
 ) -> Iterator[Change | None]:
     """Compare numbers with the one that a record has behind the same key, and hours by the day."""
@@ -139,9 +139,9 @@ def _record_changes(
         beside = {w.stem for w in (*said[max(at - 2, 0) : at], *said[at + 1 : at + 2])}
         same = [n for n, key in keys.items() if key in beside]
         if word.number and len(same) == 1 and sentence == aligned.evidence[0]:
-            yield _number_in(aligned, Gap([word], [told[same[0]]], at, same[0]))
+            yield changed_number(aligned, Gap([word], [told[same[0]]], at, same[0]))
     times = [word.stem for word in said if ":" in word.stem]
-    days = _days_of(said)
+    days = days_of(said)
     known = {
         _WEEK.index(word.stem): [each.stem for each in told[n + 1 : n + 3]]
         for n, word in enumerate(told[:-2])
@@ -152,7 +152,7 @@ def _record_changes(
         yield Change(" to ".join(times), " to ".join(hours[0]))
 
 
-def _days_of(said: Sequence[Word]) -> list[int]:
+def days_of(said: Sequence[Word]) -> list[int]:
     """Return the days (0 is Monday) that a simple claim about hours is about."""
     stems = [word.stem for word in said]
     if not listed("hedged_hours").isdisjoint(stems):
@@ -168,7 +168,7 @@ def _days_of(said: Sequence[Word]) -> list[int]:
     return [(first + step) % 7 for step in range((last - first) % 7 + 1)]
 
 
-def _word_in(aligned: Aligned, gap: Gap) -> Change | None:
+def changed_word(aligned: Aligned, gap: Gap) -> Change | None:
     """Find a word that excludes what the passage has in the same place."""
     sides = (aligned.tokens, aligned.found)
     turned = len({any(map(denies, side)) for side in sides}) > 1
@@ -185,7 +185,7 @@ def _word_in(aligned: Aligned, gap: Gap) -> Change | None:
     return None
 
 
-def _name_in(aligned: Aligned, gap: Gap) -> Change | None:
+def changed_name(aligned: Aligned, gap: Gap) -> Change | None:
     """Compare the names in one place; a shorter or longer form of a name is the same name."""
     sides = [[word for word in words if word.content] for words in (gap.said, gap.told)]
     if gap.at == 0 or not all(side and all(w.capital for w in side) for side in sides):
@@ -201,7 +201,7 @@ def _name_in(aligned: Aligned, gap: Gap) -> Change | None:
     return Change(written, told)
 
 
-def _number_in(aligned: Aligned, gap: Gap) -> Change | None:
+def changed_number(aligned: Aligned, gap: Gap) -> Change | None:
     """Compare the one number in a place with the one that the passage has there."""
     tokens, found = aligned.tokens, aligned.found
     at = [gap.at + n for n, word in enumerate(gap.said) if word.number]
@@ -252,7 +252,7 @@ def _value(word: Word) -> float | None:
         return None
 
 
-def _denied_on_one_side(
+def denied_on_one_side(
     aligned: Aligned, said: Sequence[Word], told: Sequence[Word]
 ) -> Iterator[Change]:
     """Find a denial on one side of words that agree."""
@@ -297,7 +297,7 @@ def _exclaims(side: Sequence[Word], place: int) -> bool:
     return side[place : place + 1] != () and side[place].surface == "No" and not denying
 
 
-def _changed_places(aligned: Aligned, said: Sequence[Word], told: Sequence[Word]) -> Change | None:
+def changed_places(aligned: Aligned, said: Sequence[Word], told: Sequence[Word]) -> Change | None:
     """Find two informative words that have changed places while what links them stays."""
     if not _copied(aligned, set(), _COPIED_WHOLLY):
         return None

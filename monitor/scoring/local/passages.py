@@ -185,10 +185,11 @@ _HINT = re.compile(r"\d:\d|\d ?[ap]\.?m\b|o'clock|\bnoon|midnight", re.IGNORECAS
 
 def plain_times(text: str) -> str:
     """Return *text* with its times of day in one form: 8 PM and 20:0 are 20:00."""
-    return _TIME.sub(_plain_time, text) if _HINT.search(text) else text
+    return _TIME.sub(plain_time, text) if _HINT.search(text) else text
 
 
-def _plain_time(match: re.Match[str]) -> str:
+def plain_time(match: re.Match[str]) -> str:
+    """Return a time of day as hours and minutes of 24 hours; what is none as it is written."""
     if not match[1] and not match[4]:
         return "12:00" if match[0].lower() == "noon" else "0:00"
     hour, minute = int(match[1] or match[4]), int(match[2] or match[5] or 0)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, NamedTuple
 
 from monitor.scoring.local.passages import Passages, read_json, spaced_key
@@ -43,8 +42,33 @@ class Records:
     def read(cls, contexts: Sequence[str]) -> Records:
         """Read the records of all passages that are JSON."""
         values = [value for context in contexts if (value := read_json(context)) is not None]
-        leaves = [*islice((leaf for value in values for leaf in _leaves(value)), _MOST)]
-        return cls(tuple(_attributes(leaves)), bool(values))
+        stack: list[tuple[tuple[str, ...], Any]] = [((), value) for value in reversed(values)]
+        chosen: dict[tuple[str, frozenset[str]], set[bool | None]] = {}
+        general, leaves = listed("general"), 0
+        while stack and leaves < _MOST:
+            keys, item = stack.pop()
+            if isinstance(item, dict):
+                stack += [((*keys[-_DEEPEST:], str(key)), inner) for key, inner in item.items()]
+            elif isinstance(item, list):
+                stack += [(keys, inner) for inner in item]
+            else:
+                leaves += 1
+                said = None if item is None else (_YES | _NO).get(str(item).strip().lower())
+                if keys and (said is not None or item is None):
+                    around = words(spaced_key(keys[-2])) if len(keys) > 1 else ()
+                    group = frozenset(w.stem for w in around if w.content) - general
+                    chosen.setdefault((spaced_key(keys[-1]), group), set()).add(said)
+        parts = {key: [word.surface.lower() for word in words(key)] for key, _ in chosen}
+        counts = Counter(word for known in parts.values() for word in set(known))
+        attributes = []
+        for (key, group), answers in chosen.items():
+            # words that many keys share do not name any of them
+            rare = [word for word in parts[key] if counts[word] == 1 and stem(word) not in general]
+            if own := rare or parts[key]:
+                ways = {frozenset(stem(word) for word in own), frozenset({stem("".join(own))})}
+                ordered = tuple(sorted(ways, key=sorted))
+                attributes.append(Attribute(key, ordered, group, frozenset(answers)))
+        return cls(tuple(attributes), bool(values))
 
 
 class Compared(NamedTuple):
@@ -118,35 +142,3 @@ def _denied(tokens: Sequence[Word], places: Sequence[int]) -> bool:
             if denies(word, _DENIALS):
                 return True
     return False
-
-
-def _leaves(value: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield plain values with the keys that lead to them."""
-    stack: list[tuple[tuple[str, ...], Any]] = [((), value)]
-    while stack:
-        keys, item = stack.pop()
-        if isinstance(item, dict):
-            stack += [((*keys[-_DEEPEST:], str(key)), inner) for key, inner in item.items()]
-        elif isinstance(item, list):
-            stack += [(keys, inner) for inner in item]
-        else:
-            yield keys, item
-
-
-def _attributes(leaves: Sequence[tuple[tuple[str, ...], Any]]) -> Iterator[Attribute]:
-    """Yield what says yes, no or nothing; words that many keys share do not name any of them."""
-    chosen: dict[tuple[str, frozenset[str]], set[bool | None]] = {}
-    general = listed("general")
-    for keys, value in leaves:
-        said = None if value is None else (_YES | _NO).get(str(value).strip().lower())
-        if keys and (said is not None or value is None):
-            around = words(spaced_key(keys[-2])) if len(keys) > 1 else ()
-            group = frozenset(w.stem for w in around if w.content and w.stem not in general)
-            chosen.setdefault((spaced_key(keys[-1]), group), set()).add(said)
-    parts = {key: [word.surface.lower() for word in words(key)] for key, _ in chosen}
-    counts = Counter(word for known in parts.values() for word in set(known))
-    for (key, group), values in chosen.items():
-        rare = [word for word in parts[key] if counts[word] == 1 and stem(word) not in general]
-        if own := rare or parts[key]:
-            ways = {frozenset(stem(word) for word in own), frozenset({stem("".join(own))})}
-            yield Attribute(key, tuple(sorted(ways, key=sorted)), group, frozenset(values))

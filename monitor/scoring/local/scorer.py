@@ -13,7 +13,6 @@ import numpy as np
 
 from monitor.models import Interaction
 from monitor.scoring.base import Claim, ClaimVerdict, Judgement
-from monitor.scoring.local import relevance
 from monitor.scoring.local.alignment import Aligned, as_written
 from monitor.scoring.local.model import (
     CLAIM_FEATURES,
@@ -28,12 +27,17 @@ from monitor.scoring.local.reading import (
     ABSENT_BELOW,
     FEWEST_MISSING,
     MOST_QUERY_CHARS,
+    RELEVANCE_FEATURES,
     ReadClaim,
     Reading,
     ReadSentence,
+    names_anything,
+    only_echoes,
     read,
     read_claim,
+    relevance_features,
     script,
+    type_of_answer,
 )
 from monitor.scoring.words import Word, has_words, language, words
 
@@ -90,8 +94,8 @@ class LocalJudge:
         self._rewrite = rewriter or as_written
         self._claim = Logistic.by_kind(data["claim"], CLAIM_FEATURES)
         self._response = Logistic.by_kind(data["response"], RESPONSE_FEATURES)
-        self._relevance = Logistic.by_kind(data["relevance"], relevance.FEATURES)[""]
-        self._relevance_alone = Logistic.by_kind(data["relevance_alone"], relevance.FEATURES)[""]
+        self._relevance = Logistic.by_kind(data["relevance"], RELEVANCE_FEATURES)[""]
+        self._relevance_alone = Logistic.by_kind(data["relevance_alone"], RELEVANCE_FEATURES)[""]
         rules = (CONTRADICTED_AT_MOST, ABSENT_AT_MOST, ABSENT_BELOW, FEWEST_MISSING, pass_score)
         shaping = json.dumps([data, language(), rules], sort_keys=True) + read_background()
         self.version = f"local-3-{hashlib.sha256(shaping.encode()).hexdigest()[:8]}"
@@ -189,15 +193,15 @@ class LocalJudge:
     def _judge_relevance(
         self, query: str | None, output: str, reading: Reading
     ) -> tuple[float | None, str]:
-        if not query or not relevance.names_anything(query):
+        if not query or not names_anything(query):
             return None, ""
         limit = MOST_QUERY_CHARS
-        if relevance.only_echoes(query, words(query[:limit]), words(output[:limit])):
+        if only_echoes(query, words(query[:limit]), words(output[:limit])):
             return 0.0, "It adds nothing to the question."
-        values = relevance.relevance_features(query, output, reading.sentences, reading.passages)
+        values = relevance_features(query, output, reading.sentences, reading.passages)
         model = self._relevance if len(reading.passages) else self._relevance_alone
         score = sigmoid(float(model.log_odds(np.array(values))))
-        named = dict(zip(relevance.FEATURES, values, strict=True))
+        named = dict(zip(RELEVANCE_FEATURES, values, strict=True))
         if named["refusal"] >= 1:
             return score, "It declines to answer."
         said = f"It takes up {100 * named['query_covered_near']:.0f} % of what the question names"
@@ -245,7 +249,7 @@ def _wrong_refusal(reading: Reading, query: str) -> Claim | None:
     told = " ".join(passages.sentences[number][1] for number in asked.evidence)
     found = [word for number in asked.evidence for word in passages.words[number]]
     # without the kind of thing that is asked for (a person, a date, a number) it is no answer
-    if asked.shares[1] < _HELD or relevance.type_of_answer(query, told, found)[1]:
+    if asked.shares[1] < _HELD or type_of_answer(query, told, found)[1]:
         return None
     return Claim(
         text=next(each.text for each in reading.sentences if each.refuses),
