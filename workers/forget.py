@@ -20,7 +20,7 @@ from sqlalchemy import Connection, bindparam, select
 from alerts.snapshot import forget_quotes
 from monitor.errors import RecordError
 from monitor.queue import names
-from monitor.queue.consumer import Consumer, Entry, translated
+from monitor.queue.consumer import Consumer, StreamEntry, translated
 from monitor.queue.wire import decode, user_of
 from monitor.store.dead_letters import DEAD, drop_dead_letter
 from monitor.store.engine import Store
@@ -121,7 +121,7 @@ def _forget_waiting(
             page = anything.xrange(names.SAMPLES, min=at, count=_PAGE)
         if not page:
             break
-        entries = [Entry(entry_id.decode(), fields) for entry_id, fields in page]
+        entries = [StreamEntry(entry_id.decode(), fields) for entry_id, fields in page]
         found += [item for item in entries if user_of(item.fields.get(body, b"")) == user_id]
         at = f"({entries[-1].entry_id}"
     if found and not dry_run:
@@ -130,7 +130,7 @@ def _forget_waiting(
             try:
                 ended.append(expired(decode(entry.fields), rules, now=now, reason=FORGOTTEN))
             except RecordError as error:
-                bare = Entry(entry.entry_id, {**entry.fields, body: b""})
+                bare = StreamEntry(entry.entry_id, {**entry.fields, body: b""})
                 ended.append(Dead.unreadable(bare, error))
         commit(store, ended, rules, now=now)
         Consumer(client, "forget").acknowledge([entry.entry_id for entry in found])

@@ -29,7 +29,7 @@ from monitor.models import Evaluation, Sample, ScoredSample
 from monitor.models.interaction import without_texts
 from monitor.models.outcome import places_of
 from monitor.queue import names
-from monitor.queue.consumer import Consumer, Entry, NewestFirst
+from monitor.queue.consumer import Consumer, NewestFirst, StreamEntry
 from monitor.queue.snapshot import sample_id_of
 from monitor.queue.wire import decode
 from monitor.rolling.input_drift import fingerprint
@@ -73,13 +73,13 @@ class Rules:
 class Dead:
     """An entry that can never be scored, and why."""
 
-    entry: Entry
+    entry: StreamEntry
     reason: str
     detail: str
     sample_id: str | None = None  #: where it can be read at all
 
     @classmethod
-    def unreadable(cls, entry: Entry, error: RecordError) -> Self:
+    def unreadable(cls, entry: StreamEntry, error: RecordError) -> Self:
         """Return the reason why an entry cannot be read."""
         return cls(entry, error.code, str(error), sample_id_of(entry.fields))
 
@@ -98,8 +98,8 @@ class ScoringRun:
     idle_after_s: float = 2.0
     on_stored: Callable[[Sequence[Result]], None] | None = None  #: must not raise
     scored: int = 0
-    _in_work: dict[Future[Result | Dead], Entry] = field(default_factory=dict)
-    _done: list[tuple[Entry, Result | Dead]] = field(default_factory=list)
+    _in_work: dict[Future[Result | Dead], StreamEntry] = field(default_factory=dict)
+    _done: list[tuple[StreamEntry, Result | Dead]] = field(default_factory=list)
     _last_s: dict[str, float] = field(default_factory=dict)
     _mean_s: float = 0.0  #: how long scoring one sample takes
     _clock_s: float = 0.0  #: from our monotonic clock to that of the queue
@@ -154,7 +154,7 @@ class ScoringRun:
                 unbegun = [future for future in self._in_work if future.cancel()]
                 self.consumer.give_back([self._in_work.pop(future) for future in unbegun])
 
-    def _take(self) -> list[Entry]:
+    def _take(self) -> list[StreamEntry]:
         """Fill the window of samples in work, first with what dead workers left."""
         idle = not self._in_work and not self._done
         if self._alone and not idle:
@@ -186,7 +186,7 @@ class ScoringRun:
         """Return the time by the queue's clock: ours may jump, and must not make samples old."""
         return self._clock_s + time.monotonic()
 
-    def _score(self, entry: Entry) -> Result | Dead:
+    def _score(self, entry: StreamEntry) -> Result | Dead:
         started_s, now_s = time.monotonic(), self._now_s()
         try:
             now = datetime.fromtimestamp(now_s, UTC)
@@ -237,7 +237,7 @@ class ScoringRun:
                     log.error("dead_letter", entry_id=item.entry.entry_id, reason=item.reason)
             self._done = []
 
-    def _write(self, done: list[tuple[Entry, Result | Dead]]) -> int:
+    def _write(self, done: list[tuple[StreamEntry, Result | Dead]]) -> int:
         """Write all results at once; one that cannot be written becomes a dead letter alone."""
         now = datetime.fromtimestamp(self._now_s(), UTC)
         try:
@@ -250,7 +250,7 @@ class ScoringRun:
             dead = Dead(done[0][0], "unwritable", type(error).__name__)
             return commit(self.store, [dead], self.rules, now=now)
 
-    def _held(self) -> list[Entry]:
+    def _held(self) -> list[StreamEntry]:
         return [*self._in_work.values(), *(entry for entry, _ in self._done)]
 
     def _is_due(self, what: str, every_s: float) -> bool:
@@ -263,7 +263,7 @@ class ScoringRun:
 
 
 def score_entry(
-    entry: Entry, scorer: Scorer, rules: Rules, *, now: datetime, waited_s: float = 0.0
+    entry: StreamEntry, scorer: Scorer, rules: Rules, *, now: datetime, waited_s: float = 0.0
 ) -> Result | Dead:
     """
     Read and score one entry; whatever is wrong with it becomes a result, not an exception.
