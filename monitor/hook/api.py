@@ -1,10 +1,9 @@
 """
 The hook as the app sees it: a few calls that never raise and never wait.
 
-One ``sample()`` goes this way: the sampler of ``options`` decides, the recorder of ``sender``
-counts it and has ``capture`` copy it into a buffer; on the sender's thread ``delivery`` takes it
-out, ``encoding`` masks it and shapes the entry, and `monitor.queue.producer` writes the batch to
-Redis.
+One ``sample()`` goes this way: the sampler of ``options`` decides, ``recorder`` counts it and has
+``capture`` copy it into a buffer; on the hook's own thread (``sender``) ``delivery`` takes it out,
+``encoding`` masks it and shapes the entry, and `monitor.queue.producer` writes the batch to Redis.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from typing import Any, TypeVar, Unpack, overload
 from . import sender
 from .interaction import FIELDS, Fields, OpenInteraction
 from .options import HookArguments, Mask, Options, check, read, resolve
-from .sender import Recorder
+from .recorder import Recorder
 from .watch import watched
 
 F = TypeVar("F", bound=Callable[..., Any])

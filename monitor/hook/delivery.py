@@ -21,7 +21,7 @@ from ..retry import backoff_s
 from ..settings import resolve_redis_url
 from .capture import Draft
 from .encoding import Encoded, MaskFailed, encode
-from .sender import Progress, Recorder
+from .recorder import Progress, Recorder
 
 BATCH = 25
 ID_BITS = 74

@@ -10,8 +10,8 @@ from typing import Any
 import redis
 
 from ..errors import QueueUnavailableError
-from ..settings.addresses import pool_of
 from . import names
+from .address import pool_of
 
 #: An idle time longer than any worker waits before it takes over.
 _LONG_AGO_MS = 365 * 86_400_000

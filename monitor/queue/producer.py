@@ -21,8 +21,8 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from ..errors import QueueError, QueueUnavailableError
-from ..settings.addresses import pool_of
 from . import names
+from .address import pool_of
 
 CONNECT_TIMEOUT_S = 1.0
 ANSWER_TIMEOUT_S = 2.0

@@ -9,7 +9,7 @@ import pytest
 import redis
 
 import monitor
-from monitor.hook.sender import REASONS
+from monitor.hook.recorder import REASONS
 from monitor.queue import names, wire
 
 

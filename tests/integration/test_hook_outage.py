@@ -11,7 +11,7 @@ import redis
 import monitor
 from monitor.hook import delivery
 from monitor.hook.options import resolve
-from monitor.hook.sender import Recorder
+from monitor.hook.recorder import Recorder
 from monitor.queue import names, wire
 from workers.supervise import RedisServer
 

@@ -1,0 +1,287 @@
+"""One process's life of a hook: its sampler, its buffer and its counters, without a lock."""
+
+from __future__ import annotations
+
+import _thread
+import itertools
+import os
+import time
+from collections import deque
+from collections.abc import Mapping
+from time import time_ns
+from typing import Any, NamedTuple
+
+from .capture import NO_REST, NOTHING_CUT, PASSAGES, capture
+from .options import Options, Sampler, belongs, is_trace_id, read
+
+#: A hook that was replaced has this long to deliver what it holds.
+RETIRE_S = 60.0
+#: Every reason for which a sample is dropped.
+REASONS = (
+    "buffer_full", "queue_full", "no_output", "capture_failed", "mask_failed", "encode_failed",
+    "sender_failed", "redis_unavailable", "shutdown",
+)  # fmt: skip
+
+
+class Progress(NamedTuple):
+    """How far a hook has come; every part only grows."""
+
+    seen: int
+    completed: int
+    dropped: int
+
+    def covers(self, other: Progress) -> bool:
+        """Return whether this is as far as *other* or farther in every part."""
+        return all(mine >= theirs for mine, theirs in zip(self, other, strict=True))
+
+
+class Recorder:
+    """
+    What the caller and the sender share.
+
+    The caller appends to a deque and moves counters made of ``itertools.count``,
+    each a single step in C: threads, signal handlers and ``__del__`` may enter at
+    any point, and a forked child throws the whole away. All else has one writer.
+    """
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.sampling = options.sampling
+        self.thins = not self.sampling.plain
+        self.rate: float = options.sample_rate  #: of the interactions that fit no rule
+        self.hook_id = os.urandom(8).hex()
+        self.pid = os.getpid()
+        self.started_at_ms = time_ns() // 1_000_000
+        self.sampler = Sampler(self.sampling.ceiling(self.rate))
+        self.choose = self.sampler.choose
+        if not options.enabled:
+            self.sampler.close()
+        self.buffer: deque[tuple[Any, ...]] = deque()  #: the fields of a `Draft` each
+        self._sequence = itertools.count()
+        self._appended = itertools.count()
+        self._dropped = {reason: itertools.count() for reason in REASONS}
+        self._predicates_failed = itertools.count()
+        self._most_samples = options.buffer_samples
+        self._most_chars = options.buffer_chars
+        self._most_text = options.max_text_chars
+        self._chars_in = 0
+        self.unstarted = [True]  #: holds the right to be the one sender
+        # written by the sender
+        self.loaded = False
+        self.chars_out = 0
+        self.sent = 0
+        self.completed = 0
+        self.full = False
+        self.connected = False
+        self.last_error: str | None = None
+        self.encode_error: str | None = None  #: class of the last error while encoding a sample
+        self.reported: Progress | None = None
+        self.ended = False
+        self.masking: int | None = None  #: the thread that runs a mask now
+        # written by flush and close
+        self.hurry = False
+        self.close_by: float | None = None
+        self.wake = _thread.allocate_lock()
+        self.wake.acquire()
+
+    def record_texts(self, query: object, contexts: object, output: object, rate: float) -> None:
+        """Record as `record` does; for what is most often handed over it is half the price."""
+        # A mask that samples would recurse. Looked up now: gevent may have replaced it.
+        if self.masking == _thread.get_ident():
+            return
+        buffer = self.buffer
+        if (
+            type(contexts) is list
+            and type(query) is type(output) is str
+            and len(contexts) <= PASSAGES
+            and len(buffer) < self._most_samples
+            and not self.full
+        ):
+            texts = tuple(contexts)
+            chars = len(query) + len(output)
+            for text in texts:
+                if type(text) is not str:
+                    break
+                chars += len(text)
+            else:
+                held = self._chars_in - self.chars_out
+                if chars <= self._most_text and held + chars <= self._most_chars:
+                    self._chars_in += chars  # as below
+                    # A plain tuple, which is not made anew each time, unlike an instance.
+                    buffer.append((
+                        time_ns(), next(self._sequence), rate, query, texts, output,
+                        NO_REST, None, NOTHING_CUT, chars,
+                    ))  # fmt: skip
+                    next(self._appended)
+                    if self.ended:
+                        self._abandon()
+                    return
+        self.record({"query": query, "contexts": contexts, "output": output}, rate)
+
+    def record(self, given: Mapping[str, object], rate: float) -> None:
+        """Copy an interaction that was chosen with *rate*, or count why not; never waits."""
+        if self.masking == _thread.get_ident():
+            return
+        sequence = next(self._sequence)
+        # Counted without a call of ours, which would fail at the end of the host's stack.
+        buffer, dropped = self.buffer, self._dropped
+        if self.full or len(buffer) >= self._most_samples:
+            next(dropped["queue_full" if self.full else "buffer_full"])
+            return
+        try:
+            draft = capture(given, self._most_text, time_ns(), sequence, rate)
+        except BaseException as error:
+            next(dropped["capture_failed"])
+            if isinstance(error, Exception):
+                return
+            raise  # an interrupt of the host's
+        if draft is None:
+            next(dropped["no_output"])
+        elif self._chars_in - self.chars_out + draft.chars > self._most_chars:
+            next(dropped["buffer_full"])
+        else:
+            self._chars_in += draft.chars  # one step under the interpreter's lock: no call inside
+            buffer.append(draft)
+            next(self._appended)
+            if self.ended:
+                self._abandon()
+
+    def thinned(self, given: Mapping[str, object], chosen_with: float) -> float:
+        """
+        Decide anew with the rate of this very interaction; return it, or 0.
+
+        Chosen at the highest rate of all, it is kept in proportion to its own, so that
+        its own is the probability in the end.
+        """
+        failed = self._predicates_failed.__next__
+        rate = min(self.sampling.rate_of(given, self.rate, failed), chosen_with)
+        trace_id = given.get("trace_id")
+        if is_trace_id(trace_id):
+            return rate if belongs(trace_id, rate) else 0.0
+        kept = rate >= chosen_with or self.sampler.coin(rate / chosen_with)
+        return rate if kept else 0.0
+
+    def set_rate(self, rate: float) -> float:
+        """
+        Sample with another probability from now on, within the limits of the options.
+
+        Rules keep their own rates, and a hook whose own rate is 0 goes on sampling nothing.
+
+        Returns
+        -------
+        float
+            The rate in force; each record carries the one with which it was chosen.
+        """
+        if self.options.sample_rate > 0 and 0 <= rate <= 1:
+            self.rate = self.sampling.within(float(rate))
+            self.sampler.rate = self.sampling.ceiling(self.rate)
+        return self.rate
+
+    def drop(self, reason: str, n: int = 1) -> None:
+        """Count samples that will not arrive."""
+        for _ in range(n):
+            next(self._dropped[reason])
+
+    def claim(self) -> bool:
+        """Take the right to be the one sender."""
+        try:
+            return self.unstarted.pop()
+        except IndexError:
+            return False
+
+    def unclaim(self) -> None:
+        """Return the right back: the sender did not start or has died."""
+        self.unstarted.append(True)
+
+    def nudge(self) -> None:
+        """Wake the sender now; never waits."""
+        try:
+            self.wake.release()
+        except RuntimeError:  # it is awake
+            return
+
+    def finish(self, deadline: float) -> None:
+        """Have the sender deliver what it can until *deadline* (monotonic) and end."""
+        self.sampler.close()
+        self.close_by = deadline if self.close_by is None else min(self.close_by, deadline)
+        self.nudge()
+
+    def retire(self) -> None:
+        """Let the sender deliver what is buffered in its own time and end."""
+        self.finish(time.monotonic() + RETIRE_S)
+
+    @property
+    def seen(self) -> int:
+        """Interactions counted."""
+        return self.sampler.seen
+
+    @property
+    def sampled(self) -> int:
+        """Interactions chosen."""
+        return read(self._sequence)
+
+    @property
+    def dropped(self) -> dict[str, int]:
+        """Samples that will not arrive, by reason; reasons that did not occur are left out."""
+        counts = {reason: read(counter) for reason, counter in self._dropped.items()}
+        return {reason: n for reason, n in counts.items() if n}
+
+    @property
+    def error(self) -> str | None:
+        """What went wrong last: with Redis now, else with any sample that could not be encoded."""
+        encoding = f"encode_failed: {self.encode_error}" if self.encode_error else None
+        return self.last_error or encoding
+
+    @property
+    def idle(self) -> bool:
+        """Return whether no sender runs yet."""
+        return bool(self.unstarted)
+
+    @property
+    def loading(self) -> bool:
+        """Return whether the sender is there and does not run yet."""
+        return not self.idle and not self.loaded
+
+    def progress(self) -> Progress:
+        """Return how far the counters have come, buffered samples not included."""
+        return Progress(self.seen, self.completed, sum(self.dropped.values()))
+
+    def has_reported(self, goal: Progress) -> bool:
+        """Return whether Redis has confirmed everything up to *goal*."""
+        return self.reported is not None and self.reported.covers(goal)
+
+    def goal(self) -> Progress:
+        """Return how far the counters will have come once everything buffered is done."""
+        return Progress(self.seen, read(self._appended), sum(self.dropped.values()))
+
+    def stats(self) -> dict[str, Any]:
+        """Return where everything is; what a caller is just recording counts as buffered."""
+        if self.ended:
+            self._abandon()
+        sent, dropped = self.sent, self.dropped  # read first, because they only grow
+        sampled = self.sampled
+        seen = self.seen
+        return {
+            "app": self.options.app,
+            "hook_id": self.hook_id,
+            "enabled": self.options.enabled and self.close_by is None,
+            "sample_rate": self.rate,
+            "seen": seen,
+            "sampled": sampled,
+            "not_sampled": seen - sampled,
+            "buffered": sampled - sent - sum(dropped.values()),
+            "sent": sent,
+            "dropped": dropped,
+            "predicates_failed": read(self._predicates_failed),
+            "connected": self.connected,
+            "last_error": self.error,
+        }
+
+    def _abandon(self) -> None:
+        """Give up what was recorded after the sender had ended."""
+        while self.buffer:
+            try:
+                self.buffer.popleft()
+            except IndexError:  # another thread is at it
+                return
+            self.drop("shutdown")
