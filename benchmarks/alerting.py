@@ -15,6 +15,7 @@ import itertools
 import time
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from random import Random
 from statistics import median
@@ -159,13 +160,7 @@ def _most_in_a_day(pattern: list[str], timers: Timers) -> int:
 
 
 def _patient(timers: Timers) -> Timers:
-    return Timers(
-        warning_for_s=timers.warning_for_s,
-        critical_for_s=timers.critical_for_s,
-        resolve_after_s=timers.resolve_after_s,
-        repeat_after_s=timers.repeat_after_s,
-        max_gap_s=3 * STEP_S,
-    )
+    return replace(timers, max_gap_s=3 * STEP_S)
 
 
 class Sink:

@@ -10,13 +10,13 @@ hours whatever the day does; ``same_hour``, the hour a week before with one on e
 
 from __future__ import annotations
 
-import argparse
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+from common import make_parser, print_head, print_row
 from numpy.typing import NDArray
 
 from monitor.models import Tally
@@ -180,13 +180,12 @@ def _tally(buckets: dict[int, dict[int, int]]) -> Tally:
 
 def main() -> None:
     """Run all of it and print two tables."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = make_parser(__doc__)
     parser.add_argument("--runs", type=int, default=4)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     rng = np.random.default_rng(options.seed)
-    print("| healthy scores | reference | a minute | false findings in 30 days |")
-    print("|---|---|--:|--:|")
+    print_head("healthy scores", "reference", "a minute", "false findings in 30 days")
     for scores, kind in HEALTHY:
         for per_minute in (1.0, 10.0):
             found = [
@@ -194,16 +193,16 @@ def main() -> None:
                 for _ in range(options.runs)
             ]
             false = np.mean([item.findings for item in found])
-            print(f"| {scores.__name__} | {kind} | {per_minute:g} | {false:.2f} |", flush=True)
-    print("\n| change | a minute | hours to a finding, median |")
-    print("|---|--:|--:|")
+            print_row(scores.__name__, kind, f"{per_minute:g}", f"{false:.2f}")
+    print()
+    print_head("change", "a minute", "hours to a finding, median")
     for scores in (lower, wider):
         for per_minute in (1.0, 10.0):
             found = [
                 run(rng, scores, per_minute=per_minute, hours=48) for _ in range(4 * options.runs)
             ]
             median_h = np.median([item.first_h for item in found])
-            print(f"| {scores.__name__} | {per_minute:g} | {median_h:.1f} |", flush=True)
+            print_row(scores.__name__, f"{per_minute:g}", f"{median_h:.1f}")
 
 
 if __name__ == "__main__":

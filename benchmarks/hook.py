@@ -8,12 +8,11 @@ loopback. Needs the extra ``benchmark``; an SDK that is not installed is left ou
 
 from __future__ import annotations
 
-import argparse
-import importlib.util
 import json
 import os
 import resource
 import socket
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -23,18 +22,28 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Self
 
 import redis
-from hook_arms import IMPORTS
-from hook_table import DELIVERING, FLOOR, HANGING, OURS, Figures, Results, show
-from rich.console import Console
+from common import make_parser, print_head, print_row
+from hook_probe import CALLS_PER_S, IMPORTS
 
 from workers.supervise import RedisServer
 
-NEEDS = {"opentelemetry": "opentelemetry.exporter", "langfuse": "langfuse", "sentry": "sentry_sdk"}
+OURS, FLOOR, OTEL = "groundwatch", "floor", "opentelemetry"
+#: What has to be installed, the package whose part it is first.
+NEEDS = {
+    OTEL: ("opentelemetry", "opentelemetry.exporter"),
+    "langfuse": ("langfuse",),
+    "sentry": ("sentry_sdk",),
+}
 LONG_PASSAGE = 25_000
+DELIVERING = f"p99.9 at {CALLS_PER_S} calls/s, delivering, µs"
+HANGING = "p99.9, server hangs, µs"
+
+Figures = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -50,6 +59,86 @@ class Effort:
 
 
 QUICK = Effort(rounds=5, tail_rounds=1, tail_s=2.0, drained=5_000)
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What a figure of ours has to reach."""
+
+    most: float = float("inf")
+    least: float = 0.0
+    times: float = 0.0  #: cheaper than OpenTelemetry, at least
+    below_peers: bool = False
+
+    def met(self, ours: float, peers: Figures) -> bool:
+        """Return whether our figure reaches it."""
+        return (
+            self.least <= ours <= self.most
+            and peers.get(OTEL, float("inf")) >= self.times * ours
+            and (not self.below_peers or all(ours < theirs for theirs in peers.values()))
+        )
+
+    def __str__(self) -> str:
+        parts = [
+            f"≤ {self.most:,g}" if self.most < float("inf") else "",
+            f"≥ {self.least:,g}" if self.least else "",
+            f"≥ {self.times:g}× OpenTelemetry" if self.times else "",
+            "below all" if self.below_peers else "",
+        ]
+        return ", ".join(part for part in parts if part)
+
+
+def above_floor(row: str) -> str:
+    """Name the row of differences from the floor."""
+    return f"{row.removesuffix(', µs')}, floor subtracted, µs"
+
+
+GOALS = {
+    "call, not sampled, ns": Goal(most=250, times=30),
+    "call, sampled, ns": Goal(most=3_000, times=8),
+    "decorator, not sampled, ns": Goal(most=300),
+    above_floor(DELIVERING): Goal(most=60, below_peers=True),
+    above_floor(HANGING): Goal(most=200),
+    "memory, server hangs, MB": Goal(most=120),
+    "exit, server hangs, s": Goal(most=2.0),
+    "draining, samples/s": Goal(least=20_000),
+    "draining, CPU µs a sample": Goal(most=30),
+    "import, CPU ms": Goal(most=50, below_peers=True),
+}
+
+
+class Results(dict[str, Figures]):
+    """The figures of one run, by measurement and SDK."""
+
+    def add(self, row: str, name: str, values: Sequence[float | None]) -> None:
+        """Note the median of several rounds."""
+        known = [value for value in values if value is not None]
+        if known:
+            self.setdefault(row, {})[name] = statistics.median(known)
+
+    def subtract_floor(self, row: str) -> None:
+        """Add a row with what is left of *row* without what the machine itself takes."""
+        self[above_floor(row)] = {
+            name: value - self[row][FLOOR] for name, value in self[row].items() if name != FLOOR
+        }
+
+    def show(self, names: Sequence[str]) -> None:
+        """Print a row a measurement."""
+        columns = [OURS, FLOOR, "redis", *names[1:]]
+        print_head("", "goal", "met", *columns, "best peer / ours")
+        for row, figures in self.items():
+            goal, ours = GOALS.get(row), figures[OURS]
+            peers = {name: value for name, value in figures.items() if name in names[1:]}
+            met = "" if goal is None else "yes" if goal.met(ours, peers) else "no"
+            shown = [_written(figures.get(name)) for name in columns]
+            ratio = f"{min(peers.values()) / ours:,.1f}×" if peers and ours > 0 else ""
+            print_row(row, goal or "", met, *shown, ratio)
+
+
+def _written(value: float | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:.3g}"  # noqa: PLR2004 - digits
 
 
 class Probe:
@@ -222,31 +311,6 @@ def _environment() -> dict[str, str]:
     return here | {"PYTHONPATH": str(Path(__file__).parents[1])}
 
 
-def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a third of the time, less certain")
-    parser.add_argument("--only", choices=PARTS, nargs="+", default=PARTS, help="these parts")
-    arguments = parser.parse_args()
-    effort, console = QUICK if arguments.quick else Effort(), Console(width=140)
-    names = [OURS]
-    for name, module in NEEDS.items():
-        if _installed(module):
-            names.append(name)
-        else:
-            console.print(f"{name}: not installed, left out (pip install groundwatch\\[benchmark])")
-    results = Results()
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        sink() as http,
-        RedisServer(Path(folder), durable=False) as server,
-    ):
-        urls = {OURS: server.url, "others": http}
-        for part in arguments.only:
-            MEASURES[part](names, urls, effort, results)
-    console.print(show(results, names))
-
-
 MEASURES = {
     "cost": measure_cost,
     "tail": measure_tail,
@@ -254,14 +318,30 @@ MEASURES = {
     "hang": measure_hang,
     "import": measure_import,
 }
-PARTS = tuple(MEASURES)
 
 
-def _installed(module: str) -> bool:
-    try:
-        return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:
-        return False
+def main() -> None:
+    """Measure and print."""
+    parser = make_parser(__doc__)
+    parser.add_argument("--quick", action="store_true", help="a third of the time, less certain")
+    parser.add_argument("--only", choices=MEASURES, nargs="+", default=MEASURES, help="these parts")
+    asked = parser.parse_args()
+    names = [OURS]
+    for name, modules in NEEDS.items():
+        if all(find_spec(module) for module in modules):
+            names.append(name)
+        else:
+            print(f"{name}: not installed, left out (pip install 'groundwatch[benchmark]')")
+    results = Results()
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        sink() as http,
+        RedisServer(Path(folder), durable=False) as server,
+    ):
+        urls = {OURS: server.url, "others": http}
+        for part in asked.only:
+            MEASURES[part](names, urls, QUICK if asked.quick else Effort(), results)
+    results.show(names)
 
 
 if __name__ == "__main__":

@@ -53,45 +53,22 @@ def ks_of_the_last_hour(stream: Stream) -> list[tuple[float, bool]]:
     return _turns(looks, (n >= _LEAST_N) & (p_value <= _KS_P))
 
 
-def adwin(stream: Stream) -> list[tuple[float, bool]]:
-    """Run river's ADWIN on passes; only falls count."""
-    from river.drift import ADWIN  # noqa: PLC0415
+def _river(name: str, **settings: Any) -> Callable[[Stream], list[tuple[float, bool]]]:
+    """Return a rule that runs river's detector *name* on failures; of ADWIN's only rises count."""
 
-    return _falls(stream, ADWIN())
+    def rule(stream: Stream) -> list[tuple[float, bool]]:
+        from river import drift  # noqa: PLC0415 - not installed everywhere
 
+        detector: Any = getattr(drift.binary if name == "DDM" else drift, name)(**settings)
+        found: list[tuple[float, bool]] = []
+        for time_s, failed in zip(stream.times_s, stream.passed < 1, strict=True):
+            before = detector.estimation if name == "ADWIN" else 0.0
+            detector.update(failed)
+            if detector.drift_detected and (name != "ADWIN" or detector.estimation > before):
+                found += [(float(time_s), True), (float(time_s), False)]
+        return found
 
-def page_hinkley(stream: Stream) -> list[tuple[float, bool]]:
-    """Run river's PageHinkley on failures, which it watches for a rise."""
-    from river.drift import PageHinkley  # noqa: PLC0415
-
-    return _rises(stream, PageHinkley(mode="up"))
-
-
-def ddm(stream: Stream) -> list[tuple[float, bool]]:
-    """Run river's DDM on failures, of which only a rise is a drift."""
-    from river.drift.binary import DDM  # noqa: PLC0415
-
-    return _rises(stream, DDM())
-
-
-def _rises(stream: Stream, detector: Any) -> list[tuple[float, bool]]:
-    found = []
-    for time_s, failed in zip(stream.times_s, stream.passed < 1, strict=True):
-        detector.update(failed)
-        if detector.drift_detected:
-            found += [(float(time_s), True), (float(time_s), False)]
-    return found
-
-
-def _falls(stream: Stream, detector: Any) -> list[tuple[float, bool]]:
-    found: list[tuple[float, bool]] = []
-    before = 0.0
-    for time_s, passed in zip(stream.times_s, stream.passed, strict=True):
-        detector.update(passed)
-        if detector.drift_detected and detector.estimation < before:
-            found += [(float(time_s), True), (float(time_s), False)]
-        before = detector.estimation
-    return found
+    return rule
 
 
 def _share(times: Floats, failed: Floats, window_s: float) -> Floats:
@@ -111,4 +88,5 @@ RIVALS: dict[str, Callable[[Stream], list[tuple[float, bool]]]] = {
     "KS": ks_of_the_last_hour,
 }
 if find_spec("river"):
-    RIVALS |= {"ADWIN": adwin, "PageHinkley": page_hinkley, "DDM": ddm}
+    RIVALS |= {"ADWIN": _river("ADWIN"), "PageHinkley": _river("PageHinkley", mode="up")}
+    RIVALS["DDM"] = _river("DDM")

@@ -10,18 +10,16 @@ as the scheduler would, by the ages of the settings.
 
 from __future__ import annotations
 
-import argparse
 import random
-import tempfile
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
-from sqlalchemy import func, select
+from common import count_rows, make_parser, new_store
 
 from monitor.models import Evaluation
 from monitor.settings import Settings
-from monitor.store.engine import Store, migrate
+from monitor.store.engine import Store
 from monitor.store.retention import Retention, free_space, size_bytes
 from monitor.store.rollup import compact_inputs, roll_up
 from monitor.store.tables import evaluations, samples
@@ -31,6 +29,9 @@ from workers.maintenance import ages_from
 from workers.scoring_run import Rules, result_of
 
 _WORDS = [
+    "refund", "card", "days", "paid", "back", "order", "parcel", "address", "invoice", "account",
+    "shipping", "label",
+]  # fmt: skip
     "refund",
     "card",
     "days",
@@ -110,33 +111,26 @@ def _year(store: Store, days: int, per_day: int) -> Iterator[tuple[int, int, int
         keeper.run(now_s)
         took_s = time.perf_counter() - began_s
         if number % 30 == 29 or number == days - 1:  # noqa: PLR2004  # a line a month
+            n_samples, n_evaluations = count_rows(store, (samples, evaluations))
             with store.read() as connection:
-                rows = [
-                    connection.execute(select(func.count()).select_from(table)).scalar_one()
-                    for table in (samples, evaluations)
-                ]
-                yield number + 1, size_bytes(connection), rows[0], rows[1], took_s
+                yield number + 1, size_bytes(connection), n_samples, n_evaluations, took_s
 
 
 def main() -> None:
     """Print a line a simulated month, and the size of a million samples."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = make_parser(__doc__)
     parser.add_argument("--days", type=int, default=365)
     parser.add_argument("--per-day", type=int, default=200)
-    parser.add_argument("--store", default=None)
+    parser.add_argument("--store", default="")
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        store = Store(given.store or f"sqlite:///{folder}/store.db")
-        migrate(store)
+    with new_store(given.store) as store:
         for day, size, n_samples, n_evaluations, took_s in _year(store, given.days, given.per_day):
             print(
                 f"day {day:3}: {size / 1e6:7.1f} MB, {n_samples:,} samples,"
                 f" {n_evaluations:,} evaluations; deleting took {took_s:.2f} s",
                 flush=True,
             )
-        store.close()
-        fresh = Store(given.store or f"sqlite:///{folder}/fresh.db")
-        migrate(fresh)
+    with new_store(given.store) as fresh:
         with fresh.read() as connection:
             empty = size_bytes(connection)
         rules = Rules(pass_score=0.7, bucket_s=60, dimensions=Settings().segments)
@@ -151,7 +145,6 @@ def main() -> None:
             with fresh.read() as connection:
                 size = size_bytes(connection) - empty
             print(f"a million samples {what}: {size / _MANY * 1e6 / 1e9:.2f} GB")
-        fresh.close()
 
 
 if __name__ == "__main__":

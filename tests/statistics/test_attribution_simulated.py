@@ -3,38 +3,11 @@
 import numpy as np
 import pytest
 
-from monitor.models import Tally
-from monitor.rolling.attribution import explain_change
-
-SEGMENTS = 50
-
-
-def tally(n, passed):
-    return Tally(n=n, passed=passed, sum_w=n, sum_w2=n, sum_wy=passed, sum_w2y=passed)
-
-
-def period(rng, shares, rates, n):
-    sizes = rng.multinomial(n, shares)
-    found = {
-        f"route=r{k:02}": tally(int(size), int(rng.binomial(size, rate)))
-        for k, (size, rate) in enumerate(zip(sizes, rates, strict=True))
-    }
-    return found, sum(found.values(), start=Tally())
+from support.incidents import Incident, explain
 
 
 def incident(seed, guilty_rate, uniform=1.0):
-    """One guilty segment among fifty of unequal size and rate, or a change of all alike."""
-    rng = np.random.default_rng(seed)
-    shares = rng.dirichlet(np.full(SEGMENTS, 3.0))
-    rates = rng.uniform(0.85, 0.97, SEGMENTS)
-    guilty = int(rng.choice(np.flatnonzero(shares > 0.01)))
-    worse = rates * uniform
-    if guilty_rate is not None:
-        worse[guilty] = guilty_rate
-    before, root_before = period(rng, shares, rates, 20_000)
-    after, root_after = period(rng, shares, worse, 3_000)
-    found = explain_change(before, after, root_before=root_before, root_after=root_after)
-    return f"route=r{guilty:02}", [item.segment for item in found.named]
+    return explain(np.random.default_rng(seed), Incident(guilty_rate, uniform))
 
 
 @pytest.mark.parametrize("guilty_rate", [0.3, 0.5])
