@@ -32,19 +32,6 @@ _WORDS = [
     "refund", "card", "days", "paid", "back", "order", "parcel", "address", "invoice", "account",
     "shipping", "label",
 ]  # fmt: skip
-    "refund",
-    "card",
-    "days",
-    "paid",
-    "back",
-    "order",
-    "parcel",
-    "address",
-    "invoice",
-    "account",
-    "shipping",
-    "label",
-]
 _APP = "shop"
 _BATCH = 50
 _MANY = 10_000
