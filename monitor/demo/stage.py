@@ -93,7 +93,18 @@ def built_stage(folder: Path) -> Iterator[Stage]:
     with ExitStack() as stack:
         slack = stack.enter_context(SlackReceiver())
         mail = stack.enter_context(MailReceiver())
-        environment = _environment(folder, slack.url, mail.url)
+        usual = {variable("openai_api_key"), variable("openai_base_url")}
+        inherited = {
+            key: value
+            for key, value in os.environ.items()  # noqa: TID251
+            if not key.startswith(PREFIX) and key not in usual
+        }
+        ours = _HURRY | {
+            "home": str(folder),
+            "slack_webhook_url": slack.url,
+            "smtp_url": mail.url,
+        }
+        environment = inherited | {variable(name): value for name, value in ours.items()}
         settings = Settings.from_env(environment)
         store = Store(settings.sql_url)
         stack.callback(store.close)
@@ -114,19 +125,3 @@ def built_stage(folder: Path) -> Iterator[Stage]:
         stack.callback(stage.close_shop)
         supervisor.start()
         yield stage
-
-
-def _environment(folder: Path, slack_url: str, smtp_url: str) -> dict[str, str]:
-    """Take over the environment, but none of the user's own settings."""
-    usual = {variable("openai_api_key"), variable("openai_base_url")}
-    inherited = {
-        key: value
-        for key, value in os.environ.items()  # noqa: TID251
-        if not key.startswith(PREFIX) and key not in usual
-    }
-    ours = _HURRY | {
-        "home": str(folder),
-        "slack_webhook_url": slack_url,
-        "smtp_url": smtp_url,
-    }
-    return inherited | {variable(name): value for name, value in ours.items()}

@@ -187,18 +187,15 @@ def run(*, quick: bool, keep: bool, picture: Path | None = None) -> bool:
     finally:
         if not keep:
             shutil.rmtree(folder, ignore_errors=True)
-    checks.append(_nothing_left(pids, folder, keep=keep))
-    screen.verdict(checks, time.monotonic() - started_s, folder if keep else None)
-    return all(check.holds for check in checks)
-
-
-def _nothing_left(pids: dict[str, int], folder: Path, *, keep: bool) -> DemoCheck:
     alive = []
     for name, pid in pids.items():
         with suppress(ProcessLookupError):
             os.kill(pid, 0)
             alive.append(name)
     left = alive + ([str(folder)] if folder.exists() and not keep else [])
-    return DemoCheck(
+    nothing_left = DemoCheck(
         "nothing left behind", not left, ", ".join(left) or f"{len(pids)} processes ended"
     )
+    checks.append(nothing_left)
+    screen.verdict(checks, time.monotonic() - started_s, folder if keep else None)
+    return all(check.holds for check in checks)

@@ -70,18 +70,6 @@ def draw_course(course: DigestSeries, digest: Digest) -> bytes:
     frame = _Frame(max(0.0, lowest - 0.02), 1.0, len(course.points))
     image = Image.new("RGB", (WIDTH * _DRAWN, HEIGHT * _DRAWN), _WHITE)
     canvas = ImageDraw.Draw(image)
-    _draw_lines(canvas, frame, digest)
-    _draw_points(canvas, frame, course)
-    image = image.resize((WIDTH * _SHOWN, HEIGHT * _SHOWN), Image.Resampling.LANCZOS)
-    canvas = ImageDraw.Draw(image)
-    canvas.font = ImageFont.load_default(_FONT_PX * _SHOWN)
-    _write_axes(canvas, frame, digest)
-    file = BytesIO()
-    image.quantize(64).save(file, "PNG", optimize=True)
-    return file.getvalue()
-
-
-def _draw_lines(canvas: ImageDraw, frame: _Frame, digest: Digest) -> None:
     left, right = _DRAWN * _LEFT, _DRAWN * (WIDTH - _RIGHT)
     for rate in (frame.low, frame.high):
         canvas.line([(left, frame.y(rate)), (right, frame.y(rate))], fill=_GRID, width=_DRAWN)
@@ -90,6 +78,14 @@ def _draw_lines(canvas: ImageDraw, frame: _Frame, digest: Digest) -> None:
         for start in range(left, right, 8 * _DRAWN):
             end = min(start + 4 * _DRAWN, right)
             canvas.line([(start, y), (end, y)], fill=colour, width=_DRAWN)
+    _draw_points(canvas, frame, course)
+    image = image.resize((WIDTH * _SHOWN, HEIGHT * _SHOWN), Image.Resampling.LANCZOS)
+    canvas = ImageDraw.Draw(image)
+    canvas.font = ImageFont.load_default(_FONT_PX * _SHOWN)
+    _write_axes(canvas, frame, digest)
+    file = BytesIO()
+    image.quantize(64).save(file, "PNG", optimize=True)
+    return file.getvalue()
 
 
 def _draw_points(canvas: ImageDraw, frame: _Frame, course: DigestSeries) -> None:

@@ -162,23 +162,20 @@ class SlackReceiver(Receiver):
                 self.messages.append(message)
             self._changed.notify_all()
         if answer in _PLAIN_ANSWERS:
-            self._reply(handler, answer)
+            status, text = _PLAIN_ANSWERS[answer]
+            handler.send_response(status)
+            if answer is SlackAnswer.RATE_LIMITED:
+                handler.send_header("Retry-After", self.retry_after)
+            if answer is SlackAnswer.REDIRECT:
+                handler.send_header("Location", "/elsewhere")
+            handler.send_header("Content-Length", str(len(text)))
+            handler.end_headers()
+            handler.wfile.write(text.encode())
         elif answer is SlackAnswer.HANG:
             self._stopping.wait()
         elif answer is SlackAnswer.DRIP:
             self._drip(handler)
         handler.close_connection = True
-
-    def _reply(self, handler: BaseHTTPRequestHandler, answer: SlackAnswer) -> None:
-        status, text = _PLAIN_ANSWERS[answer]
-        handler.send_response(status)
-        if answer is SlackAnswer.RATE_LIMITED:
-            handler.send_header("Retry-After", self.retry_after)
-        if answer is SlackAnswer.REDIRECT:
-            handler.send_header("Location", "/elsewhere")
-        handler.send_header("Content-Length", str(len(text)))
-        handler.end_headers()
-        handler.wfile.write(text.encode())
 
 
 class MailAnswer(StrEnum):

@@ -142,10 +142,23 @@ class Access:
             return Principal("this machine", Role.OPERATOR)
         scheme, _, value = headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer":
-            return self._by_token(value.strip())
+            given = hashlib.sha256(value.strip().encode()).hexdigest()
+            found = None
+            for entry in self.tokens:  # all of them: the time must not tell which one
+                if hmac.compare_digest(entry.secret_hash, given):
+                    found = Principal(entry.name, entry.role, bearer=True)
+            return found
         if scheme.lower() == "basic":
             return self._by_password(value.strip())
-        return self._by_proxy(headers, peer)
+        header = self.settings.web_access.web_proxy_user_header
+        name = headers.get(header.lower(), "") if header else ""
+        try:
+            address = ipaddress.ip_address(peer)
+        except ValueError:
+            return None
+        if not name or not any(address in network for network in self._proxies):
+            return None
+        return Principal(name[:200], Role[self.settings.web_access.web_proxy_role.upper()])
 
     def form_token(self, principal: Principal) -> str:
         """Return the token of a form; a new one each time, so that compression reveals nothing."""
@@ -158,14 +171,6 @@ class Access:
         except BadData:
             return False
         return True
-
-    def _by_token(self, token: str) -> Principal | None:
-        given = hashlib.sha256(token.encode()).hexdigest()
-        found = None
-        for entry in self.tokens:  # all of them: the time must not tell which one
-            if hmac.compare_digest(entry.secret_hash, given):
-                found = Principal(entry.name, entry.role, bearer=True)
-        return found
 
     def _by_password(self, value: str) -> Principal | None:
         fingerprint = hmac.digest(self._key, value.encode(), "sha256")
@@ -187,17 +192,6 @@ class Access:
         principal = Principal(entry.name, entry.role)
         self._believed[fingerprint] = (time.monotonic(), principal)
         return principal
-
-    def _by_proxy(self, headers: Mapping[str, str], peer: str) -> Principal | None:
-        header = self.settings.web_access.web_proxy_user_header
-        name = headers.get(header.lower(), "") if header else ""
-        try:
-            address = ipaddress.ip_address(peer)
-        except ValueError:
-            return None
-        if not name or not any(address in network for network in self._proxies):
-            return None
-        return Principal(name[:200], Role[self.settings.web_access.web_proxy_role.upper()])
 
 
 def check_address(settings: Settings, host: str) -> None:

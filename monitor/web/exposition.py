@@ -52,7 +52,27 @@ class _Snapshot:
             "groundwatch_rows_left_out", "Apps and metrics left out, beyond the limit.",
             len(self._glance.rows) - len(rows),
         )  # fmt: skip
-        yield from _of_ledger(self._glance)
+        apps = self._glance.report.apps[:_MOST_ROWS]
+        for name, says in (
+            ("seen", "Interactions that hooks saw."),
+            ("sampled", "Interactions that were sampled."),
+            ("scored", "Samples that have a score."),
+        ):
+            family = CounterMetricFamily(f"groundwatch_{name}", says, labels=("app",))
+            for app in apps:
+                family.add_metric([app.app[:_MOST_LABEL_CHARS]], getattr(app.ledger, name))
+            yield family
+        for name, says in (
+            ("dropped", "Samples that hooks dropped."),
+            ("failed_samples", "Samples that could not be scored."),
+            ("skipped", "Samples with nothing to judge."),
+            ("expired", "Samples that waited too long to be of use."),
+        ):
+            family = CounterMetricFamily(f"groundwatch_{name}", says, labels=("app",))
+            for app in apps:
+                counts = getattr(app.ledger, name.removesuffix("_samples"))
+                family.add_metric([app.app[:_MOST_LABEL_CHARS]], sum(counts.values()))
+            yield family
         yield from _of_pipeline(self._glance)
 
 
@@ -75,30 +95,6 @@ def _of_rows(rows: Sequence[Row], now: datetime) -> Iterator[Metric]:
             if value is not None:
                 key = [text[:_MOST_LABEL_CHARS] for text in (row.verdict.app, row.verdict.metric)]
                 family.add_metric(key, value)
-        yield family
-
-
-def _of_ledger(glance: Glance) -> Iterator[Metric]:
-    apps = glance.report.apps[:_MOST_ROWS]
-    for name, says in (
-        ("seen", "Interactions that hooks saw."),
-        ("sampled", "Interactions that were sampled."),
-        ("scored", "Samples that have a score."),
-    ):
-        family = CounterMetricFamily(f"groundwatch_{name}", says, labels=("app",))
-        for app in apps:
-            family.add_metric([app.app[:_MOST_LABEL_CHARS]], getattr(app.ledger, name))
-        yield family
-    for name, says in (
-        ("dropped", "Samples that hooks dropped."),
-        ("failed_samples", "Samples that could not be scored."),
-        ("skipped", "Samples with nothing to judge."),
-        ("expired", "Samples that waited too long to be of use."),
-    ):
-        family = CounterMetricFamily(f"groundwatch_{name}", says, labels=("app",))
-        for app in apps:
-            counts = getattr(app.ledger, name.removesuffix("_samples"))
-            family.add_metric([app.app[:_MOST_LABEL_CHARS]], sum(counts.values()))
         yield family
 
 

@@ -249,7 +249,14 @@ class GlanceReader:
                 if kind in reasons:
                     reasons[kind][reason] += n
         queue = self.backlog()
-        today, month = self._costs(connection, now)
+        if self._cost_at is None or not 0 <= now.timestamp() - self._cost_at < _COST_EVERY_S:
+            midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+            self._cost = (
+                cost_usd_since(connection, midnight.timestamp()),
+                cost_usd_since(connection, midnight.replace(day=1).timestamp()),
+            )
+            self._cost_at = now.timestamp()
+        today, month = self._cost
         return PipelineState(
             counts=counts,
             waiting=queue.waiting,
@@ -262,13 +269,3 @@ class GlanceReader:
             cost_month_usd=month,
             outbox={str(state): n for state, n in outbox_counts(connection).items() if n},
         )
-
-    def _costs(self, connection: Connection, now: datetime) -> tuple[float, float]:
-        if self._cost_at is None or not 0 <= now.timestamp() - self._cost_at < _COST_EVERY_S:
-            midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
-            self._cost = (
-                cost_usd_since(connection, midnight.timestamp()),
-                cost_usd_since(connection, midnight.replace(day=1).timestamp()),
-            )
-            self._cost_at = now.timestamp()
-        return self._cost
