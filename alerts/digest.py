@@ -15,7 +15,7 @@ from alerts.routing import Recipient
 from monitor.errors import SettingsError
 from monitor.models.alerting import DIGEST, Severity
 from monitor.report.digest import Digest, Period
-from monitor.report.digest_chart import HEIGHT, WIDTH, can_draw, draw_course
+from monitor.report.digest_chart import HEIGHT, WIDTH, can_draw, draw_series
 from monitor.report.format import plain_text, utc_time
 from monitor.report.render import (
     chart_label,
@@ -113,7 +113,7 @@ def digest_message(
     pictures = tuple(
         Picture(
             cid=f"course-{place}-{delivery_id}@groundwatch",
-            png=draw_course(course, digest),
+            png=draw_series(course, digest),
             label=chart_label(course),
         )
         for place, course in enumerate(digest.courses if can_draw() else (), start=1)

@@ -30,7 +30,7 @@ from alerts.routes_file import wiring_from
 from alerts.routing import parse_all
 from alerts.silencing import add_silence
 from alerts.store import acknowledge
-from monitor.demo.bot import Bot, load_articles
+from monitor.demo.shop import Bot, load_articles
 from monitor.models import Evaluation, Interaction
 from monitor.rolling.policies import PolicyChoice, Thresholds
 from monitor.scoring.registry import make_scorer

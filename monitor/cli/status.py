@@ -189,7 +189,7 @@ def _write(found: Report, form: ReportFormat, settings: Settings) -> str:
         return render_markdown(found)
     if form is ReportFormat.HTML:
         from monitor.web.charts import ChartThresholds  # noqa: PLC0415  # only here
-        from monitor.web.exposition import render_html  # noqa: PLC0415
+        from monitor.web.templating import render_html  # noqa: PLC0415
 
         lines = ChartThresholds(warning=settings.warning_rate, critical=settings.critical_rate)
         return render_html(found, lines)
@@ -233,12 +233,12 @@ def metric_page(found: Detail) -> Iterator[RenderableType]:
     yield Text(f"{plain_text(verdict.reason, 300)} ({plain_text(verdict.policy, 40)})", style="dim")
     steps = [
         RatePoint(start=datetime.fromtimestamp(step.start_s, UTC), n=step.n, pass_rate=step.rate)
-        for step in found.course.steps
+        for step in found.series.steps
     ]
-    gaps = f", {found.course.gaps} steps without scores" if found.course.gaps else ""
+    gaps = f", {found.series.gaps} steps without scores" if found.series.gaps else ""
     yield Text()
     yield SparklineRow(
-        steps, f"pass rate, last {duration(found.span_s)}, n {found.course.n:,}{gaps}"
+        steps, f"pass rate, last {duration(found.span_s)}, n {found.series.n:,}{gaps}"
     )
     if verdict.drift is not None:
         yield Text(drift_sentence(verdict.drift), style="dim")

@@ -67,7 +67,11 @@ class Story:
         screen.act("Retrieval is repaired.")
         self.stage.tell_shop("repair")
         self._until("a healthy status again", lambda: self._status() is Status.HEALTHY, 40)
-        self._until("the all-clear on Slack and by email", self._all_clear, 30)
+        self._until(
+            "the all-clear on Slack and by email",
+            lambda: all(any("RESOLVED" in title for title in part) for part in self._titles()),
+            30,
+        )
         screen.act("The shop closes; what it sampled is scored to the last one.")
         self.stage.close_shop()
         self._until("the last score", lambda: self._report().apps[0].ledger.queued == 0, 20)
@@ -101,9 +105,6 @@ class Story:
 
     def _status(self) -> Status:
         return self.seen[-1] if self.seen else Status.INSUFFICIENT_DATA
-
-    def _all_clear(self) -> bool:
-        return all(any("RESOLVED" in title for title in titles) for titles in self._titles())
 
     def _titles(self) -> tuple[list[str], list[str]]:
         slack = [str(message.get("text", "")) for message in self.stage.slack.messages]

@@ -16,7 +16,7 @@ from monitor.models.alerting import Severity
 from monitor.models.status import Movement
 from monitor.report.model import SEVERITY, Ledger, ReportedChange, worst_status
 
-_MOST_COURSES = 6
+_MOST_SERIES = 6
 _MOST_LISTED = 8
 #: Below this share of samples evaluated, a digest asks for a look.
 LOW_COVERAGE = 0.9
@@ -389,4 +389,4 @@ def _courses(facts: DigestFacts) -> list[DigestSeries]:
                 )
             )
     found.sort(key=lambda item: (SEVERITY.index(item.status), item.rate or 0.0, item.app))
-    return found[:_MOST_COURSES]
+    return found[:_MOST_SERIES]

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from importlib.util import find_spec
 from io import BytesIO
 from typing import TYPE_CHECKING, Final, NamedTuple
 from zoneinfo import ZoneInfo
 
 from monitor.models import Status
-from monitor.report.digest import Digest, DigestPoint, DigestSeries
+from monitor.report.digest import Digest, DigestSeries
 from monitor.report.format import percent
+from monitor.report.model import scored_runs
 
 if TYPE_CHECKING:
     from PIL.ImageDraw import ImageDraw
@@ -55,7 +55,7 @@ class _Frame(NamedTuple):
         return _DRAWN * (_TOP + room * (1 - min(1.0, max(0.0, share))))
 
 
-def draw_course(course: DigestSeries, digest: Digest) -> bytes:
+def draw_series(series: DigestSeries, digest: Digest) -> bytes:
     """
     Draw pass rate, 95 % band and both lines over the period, as a PNG.
 
@@ -65,9 +65,9 @@ def draw_course(course: DigestSeries, digest: Digest) -> bytes:
     """
     from PIL import Image, ImageDraw, ImageFont  # noqa: PLC0415  # an extra
 
-    known = [p.low for p in course.points if p.low is not None]
+    known = [p.low for p in series.points if p.low is not None]
     lowest = min([*known, digest.critical_rate, digest.warning_rate, 1.0 - _LEAST_SPAN])
-    frame = _Frame(max(0.0, lowest - 0.02), 1.0, len(course.points))
+    frame = _Frame(max(0.0, lowest - 0.02), 1.0, len(series.points))
     image = Image.new("RGB", (WIDTH * _DRAWN, HEIGHT * _DRAWN), _WHITE)
     canvas = ImageDraw.Draw(image)
     left, right = _DRAWN * _LEFT, _DRAWN * (WIDTH - _RIGHT)
@@ -78,7 +78,7 @@ def draw_course(course: DigestSeries, digest: Digest) -> bytes:
         for start in range(left, right, 8 * _DRAWN):
             end = min(start + 4 * _DRAWN, right)
             canvas.line([(start, y), (end, y)], fill=colour, width=_DRAWN)
-    _draw_points(canvas, frame, course)
+    _draw_points(canvas, frame, series)
     image = image.resize((WIDTH * _SHOWN, HEIGHT * _SHOWN), Image.Resampling.LANCZOS)
     canvas = ImageDraw.Draw(image)
     canvas.font = ImageFont.load_default(_FONT_PX * _SHOWN)
@@ -88,9 +88,9 @@ def draw_course(course: DigestSeries, digest: Digest) -> bytes:
     return file.getvalue()
 
 
-def _draw_points(canvas: ImageDraw, frame: _Frame, course: DigestSeries) -> None:
-    line, band = _LINES[course.status]
-    runs = list(_runs(course.points))
+def _draw_points(canvas: ImageDraw, frame: _Frame, series: DigestSeries) -> None:
+    line, band = _LINES[series.status]
+    runs = scored_runs(series.points)
     for first, points in runs:
         top = [(frame.x(first + i), frame.y(p.high or 0.0)) for i, p in enumerate(points)]
         foot = [(frame.x(first + i), frame.y(p.low or 0.0)) for i, p in enumerate(points)]
@@ -105,21 +105,6 @@ def _draw_points(canvas: ImageDraw, frame: _Frame, course: DigestSeries) -> None
         if len(points) == 1 or (first, points) == runs[-1]:
             (x, y), dot = places[-1], 2.5 * _DRAWN
             canvas.ellipse([(x - dot, y - dot), (x + dot, y + dot)], fill=line)
-
-
-def _runs(points: Sequence[DigestPoint]) -> list[tuple[int, list[DigestPoint]]]:
-    """Return the runs of points between gaps, each with its position."""
-    runs: list[tuple[int, list[DigestPoint]]] = []
-    goes_on = False
-    for place, point in enumerate(points):
-        if point.rate is None:
-            goes_on = False
-        elif goes_on:
-            runs[-1][1].append(point)
-        else:
-            runs.append((place, [point]))
-            goes_on = True
-    return runs
 
 
 def _write_axes(canvas: ImageDraw, frame: _Frame, digest: Digest) -> None:

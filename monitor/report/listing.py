@@ -1,4 +1,4 @@
-"""A table where there is room for one, and else a paragraph a row; bars and courses that fit."""
+"""A table where there is room for one, and else a paragraph a row; bars that fit."""
 
 from __future__ import annotations
 
@@ -61,7 +61,17 @@ class Listing:
         needed = sum(min(width, _FOLDS_FROM) for width in widths)
         needed += len(_GAP) * (len(self.columns) - 1)
         if needed > options.max_width:
-            yield from self._stacked()
+            for row, style in zip(self.rows, self.styles, strict=True):
+                # A mark without a name stands before the cell that it is about.
+                marked = not self.columns[0].name and bool(self.columns[1].name)
+                head = 2 if marked else 1
+                yield Text(" ", style=style).join(row[:head])
+                shown = [
+                    Text.assemble((f"{column.name} ", "dim"), cell) if column.name else cell
+                    for column, cell in list(zip(self.columns, row, strict=True))[head:]
+                    if cell.plain
+                ]
+                yield Padding(Text(_GAP).join(shown), (0, 0, 0, 2), style=style)
             return
         named = any(column.name for column in self.columns)
         table = Table(
@@ -76,19 +86,6 @@ class Listing:
         for row, style in zip(self.rows, self.styles, strict=True):
             table.add_row(*row, style=style)
         yield table
-
-    def _stacked(self) -> RenderResult:
-        for row, style in zip(self.rows, self.styles, strict=True):
-            # A mark without a name stands before the cell that it is about.
-            marked = not self.columns[0].name and bool(self.columns[1].name)
-            head = 2 if marked else 1
-            yield Text(" ", style=style).join(row[:head])
-            shown = [
-                Text.assemble((f"{column.name} ", "dim"), cell) if column.name else cell
-                for column, cell in list(zip(self.columns, row, strict=True))[head:]
-                if cell.plain
-            ]
-            yield Padding(Text(_GAP).join(shown), (0, 0, 0, 2), style=style)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from itertools import groupby
+from typing import Literal, Protocol, TypeVar
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, computed_field, model_validator
 
@@ -74,7 +75,7 @@ class Worst(_Value):
 
 
 class MetricReport(_Value):
-    """One metric of one app: its verdict, the other windows, its course, its worst samples."""
+    """One metric of one app: its verdict, the other windows, its series, its worst samples."""
 
     metric: str
     verdict: Verdict
@@ -137,6 +138,27 @@ SEVERITY: Sequence[Status] = (
     Status.INSUFFICIENT_DATA,
     Status.HEALTHY,
 )
+
+
+class HasRate(Protocol):
+    """A step of a chart: its pass rate in [0, 1], None where nothing was scored."""
+
+    @property
+    def rate(self) -> float | None:
+        """The pass rate."""
+
+
+P = TypeVar("P", bound=HasRate)
+
+
+def scored_runs(steps: Sequence[P]) -> list[tuple[int, list[P]]]:
+    """Return the runs of steps between gaps, each with the position of its first step."""
+    runs: list[tuple[int, list[P]]] = []
+    for scored, items in groupby(enumerate(steps), key=lambda item: item[1].rate is not None):
+        run = list(items)
+        if scored:
+            runs.append((run[0][0], [step for _, step in run]))
+    return runs
 
 
 def worst_status(statuses: Sequence[Status]) -> Status:

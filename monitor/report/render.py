@@ -202,14 +202,14 @@ def digest_sections(digest: Digest) -> list[Section]:
     ]
 
 
-def chart_label(course: DigestSeries) -> str:
+def chart_label(series: DigestSeries) -> str:
     """Return the name of a time series with its status and figures, for or instead of a chart."""
-    app, metric = (plain_text(name, _NAME_CHARS) for name in (course.app, course.metric))
+    app, metric = (plain_text(name, _NAME_CHARS) for name in (series.app, series.metric))
     figures = "no scores"
-    if course.rate is not None:
-        figures = f"{rate_with_interval(course.rate, course.low, course.high)}, n {course.n:,}"
+    if series.rate is not None:
+        figures = f"{rate_with_interval(series.rate, series.low, series.high)}, n {series.n:,}"
     return (
-        f"{ICONS[course.status]} {app} {metric}: {status_word(course.status, course.n)}, {figures}"
+        f"{ICONS[series.status]} {app} {metric}: {status_word(series.status, series.n)}, {figures}"
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from monitor.models import Verdict
 from monitor.models.outcome import RunRecord
 from monitor.report.format import plain_text
 from monitor.report.model import Report
@@ -25,9 +24,10 @@ class Sheet(NamedTuple):
     key: Sequence[str] = ()
 
 
+_DRIFT_COLUMNS: Final = ("reference_pass_rate", "reference_n", "psi", "ks")
 _WINDOW_COLUMNS: Final = (
     *("evaluated_at", "app", "metric", "window_s", "status", "pass_rate", "low", "high", "n"),
-    *("mean_score", "n_failed", "n_skipped", "reference_pass_rate", "reference_n", "psi", "ks"),
+    *("mean_score", "n_failed", "n_skipped", *_DRIFT_COLUMNS),
     *("cost_usd", "policy", "evaluator_version", "reason"),
 )
 
@@ -40,6 +40,16 @@ def sheets_of(report: Report) -> list[Sheet]:
     RFC 3339 in UTC.
     """
     metrics = [(inert(app.app), item) for app in report.apps for item in app.metrics]
+    windows = [
+        [
+            *(v.evaluated_at.isoformat(), app, inert(v.metric), v.window_s, v.status.value),
+            *(v.pass_rate, v.low, v.high, v.n, v.average_score, v.n_failed, v.n_skipped),
+            *(getattr(v.drift, name, None) for name in _DRIFT_COLUMNS),
+            *(v.cost_usd, inert(v.policy), inert(v.evaluator_version), inert(v.reason)),
+        ]
+        for app, item in metrics
+        for v in item.windows
+    ]
     series = []
     for app, item in metrics:
         starts = [point.start for point in item.series]
@@ -75,7 +85,7 @@ def sheets_of(report: Report) -> list[Sheet]:
         Sheet(
             "windows",
             _WINDOW_COLUMNS,
-            [_window_row(verdict) for _, item in metrics for verdict in item.windows],
+            windows,
             key=("evaluated_at", "app", "metric", "window_s"),
         ),
         Sheet(
@@ -103,20 +113,6 @@ def inert(text: str) -> str:
     """Return a text that no spreadsheet takes for a formula."""
     shown = plain_text(text, _LONGEST_CELL)
     return f"'{shown}" if shown.startswith(_RUNS) else shown
-
-
-def _window_row(v: Verdict) -> list[Cell]:
-    drift = v.drift
-    return [
-        *(v.evaluated_at.isoformat(), inert(v.app), inert(v.metric), v.window_s, v.status.value),
-        *(v.pass_rate, v.low, v.high, v.n, v.average_score, v.n_failed, v.n_skipped),
-        *(
-            (drift.reference_pass_rate, drift.reference_n, drift.psi, drift.ks)
-            if drift
-            else (None, None, None, None)
-        ),
-        *(v.cost_usd, inert(v.policy), inert(v.evaluator_version), inert(v.reason)),
-    ]
 
 
 # Runs: one row a run; a cell is empty where a metric was not scored.

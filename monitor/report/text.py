@@ -121,12 +121,12 @@ class StatusTable:
         room = options.max_width
         shown = [column for column in _COLUMNS if column.from_width <= room]
         rows = [
-            _row(app.app, item.verdict, self.report.generated_at)
+            (_row(app.app, item.verdict, self.report.generated_at), item.verdict)
             for app in self.report.apps
             for item in app.metrics
         ]
         widths = [
-            max(len(column.name), *(row[column.name].cell_len for row in rows), 0)
+            max(len(column.name), *(cells[column.name].cell_len for cells, _verdict in rows), 0)
             for column in shown
         ]
         # Names may be folded.
@@ -135,28 +135,20 @@ class StatusTable:
             for column, width in zip(shown, widths, strict=True)
         )
         if room < max(_NARROW, needed + 2 * (len(shown) - 1)):
-            yield from self._stacked()
+            # Two lines a metric, where a table would fold names letter by letter.
+            for cells, verdict in rows:
+                yield Text(f"{cells['app']} {cells['metric']}", style="bold")
+                figures = f"  {verdict_rate(verdict)}, n {verdict.n:,}"
+                yield Text("  ").append_text(verdict_text(verdict)).append(figures)
             return
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
         for column in shown:
             table.add_column(
                 column.name, justify=column.justify, no_wrap=not column.folds, overflow="fold"
             )
-        for cells in rows:
+        for cells, _verdict in rows:
             table.add_row(*(cells[column.name] for column in shown))
         yield table
-
-    def _stacked(self) -> Iterator[Text]:
-        """Yield two lines a metric, where a table would fold names letter by letter."""
-        for app in self.report.apps:
-            for item in app.metrics:
-                verdict = item.verdict
-                name = Text(
-                    f"{plain_text(app.app, 40)} {plain_text(item.metric, 40)}", style="bold"
-                )
-                yield name
-                figures = f"  {verdict_rate(verdict)}, n {verdict.n:,}"
-                yield (Text("  ").append_text(verdict_text(verdict)).append(figures))
 
 
 def render_report(report: Report) -> RenderableType:

@@ -49,10 +49,6 @@ def make_evaluation(**overrides: Any) -> Evaluation:
     return Evaluation.model_validate(fields | overrides)
 
 
-# --- verdicts ---
-# Verdicts as the rolling step would give them; each keyword changes one thing.
-
-
 _PASS_RATES = {Status.HEALTHY: 0.93, Status.WARNING: 0.80, Status.CRITICAL: 0.62}
 
 

@@ -8,6 +8,7 @@ import ssl
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from email import message_from_bytes, policy
 from email.message import EmailMessage
 from enum import StrEnum
@@ -92,15 +93,6 @@ class Receiver(Serving, Waiting):
     def _let_go(self) -> None:
         self._stopping.set()
 
-    def _drip(self, handler: BaseHTTPRequestHandler) -> None:
-        """Begin an answer, and send a header of it a byte at a time."""
-        try:
-            handler.wfile.write(b"HTTP/1.1 200 OK\r\nX-Slow: ")
-            while not self._stopping.wait(_DRIP_S):
-                handler.wfile.write(b".")
-        except OSError:
-            return
-
 
 class SlackAnswer(StrEnum):
     """How the Slack receiver answers one request."""
@@ -174,7 +166,10 @@ class SlackReceiver(Receiver):
         elif answer is SlackAnswer.HANG:
             self._stopping.wait()
         elif answer is SlackAnswer.DRIP:
-            self._drip(handler)
+            with suppress(OSError):
+                handler.wfile.write(b"HTTP/1.1 200 OK\r\nX-Slow: ")
+                while not self._stopping.wait(_DRIP_S):
+                    handler.wfile.write(b".")
         handler.close_connection = True
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import wraps
-from typing import Any, Protocol, TypeVar
+from typing import Any
 from urllib.parse import parse_qs, urlencode
 
 from starlette.concurrency import run_in_threadpool
@@ -33,30 +33,24 @@ _MOST_NOTE_CHARS = 500
 #: For how many hours an acknowledgement pauses reminders.
 ACK_HOURS = (1, 2, 4, 8, 24)
 
-
+#: For how long, as the form offers it, in minutes.
+LASTS: Mapping[str, int] = {
+    "30 min": 30, "1 h": 60, "2 h": 120, "4 h": 240, "8 h": 480, "1 d": 1440, "3 d": 4320,
+    "7 d": 10_080,
+}  # fmt: skip
+_BACK = timedelta(days=7)
 _MOST_FORM_BYTES = 16_384
 _SEE_OTHER = 303
 Form = dict[str, str]
 
 
-class HasSite(Protocol):
-    """Endpoints of a site."""
-
-    @property
-    def site(self) -> Site:
-        """What all pages share."""
-
-
-S = TypeVar("S", bound=HasSite)
-
-
 def posted(
-    do: Callable[[S, Request, Form], Response],
-) -> Callable[[S, Request], Coroutine[Any, Any, Response]]:
+    do: Callable[[Acts, Request, Form], Response],
+) -> Callable[[Acts, Request], Coroutine[Any, Any, Response]]:
     """Make *do* an endpoint that runs only if the sender may act and the form is one of ours."""
 
     @wraps(do)
-    async def endpoint(self: S, request: Request) -> Response:
+    async def endpoint(self: Acts, request: Request) -> Response:
         principal = principal_of(request)
         if principal.role < Role.OPERATOR:
             return refused(request, 403, "this needs the role operator", "nothing was changed")
@@ -97,7 +91,7 @@ def note(site: Site, request: Request, what: str, target: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Acts:
-    """The endpoints that change something; all of them POST."""
+    """The endpoints that change something by POST, and the page on which silences are previewed."""
 
     site: Site
 
@@ -165,28 +159,13 @@ class Acts:
             how = str(error)
         return see(f"/channels?{urlencode({'tried': name, 'how': how})}")
 
-
-#: For how long, as the form offers it, in minutes.
-LASTS: Mapping[str, int] = {
-    "30 min": 30, "1 h": 60, "2 h": 120, "4 h": 240, "8 h": 480, "1 d": 1440, "3 d": 4320,
-    "7 d": 10_080,
-}  # fmt: skip
-_BACK = timedelta(days=7)
-
-
-@dataclass(frozen=True, slots=True)
-class Silences:
-    """The endpoints about silences; a preview is a GET and changes nothing."""
-
-    site: Site
-
-    def page(self, request: Request) -> Response:
+    def silences(self, request: Request) -> Response:
         """List silences and maintenance windows; with matchers, show what they would hold back."""
         asked = {key: request.query_params.get(key, "") for key in ("matchers", "lasts", "comment")}
-        return self._page(request, asked)
+        return self._silences_page(request, asked)
 
     @posted
-    def add(self, request: Request, form: Form) -> Response:
+    def add_silence(self, request: Request, form: Form) -> Response:
         """Add a silence."""
         now, minutes = self.site.clock(), LASTS.get(form.get("lasts", ""), 0)
         try:
@@ -197,13 +176,13 @@ class Silences:
                     author=principal_of(request).name, comment=form.get("comment", ""),
                 )  # fmt: skip
         except SettingsError as error:
-            return self._page(request, form, str(error))
+            return self._silences_page(request, form, str(error))
         said = f"{made.silence_id} {' '.join(map(str, made.matchers))}"
         note(self.site, request, "added silence", said)
         return see("/silences")
 
     @posted
-    def end(self, request: Request, form: Form) -> Response:  # noqa: ARG002  # as acts are called
+    def end_silence(self, request: Request, form: Form) -> Response:  # noqa: ARG002  # as acts are called
         """End a silence now."""
         silence_id = time_range.unslug(request.path_params["silence_id"])
         with self.site.store.write() as connection:
@@ -213,7 +192,9 @@ class Silences:
         note(self.site, request, "ended silence", silence_id)
         return see("/silences")
 
-    def _page(self, request: Request, asked: Mapping[str, str], wrong: str = "") -> Response:
+    def _silences_page(
+        self, request: Request, asked: Mapping[str, str], wrong: str = ""
+    ) -> Response:
         now, principal = self.site.clock(), principal_of(request)
         plan = self.site.wiring.plan
         shown: Preview | None = None

@@ -1,25 +1,29 @@
-"""The JSON API, version 1: the same values as on the pages, for programs."""
+"""What programs read: the values of the pages as JSON (version 1), as figures for Prometheus."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.metrics_core import Metric
 from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from alerts.queries import deliveries, incident, incidents_since, timeline
-from monitor.models import Verdict
+from monitor.models import Status, Verdict
 from monitor.report.format import percent
 from monitor.report.model import worst_status
 from monitor.store.samples import note_act, read_sample, unscored
 from monitor.web import charts, schema, time_range
 from monitor.web.auth import Role, needs, principal_of
 from monitor.web.detail import read_recent
-from monitor.web.exposition import exposition
+from monitor.web.overview import Glance, Row
 from monitor.web.site import Site
 from monitor.web.time_range import TimeRange
 
@@ -104,10 +108,10 @@ class Api:
                 start=datetime.fromtimestamp(step.start_s, UTC),
                 pass_rate=schema.RateInterval(value=step.rate, lo=step.low, hi=step.high, n=step.n),
             )
-            for step in found.course.steps
+            for step in found.series.steps
         ]
         answer = schema.SeriesAnswer(
-            app=app, metric=metric, step_s=found.course.step_s, steps=steps
+            app=app, metric=metric, step_s=found.series.step_s, steps=steps
         )
         return _answer(answer)
 
@@ -255,3 +259,122 @@ def _none(request: Request) -> Response:
     return request.app.state.refuse(  # type: ignore[no-any-return]
         request, 404, "not found", "there is no such thing; names in a path are written with ~"
     )
+
+
+# Figures for Prometheus.
+
+#: More apps and metrics than this are left out, the healthiest first, and counted.
+_MOST_ROWS = 500
+_MOST_LABEL_CHARS = 100
+_KEY = ("app", "metric")
+_NUMBERS = {
+    Status.HEALTHY: 0, Status.WARNING: 1, Status.CRITICAL: 2,
+    Status.INSUFFICIENT_DATA: -1, Status.BLIND: -2,
+}  # fmt: skip
+
+
+def exposition(glance: Glance, now: datetime) -> tuple[bytes, str]:
+    """Return the newest snapshot for Prometheus: the body and its media type."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Snapshot(glance, now))
+    return generate_latest(registry), CONTENT_TYPE_LATEST
+
+
+class _Snapshot:
+    """Collects the metric families of one snapshot."""
+
+    def __init__(self, glance: Glance, now: datetime) -> None:
+        self._glance = glance
+        self._now = now
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield one metric family after the other."""
+        rows = self._glance.rows[:_MOST_ROWS]
+        yield from _of_rows(rows, self._now)
+        yield _gauge(
+            "groundwatch_rows_left_out", "Apps and metrics left out, beyond the limit.",
+            len(self._glance.rows) - len(rows),
+        )  # fmt: skip
+        apps = self._glance.report.apps[:_MOST_ROWS]
+        for name, says in (
+            ("seen", "Interactions that hooks saw."),
+            ("sampled", "Interactions that were sampled."),
+            ("scored", "Samples that have a score."),
+        ):
+            family = CounterMetricFamily(f"groundwatch_{name}", says, labels=("app",))
+            for app in apps:
+                family.add_metric([app.app[:_MOST_LABEL_CHARS]], getattr(app.ledger, name))
+            yield family
+        for name, says in (
+            ("dropped", "Samples that hooks dropped."),
+            ("failed_samples", "Samples that could not be scored."),
+            ("skipped", "Samples with nothing to judge."),
+            ("expired", "Samples that waited too long to be of use."),
+        ):
+            family = CounterMetricFamily(f"groundwatch_{name}", says, labels=("app",))
+            for app in apps:
+                counts = getattr(app.ledger, name.removesuffix("_samples"))
+                family.add_metric([app.app[:_MOST_LABEL_CHARS]], sum(counts.values()))
+            yield family
+        yield from _of_pipeline(self._glance)
+
+
+def _of_rows(rows: Sequence[Row], now: datetime) -> Iterator[Metric]:
+    figures: tuple[tuple[str, str, Callable[[Row], float | None]], ...] = (
+        ("status", "0 healthy, 1 warning, 2 critical, -1 not enough data, -2 blind.",
+         lambda row: _NUMBERS[row.verdict.status]),
+        ("pass_rate", "Pass rate on which the status rests.", lambda row: row.verdict.pass_rate),
+        ("pass_rate_low", "Its lower bound.", lambda row: row.verdict.low),
+        ("pass_rate_high", "Its upper bound, which decides.", lambda row: row.verdict.high),
+        ("samples", "Scores that the pass rate rests on.", lambda row: row.verdict.n),
+        ("failed", "Failed evaluations in the status window.", lambda row: row.verdict.n_failed),
+        ("evaluation_age_seconds", "Since the status was computed.",
+         lambda row: (now - row.verdict.evaluated_at).total_seconds()),
+    )  # fmt: skip
+    for name, says, value_of in figures:
+        family = GaugeMetricFamily(f"groundwatch_{name}", says, labels=_KEY)
+        for row in rows:
+            value = value_of(row)
+            if value is not None:
+                key = [text[:_MOST_LABEL_CHARS] for text in (row.verdict.app, row.verdict.metric)]
+                family.add_metric(key, value)
+        yield family
+
+
+def _of_pipeline(glance: Glance) -> Iterator[Metric]:
+    found = glance.pipeline
+    if found.waiting is not None:
+        yield _gauge("groundwatch_queue_samples", "Samples that wait.", found.waiting)
+        yield _gauge(
+            "groundwatch_queue_oldest_seconds", "How long the oldest has waited.",
+            found.oldest_s or 0.0,
+        )  # fmt: skip
+    if found.stalls is not None:
+        yield CounterMetricFamily(
+            "groundwatch_worker_stalls", "Workers that ended themselves for want of progress.",
+            value=found.stalls,
+        )  # fmt: skip
+    events = CounterMetricFamily(
+        "groundwatch_evaluation_events", "OpenTelemetry events about evaluations.",
+        labels=("outcome",),
+    )  # fmt: skip
+    for outcome in ("sent", "failed", "dropped"):
+        events.add_metric([outcome], found.events.get(outcome, 0))
+    yield events
+    yield _gauge("groundwatch_redis_up", "Whether Redis answers.", int(found.waiting is not None))
+    yield _gauge(
+        "groundwatch_judge_cost_today_usd", "What the judge cost since midnight UTC.",
+        found.cost_today_usd,
+    )  # fmt: skip
+    yield _gauge("groundwatch_judge_cost_month_usd", "The same this month.", found.cost_month_usd)
+    yield _gauge("groundwatch_open_incidents", "Open incidents.", len(glance.incidents))
+    family = GaugeMetricFamily(
+        "groundwatch_alert_messages", "Alert messages by their state.", labels=("state",)
+    )
+    for state, n in found.outbox.items():
+        family.add_metric([state], n)
+    yield family
+
+
+def _gauge(name: str, says: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, says, value=value)

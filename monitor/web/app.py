@@ -19,7 +19,7 @@ from starlette.routing import BaseRoute, Route
 from monitor.errors import GroundwatchError
 from monitor.models import Status
 from monitor.web import charts
-from monitor.web.actions import Acts, Silences
+from monitor.web.actions import Acts
 from monitor.web.api import Api
 from monitor.web.auth import Guard, path_of
 from monitor.web.pages import Pages
@@ -51,7 +51,7 @@ def make_app(site: Site) -> Starlette:
         yield
         site.close()
 
-    pages, acts, silences, api = Pages(site), Acts(site), Silences(site), Api(site)
+    pages, acts, api = Pages(site), Acts(site), Api(site)
     of_metric = "/api/v1/apps/{app}/metrics/{metric}"
     routes = [
         Route("/", pages.glance),
@@ -62,9 +62,9 @@ def make_app(site: Site) -> Starlette:
         Route("/incidents", pages.incidents),
         Route("/incidents/{incident_id}", pages.incident),
         Route("/incidents/{incident_id}/ack", acts.acknowledge, methods=["POST"]),
-        Route("/silences", silences.page),
-        Route("/silences", silences.add, methods=["POST"]),
-        Route("/silences/{silence_id}/end", silences.end, methods=["POST"]),
+        Route("/silences", acts.silences),
+        Route("/silences", acts.add_silence, methods=["POST"]),
+        Route("/silences/{silence_id}/end", acts.end_silence, methods=["POST"]),
         Route("/noise", pages.noise),
         Route("/channels", pages.channels),
         Route("/channels/test", acts.test_channel, methods=["POST"]),

@@ -12,6 +12,7 @@ from markupsafe import Markup, escape
 
 from monitor.models import Status
 from monitor.report.format import percent
+from monitor.report.model import scored_runs
 from monitor.report.words import ICONS, WORDS
 from monitor.web.time_series import Cell, ChartMark, SeriesPoint, ShadedSpan, TimeSeries
 
@@ -78,25 +79,25 @@ class _Frame:
         return f"M{_n(xs[0] / unit)} {_n(ys[0] / unit)}" + (f"l{rest}" if rest else "")
 
 
-def svg_sparkline(course: TimeSeries, lines: ChartThresholds) -> Markup:
+def svg_sparkline(series: TimeSeries, lines: ChartThresholds) -> Markup:
     """Return a small chart: band, line, both thresholds, and gaps as gaps."""
     # Ten units a step: whole numbers are exact enough, and short.
-    width, height = 10 * max(1, len(course.steps)), 100
+    width, height = 10 * max(1, len(series.steps)), 100
     frame = _Frame(
         left=0, right=width, top=4, bottom=height - 4, digits=0,
-        from_s=course.from_s, to_s=course.to_s, low=_lowest(course, lines),
+        from_s=series.from_s, to_s=series.to_s, low=_lowest(series, lines),
     )  # fmt: skip
     return _svg(
-        "spark", width, height, _in_words(course),
+        "spark", width, height, _in_words(series),
         [
-            *_gaps(course, frame), *_band(course, frame), *_thresholds(frame, lines),
-            *_line(course, frame),
+            *_gaps(series, frame), *_band(series, frame), *_thresholds(frame, lines),
+            *_line(series, frame),
         ],
     )  # fmt: skip
 
 
 def series_chart(
-    course: TimeSeries,
+    series: TimeSeries,
     lines: ChartThresholds,
     *,
     spans: Sequence[ShadedSpan] = (),
@@ -110,11 +111,11 @@ def series_chart(
     """
     width, height = 720, 260
     # What a script needs to tell what is under the pointer.
-    data = {"from": course.from_s, "to": course.to_s, "step": course.step_s}
+    data = {"from": series.from_s, "to": series.to_s, "step": series.step_s}
     frame = _Frame(
         left=64, right=width - 8, top=22, bottom=height - 24,
-        from_s=course.from_s, to_s=course.to_s,
-        low=min(_lowest(course, lines), 1.0 if reference is None else reference - _ROOM),
+        from_s=series.from_s, to_s=series.to_s,
+        low=min(_lowest(series, lines), 1.0 if reference is None else reference - _ROOM),
     )  # fmt: skip
     shading = [
         f'<rect class="span {_LEVELS.get(span.level, "unknown")}"'
@@ -140,11 +141,11 @@ def series_chart(
         for x in (frame.x(mark.at_s),)
     ]
     return _svg(
-        "course", width, height, _in_words(course, spans),
+        "series", width, height, _in_words(series, spans),
         [
-            *shading, *_axes(frame), *_gaps(course, frame), *_band(course, frame),
+            *shading, *_axes(frame), *_gaps(series, frame), *_band(series, frame),
             *dotted, *_thresholds(frame, lines),
-            *_line(course, frame), *releases,
+            *_line(series, frame), *releases,
         ],
         data | {"left": frame.left, "right": frame.right},
     )  # fmt: skip
@@ -235,20 +236,20 @@ def _svg(
     )
 
 
-def _lowest(course: TimeSeries, lines: ChartThresholds) -> float:
-    lows = [step.low for step in course.steps if step.low is not None]
+def _lowest(series: TimeSeries, lines: ChartThresholds) -> float:
+    lows = [step.low for step in series.steps if step.low is not None]
     return max(0.0, min((*lows, lines.critical)) - _ROOM)
 
 
-def _gaps(course: TimeSeries, frame: _Frame) -> list[str]:
+def _gaps(series: TimeSeries, frame: _Frame) -> list[str]:
     """Return the parts without scores, one rectangle each."""
     found: list[str] = []
     start: SeriesPoint | None = None
-    for step in (*course.steps, None):
+    for step in (*series.steps, None):
         if step is not None and step.rate is None:
             start = start or step
         elif start is not None:
-            end_s = step.start_s if step is not None else course.to_s
+            end_s = step.start_s if step is not None else series.to_s
             x, end = frame.x(start.start_s), frame.x(end_s)
             found.append(
                 f'<rect class="gap" x="{_n(x)}" y="{_n(frame.top)}" width="{_n(end - x)}"'
@@ -258,10 +259,10 @@ def _gaps(course: TimeSeries, frame: _Frame) -> list[str]:
     return found
 
 
-def _band(course: TimeSeries, frame: _Frame) -> list[str]:
+def _band(series: TimeSeries, frame: _Frame) -> list[str]:
     parts = []
-    for run in course.runs():
-        ats, steps = _widened(run, course.step_s / 2)
+    for _, run in scored_runs(series.steps):
+        ats, steps = _widened(run, series.step_s / 2)
         xs = frame.xs(ats)
         upper = frame.ys([step.high or 0.0 for step in steps])
         lower = frame.ys([step.low or 0.0 for step in steps])
@@ -269,10 +270,10 @@ def _band(course: TimeSeries, frame: _Frame) -> list[str]:
     return [f'<path class="band" d="{"".join(parts)}"/>'] if parts else []
 
 
-def _line(course: TimeSeries, frame: _Frame) -> list[str]:
+def _line(series: TimeSeries, frame: _Frame) -> list[str]:
     parts = []
-    for run in course.runs():
-        ats, steps = _widened(run, course.step_s / 2)
+    for _, run in scored_runs(series.steps):
+        ats, steps = _widened(run, series.step_s / 2)
         parts.append(frame.path(frame.xs(ats), frame.ys([step.rate or 0.0 for step in steps])))
     return [f'<path class="line" d="{"".join(parts)}"/>'] if parts else []
 
@@ -327,15 +328,15 @@ def _below(counts: Sequence[float], pass_score: float) -> str:
     return percent(below / total) if total else "none"
 
 
-def _in_words(course: TimeSeries, spans: Sequence[ShadedSpan] = ()) -> str:
-    rates = [step.rate for step in course.steps if step.rate is not None]
+def _in_words(series: TimeSeries, spans: Sequence[ShadedSpan] = ()) -> str:
+    rates = [step.rate for step in series.steps if step.rate is not None]
     if not rates:
         return "No scores in this time range."
     said = (
         f"Pass rate from {percent(rates[0])} to {percent(rates[-1])}, lowest"
-        f" {percent(min(rates))}, n {course.n:,}"
+        f" {percent(min(rates))}, n {series.n:,}"
     )
-    said += f", {course.gaps} of {len(course.steps)} steps without scores" if course.gaps else ""
+    said += f", {series.gaps} of {len(series.steps)} steps without scores" if series.gaps else ""
     said += f", {len(spans)} incident{'s' if len(spans) > 1 else ''} shaded" if spans else ""
     return said + "."
 

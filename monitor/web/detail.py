@@ -1,11 +1,12 @@
-"""One metric of one app, with everything that explains it: read for its page and the API."""
+"""What a page says of one metric, with everything that explains it, and of one sample's claims."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
@@ -26,6 +27,8 @@ from monitor.store.rollup import BUCKETS, HOURS
 from monitor.store.rollup import read_marks as read_levels
 from monitor.store.samples import (
     Agreement,
+    StoredEvaluation,
+    StoredSample,
     Unscored,
     WorstSample,
     agreement,
@@ -34,7 +37,7 @@ from monitor.store.samples import (
 )
 from monitor.store.verdicts import read_changes
 from monitor.web.time_range import Kept, TimeRange
-from monitor.web.time_series import ChartMark, TimeSeries, course, steps_of
+from monitor.web.time_series import ChartMark, TimeSeries, steps_of, time_series
 from workers.drift_reference import Reference, References
 from workers.facts import read_explained, read_status, report_change
 
@@ -131,7 +134,7 @@ class Detail:
     app: str
     metric: str
     report: MetricReport
-    course: TimeSeries
+    series: TimeSeries
     time_range: TimeRange
     histogram_now: Sequence[float]
     histogram_before: Sequence[float]
@@ -158,10 +161,10 @@ class Detail:
 
 
 class Recent(NamedTuple):
-    """One metric of one app over a time range: its newest report, and its course."""
+    """One metric of one app over a time range: its newest report, and its pass rate."""
 
     report: MetricReport
-    course: TimeSeries
+    series: TimeSeries
 
 
 def read_recent(
@@ -173,7 +176,7 @@ def read_recent(
         return None
     with store.read() as connection:
         stream = _stream(connection, app, metric, settings, now)
-        return Recent(report, _course(connection, settings, stream, time_range))
+        return Recent(report, _series(connection, settings, stream, time_range))
 
 
 def read_detail(
@@ -220,7 +223,7 @@ def read_detail(
             app=app,
             metric=metric,
             report=report,
-            course=_course(connection, settings, time_range=time_range, stream=stream),
+            series=_series(connection, settings, time_range=time_range, stream=stream),
             time_range=time_range,
             histogram_now=_in_bins(current),
             histogram_before=_in_bins(reference.tally),
@@ -269,7 +272,7 @@ def _stream(
     return next((s for s in streams if s.key[:3] == (app, metric, ROOT)), None)
 
 
-def _course(
+def _series(
     connection: Connection, settings: Settings, stream: Stream | None, time_range: TimeRange
 ) -> TimeSeries:
     marks = read_levels(connection)
@@ -282,7 +285,7 @@ def _course(
             connection, [stream.stream_id], from_s=from_s, to_s=time_range.to_s + 1, step_s=step_s
         )
         tallies = found.get(stream.stream_id, {})
-    return course(
+    return time_series(
         steps_of(tallies), now_s=time_range.to_s, span_s=time_range.length_s, step_s=step_s
     )
 
@@ -292,3 +295,144 @@ def _in_bins(tally: Tally) -> list[float]:
     for position, count in tally.histogram.items():
         counts[min(_CHART_BINS - 1, position * _CHART_BINS // 100)] += count
     return counts
+
+
+# One sample.
+
+_WORD = re.compile(r"\w+")
+_LABELS = {
+    "supported": "supported",
+    "contradicted": "contradicted",
+    "not_found": "unsupported",
+    "unverified": "unsupported",
+    "no_claim": "no claim",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class MarkedText:
+    """A part of a text; ``kind`` is '' outside of claims."""
+
+    text: str
+    kind: str = ""
+    number: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimLine:
+    """One claim with what the judge said of it."""
+
+    number: int
+    text: str
+    kind: str
+    support: float | None
+    evidence: str
+    context_index: int | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedEvaluation:
+    """One evaluation of a sample, as the page shows it."""
+
+    stored: StoredEvaluation
+    claims: Sequence[ClaimLine]
+    output: Sequence[MarkedText]
+    passages: Sequence[Sequence[MarkedText]]
+
+
+def judged_evaluations(found: StoredSample) -> list[JudgedEvaluation]:
+    """Return the evaluations of a sample, with its texts cut at the claims of each."""
+    interaction, judged = found.sample.interaction, []
+    for stored in found.evaluations:
+        claims = claims_of(stored.evaluation.metadata)
+        judged.append(
+            JudgedEvaluation(
+                stored=stored,
+                claims=claims,
+                output=marked_output(interaction.output, claims),
+                passages=marked_passages([c.text for c in interaction.contexts], claims),
+            )
+        )
+    return judged
+
+
+def claims_of(metadata: Mapping[str, Any] | None) -> list[ClaimLine]:
+    """Return the claims that an evaluation lists, without malformed ones."""
+    listed = (metadata or {}).get("claims")
+    if not isinstance(listed, list):
+        return []
+    lines = []
+    for number, item in enumerate(listed, 1):
+        if not isinstance(item, dict) or not isinstance(item.get("text"), str):
+            continue
+        support, index = item.get("support"), item.get("context_index")
+        lines.append(
+            ClaimLine(
+                number=number,
+                text=item["text"].removesuffix("…"),
+                kind=_LABELS.get(str(item.get("verdict")), "no claim"),
+                support=float(support) if isinstance(support, int | float) else None,
+                evidence=str(item.get("evidence") or "").removesuffix("…"),
+                context_index=index if isinstance(index, int) else None,
+                reason=str(item.get("reason") or ""),
+            )
+        )
+    return lines
+
+
+def marked_output(output: str, claims: Iterable[ClaimLine]) -> list[MarkedText]:
+    """
+    Cut an output into pieces, each claim one that carries its verdict.
+
+    A claim is found by its words, in order, so that emphasis marks and line breaks
+    between them do not matter; one that is not found stands in the list only.
+    """
+    return _cut(output, [(claim.text, claim.kind, claim.number) for claim in claims])
+
+
+def marked_passages(texts: Sequence[str], claims: Sequence[ClaimLine]) -> list[list[MarkedText]]:
+    """Return each context in pieces, those that support or contradict a claim marked."""
+    return [
+        _cut(
+            text,
+            [
+                (claim.evidence, claim.kind, claim.number)
+                for claim in claims
+                if claim.evidence and claim.context_index in (index, None)
+            ],
+        )
+        for index, text in enumerate(texts)
+    ]
+
+
+def _cut(text: str, wanted: Sequence[tuple[str, str, int]]) -> list[MarkedText]:
+    found = sorted(
+        (*where, kind, number)
+        for phrase, kind, number in wanted
+        if (where := _find(text, phrase)) is not None
+    )
+    pieces: list[MarkedText] = []
+    at = 0
+    for start, end, kind, number in found:
+        if start < at:  # two claims on the same words: the first one stands
+            continue
+        pieces += [MarkedText(text[at:start])] if start > at else []
+        pieces.append(MarkedText(text[start:end], kind, number))
+        at = end
+    return pieces + ([MarkedText(text[at:])] if at < len(text) else [])
+
+
+def _find(text: str, phrase: str) -> tuple[int, int] | None:
+    """Return where the words of *phrase* are in *text*, if only punctuation is between them."""
+    plain = text.find(phrase) if phrase else -1
+    if plain >= 0:
+        return plain, plain + len(phrase)
+    wanted = [word.lower() for word in _WORD.findall(phrase)]
+    there = [(m.group().lower(), m.start(), m.end()) for m in _WORD.finditer(text)]
+    if not wanted:
+        return None
+    for i in range(len(there) - len(wanted) + 1):
+        if all(there[i + k][0] == word for k, word in enumerate(wanted)):
+            return there[i][1], there[i + len(wanted) - 1][2]
+    return None

@@ -21,7 +21,7 @@ from monitor.store.engine import Store
 from monitor.store.ledger import Kind, read_between
 from monitor.store.query import active_streams, cost_usd_since, series
 from monitor.store.verdicts import StatusStep, read_steps
-from monitor.web.time_series import Cell, SeriesPoint, TimeSeries, course, steps_of, strip
+from monitor.web.time_series import Cell, SeriesPoint, TimeSeries, steps_of, strip, time_series
 from workers.facts import read_status
 
 _STEPS = 48
@@ -37,7 +37,7 @@ class Row:
     """One app and metric on the glance page."""
 
     verdict: Verdict
-    course: TimeSeries
+    series: TimeSeries
     cells: Sequence[Cell]
     has_incident: bool
 
@@ -116,7 +116,7 @@ class GlanceReader:
     """
     Reads the snapshot at most every two seconds, so that fifty viewers cost as much as one.
 
-    Steps of the courses that are past are kept. Of streams that counted something since, only
+    Steps of the series that are past are kept. Of streams that counted something since, only
     the steps from the last look on are summed again; all of them every quarter of an hour, for
     samples that came late.
     """
@@ -146,12 +146,12 @@ class GlanceReader:
 
     @property
     def span_s(self) -> int:
-        """How far back the small courses reach: twenty-four windows."""
+        """How far back the small charts reach: twenty-four windows."""
         return 24 * self.settings.windows.status_window_s
 
     @property
     def step_s(self) -> int:
-        """Width of a step: whole buckets, about fifty a course."""
+        """Width of a step: whole buckets, about fifty a chart."""
         bucket_s = self.settings.windows.bucket_s
         return max(1, self.span_s // _STEPS // bucket_s) * bucket_s
 
@@ -161,18 +161,18 @@ class GlanceReader:
         with self.store.read() as connection:
             incidents = open_incidents(connection)
             acks = acknowledgements(connection)
-            courses = self._courses(connection, now)
+            charted = self._charted(connection, now)
             changes = self._changes(connection, verdicts, now)
             pipeline = self._pipeline(connection, now)
         troubled = {(incident.app, incident.metric) for incident in incidents}
         now_s, rows = now.timestamp(), []
         for verdict in verdicts:
             key = (verdict.app, verdict.metric)
-            steps, began = courses.get(key, {}), changes.get(key, ())
+            steps, began = charted.get(key, {}), changes.get(key, ())
             rows.append(
                 Row(
                     verdict=verdict,
-                    course=course(steps, now_s=now_s, span_s=self.span_s, step_s=self.step_s),
+                    series=time_series(steps, now_s=now_s, span_s=self.span_s, step_s=self.step_s),
                     cells=strip(began, now_s=now_s, cells=_CELLS, cell_s=self._cell_s),
                     has_incident=key in troubled,
                 )
@@ -192,7 +192,7 @@ class GlanceReader:
     def _cell_s(self) -> int:
         return _WINDOWS_A_CELL * self.settings.windows.status_window_s
 
-    def _courses(
+    def _charted(
         self, connection: Connection, now: datetime
     ) -> dict[Key, Mapping[int, SeriesPoint]]:
         now_s, step_s = now.timestamp(), self.step_s

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -27,7 +26,6 @@ from monitor.report.model import worst_status
 from monitor.report.render import comparison_rows, insight_lines
 from monitor.settings import TABLE_OF, setting_field, variable
 from monitor.store.samples import (
-    StoredEvaluation,
     labels_of,
     newest_acts,
     note_act,
@@ -36,27 +34,16 @@ from monitor.store.samples import (
 from monitor.web import time_range as names
 from monitor.web.actions import ACK_HOURS
 from monitor.web.auth import Role, needs, principal_of
-from monitor.web.detail import read_detail
+from monitor.web.detail import judged_evaluations, read_detail
 from monitor.web.overview import Glance
-from monitor.web.passages import ClaimLine, MarkedText, claims_of, marked_output, marked_passages
 from monitor.web.site import Site
+from monitor.web.templating import alert_words, why
 from monitor.web.time_range import SPANS, read_time_range
 from monitor.web.time_series import spans_of
-from monitor.web.words import alert_words, why
 
 _NOISE_DAYS, _MOST_KEYS = (7, 30, 90), 200
 _SUMMED = ("fired", "acted_on", "by_itself", "short", "messages")
 _INCIDENTS_BACK = timedelta(days=30)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgedEvaluation:
-    """One evaluation of a sample, as the page shows it."""
-
-    stored: StoredEvaluation
-    claims: Sequence[ClaimLine]
-    output: Sequence[MarkedText]
-    passages: Sequence[Sequence[MarkedText]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,18 +123,10 @@ class Pages:
         if found is None:
             return self.missing(request, "no such sample; it may be older than what is kept")
         self._note(request, "saw sample", sample_id)
-        interaction, judged = found.sample.interaction, []
-        for stored in found.evaluations:
-            claims = claims_of(stored.evaluation.metadata)
-            passages = marked_passages([context.text for context in interaction.contexts], claims)
-            output = marked_output(interaction.output, claims)
-            judged.append(
-                JudgedEvaluation(stored=stored, claims=claims, output=output, passages=passages)
-            )
         principal = principal_of(request)
         return _kept_nowhere(self.site.page(
             request, "sample.html", found=found,
-            judged=judged, labels=said,
+            judged=judged_evaluations(found), labels=said,
             may_label=principal.role >= Role.OPERATOR,
             form_token=self.site.access.form_token(principal),
         ))  # fmt: skip
@@ -186,7 +165,7 @@ class Pages:
         """Return the span of a chart, in seconds: on the first day, only what there is."""
         glance = self.site.glance
         for row in glance.read().rows:
-            first_s = row.course.first_scored_s
+            first_s = row.series.first_scored_s
             if (row.verdict.app, row.verdict.metric) == (app, metric) and first_s is not None:
                 least_s = 16 * self.site.settings.windows.bucket_s
                 return min(glance.span_s, max(least_s, int(now.timestamp()) - first_s))

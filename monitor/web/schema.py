@@ -81,7 +81,7 @@ class MetricsPage(_Answer):
 
 
 class SeriesStep(_Answer):
-    """One step of a course; one without scores has n 0 and no rate."""
+    """One step of a time series; one without scores has n 0 and no rate."""
 
     start: AwareDatetime
     pass_rate: RateInterval
@@ -146,7 +146,7 @@ _PATHS: dict[str, tuple[str, type[BaseModel], list[dict[str, Any]]]] = {
     "/api/v1/status": ("Everything at a glance", StatusAnswer, []),
     "/api/v1/metrics": ("All apps and metrics", MetricsPage, [_APP_ONLY, *_CURSOR]),
     "/api/v1/apps/{app}/metrics/{metric}": ("One metric of one app", MetricAnswer, []),
-    "/api/v1/apps/{app}/metrics/{metric}/series": ("Its course", SeriesAnswer, [_SPAN]),
+    "/api/v1/apps/{app}/metrics/{metric}/series": ("Its time series", SeriesAnswer, [_SPAN]),
     "/api/v1/incidents": ("Incidents of thirty days", IncidentsPage, [_APP_ONLY, *_CURSOR]),
     "/api/v1/incidents/{incident_id}": ("One incident", IncidentAnswer, []),
     "/api/v1/samples/{sample_id}": ("One sample; needs the role reader", SampleAnswer, []),

@@ -21,7 +21,7 @@ from monitor.queue.consumer import backlog, connect
 from monitor.queue.snapshot import read_events, read_stalls
 from monitor.settings import Settings
 from monitor.store.engine import Store
-from monitor.web import words
+from monitor.web import templating
 from monitor.web.auth import Access, path_of, principal_of
 from monitor.web.charts import ChartThresholds
 from monitor.web.overview import GlanceReader, QueueState
@@ -47,7 +47,7 @@ class Site:
     @cached_property
     def glance(self) -> GlanceReader:
         """The snapshot that all viewers share."""
-        return GlanceReader(self.store, self.settings, self.clock, self._backlog)
+        return GlanceReader(self.store, self.settings, self.clock, self.queue_state)
 
     @cached_property
     def wiring(self) -> Wiring:
@@ -57,7 +57,7 @@ class Site:
     @cached_property
     def templates(self) -> Environment:
         """The pages."""
-        return words.environment()
+        return templating.environment()
 
     @cached_property
     def assets(self) -> dict[str, tuple[bytes, str]]:
@@ -82,7 +82,12 @@ class Site:
     def fill(self, request: Request, template: str, **values: object) -> str:
         """Return the text of a filled template."""
         now = self.clock()
-        status = values.pop("status", None) or self._worst()
+        status = values.pop("status", None)
+        if status is None:
+            try:
+                status = self.glance.read().status
+            except GroundwatchError:
+                status = Status.BLIND
         return self.templates.get_template(template).render(
             request=request,
             path=path_of(request),
@@ -103,12 +108,12 @@ class Site:
         headers = {
             "ETag": tag,
             "Cache-Control": "private, no-cache",
-            "X-Groundwatch-Made-At": words.iso(now),
+            "X-Groundwatch-Made-At": templating.iso(now),
             "Vary": "Accept-Encoding",
         }
         if code == 200 and tag in request.headers.get("if-none-match", ""):  # noqa: PLR2004
             return Response(status_code=304, headers=headers)
-        return HTMLResponse(text.replace(_MADE_AT, words.iso(now)), code, headers)
+        return HTMLResponse(text.replace(_MADE_AT, templating.iso(now)), code, headers)
 
     def close(self) -> None:
         """Close all connections."""
@@ -116,17 +121,12 @@ class Site:
         if "_redis" in vars(self):
             self._redis.close()
 
-    def _worst(self) -> Status:
-        try:
-            return self.glance.read().status
-        except GroundwatchError:
-            return Status.BLIND
-
     @cached_property
     def _redis(self) -> redis.Redis:
         return connect(self.settings.broker_url, timeout_s=1.0)
 
-    def _backlog(self) -> QueueState:
+    def queue_state(self) -> QueueState:
+        """Return what Redis knows of the queue; nothing while it does not answer."""
         try:
             found = backlog(self._redis)
             stalls = read_stalls(self._redis).count

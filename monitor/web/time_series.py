@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -66,18 +66,6 @@ class TimeSeries:
         start = max(0, min(empty - 1, len(self.steps) - _LEAST_STEPS))
         return TimeSeries(self.step_s, self.steps[start:])
 
-    def runs(self) -> Iterator[Sequence[SeriesPoint]]:
-        """Yield the runs of steps between gaps, each at least one step long."""
-        run: list[SeriesPoint] = []
-        for step in self.steps:
-            if step.rate is not None:
-                run.append(step)
-            elif run:
-                yield run
-                run = []
-        if run:
-            yield run
-
 
 @dataclass(frozen=True, slots=True)
 class ShadedSpan:
@@ -104,7 +92,7 @@ class Cell:
     status: Status | None
 
 
-def course(
+def time_series(
     steps: Mapping[int, SeriesPoint], *, now_s: float, span_s: int, step_s: int
 ) -> TimeSeries:
     """Return steps by their start over the last *span_s* seconds; missing ones are gaps."""

@@ -1,7 +1,7 @@
 // The chart of a metric: shows what is under the pointer; dragging selects a time range.
 "use strict";
 (() => {
-  const chart = (at) => at.target.closest && at.target.closest("svg.course");
+  const chart = (at) => at.target.closest && at.target.closest("svg.series");
   let brush = null;
 
   const epoch = (svg, x) => {

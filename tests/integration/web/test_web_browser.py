@@ -15,7 +15,7 @@ from playwright.sync_api import sync_playwright
 from monitor.settings import Settings
 from monitor.store.samples import note_act
 from monitor.web.charts import ChartThresholds
-from monitor.web.exposition import render_html
+from monitor.web.templating import render_html
 from monitor.web.time_range import app_path, metric_path, sample_path
 from workers.facts import read_report
 
@@ -190,7 +190,7 @@ def test_key_facts_are_there_without_javascript(open_page, server):
     page.goto(server.url + BROKEN)
     for fact in ("Why this status", "Segments", "Drift", "Worst samples", "lighthouse", "95 %"):
         assert fact in page.inner_text("main"), fact
-    assert page.locator("svg.course .band").count() == 1
+    assert page.locator("svg.series .band").count() == 1
 
 
 def test_stretch_is_chosen_and_moved_without_javascript(open_page, server):
@@ -204,11 +204,11 @@ def test_stretch_is_chosen_and_moved_without_javascript(open_page, server):
     assert "2026-01-01 10:00:00 UTC to 2026-01-01 16:00:00 UTC" in page.text_content("#readout")
 
 
-def test_dragging_over_the_course_makes_it_the_address(open_page, server):
+def test_dragging_over_the_chart_makes_it_the_address(open_page, server):
     page = open_page(viewport={"width": 1280, "height": 900})
     said, _ = _watched(page)
     page.goto(f"{server.url}{BROKEN}?span=24h")
-    box = page.locator("svg.course").bounding_box()
+    box = page.locator("svg.series").bounding_box()
     y = box["y"] + box["height"] / 2
     page.mouse.move(box["x"] + box["width"] * 0.5, y)
     assert ", n " in page.text_content("#readout")
@@ -218,7 +218,7 @@ def test_dragging_over_the_course_makes_it_the_address(open_page, server):
         page.mouse.up()
     asked = parse_qs(urlsplit(page.url).query)
     assert set(asked) == {"from", "to"}
-    length_s = page.evaluate("(d => d.to - d.from)(document.querySelector('svg.course').dataset)")
+    length_s = page.evaluate("(d => d.to - d.from)(document.querySelector('svg.series').dataset)")
     assert 6 * 3600 < length_s < 7.5 * 3600
     assert said == []
 

@@ -158,12 +158,12 @@ def test_release_that_was_told_later_than_the_explanation_is_marked_at_once(worl
     assert ">v13</text>" in get(metric_path("support-bot", "groundedness")).text
 
 
-def test_course_reaches_as_far_back_as_the_address_says(get):
+def test_series_reaches_as_far_back_as_the_address_says(get):
     tables = [get(f"{BROKEN}?span={span}").text.count("<tr data-at=") for span in ("15m", "7d")]
     assert tables[0] > tables[1] >= 1
 
 
-def test_course_begins_and_ends_where_the_address_says(get):
+def test_series_begins_and_ends_where_the_address_says(get):
     text = get(f"{BROKEN}?from=2026-01-01T10:00&to=2026-01-01T16:00").text
     assert "2026-01-01 10:00:00 UTC to 2026-01-01 16:00:00 UTC" in text
     assert "No scores in this time range." in text

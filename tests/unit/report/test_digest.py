@@ -18,7 +18,7 @@ from monitor.report.digest import (
     Release,
     build_digest,
 )
-from monitor.report.digest_chart import HEIGHT, WIDTH, draw_course
+from monitor.report.digest_chart import HEIGHT, WIDTH, draw_series
 from monitor.report.model import ReportedChange
 from monitor.report.render import chart_label, digest_sections, digest_verdict, render_digest
 from monitor.testing.factories import make_verdict
@@ -211,7 +211,7 @@ def test_it_reads_back_from_its_own_json(hostile):
 
 def picture(points):
     digest = make(courses=course_facts(points))
-    image = Image.open(BytesIO(draw_course(digest.courses[0], digest)))
+    image = Image.open(BytesIO(draw_series(digest.courses[0], digest)))
     return image.convert("RGB")
 
 

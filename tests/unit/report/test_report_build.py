@@ -16,7 +16,7 @@ from monitor.report.render import render_markdown
 from monitor.report.text import render_report, render_status
 from monitor.testing.factories import make_verdict
 from monitor.web.charts import ChartThresholds
-from monitor.web.exposition import render_html
+from monitor.web.templating import render_html
 
 NOW = datetime(2026, 3, 1, 12, 0, 30, tzinfo=UTC)
 H, W, C, I, B = Status  # noqa: E741

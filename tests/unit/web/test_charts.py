@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.models import Status, Tally
+from monitor.report.model import scored_runs
 from monitor.web.charts import (
     ChartThresholds,
     badge,
@@ -16,7 +17,7 @@ from monitor.web.charts import (
     status_strip,
     svg_sparkline,
 )
-from monitor.web.time_series import ChartMark, ShadedSpan, course, steps_of, strip
+from monitor.web.time_series import ChartMark, ShadedSpan, steps_of, strip, time_series
 
 LINES = ChartThresholds(warning=0.85, critical=0.7)
 NOW_S = 1_000_020
@@ -29,14 +30,14 @@ def tally(n, passed):
 
 
 def made(*rates):
-    """A course of one step a rate, of ten scores each; None is a gap."""
+    """A time series of one step a rate, of ten scores each; None is a gap."""
     first = NOW_S // 60 * 60 - 60 * (len(rates) - 1)
     steps = {
         first + 60 * i: tally(10, round(10 * rate))
         for i, rate in enumerate(rates)
         if rate is not None
     }
-    return course(steps_of(steps), now_s=NOW_S, span_s=60 * len(rates), step_s=60)
+    return time_series(steps_of(steps), now_s=NOW_S, span_s=60 * len(rates), step_s=60)
 
 
 def of_class(svg, name):
@@ -114,7 +115,7 @@ rates = st.lists(st.one_of(st.none(), st.floats(0, 1)), min_size=1, max_size=60)
 
 
 @given(rates)
-def test_any_course_is_drawn_within_its_frame(values):
+def test_any_series_is_drawn_within_its_frame(values):
     svg = ET.fromstring(series_chart(made(*values), LINES))
     for element in svg.iter():
         for name in ("x", "x1", "x2"):
@@ -124,11 +125,11 @@ def test_any_course_is_drawn_within_its_frame(values):
 
 
 @given(rates)
-def test_course_has_every_step_once_and_all_scores(values):
+def test_series_has_every_step_once_and_all_scores(values):
     found = made(*values)
     assert len(found.steps) == len(values)
     assert found.n == 10 * sum(rate is not None for rate in values)
-    assert found.gaps + sum(len(run) for run in found.runs()) == len(values)
+    assert found.gaps + sum(len(run) for _, run in scored_runs(found.steps)) == len(values)
 
 
 def test_first_day_chart_has_no_grey_wall():

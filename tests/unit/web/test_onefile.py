@@ -11,7 +11,7 @@ from monitor.report.build import AppFacts, build_report
 from monitor.report.model import Ledger, ReportedChange, Worst
 from monitor.testing.factories import make_verdict
 from monitor.web.charts import ChartThresholds
-from monitor.web.exposition import render_html
+from monitor.web.templating import render_html
 
 NOW = datetime(2026, 3, 1, 12, 0, 30, tzinfo=UTC)
 LINES = ChartThresholds(warning=0.85, critical=0.7)
@@ -49,7 +49,7 @@ def test_key_facts_are_in_it(page):
     assert "app-0" in page
     assert "CRITICAL" in page
     assert "62.0 % (56.0–68.0)" in page
-    assert page.count('class="course"') == 21
+    assert page.count('class="series"') == 21
 
 
 @pytest.mark.parametrize("n_apps", [21, 300, 700])

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from monitor.models import Status
 from monitor.testing.factories import make_verdict
 from monitor.web import charts
-from monitor.web.words import why
+from monitor.web.templating import why
 
 AT = datetime(2026, 6, 1, 12, tzinfo=UTC)
 LINES = charts.ChartThresholds(warning=0.85, critical=0.70)

@@ -1,11 +1,12 @@
-"""The template engine of the pages, and the words that only pages need."""
+"""The templates of the pages: their engine, the words that only they need, a report as one file."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from importlib.resources import files
+from typing import Any, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -25,8 +26,10 @@ from monitor.report.format import (
     utc_second,
     utc_time,
 )
-from monitor.report.model import Report
+from monitor.report.model import AppReport, MetricReport, RatePoint, Report
+from monitor.stats.intervals import wilson_interval
 from monitor.web import charts, time_range
+from monitor.web.time_series import SeriesPoint, ShadedSpan, TimeSeries, spans_of
 
 
 def iso(at: datetime) -> str:
@@ -169,3 +172,66 @@ def environment() -> Environment:
     engine.globals.update({function.__name__: function for function in functions})
     engine.globals.update(ICONS=words.ICONS, WORDS=words.WORDS)
     return engine
+
+
+#: Largest size of a report in bytes: it goes by email.
+MOST_BYTES = 480_000
+_MOST_IN_FULL, _MOST_LINES, _MOST_EVENTS = 100, 300, 40
+
+
+class _Short(NamedTuple):
+    """A metric for which there is one line only."""
+
+    app: str
+    item: MetricReport
+
+
+def render_html(report: Report, lines: charts.ChartThresholds) -> str:
+    """
+    Return the report as a page that reads from ``file://``; all that it needs is in it.
+
+    The worst apps are shown in full. The more there are, the more of the others have one line
+    each, so that the page stays below :data:`MOST_BYTES`.
+    """
+    style = (files("monitor.web") / "static" / "style.css").read_text(encoding="utf-8")
+    template = environment().get_template("report.html")
+
+    def shaded(app: AppReport, item: MetricReport) -> list[ShadedSpan]:
+        found = [incident for incident in app.incidents if incident.metric == item.metric]
+        return spans_of(found[:_MOST_EVENTS], report.generated_at)
+
+    count = min(_MOST_IN_FULL, sum(max(1, len(app.metrics)) for app in report.apps))
+    while True:
+        room, shown, short = count, list[tuple[AppReport, Sequence[MetricReport]]](), list[_Short]()
+        for app in report.apps:
+            if room > 0:
+                shown.append((app, app.metrics[:room]))
+            short += [_Short(app.app, item) for item in app.metrics[max(0, room) :]]
+            room -= max(1, len(app.metrics))
+        text = template.render(
+            report=report, lines=lines, style=style, series_of=series_of, shown=shown,
+            short=short[:_MOST_LINES], left_out=len(short[_MOST_LINES:]), most=_MOST_EVENTS,
+            shaded=shaded,
+        )  # fmt: skip
+        size = len(text.encode())
+        if size <= MOST_BYTES or count == 0:
+            return text
+        count = min(count - 1, int(0.95 * count * MOST_BYTES / size))
+
+
+def series_of(points: Sequence[RatePoint]) -> TimeSeries:
+    """
+    Turn the points of a report into a time series with bounds.
+
+    Wilson's at 95 %, as if the samples of a step had one weight; the points hold no more.
+    """
+    steps = []
+    for point in points:
+        start_s = int(point.start.timestamp())
+        if point.pass_rate is None or point.n == 0:
+            steps.append(SeriesPoint(start_s))
+        else:
+            low, high = wilson_interval(point.pass_rate * point.n, point.n)
+            steps.append(SeriesPoint(start_s, point.n, point.pass_rate, low, high))
+    step_s = steps[1].start_s - steps[0].start_s if len(steps) > 1 else 1
+    return TimeSeries(step_s, tuple(steps)).fitted()
