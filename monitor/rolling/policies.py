@@ -31,17 +31,17 @@ class Thresholds:
     min_n: int = 30
 
 
-class Finding(NamedTuple):
+class PolicyFinding(NamedTuple):
     """A status and why."""
 
     status: Status
     reason: str
 
 
-Policy = Callable[[WindowStats, Thresholds], Finding]
+Policy = Callable[[WindowStats, Thresholds], PolicyFinding]
 
 
-def point(window: WindowStats, lines: Thresholds) -> Finding:
+def point(window: WindowStats, lines: Thresholds) -> PolicyFinding:
     """
     Compare the plain pass rate with the lines, whatever the size of the window.
 
@@ -52,7 +52,7 @@ def point(window: WindowStats, lines: Thresholds) -> Finding:
     return _by_rate(window.passed / window.n, lines)
 
 
-def point_min_n(window: WindowStats, lines: Thresholds) -> Finding:
+def point_min_n(window: WindowStats, lines: Thresholds) -> PolicyFinding:
     """Compare the weighted pass rate with the lines, once there are enough scores."""
     if window.pass_rate is None:
         return _nothing_scored(window)
@@ -61,7 +61,7 @@ def point_min_n(window: WindowStats, lines: Thresholds) -> Finding:
     return _by_rate(window.pass_rate, lines)
 
 
-def wilson(window: WindowStats, lines: Thresholds) -> Finding:
+def wilson(window: WindowStats, lines: Thresholds) -> PolicyFinding:
     """Call a rate low only when the whole 95 % interval lies below the line."""
     if window.interval is None:
         return _nothing_scored(window)
@@ -73,34 +73,34 @@ def wilson(window: WindowStats, lines: Thresholds) -> Finding:
 POLICIES: Mapping[str, Policy] = {"point": point, "point_min_n": point_min_n, "wilson": wilson}
 
 
-def _by_rate(rate: float, lines: Thresholds, what: str = "pass rate") -> Finding:
+def _by_rate(rate: float, lines: Thresholds, what: str = "pass rate") -> PolicyFinding:
     if rate < lines.critical_rate:
-        return Finding(
+        return PolicyFinding(
             Status.CRITICAL, f"{what} {rate:.3f} is below the critical line {lines.critical_rate:g}"
         )
     if rate < lines.warning_rate:
-        return Finding(
+        return PolicyFinding(
             Status.WARNING, f"{what} {rate:.3f} is below the warning line {lines.warning_rate:g}"
         )
-    return Finding(
+    return PolicyFinding(
         Status.HEALTHY, f"{what} {rate:.3f} is at or above the warning line {lines.warning_rate:g}"
     )
 
 
-def _too_few(window: WindowStats, lines: Thresholds) -> Finding:
+def _too_few(window: WindowStats, lines: Thresholds) -> PolicyFinding:
     missing = max(1, round(lines.min_n - window.n_effective))
-    return Finding(
+    return PolicyFinding(
         Status.INSUFFICIENT_DATA,
         f"{window.n} scores in the window, about {missing} more needed",
     )
 
 
-def _nothing_scored(window: WindowStats) -> Finding:
+def _nothing_scored(window: WindowStats) -> PolicyFinding:
     if window.skipped:
-        return Finding(
+        return PolicyFinding(
             Status.INSUFFICIENT_DATA, f"nothing to judge: all {window.skipped} were skipped"
         )
-    return Finding(Status.INSUFFICIENT_DATA, "no scores in the window")
+    return PolicyFinding(Status.INSUFFICIENT_DATA, "no scores in the window")
 
 
 _GROUP: Final = "groundwatch.policies"

@@ -13,7 +13,7 @@ from monitor.models import Status
 from monitor.rolling.budget import Rules, is_doubtful
 from monitor.rolling.evidence_state import LINE, Certainty, Count, EvidenceState
 from monitor.rolling.evidence_walk import DAY_BUCKETS, line_threshold
-from monitor.rolling.policies import Finding
+from monitor.rolling.policies import PolicyFinding
 from monitor.rolling.windows import WindowStats
 from monitor.stats.evidence import log_mean, plain_bounds, rate_grid
 from monitor.stats.intervals import Interval
@@ -45,7 +45,7 @@ class Headline:
 class Standing:
     """A status with what it rests on; rates in [0, 1]."""
 
-    finding: Finding
+    finding: PolicyFinding
     headline: Headline
     certainty: Certainty
     effect: float  #: design effect: by how much the samples count less than independent ones
@@ -72,7 +72,7 @@ def standing_of(state: EvidenceState, window: WindowStats, rules: Rules) -> Stan
     else:
         reason = _healthy_reason(state, window, rules, finest, more_n)
     return Standing(
-        finding=Finding(status, reason),
+        finding=PolicyFinding(status, reason),
         headline=headline(state, rules),
         certainty=state.certainty,
         effect=state.baseline.effect,

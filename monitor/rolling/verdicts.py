@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from monitor.models import Status, StreamKey, Tally, Verdict
-from monitor.rolling.policies import EvidencePolicy, Finding, Thresholds, find_policy, point
+from monitor.rolling.policies import EvidencePolicy, PolicyFinding, Thresholds, find_policy, point
 from monitor.rolling.standing import Standing
 from monitor.rolling.windows import WindowStats, drift, window_stats
 
@@ -48,9 +48,9 @@ def judge_window(
     finding = standing.finding if standing else _by_window(window, policy_name, lines)
     if window.failed >= _BLIND_FROM and window.failed > window.n:
         tried = window.failed + window.n
-        finding = Finding(Status.BLIND, f"{window.failed} of {tried} evaluations failed")
+        finding = PolicyFinding(Status.BLIND, f"{window.failed} of {tried} evaluations failed")
     elif data.trouble:
-        finding = Finding(Status.BLIND, data.trouble)
+        finding = PolicyFinding(Status.BLIND, data.trouble)
     same = previous is not None and previous.status is finding.status
     bounds = headline.interval if headline else window.interval
     since = now - timedelta(seconds=data.window_s)
@@ -88,7 +88,7 @@ def judge_window(
     )
 
 
-def _by_window(window: WindowStats, policy_name: str, lines: Thresholds) -> Finding:
+def _by_window(window: WindowStats, policy_name: str, lines: Thresholds) -> PolicyFinding:
     policy = find_policy(policy_name)
     if isinstance(policy, EvidencePolicy):
         raise TypeError(f"the policy {policy_name!r} judges by its evidence, which is missing")

@@ -4,11 +4,11 @@ import pytest
 
 from monitor.errors import SettingsError
 from monitor.models import Status
-from monitor.rolling.policies import EvidencePolicy, Finding, PolicyChoice, find_policy, point
+from monitor.rolling.policies import EvidencePolicy, PolicyChoice, PolicyFinding, find_policy, point
 
 
 def always_healthy(window, lines):
-    return Finding(Status.HEALTHY, "always")
+    return PolicyFinding(Status.HEALTHY, "always")
 
 
 def test_built_in_policies_are_found():
