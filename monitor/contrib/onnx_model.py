@@ -37,7 +37,17 @@ class OnnxModel:
     """
 
     def __init__(self, name: str, setting: str) -> None:
-        folder = _folder(name, setting)
+        folder = Path(name).expanduser()
+        if not folder.is_dir():
+            try:
+                folder = Path(
+                    huggingface_hub.snapshot_download(name, allow_patterns=[*_FILES, *_GRAPHS])
+                )
+            except Exception as error:  # noqa: BLE001 - the hub's, httpx's, requests': they change
+                raise SettingsError(
+                    f"{variable(setting)}: {name} is no folder here, and no model that the hub"
+                    f" gives us ({type(error).__name__})"
+                ) from None
         self.config = _json(folder / "config.json", setting)
         graph = next((folder / each for each in _GRAPHS if (folder / each).exists()), None)
         if graph is None:
@@ -64,19 +74,6 @@ class OnnxModel:
         }
         [first, *_] = self._session.run(None, {name: arrays[name] for name in self._inputs})
         return np.asarray(first, dtype=np.float32)
-
-
-def _folder(name: str, setting: str) -> Path:
-    local = Path(name).expanduser()
-    if local.is_dir():
-        return local
-    try:
-        return Path(huggingface_hub.snapshot_download(name, allow_patterns=[*_FILES, *_GRAPHS]))
-    except Exception as error:  # noqa: BLE001 - the hub's own, httpx's, requests': it changes with versions
-        raise SettingsError(
-            f"{variable(setting)}: {name} is no folder here, and no model that the hub gives"
-            f" us ({type(error).__name__})"
-        ) from None
 
 
 def _json(path: Path, setting: str) -> dict[str, Any]:

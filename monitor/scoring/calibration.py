@@ -188,7 +188,12 @@ class VerdictHistory:
         """Return what is known of one app and metric, or raise a ``QueueUnavailableError``."""
         with self._lock:
             last = self._last[app, metric]
-            for position, fields in self._new(app, metric, last.position):
+            found: Any = ()
+            if self._redis is not None:
+                key = names.calibration(app, metric, self._version)
+                with translated():
+                    found = self._redis.xread({key: last.position})
+            for position, fields in found[0][1] if found else ():
                 last.position = position
                 local_score, passed, score, *places = fields[b"v"].decode().split()
                 numbers = tuple(map(int, places))
@@ -208,13 +213,6 @@ class VerdictHistory:
             pipe.xadd(key, {"v": text}, maxlen=KEPT, approximate=True)
             pipe.expire(key, _KEPT_S)
             pipe.execute()
-
-    def _new(self, app: str, metric: str, position: bytes) -> Sequence[tuple[bytes, Any]]:
-        if self._redis is None:
-            return ()
-        with translated():
-            found = self._redis.xread({names.calibration(app, metric, self._version): position})
-        return found[0][1] if found else ()
 
 
 class _Known(NamedTuple):

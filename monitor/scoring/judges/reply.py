@@ -116,9 +116,16 @@ def find_object(content: str) -> dict[str, Any]:
     JudgeReplyError
         If there is none, or one of its keys stands there twice, so that it says two things.
     """
+
+    def each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            raise ValueError("a key stands there twice")
+        return found
+
     for text in _readings(content):
         try:
-            value = json.loads(text, object_pairs_hook=_each_once)
+            value = json.loads(text, object_pairs_hook=each_once)
         except (ValueError, RecursionError):
             continue
         if isinstance(value, dict):
@@ -138,13 +145,6 @@ def _readings(content: str) -> Iterator[str]:
         yield fenced.group(1) if fenced else ""
         yield text[text.find("{") : end]
         yield text[text.rfind("\n{") + 1 : end]  # no string of JSON holds such a line
-
-
-def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("a key stands there twice")
-    return found
 
 
 def strict_schema(properties: dict[str, Any]) -> dict[str, Any]:
