@@ -17,6 +17,12 @@ def test_local_judge_is_used_when_nothing_is_set():
     assert [e.score > 0.7 for e in scorer.score(make_interaction())] == [True, True]
 
 
+def test_claims_of_the_local_judge_stand_where_groundedness_passes():
+    own = make_scorer(Settings(), parameters={"groundedness": {"pass_score": 0.55}})
+    assert own.version == make_scorer(Settings(pass_score=0.55)).version
+    assert own.version != make_scorer(Settings()).version
+
+
 def test_every_metric_can_be_made_when_named_alone():
     for metric in (name for name, each in METRICS.items() if isinstance(each, JudgementMetric)):
         [evaluation] = make_scorer(Settings(metrics=(metric,))).score(make_interaction())
