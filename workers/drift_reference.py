@@ -59,7 +59,23 @@ class References:
         """
         kind = self.settings.drift.drift_reference
         if kind.startswith("release:"):
-            return self._of_release(stream, kind.removeprefix("release:"))
+            release = kind.removeprefix("release:")
+            described = f"release {release}"
+            if stream.key.segment != ROOT:
+                return Reference(described, Tally())
+            app = stream.key.app
+            if app not in self._pinned:
+                segment = segment_name("release", release)
+                found = active_streams(self.connection, since_s=0, segment=segment)
+                tallies = window_tallies(
+                    self.connection, from_s=_oldest_s(found), app=app, segment=segment
+                )
+                self._pinned[app] = {
+                    item.key._replace(segment=ROOT): tallies.get(item.stream_id, Tally())
+                    for item in found
+                    if item.key.app == app
+                }
+            return Reference(described, self._pinned[app].get(stream.key, Tally()))
         described, spans = self._spans(stream, window)
         if by_hour and kind == TRAILING:
             alike = self._total(stream, same_hours(spans, window))
@@ -75,7 +91,10 @@ class References:
         spans = self._well(stream, Span(now_s, now_s))
         steps = (
             series(
-                self.connection, [stream.stream_id], from_s=_hour(spans[0].from_s), step_s=_HOUR_S
+                self.connection,
+                [stream.stream_id],
+                from_s=spans[0].from_s // _HOUR_S * _HOUR_S,
+                step_s=_HOUR_S,
             )
             if spans
             else {}
@@ -150,31 +169,9 @@ class References:
             )
         return self._sums[key]
 
-    def _of_release(self, stream: Stream, release: str) -> Reference:
-        described = f"release {release}"
-        if stream.key.segment != ROOT:
-            return Reference(described, Tally())
-        app = stream.key.app
-        if app not in self._pinned:
-            segment = segment_name("release", release)
-            found = active_streams(self.connection, since_s=0, segment=segment)
-            tallies = window_tallies(
-                self.connection, from_s=_oldest_s(found), app=app, segment=segment
-            )
-            self._pinned[app] = {
-                item.key._replace(segment=ROOT): tallies.get(item.stream_id, Tally())
-                for item in found
-                if item.key.app == app
-            }
-        return Reference(described, self._pinned[app].get(stream.key, Tally()))
-
 
 def _oldest_s(streams: Sequence[Stream]) -> int:
     return max(0, max((stream.last_bucket_s for stream in streams), default=0) - _KEPT_S)
-
-
-def _hour(at_s: int) -> int:
-    return at_s // _HOUR_S * _HOUR_S
 
 
 def _days(text: str) -> Span:

@@ -30,7 +30,7 @@ from monitor.settings import Settings
 from monitor.stats.multiplicity import e_detector_bh, stream_shares
 from monitor.store.insights import bins_by_bucket, read_states
 from monitor.store.query import Stream, window_tallies
-from workers.drift_reference import Onset, References, locate_onset, measure_design_effect
+from workers.drift_reference import References, locate_onset, measure_design_effect
 
 #: Of the budget of false findings, the rest is for drift of the inputs.
 SCORES_SHARE = 0.8
@@ -96,7 +96,16 @@ class DriftWatch:
             for stream in self._streams
         }
         findings: list[DriftFinding] = []
-        news = self._news(states)
+        # Read what streams have not taken in yet; those that stand at one place together.
+        together: dict[int, list[int]] = defaultdict(list)
+        for stream_id, state in states.items():
+            together[state.at_s].append(stream_id)
+        news: dict[int, _News] = {}
+        for at_s, stream_ids in together.items():
+            most = max(1, _MOST_AT_ONCE // len(stream_ids)) * self._bucket_s
+            to_s = min(self._settled_s, at_s + most)
+            bins = bins_by_bucket(self._connection, stream_ids, from_s=at_s, to_s=to_s)
+            news |= {stream_id: _News(bins.get(stream_id, {}), to_s) for stream_id in stream_ids}
         for stream in self._streams:
             buckets, to_s = news[stream.stream_id]
             state, alarms = take_in(
@@ -162,19 +171,6 @@ class DriftWatch:
             by_hour = any(self._references.goes_by_hour(root, self._settled_s) for root in roots)
             self._known[key] = _Measured(max(effects, default=1.0), by_hour)
         return self._known[key]
-
-    def _news(self, states: Mapping[int, ScoreDriftState]) -> dict[int, _News]:
-        """Read what streams have not taken in yet; those that stand at one place together."""
-        together: dict[int, list[int]] = defaultdict(list)
-        for stream_id, state in states.items():
-            together[state.at_s].append(stream_id)
-        found: dict[int, _News] = {}
-        for at_s, stream_ids in together.items():
-            most = max(1, _MOST_AT_ONCE // len(stream_ids)) * self._bucket_s
-            to_s = min(self._settled_s, at_s + most)
-            bins = bins_by_bucket(self._connection, stream_ids, from_s=at_s, to_s=to_s)
-            found |= {stream_id: _News(bins.get(stream_id, {}), to_s) for stream_id in stream_ids}
-        return found
 
     def _together(self, states: dict[int, ScoreDriftState]) -> list[DriftFinding]:
         """Find segments that fall together: each needs less evidence than one alone."""
@@ -269,7 +265,9 @@ class DriftWatch:
             n=since.n,
             level=alarm.level,
             threshold=threshold(self._bucket_s, self._budget(stream)),
-            **_times(onset),
+            onset=onset.at if onset else None,
+            onset_low=onset.low if onset else None,
+            onset_high=onset.high if onset else None,
         )
 
 
@@ -279,9 +277,3 @@ def _whose(stream: Stream) -> dict[str, str]:
         "metric": stream.key.metric,
         "segment": stream.key.segment,
     }
-
-
-def _times(onset: Onset | None) -> dict[str, datetime]:
-    if onset is None:
-        return {}
-    return {"onset": onset.at, "onset_low": onset.low, "onset_high": onset.high}

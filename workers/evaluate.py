@@ -118,7 +118,11 @@ class Evaluator:
                 now=now,
                 timers=timers_from(self.settings),
                 channels=self.recipients,
-                worst=WorstReasons(connection, leading, now - self._status_window),
+                worst=WorstReasons(
+                    connection,
+                    leading,
+                    now - timedelta(seconds=self.settings.windows.status_window_s),
+                ),
                 thresholds=thresholds_from(self.settings),
                 report_url=self.settings.report_url,
             )
@@ -147,9 +151,11 @@ class Evaluator:
         remarks: tuple[str | None, str | None],
     ) -> list[Verdict]:
         now_s = int(now.timestamp())
+        status_window_s = self.settings.windows.status_window_s
+        longer_s = self.settings.windows.windows_s
         streams = active_streams(
             connection,
-            since_s=now_s - self._longest_s(),
+            since_s=now_s - max(status_window_s, *longer_s) - self.settings.windows.reference_s,
             current_since_s=self._window_start(now_s, self.settings.windows.status_window_s),
         )
         reference = self._reference_tallies(connection, now)
@@ -160,7 +166,10 @@ class Evaluator:
             )
         }
         leading = windows[self.settings.windows.status_window_s]
-        previous = {stream.key: before.get(self._key(stream)) for stream in streams}
+        previous = {
+            stream.key: before.get((*stream.key[:3], self.settings.windows.status_window_s))
+            for stream in streams
+        }
         asked = [Asked(stream, previous[stream.key]) for stream in streams]
         found = self._found(connection, standings, asked, leading, now)
         return [
@@ -212,9 +221,6 @@ class Evaluator:
             use_reference=policy.use_reference,
         )
 
-    def _key(self, stream: Stream) -> tuple[str, str, str, int]:
-        return (*stream.key[:3], self.settings.windows.status_window_s)
-
     def _data(
         self,
         stream: Stream,
@@ -255,12 +261,3 @@ class Evaluator:
                 status_window_s=self.settings.windows.status_window_s,
             )
         return self._reference
-
-    @property
-    def _status_window(self) -> timedelta:
-        return timedelta(seconds=self.settings.windows.status_window_s)
-
-    def _longest_s(self) -> int:
-        return max(self.settings.windows.status_window_s, *self.settings.windows.windows_s) + (
-            self.settings.windows.reference_s
-        )

@@ -63,6 +63,9 @@ class Explanation:
         day_from_s = (self.now_s - day_s) // (60 * width_s) * 60 * width_s
         began_s = version_since(self.connection, stream.stream_id)
         is_off = verdict is not None and verdict.status in _NOT_WELL
+        found = self._segments(stream, self._read(stream, day_from_s, None))
+        largest = sorted(found, key=lambda name: (-found[name].n, name))[:_MOST_CATEGORIES]
+        categories = {name: found[name] for name in largest}
         return Insight(
             app=stream.key.app,
             metric=stream.key.metric,
@@ -73,9 +76,7 @@ class Explanation:
             findings=findings,
             attribution=self._attribution(stream, window) if is_off or findings else None,
             trend=self._trend(stream, day_s),
-            figures=figures_of(
-                self._whole(stream, day_from_s), self._categories(stream, day_from_s)
-            ),
+            figures=figures_of(self._whole(stream, day_from_s), categories),
             deploys=self._deploys(stream),
         )
 
@@ -105,11 +106,6 @@ class Explanation:
             and self.names[stream_id].key._replace(segment=ROOT) == mine
             and self.names[stream_id].key.segment != ROOT
         }
-
-    def _categories(self, stream: Stream, from_s: int) -> dict[str, Tally]:
-        found = self._segments(stream, self._read(stream, from_s, None))
-        largest = sorted(found, key=lambda name: (-found[name].n, name))[:_MOST_CATEGORIES]
-        return {name: found[name] for name in largest}
 
     def _trend(self, stream: Stream, day_s: int) -> Trend | None:
         step_s = _STEP_BUCKETS * self.settings.windows.bucket_s

@@ -20,7 +20,7 @@ from monitor.rolling.baseline import History
 from monitor.rolling.budget import Rules
 from monitor.rolling.evidence_state import EvidenceState, Looks, from_json, to_json
 from monitor.rolling.stream_samples import CASCADE, goes_by_samples, looks_of, stream_sample
-from monitor.stats.onset import Onset, find_onset
+from monitor.stats.onset import find_onset
 from monitor.store.engine import Store
 from monitor.store.lease import Lease
 from monitor.store.query import Stream, bucket_sums
@@ -139,9 +139,22 @@ class Standings:
         """Find what is new of a stream."""
         stream, previous = asked
         kept = self._kept.get(stream.stream_id)
-        paused = kept is None or _has_paused(stream, previous, now_s, self.bucket_s)
+        paused = (
+            kept is None
+            or previous is None
+            or previous.evaluator_version != stream.key.evaluator_version
+            or now_s - previous.evaluated_at.timestamp() > _PAUSE * self.bucket_s
+        )
         if kept is None:
-            kept = self._first(connection, stream, now_s)
+            # Begin with the last day of the buckets, so that old trouble is not news.
+            rows = self._rows(connection, stream, now_s, _FIRST)
+            n, w, w2, wy = (sum(row[i] for row in rows) for i in (1, 2, 3, 4))
+            begun_s = min(now_s, rows[0][0]) if rows else now_s
+            total = _Seen.of(stream)
+            # The buckets also hold what was no news when it came; the sums of the stream do not.
+            all_news_is_here = n >= total.n
+            before = _Seen(total.n - n, total.sum_w - w, total.sum_w2 - w2, total.sum_wy - wy)
+            kept = _Kept(EvidenceState.fresh(begun_s), _Seen() if all_news_is_here else before)
         memory = self._learned(connection, stream, kept.memory, now_s, rules)
         if stream.n_total == kept.seen.n:
             return _Begun(stream, kept, memory, _NOTHING_NEW, kept.seen)
@@ -236,11 +249,15 @@ class Standings:
         """Note what is to be remembered of a stream."""
         stream = begun.stream
         if memory.alarmed and not begun.memory.alarmed:
-            memory = memory.but(onset=self._onset(connection, stream, now_s))
+            rows = np.array(self._rows(connection, stream, now_s, _ONSET)).reshape(-1, 7)
+            weight = rows[:, 2]
+            worth = np.divide(rows[:, 1], weight, out=np.zeros_like(weight), where=weight > 0)
+            onset = find_onset(rows[:, 0], np.clip(rows[:, 4], 0, weight) * worth, rows[:, 1])
+            memory = memory.but(onset=onset)
         memory, _ = idle(memory, now_s, rules)
         kept = _Kept(memory, begun.seen)
         changed = memory is not begun.kept.memory or kept.seen != begun.kept.seen
-        if changed or self._is_new(stream):
+        if changed or stream.stream_id not in self._kept:
             self._kept[stream.stream_id] = kept
             self._changed.add(stream.stream_id)
         return memory
@@ -253,20 +270,6 @@ class Standings:
         """Note that what was saved stays; otherwise it is read again the next time."""
         self._changed = set()
 
-    def _is_new(self, stream: Stream) -> bool:
-        return stream.stream_id not in self._kept
-
-    def _first(self, connection: Connection, stream: Stream, now_s: float) -> _Kept:
-        """Begin with the last day of the buckets, so that old trouble is not news."""
-        rows = self._rows(connection, stream, now_s, _FIRST)
-        n, w, w2, wy = (sum(row[i] for row in rows) for i in (1, 2, 3, 4))
-        begun_s = min(now_s, rows[0][0]) if rows else now_s
-        total = _Seen.of(stream)
-        # The buckets also hold what was no news when it came; the sums of the stream do not.
-        all_news_is_here = n >= total.n
-        before = _Seen(total.n - n, total.sum_w - w, total.sum_w2 - w2, total.sum_wy - wy)
-        return _Kept(EvidenceState.fresh(begun_s), _Seen() if all_news_is_here else before)
-
     def _learned(
         self,
         connection: Connection,
@@ -278,7 +281,12 @@ class Standings:
         if now_s < learn_due_s(memory, rules) or not self._may_learn:
             return memory
         self._may_learn -= 1
-        history = _history(self._rows(connection, stream, now_s, _HISTORY), self.bucket_s)
+        columns = (
+            np.array(self._rows(connection, stream, now_s, _HISTORY), dtype=np.float64)
+            .reshape(-1, 7)
+            .T
+        )
+        history = History((columns[0] // self.bucket_s).astype(np.int64), *columns[1:])
         return relearn(memory, history, now_s, rules)
 
     def _pieces(
@@ -313,29 +321,11 @@ class Standings:
             pieces.append((at_s, *rest))
         return [piece for piece in reversed(pieces) if piece[1] > 0] or [(now_s, *rest)]
 
-    def _onset(self, connection: Connection, stream: Stream, now_s: float) -> Onset | None:
-        rows = np.array(self._rows(connection, stream, now_s, _ONSET)).reshape(-1, 7)
-        weight = rows[:, 2]
-        worth = np.divide(rows[:, 1], weight, out=np.zeros_like(weight), where=weight > 0)
-        return find_onset(rows[:, 0], np.clip(rows[:, 4], 0, weight) * worth, rows[:, 1])
-
     def _rows(
         self, connection: Connection, stream: Stream, now_s: float, n_buckets: int
     ) -> list[tuple[float, ...]]:
         from_s = int(now_s) - n_buckets * self.bucket_s
         return bucket_sums(connection, stream.stream_id, from_s=from_s, to_s=int(now_s) + 1)
-
-
-def _has_paused(stream: Stream, previous: Verdict | None, now_s: float, bucket_s: int) -> bool:
-    return previous is None or (
-        previous.evaluator_version != stream.key.evaluator_version
-        or now_s - previous.evaluated_at.timestamp() > _PAUSE * bucket_s
-    )
-
-
-def _history(rows: Sequence[tuple[float, ...]], bucket_s: int) -> History:
-    columns = np.array(rows, dtype=np.float64).reshape(-1, 7).T
-    return History((columns[0] // bucket_s).astype(np.int64), *columns[1:])
 
 
 def _read(state: dict[str, Any]) -> _Kept | None:

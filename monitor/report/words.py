@@ -65,12 +65,12 @@ def verdict_word(verdict: Verdict) -> str:
 
 
 def verdict_rate(verdict: Verdict) -> str:
-    """Return the pass rate of a verdict with its interval: never a bare value."""
+    """Return the pass rate of a verdict with the interval that decides: never a bare value."""
     return rate_with_interval(verdict.pass_rate, verdict.low, verdict.high)
 
 
 def window_rate(verdict: Verdict) -> str:
-    """Return the pass rate of the window, the second figure, with its interval."""
+    """Return the pass rate of the window, the second figure, with its 95 % interval."""
     return rate_with_interval(verdict.window_pass_rate, verdict.window_low, verdict.window_high)
 
 

@@ -241,9 +241,6 @@ class CalmWalk(_Walk):
         share = np.where(self.known, 1.0 - FALL_SHARE, 1.0)
         self._line_threshold = (rules.log_threshold() - np.log(share))[:, None]
         self._confirmed = log_mean(self._log_r[..., LINE]) >= self._line_threshold
-        self._probable = self._fallen()
-
-    def _fallen(self) -> Bools:
         fallen = log_mean(self._log_r[..., :BELOW]) >= self.rules.log_threshold(FALL_SHARE)
         fallen &= self.known[:, None]
         if fallen.any():
@@ -256,7 +253,7 @@ class CalmWalk(_Walk):
                 log_q = self._log_q[place, some] + LOG_PRIOR
                 high = self.grid.upper(log_q, np.full(some.size, self._top[one]))
                 fallen[one, some] = high < self.rules.warning_rate
-        return np.asarray(fallen)
+        self._probable = np.asarray(fallen)
 
     def turned(self) -> Bools:
         """Return at which looks a status turns, shape (s, t)."""
@@ -298,7 +295,9 @@ class CalmWalk(_Walk):
             closed = np.where(np.arange(CELLS) < BELOW, 0.0, NOTHING) if confirmed else 0.0
             quasi = quasi + LOG_PRIOR + closed
             quasi = np.maximum(quasi - quasi.max(), _LEAST_LOG_P)
-        bound = _upper(self.grid, log_p, quasi, self._top[row])
+        top = self._top[row]
+        bounds = [self.grid.upper(p, np.asarray(top)) for p in (log_p, quasi) if p is not None]
+        bound = float(max(bounds))
         high = float(_held(np.array(bound), np.array(count.rate), state.status, self.rules))
         # Whether samples depend on each other is not known of a young stream.
         sure = confirmed and state.baseline.effect_known
@@ -471,12 +470,6 @@ def _held(bound: Floats, rate: Floats, status: Status, rules: Rules) -> Floats:
         above = np.minimum(bound, rules.warning_rate - _JUST)
         return np.where(rate > rules.critical_rate, above, below)
     return np.where(rate > rules.warning_rate, bound, np.minimum(bound, rules.warning_rate - _JUST))
-
-
-def _upper(grid: RateGrid, log_p: Floats, quasi: Floats | None, top: float) -> float:
-    """Return the more cautious of the bounds of the posteriors that there are."""
-    bounds = [grid.upper(p, np.asarray(top)) for p in (log_p, quasi) if p is not None]
-    return float(max(bounds))
 
 
 def _since_lead(bets: Bets, some: slice) -> Count:

@@ -149,14 +149,13 @@ def well_spans(changes: Iterable[Began], *, from_s: int, to_s: int) -> list[Span
                 spans.append(Span(start, at_s))
             start = None
             if change.onset_s is not None:
-                spans = _until(change.onset_s, spans)
+                spans = [
+                    Span(span.from_s, min(span.to_s, int(change.onset_s)))
+                    for span in spans
+                    if span.from_s < change.onset_s
+                ]
         elif start is None:
             start = at_s
     if start is not None:
         spans.append(Span(start, to_s))
     return [span for span in spans if span.to_s > span.from_s]
-
-
-def _until(end_s: float, spans: Iterable[Span]) -> list[Span]:
-    """Keep of *spans* what lies before *end_s*."""
-    return [Span(span.from_s, min(span.to_s, int(end_s))) for span in spans if span.from_s < end_s]

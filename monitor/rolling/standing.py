@@ -31,8 +31,9 @@ class Headline:
     """
     The figures on which a status rests; rates in [0, 1].
 
-    Since the change in an incident, else of the last half to whole day. ``low`` and ``high`` hold
-    at every look, at 9 in 10; the status is read from ``high`` alone.
+    Since the change in an incident, else of the last half to whole day. In an incident ``high`` is
+    the 90 % quantile of the present rate, ``low`` the 5 % quantile or the rate counted if that is
+    lower; they hold at every look. The status is read from ``high`` alone.
     """
 
     pass_rate: float | None
@@ -57,7 +58,9 @@ class Standing:
 
 def standing_of(state: EvidenceState, window: WindowStats, rules: Rules) -> Standing:
     """Return how a stream stands; *window* is the status window, for the rate that goes on."""
-    finest = _resolution(state, rules)
+    # Two digits are enough to show, and seldom change.
+    n = float(f"{state.n_day / state.baseline.effect:.2g}")
+    finest = _resolution_of(n, rules.warning_rate, line_threshold(state, rules))
     more_n = _more_n(state, window, rules)
     status = state.status
     phase: Literal["collecting", "undecided"] | None = None
@@ -66,7 +69,18 @@ def standing_of(state: EvidenceState, window: WindowStats, rules: Rules) -> Stan
         reason = f"low power: only a pass rate below {_percent(finest)} would be seen in a day"
     elif status is Status.INSUFFICIENT_DATA:
         phase = "undecided" if _is_undecided(state, rules) else "collecting"
-        reason = _too_little(state, window, rules, more_n)
+        if window.n == 0 and window.skipped:
+            reason = f"nothing to judge: all {window.skipped:,} were skipped"
+        elif _is_undecided(state, rules):
+            decides = "" if more_n is None else f", about {more_n:,} more needed"
+            reason = (
+                f"{state.count.n:,.0f} scored{decides}: {state.count.rate:.1%} passed, below"
+                f" {_percent(rules.warning_rate)} but not beyond chance"
+            )
+        elif state.n_day >= rules.min_n:
+            reason = "no new scores for six hours or more"
+        else:
+            reason = f"{math.floor(state.n_day + 0.5)} of {rules.min_n} scores"
     elif state.alarmed:
         reason = _alarm_reason(state, window, rules)
     else:
@@ -101,7 +115,9 @@ def headline(state: EvidenceState, rules: Rules) -> Headline:
         plain = plain_bounds(count.passed / effect, count.size / effect)
         # The threshold is not refuted, so it lies inside.
         bounds = Interval(plain.low, max(plain.high, rules.warning_rate))
-    rate = min(max(count.rate, bounds.low), bounds.high)
+    # Only `high` decides, so only there a rate is cut: 0 of 300 passed is 0 %.
+    rate = min(max(count.rate, 0.0), bounds.high)
+    bounds = bounds._replace(low=min(bounds.low, rate))
     return Headline(pass_rate=rate, interval=bounds, n=n, since_s=count.from_s)
 
 
@@ -167,20 +183,6 @@ def _held(window: WindowStats) -> str:
     )
 
 
-def _too_little(state: EvidenceState, window: WindowStats, rules: Rules, more_n: int | None) -> str:
-    if window.n == 0 and window.skipped:
-        return f"nothing to judge: all {window.skipped:,} were skipped"
-    if _is_undecided(state, rules):
-        decides = "" if more_n is None else f", about {more_n:,} more needed"
-        return (
-            f"{state.count.n:,.0f} scored{decides}: {state.count.rate:.1%} passed, below"
-            f" {_percent(rules.warning_rate)} but not beyond chance"
-        )
-    if state.n_day >= rules.min_n:
-        return "no new scores for six hours or more"
-    return f"{math.floor(state.n_day + 0.5)} of {rules.min_n} scores"
-
-
 def _is_undecided(state: EvidenceState, rules: Rules) -> bool:
     if state.status is not Status.INSUFFICIENT_DATA:
         return False
@@ -199,12 +201,6 @@ def _more_n(state: EvidenceState, window: WindowStats, rules: Rules) -> int | No
     missing = line_threshold(state, rules) - max(0.0, float(log_mean(state.bets.log_r[LINE])))
     decides = samples_to_decide(rate, rules.warning_rate, missing)
     return None if decides is None else math.ceil(decides * state.baseline.effect)
-
-
-def _resolution(state: EvidenceState, rules: Rules) -> float:
-    # Two digits are enough to show, and seldom change.
-    n = float(f"{state.n_day / state.baseline.effect:.2g}")
-    return _resolution_of(n, rules.warning_rate, line_threshold(state, rules))
 
 
 @lru_cache(maxsize=16_384)

@@ -72,12 +72,12 @@ def design_effect(
     parts = [_effect(bucket // width, passed, n) for width in widths]
     known = parts[-1][0] >= _KNOWN_BLOCKS
     least = 1.0 if known else USUAL_EFFECT
-    certain = [effect for blocks, effect in parts if not known or _is_certain(blocks, effect)]
+    certain = [
+        effect
+        for blocks, effect in parts
+        if not known or effect > 1.0 + _Z * math.sqrt(3.0 / blocks)
+    ]
     return DesignEffect(min(_MOST, max([least, *certain])), known)
-
-
-def _is_certain(blocks: int, effect: float) -> bool:
-    return effect > 1.0 + _Z * math.sqrt(3.0 / blocks)
 
 
 def _effect(block: NDArray[np.int64], passed: Floats, n: Floats) -> tuple[int, float]:

@@ -99,6 +99,14 @@ def _summary(values: NDArray[np.float64], counts: NDArray[np.float64], bins: int
     n = float(counts.sum())
     mean = float((values * counts).sum() / n)
     squares = float((counts * (values - mean) ** 2).sum())
+    # A hair to the right, so that 0.7, which is a little less in binary, opens its bin.
+    position = np.minimum(bins - 1, np.floor(values * bins + 1e-9).astype(int))
+    totals = np.bincount(position, weights=counts, minlength=bins)
+    histogram = tuple(
+        (f"{k / bins:.1f}-{(k + 1) / bins:.1f}", round(float(total)))
+        for k, total in enumerate(totals)
+        if total > 0
+    )
     return Summary(
         n=round(n),
         mean=mean,
@@ -107,7 +115,7 @@ def _summary(values: NDArray[np.float64], counts: NDArray[np.float64], bins: int
         min=float(values[0]),
         max=float(values[-1]),
         percentile_95=_quantile(values, counts, 0.95),
-        histogram=_histogram(values, counts, bins),
+        histogram=histogram,
     )
 
 
@@ -119,16 +127,3 @@ def _quantile(values: NDArray[np.float64], counts: NDArray[np.float64], share: f
         values[np.searchsorted(ends, k, side="right")] for k in (int(place), math.ceil(place))
     )
     return float(low + (high - low) * (place - int(place)))
-
-
-def _histogram(
-    values: NDArray[np.float64], counts: NDArray[np.float64], bins: int
-) -> tuple[tuple[str, int], ...]:
-    # A hair to the right, so that 0.7, which is a little less in binary, opens its bin.
-    position = np.minimum(bins - 1, np.floor(values * bins + 1e-9).astype(int))
-    totals = np.bincount(position, weights=counts, minlength=bins)
-    return tuple(
-        (f"{k / bins:.1f}-{(k + 1) / bins:.1f}", round(float(total)))
-        for k, total in enumerate(totals)
-        if total > 0
-    )

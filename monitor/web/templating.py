@@ -109,7 +109,7 @@ def why(verdict: Verdict, lines: charts.ChartThresholds) -> list[tuple[str, str]
     return [
         ("policy", verdict.policy),
         ("reason", verdict.reason),
-        ("pass rate (95 %)", words.verdict_rate(verdict)),
+        ("pass rate (90 %)", words.verdict_rate(verdict)),
         *evidence,
         ("scores", f"{verdict.n:,} since {utc_second(verdict.since)}"),
         ("scores in the window", f"{verdict.window_n:,}"),

@@ -90,3 +90,9 @@ def test_figures_of_a_healthy_stream_are_those_of_half_to_a_whole_day():
     assert 720 <= shown.n <= 1440
     assert shown.pass_rate == pytest.approx(0.95, abs=0.002)
     assert shown.interval.high > 0.95
+
+
+def test_rate_of_an_incident_is_never_shown_higher_than_it_is():
+    shown = standing([1] * 600 + [0] * 300).headline
+    assert (shown.pass_rate, shown.interval.low) == (0.0, 0.0)
+    assert shown.interval.high < 0.1
