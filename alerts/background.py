@@ -50,7 +50,19 @@ class Backgrounds:
         if app == SELF:
             return Background()
         if app not in self._pipelines:
-            self._pipelines[app] = self._read_pipeline(app)
+            now_s = self.now.timestamp()
+            bookings = read_between(self.connection, now_s - _PIPELINE_S, app=app).get(
+                app, Counter()
+            )
+            newest_s = self.connection.execute(
+                select(func.max(counts.c.start_s)).where(
+                    counts.c.app == app,
+                    counts.c.kind == Kind.SCORED.value,
+                    counts.c.start_s >= now_s - 86_400,
+                )
+            ).scalar()
+            age_s = None if newest_s is None else now_s - newest_s
+            self._pipelines[app] = _pipeline_words(bookings, age_s)
         pipeline = self._pipelines[app]
         if metric.startswith(MONITOR_PREFIX):
             return Background(pipeline=pipeline)
@@ -101,19 +113,6 @@ class Backgrounds:
                 feature = plain_text(item.feature.replace("_", " "), 40)
                 before, after = plain_text(item.before, 40), plain_text(item.after, 40)
                 yield f"{feature} went from {before} to {after}"
-
-    def _read_pipeline(self, app: str) -> str:
-        now_s = self.now.timestamp()
-        bookings = read_between(self.connection, now_s - _PIPELINE_S, app=app).get(app, Counter())
-        newest_s = self.connection.execute(
-            select(func.max(counts.c.start_s)).where(
-                counts.c.app == app,
-                counts.c.kind == Kind.SCORED.value,
-                counts.c.start_s >= now_s - 86_400,
-            )
-        ).scalar()
-        age_s = None if newest_s is None else now_s - newest_s
-        return _pipeline_words(bookings, age_s)
 
 
 def read_trend(connection: Connection, verdict: Verdict) -> tuple[float | None, ...]:

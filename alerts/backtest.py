@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -50,7 +50,7 @@ class Told:
 
 def replay(key: AlertKey, history: Iterable[Point], timers: Timers) -> Told:
     """
-    EvidenceRun the state machine over a history, oldest first, and collect what is not quiet.
+    Run the state machine over a history, oldest first, and collect what is not quiet.
 
     Groups, silences and routes come later and only make it fewer, so this is an upper
     bound of the messages to each recipient.
@@ -113,7 +113,27 @@ class Progress(NamedTuple):
 
 def progress(state: AlertState, timers: Timers, now: datetime) -> list[Progress]:
     """List what is under way for an alert, the nearest first; nothing while all is well."""
-    return sorted(_under_way(state, timers, now), key=lambda item: item.for_s - item.held_s)
+    found: list[Progress] = []
+
+    def add(then: str, run: EvidenceRun | None, for_s: float) -> None:
+        if run is not None:
+            wanted = timers.min_new_evaluations if for_s > 0 else 0
+            held_s = (now - run.since).total_seconds()
+            found.append(Progress(then, held_s, for_s, run.informed, wanted))
+
+    if state.phase is Phase.PENDING:
+        add("alert as a warning", state.bad, timers.warning_for_s)
+        # What is about to fire as critical does not fire as a warning first.
+        if state.seen is Evidence.CRITICAL and timers.critical_for_s <= timers.warning_for_s:
+            found = [item for item in found if not item.is_due]
+        add("alert as critical", state.critical, timers.critical_for_s)
+    elif state.phase is not Phase.OK:
+        if state.level is Severity.WARNING:
+            add("become critical", state.critical, timers.critical_for_s)
+        elif state.healthy is None:
+            add("ease to a warning", state.not_critical, timers.resolve_after_s)
+        add("be resolved", state.healthy, timers.resolve_after_s)
+    return sorted(found, key=lambda item: item.for_s - item.held_s)
 
 
 def next_reminder(state: AlertState, timers: Timers) -> datetime | None:
@@ -123,30 +143,3 @@ def next_reminder(state: AlertState, timers: Timers) -> datetime | None:
     critical = state.level is Severity.CRITICAL
     every_s = timers.repeat_after_s if critical else timers.warning_repeat_after_s
     return state.last_notified_at + timedelta(seconds=every_s)
-
-
-def _under_way(state: AlertState, timers: Timers, now: datetime) -> Iterator[Progress]:
-    if state.phase is Phase.PENDING:
-        # What is about to fire as critical does not fire as a warning first.
-        waits = state.seen is Evidence.CRITICAL and timers.critical_for_s <= timers.warning_for_s
-        for item in _towards("alert as a warning", state.bad, timers.warning_for_s, timers, now):
-            if not (waits and item.is_due):
-                yield item
-        yield from _towards("alert as critical", state.critical, timers.critical_for_s, timers, now)
-        return
-    if state.phase is Phase.OK:
-        return
-    after_s = timers.resolve_after_s
-    if state.level is Severity.WARNING:
-        yield from _towards("become critical", state.critical, timers.critical_for_s, timers, now)
-    elif state.healthy is None:
-        yield from _towards("ease to a warning", state.not_critical, after_s, timers, now)
-    yield from _towards("be resolved", state.healthy, after_s, timers, now)
-
-
-def _towards(
-    then: str, run: EvidenceRun | None, for_s: float, timers: Timers, now: datetime
-) -> Iterator[Progress]:
-    if run is not None:
-        wanted = timers.min_new_evaluations if for_s > 0 else 0
-        yield Progress(then, (now - run.since).total_seconds(), for_s, run.informed, wanted)

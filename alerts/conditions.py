@@ -160,10 +160,6 @@ class SystemVitals:
 
 def app_conditions(vitals: AppVitals) -> dict[str, str]:
     """Return what is wrong with how an app is watched: a reason by condition."""
-    return _hook_conditions(vitals) | _scoring_conditions(vitals)
-
-
-def _hook_conditions(vitals: AppVitals) -> dict[str, str]:
     found: dict[str, str] = {}
     age_s = vitals.heartbeat_age_s
     if age_s is not None and age_s >= _SILENT_AFTER_S:
@@ -175,7 +171,7 @@ def _hook_conditions(vitals: AppVitals) -> dict[str, str]:
     if dropped > _MOST_DROPPED * max(offered, 1):
         of = f"{dropped:,} of {max(offered, dropped):,} samples"
         found["monitor:samples_dropped"] = f"{of}: {_worst(vitals.dropped)}"
-    return found
+    return found | _scoring_conditions(vitals)
 
 
 def _scoring_conditions(vitals: AppVitals) -> dict[str, str]:

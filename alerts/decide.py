@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 import structlog
-from sqlalchemy import Connection, bindparam, case, insert, update
+from sqlalchemy import Connection
 
 from alerts.conditions import JUDGE_CHANGED, blindness
 from alerts.evidence import (
@@ -26,26 +26,19 @@ from alerts.evidence import (
     Timers,
     timers_for,
 )
-from alerts.grouping import AlertGroup
 from alerts.notifier import Notifier
 from alerts.routing import MONITOR_PREFIX, Recipient, RoutingConfig
 from alerts.silencing import apply_silences
 from alerts.snapshot import SAMPLE_CHARS, Snapshot
 from alerts.state import Decision, close, step
-from alerts.store import Stored, load, save
+from alerts.store import Stored, load, save, write_incidents
 from alerts.threshold_rules import RULE_PREFIX, ThresholdRule, judge_all
-from monitor.models.alerting import AlertEvent, Severity, TimelineEvent
+from monitor.models.alerting import AlertEvent, TimelineEvent
 from monitor.models.status import Status, Verdict
 from monitor.report.format import plain_text
-from monitor.store.alert_tables import alert_events, incidents
 
 _log = structlog.get_logger("groundwatch.alerts")
 _MOST_SAMPLES = 3
-#: A reopened incident keeps its worst level.
-_WORST_SO_FAR = case(
-    (incidents.c.peak_level == Severity.CRITICAL.value, incidents.c.peak_level),
-    else_=bindparam("peak"),
-)
 
 
 class _Change(NamedTuple):
@@ -120,7 +113,11 @@ def decide(
             _log.warning("alert_decided_elsewhere", app=key.app, metric=key.metric)
         elif change.decision.event is not None:
             texts = (plain_text(text, SAMPLE_CHARS) for text in (worst or {}).get(key, ()))
-            shared = _shared_cause(change.verdict, new_judge)
+            version, shared = change.verdict.evaluator_version, ""
+            if key.metric.startswith(MONITOR_PREFIX):
+                shared = "the monitor"
+            elif version and key.app in new_judge:
+                shared = f"the judge changed to {version}"
             frozen = {
                 "thresholds": None if key.metric.startswith(RULE_PREFIX) else thresholds,
                 "samples": tuple(text for text in texts if text)[:_MOST_SAMPLES],
@@ -130,7 +127,7 @@ def decide(
             events.append(_snapshot(change, frozen))
     notifier = Notifier(connection, config, timers, now)
     groups = notifier.assign_groups(events)
-    _write(connection, events, groups)
+    write_incidents(connection, events, groups)
     silenced = apply_silences(connection, config, events, current, now)
     notifier.notify(events, groups, silenced)
     return [snapshot.timeline_event() for snapshot in events]
@@ -197,14 +194,6 @@ def judged_by(
     )
 
 
-def _shared_cause(verdict: Verdict, new_judge: set[str]) -> str:
-    """Name what may make other apps fire at the same time; a judge only when it has changed."""
-    if verdict.metric.startswith(MONITOR_PREFIX):
-        return "the monitor"
-    version = verdict.evaluator_version
-    return f"the judge changed to {version}" if version and verdict.app in new_judge else ""
-
-
 def _snapshot(change: _Change, frozen: Mapping[str, Any]) -> Snapshot:
     before, decision = change.before, change.decision
     state = decision.state
@@ -234,56 +223,3 @@ def _snapshot(change: _Change, frozen: Mapping[str, Any]) -> Snapshot:
             "onsets": state.quiet_onsets,
         }
     )
-
-
-def _write(
-    connection: Connection, events: Sequence[Snapshot], groups: Mapping[str, AlertGroup]
-) -> None:
-    """Write the incidents and their timeline."""
-    opened, reopened, changed, settled = [], [], [], []
-    for event in events:
-        row = {"updated_at": event.at, "sequence": event.sequence, "level": event.level.value}
-        if event.is_first:
-            opened.append(
-                {
-                    **event.key._asdict(),
-                    **row,
-                    "incident_id": event.incident_id,
-                    "peak_level": event.peak.value,
-                    "since": event.since,
-                    "opened_at": event.opened_at,
-                    "group_id": groups[event.incident_id].group_id,
-                }
-            )
-            continue
-        row |= {"id": event.incident_id, "peak": event.peak.value}
-        if event.event is AlertEvent.SETTLED:  # it was over before
-            settled.append({name: row[name] for name in ("id", "updated_at", "sequence")})
-            continue
-        row["resolved_at"] = event.at if event.event is AlertEvent.RESOLVED else None
-        if event.event is AlertEvent.FIRED:
-            group_id = groups[event.incident_id].group_id
-            reopened.append(row | {"group_id": group_id, "silenced_by": None})
-        else:
-            changed.append(row)
-    timeline = [
-        {
-            "incident_id": event.incident_id,
-            "sequence": event.sequence,
-            "event": event.event.value,
-            "at": event.at,
-            "snapshot": event.stored(),
-        }
-        for event in events
-    ]
-    one = update(incidents).where(incidents.c.incident_id == bindparam("id"))
-    worse = one.values(peak_level=_WORST_SO_FAR)
-    for statement, rows in (
-        (insert(incidents), opened),
-        (worse, reopened),
-        (worse, changed),
-        (one, settled),
-        (insert(alert_events), timeline),
-    ):
-        if rows:
-            connection.execute(statement, rows)

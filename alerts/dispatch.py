@@ -24,7 +24,7 @@ from alerts import outbox
 from alerts.channels.base import Channel, Receipt, rate_of
 from alerts.digest import digest_message
 from alerts.message import Example, Message, digest_lines, page_link, render
-from alerts.notifier import delivery_id
+from alerts.notifier import waiting_row
 from alerts.routing import Recipient
 from alerts.snapshot import SAMPLE_CHARS, Snapshot
 from monitor.errors import DeliveryError, SettingsError
@@ -46,14 +46,6 @@ _MOST_FAILURES = 3
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 5.0, 1800.0
 
 
-def _database_clock() -> None:
-    """Leave the time to the database."""
-
-
-def _always() -> bool:
-    return True
-
-
 class Dispatcher:
     """
     Sends what is due; any number may run at once, in any process.
@@ -69,7 +61,7 @@ class Dispatcher:
         channels: Mapping[str, Channel],
         rng: random.Random,
         *,
-        clock: Callable[[], datetime | None] = _database_clock,
+        clock: Callable[[], datetime | None] = lambda: None,
         lease_s: float = 60.0,
         limit: int = 100,
     ) -> None:
@@ -81,7 +73,7 @@ class Dispatcher:
         self._lease_s = max(lease_s, _LEASE_TIMEOUTS * longest_s)
         self._limit = limit
 
-    def run_once(self, may_go_on: Callable[[], bool] = _always) -> Counter[str]:
+    def run_once(self, may_go_on: Callable[[], bool] = lambda: True) -> Counter[str]:
         """
         Send up to *limit* messages on each channel, and count how they ended.
 
@@ -190,13 +182,18 @@ class Dispatcher:
                     recipient=item.recipient,
                     may_repeat=item.possible_duplicate,
                 )
+            # Read what can be read: one that cannot must not hold up the others in its digest.
+            found = []
+            for each in item.digest:
+                with suppress(ValueError):
+                    found.append(Snapshot.model_validate(each))
             return render(
                 snapshot,
                 tells,
                 recipient=item.recipient,
                 may_repeat=item.possible_duplicate,
                 thread=item.thread,
-                digest=digest_lines(_readable(item.digest)),
+                digest=digest_lines(found),
                 example=self._example(snapshot),
             )
         except Exception as error:  # noqa: BLE001 - as above
@@ -218,15 +215,6 @@ class Dispatcher:
             finding=plain_text(next(filter(None, said), ""), SAMPLE_CHARS),
             link=page_link(snapshot.report_url, "sample", snapshot.example_id),
         )
-
-
-def _readable(stored: Sequence[Mapping[str, Any]]) -> list[Snapshot]:
-    """Read what can be read: one that cannot must not hold up the others in its digest."""
-    found = []
-    for each in stored:
-        with suppress(ValueError):
-            found.append(Snapshot.model_validate(each))
-    return found
 
 
 def _send(channel: Channel, item: outbox.Claimed, message: Message) -> Receipt:
@@ -268,7 +256,18 @@ def fall_back(store: Store, now: datetime | None, addresses: Mapping[str, Sequen
             select(messages).where(messages.c.fallback.in_(list(addresses)), or_(_DEAD, late))
         ).all()
         copies = [
-            _copy(row, Recipient(row.fallback, address), now)
+            waiting_row(
+                (row.incident_id, row.sequence),
+                row.event,
+                Severity(row.level),
+                {
+                    **row.snapshot,
+                    "note": f"sent here because the channel {row.channel} takes no messages",
+                },
+                Recipient(row.fallback, address),
+                now=now,
+            )
+            | {"tells": row.tells}
             for row in rows
             for address in addresses[row.fallback]
         ]
@@ -337,25 +336,3 @@ def _find(connection: Connection, name: str) -> Row[Any]:
         problem = "several messages are" if len(rows) > 1 else "no message is"
         raise SettingsError(f"{problem} named {name!r}; see: groundwatch alerts outbox ls --dead")
     return rows[0]
-
-
-def _copy(row: Row[Any], to: Recipient, now: datetime) -> dict[str, Any]:
-    note = f"sent here because the channel {row.channel} takes no messages"
-    return {
-        "delivery_id": delivery_id(row.incident_id, row.sequence, to),
-        "incident_id": row.incident_id,
-        "sequence": row.sequence,
-        "channel": to.channel,
-        "recipient": to.address,
-        "event": row.event,
-        "tells": row.tells,
-        "level": row.level,
-        "snapshot": {**row.snapshot, "note": note},
-        "status": DeliveryStatus.WAITING.value,
-        "attempts": 0,
-        "token": 0,
-        "created_at": now,
-        "due_at": now,
-        "possible_duplicate": False,
-        "fallback": None,
-    }

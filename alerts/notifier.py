@@ -165,11 +165,22 @@ class Notifier:
         rows: list[dict[str, Any]] = []
         backgrounds = Backgrounds(self.connection, self.now)
         for number, (news, each) in enumerate(found):
-            recipients = self._recipients(news, each, told.get(news.group.group_id, {}))
+            over = news.event in _ENDS
+            # Whom the routes name, and who was notified before.
+            recipients: dict[Recipient, str | None] = {}
+            if over or news.event in _ALSO_TO_THOSE_TOLD:
+                recipients |= told.get(news.group.group_id, {})
+            for event in () if over else loud_events(each):
+                labels = self.plan.labels(event.verdict, event.level)
+                recipients |= self.plan.recipients(labels, self.now)
             snapshot = message_snapshot(news)
             # In a storm nobody reads the background, and reading it would take long.
             if recipients and number < _MOST_WITH_BACKGROUND:
-                snapshot = self._with_background(snapshot, backgrounds)
+                found_out: dict[str, Any] = {"trend": read_trend(self.connection, snapshot.verdict)}
+                if not over:
+                    found_out["background"] = backgrounds.of(snapshot)
+                    found_out["example_id"] = backgrounds.example_id(snapshot)
+                snapshot = snapshot.model_copy(update=found_out)
             waits = news.event is AlertEvent.FIRED and snapshot.level is Severity.WARNING
             wait = timedelta(seconds=self.plan.group_wait_s if waits else 0)
             rows += [
@@ -184,24 +195,6 @@ class Notifier:
             self.connection.execute(mine.values(due_at=due_at))
         if rows:
             self.connection.execute(insert(outbox), rows)
-
-    def _with_background(self, snapshot: Snapshot, backgrounds: Backgrounds) -> Snapshot:
-        found: dict[str, Any] = {"trend": read_trend(self.connection, snapshot.verdict)}
-        if snapshot.event not in _ENDS:
-            found["background"] = backgrounds.of(snapshot)
-            found["example_id"] = backgrounds.example_id(snapshot)
-        return snapshot.model_copy(update=found)
-
-    def _recipients(
-        self, news: News, happened: Happened, told: Mapping[Recipient, str | None]
-    ) -> dict[Recipient, str | None]:
-        """Return who is notified: whom the routes name, and who was notified before."""
-        if news.event in _ENDS:
-            return dict(told)
-        found = dict(told) if news.event in _ALSO_TO_THOSE_TOLD else {}
-        for event in loud_events(happened):
-            found |= self.plan.recipients(self.plan.labels(event.verdict, event.level), self.now)
-        return found
 
     def _greet_new_channels(self, just_told: set[str]) -> None:
         """Send channels that were never seen before what already fires, once."""

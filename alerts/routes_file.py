@@ -198,9 +198,15 @@ def read_routes_file(
         mistakes = [(tuple(e["loc"]), own_words(e["msg"])) for e in error.errors()]
     if not mistakes:
         return wiring
-    placed = sorted((line_of(text, loc), _name(loc), message) for loc, message in mistakes)
+    placed = []
+    for loc, message in mistakes:
+        # As people say it: the first route is routes[1].
+        name = "".join(f"[{part + 1}]" if isinstance(part, int) else f".{part}" for part in loc)
+        placed.append((line_of(text, loc), name.removeprefix("."), message))
     raise SettingsError(
-        "\n".join(f"{path.name}:{line}: {name}: {message}" for line, name, message in placed)
+        "\n".join(
+            f"{path.name}:{line}: {name}: {message}" for line, name, message in sorted(placed)
+        )
     )
 
 
@@ -221,15 +227,33 @@ class _Reading:
         self._scored = scored
 
     def wiring(self) -> Wiring:
-        channels = dict(self._others) | dict(self._channels())
+        """Return the channels and the routing that the document means."""
+        channels = dict(self._others)
+        for name, declared_channel in self.document.channels.items():
+            at: Loc = ("channels", name)
+            if name in self._others:
+                self.mistakes.append((at, f"the settings make a channel {name!r} already"))
+            try:
+                channel = declared_channel.make(name, self._timeout_s)
+            except GroundwatchError as error:
+                self.mistakes.append((at, str(error)))
+            else:
+                quotes = declared_channel.explanations
+                channels[name] = channel if quotes else WithoutExplanations(channel)
         names = self._others.keys() | self.document.channels.keys()
         routes = [self._route(i, spec, names) for i, spec in enumerate(self.document.routes)]
         if not routes[-1].is_default:
             self.mistakes.append((("routes", len(routes) - 1), _NO_DEFAULT))
+        maintenance = []
+        for place, spec in enumerate(self.document.maintenance):
+            hours = self._hours(("maintenance", place), spec)
+            matchers = self._matchers(("maintenance", place, "match"), spec.match)
+            if hours is not None:
+                maintenance.append(Maintenance(name=spec.name, matchers=matchers, hours=hours))
         plan = RoutingConfig(
             router=Router(routes),
             addresses={name: channel.addresses for name, channel in channels.items()},
-            maintenance=tuple(self._maintenance()),
+            maintenance=tuple(maintenance),
             app_labels=AppLabels(self.document.labels),
             group_wait_s=self.document.defaults.group_wait,
             rules=tuple(self._rules()),
@@ -251,23 +275,15 @@ class _Reading:
                     self.mistakes.append((("rules", place, where), mistake))
                 yield rule
 
-    def _channels(self) -> Iterator[tuple[str, Channel]]:
-        for name, spec in self.document.channels.items():
-            at: Loc = ("channels", name)
-            if name in self._others:
-                self.mistakes.append((at, f"the settings make a channel {name!r} already"))
-            try:
-                channel = spec.make(name, self._timeout_s)
-                yield name, channel if spec.explanations else WithoutExplanations(channel)
-            except GroundwatchError as error:
-                self.mistakes.append((at, str(error)))
-
     def _route(self, place: int, spec: _Route, names: Collection[str]) -> Route:
         at: Loc = ("routes", place)
         for key, given in (("channels", spec.channels), ("fallback", [spec.fallback])):
             for name in given:
                 if name is not None and name not in names:
-                    mistake = f"there is no channel {name!r}{_hint(name, names)}"
+                    close = difflib.get_close_matches(name, names, n=1)
+                    hint = f"did you mean {close[0]!r}?" if close else ""
+                    hint = hint or f"there is: {', '.join(sorted(names)) or 'none'}"
+                    mistake = f"there is no channel {name!r}; {hint}"
                     self.mistakes.append(((*at, key), mistake))
         return Route(
             name=spec.name or f"route {place + 1}",
@@ -278,14 +294,6 @@ class _Reading:
             fallback=spec.fallback,
             goes_on=spec.goes_on,
         )
-
-    def _maintenance(self) -> Iterator[Maintenance]:
-        for place, spec in enumerate(self.document.maintenance):
-            at: Loc = ("maintenance", place)
-            hours = self._hours(at, spec)
-            matchers = self._matchers((*at, "match"), spec.match)
-            if hours is not None:
-                yield Maintenance(name=spec.name, matchers=matchers, hours=hours)
 
     def _matchers(self, at: Loc, texts: list[str]) -> tuple[Matcher, ...]:
         try:
@@ -319,13 +327,6 @@ def _scored_metrics(settings: Settings) -> list[str]:
     return [metric.name for metric in resolve_metrics(settings)]
 
 
-def _hint(name: str, known: Collection[str]) -> str:
-    close = difflib.get_close_matches(name, known, n=1)
-    if close:
-        return f"; did you mean {close[0]!r}?"
-    return f"; there is: {', '.join(sorted(known)) or 'none'}"
-
-
 def _unscored(metric: str, scored: Collection[str]) -> str:
     from monitor.scoring.metrics import METRICS  # noqa: PLC0415  # as above
 
@@ -336,17 +337,21 @@ def _unscored(metric: str, scored: Collection[str]) -> str:
     return f"there is no metric {metric!r}; {nearest}"
 
 
-def _name(loc: Loc) -> str:
-    """Write a place as people say it; the first route is routes[1]."""
-    parts = [f"[{part + 1}]" if isinstance(part, int) else f".{part}" for part in loc]
-    return "".join(parts).removeprefix(".")
-
-
 def line_of(text: str, loc: Loc) -> int:
     """Find the line of a place in a TOML document: its key, else its table, else the first."""
     lines = text.splitlines()
-    begin = _table_line(lines, loc)
-    if begin is None:
+    table, second = re.escape(str(loc[0])), loc[1] if len(loc) > 1 else None
+    headers, place = [rf"\s*\[\s*{table}\s*\]"], 0
+    if isinstance(second, int):
+        headers, place = [rf"\s*\[\[\s*{table}\s*\]\]"], second
+    elif second is not None:
+        headers.insert(0, rf'\s*\[\s*{table}\s*\.\s*"?{re.escape(second)}"?\s*\]')
+    for header in headers:
+        places = [n for n, line in enumerate(lines) if re.match(header, line)]
+        if place < len(places):
+            begin = places[place]
+            break
+    else:
         return 1
     keys = [str(part) for part in loc[1:] if isinstance(part, str)]
     found = begin
@@ -356,18 +361,3 @@ def line_of(text: str, loc: Loc) -> int:
         if any(re.match(rf'\s*"?{re.escape(key)}"?\s*=', lines[number]) for key in keys):
             found = number
     return found + 1
-
-
-def _table_line(lines: list[str], loc: Loc) -> int | None:
-    table, second = str(loc[0]), loc[1] if len(loc) > 1 else None
-    if isinstance(second, int):
-        header = re.compile(rf"\s*\[\[\s*{re.escape(table)}\s*\]\]")
-        places = [n for n, line in enumerate(lines) if header.match(line)]
-        return places[second] if second < len(places) else None
-    if second is not None:
-        header = re.compile(rf'\s*\[\s*{re.escape(table)}\s*\.\s*"?{re.escape(second)}"?\s*\]')
-        exact = next((n for n, line in enumerate(lines) if header.match(line)), None)
-        if exact is not None:
-            return exact
-    header = re.compile(rf"\s*\[\s*{re.escape(table)}\s*\]")
-    return next((n for n, line in enumerate(lines) if header.match(line)), None)

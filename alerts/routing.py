@@ -159,8 +159,18 @@ class Hours:
             raise SettingsError(
                 f"Invalid time zone {zone!r}: expected Europe/Stockholm or UTC"
             ) from None
+        weekdays: set[int] = set()
+        for word in days.replace(",", " ").split() if isinstance(days, str) else days:
+            first, _, last = (part[:3] for part in word.strip().lower().partition("-"))
+            if first not in DAYS or (last and last not in DAYS):
+                raise SettingsError(f"Invalid day {word!r}: expected mon-fri or sat, sun")
+            low, high = DAYS.index(first), DAYS.index(last or first)
+            weekdays.update(day % 7 for day in range(low, high + 1 if high >= low else high + 8))
         return cls(
-            begin=_time_of_day(begin), end=_time_of_day(end), zone=found, days=_weekdays(days)
+            begin=_time_of_day(begin),
+            end=_time_of_day(end),
+            zone=found,
+            days=frozenset(weekdays) or _EVERY_DAY,
         )
 
     def cover(self, now: datetime) -> bool:
@@ -193,18 +203,6 @@ def _time_of_day(text: str) -> time:
         return time(0) if text == "24:00" else time(int(hours), int(minutes))
     except (ValueError, AttributeError):
         raise SettingsError(f"Invalid time of day {text!r}: expected 08:30") from None
-
-
-def _weekdays(given: str | Iterable[str]) -> frozenset[int]:
-    words = given.replace(",", " ").split() if isinstance(given, str) else list(given)
-    found: set[int] = set()
-    for word in words:
-        first, _, last = (part[:3] for part in word.strip().lower().partition("-"))
-        if first not in DAYS or (last and last not in DAYS):
-            raise SettingsError(f"Invalid day {word!r}: expected mon-fri or sat, sun")
-        begin, end = DAYS.index(first), DAYS.index(last or first)
-        found.update(day % 7 for day in range(begin, end + 1 if end >= begin else end + 8))
-    return frozenset(found) or _EVERY_DAY
 
 
 class Target(NamedTuple):

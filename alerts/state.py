@@ -91,14 +91,23 @@ def step(state: AlertState, observation: Observation, now: datetime, timers: Tim
 def _step(state: AlertState, observation: Observation, now: datetime, timers: Timers) -> Decision:
     # A clock ahead of ours must not make every later observation look old.
     at = min(observation.at, now)
-    interrupted = _interrupted(state, at, now, timers)
+    gap = timedelta(seconds=timers.max_gap_s)
+    # Evaluations paused for too long, or the clock was set back.
+    interrupted = state.seen_at is not None and (
+        at - state.seen_at > gap or state.seen_at - now > gap
+    )
     if state.seen_at is not None and at <= state.seen_at and not interrupted:
         return Decision(state, None, Reason.NOT_NEWER)
     if interrupted:
         state = _without_runs(state)
-    if _is_superseded(state, observation):
+    before, basis = state.basis, observation.basis
+    if before is not None and basis is not None and before != basis:
         if state.phase in _OPEN or state.quiet_since is not None:
-            return _supersede(state, observation, at)
+            # End what fires on a basis that has changed; that is not a recovery.
+            closed = _afresh(_resolved(state, at)).but(
+                phase_since=at, seen_at=at, basis=observation.basis
+            )
+            return Decision(closed, AlertEvent.RESOLVED, Reason.SUPERSEDED)
         state = _afresh(state)
     state = state.but(basis=observation.basis or state.basis)
     if observation.evidence is Evidence.UNCERTAIN:
@@ -109,14 +118,6 @@ def _step(state: AlertState, observation: Observation, now: datetime, timers: Ti
     if noted.phase in {Phase.OK, Phase.PENDING}:
         return _toward_firing(noted, state.seen, at, timers)
     return _while_firing(noted, at, timers)
-
-
-def _interrupted(state: AlertState, at: datetime, now: datetime, timers: Timers) -> bool:
-    """Return whether evaluations paused for too long, or the clock was set back."""
-    if state.seen_at is None:
-        return False
-    gap = timedelta(seconds=timers.max_gap_s)
-    return at - state.seen_at > gap or state.seen_at - now > gap
 
 
 def _note(state: AlertState, observation: Observation, at: datetime) -> AlertState:
@@ -162,22 +163,14 @@ def _on_uncertain(
         # While the monitor does not see, it is unknown whether there are data.
         no_data_since=None if observation.blind else state.no_data_since or at,
     )
-    if observation.blind and _is_critical(state) and _repeat_due(state, at, timers):
+    is_critical = state.phase is Phase.FIRING and state.level is Severity.CRITICAL
+    if observation.blind and is_critical and _repeat_due(state, at, timers):
         return Decision(_told(state, at), AlertEvent.REPEATED, Reason.NO_NEWS_STILL_FIRING)
-    if _abandoned(state, at, timers):
+    abandon_after = timedelta(seconds=timers.abandon_after_s)
+    if state.no_data_since is not None and at - state.no_data_since >= abandon_after:
         expired = _without_runs(_resolved(state, at))
         return Decision(expired, AlertEvent.RESOLVED, Reason.EXPIRED_NO_DATA)
     return Decision(state, None, Reason.UNCERTAIN)
-
-
-def _is_critical(state: AlertState) -> bool:
-    return state.phase is Phase.FIRING and state.level is Severity.CRITICAL
-
-
-def _abandoned(state: AlertState, at: datetime, timers: Timers) -> bool:
-    if state.no_data_since is None:
-        return False
-    return at - state.no_data_since >= timedelta(seconds=timers.abandon_after_s)
 
 
 def _on_healthy(state: AlertState, at: datetime, timers: Timers) -> Decision:
@@ -201,9 +194,15 @@ def _toward_firing(
     level = _held_level(state, at, timers)
     if level is None:
         return Decision(state.but(level=_seen_level(state)), None, Reason.PENDING)
+    reopen_within = timedelta(seconds=timers.reopen_within_s)
+    again = state.resolved_at is not None and at - state.resolved_at <= reopen_within
+    if not again:
+        # An id made of key and time, so that a replay gives the same.
+        text = "\0".join((*map(str, state.key), at.isoformat()))
+        incident_id = hashlib.sha256(text.encode()).hexdigest()[:16]
+        state = state.but(incident_id=incident_id, sequence=0, last_notified_at=None)
     assert state.bad is not None
-    again = _may_reopen(state, at, timers)
-    opened = (state if again else _another_incident(state, at)).but(
+    opened = state.but(
         phase=Phase.FIRING,
         phase_since=at,
         level=level,
@@ -214,13 +213,6 @@ def _toward_firing(
     )
     reason = Reason.REOPENED if again else Reason.BREACH_HELD
     return Decision(_told(opened, at), AlertEvent.FIRED, reason)
-
-
-def _may_reopen(state: AlertState, at: datetime, timers: Timers) -> bool:
-    """Return whether what fires is the incident that was resolved shortly ago."""
-    if state.resolved_at is None:
-        return False
-    return at - state.resolved_at <= timedelta(seconds=timers.reopen_within_s)
 
 
 def _seen_level(state: AlertState) -> Severity:
@@ -275,17 +267,6 @@ def _resolved(state: AlertState, at: datetime) -> AlertState:
     return _told(state, at).but(phase=Phase.OK, phase_since=at, resolved_at=at)
 
 
-def _is_superseded(state: AlertState, observation: Observation) -> bool:
-    before, now = state.basis, observation.basis
-    return before is not None and now is not None and before != now
-
-
-def _supersede(state: AlertState, observation: Observation, at: datetime) -> Decision:
-    """End what fires on a basis that has changed; that is not a recovery."""
-    closed = _afresh(_resolved(state, at)).but(phase_since=at, seen_at=at, basis=observation.basis)
-    return Decision(closed, AlertEvent.RESOLVED, Reason.SUPERSEDED)
-
-
 def _afresh(state: AlertState) -> AlertState:
     """Drop what was seen on another basis; what it ended is not reopened either."""
     state = _without_runs(state).but(seen=None, seen_n_total=None, resolved_at=None)
@@ -312,17 +293,6 @@ def _without_runs(state: AlertState) -> AlertState:
     )
 
 
-def _another_incident(state: AlertState, at: datetime) -> AlertState:
-    incident_id = _incident_id(state.key, at)
-    return state.but(incident_id=incident_id, sequence=0, last_notified_at=None)
-
-
-def _incident_id(key: AlertKey, at: datetime) -> str:
-    """Return an id made of key and time, so that a replay gives the same."""
-    text = "\0".join((key.app, key.metric, key.segment, str(key.window_s), at.isoformat()))
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
 def suppress_flapping(before: AlertState, decision: Decision, timers: Timers) -> Decision:
     """Decide whether people are notified of *decision*, the step that led on from *before*."""
     at = decision.state.seen_at
@@ -331,23 +301,19 @@ def suppress_flapping(before: AlertState, decision: Decision, timers: Timers) ->
     if decision.event is None:
         return _settled(decision, at, timers)
     if before.quiet_since is None:
-        return _loud(before, decision, at)
+        # Only what was closed while it flapped can have used up the day so far.
+        is_full = _told_within_a_day(before, at) >= MOST_A_DAY
+        state = decision.state if is_full else _noted(before, decision, at)
+        flaps = len(state.onsets) >= FLAPPING_ONSETS or len(state.told) >= _FLAPPING_MESSAGES
+        if flaps and decision.event is not AlertEvent.RESOLVED:
+            known = {told.level for told in state.told}
+            state = state.but(
+                quiet_since=at,
+                quiet_peak=Severity.CRITICAL if Severity.CRITICAL in known else Severity.WARNING,
+                quiet_onsets=len(state.onsets),
+            )
+        return replace(decision, state=state, quiet=is_full)
     return _quiet(before, decision, at)
-
-
-def _loud(before: AlertState, decision: Decision, at: datetime) -> Decision:
-    # Only what was closed while it flapped can have used up the day so far.
-    is_full = _told_within_a_day(before, at) >= MOST_A_DAY
-    state = decision.state if is_full else _noted(before, decision, at)
-    flaps = len(state.onsets) >= FLAPPING_ONSETS or len(state.told) >= _FLAPPING_MESSAGES
-    if flaps and decision.event is not AlertEvent.RESOLVED:
-        known = {told.level for told in state.told}
-        state = state.but(
-            quiet_since=at,
-            quiet_peak=Severity.CRITICAL if Severity.CRITICAL in known else Severity.WARNING,
-            quiet_onsets=len(state.onsets),
-        )
-    return replace(decision, state=state, quiet=is_full)
 
 
 def _told_within_a_day(state: AlertState, at: datetime) -> int:
@@ -360,7 +326,9 @@ def _quiet(before: AlertState, decision: Decision, at: datetime) -> Decision:
     decision = decision.with_state(state.but(quiet_onsets=state.quiet_onsets + onset))
     if _told_within_a_day(before, at) >= MOST_A_DAY:
         return replace(decision, quiet=True)
-    if decision.reason in CLOSED or _is_daily_reminder(before, decision, at):
+    day_is_over = not before.told or at - before.told[-1].at >= _DAY
+    daily_reminder = decision.event is AlertEvent.REPEATED and day_is_over
+    if decision.reason in CLOSED or daily_reminder:
         return decision.with_state(_at_rest(_noted(before, decision, at)))
     worse = state.level is Severity.CRITICAL and before.quiet_peak is Severity.WARNING
     if worse and decision.event in {AlertEvent.FIRED, AlertEvent.ESCALATED}:
@@ -404,12 +372,6 @@ def _is_onset(before: AlertState, decision: Decision) -> bool:
     """Return whether something begins: an incident, or its critical part once more."""
     again = decision.event is AlertEvent.ESCALATED and before.peak is Severity.CRITICAL
     return again or decision.event is AlertEvent.FIRED
-
-
-def _is_daily_reminder(before: AlertState, decision: Decision, at: datetime) -> bool:
-    if decision.event is not AlertEvent.REPEATED:
-        return False
-    return not before.told or at - before.told[-1].at >= _DAY
 
 
 def _at_rest(state: AlertState) -> AlertState:

@@ -1,4 +1,4 @@
-"""States and groups of alerts in the store: read and locked, compared and set, acknowledged."""
+"""States, incidents and groups of alerts in the store: read, locked, compared and set."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import structlog
 from pydantic import ValidationError
-from sqlalchemy import Connection, Row, bindparam, insert, or_, select, update
+from sqlalchemy import Connection, Row, bindparam, case, insert, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from alerts.evidence import AlertKey, AlertState, Phase
@@ -17,7 +17,7 @@ from alerts.grouping import AlertGroup, Member
 from alerts.routing import Recipient
 from alerts.snapshot import Snapshot
 from monitor.errors import StoreError
-from monitor.models.alerting import Severity
+from monitor.models.alerting import AlertEvent, Severity
 from monitor.store.alert_tables import alert_events, alert_groups, alert_states, incidents, outbox
 
 _log = structlog.get_logger("groundwatch.alerts")
@@ -31,6 +31,11 @@ _KEY = (
     alert_states.c.window_s,
 )
 _MOST_NAMES = 500
+#: A reopened incident keeps its worst level.
+_WORST_SO_FAR = case(
+    (incidents.c.peak_level == Severity.CRITICAL.value, incidents.c.peak_level),
+    else_=bindparam("peak"),
+)
 
 
 def open_groups(connection: Connection) -> dict[str, AlertGroup]:
@@ -324,3 +329,56 @@ def _state_values(state: AlertState, version: int, now: datetime) -> dict[str, A
         "updated_at": now,
         "version": version,
     }
+
+
+def write_incidents(
+    connection: Connection, events: Sequence[Snapshot], groups: Mapping[str, AlertGroup]
+) -> None:
+    """Write what happened to incidents, and their timeline; each event's group is in *groups*."""
+    opened, reopened, changed, settled = [], [], [], []
+    for event in events:
+        row = {"updated_at": event.at, "sequence": event.sequence, "level": event.level.value}
+        if event.is_first:
+            opened.append(
+                {
+                    **event.key._asdict(),
+                    **row,
+                    "incident_id": event.incident_id,
+                    "peak_level": event.peak.value,
+                    "since": event.since,
+                    "opened_at": event.opened_at,
+                    "group_id": groups[event.incident_id].group_id,
+                }
+            )
+            continue
+        row |= {"id": event.incident_id, "peak": event.peak.value}
+        if event.event is AlertEvent.SETTLED:  # it was over before
+            settled.append({name: row[name] for name in ("id", "updated_at", "sequence")})
+            continue
+        row["resolved_at"] = event.at if event.event is AlertEvent.RESOLVED else None
+        if event.event is AlertEvent.FIRED:
+            group_id = groups[event.incident_id].group_id
+            reopened.append(row | {"group_id": group_id, "silenced_by": None})
+        else:
+            changed.append(row)
+    timeline = [
+        {
+            "incident_id": event.incident_id,
+            "sequence": event.sequence,
+            "event": event.event.value,
+            "at": event.at,
+            "snapshot": event.stored(),
+        }
+        for event in events
+    ]
+    one = update(incidents).where(incidents.c.incident_id == bindparam("id"))
+    worse = one.values(peak_level=_WORST_SO_FAR)
+    for statement, rows in (
+        (insert(incidents), opened),
+        (worse, reopened),
+        (worse, changed),
+        (one, settled),
+        (insert(alert_events), timeline),
+    ):
+        if rows:
+            connection.execute(statement, rows)

@@ -19,7 +19,7 @@ from email.errors import MessageError
 from email.message import EmailMessage
 from email.policy import SMTP
 from email.utils import format_datetime, parseaddr
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 from pydantic import SecretStr
 
@@ -72,8 +72,7 @@ class EmailChannel:
             to = replace(message, recipient=recipient)
             body = compose(to, delivery_id, sender=sender).as_bytes()
             stage.name = "connect"
-            with self._session() as smtp:
-                self._greet(smtp, stage)
+            with self._session(stage) as smtp:
                 stage.name = "sender"
                 _expect(smtp.mail(parseaddr(sender)[1]))
                 stage.name = "recipient"
@@ -104,21 +103,10 @@ class EmailChannel:
         # Outside of `except`: what was caught may hold what was said, password and all.
         raise error
 
-    def _greet(self, smtp: smtplib.SMTP, stage: _Stage) -> None:
-        url = self._parts()
-        smtp.ehlo_or_helo_if_needed()
-        if url.scheme == "smtp":
-            stage.name = "starttls"
-            # Raises where STARTTLS is not offered: never go on without.
-            smtp.starttls(context=ssl.create_default_context())
-        if url.username:
-            stage.name = "login"
-            smtp.login(unquote(url.username), unquote(url.password or ""))
-
     @contextmanager
-    def _session(self) -> Iterator[smtplib.SMTP]:
-        """Connect; hang up at the end, or when the time for the whole attempt is over."""
-        url = self._parts()
+    def _session(self, stage: _Stage) -> Iterator[smtplib.SMTP]:
+        """Connect and log in; hang up at the end, or when the time for the attempt is over."""
+        url = urlsplit(self._url.get_secret_value())
         # Named, or smtplib would ask the name server who we are, which can take long.
         name = domain_of(self._sender)
         if url.scheme == "smtps":
@@ -137,15 +125,20 @@ class EmailChannel:
             greeting = smtp.connect(host, url.port or _PORTS[url.scheme])
             if greeting[0] != _READY:
                 raise smtplib.SMTPConnectError(*greeting)
+            smtp.ehlo_or_helo_if_needed()
+            if url.scheme == "smtp":
+                stage.name = "starttls"
+                # Raises where STARTTLS is not offered: never go on without.
+                smtp.starttls(context=ssl.create_default_context())
+            if url.username:
+                stage.name = "login"
+                smtp.login(unquote(url.username), unquote(url.password or ""))
             yield smtp
             with contextlib.suppress(smtplib.SMTPException, OSError):
                 smtp.quit()
         finally:
             watchdog.cancel()
             smtp.close()
-
-    def _parts(self) -> SplitResult:
-        return urlsplit(self._url.get_secret_value())
 
 
 class _Stage:

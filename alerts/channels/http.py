@@ -102,7 +102,17 @@ class HttpClient:
             If there was no answer; ambiguous when the request may have arrived.
         """
         if self._only_public:
-            self._refuse_private(url)
+            parts = urlsplit(url.get_secret_value())
+            try:
+                found = socket.getaddrinfo(
+                    parts.hostname, parts.port or 443, type=socket.SOCK_STREAM
+                )
+            except (OSError, UnicodeError):
+                found = []
+            if not found:
+                raise DeliveryError(f"{self.vendor}: no such host", code="http:NoSuchHost")
+            if not all(_is_public(str(at[4][0])) for at in found):
+                raise self._private()
         error: DeliveryError
         try:
             with quiet_http():
@@ -140,17 +150,6 @@ class HttpClient:
                     break
             retry_after = response.headers.get("Retry-After")
             return HttpAnswer(response.status_code, answer[:_MOST_BODY_BYTES], retry_after)
-
-    def _refuse_private(self, url: SecretStr) -> None:
-        parts = urlsplit(url.get_secret_value())
-        try:
-            found = socket.getaddrinfo(parts.hostname, parts.port or 443, type=socket.SOCK_STREAM)
-        except (OSError, UnicodeError):
-            found = []
-        if not found:
-            raise DeliveryError(f"{self.vendor}: no such host", code="http:NoSuchHost")
-        if not all(_is_public(str(at[4][0])) for at in found):
-            raise self._private()
 
     async def _look(self, event: str, about: Mapping[str, Any]) -> None:
         """Check who was reached, before anything is sent: names change their address."""

@@ -129,7 +129,19 @@ class SlackBotChannel:
             answer = self._call("chat.postMessage", text_only(message) | place)
         found = answer.json
         if answer.status != _OK or found.get("ok") is not True:
-            raise _refused(answer)
+            word = answer.json.get("error")
+            code = word if isinstance(word, str) and re.fullmatch(r"[a-z_]{2,60}", word) else ""
+            if code in _SLOW_DOWN:
+                refused = slow_down("Slack", answer)
+            elif code and answer.status == _OK:
+                transient = code in _PASSES
+                advice = "" if transient else "; check token and channel, and invite the bot"
+                refused = DeliveryError(
+                    f"Slack refused: {code}{advice}", code=code, transient=transient
+                )
+            else:
+                refused = refusal("Slack", answer, code, check="the bot's token")
+            raise refused
         if root:
             body = payload(message, delivery_id) | {"channel": root_channel, "ts": root}
             # Keeping the root current is a comfort; its failure is no failure of the message.
@@ -140,18 +152,6 @@ class SlackBotChannel:
 
     def _call(self, method: str, body: dict[str, Any]) -> HttpAnswer:
         return self._http.send_json(SecretStr(f"{self._api}/{method}"), body, self._headers)
-
-
-def _refused(answer: HttpAnswer) -> DeliveryError:
-    word = answer.json.get("error")
-    code = word if isinstance(word, str) and re.fullmatch(r"[a-z_]{2,60}", word) else ""
-    if code in _SLOW_DOWN:
-        return slow_down("Slack", answer)
-    if code and answer.status == _OK:
-        transient = code in _PASSES
-        advice = "" if transient else "; check token and channel, and invite the bot"
-        return DeliveryError(f"Slack refused: {code}{advice}", code=code, transient=transient)
-    return refusal("Slack", answer, code, check="the bot's token")
 
 
 def escape(text: str) -> str:

@@ -27,7 +27,13 @@ class WebhookChannel:
     Posts a JSON document; the receiver can tell that it is ours, and a repeat by its id.
 
     ``webhook-id`` is the same on every attempt. Several secrets sign at once, so that
-    they can be changed without a gap.
+    they can be changed without a gap. Each is written as Standard Webhooks does: ``whsec_`` and
+    base64.
+
+    Raises
+    ------
+    SettingsError
+        If a secret is not base64, or too short to be a secret.
     """
 
     addresses = ("",)
@@ -45,7 +51,19 @@ class WebhookChannel:
         self.name = name
         self.timeout_s = timeout_s
         self._url = url
-        self._keys = [_key(secret) for secret in secrets]
+        self._keys = []
+        for secret in secrets:
+            text = secret.get_secret_value().removeprefix(_PREFIX)
+            try:
+                key = base64.b64decode(text, validate=True)
+            except (binascii.Error, ValueError):
+                key = b""
+            if len(key) < 16:  # noqa: PLR2004 - less is guessed
+                raise SettingsError(
+                    "the secret of a webhook is whsec_ and at least 24 bytes in base64;"
+                    " make one with: openssl rand -base64 32"
+                )
+            self._keys.append(key)
         self._http = HttpClient("webhook", timeout_s=timeout_s, only_public=not allow_private)
 
     def send(self, message: Message, delivery_id: str, attempt: int) -> Receipt:
@@ -85,25 +103,3 @@ def document(message: Message) -> bytes:
         return body
     found["data"] = data | {"samples": [], "others": [], "facts": {}, "shortened": True}
     return json.dumps(found, ensure_ascii=False, separators=(",", ":")).encode()
-
-
-def _key(secret: SecretStr) -> bytes:
-    """
-    Read a secret as Standard Webhooks writes it: ``whsec_`` and base64.
-
-    Raises
-    ------
-    SettingsError
-        If it is not base64, or too short to be a secret.
-    """
-    text = secret.get_secret_value().removeprefix(_PREFIX)
-    try:
-        key = base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        key = b""
-    if len(key) < 16:  # noqa: PLR2004 - less is guessed
-        raise SettingsError(
-            "the secret of a webhook is whsec_ and at least 24 bytes in base64;"
-            " make one with: openssl rand -base64 32"
-        )
-    return key
