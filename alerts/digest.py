@@ -139,7 +139,7 @@ def digest_message(
         began=digest.start,
         recipient=recipient,
         event=DIGEST,
-        level=Severity.WARNING.value,
+        severity=Severity.WARNING.value,
         over=digest.nothing_to_do,
         data=digest.model_dump(mode="json", exclude={"courses"}),
         sections=sections,

@@ -111,7 +111,7 @@ class Message:
     began: datetime
     recipient: str
     event: str
-    level: str
+    severity: str
     over: bool  #: nothing of the incident fires any more
     data: Mapping[str, object]  #: the same for programs
     example: Example | None = None
@@ -177,7 +177,7 @@ def render(
         began=snapshot.opened_at,
         recipient=recipient,
         event=snapshot.event.value,
-        level=(snapshot.peak if over else snapshot.level).value,
+        severity=(snapshot.peak if over else snapshot.level).value,
         over=over,
         data=_data(snapshot),
         example=shown,
@@ -294,30 +294,22 @@ def _headline(snapshot: Snapshot, tells: frozenset[AlertEvent]) -> str:
 
 
 def _rate_headline(snapshot: Snapshot, tells: frozenset[AlertEvent], length: str) -> str:
-    verdict, level = snapshot.verdict, snapshot.level.value
+    verdict = snapshot.verdict
     begins = AlertEvent.FIRED in tells or snapshot.at == snapshot.opened_at
+    before = verdict.drift.reference_pass_rate if verdict.drift else None
     if snapshot.key.metric.startswith(RULE_PREFIX):
         said = plain_text(verdict.reason, 200)
     elif verdict.pass_rate is None:
-        said = f"{level}, with no scores in the last {duration(verdict.window_s)}"
-    elif AlertEvent.FIRED in tells and (fall := _fall(snapshot)):
-        said = fall
+        said = f"{snapshot.level.value}, with no scores in the last {duration(verdict.window_s)}"
+    elif AlertEvent.FIRED in tells and before is not None and before > verdict.pass_rate:
+        began = verdict.onset or snapshot.since
+        rates = f"from {percent(before)} to {percent(verdict.pass_rate)}"
+        said = f"fell {rates} at {began:%H:%M UTC} ({duration(snapshot.at - began)} ago)"
     else:
         said = f"only {percent(verdict.pass_rate)} of answers pass"
     if begins:
         return said
     return f"got worse: {said}" if AlertEvent.ESCALATED in tells else f"after {length} still {said}"
-
-
-def _fall(snapshot: Snapshot) -> str:
-    """Say from where the pass rate fell and since when; '' when there is nothing to compare."""
-    verdict = snapshot.verdict
-    before = verdict.drift.reference_pass_rate if verdict.drift else None
-    if before is None or verdict.pass_rate is None or before <= verdict.pass_rate:
-        return ""
-    since = (verdict.onset or snapshot.since).strftime("%H:%M UTC")
-    ago = duration(snapshot.at - (verdict.onset or snapshot.since))
-    return f"fell from {percent(before)} to {percent(verdict.pass_rate)} at {since} ({ago} ago)"
 
 
 def _facts(

@@ -95,7 +95,9 @@ class _Rule(_Table):
     below: Annotated[float, Field(ge=0, le=1)] | None = None
     above: Annotated[float, Field(ge=0, le=1)] | None = None
     for_s: Annotated[float, BeforeValidator(_seconds), Field(ge=0)] = Field(0.0, alias="for")
-    level: Severity = Field(Severity.CRITICAL, validation_alias=AliasChoices("severity", "level"))
+    severity: Severity = Field(
+        Severity.CRITICAL, validation_alias=AliasChoices("severity", "level")
+    )
     min_n: int = Field(30, ge=1)
 
     @model_validator(mode="after")
@@ -147,11 +149,18 @@ def wiring_from(settings: Settings) -> Wiring:
     channels = declared.channels_from(settings)
     if settings.alerts_file is None:
         return Wiring(channels, RoutingConfig.everyone(declared.recipients_of(channels)))
+
+    def scored_metrics() -> list[str]:
+        # Imported only for files with rules: it takes as long as everything else.
+        from monitor.scoring.metric_config import resolve_metrics  # noqa: PLC0415
+
+        return [metric.name for metric in resolve_metrics(settings)]
+
     return read_routes_file(
         settings.alerts_file,
         channels,
         settings.delivery_timeout_s,
-        scored=lambda: _scored_metrics(settings),
+        scored=scored_metrics,
     )
 
 
@@ -318,13 +327,6 @@ class _Reading:
         except SettingsError as error:
             self.mistakes.append((at, str(error)))
             return None
-
-
-def _scored_metrics(settings: Settings) -> list[str]:
-    # Imported only for files with rules: it takes as long as everything else.
-    from monitor.scoring.metric_config import resolve_metrics  # noqa: PLC0415
-
-    return [metric.name for metric in resolve_metrics(settings)]
 
 
 def _unscored(metric: str, scored: Collection[str]) -> str:

@@ -30,14 +30,14 @@ _QUOTED = re.compile(r'"(.*)"', re.DOTALL)
 BUILT_IN = ("app", "metric", "segment", "window_s", "severity", "judge", "kind")
 
 
-def labels_of(verdict: Verdict, level: Severity, more: Labels | None = None) -> dict[str, str]:
+def labels_of(verdict: Verdict, severity: Severity, more: Labels | None = None) -> dict[str, str]:
     """Return the labels of an alert about *verdict*; built-in names win over *more*."""
     return dict(more or {}) | {
         "app": verdict.app,
         "metric": verdict.metric,
         "segment": verdict.segment,
         "window_s": str(verdict.window_s),
-        "severity": level.value,
+        "severity": severity.value,
         "judge": verdict.evaluator_version,
         "kind": "monitor" if verdict.metric.startswith(MONITOR_PREFIX) else "quality",
     }
@@ -369,9 +369,9 @@ class RoutingConfig:
         router = Router([Route(name="default", channels=tuple(addresses))])
         return cls(router=router, addresses=addresses)
 
-    def labels(self, verdict: Verdict, level: Severity) -> dict[str, str]:
+    def labels(self, verdict: Verdict, severity: Severity) -> dict[str, str]:
         """Return the labels of an alert about *verdict*."""
-        return labels_of(verdict, level, self.app_labels.of(verdict.app))
+        return labels_of(verdict, severity, self.app_labels.of(verdict.app))
 
     def recipients(self, labels: Labels, now: datetime) -> dict[Recipient, str | None]:
         """Return everyone to notify of such an alert now, each with its fallback channel."""

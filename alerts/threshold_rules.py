@@ -36,7 +36,7 @@ class ThresholdRule:
     below: float | None = None
     above: float | None = None
     for_s: float = 0.0
-    level: Severity = Severity.CRITICAL
+    severity: Severity = Severity.CRITICAL
     min_n: int = 30
 
     def judge(self, verdict: Verdict) -> Verdict:
@@ -52,7 +52,7 @@ class ThresholdRule:
         elif value is not None and n >= self.min_n:
             too_low = self.below is not None and value < self.below
             too_high = self.above is not None and value > self.above
-            status = Status(self.level.value) if too_low or too_high else Status.HEALTHY
+            status = Status(self.severity.value) if too_low or too_high else Status.HEALTHY
             reason = f"{self.of.replace('_', ' ')} {value:.3f}; the rule: {self.threshold}"
         changes = {
             "metric": f"{RULE_PREFIX}{self.name}",

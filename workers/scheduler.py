@@ -15,7 +15,6 @@ from random import Random
 
 import structlog
 
-from alerts.dead_mans_switch import Chain, DeadMansSwitch, broken_link
 from alerts.dispatch import Dispatcher
 from alerts.queries import oldest_waiting
 from monitor.errors import GroundwatchError
@@ -26,7 +25,15 @@ from workers.facts import DigestJob
 from workers.insights import Explainer
 from workers.jobs import ErrorThrottle, Job, LeaseHolder, run_jobs
 from workers.maintenance import EVERY_S, EXPIRE_EVERY_S, Collector, Expirer, Keeper, Limits
-from workers.self_monitoring import BLIND_AFTER_S, JudgeWatch, QueueWatch, VitalsReader
+from workers.self_monitoring import (
+    BLIND_AFTER_S,
+    Chain,
+    DeadMansSwitch,
+    JudgeWatch,
+    QueueWatch,
+    VitalsReader,
+    broken_link,
+)
 
 _DELIVER_EVERY_S = 0.5
 _DIGEST_EVERY_S = 10.0

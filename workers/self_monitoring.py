@@ -3,6 +3,7 @@ Self-monitoring: how the monitor itself does, as verdicts that alerts are made f
 
 `JudgeWatch` and `QueueWatch` say whether the monitor is blind: its judge unavailable, its
 budget reached, nothing scored. `VitalsReader` reads those and the vitals of every app.
+`DeadMansSwitch` tells somebody outside that all is well, who notices when nothing does.
 """
 
 from __future__ import annotations
@@ -14,8 +15,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, Self
 
 import redis
+import structlog
+from pydantic import SecretStr
 from sqlalchemy import Connection, func, select
 
+from alerts.channels.http import HttpClient
 from alerts.conditions import (
     APP_KINDS,
     SELF,
@@ -27,7 +31,7 @@ from alerts.conditions import (
     verdicts_on,
 )
 from alerts.queries import dead_letters_since, oldest_waiting
-from monitor.errors import QueueUnavailableError
+from monitor.errors import DeliveryError, QueueUnavailableError
 from monitor.models import Verdict
 from monitor.queue.consumer import Backlog, backlog, translated
 from monitor.report.format import duration
@@ -41,6 +45,7 @@ from monitor.store.ledger import Booking, Kind, read_between
 from monitor.store.tables import counts, evaluations, hooks, streams
 from workers.maintenance import Clocks
 
+_log = structlog.get_logger("groundwatch.alerts")
 #: Conditions look at this much of the past.
 SPAN_S = 900
 _READ_EVERY_S = 30.0
@@ -55,6 +60,8 @@ _LATEST = 50
 _MOSTLY = 0.5
 #: A sample that has waited this long, or a Redis away for this long, makes the monitor blind.
 BLIND_AFTER_S = 300.0
+_SWITCH_TIMEOUT_S = 5.0
+_SUCCESS = range(200, 300)
 
 
 class JudgeState(NamedTuple):
@@ -314,3 +321,57 @@ def unsafe_redis(client: Any) -> tuple[str, ...]:
     if policy != "noeviction":
         found.append(f"Redis evicts ({policy}), so samples that wait may vanish")
     return tuple(found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chain:
+    """When each link of the chain last did its work; None when it never has."""
+
+    evaluated_at: datetime | None
+    queue_read_at: datetime | None
+    oldest_sample_s: float | None
+    dispatched_at: datetime | None
+    oldest_message_at: datetime | None
+
+
+def broken_link(chain: Chain, now: datetime, *, fresh_s: float, patience_s: float) -> str | None:
+    """Name the link that does not work; None when the whole chain is fresh."""
+    links = {
+        "the evaluator": chain.evaluated_at,
+        "the queue": chain.queue_read_at,
+        "the dispatcher": chain.dispatched_at,
+    }
+    for name, at in links.items():
+        if at is None or abs(now - at) > timedelta(seconds=fresh_s):
+            return f"{name} is late"
+    if (chain.oldest_sample_s or 0.0) > patience_s:
+        return "samples wait"
+    if chain.oldest_message_at and now - chain.oldest_message_at > timedelta(seconds=patience_s):
+        return "messages wait"
+    return None
+
+
+class DeadMansSwitch:
+    """
+    Calls an address, such as one of Healthchecks, while the chain is whole.
+
+    Somebody outside who misses the call is the one way to tell of one's own death.
+    """
+
+    def __init__(self, url: SecretStr) -> None:
+        self._url = url
+        self._http = HttpClient("dead man's switch", timeout_s=_SWITCH_TIMEOUT_S)
+
+    def call(self, broken: str | None) -> bool:
+        """Call, unless a link is broken; say whether the call was taken."""
+        if broken is not None:
+            _log.warning("dead_mans_switch_held", broken=broken)
+            return False
+        try:
+            answer = self._http.send(self._url, b"", {}, "GET")
+        except DeliveryError as error:
+            _log.warning("dead_mans_switch_failed", code=error.code)
+            return False
+        if answer.status not in _SUCCESS:
+            _log.warning("dead_mans_switch_failed", code=f"http_{answer.status}")
+        return answer.status in _SUCCESS

@@ -54,7 +54,7 @@ class AlertmanagerChannel:
         alerts = [current]
         if not message.first:
             # The alert of the same incident that is not as bad, or worse, ends.
-            other = Severity.WARNING if message.level == Severity.CRITICAL else Severity.CRITICAL
+            other = Severity.WARNING if message.severity == Severity.CRITICAL else Severity.CRITICAL
             labels = current["labels"] | {"severity": other.value}
             alerts.append(current | {"labels": labels, "endsAt": message.at.isoformat()})
         answer = self._http.send_json(self._url, alerts, self._headers)
@@ -69,7 +69,7 @@ def alert(message: Message, delivery_id: str) -> dict[str, Any]:
         "alertname": "groundwatch",
         "app": message.app,
         "incident": message.incident_id,
-        "severity": message.level,
+        "severity": message.severity,
     }
     begins = message.began.isoformat()
     lasts = _TEST_LASTS if message.test else _LASTS

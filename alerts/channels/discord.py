@@ -66,7 +66,7 @@ def embed(message: Message, delivery_id: str) -> dict[str, Any]:
     found: dict[str, Any] = {
         "title": shorten(escape(f"{message.word}: {message.title}"), _TITLE),
         "description": shorten("\n".join(lines), _TEXT - 400 * len(message.samples)),
-        "color": _OVER if message.over else _COLOURS.get(message.level, 0),
+        "color": _OVER if message.over else _COLOURS.get(message.severity, 0),
         "fields": [field for field in fields if field["value"]],
         "footer": {"text": shorten(f"{message.footer}, delivery {delivery_id}", _FOOTER)},
         "timestamp": message.at.isoformat(),

@@ -70,7 +70,7 @@ def event_of(message: Message, delivery_id: str, routing_key: str) -> dict[str, 
     event["payload"] = {
         "summary": shorten(message.subject, _SUMMARY_CHARS),
         "source": message.app,
-        "severity": message.level,
+        "severity": message.severity,
         "timestamp": message.at.isoformat(),
         "component": message.title,
         "class": str(message.data.get("metric", "")),

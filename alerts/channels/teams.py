@@ -54,7 +54,7 @@ class TeamsChannel:
 
 def card(message: Message, delivery_id: str) -> dict[str, Any]:
     """Write the message as an Adaptive Card, within Teams' size."""
-    colour = "good" if message.over else _COLOURS.get(message.level, "default")
+    colour = "good" if message.over else _COLOURS.get(message.severity, "default")
     body: list[dict[str, Any]] = [
         _block(f"{message.word}: {message.title}", size="large", weight="bolder", color=colour),
         _block(message.headline),

@@ -14,9 +14,9 @@ import pytest
 from pydantic import SecretStr
 
 from alerts.channels.alertmanager import AlertmanagerChannel
-from alerts.channels.console import ConsoleChannel
 from alerts.channels.discord import DiscordChannel
 from alerts.channels.pagerduty import PagerDutyChannel
+from alerts.channels.plain_text import ConsoleChannel
 from alerts.channels.slack import SlackBotChannel
 from alerts.channels.teams import TeamsChannel
 from alerts.channels.webhook import WebhookChannel
@@ -413,7 +413,7 @@ def test_a_console_that_is_closed_is_a_failure():
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_apprise_sends_plain_text_and_says_that_it_cannot_confirm():
     pytest.importorskip("apprise")
-    from alerts.channels.apprise import AppriseChannel
+    from alerts.channels.plain_text import AppriseChannel
 
     with VendorReceiver("webhook") as receiver:
         receiver._rules = type("Anything", (), {

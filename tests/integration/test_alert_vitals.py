@@ -5,7 +5,6 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from pydantic import SecretStr
 
-from alerts.dead_mans_switch import DeadMansSwitch
 from monitor.models.status import Status
 from monitor.queue.consumer import connect
 from monitor.settings import Settings
@@ -17,7 +16,7 @@ from workers.context import Context
 from workers.maintenance import Clocks
 from workers.scheduler import Scheduler
 from workers.scoring_run import Rules, result_of
-from workers.self_monitoring import QueueWatch, VitalsReader
+from workers.self_monitoring import DeadMansSwitch, QueueWatch, VitalsReader
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 

@@ -15,11 +15,11 @@ from alerts.conditions import (
     system_conditions,
     verdicts_on,
 )
-from alerts.dead_mans_switch import Chain, broken_link
 from alerts.drill import sample_snapshot
 from alerts.message import render
 from monitor.models.alerting import AlertEvent, Severity
 from monitor.models.status import Status
+from workers.self_monitoring import Chain, broken_link
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 WELL = AppVitals(

@@ -58,7 +58,7 @@ def test_too_little_and_blind_say_nothing():
 
 
 def test_a_rule_for_every_metric_tells_of_the_one_that_breaks_it():
-    rule = [ThresholdRule(name="x", metric="*", below=0.5, level=Severity.WARNING)]
+    rule = [ThresholdRule(name="x", metric="*", below=0.5, severity=Severity.WARNING)]
     (found,) = judge_all(
         [verdict(metric="a"), verdict(metric="b", average_score=0.4), verdict(metric="c")], rule
     )
@@ -97,7 +97,7 @@ def test_rules_stand_in_the_routes_file(tmp_path):
     metrics = ("groundedness", "relevance", "faithfulness", "context_precision")
     rules = wiring_from(Settings(alerts_file=path, metrics=metrics)).plan.rules
     assert [rule.name for rule in rules][-1] == "mine"
-    assert (rules[-1].for_s, rules[-1].below, rules[-1].level) == (1800, 0.6, "warning")
+    assert (rules[-1].for_s, rules[-1].below, rules[-1].severity) == (1800, 0.6, "warning")
 
 
 @pytest.mark.parametrize(

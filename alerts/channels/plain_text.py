@@ -1,15 +1,45 @@
-"""Apprise, for the services that have no channel of their own: plain text, best effort."""
+"""Plain text: on the console, and through Apprise for services without a channel of their own."""
 
 from __future__ import annotations
 
 import logging
-from typing import Any
+import sys
+from typing import Any, TextIO
 
 from pydantic import SecretStr
 
 from alerts.channels.base import ChannelRate, Receipt
 from alerts.message import Message
 from monitor.errors import DeliveryError, MissingExtraError, SettingsError
+
+
+class ConsoleChannel:
+    """
+    Writes messages to standard error: for one terminal, or a container's log.
+
+    Their text has no control characters.
+    """
+
+    addresses = ("",)
+    rate = ChannelRate(per_minute=6000, burst=1000)
+
+    def __init__(
+        self, *, name: str = "console", stream: TextIO | None = None, timeout_s: float = 5.0
+    ) -> None:
+        self.name = name
+        self.timeout_s = timeout_s
+        self._stream = stream
+
+    def send(self, message: Message, delivery_id: str, attempt: int) -> Receipt:
+        """Write once."""
+        del attempt
+        stream = self._stream or sys.stderr
+        try:
+            stream.write(f"{message.text.rstrip()}\ndelivery {delivery_id}\n\n")
+            stream.flush()
+        except (OSError, ValueError) as problem:
+            raise DeliveryError("console: cannot write", code=type(problem).__name__) from None
+        return Receipt(answer="written")
 
 
 class AppriseChannel:
