@@ -66,7 +66,7 @@ class Goal:
     """What a figure of ours has to reach."""
 
     most: float = float("inf")
-    least: float = 0.0
+    least: float = float("-inf")
     times: float = 0.0  #: cheaper than OpenTelemetry, at least
     below_peers: bool = False
 
@@ -81,7 +81,7 @@ class Goal:
     def __str__(self) -> str:
         parts = [
             f"≤ {self.most:,g}" if self.most < float("inf") else "",
-            f"≥ {self.least:,g}" if self.least else "",
+            f"≥ {self.least:,g}" if self.least > 0 else "",
             f"≥ {self.times:g}× OpenTelemetry" if self.times else "",
             "below all" if self.below_peers else "",
         ]
