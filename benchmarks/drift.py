@@ -20,8 +20,7 @@ from common import make_parser, print_head, print_row
 from numpy.typing import NDArray
 
 from monitor.models import Tally
-from monitor.rolling.drift import chunk_tests, score_reference
-from monitor.rolling.reference import Span, has_course, same_hours
+from monitor.rolling.drift import Span, chunk_tests, has_course, same_hours, score_reference
 from monitor.rolling.score_drift import LEAST_REFERENCE, ScoreDriftState, take_in, threshold
 from monitor.stats.design import design_effect
 

@@ -23,10 +23,9 @@ import numpy as np
 
 from monitor.models import Status, Tally
 from monitor.rolling.anytime import advance_all
-from monitor.rolling.baseline import Baseline
-from monitor.rolling.budget import Rules, stream_budget
+from monitor.rolling.baseline import Baseline, Rules, stream_budget
 from monitor.rolling.evidence_state import EvidenceState, Looks, to_json
-from monitor.rolling.standing import standing_of
+from monitor.rolling.verdicts import standing_of
 from monitor.rolling.windows import window_stats
 from monitor.store.engine import Store, migrate
 from monitor.store.tables import bucket_bins, buckets

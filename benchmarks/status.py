@@ -27,8 +27,8 @@ from status_rivals import RIVALS
 
 from monitor.models import Status
 from monitor.rolling import backtest
-from monitor.rolling.budget import stream_budget
-from monitor.stats.power import lorden_delay
+from monitor.rolling.baseline import stream_budget
+from monitor.stats.evidence import lorden_delay
 from support import status_streams as streams
 from support.status_streams import Cell, Job, Stream
 

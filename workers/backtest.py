@@ -22,8 +22,8 @@ from monitor.models import Status, StreamKey, Tally
 from monitor.models.status import TALLY_SUMS
 from monitor.rolling import backtest as rolling_backtest
 from monitor.rolling.backtesting import BucketSums, backtest_buckets, backtest_samples
-from monitor.rolling.budget import Rules as EvidenceRules
-from monitor.rolling.budget import stream_budget
+from monitor.rolling.baseline import Rules as EvidenceRules
+from monitor.rolling.baseline import stream_budget
 from monitor.rolling.policies import (
     EVIDENCE_POLICIES,
     POLICIES,
@@ -31,7 +31,7 @@ from monitor.rolling.policies import (
     Thresholds,
     find_policy,
 )
-from monitor.rolling.stream_samples import StreamSample, goes_by_samples, stream_sample
+from monitor.rolling.tallies import StreamSample, goes_by_samples, stream_sample
 from monitor.rolling.verdicts import WindowData, judge_window
 from monitor.settings import Settings
 from monitor.store.query import BASELINE_SUMS, active_streams, series

@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 
 from monitor.models import ROOT, StreamKey, Tally, Verdict
 from monitor.models.status import segment_name
-from monitor.rolling.reference import Began, Span, has_course, same_hours, well_spans
+from monitor.rolling.drift import Began, Span, has_course, same_hours, well_spans
 from monitor.rolling.windows import window_stats
 from monitor.settings import Settings
 from monitor.stats.changepoint import locate_change

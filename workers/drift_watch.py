@@ -13,8 +13,7 @@ from sqlalchemy import Connection
 
 from monitor.models import ROOT, StreamKey, Tally
 from monitor.models.insight import DriftFinding
-from monitor.rolling.drift import chunk_tests, moments, score_reference
-from monitor.rolling.reference import Span
+from monitor.rolling.drift import Span, chunk_tests, moments, score_reference
 from monitor.rolling.score_drift import (
     DOWN,
     HOUR_BUCKETS,

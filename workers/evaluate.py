@@ -14,10 +14,9 @@ from alerts.decide import decide
 from alerts.evidence import AlertKey, thresholds_from, timers_from
 from alerts.routing import Recipient, RoutingConfig
 from monitor.models import StreamKey, Tally, Verdict
-from monitor.rolling.budget import Rules, stream_budget
+from monitor.rolling.baseline import Rules, stream_budget
 from monitor.rolling.policies import EvidencePolicy, PolicyChoice, Thresholds, find_policy
-from monitor.rolling.standing import Standing, standing_of
-from monitor.rolling.verdicts import WindowData, judge_window
+from monitor.rolling.verdicts import Standing, WindowData, judge_window, standing_of
 from monitor.rolling.windows import window_stats
 from monitor.settings import Settings
 from monitor.store.engine import Store

@@ -10,11 +10,9 @@ from sqlalchemy import Connection
 
 from monitor.models import ROOT, Status, Tally, Verdict
 from monitor.models.insight import Attribution, Deploy, DriftFinding, Insight, Trend
-from monitor.rolling.attribution import explain_change
-from monitor.rolling.deploys import Mark, Step, judge_deploy
-from monitor.rolling.drift import compare
-from monitor.rolling.figures import figures_of, trend_of
-from monitor.rolling.reference import Span
+from monitor.rolling.attribution import Mark, Step, explain_change, judge_deploy
+from monitor.rolling.drift import Span, compare
+from monitor.rolling.windows import figures_of, trend_of
 from monitor.settings import Settings
 from monitor.store.insights import first_seen, read_marks, version_since
 from monitor.store.query import Stream, series, window_tallies

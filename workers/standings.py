@@ -16,11 +16,10 @@ from sqlalchemy.exc import SQLAlchemyError
 from monitor.models import Verdict
 from monitor.rolling.anytime import advance_all, evidence_rises, idle, learn_due_s, relearn
 from monitor.rolling.backtesting import weighted_looks
-from monitor.rolling.baseline import History
-from monitor.rolling.budget import Rules
+from monitor.rolling.baseline import History, Rules
 from monitor.rolling.evidence_state import EvidenceState, Looks, from_json, to_json
-from monitor.rolling.stream_samples import CASCADE, goes_by_samples, looks_of, stream_sample
-from monitor.stats.onset import find_onset
+from monitor.rolling.tallies import CASCADE, goes_by_samples, looks_of, stream_sample
+from monitor.stats.changepoint import find_onset
 from monitor.store.engine import Store
 from monitor.store.lease import Lease
 from monitor.store.query import Stream, bucket_sums

@@ -28,8 +28,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from monitor.models import Status
-from monitor.rolling.baseline import History, learn
-from monitor.rolling.budget import Rules, read_status
+from monitor.rolling.baseline import History, Rules, learn, read_status
+from monitor.rolling.drift import Span
 from monitor.rolling.evidence_state import (
     LINE,
     N_BETS,
@@ -45,7 +45,6 @@ from monitor.rolling.evidence_walk import (
     IncidentWalk,
     posterior_below,
 )
-from monitor.rolling.reference import Span
 from monitor.stats.evidence import BELOW, CELLS, log_mean, rate_grid
 
 #: Looks that are computed at once: enough to be fast, few enough to waste little after a change.

@@ -10,11 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from monitor.models import Status, Tally
 from monitor.rolling.anytime import advance, idle, learn_due_s, relearn
-from monitor.rolling.baseline import Baseline, History
-from monitor.rolling.budget import Rules
+from monitor.rolling.baseline import Baseline, History, Rules
 from monitor.rolling.evidence_state import EvidenceState, Looks
 from monitor.rolling.policies import EvidencePolicy, Policy, Thresholds, find_policy
-from monitor.rolling.stream_samples import StreamSample, history_columns, looks_of
+from monitor.rolling.tallies import StreamSample, history_columns, looks_of
 from monitor.rolling.windows import window_stats
 
 Floats = NDArray[np.float64]

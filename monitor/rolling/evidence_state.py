@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from monitor.models import Status
 from monitor.rolling.baseline import Baseline
-from monitor.rolling.reference import Span
+from monitor.rolling.drift import Span
+from monitor.stats.changepoint import Onset
 from monitor.stats.evidence import BELOW, CELLS, NOTHING, Samples, Worth
-from monitor.stats.onset import Onset
 
 Floats = NDArray[np.float64]
 _FORM: Final = 2

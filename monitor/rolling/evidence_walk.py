@@ -15,7 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.models import Status
-from monitor.rolling.budget import FALL_SHARE, Rules, is_doubtful, is_known, read_status, stakes_of
+from monitor.rolling.baseline import (
+    FALL_SHARE,
+    Rules,
+    is_doubtful,
+    is_known,
+    read_status,
+    stakes_of,
+)
+from monitor.rolling.drift import Span
 from monitor.rolling.evidence_state import (
     EASED,
     FALL,
@@ -29,7 +37,6 @@ from monitor.rolling.evidence_state import (
     EvidenceState,
     Looks,
 )
-from monitor.rolling.reference import Span
 from monitor.stats.evidence import (
     BELOW,
     CELLS,

@@ -1,15 +1,24 @@
-"""The verdict on one app, metric and window."""
+"""The verdict on one app, metric and window: the figures that decide, and why in words."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from functools import lru_cache
+from typing import Any, Final, Literal
+
+import numpy as np
 
 from monitor.models import Status, StreamKey, Tally, Verdict
+from monitor.rolling.baseline import Rules, is_doubtful
+from monitor.rolling.evidence_state import LINE, Certainty, Count, EvidenceState
+from monitor.rolling.evidence_walk import DAY_BUCKETS, line_threshold
 from monitor.rolling.policies import EvidencePolicy, PolicyFinding, Thresholds, find_policy, point
-from monitor.rolling.standing import Standing
 from monitor.rolling.windows import WindowStats, drift, window_stats
+from monitor.stats.changepoint import Onset
+from monitor.stats.evidence import log_mean, plain_bounds, rate_grid, resolution, samples_to_decide
+from monitor.stats.intervals import Interval
 
 #: So many failed evaluations, and more failed than completed ones, make the monitor blind.
 _BLIND_FROM = 5
@@ -109,3 +118,191 @@ def _evidence(standing: Standing | None, status: Status) -> dict[str, Any]:
         "more_n": standing.more_n,
         "resolution": standing.resolution,
     }
+
+
+#: A fall that would be seen within a day only below this rate is as good as not seen.
+_LOW_POWER: Final = 0.3
+#: Level of the lower bound of a posterior.
+_LOW: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Headline:
+    """
+    The figures on which a status rests; rates in [0, 1].
+
+    Since the change in an incident, else of the last half to whole day. In an incident ``high`` is
+    the 90 % quantile of the present rate, ``low`` the 5 % quantile or the rate counted if that is
+    lower; they hold at every look. The status is read from ``high`` alone.
+    """
+
+    pass_rate: float | None
+    interval: Interval | None
+    n: int
+    since_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """A status with what it rests on; rates in [0, 1]."""
+
+    finding: PolicyFinding
+    headline: Headline
+    certainty: Certainty
+    effect: float  #: design effect: by how much the samples count less than independent ones
+    phase: Literal["collecting", "undecided"] | None = None  #: of too little data
+    onset: Onset | None = None
+    more_n: int | None = None  #: about so many more samples decide, if the rate goes on
+    resolution: float | None = None  #: only a fall below this would be seen within a day
+
+
+def standing_of(state: EvidenceState, window: WindowStats, rules: Rules) -> Standing:
+    """Return how a stream stands; *window* is the status window, for the rate that goes on."""
+    # Two digits are enough to show, and seldom change.
+    n = float(f"{state.n_day / state.baseline.effect:.2g}")
+    finest = _resolution_of(n, rules.warning_rate, line_threshold(state, rules))
+    more_n = _more_n(state, window, rules)
+    status = state.status
+    phase: Literal["collecting", "undecided"] | None = None
+    if status is Status.HEALTHY and finest < _LOW_POWER:
+        status, phase = Status.INSUFFICIENT_DATA, "collecting"
+        reason = f"low power: only a pass rate below {_percent(finest)} would be seen in a day"
+    elif status is Status.INSUFFICIENT_DATA:
+        phase = "undecided" if _is_undecided(state, rules) else "collecting"
+        if window.n == 0 and window.skipped:
+            reason = f"nothing to judge: all {window.skipped:,} were skipped"
+        elif _is_undecided(state, rules):
+            decides = "" if more_n is None else f", about {more_n:,} more needed"
+            reason = (
+                f"{state.count.n:,.0f} scored{decides}: {state.count.rate:.1%} passed, below"
+                f" {_percent(rules.warning_rate)} but not beyond chance"
+            )
+        elif state.n_day >= rules.min_n:
+            reason = "no new scores for six hours or more"
+        else:
+            reason = f"{math.floor(state.n_day + 0.5)} of {rules.min_n} scores"
+    elif state.alarmed:
+        reason = _alarm_reason(state, window, rules)
+    else:
+        reason = _healthy_reason(state, window, rules, finest, more_n)
+    return Standing(
+        finding=PolicyFinding(status, reason),
+        headline=headline(state, rules),
+        certainty=state.certainty,
+        effect=state.baseline.effect,
+        phase=phase,
+        onset=state.onset if state.alarmed else None,
+        more_n=more_n,
+        resolution=finest,
+    )
+
+
+def headline(state: EvidenceState, rules: Rules) -> Headline:
+    """Return the figures on which the status of a stream rests."""
+    count = state.count if state.alarmed or _is_undecided(state, rules) else _recent(state, rules)
+    n = round(count.n)
+    if count.size <= 0:
+        return Headline(pass_rate=None, interval=None, n=n, since_s=count.from_s)
+    if state.alarmed and state.log_p is not None:
+        grid = rate_grid(rules.warning_rate, rules.critical_rate)
+        limits = state.baseline.fallen_below or (math.nan,)
+        top = grid.top(np.asarray(sum(limits) / len(limits)))
+        both = [log_p for log_p in (state.log_p, state.quasi) if log_p is not None]
+        low = min(state.high, *(float(grid.quantile(log_p, top, _LOW)) for log_p in both))
+        bounds = Interval(low, state.high)
+    else:
+        effect = state.baseline.effect
+        plain = plain_bounds(count.passed / effect, count.size / effect)
+        # The threshold is not refuted, so it lies inside.
+        bounds = Interval(plain.low, max(plain.high, rules.warning_rate))
+    # Only `high` decides, so only there a rate is cut: 0 of 300 passed is 0 %.
+    rate = min(max(count.rate, 0.0), bounds.high)
+    bounds = bounds._replace(low=min(bounds.low, rate))
+    return Headline(pass_rate=rate, interval=bounds, n=n, since_s=count.from_s)
+
+
+def _recent(state: EvidenceState, rules: Rules) -> Count:
+    """Return what was counted in the last half to whole day, or since evidence began anew."""
+    older, newer = state.recent
+    if older.n <= 0 or state.at_s - older.from_s > DAY_BUCKETS * rules.bucket_s:
+        return newer
+    return older.plus(*newer[1:])
+
+
+def _healthy_reason(
+    state: EvidenceState, window: WindowStats, rules: Rules, finest: float, more_n: int | None
+) -> str:
+    line = rules.warning_rate
+    told = f"{_held(window)}no evidence of a pass rate below {_percent(line)}"
+    told += f"; a fall below {_percent(finest)} would be seen within a day"
+    if state.incidents and window.pass_rate is not None and window.pass_rate < line:
+        count = state.count
+        if count.n < window.n and count.rate >= line:
+            return (
+                "recovered, though the status window still holds the incident:"
+                f" {count.rate:.1%} passed since; {told}"
+            )
+    if window.interval is None or window.interval.high >= line or more_n is None:
+        return told
+    return f"{told}; about {more_n:,} more samples as low as these would be evidence"
+
+
+def _alarm_reason(state: EvidenceState, window: WindowStats, rules: Rules) -> str:
+    critical = state.status is Status.CRITICAL
+    line = rules.critical_rate if critical else rules.warning_rate
+    name = "critical" if critical else "warning"
+    where = f"pass rate is below the {_percent(line)} {name} threshold"
+    grid = rate_grid(rules.warning_rate, rules.critical_rate)
+    assert state.log_p is not None
+    weights = np.exp(state.log_p - state.log_p.max())
+    cells = np.flatnonzero(grid.below < line)
+    sure = float(weights[cells].sum() / weights.sum())
+    odds = next((words for least, words in _SURE if sure >= least), "")
+    if odds:
+        where += f" ({odds} sure)"
+    else:
+        where += ", and nothing since the alarm speaks of a recovery"
+    before = state.baseline.rate
+    if state.certainty is Certainty.PROBABLE and before is not None:
+        where += f"; it fell from {before:.1%}"
+    return f"{_held(window)}{where}"
+
+
+_SURE: Final = ((0.99, "99 in 100"), (0.95, "19 in 20"), (0.9, "9 in 10"))
+
+
+def _percent(rate: float) -> str:
+    """Write a threshold: 85 %, or 87.5 %."""
+    return f"{100 * rate:.4g} %"
+
+
+def _held(window: WindowStats) -> str:
+    """Say that a status rests on what came before the window; empty where the window has scores."""
+    return (
+        "no scores in the status window, so the status is that of before: " if window.n == 0 else ""
+    )
+
+
+def _is_undecided(state: EvidenceState, rules: Rules) -> bool:
+    if state.status is not Status.INSUFFICIENT_DATA:
+        return False
+    size, passed = np.array([[state.count.size], [state.count.passed]])
+    return bool(is_doubtful(size, passed, rules, healthy=np.array([False]))[0])
+
+
+def _more_n(state: EvidenceState, window: WindowStats, rules: Rules) -> int | None:
+    rate = window.pass_rate
+    if state.status is Status.INSUFFICIENT_DATA:
+        if not _is_undecided(state, rules):
+            return max(1, math.ceil(rules.min_n - state.n_day))
+        rate = state.count.rate
+    if state.alarmed or rate is None:
+        return None
+    missing = line_threshold(state, rules) - max(0.0, float(log_mean(state.bets.log_r[LINE])))
+    decides = samples_to_decide(rate, rules.warning_rate, missing)
+    return None if decides is None else math.ceil(decides * state.baseline.effect)
+
+
+@lru_cache(maxsize=16_384)
+def _resolution_of(n: float, line: float, limit: float) -> float:
+    return resolution(n, line, limit)

@@ -37,7 +37,7 @@ from monitor.scoring.metrics.measures import population_std, simple_average, wei
 from monitor.scoring.pipeline import failure
 from monitor.scoring.registry import make_scorer
 from monitor.settings import Settings
-from monitor.stats.trend import plain_trend
+from monitor.stats.summary import plain_trend
 
 _THREADS = 8
 _HIGH, _MEDIUM = 0.8, 0.5
@@ -307,7 +307,7 @@ def temporal_evaluation(
     """
     Return the record of scores in [0, 1] over time, the oldest first, the current one last.
 
-    Trend, change a step and stability are those of `monitor.stats.trend.plain_trend`.
+    Trend, change a step and stability are those of `monitor.stats.summary.plain_trend`.
 
     Raises
     ------

@@ -17,7 +17,7 @@ from monitor.models import ROOT, Incident, Tally, Verdict
 from monitor.models.insight import Insight
 from monitor.report.model import MetricReport, ReportedChange
 from monitor.rolling.attribution import segment_changes
-from monitor.rolling.reference import Span
+from monitor.rolling.drift import Span
 from monitor.settings import Settings
 from monitor.stats.intervals import wilson_interval
 from monitor.store.engine import Store

@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from monitor.models import Status
 from monitor.rolling.anytime import advance, advance_all, idle
-from monitor.rolling.baseline import Baseline
-from monitor.rolling.budget import Rules
+from monitor.rolling.baseline import Baseline, Rules
 from monitor.rolling.evidence_state import EvidenceState, Looks, from_json, to_json
-from monitor.rolling.standing import headline
+from monitor.rolling.verdicts import headline
 
 HOURLY = tuple(0.86 + 0.003 * hour for hour in range(24))
 BASELINES = [

@@ -5,8 +5,7 @@ import pytest
 
 from monitor.models import Status
 from monitor.rolling.anytime import advance_all
-from monitor.rolling.baseline import Baseline
-from monitor.rolling.budget import Rules
+from monitor.rolling.baseline import Baseline, Rules
 from monitor.rolling.evidence_state import EvidenceState, Looks
 from monitor.stats.evidence import Samples, Worth
 from monitor.stats.intervals import wilson_lower

@@ -3,10 +3,13 @@
 import numpy as np
 import pytest
 
-from monitor.stats.differences import exact_interval, newcombe_interval
 from monitor.stats.evidence import accumulate, log_mean, log_payoffs, rate_grid
-from monitor.stats.intervals import wilson_interval
-from monitor.stats.sequences import anytime_bounds
+from monitor.stats.intervals import (
+    anytime_bounds,
+    exact_interval,
+    newcombe_interval,
+    wilson_interval,
+)
 
 RUNS = 1000
 RATES = [0.2, 0.5, 0.85, 0.97]

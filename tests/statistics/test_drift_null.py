@@ -7,11 +7,8 @@ from monitor.rolling.drift import compare, score_reference
 from monitor.rolling.score_drift import ScoreDetector, advance, mirrored, null_mean, threshold
 from monitor.rolling.tallies import tally_of, total
 from monitor.stats.changepoint import locate_change
-from monitor.stats.distance import merge_equal_mass
-from monitor.stats.divergence import g_test, jensen_shannon, psi_test
-from monitor.stats.effect import Moments, standardized_difference
-from monitor.stats.ks import ks_test
-from monitor.stats.ranks import mann_whitney
+from monitor.stats.distance import g_test, jensen_shannon, merge_equal_mass, psi_test
+from monitor.stats.two_samples import Moments, ks_test, mann_whitney, standardized_difference
 from monitor.testing import make_evaluation
 
 RUNS = 600

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from monitor.models import Status
 from monitor.rolling.anytime import advance, idle, relearn
-from monitor.rolling.baseline import Baseline, History, learn
-from monitor.rolling.budget import Rules, stream_budget
+from monitor.rolling.baseline import Baseline, History, Rules, learn, stream_budget
+from monitor.rolling.drift import Span
 from monitor.rolling.evidence_state import (
     Certainty,
     Count,
@@ -20,7 +20,6 @@ from monitor.rolling.evidence_state import (
     from_json,
     to_json,
 )
-from monitor.rolling.reference import Span
 from monitor.stats.intervals import wilson_interval
 
 RULES = Rules()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from monitor.models import Tally
-from monitor.rolling.reference import Span, has_course, same_hours
+from monitor.rolling.drift import Span, has_course, same_hours
 
 HOUR, DAY = 3600, 86_400
 

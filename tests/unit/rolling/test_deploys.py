@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from monitor.models import Tally
-from monitor.rolling.deploys import Mark, Step, judge_deploy
-from monitor.stats.differences import exact_interval, newcombe_interval
-from monitor.stats.sequences import anytime_interval
+from monitor.rolling.attribution import Mark, Step, judge_deploy
+from monitor.stats.intervals import anytime_interval, exact_interval, newcombe_interval
 
 MARK = Mark("v12", 6000.0, "mark")
 

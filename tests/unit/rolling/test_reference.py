@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.models import Status
-from monitor.rolling.reference import Began, Span, well_spans
+from monitor.rolling.drift import Began, Span, well_spans
 
 
 def spans(*changes):

@@ -5,9 +5,9 @@ import pytest
 
 from monitor.models import Status, Tally
 from monitor.rolling.anytime import advance
-from monitor.rolling.budget import Rules
+from monitor.rolling.baseline import Rules
 from monitor.rolling.evidence_state import EvidenceState, Looks
-from monitor.rolling.standing import standing_of
+from monitor.rolling.verdicts import standing_of
 from monitor.rolling.windows import window_stats
 
 RULES = Rules()

@@ -8,16 +8,14 @@ import pytest
 from scipy import stats
 from scipy.spatial.distance import jensenshannon
 
-from monitor.stats.divergence import g_test, jensen_shannon, psi_test, wasserstein
-from monitor.stats.effect import Moments, standardized_difference
-from monitor.stats.ks import ks_test
+from monitor.stats.distance import g_test, jensen_shannon, psi_test, wasserstein
 from monitor.stats.multiplicity import (
     benjamini_hochberg,
     e_benjamini_hochberg,
     e_detector_bh,
     stream_shares,
 )
-from monitor.stats.ranks import mann_whitney
+from monitor.stats.two_samples import Moments, ks_test, mann_whitney, standardized_difference
 
 SEEDS = range(8)
 

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import betaln
 
-from monitor.stats.intervals import wilson_interval
-from monitor.stats.sequences import anytime_bounds, anytime_interval, log_wealth
+from monitor.stats.intervals import anytime_bounds, anytime_interval, log_wealth, wilson_interval
 
 
 def test_wealth_is_the_beta_mixture():

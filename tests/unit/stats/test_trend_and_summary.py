@@ -4,10 +4,15 @@ import numpy as np
 import pytest
 
 from monitor.models import Tally
-from monitor.rolling.figures import figures_of, trend_of
 from monitor.rolling.tallies import tally_of, total
-from monitor.stats.summary import normal_interval, summarise, summarise_bins
-from monitor.stats.trend import plain_trend, robust_trend
+from monitor.rolling.windows import figures_of, trend_of
+from monitor.stats.summary import (
+    normal_interval,
+    plain_trend,
+    robust_trend,
+    summarise,
+    summarise_bins,
+)
 from monitor.testing import make_evaluation
 
 HOURS = np.arange(24) / 24
