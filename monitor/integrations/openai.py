@@ -38,9 +38,9 @@ def watch_openai(
     """
     Record the answers of an OpenAI client, sync or async; returns the same client.
 
-    Chat completions and responses, whole and streamed, and copies made by ``with_options``. A
-    reply without text, such as one that only asks for tools, is not an interaction; the tools'
-    calls and results are on the record of the answer that follows.
+    Chat completions and responses, whole, streamed and by ``with_raw_response``, and copies made
+    by ``with_options``. A reply without text, such as one that only asks for tools, is not an
+    interaction; the tools' calls and results are on the record of the answer that follows.
 
     Parameters
     ----------
@@ -82,9 +82,12 @@ class _Watch(NamedTuple):
     contexts: Callable[[Any], object] | None
     fields: dict[str, Any]
 
-    def see(self, arguments: Mapping[str, Any], reply: Any) -> Any:
+    def see(self, arguments: Mapping[str, Any], handed_on: Any) -> Any:
         """Record a reply that is about to be handed on; never raises."""
         try:
+            # Of `with_raw_response`, as LangChain and LiteLLM call it; it keeps what it has parsed.
+            raw = type(handed_on).__name__ == "LegacyAPIResponse"
+            reply = handed_on.parse() if raw else handed_on
             if arguments.get("stream") is True:
                 self._follow(arguments, reply)
             elif answer := self.reader.answer(reply):
@@ -96,7 +99,7 @@ class _Watch(NamedTuple):
                     self.take(given, answer, [reply], rate)
         except Exception as error:  # noqa: BLE001  # a mistake of ours must not reach the host
             logger.debug("reply_failed error=%s", type(error).__name__)
-        return reply
+        return handed_on
 
     def given(self, asked: object, passages: object, trace_id: object) -> dict[str, Any]:
         """Read what is known before the answer."""
