@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -111,7 +110,7 @@ def rules_from(settings: Settings, path: Path | None = None) -> Rules:
             critical_rate=settings.critical_rate,
             min_n=settings.min_n,
         ),
-        timers=Timers(**{**_as_dict(timers), "max_gap_s": gap_s}),
+        timers=replace(timers, max_gap_s=gap_s),
         window_s=window_s,
         pass_score=settings.pass_score,
         bucket_s=settings.windows.bucket_s,
@@ -213,11 +212,33 @@ def of_scores(history: Mapping[tuple[str, str], Scores], rules: Rules) -> list[T
     found = []
     for (app, metric), scores in sorted(history.items()):
         key = StreamKey(app, metric, "*", "")
-        statuses, timers = _of_evidence(scores, rules, len(history)), rules.timers
-        if statuses is not None:
+        timers = rules.timers
+        if isinstance(find_policy(rules.policy), EvidencePolicy):
+            # A policy that collects evidence looks at every score.
+            judged = rolling_backtest(
+                scores.times_s,
+                scores.scores,
+                scores.scores >= rules.pass_score,
+                policy=rules.policy,
+                warning_rate=rules.lines.warning_rate,
+                critical_rate=rules.lines.critical_rate,
+                min_n=rules.lines.min_n,
+                bucket_s=rules.bucket_s,
+                false_alarms_per_month=stream_budget(
+                    rules.false_alarms_per_month, roots=len(history)
+                ),
+            )
+            counts = np.ones_like(scores.times_s)
+            statuses = _stepped(judged, scores.times_s, counts, rules, float(scores.times_s[-1]))
             timers = timers_of_evidence(timers)
         else:
-            sums = _sums(scores, rules.pass_score)
+            x = scores.scores
+            y = (x >= rules.pass_score).astype(np.float64)
+            one, none = np.ones_like(x), np.zeros_like(x)
+            columns = {"n": one, "sum_w": one, "sum_w2": one, "passed": y, "sum_wy": y}
+            columns |= {"sum_w2y": y, "sum_w2yy": y, "sum_x": x, "sum_wx": x}
+            columns |= {"sum_x2": x * x, "sum_wxx": x * x}
+            sums = np.column_stack([columns.get(name, none) for name in TALLY_SUMS])
             last_s = int(scores.times_s[-1]) + rules.window_s
             statuses = _judged(scores.times_s, sums, key, rules, last_s)
         found.append(replay(_key(key, rules), statuses, timers))
@@ -269,25 +290,6 @@ def _read_line(
         ) from None
 
 
-def _of_evidence(scores: Scores, rules: Rules, roots: int) -> Iterator[Point] | None:
-    """Let a policy that collects evidence look at every score; None when it does not."""
-    if not isinstance(find_policy(rules.policy), EvidencePolicy):
-        return None
-    judged = rolling_backtest(
-        scores.times_s,
-        scores.scores,
-        scores.scores >= rules.pass_score,
-        policy=rules.policy,
-        warning_rate=rules.lines.warning_rate,
-        critical_rate=rules.lines.critical_rate,
-        min_n=rules.lines.min_n,
-        bucket_s=rules.bucket_s,
-        false_alarms_per_month=stream_budget(rules.false_alarms_per_month, roots=roots),
-    )
-    counts = np.ones_like(scores.times_s)
-    return _stepped(judged, scores.times_s, counts, rules, float(scores.times_s[-1]))
-
-
 def _judged(
     times_s: NDArray[np.float64],
     sums: NDArray[np.float64],
@@ -302,28 +304,15 @@ def _judged(
         begin, end = np.searchsorted(times_s, [at_s - rules.window_s, at_s], side="left")
         row = total[end] - total[begin]
         now = _moment(at_s)
+        values = dict(zip(TALLY_SUMS, row.tolist(), strict=True))
+        tally = Tally(**{k: round(v) if k in _INTEGERS else max(v, 0.0) for k, v in values.items()})
         verdict = judge_window(
-            WindowData(stream=key, window_s=rules.window_s, current=_tally(row), reference=Tally()),
+            WindowData(stream=key, window_s=rules.window_s, current=tally, reference=Tally()),
             policy_name=rules.policy,
             lines=rules.lines,
             now=now,
         )
         yield Point(now, verdict.status, int(total[end][counted].sum()))
-
-
-def _tally(row: NDArray[np.float64]) -> Tally:
-    values = dict(zip(TALLY_SUMS, row.tolist(), strict=True))
-    return Tally(**{k: round(v) if k in _INTEGERS else max(v, 0.0) for k, v in values.items()})
-
-
-def _sums(scores: Scores, pass_score: float) -> NDArray[np.float64]:
-    x = scores.scores
-    y = (x >= pass_score).astype(np.float64)
-    one, none = np.ones_like(x), np.zeros_like(x)
-    columns = {"n": one, "sum_w": one, "sum_w2": one, "passed": y, "sum_wy": y}
-    columns |= {"sum_w2y": y, "sum_w2yy": y, "sum_x": x, "sum_wx": x}
-    columns |= {"sum_x2": x * x, "sum_wxx": x * x}
-    return np.column_stack([columns.get(name, none) for name in TALLY_SUMS])
 
 
 def _changed(settings: Settings, path: Path) -> Settings:
@@ -344,10 +333,6 @@ def _changed(settings: Settings, path: Path) -> Settings:
             for e in error.errors()
         ]
         raise SettingsError("\n".join(lines)) from None
-
-
-def _as_dict(timers: Timers) -> dict[str, Any]:
-    return {field.name: getattr(timers, field.name) for field in fields(timers)}
 
 
 def _key(key: StreamKey, rules: Rules) -> AlertKey:

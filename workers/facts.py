@@ -263,7 +263,17 @@ def _digest_facts(
         step_s = max(_HOUR_S, bucket_s)
     else:
         step_s = max(1, -(-int(end_s - start_s) // _MOST_POINTS // bucket_s)) * bucket_s
-    steps = _steps(connection, int(before_s), step_s)
+    streams = active_streams(connection, since_s=int(before_s))
+    tallies = series(
+        connection,
+        [stream.stream_id for stream in streams],
+        from_s=int(before_s) // step_s * step_s,
+        step_s=step_s,
+    )
+    steps = {
+        (stream.key.app, stream.key.metric): _Steps(stream, tallies.get(stream.stream_id, {}))
+        for stream in streams
+    }
     # A digest asked for by hand ends now: the hour that has begun is its newest.
     up_s = step_s - 1 if period.end == now else 0
     edges = [(int(edge) + up_s) // step_s * step_s for edge in (before_s, start_s, end_s)]
@@ -322,20 +332,6 @@ class _Steps:
             if from_s <= start_s < to_s:
                 found += tally
         return found
-
-
-def _steps(connection: Connection, from_s: int, step_s: int) -> dict[Key, _Steps]:
-    streams = active_streams(connection, since_s=from_s)
-    found = series(
-        connection,
-        [stream.stream_id for stream in streams],
-        from_s=from_s // step_s * step_s,
-        step_s=step_s,
-    )
-    return {
-        (stream.key.app, stream.key.metric): _Steps(stream, found.get(stream.stream_id, {}))
-        for stream in streams
-    }
 
 
 def _course(

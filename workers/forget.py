@@ -67,7 +67,13 @@ def forget_user(
         user = samples.c.payload["interaction"]["user_id"].as_string()
         query = select(samples.c.sample_id).where(user == user_id)
         sample_ids = list(connection.execute(query).scalars())
-        quotes = _explanations(connection, sample_ids)
+        # What evaluators said of these samples: alerts may have quoted it.
+        quotes: set[str] = set()
+        for batch in _batches(sample_ids):
+            said = select(evaluations.c.record).where(evaluations.c.sample_id.in_(batch))
+            records = connection.execute(said).scalars()
+            quotes.update(record.get("explanation") or "" for record in records)
+        quotes.discard("")
         # Dead letters that are, or may be, of the user.
         bodies = select(dead_letters.c.entry_id, dead_letters.c.body)
         letters = [
@@ -96,7 +102,15 @@ def forget_user(
     with store.write() as connection:
         for entry_id in letters:
             drop_dead_letter(connection, entry_id, why=FORGOTTEN)
-    done["kept verdicts"] = _empty_cache(client) if sample_ids or done["waiting"] else 0
+    done["kept verdicts"] = 0
+    if sample_ids or done["waiting"]:
+        # All kept verdicts: they quote texts, and none of them says whose.
+        anything: Any = client
+        with translated(), suppress(redis.ResponseError):
+            if keys := anything.zrange(names.VERDICTS, 0, -1):
+                anything.delete(*keys)
+            anything.delete(names.VERDICTS)
+            done["kept verdicts"] = len(keys)
     with store.write() as connection:
         digest = hashlib.sha256(user_id.encode()).hexdigest()[:16]
         note_act(connection, who=who, act="forget", target=f"user sha256:{digest}", at=now)
@@ -137,17 +151,6 @@ def _forget_waiting(
     return len(found)
 
 
-def _explanations(connection: Connection, sample_ids: Sequence[str]) -> set[str]:
-    """Collect what evaluators said of these samples: alerts may have quoted it."""
-    found: set[str] = set()
-    for batch in _batches(sample_ids):
-        query = select(evaluations.c.record).where(evaluations.c.sample_id.in_(batch))
-        found.update(
-            record.get("explanation") or "" for record in connection.execute(query).scalars()
-        )
-    return found - {""}
-
-
 def _empty_evaluations(connection: Connection, sample_ids: Sequence[str]) -> int:
     """Leave of the evaluations of these samples what counts; return how many there are."""
     query = select(evaluations.c.evaluation_id, evaluations.c.record)
@@ -166,18 +169,6 @@ def _empty_evaluations(connection: Connection, sample_ids: Sequence[str]) -> int
         record = bindparam("record", type_=evaluations.c.record.type)
         connection.execute(mine.values(record=record), emptied)
     return len(emptied)
-
-
-def _empty_cache(client: redis.Redis) -> int:
-    """Delete all kept verdicts: they quote texts, and none of them says whose."""
-    anything: Any = client
-    with translated(), suppress(redis.ResponseError):
-        keys = anything.zrange(names.VERDICTS, 0, -1)
-        if keys:
-            anything.delete(*keys)
-        anything.delete(names.VERDICTS)
-        return len(keys)
-    return 0
 
 
 def _batches(ids: Sequence[str]) -> Iterator[Sequence[str]]:

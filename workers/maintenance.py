@@ -3,10 +3,12 @@ The store's and the queue's upkeep, each part a job of the scheduler.
 
 `Collector` brings the counters of hooks into the ledger; `Expirer` keeps the queue useful
 while samples are not scored; `Keeper` deletes what is older than the settings keep it.
+`set_rate` asks the hooks of an app for another sampling rate while the app runs.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -44,6 +46,9 @@ _MEGABYTE = 1_000_000
 _MOST_CHARS, _MOST_HOST_CHARS = 200, 255
 _MOST_PID, _MOST_COUNT = 2**31 - 1, 2**62
 _PLAIN = frozenset({"seen", "sampled", "sent"})
+
+#: A sampling rate ends by itself unless it is set again: workers that die throttle nobody for ever.
+RATE_KEPT_S = 3_600
 
 log = structlog.get_logger("groundwatch.scheduler")
 
@@ -266,3 +271,49 @@ def ages_from(settings: Settings) -> Ages:
         audit=settings.retention.keep_audit_days,
         dead_letters=settings.retention.keep_poison_days,
     )
+
+
+def set_rate(
+    client: redis.Redis, app: str, rate: float, settings: Settings, *, kept_s: int = RATE_KEPT_S
+) -> float:
+    """
+    Ask the hooks of *app* to sample with the probability *rate* for *kept_s* seconds.
+
+    They follow with their next batch or heartbeat, within ten seconds, each within
+    the limits it was given itself; every record carries the probability in force.
+
+    Returns
+    -------
+    float
+        The rate that was asked for: *rate* within ``min_rate`` and ``max_rate``.
+
+    Raises
+    ------
+    ValueError
+        If the rate is no number in [0, 1].
+    QueueUnavailableError
+        If Redis does not answer.
+    """
+    if not (math.isfinite(rate) and 0 <= rate <= 1):
+        raise ValueError(f"a sampling rate is a number from 0 to 1, not {rate}")
+    asked = min(max(rate, settings.min_rate), settings.max_rate)
+    with translated():
+        client.set(names.rate(app), repr(float(asked)), ex=kept_s)
+    return asked
+
+
+def clear_rate(client: redis.Redis, app: str) -> None:
+    """Let the hooks of *app* go back to the rate they were configured with."""
+    with translated():
+        client.delete(names.rate(app))
+
+
+def asked_rate(client: redis.Redis, app: str) -> float | None:
+    """Return which rate is asked for now; None where none is."""
+    anything: Any = client
+    with translated():
+        raw = anything.get(names.rate(app))
+    try:
+        return None if raw is None else float(raw)
+    except ValueError:
+        return None

@@ -84,8 +84,8 @@ class Scheduler:
         expire_every_s = min(EXPIRE_EVERY_S, context.rules.behind_after_s / 4)
         self.jobs = [
             Job("collect", min(1.0, settings.evaluate_every_s), collector.run),
-            Job("evaluate", settings.evaluate_every_s, self._evaluate),
-            Job("insights", self._explainer.every_s, self._explain, slow=True),
+            Job("evaluate", settings.evaluate_every_s, self.evaluate),
+            Job("insights", self._explainer.every_s, self.explain, slow=True),
             Job("expire", expire_every_s, expirer.run),
             Job("retention", EVERY_S, Keeper(context.store, settings).run, slow=True),
         ]
@@ -107,7 +107,7 @@ class Scheduler:
         beside = [
             threading.Thread(target=target, args=args, name=f"groundwatch-{name}")
             for name, target, args in (
-                ("deliver", self._deliver_until, (stop,)),
+                ("deliver", self.deliver_until, (stop,)),
                 ("lease", self._holder.renew_until, (stop, self._throttle)),
                 ("slow-jobs", run_jobs, (slow, self._holder, self._throttle, stop)),
             )
@@ -128,7 +128,8 @@ class Scheduler:
         with self._context.store.read() as connection:
             return database_now(connection)
 
-    def _evaluate(self, lease: Lease) -> None:
+    def evaluate(self, lease: Lease) -> None:
+        """Judge every stream, and log each change of status."""
         now = self._now()
         judge = self._judge.look()
         trouble = judge.trouble or self._queue.trouble(now)
@@ -146,7 +147,8 @@ class Scheduler:
                 pass_rate=change.verdict.pass_rate,
             )
 
-    def _explain(self, lease: Lease) -> None:
+    def explain(self, lease: Lease) -> None:
+        """Explain what moved, and log each drift that was found."""
         for found in self._explainer.run(lease, now=self._now()):
             log.info(
                 "drift_found",
@@ -174,7 +176,8 @@ class Scheduler:
         fresh_s = max(_FRESH_S, 3 * self._context.settings.evaluate_every_s)
         return broken_link(chain, self._now(), fresh_s=fresh_s, patience_s=BLIND_AFTER_S)
 
-    def _deliver_until(self, stop: threading.Event) -> None:
+    def deliver_until(self, stop: threading.Event) -> None:
+        """Deliver what waits in the outbox until *stop* is set."""
         dispatcher = Dispatcher(
             self._context.store,
             self._context.channels,

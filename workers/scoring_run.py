@@ -124,7 +124,24 @@ class ScoringRun:
         self._clock_s = self.consumer.now_s() - time.monotonic()
         pool = ThreadPoolExecutor(self.scorer.concurrency, "groundwatch-score")
         try:
-            self._work(pool, end_s=time.monotonic() + budget_s)
+            taking, busy_s = self.may_go_on(), time.monotonic()
+            self._last_s["ask"], end_s = busy_s, busy_s + budget_s
+            while taking or self._in_work or self._done:
+                if taking:
+                    for entry in self._take():
+                        self._in_work[pool.submit(self.score, entry)] = entry
+                worked = bool(self._in_work)
+                self._collect()
+                now_s = time.monotonic()
+                busy_s = now_s if worked else busy_s
+                taking = taking and now_s < end_s and now_s - busy_s < self.idle_after_s
+                # Asked to the end, for asking keeps our lease.
+                stopped = self._is_due("ask", _ASK_EVERY_S) and not self.may_go_on()
+                if taking and (stopped or self._judge_away):
+                    taking = False
+                    # What nobody has begun to score is for others.
+                    unbegun = [future for future in self._in_work if future.cancel()]
+                    self.consumer.give_back([self._in_work.pop(future) for future in unbegun])
         except BaseException:
             # Calls that run cannot be stopped; those that have not begun can.
             pool.shutdown(wait=False, cancel_futures=True)
@@ -133,26 +150,6 @@ class ScoringRun:
             raise
         pool.shutdown()
         return self.scored
-
-    def _work(self, pool: ThreadPoolExecutor, *, end_s: float) -> None:
-        taking, busy_s = self.may_go_on(), time.monotonic()
-        self._last_s["ask"] = busy_s
-        while taking or self._in_work or self._done:
-            if taking:
-                for entry in self._take():
-                    self._in_work[pool.submit(self._score, entry)] = entry
-            worked = bool(self._in_work)
-            self._collect()
-            now_s = time.monotonic()
-            busy_s = now_s if worked else busy_s
-            taking = taking and now_s < end_s and now_s - busy_s < self.idle_after_s
-            # Asked to the end, for asking keeps our lease.
-            stopped = self._is_due("ask", _ASK_EVERY_S) and not self.may_go_on()
-            if taking and (stopped or self._judge_away):
-                taking = False
-                # What nobody has begun to score is for others.
-                unbegun = [future for future in self._in_work if future.cancel()]
-                self.consumer.give_back([self._in_work.pop(future) for future in unbegun])
 
     def _take(self) -> list[StreamEntry]:
         """Fill the window of samples in work, first with what dead workers left."""
@@ -186,7 +183,8 @@ class ScoringRun:
         """Return the time by the queue's clock: ours may jump, and must not make samples old."""
         return self._clock_s + time.monotonic()
 
-    def _score(self, entry: StreamEntry) -> Result | Dead:
+    def score(self, entry: StreamEntry) -> Result | Dead:
+        """Score one entry, on a thread of the pool; a mistake of ours makes it a dead letter."""
         started_s, now_s = time.monotonic(), self._now_s()
         try:
             now = datetime.fromtimestamp(now_s, UTC)

@@ -73,7 +73,13 @@ def plan_stack(
                 " or correct GROUNDWATCH_REDIS_URL, or unset it to have one run for you"
             ) from None
     else:
-        port = settings.redis_port or _same_port_as_before(settings.home)
+        port = settings.redis_port or 0
+        if not port:
+            # That of the last run while it is free, so that apps find Redis where it was.
+            with suppress(OSError, IndexError, ValueError):
+                before = redis_url_file(settings.home).read_text(encoding="utf-8")
+                port = int(before.rsplit(":", 1)[1].split("/")[0])
+            port = port if port and _is_free(port) else supervise.free_port()
         url = f"redis://127.0.0.1:{port}/0"
         kind = supervise.find_binary().name
         services.append(
@@ -161,16 +167,6 @@ def announced(settings: Settings, stack: Stack) -> Iterator[None]:
         address.touch(mode=0o600)
         address.write_text(stack.redis_url + "\n", encoding="utf-8")
         yield
-
-
-def _same_port_as_before(home: Path) -> int:
-    """Take the port of the last run while it is free, so that apps find Redis where it was."""
-    try:
-        text = redis_url_file(home).read_text(encoding="utf-8")
-        port = int(text.rsplit(":", 1)[1].split("/")[0])
-    except (OSError, IndexError, ValueError):
-        return supervise.free_port()
-    return port if _is_free(port) else supervise.free_port()
 
 
 def _is_free(port: int) -> bool:

@@ -69,7 +69,7 @@ class Waker(bootsteps.StartStopStep):
         self._redis = connect(settings.broker_url)
         self._watch = StallWatch(settings.worker_timers.stall_after_s)
         self._thread = threading.Thread(
-            target=self._run, args=(parent,), name="groundwatch-waker", daemon=True
+            target=self.wake_until_stopped, args=(parent,), name="groundwatch-waker", daemon=True
         )
         self._thread.start()
 
@@ -87,7 +87,8 @@ class Waker(bootsteps.StartStopStep):
         except QueueUnavailableError as error:
             log.warning("waker_stop_failed", message=str(error))
 
-    def _run(self, parent: Any) -> None:
+    def wake_until_stopped(self, parent: Any) -> None:
+        """Wake runs and watch for a stall, twice a second, until the worker stops."""
         reachable = True
         while True:
             try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import sys
 import traceback
-from collections.abc import Callable
 from typing import NoReturn
 
 from monitor.errors import GroundwatchError, MissingExtraError
@@ -15,7 +14,12 @@ _UNKNOWN, _INTERRUPTED = 3, 130
 
 def main() -> None:
     """Run the command line; a user's mistake is one line on stderr, never a traceback."""
-    app = _app()
+    try:
+        from monitor.cli.app import app  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        if _is_ours(error):
+            raise
+        sys.exit(f"groundwatch: {MissingExtraError('the command line')}")
     try:
         app()
     except KeyboardInterrupt:
@@ -34,19 +38,8 @@ def main() -> None:
             f"{error.filename}: {error.strerror}; choose another place"
             " (the data folder is GROUNDWATCH_HOME), or correct its permissions"
         )
-
     except Exception:  # noqa: BLE001
         _break_down()
-
-
-def _app() -> Callable[[], object]:
-    try:
-        from monitor.cli.app import app  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        if _is_ours(error):
-            raise
-        sys.exit(f"groundwatch: {MissingExtraError('the command line')}")
-    return app
 
 
 def _is_ours(error: ModuleNotFoundError) -> bool:

@@ -100,7 +100,8 @@ app = typer.Typer(
 )
 
 
-def _version(asked: bool) -> None:
+def show_version(asked: bool) -> None:
+    """Print the version and end, when *asked*."""
     if asked:
         typer.echo(f"groundwatch {__version__}")
         raise typer.Exit
@@ -110,7 +111,7 @@ def _version(asked: bool) -> None:
 def _main(
     _version_asked: Annotated[
         bool,
-        typer.Option("--version", callback=_version, is_eager=True, help="Show the version."),
+        typer.Option("--version", callback=show_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
     """Asynchronous production monitor for LLM and RAG applications."""

@@ -14,7 +14,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import typer
 from pydantic import ValidationError
@@ -112,7 +112,13 @@ class RecordFile:
         return count
 
     def _lines(self) -> Iterator[tuple[int, bytes]]:
-        with self._open() as lines:
+        try:
+            with self.path.open("rb") as raw:
+                packed = raw.read(2) == b"\x1f\x8b"  # gzipped, whatever its name
+            opened = gzip.open(self.path, "rb") if packed else self.path.open("rb")  # noqa: SIM115  # closed below
+        except OSError as error:
+            raise RecordError(f"{self._shown}: {error.strerror or error}") from None
+        with opened as lines:
             try:
                 for number, line in enumerate(lines, start=1):
                     if line.strip():
@@ -121,22 +127,6 @@ class RecordFile:
                 raise RecordError(
                     f"{self._shown}: damaged ({error}); copy or compress it again"
                 ) from None
-
-    def _open(self) -> BinaryIO | gzip.GzipFile:
-        """
-        Open the file, unpacking it when it is gzipped, whatever its name.
-
-        Raises
-        ------
-        RecordError
-            If it cannot be opened.
-        """
-        try:
-            with self.path.open("rb") as raw:
-                packed = raw.read(2) == b"\x1f\x8b"
-            return gzip.open(self.path, "rb") if packed else self.path.open("rb")
-        except OSError as error:
-            raise RecordError(f"{self._shown}: {error.strerror or error}") from None
 
     @property
     def _shown(self) -> str:

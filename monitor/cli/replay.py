@@ -86,7 +86,18 @@ def replay(
             scored = progress.add_task("scored", total=sent)
             waiter.wait(sent, lambda done: progress.update(scored, completed=done))
             waiter.wait_for_verdict()
-    out.print(_summary(hook.stats(), records.unreadable, sender, waiter))
+    stats = hook.stats()
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_row("records sent", f"{sender.count:,}", f"{sender.cut:,} of them cut to size")
+    table.add_row("bad lines", reasons(records.unreadable))
+    table.add_row("seen", f"{stats['seen']:,}", f"= sampled {stats['sampled']:,} + not sampled 0")
+    table.add_row("delivered", f"{stats['sent']:,}", f"dropped {reasons(stats['dropped'])}")
+    if waiter is not None:
+        ended = waiter.ended()
+        for kind in _ENDED:
+            parts = {reason: n for (k, reason), n in sorted(ended.items()) if k is kind}
+            table.add_row(kind.value, reasons(parts))
+    out.print(table)
     hook.close()
     if records.unreadable or hook.stats()["dropped"]:
         raise typer.Exit(1)
@@ -198,22 +209,6 @@ class _Waiter:
     def _counts(self) -> Counter[Booking]:
         with self._store.read() as connection:
             return read_totals(connection, self._app).get(self._app, Counter())
-
-
-def _summary(
-    stats: dict[str, Any], unreadable: Counter[str], sender: _Sender, waiter: _Waiter | None
-) -> Table:
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_row("records sent", f"{sender.count:,}", f"{sender.cut:,} of them cut to size")
-    table.add_row("bad lines", reasons(unreadable))
-    table.add_row("seen", f"{stats['seen']:,}", f"= sampled {stats['sampled']:,} + not sampled 0")
-    table.add_row("delivered", f"{stats['sent']:,}", f"dropped {reasons(stats['dropped'])}")
-    if waiter is not None:
-        ended = waiter.ended()
-        for kind in _ENDED:
-            parts = {reason: n for (k, reason), n in sorted(ended.items()) if k is kind}
-            table.add_row(kind.value, reasons(parts))
-    return table
 
 
 def await_worker(settings: Settings, *, within_s: float) -> None:

@@ -16,7 +16,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import IO, Annotated, Any, NamedTuple, Self, TypeVar
+from typing import IO, Annotated, NamedTuple, Self, TypeVar
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -165,7 +165,12 @@ class ScoreOutput:
             os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE_FILE), "r+b"
         )
         try:
-            made._lock(target)
+            # Keep others from writing; the lock ends with us, however we end.
+            with suppress(OSError):  # a file system without locks
+                try:
+                    fcntl.flock(target, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    raise typer.BadParameter(f"{path} is being written to by another run") from None
             target.truncate(0 if overwrite else made._read(target))
         except BaseException:
             made.close()
@@ -224,24 +229,19 @@ class ScoreOutput:
             with suppress(OSError):  # on a full disk the last line could not be written either
                 self._target.close()
 
-    def _lock(self, target: IO[bytes]) -> None:
-        """Keep others from writing; the lock ends with us, however we end."""
-        try:
-            fcntl.flock(target, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise typer.BadParameter(f"{self.path} is being written to by another run") from None
-        except OSError:
-            return  # a file system without locks
-
     def _read(self, lines: IO[bytes]) -> int:
         """Note the ids of the lines that are whole; give the length of those."""
         whole = 0
         for line in lines:
-            row = _row(line) if line.endswith(b"\n") else None
-            if row is None:
-                if line.endswith(b"\n"):
-                    raise self._refused(f"its line {len(self.done) + 1} is no score")
+            if not line.endswith(b"\n"):
                 break
+            try:
+                row = json.loads(line)
+                is_score = isinstance(row["id"], str) and isinstance(row["evaluations"], list)
+            except (ValueError, RecursionError, TypeError, LookupError):
+                is_score = False
+            if not is_score:
+                raise self._refused(f"its line {len(self.done) + 1} is no score")
             if not self.done:
                 self._first = {
                     str(e.get("evaluator_name")): e.get("evaluator_version")
@@ -256,15 +256,6 @@ class ScoreOutput:
             f"{self.path} is there and cannot be gone on with: {what};"
             " name another file, or add --overwrite"
         )
-
-
-def _row(line: bytes) -> dict[str, Any] | None:
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    whole = isinstance(row, dict) and isinstance(row.get("id"), str)
-    return row if whole and isinstance(row.get("evaluations"), list) else None
 
 
 class Scored(NamedTuple):
@@ -304,13 +295,13 @@ def score_on_all_cores(
         return
     bare = settings.model_copy(update={"openai_api_key": None})
     made = ProcessPoolExecutor(
-        workers, multiprocessing.get_context("spawn"), initializer=_begin, initargs=(bare,)
+        workers, multiprocessing.get_context("spawn"), initializer=begin_process, initargs=(bare,)
     )
     with _cancelling(made) as pool:
         all_of_them = itertools.chain(few, rest)
         chunks = iter(lambda: list(itertools.islice(all_of_them, _CHUNK)), [])
         try:
-            for lines in _in_order(pool, chunks, _score_chunk, 4 * (workers or 1)):
+            for lines in _in_order(pool, chunks, score_chunk, 4 * (workers or 1)):
                 yield from lines
         except BrokenProcessPool:
             raise GroundwatchError(
@@ -350,12 +341,13 @@ def _cancelling(pool: Executor) -> Iterator[Executor]:
 _scorers: list[Scorer] = []  #: the one of this process
 
 
-def _begin(settings: Settings) -> None:
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+def begin_process(settings: Settings) -> None:
+    """Make the scorer of this process, which ends with its parent."""
+    threading.Thread(target=end_with_parent, daemon=True).start()
     _scorers.append(make_scorer(settings))
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """End this process when who started it is killed: nobody else would tell it to."""
     parent = multiprocessing.parent_process()
     if parent is not None:
@@ -363,7 +355,8 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _score_chunk(interactions: list[Interaction]) -> list[Scored]:
+def score_chunk(interactions: list[Interaction]) -> list[Scored]:
+    """Score interactions with the scorer of this process."""
     return [_scored(interaction, _scorers[-1]) for interaction in interactions]
 
 

@@ -79,19 +79,17 @@ def sentinels_of(url: str) -> Sentinels | None:
     login, at, place = whole.rpartition("@")
     hosts, _, path = place.partition("/")
     name, _, db = path.partition("/")
-    nodes = tuple(_node(part) for part in hosts.split(",") if part)
+    nodes = []
+    for node in filter(None, hosts.split(",")):
+        try:
+            parts = urlsplit(f"//{node}")
+            host, port = parts.hostname, parts.port
+        except ValueError:
+            host, port = None, None
+        if not host:
+            raise ValueError("a sentinel should be host:26379 or [::1]:26379")
+        nodes.append((host, port or _SENTINEL_PORT))
     if not nodes or not name or not (db or "0").isdigit():
         raise ValueError(f"should be {scheme}://host:26379,host:26379/MASTER/0")
     master_url = f"{scheme.removesuffix(_SENTINEL)}://{login}{at}master/{db or 0}"
-    return Sentinels(nodes, unquote(name), master_url + question + options)
-
-
-def _node(text: str) -> tuple[str, int]:
-    try:
-        parts = urlsplit(f"//{text}")
-        host, port = parts.hostname, parts.port
-    except ValueError:
-        host, port = None, None
-    if not host:
-        raise ValueError("a sentinel should be host:26379 or [::1]:26379")
-    return host, port or _SENTINEL_PORT
+    return Sentinels(tuple(nodes), unquote(name), master_url + question + options)

@@ -487,14 +487,9 @@ _FIRST_OF_TOPIC = {
 }
 
 
-def _topics() -> dict[str, tuple[str, ...]]:
-    topics: dict[str, tuple[str, ...]] = {}
-    topic = ""
-    for name in Fields.model_fields:
-        topic = _FIRST_OF_TOPIC.get(name, topic)
-        topics[topic] = (*topics.get(topic, ()), name)
-    return topics
-
-
 #: Names of settings and tables by topic, in the order of the manual.
-TOPICS = _topics()
+TOPICS: dict[str, tuple[str, ...]] = {}
+_topic = ""
+for _name in Fields.model_fields:
+    _topic = _FIRST_OF_TOPIC.get(_name, _topic)
+    TOPICS[_topic] = (*TOPICS.get(_topic, ()), _name)

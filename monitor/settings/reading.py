@@ -70,7 +70,33 @@ class Settings(Fields):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        mistakes = list(_inconsistencies(self))
+        mistakes = []
+        if self.judge_budget.budget_policy == "lower" and self.scorer == "judge":
+            mistakes.append(
+                f"{variable('budget_policy')}=lower needs {variable('scorer')}=cascade; without"
+                " local scores no share can be lowered: set stop or local"
+            )
+        if self.critical_rate > self.warning_rate:
+            mistakes.append(
+                f"{variable('critical_rate')} must not be above {variable('warning_rate')}"
+            )
+        if self.smtp_url is not None and not self.email_to:
+            mistakes.append(
+                f"{variable('smtp_url')} needs {variable('email_to')}: who shall get the mail?"
+            )
+        if self.drift.drift_reference.startswith("release:") and "release" not in self.segments:
+            mistakes.append(
+                f"{variable('drift_reference')} names a release; {variable('segments')} must too"
+            )
+        bucket_s = self.windows.bucket_s
+        for width_s in (self.windows.status_window_s, *self.windows.windows_s):
+            if width_s < bucket_s or width_s % bucket_s:
+                mistakes.append(
+                    f"a window of {width_s} s is not a multiple of {variable('bucket_s')},"
+                    f" {bucket_s} s; correct {variable('windows_s')} or"
+                    f" {variable('status_window_s')}"
+                )
+                break
         if mistakes:
             raise ValueError("\n".join(mistakes))
         return self
@@ -106,7 +132,13 @@ class Settings(Fields):
         try:
             settings = cls.model_validate(from_file | from_environment)
         except ValidationError as error:
-            mistakes += [_one_line(e["loc"], e["msg"], from_environment) for e in error.errors()]
+            for wrong in error.errors():
+                text = own_words(wrong["msg"])
+                for name in [str(part) for part in wrong["loc"] if str(part) in TABLE_OF][-1:]:
+                    # Under the name by which the value was given.
+                    here = name in from_environment
+                    text = f"{variable(name) if here else f'{CONFIG_FILE}: {name}'}: {text}"
+                mistakes.append(text)
         if mistakes:
             raise SettingsError("\n".join(mistakes))
         return settings
@@ -177,7 +209,7 @@ def _read_toml(path: Path) -> tuple[dict[str, Any], list[str]]:
                 close = _close(key)
                 hint = f"did you mean {close}?" if close else _ALL
                 mistakes.append(f"{path}: {key}: no such setting; {hint}")
-            elif _is_secret(key):
+            elif SecretStr in (kind := setting_field(key).annotation, *get_args(kind)):
                 # The file is meant to be shared and committed.
                 mistakes.append(
                     f"{path}: {key} is a secret;"
@@ -193,43 +225,3 @@ _ALL = "`groundwatch config` lists them all"
 
 def _close(name: str) -> str | None:
     return next(iter(difflib.get_close_matches(name, TABLE_OF, n=1, cutoff=0.7)), None)
-
-
-def _is_secret(name: str) -> bool:
-    annotation = setting_field(name).annotation
-    return SecretStr in (annotation, *get_args(annotation))
-
-
-def _one_line(
-    loc: tuple[int | str, ...], message: str, from_environment: Mapping[str, object]
-) -> str:
-    """Return in a line what is wrong with a value, by the name under which it was given."""
-    named = [str(part) for part in loc if str(part) in TABLE_OF][-1:]
-    if not named:
-        return own_words(message)
-    shown = variable(named[0]) if named[0] in from_environment else f"{CONFIG_FILE}: {named[0]}"
-    return f"{shown}: {own_words(message)}"
-
-
-def _inconsistencies(settings: Settings) -> Iterator[str]:
-    """Yield a line for each pair of settings that do not go together."""
-    if settings.judge_budget.budget_policy == "lower" and settings.scorer == "judge":
-        yield (
-            f"{variable('budget_policy')}=lower needs {variable('scorer')}=cascade; without local"
-            " scores no share can be lowered: set stop or local"
-        )
-    if settings.critical_rate > settings.warning_rate:
-        yield f"{variable('critical_rate')} must not be above {variable('warning_rate')}"
-    if settings.smtp_url is not None and not settings.email_to:
-        yield f"{variable('smtp_url')} needs {variable('email_to')}: who shall get the mail?"
-    if settings.drift.drift_reference.startswith("release:") and "release" not in settings.segments:
-        yield f"{variable('drift_reference')} names a release; {variable('segments')} must too"
-    windows = settings.windows
-    widths = (windows.status_window_s, *windows.windows_s)
-    odd = [width for width in widths if width < windows.bucket_s or width % windows.bucket_s]
-    if odd:
-        yield (
-            f"a window of {odd[0]} s is not a multiple of {variable('bucket_s')},"
-            f" {windows.bucket_s} s; correct {variable('windows_s')} or"
-            f" {variable('status_window_s')}"
-        )

@@ -94,7 +94,7 @@ class Store:
                 parsed = parsed.set(drivername="postgresql+psycopg")
             is_sqlite = parsed.get_backend_name() == "sqlite"
             engine = create_engine(
-                parsed, pool_pre_ping=not is_sqlite, json_serializer=_compact_json
+                parsed, pool_pre_ping=not is_sqlite, json_serializer=compact_json
             )
         except (ArgumentError, NoSuchModuleError):
             raise SettingsError(
@@ -178,7 +178,8 @@ class Store:
             ) from error
 
 
-def _compact_json(value: Any) -> str:
+def compact_json(value: Any) -> str:
+    """Return JSON without spaces, in characters that every database takes."""
     if isinstance(value, JsonText):
         return value
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)

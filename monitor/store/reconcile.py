@@ -209,16 +209,14 @@ def check_roll_ups(connection: Connection, since_s: int) -> Iterator[Sum]:
                     .where(streams.c.last_bucket_s >= from_s)
                     .where(table.c.start_s >= from_s, table.c.start_s < to_s)
                 )
-                sums.append(_numbers(connection.execute(query).mappings().one()))
+                # As whole numbers and fractions: PostgreSQL sums whole numbers to decimals.
+                sums.append(
+                    {
+                        str(name): float(value) if str(name).startswith("sum_") else int(value)
+                        for name, value in connection.execute(query).mappings().one().items()
+                    }
+                )
             yield from compare(check, *sums)
-
-
-def _numbers(sums: Mapping[Any, Any]) -> dict[str, float]:
-    """Return whole numbers and fractions as such: PostgreSQL sums whole numbers to decimals."""
-    return {
-        str(name): float(value) if str(name).startswith("sum_") else int(value)
-        for name, value in sums.items()
-    }
 
 
 def check_streams(connection: Connection) -> Iterator[Sum]:

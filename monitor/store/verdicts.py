@@ -57,12 +57,32 @@ def save_verdicts(
     connection: Connection, new: Sequence[Verdict], before: dict[VerdictKey, Verdict]
 ) -> list[StatusChange]:
     """Replace the verdicts, and note each status that differs from the one before."""
-    put(connection, verdicts, [_row(verdict) for verdict in new])
-    changes = [
-        change for verdict in new if (change := _change(verdict, before.get(key_of(verdict))))
-    ]
-    if changes:
-        connection.execute(status_changes.insert(), [_change_row(change) for change in changes])
+    rows, changes, change_rows = [], [], []
+    for verdict in new:
+        app, metric, segment, window_s = key = key_of(verdict)
+        key_columns = {"app": app, "metric": metric, "segment": segment, "window_s": window_s}
+        at_ms, record = _ms(verdict.evaluated_at), verdict.model_dump(mode="json")
+        rows.append(key_columns | {"evaluated_at_ms": at_ms, "verdict": record})
+        last = before.get(key)
+        if last is None or last.status is not verdict.status:
+            status, after = last.status if last else None, verdict.status
+            changes.append(
+                StatusChange(
+                    verdict.evaluated_at, *key, before=status, after=after, verdict=verdict
+                )
+            )
+            change_rows.append(
+                key_columns
+                | {
+                    "at_ms": at_ms,
+                    "before": status.value if status else None,
+                    "after": after.value,
+                    "verdict": record,
+                }
+            )
+    put(connection, verdicts, rows)
+    if change_rows:
+        connection.execute(status_changes.insert(), change_rows)
     return changes
 
 
@@ -119,40 +139,6 @@ def read_steps(
         )
         for row in connection.execute(query)
     ]
-
-
-def _change(verdict: Verdict, before: Verdict | None) -> StatusChange | None:
-    if before is not None and before.status is verdict.status:
-        return None
-    status = before.status if before is not None else None
-    return StatusChange(
-        verdict.evaluated_at, *key_of(verdict), before=status, after=verdict.status, verdict=verdict
-    )
-
-
-def _change_row(change: StatusChange) -> dict[str, object]:
-    return {
-        "app": change.app,
-        "metric": change.metric,
-        "segment": change.segment,
-        "window_s": change.window_s,
-        "at_ms": _ms(change.at),
-        "before": change.before.value if change.before else None,
-        "after": change.after.value,
-        "verdict": change.verdict.model_dump(mode="json"),
-    }
-
-
-def _row(verdict: Verdict) -> dict[str, object]:
-    app, metric, segment, window_s = key_of(verdict)
-    return {
-        "app": app,
-        "metric": metric,
-        "segment": segment,
-        "window_s": window_s,
-        "evaluated_at_ms": _ms(verdict.evaluated_at),
-        "verdict": verdict.model_dump(mode="json"),
-    }
 
 
 def _ms(moment: datetime) -> int:

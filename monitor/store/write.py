@@ -23,7 +23,7 @@ from monitor.models.status import OTHER, TALLY_SUMS, segment_name
 from monitor.queue.names import DOCTOR_APP
 from monitor.stats.heavy_hitters import PLACES, Census, Seen, admit
 from monitor.store.dead_letters import DeadLetter, set_aside
-from monitor.store.engine import JsonText, Row, add, insert_new, put
+from monitor.store.engine import JsonText, add, insert_new, put
 from monitor.store.ledger import Entry, Kind, book
 from monitor.store.query import STREAM_SUMS, past_name
 from monitor.store.rollup import Inputs, add_inputs, add_late
@@ -91,11 +91,40 @@ def record(
     new_ids = insert_new(
         connection,
         samples,
-        [_sample_row(by_id[key], segments[key], received_at_ms) for key in sorted(by_id)],
+        [
+            {
+                "sample_id": (sample := result.scored.sample).sample_id,
+                "interaction_id": sample.interaction.id,
+                "app": sample.interaction.app,
+                "occurred_at_ms": result.occurred_at_ms,
+                "received_at_ms": received_at_ms,
+                "sample_rate": sample.sample_rate,
+                "outcome": result.scored.outcome.value,
+                "reason": result.scored.reason,
+                "payload": _storable(sample.model_dump_json()),
+                "segments": list(segments[key]),
+            }
+            for key, result in sorted(by_id.items())
+        ],
         returning=samples.c.sample_id,
     )
     fresh = [by_id[key] for key in sorted(new_ids)]
-    rows = [_evaluation_row(result, item) for result in fresh for item in result.contributions]
+    rows = [
+        {
+            "evaluation_id": (evaluation := item.evaluation).evaluation_id,
+            "sample_id": result.scored.sample.sample_id,
+            "app": item.stream.app,
+            "metric": item.stream.metric,
+            "evaluator_version": item.stream.evaluator_version,
+            "status": evaluation.status.value,
+            "score": item.tally.sum_x if item.tally.n == 1 else None,
+            "passed": item.tally.passed if item.tally.n == 1 else None,
+            "occurred_at_ms": result.occurred_at_ms,
+            "record": _storable(evaluation.model_dump_json(exclude_none=True)),
+        }
+        for result in fresh
+        for item in result.contributions
+    ]
     if rows:
         connection.execute(evaluations.insert(), rows)
     _add_to_buckets(
@@ -124,39 +153,6 @@ def record(
     # One call, so that the rows of the ledger are locked in one order.
     book(connection, entries)
     return len(fresh)
-
-
-def _sample_row(result: Result, segments: Sequence[str], received_at_ms: int) -> Row:
-    sample = result.scored.sample
-    return {
-        "sample_id": sample.sample_id,
-        "interaction_id": sample.interaction.id,
-        "app": sample.interaction.app,
-        "occurred_at_ms": result.occurred_at_ms,
-        "received_at_ms": received_at_ms,
-        "sample_rate": sample.sample_rate,
-        "outcome": result.scored.outcome.value,
-        "reason": result.scored.reason,
-        "payload": _storable(sample.model_dump_json()),
-        "segments": list(segments),
-    }
-
-
-def _evaluation_row(result: Result, item: Contribution) -> Row:
-    evaluation = item.evaluation
-    scored = item.tally.n == 1
-    return {
-        "evaluation_id": evaluation.evaluation_id,
-        "sample_id": result.scored.sample.sample_id,
-        "app": item.stream.app,
-        "metric": item.stream.metric,
-        "evaluator_version": item.stream.evaluator_version,
-        "status": evaluation.status.value,
-        "score": item.tally.sum_x if scored else None,
-        "passed": item.tally.passed if scored else None,
-        "occurred_at_ms": result.occurred_at_ms,
-        "record": _storable(evaluation.model_dump_json(exclude_none=True)),
-    }
 
 
 def _storable(text: str) -> Any:

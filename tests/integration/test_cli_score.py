@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from monitor.cli.app import app
-from monitor.cli.score import ScoreOutput, _begin, score_on_all_cores
+from monitor.cli.score import ScoreOutput, begin_process, score_on_all_cores
 from monitor.errors import BudgetReachedError, GroundwatchError, JudgeOutageError
 from monitor.queue.consumer import connect
 from monitor.scoring.limits.budget import Budget, Cap
@@ -232,7 +232,7 @@ def test_processes_end_when_the_run_is_killed(tmp_path):
 
 def _start_and_wait(folder):
     pool = ProcessPoolExecutor(
-        1, multiprocessing.get_context("spawn"), initializer=_begin, initargs=(Settings(),)
+        1, multiprocessing.get_context("spawn"), initializer=begin_process, initargs=(Settings(),)
     )
     pid = pool.submit(os.getpid).result()
     (folder / "new").write_text(str(pid))

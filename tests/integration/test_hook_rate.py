@@ -8,7 +8,7 @@ import redis
 import monitor
 from monitor.queue import names, wire
 from monitor.settings import Settings
-from workers.rates import asked_rate, clear_rate, set_rate
+from workers.maintenance import asked_rate, clear_rate, set_rate
 
 
 @pytest.fixture
