@@ -96,7 +96,7 @@ def missed(
 # How far an alert has come towards the next thing that people hear of; pure.
 
 
-class Progress(NamedTuple):
+class AlertProgress(NamedTuple):
     """Something that has held for so long and must hold for so long; then *then* happens."""
 
     then: str
@@ -111,15 +111,15 @@ class Progress(NamedTuple):
         return self.held_s >= self.for_s and self.informed >= self.wanted
 
 
-def progress(state: AlertState, timers: Timers, now: datetime) -> list[Progress]:
+def progress(state: AlertState, timers: Timers, now: datetime) -> list[AlertProgress]:
     """List what is under way for an alert, the nearest first; nothing while all is well."""
-    found: list[Progress] = []
+    found: list[AlertProgress] = []
 
     def add(then: str, run: EvidenceRun | None, for_s: float) -> None:
         if run is not None:
             wanted = timers.min_new_evaluations if for_s > 0 else 0
             held_s = (now - run.since).total_seconds()
-            found.append(Progress(then, held_s, for_s, run.informed, wanted))
+            found.append(AlertProgress(then, held_s, for_s, run.informed, wanted))
 
     if state.phase is Phase.PENDING:
         add("alert as a warning", state.bad, timers.warning_for_s)

@@ -28,7 +28,7 @@ from monitor.store.retention import size_bytes
 from monitor.store.tables import evaluations, samples
 from monitor.store.write import Result, record
 from support.postgres_server import PostgresServer
-from workers.scoring_run import Rules
+from workers.scoring_run import ScoringRules
 from workers.supervise import RedisServer
 
 _BATCH = 50
@@ -36,7 +36,7 @@ _BATCH = 50
 
 def made(n: int, seed: int) -> list[Result]:
     """Make samples of now, with their scores."""
-    rules = Rules(pass_score=0.7, bucket_s=60, dimensions=Settings().segments)
+    rules = ScoringRules(pass_score=0.7, bucket_s=60, dimensions=Settings().segments)
     rng = random.Random(seed)  # noqa: S311
     return [made_result(rng, datetime.now(UTC), rules) for _ in range(n)]
 

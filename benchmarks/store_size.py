@@ -26,7 +26,7 @@ from monitor.store.tables import evaluations, samples
 from monitor.store.write import Result, record
 from monitor.testing import make_interaction, make_sample
 from workers.maintenance import ages_from
-from workers.scoring_run import Rules, result_of
+from workers.scoring_run import ScoringRules, result_of
 
 _WORDS = [
     "refund", "card", "days", "paid", "back", "order", "parcel", "address", "invoice", "account",
@@ -42,7 +42,7 @@ def _text(rng: random.Random, n_chars: int) -> str:
     return " ".join(rng.choices(_WORDS, k=n_chars // 7))
 
 
-def made_result(rng: random.Random, at: datetime, rules: Rules) -> Result:
+def made_result(rng: random.Random, at: datetime, rules: ScoringRules) -> Result:
     """Make a sample of usual size as a worker hands it to the store, scored with two metrics."""
     interaction = make_interaction(
         app=_APP,
@@ -73,7 +73,7 @@ def made_result(rng: random.Random, at: datetime, rules: Rules) -> Result:
     return result_of(make_sample(interaction, sampled_at=at), said, rules, now=at)
 
 
-def _write(store: Store, rng: random.Random, day: datetime, n: int, rules: Rules) -> None:
+def _write(store: Store, rng: random.Random, day: datetime, n: int, rules: ScoringRules) -> None:
     moments = sorted(day + timedelta(seconds=rng.randrange(86_400)) for _ in range(n))
     for first in range(0, n, _BATCH):
         batch = [made_result(rng, at, rules) for at in moments[first : first + _BATCH]]
@@ -85,7 +85,7 @@ def _write(store: Store, rng: random.Random, day: datetime, n: int, rules: Rules
 def _year(store: Store, days: int, per_day: int) -> Iterator[tuple[int, int, int, int, float]]:
     """Yield day, size, rows of samples and evaluations, and the seconds that deleting took."""
     settings, rng = Settings(), random.Random(1)  # noqa: S311
-    rules = Rules(pass_score=0.7, bucket_s=60, dimensions=settings.segments)
+    rules = ScoringRules(pass_score=0.7, bucket_s=60, dimensions=settings.segments)
     keeper = Retention(store=store, ages=ages_from(settings), budget_s=60.0)
     start = datetime(2026, 1, 1, tzinfo=UTC)
     for number in range(days):
@@ -120,7 +120,7 @@ def main() -> None:
     with new_store(given.store) as fresh:
         with fresh.read() as connection:
             empty = size_bytes(connection)
-        rules = Rules(pass_score=0.7, bucket_s=60, dimensions=Settings().segments)
+        rules = ScoringRules(pass_score=0.7, bucket_s=60, dimensions=Settings().segments)
         day = datetime(2026, 1, 1, tzinfo=UTC)
         _write(fresh, random.Random(2), day, _MANY, rules)  # noqa: S311
         keeper = Retention(store=fresh, ages=ages_from(Settings()), budget_s=600.0)

@@ -34,7 +34,7 @@ from monitor.scoring.local.model import (
 from monitor.scoring.local.passages import Passages
 from monitor.scoring.local.reading import (
     RELEVANCE_FEATURES,
-    Kind,
+    AnswerKind,
     Reading,
     read,
     relevance_features,
@@ -61,12 +61,12 @@ WIDEST, RARE = 4.0, 0.001
 #: Kinds of which one app has several have one calibration: a line for each would move, say, short
 #: answers against long ones by what other apps have more of, and spoil the order within an app.
 FORMS = {
-    Kind.STRUCTURED: "record",
-    Kind.BRIEF: "text",
-    Kind.TEXT: "text",
-    Kind.SHORT_ANSWER: "answer",
-    Kind.ANSWER: "answer",
-    Kind.LONG_ANSWER: "answer",
+    AnswerKind.STRUCTURED: "record",
+    AnswerKind.BRIEF: "text",
+    AnswerKind.TEXT: "text",
+    AnswerKind.SHORT_ANSWER: "answer",
+    AnswerKind.ANSWER: "answer",
+    AnswerKind.LONG_ANSWER: "answer",
 }
 _OWN_SLOPE, _OWN_INTERCEPT = 30.0, 2.0  # how strongly forms are drawn to the common calibration
 #: What a plain contradiction is expected to weigh, in log odds, before any record is seen. They
@@ -323,7 +323,7 @@ def calibrate(odds: Array, good: Array, groups: Groups) -> Lines:
     for key, each in zip(keys, weights, strict=True):
         totals[key] = totals.get(key, 0.0) + each
     weight = weights / np.array([totals[key] for key in keys]) * len(keys) / len(totals)
-    forms = [FORMS[Kind(kind)] if kind else "" for kind in kinds]
+    forms = [FORMS[AnswerKind(kind)] if kind else "" for kind in kinds]
     shift = math.log(PRIOR / (1 - PRIOR))
 
     def line(mask: NDArray[np.bool_], near: tuple[float, float] | None) -> tuple[float, float]:

@@ -46,7 +46,7 @@ from monitor.testing.receivers import SlackReceiver
 from monitor.web.time_range import metric_path, sample_path
 from workers.evaluate import Evaluator
 from workers.insights import Explainer
-from workers.scoring_run import Rules, result_of
+from workers.scoring_run import ScoringRules, result_of
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from support.page import served_page
@@ -55,7 +55,7 @@ DOCS = Path(__file__).parent
 _DAYS = 7
 _SPOIL, _NOTICE = timedelta(hours=3), timedelta(minutes=5)
 _COARSE, _FINE, _FINE_FROM = timedelta(hours=1), timedelta(minutes=6), timedelta(hours=4)
-_RULES = Rules(pass_score=0.7, bucket_s=60, dimensions=("language", "release"))
+_RULES = ScoringRules(pass_score=0.7, bucket_s=60, dimensions=("language", "release"))
 _SEEN_A_SAMPLE = 20
 
 

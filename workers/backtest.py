@@ -63,7 +63,7 @@ _INTEGERS = {field.name for field in fields(Tally) if field.type == "int"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
+class BacktestRules:
     """All that decides what people are told."""
 
     policy: str
@@ -88,7 +88,7 @@ class Scores:
     scores: NDArray[np.float64]
 
 
-def rules_from(settings: Settings, path: Path | None = None) -> Rules:
+def rules_from(settings: Settings, path: Path | None = None) -> BacktestRules:
     """
     Read the rules from the settings, with what the file at *path* changes.
 
@@ -103,7 +103,7 @@ def rules_from(settings: Settings, path: Path | None = None) -> Rules:
     window_s = settings.windows.status_window_s
     # A step is longer than the evaluations of a running monitor are apart, and no gap.
     gap_s = max(timers.max_gap_s, 3.0 * window_s / _STEPS_A_WINDOW)
-    return Rules(
+    return BacktestRules(
         policy=settings.status_policy,
         lines=Thresholds(
             warning_rate=settings.warning_rate,
@@ -118,12 +118,14 @@ def rules_from(settings: Settings, path: Path | None = None) -> Rules:
     )
 
 
-def with_policy(rules: Rules, policy: str) -> Rules:
+def with_policy(rules: BacktestRules, policy: str) -> BacktestRules:
     """Give the same rules under another policy."""
     return replace(rules, policy=policy)
 
 
-def of_store(connection: Connection, rules: Rules, *, begin: datetime, end: datetime) -> list[Told]:
+def of_store(
+    connection: Connection, rules: BacktestRules, *, begin: datetime, end: datetime
+) -> list[Told]:
     """
     Replay what the store has of [begin, end), stream by stream.
 
@@ -165,7 +167,7 @@ def of_store(connection: Connection, rules: Rules, *, begin: datetime, end: date
 
 
 def _samples(
-    connection: Connection, key: StreamKey, history: History, *, from_s: int, end_s: int
+    connection: Connection, key: StreamKey, history: ScoreHistory, *, from_s: int, end_s: int
 ) -> list[StreamSample]:
     """Read the samples of a stream that sums do not do for; none where most are gone."""
     n, sum_w, sum_w2 = (
@@ -192,7 +194,7 @@ def _stepped(
     changes: Sequence[tuple[float, Status]],
     times_s: NDArray[np.float64],
     counts: NDArray[np.float64],
-    rules: Rules,
+    rules: BacktestRules,
     end_s: float,
 ) -> Iterator[Point]:
     """Look at statuses whenever they change and at every step, as a running monitor does."""
@@ -207,7 +209,7 @@ def _stepped(
         yield Point(_moment(float(at_s)), status, int(total[seen]))
 
 
-def of_scores(history: Mapping[tuple[str, str], Scores], rules: Rules) -> list[Told]:
+def of_scores(history: Mapping[tuple[str, str], Scores], rules: BacktestRules) -> list[Told]:
     """Replay scores, by app and metric."""
     found = []
     for (app, metric), scores in sorted(history.items()):
@@ -294,7 +296,7 @@ def _judged(
     times_s: NDArray[np.float64],
     sums: NDArray[np.float64],
     key: StreamKey,
-    rules: Rules,
+    rules: BacktestRules,
     last_s: int,
 ) -> Iterator[Point]:
     """Judge the window at every step; *sums* has a row a time, a column a sum of tallies."""
@@ -335,7 +337,7 @@ def _changed(settings: Settings, path: Path) -> Settings:
         raise SettingsError("\n".join(lines)) from None
 
 
-def _key(key: StreamKey, rules: Rules) -> AlertKey:
+def _key(key: StreamKey, rules: BacktestRules) -> AlertKey:
     return AlertKey(key.app, key.metric, key.segment, rules.window_s)
 
 
@@ -348,7 +350,7 @@ def _moment(at_s: float) -> datetime:
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class ScoreHistory:
     """
     The sums of one stream, oldest first, each bucket at a time at which it is complete.
 
@@ -373,7 +375,7 @@ class History:
 
 def read_history(
     connection: Connection, stream_id: int, *, from_s: int, to_s: int, bucket_s: int
-) -> History:
+) -> ScoreHistory:
     """Read what is kept of [from_s, to_s): the narrowest rows there are."""
     # Buckets are kept from here on; what lies before is summed by the hour.
     kept_from_s = -(-read_marks(connection)["bucket"].kept_from_s // HOUR_S) * HOUR_S
@@ -391,4 +393,4 @@ def read_history(
     rows = [row for row in rows if row[1] <= to_s]
     starts, ends = (np.array([row[i] for row in rows], dtype=np.float64) for i in (0, 1))
     sums = np.array([row[2] for row in rows], dtype=np.float64).reshape(-1, len(TALLY_SUMS))
-    return History(starts, ends, sums, bucket_s)
+    return ScoreHistory(starts, ends, sums, bucket_s)

@@ -190,7 +190,7 @@ class WakeUps(virtual.QoS):
         self.ack(delivery_tag)
 
 
-class Channel(redis_transport.Channel):
+class WorkerChannel(redis_transport.Channel):
     """A channel to one server."""
 
     QoS: Any = WakeUps
@@ -199,7 +199,7 @@ class Channel(redis_transport.Channel):
 class Transport(redis_transport.Transport):
     """The transport to one server."""
 
-    Channel = Channel
+    Channel = WorkerChannel
 
 
 class SentinelChannel(redis_transport.SentinelChannel):

@@ -31,7 +31,7 @@ from monitor.scoring.limits.rate import CircuitBreaker
 from monitor.scoring.registry import make_scorer
 from monitor.settings import Settings
 from monitor.store.engine import Store, check_schema
-from workers.scoring_run import Rules, ScoringRun
+from workers.scoring_run import ScoringRules, ScoringRun
 from workers.standings import JudgeShare
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ _TALKATIVE_LOGGERS = (
 )
 
 
-class Context:
+class Components:
     """What the settings describe, made when first asked for; one a process."""
 
     def __init__(self, settings: Settings) -> None:
@@ -114,9 +114,9 @@ class Context:
         )
 
     @property
-    def rules(self) -> Rules:
+    def rules(self) -> ScoringRules:
         """What makes a pass, and how wide a bucket is."""
-        return Rules(
+        return ScoringRules(
             pass_score=self.settings.pass_score,
             bucket_s=self.settings.windows.bucket_s,
             dimensions=self.settings.segments,
@@ -177,13 +177,13 @@ class Context:
                 opened[name].close()
 
 
-_of_process: dict[str, Context] = {}
+_of_process: dict[str, Components] = {}
 
 
-def worker_context() -> Context:
+def worker_context() -> Components:
     """Return the context of this process, made from the environment at the first call."""
     if "context" not in _of_process:
-        _of_process["context"] = Context(Settings.from_env())
+        _of_process["context"] = Components(Settings.from_env())
     return _of_process["context"]
 
 

@@ -189,7 +189,7 @@ def _days(text: str) -> Span:
 _EVIDENCE = 3.0
 
 
-class Onset(NamedTuple):
+class DriftOnset(NamedTuple):
     """When a change began, the range that holds it with 95 %, and all that was scored since."""
 
     at: datetime
@@ -207,7 +207,7 @@ def locate_onset(
     to_s: int,
     bucket_s: int,
     effect: float = 1.0,
-) -> Onset | None:
+) -> DriftOnset | None:
     """Locate one change of the pass rate in [from_s, to_s); None without strong evidence."""
     steps = series(connection, [stream.stream_id], from_s=from_s, step_s=bucket_s)
     buckets = steps.get(stream.stream_id, {})
@@ -224,7 +224,7 @@ def locate_onset(
         datetime.fromtimestamp(starts[k], UTC) for k in (found.bucket, found.low, found.high)
     )
     since = sum((buckets[start_s] for start_s in starts[found.bucket :]), start=Tally())
-    return Onset(at, low, high, since)
+    return DriftOnset(at, low, high, since)
 
 
 def measure_design_effect(

@@ -26,7 +26,7 @@ _DAY_BUCKETS, _STEP_BUCKETS = 1440, 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Explanation:
+class StatusExplanation:
     """What is at hand to explain an app with, read once for all its metrics."""
 
     connection: Connection

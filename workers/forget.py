@@ -28,7 +28,7 @@ from monitor.store.retention import blank
 from monitor.store.samples import note_act
 from monitor.store.tables import dead_letters, evaluations, labels, samples
 from monitor.store.write import Result
-from workers.scoring_run import Dead, Rules, commit, expired
+from workers.scoring_run import Dead, ScoringRules, commit, expired
 
 FORGOTTEN = "forgotten"
 _PAGE = 200
@@ -44,7 +44,7 @@ def forget_user(
     store: Store,
     user_id: str,
     *,
-    rules: Rules,
+    rules: ScoringRules,
     who: str,
     now: datetime,
     dry_run: bool = False,
@@ -121,7 +121,7 @@ def _forget_waiting(
     client: redis.Redis,
     store: Store,
     user_id: str,
-    rules: Rules,
+    rules: ScoringRules,
     now: datetime,
     *,
     dry_run: bool,

@@ -27,7 +27,7 @@ from monitor.store.rollup import BUCKETS, DAY_S, DAYS, HOURS, compact_inputs, re
 from monitor.store.verdicts import read_verdicts
 from workers.drift_reference import References
 from workers.drift_watch import SCORES_SHARE, DriftWatch, Watched
-from workers.explain import Explanation
+from workers.explain import StatusExplanation
 
 _DAY = timedelta(days=1)
 _MONTH_S = 30 * 86_400
@@ -101,7 +101,7 @@ class Explainer:
         watched: Watched,
         now: datetime,
     ) -> list[Insight]:
-        explanation = Explanation(
+        explanation = StatusExplanation(
             connection=connection,
             settings=self.settings,
             references=references,

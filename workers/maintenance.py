@@ -30,7 +30,7 @@ from monitor.store.lease import Lease, database_now, fence
 from monitor.store.ledger import HookCounters, absorb
 from monitor.store.retention import Ages, Retention
 from monitor.store.write import Result
-from workers.scoring_run import TOO_OLD, Dead, Rules, commit, expired
+from workers.scoring_run import TOO_OLD, Dead, ScoringRules, commit, expired
 
 #: How often retention runs; one run takes at most a few seconds.
 EVERY_S = 60.0
@@ -153,7 +153,7 @@ class Expirer:
 
     client: redis.Redis
     store: Store
-    rules: Rules
+    rules: ScoringRules
     name: str
     limits: Limits
 

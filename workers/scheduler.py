@@ -19,7 +19,7 @@ from alerts.dispatch import Dispatcher
 from alerts.queries import oldest_waiting
 from monitor.errors import GroundwatchError
 from monitor.store.lease import Lease, database_now
-from workers.context import Context
+from workers.context import Components
 from workers.evaluate import Evaluator
 from workers.facts import DigestJob
 from workers.insights import Explainer
@@ -46,7 +46,7 @@ log = structlog.get_logger("groundwatch.scheduler")
 class Scheduler:
     """Runs the jobs while it holds the lease, and deliveries always: those have leases each."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Components) -> None:
         settings = context.settings
         self._context = context
         self._holder = LeaseHolder(context.store)

@@ -57,7 +57,7 @@ log = structlog.get_logger("groundwatch.worker")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
+class ScoringRules:
     """What turns evaluations into contributions, and when a waiting sample is too old."""
 
     pass_score: float
@@ -92,7 +92,7 @@ class ScoringRun:
     newest_first: NewestFirst
     store: Store
     scorer: Scorer
-    rules: Rules
+    rules: ScoringRules
     may_go_on: Callable[[], bool]
     abandoned_after_s: float
     idle_after_s: float = 2.0
@@ -261,7 +261,7 @@ class ScoringRun:
 
 
 def score_entry(
-    entry: StreamEntry, scorer: Scorer, rules: Rules, *, now: datetime, waited_s: float = 0.0
+    entry: StreamEntry, scorer: Scorer, rules: ScoringRules, *, now: datetime, waited_s: float = 0.0
 ) -> Result | Dead:
     """
     Read and score one entry; whatever is wrong with it becomes a result, not an exception.
@@ -287,7 +287,7 @@ def score_entry(
     return result_of(sample, evaluations, rules, now=now)
 
 
-def expired(sample: Sample, rules: Rules, *, now: datetime, reason: str = TOO_OLD) -> Result:
+def expired(sample: Sample, rules: ScoringRules, *, now: datetime, reason: str = TOO_OLD) -> Result:
     """Return the result of a sample that expired: counted, without evaluations or texts."""
     result = result_of(sample, (), rules, now=now)
     bare = without_texts(sample, reason)
@@ -296,7 +296,7 @@ def expired(sample: Sample, rules: Rules, *, now: datetime, reason: str = TOO_OL
 
 
 def result_of(
-    sample: Sample, evaluations: Sequence[Evaluation], rules: Rules, *, now: datetime
+    sample: Sample, evaluations: Sequence[Evaluation], rules: ScoringRules, *, now: datetime
 ) -> Result:
     """Return what the evaluations of one sample add to which buckets."""
     interaction = sample.interaction
@@ -329,7 +329,9 @@ def result_of(
     )
 
 
-def commit(store: Store, results: Sequence[Result | Dead], rules: Rules, *, now: datetime) -> int:
+def commit(
+    store: Store, results: Sequence[Result | Dead], rules: ScoringRules, *, now: datetime
+) -> int:
     """Write results in one transaction; return how many samples were new."""
     scored = [item for item in results if isinstance(item, Result)]
     dead = [

@@ -34,7 +34,7 @@ from monitor.store.lease import current_owner
 from monitor.store.ledger import Kind, last_heartbeat, read_between
 from monitor.store.retention import size_bytes
 from monitor.store.tables import samples
-from workers.context import Context
+from workers.context import Components
 from workers.reconcile import reconcile
 
 #: What waits may take this share of Redis; the rest is for Celery and for the work itself.
@@ -157,7 +157,7 @@ def check_packages(_: Settings) -> Iterator[CheckResult]:
 
 def check_setup(settings: Settings) -> Iterator[CheckResult]:
     """Check that scorer and channels can be made from the settings."""
-    context = Context(settings)
+    context = Components(settings)
     scorer = f"{settings.scorer}, {', '.join(settings.metrics)}"
     yield CheckResult("scorer", ok=context.scorer is not None, found=scorer)
     channels = ", ".join(context.channels)

@@ -26,7 +26,7 @@ from monitor.store.dead_letters import (
 )
 from monitor.store.insights import ReleaseMark, add_mark, read_marks
 from monitor.store.verdicts import read_verdicts
-from workers.context import Context
+from workers.context import Components
 from workers.forget import forget_user
 
 _LONGEST = 200
@@ -185,7 +185,7 @@ def forget(
             client,
             store,
             user_id,
-            rules=Context(settings).rules,
+            rules=Components(settings).rules,
             who=getpass.getuser(),
             now=datetime.now(UTC),
             dry_run=dry_run,

@@ -36,7 +36,7 @@ def up(
     """Run Redis, a worker, the scheduler and the page; stop all with one Ctrl-C."""
     from monitor.store.engine import Store, migrate
     from monitor.web.auth import check_address
-    from workers.context import Context
+    from workers.context import Components
     from workers.stack import announced, plan_stack
     from workers.supervise import Supervisor
 
@@ -48,7 +48,7 @@ def up(
     # Mistakes in the settings are found before anything is started.
     if page:
         check_address(settings, settings.web_host)
-    context = Context(settings)
+    context = Components(settings)
     _ = context.scorer, context.channels, context.recipients
     context.close()
     store = Store(settings.sql_url)
@@ -304,7 +304,7 @@ def otlp(
         import uvicorn
     except ModuleNotFoundError:
         raise MissingExtraError("the OTLP receiver", "otlp") from None
-    from monitor.ingest.receiver import Receiver, Services
+    from monitor.ingest.receiver import OtlpReceiver, Services
     from workers.context import configure_logs
 
     settings = Settings.from_env()
@@ -321,7 +321,7 @@ def otlp(
             services.hook({})
         except ValueError as error:
             raise typer.BadParameter(str(error)) from None
-    receiver = Receiver(services, wait_s=wait, most_bytes=max_mb * _MEGABYTE, token=token)
+    receiver = OtlpReceiver(services, wait_s=wait, most_bytes=max_mb * _MEGABYTE, token=token)
     uvicorn.run(
         receiver.app(),
         host=host,

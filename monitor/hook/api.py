@@ -19,7 +19,7 @@ from os import getpid
 from typing import Any, TypeVar, Unpack, overload
 
 from . import sender
-from .interaction import FIELDS, Fields, OpenInteraction
+from .interaction import FIELDS, OpenInteraction, RecordFields
 from .options import HookArguments, Mask, Options, check, read, resolve
 from .recorder import Recorder
 from .watch import watched
@@ -152,7 +152,7 @@ class Hook:
         query: str | None = None,
         contexts: str | None = None,
         output: str | None = None,
-        **fields: Unpack[Fields],
+        **fields: Unpack[RecordFields],
     ) -> Callable[[F], F]: ...
     def watch(
         self,
@@ -190,7 +190,9 @@ class Hook:
 
         return decorate if function is None else decorate(function)
 
-    def interaction(self, *, query: str | None = None, **fields: Unpack[Fields]) -> OpenInteraction:
+    def interaction(
+        self, *, query: str | None = None, **fields: Unpack[RecordFields]
+    ) -> OpenInteraction:
         """Open an interaction whose pieces come one by one: ``with hook.interaction() as it``."""
         return OpenInteraction(self, {"query": query, **fields})
 

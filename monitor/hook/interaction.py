@@ -21,7 +21,7 @@ class HookProtocol(Protocol):
         """Count something that was left out, by *reason*, for ``stats()["ignored"]``."""
 
 
-class Fields(TypedDict, total=False):
+class RecordFields(TypedDict, total=False):
     """The fields of a record beside query, contexts and output."""
 
     tool_calls: Any
@@ -38,7 +38,7 @@ class Fields(TypedDict, total=False):
     label: int | None
 
 
-FIELDS = frozenset({"query", "contexts", "output", *Fields.__annotations__})
+FIELDS = frozenset({"query", "contexts", "output", *RecordFields.__annotations__})
 
 
 class OpenInteraction:

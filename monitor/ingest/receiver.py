@@ -92,7 +92,7 @@ class _BusyError(Exception):
     """More is being received than fits."""
 
 
-class Receiver:
+class OtlpReceiver:
     """
     Takes spans, joins those of a trace, and hands interactions to the hooks of their services.
 

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Unpack
 
 from ..hook import sender
-from ..hook.interaction import Fields, HookProtocol
+from ..hook.interaction import HookProtocol, RecordFields
 from .context import app_hook
 from .web import Visit, current
 
@@ -48,7 +48,7 @@ class InteractionMiddleware:
         hook: HookProtocol | None = None,
         session_header: str | None = "x-session-id",
         user_header: str | None = "x-user-id",
-        **fields: Unpack[Fields],
+        **fields: Unpack[RecordFields],
     ) -> None:
         self.app = app
         self._hook = app_hook(hook)

@@ -7,7 +7,7 @@ from typing import Any, Unpack
 from uuid import UUID
 
 from ..errors import MissingExtraError
-from ..hook.interaction import Fields, HookProtocol
+from ..hook.interaction import HookProtocol, RecordFields
 from .context import app_hook
 from .messages import answer_in, as_list, part_of, question_in
 from .runs import Run, Runs
@@ -37,7 +37,7 @@ class InteractionHandler(BaseCallbackHandler):
     #: Called where the run is, not in a pool of threads: it takes microseconds.
     run_inline = True
 
-    def __init__(self, *, hook: HookProtocol | None = None, **fields: Unpack[Fields]) -> None:
+    def __init__(self, *, hook: HookProtocol | None = None, **fields: Unpack[RecordFields]) -> None:
         self._runs = Runs(app_hook(hook), dict(fields))
 
     def on_chain_start(

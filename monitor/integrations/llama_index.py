@@ -7,7 +7,7 @@ from inspect import BoundArguments
 from typing import Any, Unpack
 
 from ..errors import MissingExtraError
-from ..hook.interaction import Fields, HookProtocol
+from ..hook.interaction import HookProtocol, RecordFields
 from .context import app_hook
 from .following import AsyncChunks, Chunks, Following
 from .messages import as_list, part_of
@@ -28,7 +28,7 @@ _WRITERS = frozenset({"write_response_to_history", "awrite_response_to_history"}
 
 
 def watch_llama_index(
-    *, hook: HookProtocol | None = None, **fields: Unpack[Fields]
+    *, hook: HookProtocol | None = None, **fields: Unpack[RecordFields]
 ) -> Callable[[], None]:
     """
     Record what query engines and chat engines answer in this process; returns how to stop.

@@ -8,16 +8,16 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar, Unpack
 
-from ..hook.interaction import Fields, HookProtocol
+from ..hook.interaction import HookProtocol, RecordFields
 from .context import active_trace_id, app_hook, current_passages
 from .following import AsyncChunks, Chunks, Following
 from .messages import part_of
-from .openai_replies import ChatReader, Reader, ResponsesReader
+from .openai_replies import ChatReader, ReplyReader, ResponsesReader
 
 C = TypeVar("C")
 
 #: Which methods make answers, by their path from the client.
-_METHODS: tuple[tuple[str, Callable[[], Reader]], ...] = (
+_METHODS: tuple[tuple[str, Callable[[], ReplyReader]], ...] = (
     ("chat.completions.create", ChatReader),
     ("chat.completions.parse", ChatReader),
     ("responses.create", ResponsesReader),
@@ -33,7 +33,7 @@ def watch_openai(
     *,
     contexts: Callable[[Any], object] | None = None,
     hook: HookProtocol | None = None,
-    **fields: Unpack[Fields],
+    **fields: Unpack[RecordFields],
 ) -> C:
     """
     Record the answers of an OpenAI client, sync or async; returns the same client.
@@ -77,7 +77,7 @@ def watch_openai(
 class _Watch(NamedTuple):
     """What is needed to record the answers of one method."""
 
-    reader: Reader
+    reader: ReplyReader
     hook: HookProtocol
     contexts: Callable[[Any], object] | None
     fields: dict[str, Any]

@@ -15,7 +15,7 @@ from .messages import (
 )
 
 
-class Reader(Protocol):
+class ReplyReader(Protocol):
     """Knows one protocol."""
 
     def asked(self, arguments: Mapping[str, Any]) -> object:

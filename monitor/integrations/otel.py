@@ -7,7 +7,7 @@ import time
 from typing import Unpack
 
 from ..errors import MissingExtraError
-from ..hook.interaction import Fields, HookProtocol
+from ..hook.interaction import HookProtocol, RecordFields
 from .context import app_hook
 from .spans import Span
 from .traces import Traces
@@ -39,7 +39,11 @@ class InteractionSpanProcessor(SpanProcessor):
     """
 
     def __init__(
-        self, *, hook: HookProtocol | None = None, wait_s: float = 60.0, **fields: Unpack[Fields]
+        self,
+        *,
+        hook: HookProtocol | None = None,
+        wait_s: float = 60.0,
+        **fields: Unpack[RecordFields],
     ) -> None:
         self._hook = app_hook(hook)
         self._fields = fields

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Unpack
 
-from ..hook.interaction import Fields, HookProtocol
+from ..hook.interaction import HookProtocol, RecordFields
 from .context import app_hook
 from .web import Visit, current
 
@@ -28,7 +28,7 @@ class InteractionMiddleware:
         hook: HookProtocol | None = None,
         session_header: str | None = "x-session-id",
         user_header: str | None = "x-user-id",
-        **fields: Unpack[Fields],
+        **fields: Unpack[RecordFields],
     ) -> None:
         self.app = app
         self._hook = app_hook(hook)

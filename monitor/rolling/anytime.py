@@ -61,7 +61,7 @@ _LEARN_BUCKETS: Final = 360
 _LEARN_FIRST_BUCKETS: Final = 30
 
 
-class Change(NamedTuple):
+class StatusTurn(NamedTuple):
     """A status that began."""
 
     time_s: float
@@ -69,7 +69,7 @@ class Change(NamedTuple):
     certainty: Certainty
 
 
-Advanced = tuple[EvidenceState, list[Change]]
+Advanced = tuple[EvidenceState, list[StatusTurn]]
 
 
 def advance(state: EvidenceState, looks: Looks, rules: Rules) -> Advanced:
@@ -99,7 +99,7 @@ def advance_all(
         anywhere, and going on from what was remembered, gives the same.
     """
     moved = [restarted(state, rules) for state in states]
-    changes: list[list[Change]] = [[] for _ in states]
+    changes: list[list[StatusTurn]] = [[] for _ in states]
     done = [0] * len(states)
     while True:
         alike: dict[tuple[bool, int], list[int]] = defaultdict(list)
@@ -123,7 +123,7 @@ def advance_all(
                     moved[i] = walk.turn(row, int(last[row]), moved[i])
                     if moved[i].status is not after[row].status:
                         state = moved[i]
-                        changes[i].append(Change(state.status_s, state.status, state.certainty))
+                        changes[i].append(StatusTurn(state.status_s, state.status, state.certainty))
                 done[i] += int(last[row]) + 1
 
 
@@ -133,7 +133,7 @@ def idle(state: EvidenceState, now_s: float, rules: Rules) -> Advanced:
     if state.status is not Status.HEALTHY or now_s <= silent_s:
         return state, []
     state = state.but(status=Status.INSUFFICIENT_DATA, status_s=silent_s)
-    return state, [Change(silent_s, state.status, state.certainty)]
+    return state, [StatusTurn(silent_s, state.status, state.certainty)]
 
 
 def restarted(state: EvidenceState, rules: Rules) -> EvidenceState:

@@ -46,7 +46,7 @@ class Rate(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Explanation:
+class SegmentExplanation:
     """A change and what explains it; ``named`` is in order, the surest first."""
 
     before: Rate
@@ -86,7 +86,7 @@ def explain_change(
     root_before: Tally,
     root_after: Tally,
     design_effect: float = 1.0,
-) -> Explanation | None:
+) -> SegmentExplanation | None:
     """
     Find the segments that explain why the pass rate of the whole changed.
 
@@ -128,7 +128,7 @@ def explain_change(
         shifted += _mix_shift(change, whole, parts)
         reversed_ += [dimension] if _is_simpson(change, whole, parts) else []
         candidates += _candidates(rates, groups, parts, falls=falls)
-    return Explanation(
+    return SegmentExplanation(
         before=whole[0],
         after=whole[1],
         named=[_effect(item, change) for item in _guilty(candidates, change)][:_MOST_NAMED],

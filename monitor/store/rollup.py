@@ -57,7 +57,7 @@ DAYS = Level("day", DAY_S, day_buckets, day_bins, 400 * DAY_S)
 LEVELS: Sequence[Level] = (BUCKETS, HOURS, DAYS)
 
 
-class Mark(NamedTuple):
+class RollupMark(NamedTuple):
     """A level holds everything in [kept_from_s, complete_to_s), in epoch seconds."""
 
     complete_to_s: int = 0
@@ -77,7 +77,7 @@ def read_marks(
     *,
     lock: bool = False,
     names: Sequence[str] = ("bucket", "hour", "day"),
-) -> dict[str, Mark]:
+) -> dict[str, RollupMark]:
     """
     Read how far each level goes, by its name.
 
@@ -86,10 +86,10 @@ def read_marks(
     """
     query = select(levels)
     found = {
-        row.level: Mark(row.complete_to_s, row.kept_from_s)
+        row.level: RollupMark(row.complete_to_s, row.kept_from_s)
         for row in connection.execute(query.with_for_update(read=True) if lock else query)
     }
-    return {name: found.get(name, Mark()) for name in names}
+    return {name: found.get(name, RollupMark()) for name in names}
 
 
 def ensure_marks(connection: Connection) -> None:
@@ -121,7 +121,7 @@ def add_late(connection: Connection, sums: Iterable[Row], bins: Iterable[Row]) -
 
 
 def pieces(
-    from_s: int, to_s: int | None, marks: Mapping[str, Mark], *, widest_s: int = DAY_S
+    from_s: int, to_s: int | None, marks: Mapping[str, RollupMark], *, widest_s: int = DAY_S
 ) -> list[Piece]:
     """
     Cut [from_s, to_s) into pieces, each read from the widest level that holds it.
@@ -147,7 +147,7 @@ def pieces(
 
 
 def _cut(
-    from_s: int, to_s: int | None, marks: Mapping[str, Mark], usable: Sequence[Level]
+    from_s: int, to_s: int | None, marks: Mapping[str, RollupMark], usable: Sequence[Level]
 ) -> Iterator[Piece]:
     if to_s is not None and to_s <= from_s:
         return
@@ -216,7 +216,7 @@ def _step(
         guard(connection)
         ensure_marks(connection)
         rows = connection.execute(select(levels).with_for_update())
-        marks = {row.level: Mark(row.complete_to_s, row.kept_from_s) for row in rows}
+        marks = {row.level: RollupMark(row.complete_to_s, row.kept_from_s) for row in rows}
         # The first stretch after the mark in which there is anything; mostly the next one.
         mark_s = marks[level.name].complete_to_s
         first_s = _first(connection, source, mark_s, mark_s + level.width_s)
@@ -234,7 +234,7 @@ def _step(
         return True
 
 
-def _complete_to_s(source: Level, settled_s: float, marks: Mapping[str, Mark]) -> int:
+def _complete_to_s(source: Level, settled_s: float, marks: Mapping[str, RollupMark]) -> int:
     """Return up to when the source holds all there is."""
     return int(settled_s) if source is BUCKETS else marks[source.name].complete_to_s
 

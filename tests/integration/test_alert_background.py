@@ -24,7 +24,7 @@ from monitor.store.tables import evaluations, samples
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample
 from monitor.testing.factories import make_verdict
-from workers.scoring_run import Rules, result_of
+from workers.scoring_run import ScoringRules, result_of
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 APP, METRIC = "support-bot", "groundedness"
@@ -164,7 +164,7 @@ def failed_sample(store, question, score, said):
         sampled_at=ago(1),
     )
     evaluation = make_evaluation(score=score, explanation=said)
-    rules = Rules(pass_score=0.7, bucket_s=60, dimensions=())
+    rules = ScoringRules(pass_score=0.7, bucket_s=60, dimensions=())
     with store.write() as connection:
         record(connection, [result_of(sample, [evaluation], rules, now=NOW)], now=NOW, bucket_s=60)
     return sample

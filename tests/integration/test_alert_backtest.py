@@ -10,7 +10,7 @@ from monitor.store.rollup import BUCKETS, roll_up
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample
 from workers.backtest import POLICY_NAMES, of_store, read_history, rules_from, with_policy
-from workers.scoring_run import Rules, result_of
+from workers.scoring_run import ScoringRules, result_of
 
 BEGIN = datetime(2026, 3, 1, tzinfo=UTC)
 RULES = rules_from(Settings())
@@ -20,7 +20,7 @@ HOURS = 12
 @pytest.fixture
 def kept(store):
     """Keep half a day: 12 samples every ten minutes, of which most fail from hour 6 to 9."""
-    rules = Rules(pass_score=0.7, bucket_s=60)
+    rules = ScoringRules(pass_score=0.7, bucket_s=60)
     for step in range(HOURS * 6):
         at = BEGIN + timedelta(minutes=10 * step)
         good = 2 if 36 <= step < 54 else 12

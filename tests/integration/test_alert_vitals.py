@@ -12,10 +12,10 @@ from monitor.store.ledger import Entry, HookCounters, Kind, absorb, book
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample
 from support.vendor_receiver import Reaction, VendorReceiver
-from workers.context import Context
+from workers.context import Components
 from workers.maintenance import Clocks
 from workers.scheduler import Scheduler
-from workers.scoring_run import Rules, result_of
+from workers.scoring_run import ScoringRules, result_of
 from workers.self_monitoring import DeadMansSwitch, QueueWatch, VitalsReader
 
 NOW = datetime.now(UTC).replace(microsecond=0)
@@ -93,7 +93,7 @@ def test_answers_without_passages_are_told(store, reader):
         )
         for _ in range(25)
     ]
-    rules = Rules(pass_score=0.7, bucket_s=60)
+    rules = ScoringRules(pass_score=0.7, bucket_s=60)
     results = [
         result_of(make_sample(make_interaction(), sampled_at=NOW), [e], rules, now=NOW)
         for e in skipped
@@ -146,7 +146,7 @@ def test_the_switch_is_called_only_while_the_chain_is_whole(redis_url, sqlite_ur
         settings = Settings(
             database_url=sqlite_url, redis_url=redis_url, dead_mans_switch_url=receiver.url
         )
-        context = Context(settings)
+        context = Components(settings)
         scheduler = Scheduler(context)
         assert "dead_mans_switch" in [job.name for job in scheduler.jobs]
         assert scheduler._broken_link() == "the evaluator is late"
@@ -164,7 +164,7 @@ def test_the_scheduler_calls_it_once_everything_works(redis_url, sqlite_url):
             database_url=sqlite_url, redis_url=redis_url, evaluate_every_s=0.1,
             dead_mans_switch_url=receiver.url, dead_mans_switch_every_s=0.2,
         )  # fmt: skip
-        context, stop = Context(settings), threading.Event()
+        context, stop = Components(settings), threading.Event()
         thread = threading.Thread(target=Scheduler(context).run, args=(stop,))
         thread.start()
         receiver.wait_for(1, timeout_s=20)

@@ -15,7 +15,7 @@ from monitor.store.verdicts import read_changes, read_verdicts
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample
 from workers.evaluate import Evaluator
-from workers.scoring_run import Rules, result_of
+from workers.scoring_run import ScoringRules, result_of
 
 NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
 SETTINGS = Settings(
@@ -55,7 +55,7 @@ class World:
         self.write(evaluations)
 
     def write(self, evaluations):
-        rules = Rules(pass_score=0.7, bucket_s=60)
+        rules = ScoringRules(pass_score=0.7, bucket_s=60)
         results = [
             result_of(
                 make_sample(make_interaction(), sampled_at=self.now), [e], rules, now=self.now

@@ -18,7 +18,7 @@ from monitor.testing import make_evaluation, make_interaction, make_sample
 from workers.backtest import of_store, rules_from
 from workers.drift_reference import reference_tallies
 from workers.evaluate import Evaluator
-from workers.scoring_run import Rules, result_of
+from workers.scoring_run import ScoringRules, result_of
 from workers.standings import JudgeShare
 
 NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
@@ -46,7 +46,7 @@ class World:
         )
 
     def scored(self, n, *, passing, at=None, sample_rate=1.0):
-        rules = Rules(pass_score=0.7, bucket_s=60)
+        rules = ScoringRules(pass_score=0.7, bucket_s=60)
         results = [
             result_of(
                 make_sample(make_interaction(), sampled_at=at or self.now, sample_rate=sample_rate),
@@ -197,7 +197,7 @@ class CascadeWorld(World):
     version = "cascade-judge-1-local-1"
 
     def scored(self, n, *, passing, at=None, sample_rate=1.0):
-        rules = Rules(pass_score=0.7, bucket_s=60)
+        rules = ScoringRules(pass_score=0.7, bucket_s=60)
         results = []
         for _ in range(n):
             asked, passed = self.rng.random() < 0.1, self.rng.random() < passing

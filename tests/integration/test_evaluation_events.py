@@ -15,10 +15,10 @@ from monitor.queue.consumer import connect
 from monitor.queue.snapshot import read_events
 from monitor.settings import Settings
 from monitor.testing import make_evaluation, make_interaction, make_sample
-from workers.context import Context
-from workers.scoring_run import Rules, result_of
+from workers.context import Components
+from workers.scoring_run import ScoringRules, result_of
 
-RULES = Rules(pass_score=0.7, bucket_s=60)
+RULES = ScoringRules(pass_score=0.7, bucket_s=60)
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 
 
@@ -163,7 +163,7 @@ def test_what_a_receiver_refuses_is_counted_as_failed(receiver):
 def test_a_worker_tells_what_it_has_stored(receiver, store, redis_url):
     from monitor.queue import wire
 
-    context = Context(
+    context = Components(
         Settings(redis_url=redis_url, evaluation_events_url=receiver.url.get_secret_value())
     )
     context.__dict__["store"] = store
@@ -186,7 +186,7 @@ def test_what_all_workers_lost_is_counted_together_and_once(receiver, redis_url)
     receiver.status = 400
     url = receiver.url.get_secret_value()
     for _ in range(2):
-        context = Context(Settings(redis_url=redis_url, evaluation_events_url=url))
+        context = Components(Settings(redis_url=redis_url, evaluation_events_url=url))
         context.events.send([result(make_evaluation())])
         context.report_events()
         context.close()
@@ -195,4 +195,4 @@ def test_what_all_workers_lost_is_counted_together_and_once(receiver, redis_url)
 
 
 def test_it_is_off_unless_it_is_asked_for():
-    assert Context(Settings()).events is None
+    assert Components(Settings()).events is None

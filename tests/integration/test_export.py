@@ -12,7 +12,7 @@ from monitor.models import ToolCall
 from monitor.settings import Settings
 from monitor.store.insights import read_runs
 from monitor.testing import make_interaction, make_sample
-from workers.context import Context
+from workers.context import Components
 from workers.scoring_run import commit, result_of
 
 NOW = datetime.now(UTC)
@@ -20,7 +20,7 @@ METRICS = ("answer_relevancy", "tool_calls", "tool_completeness", "latency_ms", 
 
 
 def fill(store, count=5):
-    context = Context(Settings(metrics=METRICS))
+    context = Components(Settings(metrics=METRICS))
     results = []
     for number in range(count):
         interaction = make_interaction(

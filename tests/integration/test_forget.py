@@ -19,7 +19,7 @@ from monitor.store.ledger import read_totals
 from monitor.store.samples import Label, read_sample, save_label
 from monitor.store.tables import evaluations, metadata, samples
 from monitor.testing import make_interaction, make_sample
-from workers.context import Context
+from workers.context import Components
 from workers.reconcile import reconcile
 
 NOW = datetime.now(UTC)
@@ -32,7 +32,7 @@ def context(redis_url, store, monkeypatch):
     url = store.engine.url.render_as_string(hide_password=False)
     monkeypatch.setenv("GROUNDWATCH_REDIS_URL", redis_url)
     monkeypatch.setenv("GROUNDWATCH_DATABASE_URL", url)
-    context = Context(Settings.from_env())
+    context = Components(Settings.from_env())
     yield context
     context.close()
 

@@ -12,7 +12,7 @@ from monitor.settings import Settings
 from monitor.store.engine import Store
 from monitor.store.lease import acquire
 from monitor.store.ledger import last_heartbeat, read_totals
-from workers.context import Context
+from workers.context import Components
 from workers.maintenance import Collector
 
 
@@ -24,7 +24,7 @@ def settings(redis_url, sqlite_url):
 @pytest.fixture
 def worker(settings):
     """Drain as a worker's task does, and be known to be alive."""
-    context, stop = Context(settings), threading.Event()
+    context, stop = Components(settings), threading.Event()
     context.redis.zadd(names.WORKERS, {"worker@here": 1e12})
 
     def work():

@@ -28,11 +28,11 @@ from monitor.testing import make_evaluation, make_interaction, make_sample
 from workers.evaluate import Evaluator
 from workers.facts import read_report
 from workers.insights import Explainer
-from workers.scoring_run import Rules, result_of
+from workers.scoring_run import ScoringRules, result_of
 
 NOW = datetime(2026, 1, 8, 12, 0, tzinfo=UTC)
 SETTINGS = Settings(min_n=20, status_window_s=3600, segments=("model", "release"))
-RULES = Rules(pass_score=0.7, bucket_s=60, dimensions=SETTINGS.segments)
+RULES = ScoringRules(pass_score=0.7, bucket_s=60, dimensions=SETTINGS.segments)
 
 
 def with_reference(kind):

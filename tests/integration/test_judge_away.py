@@ -17,7 +17,7 @@ from monitor.store.ledger import Booking, Kind, read_totals
 from monitor.store.verdicts import read_verdicts
 from monitor.testing import make_interaction, make_sample
 from support.judge_server import JudgeServer
-from workers.context import Context
+from workers.context import Components
 from workers.evaluate import Evaluator
 from workers.self_monitoring import JudgeState, JudgeWatch, QueueWatch, VitalsReader
 
@@ -39,7 +39,7 @@ def make_context(redis_url, sqlite_url, server):
             "redis_url": redis_url, "database_url": sqlite_url, "abandoned_after_s": 0.001,
             "scorer": "judge", "openai_base_url": server.url, "judge_attempts": 1,
         }  # fmt: skip
-        made.append(Context(Settings.model_validate(fields | settings)))
+        made.append(Components(Settings.model_validate(fields | settings)))
         return made[-1]
 
     yield make

@@ -12,7 +12,7 @@ from monitor.store.ledger import read_totals
 from monitor.store.tables import evaluations
 from monitor.testing import make_interaction, make_sample
 from support.judge_server import JudgeServer
-from workers.context import Context
+from workers.context import Components
 from workers.reconcile import reconcile
 
 #: What the samples end as, by how the judge behaves.
@@ -48,7 +48,7 @@ def server():
 
 @pytest.fixture
 def context(redis_url, sqlite_url, server):
-    made = Context(Settings.model_validate({
+    made = Components(Settings.model_validate({
         "redis_url": redis_url, "database_url": sqlite_url, "scorer": "judge",
         "openai_base_url": server.url, "openai_api_key": "sk-test", "judge_attempts": 1,
         "judge_timeout_s": 1.0, "verdict_cache_s": 0, "segments": (), "metrics": ("groundedness",),

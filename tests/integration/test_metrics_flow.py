@@ -12,7 +12,7 @@ from monitor.settings import Settings
 from monitor.store.lease import acquire
 from monitor.store.verdicts import read_verdicts
 from monitor.testing import make_interaction, make_sample
-from workers.context import Context
+from workers.context import Components
 from workers.evaluate import Evaluator
 from workers.facts import read_report
 from workers.scoring_run import commit, result_of
@@ -28,7 +28,7 @@ def thanks(interaction):
 def context(tmp_path, store):
     path = tmp_path / "metrics.toml"
     path.write_text(f'[precision_at_k]\nk = 1\n[thanks]\nfunction = "{__name__}:thanks"\n')
-    made = Context(
+    made = Components(
         Settings(
             metrics=METRICS,
             metrics_file=path,

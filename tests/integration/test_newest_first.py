@@ -15,7 +15,7 @@ from monitor.settings import Settings
 from monitor.store.ledger import Booking, Kind, read_totals
 from monitor.store.tables import dead_letters, samples
 from monitor.testing import make_interaction, make_sample
-from workers.context import Context
+from workers.context import Components
 from workers.maintenance import Expirer, Limits
 from workers.reconcile import reconcile
 from workers.self_monitoring import QueueWatch
@@ -116,7 +116,7 @@ def test_every_entry_is_handed_out_once_whatever_the_steps(client, steps):
 @pytest.fixture
 def context(redis_url, store):
     url = store.engine.url.render_as_string(hide_password=False)
-    made = Context(Settings(redis_url=redis_url, database_url=url, segments=()))
+    made = Components(Settings(redis_url=redis_url, database_url=url, segments=()))
     Consumer(made.redis, "a").ensure_group()
     yield made
     made.close()

@@ -15,7 +15,7 @@ from monitor.settings import Settings
 from monitor.store.ledger import read_totals
 from monitor.store.tables import dead_letters, evaluations, samples
 from monitor.testing import make_interaction, make_sample
-from workers.context import Context
+from workers.context import Components
 from workers.reconcile import reconcile
 
 DAY = timedelta(days=1)
@@ -27,7 +27,7 @@ def context(redis_url, store, monkeypatch):
     url = store.engine.url.render_as_string(hide_password=False)
     monkeypatch.setenv("GROUNDWATCH_REDIS_URL", redis_url)
     monkeypatch.setenv("GROUNDWATCH_DATABASE_URL", url)
-    context = Context(Settings.from_env())
+    context = Components(Settings.from_env())
     yield context
     context.close()
 

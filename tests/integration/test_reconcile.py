@@ -16,7 +16,7 @@ from monitor.store.reconcile import sums_of_store
 from monitor.store.rollup import roll_up
 from monitor.store.tables import dead_letters, totals
 from monitor.testing import make_interaction, make_sample
-from workers.context import Context
+from workers.context import Components
 from workers.maintenance import Collector
 from workers.reconcile import reconcile
 
@@ -27,7 +27,7 @@ AGO = NOW - timedelta(hours=3)
 @pytest.fixture
 def context(redis_url, store):
     url = store.engine.url.render_as_string(hide_password=False)
-    context = Context(Settings(redis_url=redis_url, database_url=url, segments=("release",)))
+    context = Components(Settings(redis_url=redis_url, database_url=url, segments=("release",)))
     yield context
     context.close()
 
@@ -195,7 +195,7 @@ def test_sample_that_is_stored_and_still_waits_counts_once(context):
 
 def test_store_is_compared_with_itself_when_redis_is_away(settled):
     settled.redis.connection_pool.disconnect()
-    away = Context(Settings(redis_url="redis://127.0.0.1:1/0"))
+    away = Components(Settings(redis_url="redis://127.0.0.1:1/0"))
     found = reconcile(away.redis, settled.store, now_s=time.time(), window_s=6e4, bucket_s=60)
     assert wrong(found) == set()
     assert not found.holds  # nothing was proved of the queue

@@ -20,10 +20,10 @@ from monitor.store.tables import audit, counts, dead_letters, evaluations, hooks
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample
 from workers.maintenance import Clocks, Keeper, ages_from
-from workers.scoring_run import Rules, result_of
+from workers.scoring_run import ScoringRules, result_of
 
 NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
-RULES = Rules(pass_score=0.7, bucket_s=60)
+RULES = ScoringRules(pass_score=0.7, bucket_s=60)
 AGES = Ages(texts=30, evaluations=90, incidents=400, outbox=90, audit=400, dead_letters=30)
 SECRET = "the colour of my front door"
 

@@ -9,7 +9,7 @@ import pytest
 from monitor.settings import Settings
 from monitor.store.lease import fence
 from workers import jobs
-from workers.context import Context
+from workers.context import Components
 from workers.jobs import Job
 from workers.scheduler import Scheduler
 
@@ -18,7 +18,7 @@ TTL_S = 1.0
 
 @pytest.fixture
 def contexts(redis_url, sqlite_url):
-    made = [Context(Settings(database_url=sqlite_url, redis_url=redis_url)) for _ in range(2)]
+    made = [Components(Settings(database_url=sqlite_url, redis_url=redis_url)) for _ in range(2)]
     yield made
     for context in made:
         context.close()

@@ -20,7 +20,7 @@ from monitor.store.engine import Store
 from monitor.store.ledger import Booking, Kind, read_totals
 from monitor.store.tables import dead_letters, samples
 from monitor.testing import make_interaction, make_sample
-from workers.context import Context
+from workers.context import Components
 from workers.scoring_run import ScoringRun, commit, score_entry
 
 APP = "support-bot"
@@ -34,7 +34,7 @@ METADATA_IS_A_LIST = json.dumps(
 @pytest.fixture
 def context(redis_url, store):
     url = store.engine.url.render_as_string(hide_password=False)
-    context = Context(Settings(redis_url=redis_url, database_url=url, abandoned_after_s=0.001))
+    context = Components(Settings(redis_url=redis_url, database_url=url, abandoned_after_s=0.001))
     yield context
     context.close()
 

@@ -8,15 +8,15 @@ from sqlalchemy import func, select
 
 from monitor.models import Tally
 from monitor.store.query import active_streams, series, window_tallies
-from monitor.store.rollup import BUCKETS, DAYS, HOURS, Mark, pieces, read_marks, roll_up
+from monitor.store.rollup import BUCKETS, DAYS, HOURS, RollupMark, pieces, read_marks, roll_up
 from monitor.store.tables import bucket_bins, buckets, day_buckets, hour_bins, hour_buckets
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample
-from workers.scoring_run import Rules, result_of
+from workers.scoring_run import ScoringRules, result_of
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 START_S = int(START.timestamp())
-RULES = Rules(pass_score=0.7, bucket_s=60)
+RULES = ScoringRules(pass_score=0.7, bucket_s=60)
 HOUR, DAY = 3600, 86_400
 
 
@@ -133,9 +133,9 @@ def test_chart_reads_hours_where_the_buckets_are_gone(store):
 
 def test_long_window_is_cut_into_days_hours_and_buckets():
     marks = {
-        "bucket": Mark(0, 5 * DAY),
-        "hour": Mark(7 * DAY + 3 * HOUR, 0),
-        "day": Mark(7 * DAY, 0),
+        "bucket": RollupMark(0, 5 * DAY),
+        "hour": RollupMark(7 * DAY + 3 * HOUR, 0),
+        "day": RollupMark(7 * DAY, 0),
     }
     assert pieces(DAY + 90, None, marks) == [
         (DAYS, DAY, 7 * DAY),
@@ -145,5 +145,5 @@ def test_long_window_is_cut_into_days_hours_and_buckets():
 
 
 def test_empty_window_has_no_pieces():
-    marks = {"bucket": Mark(), "hour": Mark(), "day": Mark()}
+    marks = {"bucket": RollupMark(), "hour": RollupMark(), "day": RollupMark()}
     assert pieces(100, 100, marks) == []

@@ -9,10 +9,10 @@ from monitor.store.query import active_streams, window_tallies
 from monitor.store.tables import buckets, dimensions, samples, streams
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample
-from workers.scoring_run import Rules, result_of
+from workers.scoring_run import ScoringRules, result_of
 
 NOW = datetime(2026, 1, 1, 12, 0, 30, tzinfo=UTC)
-RULES = Rules(pass_score=0.7, bucket_s=60, dimensions=("release", "user"))
+RULES = ScoringRules(pass_score=0.7, bucket_s=60, dimensions=("release", "user"))
 
 
 def result(score=0.9, sample_id=None, **interaction):

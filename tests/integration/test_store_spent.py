@@ -8,10 +8,10 @@ from monitor.store.query import cost_usd_since
 from monitor.store.rollup import roll_up
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample
-from workers.scoring_run import Rules, result_of
+from workers.scoring_run import ScoringRules, result_of
 
 END = datetime(2026, 3, 31, 12, tzinfo=UTC)
-RULES = Rules(pass_score=0.7, bucket_s=60, dimensions=("language", "release"))
+RULES = ScoringRules(pass_score=0.7, bucket_s=60, dimensions=("language", "release"))
 
 
 def spend(store, *days_ago):

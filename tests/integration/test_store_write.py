@@ -14,10 +14,10 @@ from monitor.store.samples import unscored, worst_samples
 from monitor.store.tables import dead_letters, evaluations, samples
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample
-from workers.scoring_run import Rules, result_of
+from workers.scoring_run import ScoringRules, result_of
 
 NOW = datetime(2026, 1, 1, 12, 0, 30, tzinfo=UTC)
-RULES = Rules(pass_score=0.7, bucket_s=60)
+RULES = ScoringRules(pass_score=0.7, bucket_s=60)
 SKIPPED = Evaluation.skipped(
     target_event_id="i", evaluator_name="groundedness", reason="no_context"
 )

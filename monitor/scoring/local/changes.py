@@ -54,7 +54,7 @@ _BEYOND = {
 _OVER, _UNDER, _ABOUT = listed("over"), listed("under"), listed("about")
 
 
-class Change(NamedTuple):
+class WordChange(NamedTuple):
     """What the claim says, and what the passage has in its place, as they are written."""
 
     said: str
@@ -71,7 +71,7 @@ class Gap(NamedTuple):
     there: int  #: place of the first word in the sentence
 
 
-def changed_details(aligned: Aligned, *, structured: bool = False) -> tuple[Change, ...]:
+def changed_details(aligned: Aligned, *, structured: bool = False) -> tuple[WordChange, ...]:
     """
     Return the details that a claim changes; only so many words are read, which bounds the time.
 
@@ -80,7 +80,7 @@ def changed_details(aligned: Aligned, *, structured: bool = False) -> tuple[Chan
     said, told = aligned.tokens[:_MOST_SAID], aligned.found[:_MOST_TOLD]
     if not said or not told:
         return ()
-    found: list[Change | None] = []
+    found: list[WordChange | None] = []
     best = aligned.passages.sentences[aligned.evidence[0]][1]  # a question states nothing
     if structured:
         for number in aligned.evidence:
@@ -127,7 +127,7 @@ def _exchanged(said: Sequence[Word], gap: Gap) -> Iterator[Gap]:
 
 def changed_values(
     aligned: Aligned, said: Sequence[Word], sentence: int
-) -> Iterator[Change | None]:
+) -> Iterator[WordChange | None]:
     """Compare numbers with the one that a record has behind the same key, and hours by the day."""
     text, told = aligned.passages.sentences[sentence][1], aligned.passages.words[sentence]
     keys = {
@@ -149,7 +149,7 @@ def changed_values(
     }
     hours = [known[day] for day in days if day in known and known[day][0] != known[day][1]]
     if len(times) == 2 and hours and times not in hours:  # noqa: PLR2004 - from one to the other
-        yield Change(" to ".join(times), " to ".join(hours[0]))
+        yield WordChange(" to ".join(times), " to ".join(hours[0]))
 
 
 def days_of(said: Sequence[Word]) -> list[int]:
@@ -168,7 +168,7 @@ def days_of(said: Sequence[Word]) -> list[int]:
     return [(first + step) % 7 for step in range((last - first) % 7 + 1)]
 
 
-def changed_word(aligned: Aligned, gap: Gap) -> Change | None:
+def changed_word(aligned: Aligned, gap: Gap) -> WordChange | None:
     """Find a word that excludes what the passage has in the same place."""
     sides = (aligned.tokens, aligned.found)
     turned = len({any(map(denies, side)) for side in sides}) > 1
@@ -181,11 +181,11 @@ def changed_word(aligned: Aligned, gap: Gap) -> Change | None:
             # turned round twice is the same again; a unit counts beside the same number
             plain = kind == "beyond" or (bool(kind) and not turned)
             if plain and (kind != "unit" or counted) and _is_changed(aligned, one, other):
-                return Change(one.surface, other.surface)
+                return WordChange(one.surface, other.surface)
     return None
 
 
-def changed_name(aligned: Aligned, gap: Gap) -> Change | None:
+def changed_name(aligned: Aligned, gap: Gap) -> WordChange | None:
     """Compare the names in one place; a shorter or longer form of a name is the same name."""
     sides = [[word for word in words if word.content] for words in (gap.said, gap.told)]
     if gap.at == 0 or not all(side and all(w.capital for w in side) for side in sides):
@@ -198,10 +198,10 @@ def changed_name(aligned: Aligned, gap: Gap) -> Change | None:
     if same or any(each in aligned.passages for each in stems) or not _copied(aligned, stems):
         return None
     written, told = (" ".join(word.surface for word in side) for side in sides)
-    return Change(written, told)
+    return WordChange(written, told)
 
 
-def changed_number(aligned: Aligned, gap: Gap) -> Change | None:
+def changed_number(aligned: Aligned, gap: Gap) -> WordChange | None:
     """Compare the one number in a place with the one that the passage has there."""
     tokens, found = aligned.tokens, aligned.found
     at = [gap.at + n for n, word in enumerate(gap.said) if word.number]
@@ -222,7 +222,7 @@ def changed_number(aligned: Aligned, gap: Gap) -> Change | None:
         " ".join(w.surface for w in side[n : n + 2] if w.content or w is side[n])
         for side, n in ((tokens, at[0]), (found, there[0]))
     ]
-    return Change(with_next[0], with_next[1])
+    return WordChange(with_next[0], with_next[1])
 
 
 def _may_agree(said: Word, told: Word, before: Sequence[Word], other: Sequence[Word]) -> bool:
@@ -254,7 +254,7 @@ def _value(word: Word) -> float | None:
 
 def denied_on_one_side(
     aligned: Aligned, said: Sequence[Word], told: Sequence[Word]
-) -> Iterator[Change]:
+) -> Iterator[WordChange]:
     """Find a denial on one side of words that agree."""
     turns = [n for n, word in enumerate(told) if n and word.stem in listed("turns")]
     weights = aligned.weights
@@ -284,7 +284,7 @@ def denied_on_one_side(
             and not _exclaims(said, gap.at)
             and not _exclaims(told, gap.there)
         ):
-            yield Change(
+            yield WordChange(
                 " ".join(w.surface for w in said[max(gap.at - 1, 0) : after + 1]),
                 " ".join(w.surface for w in told[max(gap.there - 1, 0) : there + 1]),
             )
@@ -297,7 +297,9 @@ def _exclaims(side: Sequence[Word], place: int) -> bool:
     return side[place : place + 1] != () and side[place].surface == "No" and not denying
 
 
-def changed_places(aligned: Aligned, said: Sequence[Word], told: Sequence[Word]) -> Change | None:
+def changed_places(
+    aligned: Aligned, said: Sequence[Word], told: Sequence[Word]
+) -> WordChange | None:
     """Find two informative words that have changed places while what links them stays."""
     if not _copied(aligned, set(), _COPIED_WHOLLY):
         return None
@@ -315,7 +317,7 @@ def changed_places(aligned: Aligned, said: Sequence[Word], told: Sequence[Word])
         linked = any(word.content for word in said[one + 1 : other])
         if first < second and theirs[first + 1 : second] == link and linked and not alike:
             a, b = said[one].surface, said[other].surface
-            return Change(f"{a} … {b}", f"{b} … {a}")
+            return WordChange(f"{a} … {b}", f"{b} … {a}")
     return None
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from monitor.scoring.local import records
 from monitor.scoring.local.alignment import Aligned, Rewrite, as_written, claim_features
-from monitor.scoring.local.changes import Change, changed_details
+from monitor.scoring.local.changes import WordChange, changed_details
 from monitor.scoring.local.model import CLAIM_FEATURES
 from monitor.scoring.local.passages import Passages
 from monitor.scoring.local.records import Records
@@ -41,7 +41,7 @@ _FEW = 2  # claims
 ABSENT_BELOW, FEWEST_MISSING = 0.1, 2
 
 
-class Kind(StrEnum):
+class AnswerKind(StrEnum):
     """What is asked for, as far as an exchange shows it: what is usual differs between them."""
 
     STRUCTURED = "structured"  #: the passages are records with attributes
@@ -60,7 +60,7 @@ class ReadClaim:
     evidence: tuple[int, ...]  #: sentences of the passages, best first
     covered_two: float  #: share of its information in the evidence, in [0, 1]
     missing: tuple[str, ...]  #: informative words that no passage holds
-    changes: tuple[Change, ...]  #: details changed in what is otherwise copied
+    changes: tuple[WordChange, ...]  #: details changed in what is otherwise copied
     absent: bool  #: the passages hold (nearly) nothing of it
 
 
@@ -80,7 +80,7 @@ class Reading:
 
     passages: Passages
     sentences: tuple[ReadSentence, ...]
-    kind: Kind
+    kind: AnswerKind
     not_judged: int = 0  #: sentences after the first ``MOST_SENTENCES``
 
     @property
@@ -112,13 +112,13 @@ def read(
     claims = [each.claim for each in sentences if each.claim]
     length = sum(round(np.exp(claim.values[_LENGTH])) for claim in claims)
     if known.structured:
-        kind = Kind.STRUCTURED
+        kind = AnswerKind.STRUCTURED
     elif not (query or "").strip():
-        kind = Kind.BRIEF if length < _BRIEF else Kind.TEXT
+        kind = AnswerKind.BRIEF if length < _BRIEF else AnswerKind.TEXT
     elif length <= _SHORT:
-        kind = Kind.SHORT_ANSWER
+        kind = AnswerKind.SHORT_ANSWER
     else:
-        kind = Kind.ANSWER if len(claims) <= _FEW else Kind.LONG_ANSWER
+        kind = AnswerKind.ANSWER if len(claims) <= _FEW else AnswerKind.LONG_ANSWER
     return Reading(passages, tuple(sentences), kind, len(found) - len(sentences))
 
 
@@ -147,7 +147,7 @@ def read_claim(
         evidence=aligned.evidence,
         covered_two=aligned.shares[1],
         missing=missing,
-        changes=(*changes, *(Change("", told) for told in compared.certain)),
+        changes=(*changes, *(WordChange("", told) for told in compared.certain)),
         # what a record holds is told in words that are not in it
         absent=absent and not known.structured,
     )

@@ -27,12 +27,12 @@ from monitor.web.app import make_app
 from monitor.web.site import Site
 from workers.evaluate import Evaluator
 from workers.insights import Explainer
-from workers.scoring_run import Rules, result_of
+from workers.scoring_run import ScoringRules, result_of
 
 HOSTILE = "<script>document.title='owned'</script><img src=x onerror=alert(1)>\"'{{7*7}}\u202e"
 WIDE = "W" * 120
 PASSAGE = "Refunds are paid back to the original card within five working days."
-RULES = Rules(pass_score=0.7, bucket_s=60, dimensions=("language",))
+RULES = ScoringRules(pass_score=0.7, bucket_s=60, dimensions=("language",))
 SETTINGS = {
     "GROUNDWATCH_MIN_N": "10",
     # Twelve samples are enough for a status.

@@ -6,14 +6,14 @@ import logging
 import pytest
 
 from monitor.ingest import receiver as receiver_module
-from monitor.ingest.receiver import Receiver, Services
+from monitor.ingest.receiver import OtlpReceiver, Services
 
 MOST = 100
 
 
 @pytest.fixture
 def receiver():
-    return Receiver(Services(make=None), most_bytes=MOST)
+    return OtlpReceiver(Services(make=None), most_bytes=MOST)
 
 
 class Client:
