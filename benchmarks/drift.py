@@ -20,7 +20,13 @@ from common import make_parser, print_head, print_row
 from numpy.typing import NDArray
 
 from monitor.models import Tally
-from monitor.rolling.drift import Span, chunk_tests, has_course, same_hours, score_reference
+from monitor.rolling.drift import (
+    ReferenceSpan,
+    chunk_tests,
+    has_course,
+    same_hours,
+    score_reference,
+)
 from monitor.rolling.score_drift import LEAST_REFERENCE, ScoreDriftState, take_in, threshold
 from monitor.stats.design import design_effect
 
@@ -95,11 +101,11 @@ class Week:
         elif kind == "trailing" and self._has_course:
             place = hour % 24
         if place not in self._known:
-            window = Span(WEEK + hour * HOUR, WEEK + (hour + 1) * HOUR)
-            spans = [Span(0, WEEK)]
+            window = ReferenceSpan(WEEK + hour * HOUR, WEEK + (hour + 1) * HOUR)
+            spans = [ReferenceSpan(0, WEEK)]
             if kind == "same_hour":
                 first = place * HOUR
-                spans = [Span(first - HOUR, first + 2 * HOUR)]
+                spans = [ReferenceSpan(first - HOUR, first + 2 * HOUR)]
             elif kind == "trailing" and self._has_course:
                 spans = same_hours(spans, window)
             self._known[place] = sum(

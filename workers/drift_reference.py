@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 
 from monitor.models import ROOT, StreamKey, Tally, Verdict
 from monitor.models.status import segment_name
-from monitor.rolling.drift import Began, Span, has_course, same_hours, well_spans
+from monitor.rolling.drift import Began, ReferenceSpan, has_course, same_hours, well_spans
 from monitor.rolling.windows import window_stats
 from monitor.settings import Settings
 from monitor.stats.changepoint import locate_change
@@ -46,11 +46,13 @@ class References:
 
     connection: Connection
     settings: Settings
-    _sums: dict[tuple[str, Span, str | None], dict[int, Tally]] = field(default_factory=dict)
+    _sums: dict[tuple[str, ReferenceSpan, str | None], dict[int, Tally]] = field(
+        default_factory=dict
+    )
     _courses: Mapping[tuple[str, str, str], list[Began]] | None = None
     _pinned: dict[str, dict[StreamKey, Tally]] = field(default_factory=dict)
 
-    def of(self, stream: Stream, window: Span, *, by_hour: bool = False) -> Reference:
+    def of(self, stream: Stream, window: ReferenceSpan, *, by_hour: bool = False) -> Reference:
         """
         Give the reference of a stream for what happened in *window*.
 
@@ -88,7 +90,7 @@ class References:
         kind = self.settings.drift.drift_reference
         if kind != TRAILING:
             return kind == SAME_HOUR
-        spans = self._well(stream, Span(now_s, now_s))
+        spans = self._well(stream, ReferenceSpan(now_s, now_s))
         steps = (
             series(
                 self.connection,
@@ -107,7 +109,7 @@ class References:
         }
         return has_course(well)
 
-    def segments(self, stream: Stream, window: Span) -> tuple[str, dict[int, Tally]]:
+    def segments(self, stream: Stream, window: ReferenceSpan) -> tuple[str, dict[int, Tally]]:
         """
         Sum each stream of the app over the reference, by stream id, without histograms.
 
@@ -128,11 +130,11 @@ class References:
                 found[stream_id] = found.get(stream_id, Tally()) + tally
         return described, found
 
-    def _spans(self, stream: Stream, window: Span) -> tuple[str, list[Span]]:
+    def _spans(self, stream: Stream, window: ReferenceSpan) -> tuple[str, list[ReferenceSpan]]:
         kind = self.settings.drift.drift_reference
         if kind == SAME_HOUR:
             slack_s = 60 * self.settings.windows.bucket_s
-            span = Span(window.from_s - _WEEK_S - slack_s, window.to_s - _WEEK_S + slack_s)
+            span = ReferenceSpan(window.from_s - _WEEK_S - slack_s, window.to_s - _WEEK_S + slack_s)
             return "the same time a week before", [span]
         if "/" in kind:
             return kind.replace("/", " to "), [_days(kind)]
@@ -140,7 +142,7 @@ class References:
         days = round(sum(span.to_s - span.from_s for span in spans) / _DAY_S)
         return f"the {days} d before" if days > 1 else "the time before", spans
 
-    def _well(self, stream: Stream, window: Span) -> list[Span]:
+    def _well(self, stream: Stream, window: ReferenceSpan) -> list[ReferenceSpan]:
         if self._courses is None:
             since_s = window.from_s - self.settings.windows.reference_s - _WEEK_S
             self._courses = status_courses(
@@ -155,13 +157,13 @@ class References:
                 break
         return spans
 
-    def _total(self, stream: Stream, spans: Sequence[Span]) -> Tally:
+    def _total(self, stream: Stream, spans: Sequence[ReferenceSpan]) -> Tally:
         # Whole apps are asked about every time, their segments a few times a day.
         segment = ROOT if stream.key.segment == ROOT else None
         parts = (self._read(stream.key.app, span, segment).get(stream.stream_id) for span in spans)
         return sum((part for part in parts if part is not None), start=Tally())
 
-    def _read(self, app: str, span: Span, segment: str | None) -> dict[int, Tally]:
+    def _read(self, app: str, span: ReferenceSpan, segment: str | None) -> dict[int, Tally]:
         key = (app, span, segment)
         if key not in self._sums:
             self._sums[key] = window_tallies(
@@ -174,11 +176,11 @@ def _oldest_s(streams: Sequence[Stream]) -> int:
     return max(0, max((stream.last_bucket_s for stream in streams), default=0) - _KEPT_S)
 
 
-def _days(text: str) -> Span:
+def _days(text: str) -> ReferenceSpan:
     first, last = (
         int(datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp()) for day in text.split("/")
     )
-    return Span(first, last)
+    return ReferenceSpan(first, last)
 
 
 # --- onset ---
@@ -266,11 +268,11 @@ def reference_tallies(
     """
     tallies = window_tallies(connection, from_s=from_s, to_s=to_s)
     changes = status_courses(connection, from_s, status_window_s)
-    by_span: dict[Span, list[Stream]] = defaultdict(list)
+    by_span: dict[ReferenceSpan, list[Stream]] = defaultdict(list)
     for stream in active_streams(connection, since_s=from_s):
         began = changes.get(stream.key[:3], [])
         spans = well_spans(began, from_s=from_s, to_s=to_s)
-        if spans != [Span(from_s, to_s)]:
+        if spans != [ReferenceSpan(from_s, to_s)]:
             tallies[stream.stream_id] = Tally()
             for span in spans:
                 by_span[span].append(stream)

@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 
 from monitor.models import ROOT, StreamKey, Tally
 from monitor.models.insight import DriftFinding
-from monitor.rolling.drift import Span, chunk_tests, moments, score_reference
+from monitor.rolling.drift import ReferenceSpan, chunk_tests, moments, score_reference
 from monitor.rolling.score_drift import (
     DOWN,
     HOUR_BUCKETS,
@@ -145,7 +145,7 @@ class DriftWatch:
         if self._settled_s - state.baseline_at_s < self._bucket_s * state.refresh_buckets:
             return state
         root = self._measured(stream)
-        window = Span(state.at_s, state.at_s + HOUR_BUCKETS * self._bucket_s)
+        window = ReferenceSpan(state.at_s, state.at_s + HOUR_BUCKETS * self._bucket_s)
         reference = self._references.of(stream, window, by_hour=root.by_hour).tally
         return replace(
             state,
@@ -216,11 +216,11 @@ class DriftWatch:
                 continue
             states[stream.stream_id] = replace(state, chunk_from_s=to_s)
             if chunk.n >= _CHUNK_LEAST:
-                findings += self._of_chunk(stream, chunk, Span(from_s, to_s), state)
+                findings += self._of_chunk(stream, chunk, ReferenceSpan(from_s, to_s), state)
         return findings
 
     def _of_chunk(
-        self, stream: Stream, chunk: Tally, span: Span, state: ScoreDriftState
+        self, stream: Stream, chunk: Tally, span: ReferenceSpan, state: ScoreDriftState
     ) -> list[DriftFinding]:
         reference = self._references.of(stream, span, by_hour=state.by_hour).tally
         if reference.n < LEAST_REFERENCE:
@@ -247,7 +247,7 @@ class DriftWatch:
         onset = locate_onset(
             self._connection,
             stream,
-            reference=self._references.of(stream, Span(alarm.at_s, alarm.at_s)).tally,
+            reference=self._references.of(stream, ReferenceSpan(alarm.at_s, alarm.at_s)).tally,
             from_s=max(alarm.from_s, alarm.at_s - 24 * self._chunk_s),
             to_s=alarm.at_s,
             bucket_s=self._bucket_s,

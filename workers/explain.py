@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from monitor.models import ROOT, Status, Tally, Verdict
 from monitor.models.insight import Attribution, Deploy, DriftFinding, Insight, Trend
 from monitor.rolling.attribution import Mark, Step, explain_change, judge_deploy
-from monitor.rolling.drift import Span, compare
+from monitor.rolling.drift import ReferenceSpan, compare
 from monitor.rolling.windows import figures_of, trend_of
 from monitor.settings import Settings
 from monitor.store.insights import first_seen, read_marks, version_since
@@ -45,7 +45,7 @@ class StatusExplanation:
         """Explain one stream of a whole app."""
         width_s = self.settings.windows.bucket_s
         start_s = self.now_s // width_s * width_s - self.settings.windows.status_window_s + width_s
-        window = Span(start_s, self.now_s)
+        window = ReferenceSpan(start_s, self.now_s)
         current = self._whole(stream, start_s)
         by_hour = stream.stream_id in self.by_hour
         reference = self.references.of(stream, window, by_hour=by_hour)
@@ -111,7 +111,7 @@ class StatusExplanation:
         found = series(self.connection, [stream.stream_id], from_s=from_s, step_s=step_s)
         return trend_of(found.get(stream.stream_id, {}))
 
-    def _attribution(self, stream: Stream, window: Span) -> Attribution | None:
+    def _attribution(self, stream: Stream, window: ReferenceSpan) -> Attribution | None:
         described, before = self.references.segments(stream, window)
         root_before = before.get(stream.stream_id, Tally())
         onset = locate_onset(

@@ -29,7 +29,7 @@ import numpy as np
 
 from monitor.models import Status
 from monitor.rolling.baseline import History, Rules, learn, read_status
-from monitor.rolling.drift import Span
+from monitor.rolling.drift import ReferenceSpan
 from monitor.rolling.evidence_state import (
     LINE,
     N_BETS,
@@ -186,7 +186,7 @@ def relearn(state: EvidenceState, history: History, now_s: float, rules: Rules) 
         bucket_s=width,
         warning_rate=rules.warning_rate,
         incidents=[
-            Span(int(span.from_s // width), int(-(-span.to_s // width)))
+            ReferenceSpan(int(span.from_s // width), int(-(-span.to_s // width)))
             for span in state.past_incidents(now_s)
         ],
         before=state.baseline,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import betaincinv, chdtrc, chdtri
 
 from monitor.models import Status
-from monitor.rolling.drift import Span
+from monitor.rolling.drift import ReferenceSpan
 from monitor.stats.design import (
     USUAL_EFFECT,
     DesignEffect,
@@ -101,7 +101,7 @@ def learn(
     begun_bucket: int,
     bucket_s: int,
     warning_rate: float,
-    incidents: Sequence[Span] = (),
+    incidents: Sequence[ReferenceSpan] = (),
     before: Baseline | None = None,
 ) -> Baseline:
     """
@@ -164,7 +164,7 @@ def learn(
     return plain._replace(fallen_below=tuple(max(limit, warning_rate) for limit in limits))
 
 
-def _before(history: History, now_bucket: int, incidents: Sequence[Span]) -> History:
+def _before(history: History, now_bucket: int, incidents: Sequence[ReferenceSpan]) -> History:
     kept = history.bucket < now_bucket
     for span in incidents:
         kept &= (history.bucket < span.from_s) | (history.bucket >= span.to_s)

@@ -229,7 +229,7 @@ def has_course(hours: Mapping[int, Tally]) -> bool:
     return float(fdtrc(names.size - 1, free, between / left)) < _P
 
 
-def same_hours(spans: Iterable[Span], window: Span) -> list[Span]:
+def same_hours(spans: Iterable[ReferenceSpan], window: ReferenceSpan) -> list[ReferenceSpan]:
     """
     Keep of *spans* the hours of the day that *window* covers, and one on either side.
 
@@ -249,11 +249,11 @@ def same_hours(spans: Iterable[Span], window: Span) -> list[Span]:
     lasting_s = -(-window.to_s // _HOUR_S) * _HOUR_S + _HOUR_S - from_s
     if lasting_s >= _DAY_S:
         return list(spans)
-    kept: list[Span] = []
+    kept: list[ReferenceSpan] = []
     for span in spans:
         first_s = span.from_s - (span.from_s - from_s) % _DAY_S
         for start_s in range(first_s, span.to_s, _DAY_S):
-            part = Span(max(span.from_s, start_s), min(span.to_s, start_s + lasting_s))
+            part = ReferenceSpan(max(span.from_s, start_s), min(span.to_s, start_s + lasting_s))
             kept += [part] if part.to_s > part.from_s else []
     return kept
 
@@ -268,7 +268,7 @@ def _means(
 _NOT_WELL = frozenset({Status.WARNING, Status.CRITICAL})
 
 
-class Span(NamedTuple):
+class ReferenceSpan(NamedTuple):
     """A stretch of time, in epoch seconds; the end is not part of it."""
 
     from_s: int
@@ -283,7 +283,7 @@ class Began(NamedTuple):
     onset_s: float | None = None
 
 
-def well_spans(changes: Iterable[Began], *, from_s: int, to_s: int) -> list[Span]:
+def well_spans(changes: Iterable[Began], *, from_s: int, to_s: int) -> list[ReferenceSpan]:
     """
     Cut the times at which the status was warning or critical out of [from_s, to_s).
 
@@ -310,22 +310,22 @@ def well_spans(changes: Iterable[Began], *, from_s: int, to_s: int) -> list[Span
     >>> well_spans([Began(40, Status.CRITICAL, onset_s=30)], from_s=0, to_s=100)
     [Span(from_s=0, to_s=30)]
     """
-    spans: list[Span] = []
+    spans: list[ReferenceSpan] = []
     start: int | None = from_s
     for change in changes:
         at_s = min(max(int(change.at_s), from_s), to_s)
         if change.status in _NOT_WELL:
             if start is not None:
-                spans.append(Span(start, at_s))
+                spans.append(ReferenceSpan(start, at_s))
             start = None
             if change.onset_s is not None:
                 spans = [
-                    Span(span.from_s, min(span.to_s, int(change.onset_s)))
+                    ReferenceSpan(span.from_s, min(span.to_s, int(change.onset_s)))
                     for span in spans
                     if span.from_s < change.onset_s
                 ]
         elif start is None:
             start = at_s
     if start is not None:
-        spans.append(Span(start, to_s))
+        spans.append(ReferenceSpan(start, to_s))
     return [span for span in spans if span.to_s > span.from_s]

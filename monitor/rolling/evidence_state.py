@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from monitor.models import Status
 from monitor.rolling.baseline import Baseline
-from monitor.rolling.drift import Span
+from monitor.rolling.drift import ReferenceSpan
 from monitor.stats.changepoint import Onset
 from monitor.stats.evidence import BELOW, CELLS, NOTHING, Samples, Worth
 
@@ -140,7 +140,7 @@ class EvidenceState:
     high: float = 1.0
     incident_from_s: float = 0.0  #: when the trouble of the present incident is thought to begin
     onset: Onset | None = None  #: when the fall began, looked at closely
-    incidents: tuple[Span, ...] = ()  #: of the past
+    incidents: tuple[ReferenceSpan, ...] = ()  #: of the past
     baseline: Baseline = field(default_factory=Baseline)
     learned_s: float = 0.0
     thresholds: tuple[float, float] = (0.0, 0.0)  #: warning and critical rate of the evidence
@@ -166,13 +166,13 @@ class EvidenceState:
         """Return a copy with some fields changed."""
         return replace(self, **changes)
 
-    def past_incidents(self, now_s: float) -> tuple[Span, ...]:
+    def past_incidents(self, now_s: float) -> tuple[ReferenceSpan, ...]:
         """Return the incidents, that of the present alarm included."""
         if not self.alarmed:
             return self.incidents
-        return (*self.incidents, Span(int(self.incident_from_s), int(now_s) + 1))
+        return (*self.incidents, ReferenceSpan(int(self.incident_from_s), int(now_s) + 1))
 
-    def with_incident(self, span: Span, *, keep_from_s: float) -> Self:
+    def with_incident(self, span: ReferenceSpan, *, keep_from_s: float) -> Self:
         """Add an incident, and forget those that ended before *keep_from_s*."""
         kept = [old for old in self.incidents if old.to_s > keep_from_s]
         return self.but(incidents=(*kept, span)[-_MOST_INCIDENTS:])
@@ -234,7 +234,7 @@ def from_json(value: dict[str, Any]) -> EvidenceState | None:
         high=value["high"],
         incident_from_s=value["incident_from_s"],
         onset=Onset(*value["onset"]) if value["onset"] else None,
-        incidents=tuple(Span(*span) for span in value["incidents"]),
+        incidents=tuple(ReferenceSpan(*span) for span in value["incidents"]),
         baseline=_baseline(value),
         learned_s=value["learned_s"],
         thresholds=(value["thresholds"][0], value["thresholds"][1]),
@@ -251,7 +251,7 @@ def _from_first_form(value: dict[str, Any]) -> EvidenceState:
         status_s=status_s,
         owed=value["counts"][0],
         n_day=value["counts"][2],
-        incidents=tuple(Span(*span) for span in value["incidents"]),
+        incidents=tuple(ReferenceSpan(*span) for span in value["incidents"]),
         baseline=_baseline(value),
         learned_s=value["learned_s"],
     )

@@ -23,7 +23,7 @@ from monitor.rolling.baseline import (
     read_status,
     stakes_of,
 )
-from monitor.rolling.drift import Span
+from monitor.rolling.drift import ReferenceSpan
 from monitor.rolling.evidence_state import (
     EASED,
     FALL,
@@ -452,7 +452,7 @@ class IncidentWalk(_Walk):
 
     def _ended(self, state: EvidenceState, count: Count) -> EvidenceState:
         """Begin anew after an incident, and keep it out of what is normal."""
-        span = Span(int(state.incident_from_s), int(state.at_s) + 1)
+        span = ReferenceSpan(int(state.incident_from_s), int(state.at_s) + 1)
         keep_from_s = state.at_s - _REFERENCE_BUCKETS * self.rules.bucket_s
         return state.with_incident(span, keep_from_s=keep_from_s).but(
             status=Status.HEALTHY,

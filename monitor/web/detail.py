@@ -17,7 +17,7 @@ from monitor.models import ROOT, Incident, Tally, Verdict
 from monitor.models.insight import Insight
 from monitor.report.model import MetricReport, ReportedChange
 from monitor.rolling.attribution import segment_changes
-from monitor.rolling.drift import Span
+from monitor.rolling.drift import ReferenceSpan
 from monitor.settings import Settings
 from monitor.stats.intervals import wilson_interval
 from monitor.store.engine import Store
@@ -82,7 +82,7 @@ class SegmentTable:
 
 
 def read_segments(
-    connection: Connection, references: References, stream: Stream, window: Span
+    connection: Connection, references: References, stream: Stream, window: ReferenceSpan
 ) -> SegmentTable:
     """Return the segments of a stream over *window* and over its reference."""
     described, before = references.segments(stream, window)
@@ -201,7 +201,7 @@ def read_detail(
         if stream is not None:
             now_s, width_s = int(now.timestamp()), settings.windows.bucket_s
             first_s = now_s // width_s * width_s - settings.windows.status_window_s + width_s
-            window = Span(first_s, now_s)
+            window = ReferenceSpan(first_s, now_s)
             references = References(connection, settings)
             tallies = window_tallies(connection, from_s=first_s, app=app)
             current = tallies.get(stream.stream_id, current)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from monitor.models import Status
 from monitor.rolling.anytime import advance, idle, relearn
 from monitor.rolling.baseline import Baseline, History, Rules, learn, stream_budget
-from monitor.rolling.drift import Span
+from monitor.rolling.drift import ReferenceSpan
 from monitor.rolling.evidence_state import (
     Certainty,
     Count,
@@ -196,7 +196,7 @@ def test_reference_never_looks_ahead():
 def test_incident_stays_out_of_the_reference():
     past = history(8 * 1440, 5, 0.92, np.random.default_rng(7))
     broken = past._replace(sum_wy=np.where(past.bucket < 2000, 0.0, past.sum_wy))
-    found = learned(broken, 8 * 1440, incidents=[Span(0, 2000)])
+    found = learned(broken, 8 * 1440, incidents=[ReferenceSpan(0, 2000)])
     assert found.rate == pytest.approx(0.92, abs=0.01)
     assert learned(broken, 8 * 1440).rate < 0.88
 
@@ -204,7 +204,7 @@ def test_incident_stays_out_of_the_reference():
 def test_measured_dependence_outlives_a_long_incident():
     past = history(8 * 1440, 1, 0.92, np.random.default_rng(10))
     well = learned(past, 8 * 1440)
-    lasting = [Span(6 * 1440 - 60, 8 * 1440)]  # the two days in which it would be measured
+    lasting = [ReferenceSpan(6 * 1440 - 60, 8 * 1440)]  # the two days in which it would be measured
     assert (well.effect, well.effect_known) == (1.0, True)
     assert not learned(past, 8 * 1440, incidents=lasting).effect_known
     found = learned(past, 8 * 1440, incidents=lasting, before=well)

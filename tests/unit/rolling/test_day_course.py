@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from monitor.models import Tally
-from monitor.rolling.drift import Span, has_course, same_hours
+from monitor.rolling.drift import ReferenceSpan, has_course, same_hours
 
 HOUR, DAY = 3600, 86_400
 
@@ -43,9 +43,11 @@ def test_two_days_are_too_few_and_so_are_two_hours():
     assert not has_course({s: t for s, t in hours.items() if s % DAY < 2 * HOUR})
 
 
-@pytest.mark.parametrize("window", [Span(900_000, 903_000), Span(950_400, 954_000)])
+@pytest.mark.parametrize(
+    "window", [ReferenceSpan(900_000, 903_000), ReferenceSpan(950_400, 954_000)]
+)
 def test_like_hours_are_those_around_the_window_on_every_day(window):
-    found = same_hours([Span(0, 3 * DAY), Span(4 * DAY, 7 * DAY)], window)
+    found = same_hours([ReferenceSpan(0, 3 * DAY), ReferenceSpan(4 * DAY, 7 * DAY)], window)
     hours = {s % DAY // HOUR for span in found for s in range(*span, HOUR)}
     middle = window.from_s % DAY // HOUR
     assert hours == {(middle + k) % 24 for k in (-1, 0, 1)}
@@ -54,5 +56,5 @@ def test_like_hours_are_those_around_the_window_on_every_day(window):
 
 
 def test_window_of_a_day_is_compared_with_all_hours():
-    spans = [Span(0, 3 * DAY)]
-    assert same_hours(spans, Span(10 * DAY, 11 * DAY)) == spans
+    spans = [ReferenceSpan(0, 3 * DAY)]
+    assert same_hours(spans, ReferenceSpan(10 * DAY, 11 * DAY)) == spans

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.models import Status
-from monitor.rolling.drift import Began, Span, well_spans
+from monitor.rolling.drift import Began, ReferenceSpan, well_spans
 
 
 def spans(*changes):
@@ -13,24 +13,24 @@ def spans(*changes):
 
 
 def test_without_changes_all_of_it_counts():
-    assert spans() == [Span(100, 200)]
+    assert spans() == [ReferenceSpan(100, 200)]
 
 
 def test_incident_is_cut_out():
     found = spans((120, Status.WARNING), (130, Status.CRITICAL), (150, Status.HEALTHY))
-    assert found == [Span(100, 120), Span(150, 200)]
+    assert found == [ReferenceSpan(100, 120), ReferenceSpan(150, 200)]
 
 
 def test_incident_that_goes_on_ends_the_reference():
-    assert spans((150, Status.CRITICAL)) == [Span(100, 150)]
+    assert spans((150, Status.CRITICAL)) == [ReferenceSpan(100, 150)]
 
 
 def test_incident_that_began_before_is_cut_out():
-    assert spans((50, Status.CRITICAL), (160, Status.HEALTHY)) == [Span(160, 200)]
+    assert spans((50, Status.CRITICAL), (160, Status.HEALTHY)) == [ReferenceSpan(160, 200)]
 
 
 def test_too_little_data_is_no_incident():
-    assert spans((150, Status.INSUFFICIENT_DATA)) == [Span(100, 200)]
+    assert spans((150, Status.INSUFFICIENT_DATA)) == [ReferenceSpan(100, 200)]
 
 
 def test_nothing_is_left_when_nothing_was_well():
@@ -39,7 +39,10 @@ def test_nothing_is_left_when_nothing_was_well():
 
 def test_incident_is_cut_out_from_its_onset_on():
     began = [Began(150, Status.WARNING, 130), Began(170, Status.HEALTHY)]
-    assert well_spans(began, from_s=100, to_s=200) == [Span(100, 130), Span(170, 200)]
+    assert well_spans(began, from_s=100, to_s=200) == [
+        ReferenceSpan(100, 130),
+        ReferenceSpan(170, 200),
+    ]
 
 
 def test_onset_before_the_last_recovery_leaves_nothing_between():
@@ -48,12 +51,12 @@ def test_onset_before_the_last_recovery_leaves_nothing_between():
         Began(140, Status.HEALTHY),
         Began(160, Status.CRITICAL, 110),
     ]
-    assert well_spans(began, from_s=100, to_s=200) == [Span(100, 110)]
+    assert well_spans(began, from_s=100, to_s=200) == [ReferenceSpan(100, 110)]
 
 
 def test_status_that_turned_after_the_end_is_cut_from_its_onset_on():
     began = [Began(250, Status.CRITICAL, 180)]
-    assert well_spans(began, from_s=100, to_s=200) == [Span(100, 180)]
+    assert well_spans(began, from_s=100, to_s=200) == [ReferenceSpan(100, 180)]
 
 
 @given(
