@@ -1,1 +1,1 @@
-"""Who judges: a local model without any download, or an LLM behind an endpoint."""
+"""An LLM behind an endpoint as the judge; the local scorer is in ``monitor.scoring.local``."""
