@@ -271,15 +271,6 @@ def _take(connection: Connection, head: Row[Any], now: datetime, lease_s: float)
     connection.execute(
         update(outbox).where(outbox.c.delivery_id == newest.delivery_id).values(**values)
     )
-    carried = connection.execute(
-        select(outbox.c.incident_id, outbox.c.snapshot)
-        .where(
-            outbox.c.status == DeliveryStatus.MERGED,
-            outbox.c.merged_into == newest.delivery_id,
-            outbox.c.incident_id != newest.incident_id,
-        )
-        .order_by(outbox.c.created_at, outbox.c.incident_id, outbox.c.sequence)
-    )
     return Claimed(
         delivery_id=newest.delivery_id,
         token=values["token"],
@@ -292,9 +283,22 @@ def _take(connection: Connection, head: Row[Any], now: datetime, lease_s: float)
         created_at=newest.created_at,
         lease_until=values["lease_until"],
         thread=thread or "",
-        # The newest of each other lane, the first to begin first.
-        digest=tuple({row.incident_id: row.snapshot for row in carried}.values()),
+        digest=carried_by(connection, newest),
     )
+
+
+def carried_by(connection: Connection, carrier: Row[Any]) -> tuple[Mapping[str, Any], ...]:
+    """Return the newest snapshot of each other lane in *carrier*, the first to begin first."""
+    rows = connection.execute(
+        select(outbox.c.incident_id, outbox.c.snapshot)
+        .where(
+            outbox.c.status == DeliveryStatus.MERGED,
+            outbox.c.merged_into == carrier.delivery_id,
+            outbox.c.incident_id != carrier.incident_id,
+        )
+        .order_by(outbox.c.created_at, outbox.c.incident_id, outbox.c.sequence)
+    )
+    return tuple({row.incident_id: row.snapshot for row in rows}.values())
 
 
 def _was_notified(connection: Connection, lane: ColumnElement[bool]) -> bool:

@@ -56,7 +56,7 @@ def test_sender_that_an_exit_ends_is_replaced(hook, arrived, monkeypatch):
         monkeypatch.undo()
         raise SystemExit
 
-    monkeypatch.setattr(delivery.Delivery, "_send", leave)
+    monkeypatch.setattr(delivery.SenderLoop, "_send", leave)
     hook.sample(output="a")
     assert hook.flush(5)
     hook.sample(output="b")

@@ -72,7 +72,7 @@ READS = {
         {"groundwatch_outbox_finished"},
     ),
     "what a message carries": (
-        lambda connection: outbox._absorbed(connection, Message),
+        lambda connection: outbox.carried_by(connection, Message),
         "groundwatch_outbox",
         {"groundwatch_outbox_merged"},
     ),
