@@ -27,7 +27,7 @@ from alerts.message import Example, Message, digest_lines, page_link, render
 from alerts.notifier import waiting_row
 from alerts.routing import Recipient
 from alerts.snapshot import SAMPLE_CHARS, Snapshot
-from monitor.errors import DeliveryError, SettingsError
+from monitor.errors import DeliveryError, GroundwatchError, SettingsError
 from monitor.models.alerting import DIGEST, AlertEvent, DeliveryStatus, Severity
 from monitor.report.digest import Digest
 from monitor.report.format import plain_text
@@ -203,12 +203,19 @@ class Dispatcher:
         """Read the sample that the message shows; None when it was deleted since."""
         if not snapshot.example_id:
             return None
-        with self._store.read() as connection:
-            found = read_sample(connection, snapshot.example_id)
-        if found is None:
+        try:
+            with self._store.read() as connection:
+                found = read_sample(connection, snapshot.example_id)
+        except (ValueError, GroundwatchError):
+            return None  # the alert must go out, with an example or without
+        if found is None or not found.sample.interaction.output:
             return None
         interaction, metric = found.sample.interaction, snapshot.key.metric
-        said = (e.evaluation.explanation for e in found.evaluations if e.metric == metric)
+        said = (
+            e.evaluation.explanation
+            for e in found.evaluations
+            if e.metric == metric and e.passed is False
+        )
         return Example(
             question=plain_text(interaction.query or "", SAMPLE_CHARS),
             answer=plain_text(interaction.output, SAMPLE_CHARS),

@@ -121,7 +121,7 @@ class Notifier:
                 if news is not None
             ]
         )
-        self._greet_new_channels({group.group_id for group, news in outcomes if news is not None})
+        self._greet_new_channels()
         after = [group for group, _ in outcomes]
         write_groups(self.connection, self.before, after)
         over = [
@@ -196,7 +196,7 @@ class Notifier:
         if rows:
             self.connection.execute(insert(outbox), rows)
 
-    def _greet_new_channels(self, just_told: set[str]) -> None:
+    def _greet_new_channels(self) -> None:
         """Send channels that were never seen before what already fires, once."""
         known = set(self.connection.execute(select(alert_channels.c.channel)).scalars())
         new = self.plan.addresses.keys() - known
@@ -208,19 +208,30 @@ class Notifier:
         firing = firing_members(self.connection, self.before)
         for group_id, group in self.before.items():
             loud = [member for member in firing.get(group_id, ()) if not member.silenced]
-            if group_id in just_told or group.told_at is None or not loud:
+            if group.told_at is None:
                 continue
-            lead = max(loud, key=lambda member: member.level is Severity.CRITICAL)
-            last = last_snapshot(self.connection, lead.incident_id)
-            others = tuple(member for member in loud if member is not lead)
-            news = News(group=group, event=AlertEvent.FIRED, lead=last, others=others)
-            snapshot = message_snapshot(news).model_copy(update={"note": _ADDED, "at": self.now})
-            labels = self.plan.labels(last.verdict, lead.level)
-            messages += [
-                outbox_row(snapshot, to, fallback, now=self.now, due_at=self.now)
-                for to, fallback in self.plan.recipients(labels, self.now).items()
-                if to.channel in new
-            ]
+            # Each channel hears of what its own routes name, the worst first.
+            greeted: set[Recipient] = set()
+            for lead in sorted(loud, key=lambda member: member.level is not Severity.CRITICAL):
+                last = last_snapshot(self.connection, lead.incident_id)
+                labels = self.plan.labels(last.verdict, lead.level)
+                fresh = {
+                    to: fallback
+                    for to, fallback in self.plan.recipients(labels, self.now).items()
+                    if to.channel in new and to not in greeted
+                }
+                if not fresh:
+                    continue
+                greeted |= fresh.keys()
+                others = tuple(member for member in loud if member is not lead)
+                news = News(group=group, event=AlertEvent.FIRED, lead=last, others=others)
+                snapshot = message_snapshot(news).model_copy(
+                    update={"note": _ADDED, "at": self.now}
+                )
+                messages += [
+                    outbox_row(snapshot, to, fallback, now=self.now, due_at=self.now)
+                    for to, fallback in fresh.items()
+                ]
         insert_new(self.connection, outbox, messages, returning=outbox.c.delivery_id)
 
 

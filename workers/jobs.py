@@ -43,15 +43,19 @@ def run_jobs(
 ) -> None:
     """Run these jobs in turn, each when it is due, while the lease is held and until *stop*."""
     due_s = dict.fromkeys((job.name for job in jobs), 0.0)
-    while not stop.wait(_TICK_S):
-        now_s = time.monotonic()
-        for job in jobs:
-            lease = holder.lease
-            if lease is not None and now_s >= due_s[job.name]:
-                due_s[job.name] = now_s + job.every_s
-                holder.begin(job.name)
-                throttle.guard(job.name, partial(job.run, lease))
-                holder.end(job.name)
+    try:
+        while not stop.wait(_TICK_S):
+            now_s = time.monotonic()
+            for job in jobs:
+                lease = holder.lease
+                if lease is not None and now_s >= due_s[job.name]:
+                    due_s[job.name] = now_s + job.every_s
+                    holder.begin(job.name)
+                    throttle.guard(job.name, partial(job.run, lease))
+                    holder.end(job.name)
+    finally:
+        # What ends one thread of the scheduler ends it; its supervisor starts another.
+        stop.set()
 
 
 class LeaseHolder:

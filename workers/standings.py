@@ -13,6 +13,7 @@ import numpy as np
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
+from monitor.errors import GroundwatchError
 from monitor.models import Verdict
 from monitor.rolling.anytime import advance_all, evidence_rises, idle, learn_due_s, relearn
 from monitor.rolling.backtesting import weighted_looks
@@ -102,6 +103,7 @@ class Standings:
     news_s: float  #: what is older than this when it arrives is no news
     _kept: dict[int, _Kept] = field(default_factory=dict)
     _changed: set[int] = field(default_factory=set)
+    _open: bool = False  #: an evaluation has begun that was not committed
     _token: int | None = None
     _may_learn: int = 0
     _scores: dict[tuple[str, str, str], list[StoredScore]] = field(default_factory=dict)
@@ -111,14 +113,14 @@ class Standings:
 
     def begin(self, connection: Connection, lease: Lease) -> None:
         """Read what is remembered, unless this process wrote it last."""
-        if self._token != lease.token or self._changed:
+        if self._token != lease.token or self._open:
             found = {
                 stream_id: _read(state) for stream_id, state in read_states(connection).items()
             }
             self._kept = {stream_id: kept for stream_id, kept in found.items() if kept}
             self._token = lease.token
             self._looked_at, self._looked_from_ms = {}, {}
-        self._changed = set()
+        self._changed, self._open = set(), True
         self._may_learn = _LEARN_AT_ONCE
         self._read_from_ms, self._scores = math.inf, {}
 
@@ -267,7 +269,7 @@ class Standings:
 
     def committed(self) -> None:
         """Note that what was saved stays; otherwise it is read again the next time."""
-        self._changed = set()
+        self._changed, self._open = set(), False
 
     def _learned(
         self,
@@ -366,6 +368,6 @@ class JudgeShare:
             try:
                 with self._store.read() as connection:
                     self._rising = apps_with_rising_evidence(connection, version_prefix=CASCADE)
-            except SQLAlchemyError:
+            except (GroundwatchError, SQLAlchemyError):
                 self._rising = frozenset()
         return max(self._usual, _RISING_SHARE) if app in self._rising else self._usual

@@ -89,6 +89,11 @@ class WithoutExplanations:
         return self.inner.timeout_s
 
     @property
+    def takes_digests(self) -> bool:
+        """Whether the channel is for reading, not for waking people."""
+        return takes_digests(self.inner)
+
+    @property
     def rate(self) -> ChannelRate:
         """The rate of the channel."""
         return rate_of(self.inner)

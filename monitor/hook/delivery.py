@@ -157,7 +157,7 @@ class SenderLoop:
         sampled = recorder.sampled  # before seen, which is never smaller
         counters = {
             **self._about, "seen": recorder.seen, "sampled": sampled,
-            "sent": recorder.sent + len(batch), "last_error": recorder.error or "", **dropped,
+            "sent": recorder.sent + len(batch), "last_error": recorder.encoding_error, **dropped,
         }  # fmt: skip
         try:
             if self._producer is None:

@@ -227,10 +227,14 @@ class Recorder:
         return {reason: n for reason, n in counts.items() if n}
 
     @property
+    def encoding_error(self) -> str:
+        """Why a sample could not be encoded last; empty when all could."""
+        return f"encode_failed: {self.encode_error}" if self.encode_error else ""
+
+    @property
     def error(self) -> str | None:
         """What went wrong last: with Redis now, else with any sample that could not be encoded."""
-        encoding = f"encode_failed: {self.encode_error}" if self.encode_error else None
-        return self.last_error or encoding
+        return self.last_error or self.encoding_error or None
 
     @property
     def idle(self) -> bool:

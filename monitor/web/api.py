@@ -137,7 +137,7 @@ class Api:
             answer = schema.IncidentAnswer(
                 incident=found,
                 timeline=timeline(connection, incident_id),
-                deliveries=deliveries(connection, incident_id=incident_id),
+                deliveries=deliveries(connection, incident_id=found.group_id or incident_id),
             )
         return _answer(answer)
 

@@ -280,7 +280,7 @@ class Guard:
         request = Request(scope, receive)
         if path_of(request).startswith(_OPEN):
             refused = None
-        elif not request.headers.get("authorization", "").lower().startswith("basic "):
+        elif request.headers.get("authorization", "").partition(" ")[0].lower() != "basic":
             refused = await to_thread.run_sync(self._refusal, request)
         elif self._passwords.statistics().tasks_waiting >= _MOST_WAITING:
             headers = {"Retry-After": "1"}
