@@ -49,7 +49,7 @@ class Member(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class News:
-    """A message about a group: an event, with the alert that it rests on."""
+    """A message about a group: an event, with the alert that caused it."""
 
     group: AlertGroup
     event: AlertEvent
