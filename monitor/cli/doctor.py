@@ -23,6 +23,7 @@ from monitor.cli.console import open_store, out, parse_duration_s, warn
 from monitor.errors import GroundwatchError
 from monitor.hook import Hook
 from monitor.hook.options import resolve
+from monitor.models.status import OTHER
 from monitor.queue import names
 from monitor.queue.consumer import backlog, connect, live_workers, translated
 from monitor.queue.snapshot import read_events, read_stalls
@@ -30,10 +31,12 @@ from monitor.report.format import duration, file_size, plain_text, utc_time
 from monitor.report.listing import Listing
 from monitor.report.words import reasons
 from monitor.settings import Settings, masked_url
+from monitor.stats.heavy_hitters import PLACES
 from monitor.store.lease import current_owner
 from monitor.store.ledger import Kind, last_heartbeat, read_between
 from monitor.store.retention import size_bytes
 from monitor.store.tables import samples
+from monitor.store.write import read_app_names
 from workers.context import Components
 from workers.reconcile import reconcile
 
@@ -254,6 +257,15 @@ def check_store(settings: Settings) -> Iterator[CheckResult]:
             owner = current_owner(connection, "scheduler")
             heartbeat = last_heartbeat(connection)
             counted = read_between(connection, time.time() - _DROPS_WITHIN_S)
+            names_of_apps = read_app_names(connection)
+    if names_of_apps.waiting:
+        newest = plain_text(list(names_of_apps.waiting)[-1], 40)
+        yield CheckResult(
+            "apps",
+            ok=False,
+            found=f"more than {PLACES} names; the rest, such as {newest!r}, count as {OTHER}",
+            advice="set GROUNDWATCH_APP to the name of a service, without ids or times in it",
+        )
     advice = "start one: groundwatch up, or groundwatch scheduler"
     yield CheckResult("scheduler", ok=owner is not None, found=owner or "none alive", advice=advice)
     if heartbeat is None:

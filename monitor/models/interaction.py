@@ -44,7 +44,13 @@ def _printable(value: str) -> str:
     return value
 
 
+def _visible(value: str) -> str:
+    """Make characters visible that would let one app look like another, or turn a line round."""
+    return "".join(c if c.isprintable() else "\ufffd" for c in value)
+
+
 Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_printable)]
+AppName = Annotated[Name, AfterValidator(_visible)]
 #: A bare string is accepted where a passage is expected.
 Passage = Annotated[
     Context, BeforeValidator(lambda value: {"text": value} if isinstance(value, str) else value)
@@ -62,7 +68,7 @@ class Interaction(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     id: Name
-    app: Name = "default"
+    app: AppName = "default"
     query: str | None = None
     contexts: Annotated[
         tuple[Passage, ...], BeforeValidator(lambda value: () if value is None else value)

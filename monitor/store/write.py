@@ -4,7 +4,8 @@ Write what workers found: exactly once, however often it is delivered.
 Samples are inserted where they are not there yet, and only for those that were new
 do buckets and counters move, in the same transaction. A crash between the commit and
 the acknowledgement means a redelivery that changes nothing. `record` is the door;
-`place` decides in which segments a sample counts, within the same transaction.
+`place` decides in which segments a sample counts, within the same transaction, and
+`bounded` under which app, so that no flood of names makes streams without end.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
@@ -38,6 +39,8 @@ from monitor.store.tables import (
 )
 
 _NOTHING: Final = Tally()
+#: The names of apps are bounded like the values of a dimension; this one belongs to no app.
+APPS: Final = ("", "app")
 _DimensionKey = tuple[str, str]  # app and dimension
 
 
@@ -74,6 +77,7 @@ def record(
 ) -> int:
     """Write results and move their buckets; return how many samples were new."""
     received_at_ms = round(now.timestamp() * 1000)
+    results, dead = bounded(connection, results, dead, now_s=int(now.timestamp()))
     by_id = {result.scored.sample.sample_id: result for result in results}
     # Without samples that became dead letters and were counted before, as one that was sent twice.
     same = dead_letters.c.sample_id.in_(list(by_id))
@@ -153,6 +157,58 @@ def record(
     # One call, so that the rows of the ledger are locked in one order.
     book(connection, entries)
     return len(fresh)
+
+
+def bounded(
+    connection: Connection,
+    results: Sequence[Result],
+    dead: Sequence[DeadLetter],
+    *,
+    now_s: int,
+) -> tuple[list[Result], list[DeadLetter]]:
+    """
+    Return what is to be written, with apps beyond the bound of `PLACES` joined in one.
+
+    Such a sample counts under the app ``(other)`` and keeps its own name as
+    ``metadata["app"]``. Frequent names displace rare ones, as in `admit`.
+    """
+    apps = [item.scored.sample.interaction.app for item in results] + [item.app for item in dead]
+    counted = sorted(set(apps) - {DOCTOR_APP})
+    places = [Placed(APPS[0], [(APPS[1], app)], now_s) for app in apps if app in counted]
+    named = {
+        app
+        for (_, [(_, app)], _), [segment] in zip(places, place(connection, places), strict=True)
+        if segment == segment_name(APPS[1], app)
+    } | {DOCTOR_APP}
+    if named.issuperset(apps):
+        return list(results), list(dead)
+    return (
+        [
+            item if item.scored.sample.interaction.app in named else _of_other_apps(item)
+            for item in results
+        ],
+        [item if item.app in named else replace(item, app=OTHER) for item in dead],
+    )
+
+
+def read_app_names(connection: Connection) -> Census:
+    """Return which apps count under their own names, and which wait for a place."""
+    return _read_censuses(connection, [APPS]).get(APPS, Census())
+
+
+def _of_other_apps(result: Result) -> Result:
+    sample = result.scored.sample
+    known = sample.interaction
+    metadata = {**known.metadata, "app": known.app}
+    interaction = known.model_copy(update={"app": OTHER, "metadata": metadata})
+    moved = sample.model_copy(update={"interaction": interaction})
+    return replace(
+        result,
+        scored=replace(result.scored, sample=moved),
+        contributions=tuple(
+            replace(item, stream=item.stream._replace(app=OTHER)) for item in result.contributions
+        ),
+    )
 
 
 def _storable(text: str) -> Any:
@@ -284,15 +340,20 @@ def place(connection: Connection, items: Sequence[Placed]) -> list[tuple[str, ..
         locked = _read_censuses(connection, new, lock=True)
         for key in new:
             seen: dict[str, Seen] = {}
-            if len(locked[key].named) >= PLACES:
+            if len(locked[key].named) + len(counts[key]) > PLACES:
                 # How often and when the values with a segment were counted, from their streams.
                 app, dimension = key
-                named = {segment_name(dimension, value): value for value in locked[key].named}
                 n_total, last_s = func.max(streams.c.n_total), func.max(streams.c.last_bucket_s)
+                if key == APPS:
+                    named = {value: value for value in locked[key].named}
+                    column, among = streams.c.app, streams.c.segment == ROOT
+                else:
+                    named = {segment_name(dimension, value): value for value in locked[key].named}
+                    column, among = streams.c.segment, streams.c.app == app
                 query = (
-                    select(streams.c.segment, n_total, last_s)
-                    .where(streams.c.app == app, streams.c.segment.in_(list(named)))
-                    .group_by(streams.c.segment)
+                    select(column, n_total, last_s)
+                    .where(among, column.in_(list(named)))
+                    .group_by(column)
                 )
                 seen = {
                     named[segment]: Seen(int(n), int(at_s))

@@ -81,7 +81,8 @@ def test_tag_with_endless_values_stays_bounded(store):
     with store.read() as connection:
         n_streams = connection.execute(select(func.count()).select_from(streams)).scalar_one()
         n_buckets = connection.execute(select(func.count()).select_from(buckets)).scalar_one()
-        census = connection.execute(select(dimensions.c.census)).scalar_one()
+        of_users = select(dimensions.c.census).where(dimensions.c.dimension == "user")
+        census = connection.execute(of_users).scalar_one()
     assert n_streams <= 202
     assert n_buckets <= 202
     assert len(census["named"]) <= 200
