@@ -32,7 +32,7 @@ from scoring import held_out_groundedness, held_out_relevance
 
 from monitor.models import Tally
 from monitor.models.passing import PassRule
-from monitor.rolling.windows import WindowStats, window_stats
+from monitor.rolling.tallies import WindowStats, window_stats
 from monitor.scoring.calibration import KEPT, Expected, JudgedSample, fit_curve
 from monitor.scoring.cascade import JudgeSampling
 from monitor.stats.intervals import wilson_interval

@@ -20,13 +20,8 @@ from common import make_parser, print_head, print_row
 from numpy.typing import NDArray
 
 from monitor.models import Tally
-from monitor.rolling.drift import (
-    ReferenceSpan,
-    chunk_tests,
-    has_course,
-    same_hours,
-    score_reference,
-)
+from monitor.rolling.baseline import ReferenceSpan
+from monitor.rolling.drift import chunk_tests, has_course, same_hours, score_reference
 from monitor.rolling.score_drift import LEAST_REFERENCE, ScoreDriftState, take_in, threshold
 from monitor.stats.design import design_effect
 

@@ -3,8 +3,8 @@ What one evaluation costs: 1,000 apps, 10 metrics, 24 hours of minutes, every st
 
     python benchmarks/evaluate.py
 
-In memory, on one core: summing four windows from the minutes, their bounds at all looks, the
-evidence and standing of every stream. Without the database, without finding what is new in its
+In state, on one core: summing four windows from the minutes, their bounds at all looks, the
+evidence and evidence of every stream. Without the database, without finding what is new in its
 sums, and without making and storing verdicts as records. Then the bytes of a key and day in SQLite,
 of minutes only: samples and evaluations are rows of their own.
 """
@@ -23,10 +23,12 @@ import numpy as np
 
 from monitor.models import Status, Tally
 from monitor.rolling.anytime import advance_all
-from monitor.rolling.baseline import Baseline, Rules, stream_budget
-from monitor.rolling.evidence_state import EvidenceState, Looks, to_json
-from monitor.rolling.verdicts import standing_of
-from monitor.rolling.windows import window_stats
+from monitor.rolling.baseline import Baseline
+from monitor.rolling.evidence_state import EvidenceState, to_json
+from monitor.rolling.looks import Looks
+from monitor.rolling.policies import Rules, stream_budget
+from monitor.rolling.tallies import window_stats
+from monitor.rolling.verdicts import evidence_finding
 from monitor.store.engine import Store, migrate
 from monitor.store.tables import bucket_bins, buckets
 
@@ -43,7 +45,7 @@ def main() -> None:
     n = rng.poisson(1.0, (_STREAMS, _MINUTES)).astype(np.int32)
     passed = rng.binomial(n, 0.92).astype(np.int32)
     baseline = Baseline((0.90,), 0.92, 9_000.0, 1.0, 1.0, effect_known=True)
-    memories = [
+    states = [
         EvidenceState.fresh(0.0).but(status=Status.HEALTHY, n_day=1440.0, baseline=baseline)
         for _ in range(_STREAMS)
     ]
@@ -58,15 +60,15 @@ def main() -> None:
     ]
 
     def look() -> None:
-        found = advance_all(memories, news, rules)
-        memories[:] = [memory for memory, _ in found]
-        for memory, window in zip(memories, hour, strict=True):
-            standing_of(memory, window, rules)
+        found = advance_all(states, news, rules)
+        states[:] = [state for state, _ in found]
+        for state, window in zip(states, hour, strict=True):
+            evidence_finding(state, window, rules)
 
-    _timed("evidence and standing, 10,000 with news", look)
+    _timed("evidence and evidence, 10,000 with news", look)
     for line in _bytes():
         print(line)
-    print(f"memory of a stream: {len(json.dumps(to_json(memories[0]))):,} bytes of JSON")
+    print(f"state of a stream: {len(json.dumps(to_json(states[0]))):,} bytes of JSON")
 
 
 def _bytes() -> Iterator[str]:

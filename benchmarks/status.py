@@ -27,7 +27,7 @@ from status_rivals import RIVALS
 
 from monitor.models import Status
 from monitor.rolling import backtest
-from monitor.rolling.baseline import stream_budget
+from monitor.rolling.policies import stream_budget
 from monitor.stats.evidence import lorden_delay
 from support import status_streams as streams
 from support.status_streams import Cell, Job, Stream

@@ -104,7 +104,8 @@ class Story:
         lease = acquire(self.store, "scheduler", "story", ttl_s=10**9)
         assert lease is not None
         evaluator = Evaluator(
-            store=self.store, settings=self.settings, lines=Thresholds(min_n=self.settings.min_n),
+            store=self.store, settings=self.settings,
+            thresholds=Thresholds(min_n=self.settings.min_n),
             recipients=recipients_of(wiring.channels),
             policies=PolicyChoice.parse(self.settings.status_policy),
         )  # fmt: skip

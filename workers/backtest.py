@@ -21,16 +21,16 @@ from monitor.models import Status, StreamKey, Tally
 from monitor.models.status import TALLY_SUMS
 from monitor.rolling import backtest as rolling_backtest
 from monitor.rolling.backtesting import BucketSums, backtest_buckets, backtest_samples
-from monitor.rolling.baseline import Rules as EvidenceRules
-from monitor.rolling.baseline import stream_budget
+from monitor.rolling.looks import StreamSample, goes_by_samples, stream_sample
 from monitor.rolling.policies import (
     EVIDENCE_POLICIES,
     POLICIES,
     EvidencePolicy,
     Thresholds,
     find_policy,
+    stream_budget,
 )
-from monitor.rolling.tallies import StreamSample, goes_by_samples, stream_sample
+from monitor.rolling.policies import Rules as EvidenceRules
 from monitor.rolling.verdicts import WindowData, judge_window
 from monitor.settings import Settings
 from monitor.store.query import BASELINE_SUMS, active_streams, series
@@ -67,7 +67,7 @@ class BacktestRules:
     """All that decides what people are told."""
 
     policy: str
-    lines: Thresholds
+    thresholds: Thresholds
     timers: Timers
     window_s: int
     pass_score: float
@@ -105,7 +105,7 @@ def rules_from(settings: Settings, path: Path | None = None) -> BacktestRules:
     gap_s = max(timers.max_gap_s, 3.0 * window_s / _STEPS_A_WINDOW)
     return BacktestRules(
         policy=settings.status_policy,
-        lines=Thresholds(
+        thresholds=Thresholds(
             warning_rate=settings.warning_rate,
             critical_rate=settings.critical_rate,
             min_n=settings.min_n,
@@ -147,9 +147,9 @@ def of_store(
             found.append(replay(_key(stream.key, rules), judged, rules.timers))
             continue
         limits = EvidenceRules(
-            warning_rate=rules.lines.warning_rate,
-            critical_rate=rules.lines.critical_rate,
-            min_n=rules.lines.min_n,
+            warning_rate=rules.thresholds.warning_rate,
+            critical_rate=rules.thresholds.critical_rate,
+            min_n=rules.thresholds.min_n,
             bucket_s=rules.bucket_s,
             false_alarms_per_month=stream_budget(rules.false_alarms_per_month, roots=len(streams)),
             use_reference=policy.use_reference,
@@ -222,9 +222,9 @@ def of_scores(history: Mapping[tuple[str, str], Scores], rules: BacktestRules) -
                 scores.scores,
                 scores.scores >= rules.pass_score,
                 policy=rules.policy,
-                warning_rate=rules.lines.warning_rate,
-                critical_rate=rules.lines.critical_rate,
-                min_n=rules.lines.min_n,
+                warning_rate=rules.thresholds.warning_rate,
+                critical_rate=rules.thresholds.critical_rate,
+                min_n=rules.thresholds.min_n,
                 bucket_s=rules.bucket_s,
                 false_alarms_per_month=stream_budget(
                     rules.false_alarms_per_month, roots=len(history)
@@ -311,7 +311,7 @@ def _judged(
         verdict = judge_window(
             WindowData(stream=key, window_s=rules.window_s, current=tally, reference=Tally()),
             policy_name=rules.policy,
-            lines=rules.lines,
+            thresholds=rules.thresholds,
             now=now,
         )
         yield Point(now, verdict.status, int(total[end][counted].sum()))

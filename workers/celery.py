@@ -54,7 +54,7 @@ def score(worker: str, number: int) -> None:
         log.warning("scoring_run_not_begun", code=error.code, message=str(error))
         return
     try:
-        if context.judge_is_away():
+        if context.judge_unavailable():
             return
         scored = context.scoring_run(lease.keep).run(budget_s=RUN_FOR_S)
     except GroundwatchError as error:

@@ -31,8 +31,7 @@ from monitor.scoring.limits.rate import CircuitBreaker
 from monitor.scoring.registry import make_scorer
 from monitor.settings import Settings
 from monitor.store.engine import Store, check_schema
-from workers.scoring_run import ScoringRules, ScoringRun
-from workers.standings import JudgeShare
+from workers.scoring_run import JudgeShare, ScoringRules, ScoringRun
 
 if TYPE_CHECKING:
     from monitor.contrib.evaluation_events import EvaluationEvents
@@ -105,7 +104,7 @@ class Components:
         return self.wiring.plan
 
     @property
-    def lines(self) -> Thresholds:
+    def thresholds(self) -> Thresholds:
         """The thresholds that a pass rate must not fall below."""
         return Thresholds(
             warning_rate=self.settings.warning_rate,
@@ -126,7 +125,7 @@ class Components:
             expire_after_s=self.settings.worker_timers.expire_after_s,
         )
 
-    def judge_is_away(self) -> bool:
+    def judge_unavailable(self) -> bool:
         """Return whether samples must wait because the judge that they need is unavailable."""
         if self.settings.scorer not in ("judge", "cascade"):
             return False

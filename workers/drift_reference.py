@@ -13,8 +13,9 @@ from sqlalchemy import Connection
 
 from monitor.models import ROOT, StreamKey, Tally, Verdict
 from monitor.models.status import segment_name
-from monitor.rolling.drift import Began, ReferenceSpan, has_course, same_hours, well_spans
-from monitor.rolling.windows import window_stats
+from monitor.rolling.baseline import ReferenceSpan
+from monitor.rolling.drift import Began, has_course, same_hours, well_spans
+from monitor.rolling.tallies import window_stats
 from monitor.settings import Settings
 from monitor.stats.changepoint import locate_change
 from monitor.stats.design import DesignEffect, design_effect

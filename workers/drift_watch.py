@@ -13,7 +13,8 @@ from sqlalchemy import Connection
 
 from monitor.models import ROOT, StreamKey, Tally
 from monitor.models.insight import DriftFinding
-from monitor.rolling.drift import ReferenceSpan, chunk_tests, moments, score_reference
+from monitor.rolling.baseline import ReferenceSpan
+from monitor.rolling.drift import chunk_tests, moments, score_reference
 from monitor.rolling.score_drift import (
     DOWN,
     HOUR_BUCKETS,

@@ -11,8 +11,9 @@ from sqlalchemy import Connection
 from monitor.models import ROOT, Status, Tally, Verdict
 from monitor.models.insight import Attribution, Deploy, DriftFinding, Insight, Trend
 from monitor.rolling.attribution import Mark, Step, explain_change, judge_deploy
-from monitor.rolling.drift import ReferenceSpan, compare
-from monitor.rolling.windows import figures_of, trend_of
+from monitor.rolling.baseline import ReferenceSpan
+from monitor.rolling.drift import compare
+from monitor.rolling.figures import figures_of, trend_of
 from monitor.settings import Settings
 from monitor.store.insights import first_seen, read_marks, version_since
 from monitor.store.query import Stream, series, window_tallies

@@ -21,10 +21,10 @@ from monitor.errors import GroundwatchError
 from monitor.store.lease import Lease, database_now
 from workers.context import Components
 from workers.evaluate import Evaluator
-from workers.facts import DigestJob
 from workers.insights import Explainer
 from workers.jobs import ErrorThrottle, Job, LeaseHolder, run_jobs
 from workers.maintenance import EVERY_S, EXPIRE_EVERY_S, Collector, Expirer, Keeper, Limits
+from workers.reports import DigestJob
 from workers.self_monitoring import (
     BLIND_AFTER_S,
     Chain,
@@ -56,7 +56,7 @@ class Scheduler:
         self._evaluator = Evaluator(
             store=context.store,
             settings=settings,
-            lines=context.lines,
+            thresholds=context.thresholds,
             recipients=context.recipients,
             policies=context.policies,
             conditions=VitalsReader(

@@ -20,9 +20,10 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Self
+from typing import Final, Self
 
 import structlog
+from sqlalchemy.exc import SQLAlchemyError
 
 from monitor.errors import GroundwatchError, JudgeOutageError, RecordError
 from monitor.models import Evaluation, Sample, ScoredSample
@@ -33,10 +34,12 @@ from monitor.queue.consumer import Consumer, NewestFirst, StreamEntry
 from monitor.queue.snapshot import sample_id_of
 from monitor.queue.wire import decode
 from monitor.rolling.input_drift import fingerprint
+from monitor.rolling.looks import CASCADE
 from monitor.rolling.tallies import bucket_start, stream_key, tally_of
 from monitor.scoring.base import Scorer
 from monitor.store.dead_letters import DeadLetter
 from monitor.store.engine import Store
+from monitor.store.verdicts import apps_with_rising_evidence
 from monitor.store.write import Contribution, Result, record
 
 _COMMIT_EVERY = 50
@@ -355,3 +358,35 @@ def commit(
 def _text(raw: bytes) -> str:
     """Return bytes of unknown origin as text that every database takes."""
     return raw.decode("utf-8", "replace").replace("\0", "\ufffd")
+
+
+#: The share of samples to ask a judge about while evidence of a fall builds up.
+_RISING_SHARE: Final = 0.5
+#: In seconds: so long a share holds in one process.
+_SHARE_FOR_S: Final = 5.0
+
+
+class JudgeShare:
+    """
+    The share of an app's samples that a cascade's judge is asked about.
+
+    More while evidence of a fall builds up: read from what the last evaluation stored, before the
+    sample is drawn, so that the evidence stays valid.
+    """
+
+    def __init__(self, store: Store, usual: float) -> None:
+        self._store, self._usual = store, usual
+        self._rising: frozenset[str] = frozenset()
+        self._read_s = -math.inf
+
+    def __call__(self, app: str) -> float:
+        """Return the share, in (0, 1]; the usual one where the store cannot be read."""
+        now_s = time.monotonic()
+        if now_s - self._read_s > _SHARE_FOR_S:
+            self._read_s = now_s
+            try:
+                with self._store.read() as connection:
+                    self._rising = apps_with_rising_evidence(connection, version_prefix=CASCADE)
+            except (GroundwatchError, SQLAlchemyError):
+                self._rising = frozenset()
+        return max(self._usual, _RISING_SHARE) if app in self._rising else self._usual

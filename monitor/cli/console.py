@@ -17,7 +17,7 @@ from monitor.errors import SettingsError, StoreError
 from monitor.report.format import plain_text
 from monitor.settings import Settings
 from monitor.store.engine import Store, check_schema
-from workers.facts import read_status
+from workers.reports import read_status
 
 #: What others may not do with the files of our data: transcripts are nobody else's business.
 PRIVATE = 0o077

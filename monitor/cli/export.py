@@ -17,7 +17,7 @@ from monitor.errors import MissingExtraError
 from monitor.report.sheets import Sheet, run_sheets, sheets_of
 from monitor.settings import Settings
 from monitor.store.insights import read_runs
-from workers.facts import read_report
+from workers.reports import read_report
 
 
 class To(StrEnum):

@@ -53,7 +53,7 @@ from monitor.settings import Settings
 from monitor.store.engine import Store
 from monitor.web.detail import Detail, read_detail
 from monitor.web.time_range import TimeRange
-from workers.facts import read_digest, read_report, read_status
+from workers.reports import read_digest, read_report, read_status
 
 _EVERY_S = 2.0
 _FILE_WIDTH = 100

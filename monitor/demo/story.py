@@ -19,7 +19,7 @@ from monitor.demo.screen import Screen
 from monitor.demo.stage import APP, Stage, built_stage
 from monitor.models import Status
 from monitor.report.model import Report
-from workers.facts import read_report
+from workers.reports import read_report
 
 _METRIC = "groundedness"
 _LOOK_EVERY_S = 0.25

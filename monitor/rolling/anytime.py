@@ -20,56 +20,57 @@ began, and many streams go together as one does alone.
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from monitor.models import Status
-from monitor.rolling.baseline import History, Rules, learn, read_status
-from monitor.rolling.drift import ReferenceSpan
+from monitor.rolling.baseline import ReferenceSpan
 from monitor.rolling.evidence_state import (
+    DAY_BUCKETS,
+    EASED,
+    FALL,
+    LEAST_LOG_P,
     LINE,
     N_BETS,
     N_RISES,
+    RECOVERED,
+    SILENT_BUCKETS,
+    Advanced,
     Bets,
     Certainty,
+    Count,
     EvidenceState,
-    Looks,
-)
-from monitor.rolling.evidence_walk import (
-    DAY_BUCKETS,
-    CalmWalk,
-    IncidentWalk,
+    StatusTurn,
+    idle,
+    is_doubtful,
+    is_known,
+    line_threshold,
     posterior_below,
+    restarted,
 )
-from monitor.stats.evidence import BELOW, CELLS, log_mean, rate_grid
+from monitor.rolling.looks import BetsWalk, Looks, stacked
+from monitor.rolling.policies import FALL_SHARE, Rules, status_of
+from monitor.stats.evidence import BELOW, CELLS, LOG_PRIOR, NOTHING, accumulate, log_mean
 
+Bools = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+
+#: Shares by which fewer samples fail in a recovery.
+_RISES: Final = np.array([0.2, 0.35, 0.5, 0.65, 0.8])
+#: A recovery is one to above the threshold less this.
+_CLEAR_SLACK: Final = 0.025
+#: Log payoff that samples alone must bring to a recovery: time brings stakes as well.
+_CLEAR_GAIN: Final = 3.0
+#: In buckets: how long an incident is remembered, so that it stays out of the reference.
+_REFERENCE_BUCKETS: Final = 8 * 1440
+#: So little below a threshold lies the bound of what was decided and is held.
+_JUST: Final = 1e-9
 #: Looks that are computed at once: enough to be fast, few enough to waste little after a change.
 _AT_ONCE: Final = 4096
-#: Log evidence beyond an alarm's that is remembered below and above the threshold.
-_BEYOND: Final = 3.0
-_BEYOND_SETTLED: Final = 13.0
-#: Log evidence, in buckets, at which more samples are worth a judge: far below an alarm's.
-_LOG_RISES: Final = math.log(300.0)
-#: In buckets: so long without a sample, and nothing is known any more.
-SILENT_BUCKETS: Final = 360
-#: In buckets: a baseline is learned anew this often, and sooner while the stream is young.
-_LEARN_BUCKETS: Final = 360
-_LEARN_FIRST_BUCKETS: Final = 30
-
-
-class StatusTurn(NamedTuple):
-    """A status that began."""
-
-    time_s: float
-    status: Status
-    certainty: Certainty
-
-
-Advanced = tuple[EvidenceState, list[StatusTurn]]
 
 
 def advance(state: EvidenceState, looks: Looks, rules: Rules) -> Advanced:
@@ -127,81 +128,6 @@ def advance_all(
                 done[i] += int(last[row]) + 1
 
 
-def idle(state: EvidenceState, now_s: float, rules: Rules) -> Advanced:
-    """Let time pass without samples: a stream that is silent for long is not known to be well."""
-    silent_s = state.at_s + SILENT_BUCKETS * rules.bucket_s
-    if state.status is not Status.HEALTHY or now_s <= silent_s:
-        return state, []
-    state = state.but(status=Status.INSUFFICIENT_DATA, status_s=silent_s)
-    return state, [StatusTurn(silent_s, state.status, state.certainty)]
-
-
-def restarted(state: EvidenceState, rules: Rules) -> EvidenceState:
-    """Begin the evidence anew where it was collected for other thresholds; keep the rest."""
-    thresholds = (rules.warning_rate, rules.critical_rate)
-    if state.thresholds == thresholds:
-        return state
-    state = state.but(thresholds=thresholds, bets=Bets.none(N_BETS, state.at_s), quasi=None)
-    if not state.alarmed:
-        return state
-    grid = rate_grid(*thresholds)
-    log_p = posterior_below(grid, state.count.size, state.count.passed)
-    high = float(grid.upper(log_p, np.asarray(rules.warning_rate)))
-    return state.but(
-        status=read_status(high, rules),
-        rises=Bets.none(2 * N_RISES, state.at_s),
-        log_p=log_p,
-        high=high,
-        baseline=state.baseline._replace(fallen_below=()),
-    )
-
-
-def evidence_rises(state: EvidenceState) -> bool:
-    """Return whether a judge that is asked about some samples should be asked about more."""
-    below = state.bets.log_r[:BELOW] if state.baseline.fallen_below else state.bets.log_r[LINE]
-    return not state.alarmed and float(log_mean(below)) > _LOG_RISES
-
-
-def learn_due_s(state: EvidenceState, rules: Rules) -> float:
-    """Return when the next baseline is due: after half the past again, at most six hours."""
-    known_s = max(state.learned_s, state.began_s)
-    half = (known_s - state.began_s) / 2
-    least, most = (n * rules.bucket_s for n in (_LEARN_FIRST_BUCKETS, _LEARN_BUCKETS))
-    return known_s + min(max(half, least), most)
-
-
-def relearn(state: EvidenceState, history: History, now_s: float, rules: Rules) -> EvidenceState:
-    """
-    Learn the baseline anew from what was counted before *now_s*.
-
-    Evidence that was collected is kept, and what is beyond an alarm's is cut: otherwise a
-    stream that settled at a lower and healthy rate would carry its old evidence for ever. While
-    an incident is open the reference stays as it is, as the grid hangs on it.
-    """
-    width = rules.bucket_s
-    baseline = learn(
-        history,
-        now_bucket=int(now_s // width),
-        begun_bucket=int(state.began_s // width),
-        bucket_s=width,
-        warning_rate=rules.warning_rate,
-        incidents=[
-            ReferenceSpan(int(span.from_s // width), int(-(-span.to_s // width)))
-            for span in state.past_incidents(now_s)
-        ],
-        before=state.baseline,
-    )
-    if state.alarmed:
-        baseline = baseline._replace(fallen_below=state.baseline.fallen_below)
-    most = np.full(N_BETS, rules.log_threshold() + _BEYOND)
-    most[BELOW:CELLS] += _BEYOND_SETTLED - _BEYOND
-    bets = state.bets._replace(log_r=np.minimum(state.bets.log_r, most))
-    state = state.but(baseline=baseline, learned_s=now_s, bets=bets)
-    if state.quasi is None or state.alarmed:
-        return state
-    return state.but(quasi=np.minimum(state.quasi, most[:CELLS]))
-
-
 def _end(state: EvidenceState, looks: Looks, start: int, rules: Rules) -> int:
     """Return where to stop: before a long silence, as then what follows begins anew."""
     if len(looks.time_s) == start + 1:
@@ -213,3 +139,262 @@ def _end(state: EvidenceState, looks: Looks, start: int, rules: Rules) -> int:
     fresh = time[1:] >= (begun + block if time[1] < begun + block else time[1] + block)
     stops = np.flatnonzero((quiet | fresh)[1:])
     return start + (int(stops[0]) + 1 if stops.size else len(time) - 1)
+
+
+class CalmWalk(BetsWalk):
+    """Looks at streams without an incident."""
+
+    def __init__(
+        self, states: Sequence[EvidenceState], looks: Sequence[Looks], rules: Rules
+    ) -> None:
+        super().__init__(states, looks, rules)
+        null = self.references()
+        top = self.grid.top(null)
+        rates = self.grid.rates(top)
+        fall = self.payoffs(top[..., None], rates)
+        fall[~self.known] = 0.0
+        line = self.payoffs(np.full((1, 1, 1), rules.warning_rate), self.grid.below)
+        self._sampled, self._log_q = self.quasi(top[..., None], rates, calm=True)
+        self._old = stacked([state.bets for state in states])
+        path = accumulate(self._old.log_r, np.concatenate([fall, line], axis=-1), self.stakes)
+        self._log_r, self._gained = path
+        self._log_r[~self.known, :, FALL] = NOTHING
+        self._top = self.tops()
+        share = np.where(self.known, 1.0 - FALL_SHARE, 1.0)
+        self._line_threshold = (rules.log_threshold() - np.log(share))[:, None]
+        self._confirmed = log_mean(self._log_r[..., LINE]) >= self._line_threshold
+        fallen = log_mean(self._log_r[..., :BELOW]) >= self.rules.log_threshold(FALL_SHARE)
+        fallen &= self.known[:, None]
+        if fallen.any():
+            row, look = np.nonzero(fallen)
+            log_p = self._log_r[row, look][:, FALL] + LOG_PRIOR
+            high = self.grid.upper(log_p, self._top[row])
+            fallen[row, look] = high < self.rules.warning_rate
+            for place, one in enumerate(self._sampled):
+                some = np.flatnonzero(fallen[one])
+                log_q = self._log_q[place, some] + LOG_PRIOR
+                high = self.grid.upper(log_q, np.full(some.size, self._top[one]))
+                fallen[one, some] = high < self.rules.warning_rate
+        self._probable = np.asarray(fallen)
+
+    def turned(self) -> Bools:
+        """Return at which looks a status turns, shape (s, t)."""
+        known = is_known(self.n_day, self.rules, healthy=self.healthy)
+        doubt = is_doubtful(self.all_size, self.all_passed, self.rules, healthy=self.healthy)
+        turned = self._confirmed | self._probable | ((known & ~doubt) != self.healthy)
+        return np.asarray(turned)
+
+    def at(self, last: NDArray[np.int64]) -> list[EvidenceState]:
+        """Return each state after its look *last*, the status unchanged."""
+        found = self.bets_at(last, self._old, self._log_r, self._gained)
+        states = [
+            self.moved(row, int(look)).but(bets=Bets(*(column[row] for column in found)))
+            for row, look in enumerate(last)
+        ]
+        for place, row in enumerate(self._sampled):
+            states[row] = states[row].but(quasi=self._log_q[place, last[row]])
+        return states
+
+    def turn(self, row: int, look: int, state: EvidenceState) -> EvidenceState:
+        """Turn the status at a look: open an incident, or change between known and unknown."""
+        now_s, bets = state.at_s, state.bets
+        confirmed = bool(self._confirmed[row, look])
+        if not confirmed and not self._probable[row, look]:
+            healthy = state.status is Status.HEALTHY
+            status = Status.INSUFFICIENT_DATA if healthy else Status.HEALTHY
+            return state.but(status=status, status_s=now_s)
+        if confirmed:
+            log_p = np.r_[bets.log_r[LINE], np.full(CELLS - BELOW, NOTHING)] + LOG_PRIOR
+        else:
+            log_p = bets.log_r[FALL] + LOG_PRIOR
+        lead = int(log_p.argmax()) + (LINE.start if confirmed else 0)
+        count = Count(
+            *(float(column[lead]) for column in (bets.at_s, bets.n, bets.size, bets.passed))
+        )
+        log_p = np.maximum(log_p - log_p.max(), LEAST_LOG_P)
+        quasi = state.quasi
+        if quasi is not None:
+            closed = np.where(np.arange(CELLS) < BELOW, 0.0, NOTHING) if confirmed else 0.0
+            quasi = quasi + LOG_PRIOR + closed
+            quasi = np.maximum(quasi - quasi.max(), LEAST_LOG_P)
+        top = self._top[row]
+        bounds = [self.grid.upper(p, np.asarray(top)) for p in (log_p, quasi) if p is not None]
+        bound = float(max(bounds))
+        high = float(_held(np.array(bound), np.array(count.rate), state.status, self.rules))
+        # Whether samples depend on each other is not known of a young stream.
+        sure = confirmed and state.baseline.effect_known
+        return state.but(
+            status=status_of(high, self.rules),
+            certainty=Certainty.CONFIRMED if sure else Certainty.PROBABLE,
+            status_s=now_s,
+            count=count,
+            incident_from_s=count.from_s,
+            rises=Bets.none(2 * N_RISES, now_s),
+            log_p=log_p,
+            quasi=quasi,
+            high=high,
+        )
+
+
+class IncidentWalk(BetsWalk):
+    """Looks at streams in an incident."""
+
+    def __init__(
+        self, states: Sequence[EvidenceState], looks: Sequence[Looks], rules: Rules
+    ) -> None:
+        super().__init__(states, looks, rules)
+        line = np.full((1, 1, 1), rules.warning_rate)
+        old = np.stack([state.bets.log_r[LINE] for state in states])
+        gains = self.payoffs(line, self.grid.below)
+        self._line_log_r = accumulate(old, gains, self.stakes).log_r
+        top = self.grid.top(self.references())[..., None]
+        rates = self.grid.rates(top[..., 0])
+        begun = np.stack([state.log_p for state in states if state.log_p is not None])
+        self._log_p = begun[:, None] + np.cumsum(self.payoffs(top, rates), axis=1)
+        self._log_p -= self._log_p.max(axis=-1, keepdims=True)
+        self._sampled, self._log_q = self.quasi(top, rates, calm=False)
+        self._top = np.broadcast_to(self.tops()[:, None], self.time.shape)
+        rate = np.divide(
+            self.all_passed, self.all_size, out=np.zeros_like(self.size), where=self.all_size > 0
+        )
+        critical = np.array([state.status is Status.CRITICAL for state in states])[:, None]
+        self._critical = critical
+        bound = self.grid.upper(self._log_p, self._top)
+        for place, row in enumerate(self._sampled):
+            other = self.grid.upper(self._log_q[place], self._top[row])
+            bound[row] = np.maximum(bound[row], other)
+        self._high = np.where(
+            critical,
+            _held(bound, rate, Status.CRITICAL, rules),
+            _held(bound, rate, Status.WARNING, rules),
+        )
+        lines = np.repeat([rules.warning_rate, rules.critical_rate], N_RISES) - _CLEAR_SLACK
+        rises = 1.0 - (1.0 - lines) * (1.0 - np.tile(_RISES, 2))
+        gains = np.concatenate(
+            [
+                self.payoffs(np.full((1, 1, 1), lines[some][0]), rises[some], up=True)
+                for some in (RECOVERED, EASED)
+            ],
+            axis=-1,
+        )
+        self._old = stacked([state.rises for state in states if state.rises is not None])
+        self._log_r, self._gained = accumulate(self._old.log_r, gains, self.stakes)
+        self._recovered = self._risen(RECOVERED, rules.warning_rate)
+        self._eased = self._risen(EASED, rules.critical_rate) & critical
+
+    def _risen(self, bets: slice, line: float) -> Bools:
+        risen = log_mean(self._log_r[..., bets]) >= self.rules.log_clear
+        if not risen.any():
+            return np.asarray(risen)
+        # The leading bet must have gained, and the rate since it began be above the threshold.
+        path = self._gained[..., bets] + self._old.gain[:, None, bets]
+        lowest = np.minimum(np.minimum.accumulate(path, axis=1), 0.0)
+        looks = np.arange(1, path.shape[1] + 1)[:, None]
+        begun = np.maximum.accumulate(np.where(path <= lowest, looks, 0), axis=1)
+        lead = self._log_r[..., bets].argmax(axis=-1)
+        first, gain = (
+            np.take_along_axis(values, lead[..., None], axis=-1)[..., 0]
+            for values in (begun, path - lowest)
+        )
+        rows = np.arange(len(first))[:, None]
+
+        def since(total: Floats, old: Floats) -> Floats:
+            before = np.take_along_axis(total, np.maximum(first - 1, 0), axis=1)
+            return total + np.where(first > 0, -before, old[:, bets][rows, lead])
+
+        size, passed = since(self.size, self._old.size), since(self.passed, self._old.passed)
+        return np.asarray(risen & (passed >= line * size) & (gain >= _CLEAR_GAIN))
+
+    def turned(self) -> Bools:
+        """Return at which looks a status turns, or evidence of a recovery is used up."""
+        low = self._high < self.rules.critical_rate
+        stays = (self._high < self.rules.warning_rate) & (low == self._critical)
+        return np.asarray(~stays | self._recovered | self._eased)
+
+    def at(self, last: NDArray[np.int64]) -> list[EvidenceState]:
+        """Return each state after its look *last*, the status unchanged."""
+        found = self.bets_at(last, self._old, self._log_r, self._gained)
+        states = []
+        for row, look in enumerate(last):
+            state = self.moved(row, int(look))
+            log_r = np.r_[state.bets.log_r[FALL], self._line_log_r[row, look]]
+            sure = state.baseline.effect_known and (
+                float(log_mean(log_r[LINE])) >= line_threshold(state, self.rules)
+            )
+            states.append(
+                state.but(
+                    bets=state.bets._replace(log_r=log_r),
+                    rises=Bets(*(column[row] for column in found)),
+                    log_p=np.maximum(self._log_p[row, look], LEAST_LOG_P),
+                    high=float(self._high[row, look]),
+                    certainty=Certainty.CONFIRMED if sure else state.certainty,
+                )
+            )
+        for place, row in enumerate(self._sampled):
+            log_q = np.maximum(self._log_q[place, last[row]], LEAST_LOG_P)
+            states[row] = states[row].but(quasi=log_q)
+        return states
+
+    def turn(self, row: int, look: int, state: EvidenceState) -> EvidenceState:
+        """Turn the status at a look, by the bound or by evidence of a recovery."""
+        assert state.rises is not None
+        status = status_of(state.high, self.rules)
+        if status is Status.HEALTHY:
+            return self._ended(state, state.count)
+        if self._recovered[row, look]:
+            return self._ended(state, _since_lead(state.rises, RECOVERED))
+        turned = state if status is state.status else state.but(status=status, status_s=state.at_s)
+        if status is not Status.CRITICAL or not self._eased[row, look]:
+            return turned
+        rises = state.rises
+        none = Bets.none(2 * N_RISES, state.at_s)
+        kept = Bets(*(np.r_[a[RECOVERED], b[EASED]] for a, b in zip(rises, none, strict=True)))
+        count = _since_lead(rises, EASED)
+        effect = state.baseline.effect
+        log_p = posterior_below(self.grid, count.size / effect, count.passed / effect)
+        high = float(self.grid.upper(log_p, np.asarray(self.rules.warning_rate)))
+        if high < self.rules.critical_rate:
+            return turned.but(rises=kept)
+        return state.but(
+            status=Status.WARNING,
+            status_s=state.at_s,
+            rises=kept,
+            count=count,
+            log_p=log_p,
+            quasi=None if state.quasi is None else log_p,
+            high=high,
+        )
+
+    def _ended(self, state: EvidenceState, count: Count) -> EvidenceState:
+        """Begin anew after an incident, and keep it out of what is normal."""
+        span = ReferenceSpan(int(state.incident_from_s), int(state.at_s) + 1)
+        keep_from_s = state.at_s - _REFERENCE_BUCKETS * self.rules.bucket_s
+        return state.with_incident(span, keep_from_s=keep_from_s).but(
+            status=Status.HEALTHY,
+            certainty=Certainty.NONE,
+            status_s=state.at_s,
+            owed=1.0,
+            bets=Bets.none(N_BETS, state.at_s),
+            rises=None,
+            log_p=None,
+            quasi=None,
+            high=1.0,
+            count=count,
+            recent=(Count(count.from_s), count),
+            onset=None,
+        )
+
+
+def _held(bound: Floats, rate: Floats, status: Status, rules: Rules) -> Floats:
+    """Keep what was decided until the rate since the change is itself above the threshold."""
+    if status is Status.CRITICAL:
+        below = np.minimum(bound, rules.critical_rate - _JUST)
+        above = np.minimum(bound, rules.warning_rate - _JUST)
+        return np.where(rate > rules.critical_rate, above, below)
+    return np.where(rate > rules.warning_rate, bound, np.minimum(bound, rules.warning_rate - _JUST))
+
+
+def _since_lead(bets: Bets, some: slice) -> Count:
+    """Return what was counted since the leading one of *some* bets began."""
+    lead = some.start + int(bets.log_r[some].argmax())
+    return Count(*(float(column[lead]) for column in (bets.at_s, bets.n, bets.size, bets.passed)))

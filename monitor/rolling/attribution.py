@@ -13,7 +13,7 @@ import numpy as np
 
 from monitor.models import Tally
 from monitor.models.insight import Deploy, SegmentEffect
-from monitor.rolling.windows import window_stats
+from monitor.rolling.tallies import window_stats
 from monitor.stats.changepoint import locate_change
 from monitor.stats.decomposition import Group, Part, kitagawa
 from monitor.stats.intervals import (

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from monitor.models import Status, Tally
-from monitor.rolling.anytime import advance, idle, learn_due_s, relearn
-from monitor.rolling.baseline import Baseline, History, Rules
-from monitor.rolling.evidence_state import EvidenceState, Looks
-from monitor.rolling.policies import EvidencePolicy, Policy, Thresholds, find_policy
-from monitor.rolling.tallies import StreamSample, history_columns, looks_of
-from monitor.rolling.windows import window_stats
+from monitor.rolling.anytime import advance
+from monitor.rolling.baseline import Baseline, History
+from monitor.rolling.evidence_state import EvidenceState, idle, learn_due_s, relearn
+from monitor.rolling.looks import Looks, StreamSample, history_columns, looks_of, weighted_looks
+from monitor.rolling.policies import EvidencePolicy, Policy, Rules, Thresholds, find_policy
+from monitor.rolling.tallies import window_stats
 
 Floats = NDArray[np.float64]
 Changes = list[tuple[float, Status]]
@@ -55,7 +55,7 @@ def backtest(  # noqa: PLR0913 - options of one policy, by keyword
         ``anytime``, ``anytime_strict``, ``wilson``, ``point_min_n``, ``point`` or a policy of
         your own by its name.
     warning_rate, critical_rate
-        The lines, in [0, 1].
+        The thresholds, in [0, 1].
     min_n
         Samples needed before a status is given.
     bucket_s
@@ -84,13 +84,13 @@ def backtest(  # noqa: PLR0913 - options of one policy, by keyword
     'critical'
     """
     times, outcome = _checked(times_s, scores, passed)
-    lines = Thresholds(warning_rate=warning_rate, critical_rate=critical_rate, min_n=min_n)
+    thresholds = Thresholds(warning_rate=warning_rate, critical_rate=critical_rate, min_n=min_n)
     found = find_policy(policy)
     if not times.size:
         return []
     if not isinstance(found, EvidencePolicy):
         return _replay_windows(
-            times, outcome, found, lines=lines, bucket_s=bucket_s, window_s=window_s
+            times, outcome, found, thresholds=thresholds, bucket_s=bucket_s, window_s=window_s
         )
     rules = Rules(
         warning_rate=warning_rate,
@@ -180,17 +180,6 @@ def backtest_samples(samples: Sequence[StreamSample], rules: Rules, *, end_s: fl
     return _fold(clock, looks, history_columns(samples, rules.bucket_s), rules, end_s=end_s)
 
 
-def weighted_looks(
-    time_s: Floats, n: Floats, sum_w: Floats, sum_w2: Floats, sum_wy: Floats, baseline: Baseline
-) -> Looks:
-    """Return looks at weighted sums, tempered to what they are worth: none for more than one."""
-    kish = np.divide(sum_w, sum_w2, out=np.ones_like(sum_w), where=sum_w2 > 0)
-    worth = kish if baseline.worth is None else np.full(n.shape, baseline.worth)
-    size = np.minimum(np.maximum(sum_w, 0.0) * worth, n)
-    rate = np.divide(sum_wy, sum_w, out=np.zeros_like(sum_w), where=sum_w > 0)
-    return Looks(time_s, n, size, np.clip(rate, 0.0, 1.0) * size)
-
-
 def _plain_looks(clock: Floats, passed: Floats, some: slice) -> Looks:
     one = np.ones_like(clock[some])
     return Looks(clock[some], one, one, passed[some])
@@ -262,7 +251,7 @@ def _replay_windows(
     passed: Floats,
     policy: Policy,
     *,
-    lines: Thresholds,
+    thresholds: Thresholds,
     bucket_s: int,
     window_s: int,
 ) -> list[tuple[float, Status]]:
@@ -282,7 +271,7 @@ def _replay_windows(
         for weights in (np.ones_like(passed), passed)
     )
     pairs, place = np.unique(np.stack([n, s]), axis=1, return_inverse=True)
-    found = np.array([_status(policy, lines, int(a), int(b)) for a, b in pairs.T])[place]
+    found = np.array([_status(policy, thresholds, int(a), int(b)) for a, b in pairs.T])[place]
     turns = np.flatnonzero(np.concatenate([[True], found[1:] != found[:-1]]))
     return [(float(look_s[look]), Status(found[look])) for look in turns]
 
@@ -306,7 +295,7 @@ def _present(
     return np.asarray(np.rint(np.cumsum(moves)[:size]), dtype=np.int64)
 
 
-def _status(policy: Policy, lines: Thresholds, n: int, passed: int) -> str:
+def _status(policy: Policy, thresholds: Thresholds, n: int, passed: int) -> str:
     tally = Tally(
         n=n,
         passed=passed,
@@ -316,4 +305,4 @@ def _status(policy: Policy, lines: Thresholds, n: int, passed: int) -> str:
         sum_w2y=float(passed),
         sum_w2yy=float(passed),
     )
-    return policy(window_stats(tally), lines).status.value
+    return policy(window_stats(tally), thresholds).status.value

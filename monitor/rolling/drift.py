@@ -12,8 +12,9 @@ from scipy.special import fdtrc
 
 from monitor.models import Status, Tally
 from monitor.models.insight import DriftComparison, DriftFigure
+from monitor.rolling.baseline import ReferenceSpan
 from monitor.rolling.score_drift import ScoreReference
-from monitor.rolling.windows import histogram, window_stats
+from monitor.rolling.tallies import histogram, window_stats
 from monitor.stats.distance import (
     Divergence,
     g_test,
@@ -266,13 +267,6 @@ def _means(
 
 
 _NOT_WELL = frozenset({Status.WARNING, Status.CRITICAL})
-
-
-class ReferenceSpan(NamedTuple):
-    """A stretch of time, in epoch seconds; the end is not part of it."""
-
-    from_s: int
-    to_s: int
 
 
 class Began(NamedTuple):

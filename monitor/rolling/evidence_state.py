@@ -1,7 +1,13 @@
-"""What is remembered of a stream between two looks, and its form as JSON."""
+"""
+What is remembered of a stream between two looks.
+
+Its form as JSON, and what becomes of it without new samples: silence, other thresholds, and a
+baseline that is learned anew.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final, NamedTuple, Self
@@ -10,11 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.models import Status
-from monitor.rolling.baseline import Baseline
-from monitor.rolling.drift import ReferenceSpan
+from monitor.rolling.baseline import Baseline, History, ReferenceSpan, learn
+from monitor.rolling.policies import FALL_SHARE, Rules, status_of
 from monitor.stats.changepoint import Onset
-from monitor.stats.evidence import BELOW, CELLS, NOTHING, Samples, Worth
+from monitor.stats.evidence import BELOW, CELLS, NOTHING, RateGrid, log_mean, rate_grid
 
+Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 _FORM: Final = 2
 _MOST_INCIDENTS: Final = 40
@@ -27,6 +34,27 @@ N_BETS: Final = CELLS + BELOW
 N_RISES: Final = 5
 RECOVERED: Final = slice(0, N_RISES)
 EASED: Final = slice(N_RISES, 2 * N_RISES)
+
+
+#: Log weight that a cell of the posterior keeps at least.
+LEAST_LOG_P: Final = -600.0
+DAY_BUCKETS: Final = 1440
+#: A status of too little data needs this part of the usual number to go on.
+_KEEPS: Final = 2 / 3
+#: In standard errors: so far below the threshold the rate since the last alarm, or the first
+#: sample, may lie where a stream becomes healthy, and where it stays so; the latter is 95 %.
+_DOUBT_NEW: Final = 1.28
+_DOUBT: Final = 1.96
+#: Log evidence beyond an alarm's that is remembered below and above the threshold.
+_BEYOND: Final = 3.0
+_BEYOND_SETTLED: Final = 13.0
+#: Log evidence, in buckets, at which more samples are worth a judge: far below an alarm's.
+_LOG_RISES: Final = math.log(300.0)
+#: In buckets: so long without a sample, and nothing is known any more.
+SILENT_BUCKETS: Final = 360
+#: In buckets: a baseline is learned anew this often, and sooner while the stream is young.
+_LEARN_BUCKETS: Final = 360
+_LEARN_FIRST_BUCKETS: Final = 30
 
 
 class Certainty(StrEnum):
@@ -58,40 +86,6 @@ class Bets(NamedTuple):
         """Return bets that begin at *now_s*."""
         gain, n, size, passed = np.zeros((4, bets))
         return cls(np.full(bets, NOTHING), gain, n, size, passed, np.full(bets, now_s))
-
-
-class Looks(NamedTuple):
-    """
-    What each look at a stream found since the one before, in the order of the looks.
-
-    ``time_s`` in epoch seconds, never falling; ``n`` samples; ``size`` what they are worth if they
-    were independent, and ``passed`` how much of it passed; each of shape (t,). Where the judge is
-    asked about some samples only, or weights are unequal, ``samples`` holds them one by one.
-    """
-
-    time_s: Floats
-    n: Floats
-    size: Floats
-    passed: Floats
-    samples: Samples | None = None
-    worth: Worth = Worth()
-
-    @classmethod
-    def of_samples(cls, time_s: Floats, samples: Samples, worth: Worth) -> Looks:
-        """Return looks at samples, of which each look may have any number."""
-        size = worth.size * samples.weight / worth.mean_weight
-        n, sizes, passed = (
-            np.asarray(np.bincount(samples.look, weights, time_s.size), dtype=np.float64)
-            for weights in (np.ones_like(size), size, size * samples.estimates())
-        )
-        return cls(time_s, n, sizes, passed, samples, worth)
-
-    def part(self, start: int, end: int | None = None) -> Looks:
-        """Return some of the looks."""
-        end = len(self.time_s) if end is None else min(end, len(self.time_s))
-        samples = None if self.samples is None else self.samples.between(start, end)
-        time_s, n, size, passed = (column[start:end] for column in self[:4])
-        return Looks(time_s, n, size, passed, samples, self.worth)
 
 
 class Count(NamedTuple):
@@ -176,6 +170,127 @@ class EvidenceState:
         """Add an incident, and forget those that ended before *keep_from_s*."""
         kept = [old for old in self.incidents if old.to_s > keep_from_s]
         return self.but(incidents=(*kept, span)[-_MOST_INCIDENTS:])
+
+
+class StatusTurn(NamedTuple):
+    """A status that began."""
+
+    time_s: float
+    status: Status
+    certainty: Certainty
+
+
+Advanced = tuple[EvidenceState, list[StatusTurn]]
+
+
+def posterior_below(grid: RateGrid, size: float, passed: float) -> Floats:
+    """Return the posterior of some samples on the cells below the warning threshold."""
+    rates = np.clip(grid.below, 0.001, 0.999)
+    log_p = passed * np.log(rates) + (size - passed) * np.log(1.0 - rates)
+    return np.concatenate([log_p - log_p.max(), np.full(CELLS - BELOW, LEAST_LOG_P)])
+
+
+def line_threshold(state: EvidenceState, rules: Rules) -> float:
+    """Return the log evidence below the warning threshold that confirms an alarm."""
+    return rules.log_threshold(1.0 - FALL_SHARE if has_reference(state, rules) else 1.0)
+
+
+def has_reference(state: EvidenceState, rules: Rules) -> bool:
+    """Return whether a fall from the stream's own reference can be seen."""
+    return rules.use_reference and bool(state.baseline.fallen_below)
+
+
+def is_known(n_day: Floats, rules: Rules, *, healthy: Bools) -> Bools:
+    """Return whether so many samples a day suffice; a healthy stream needs fewer to stay so."""
+    return np.where(healthy, n_day >= rules.min_n * _KEEPS, n_day > rules.min_n - 1)
+
+
+def is_doubtful(size: Floats, passed: Floats, rules: Rules, *, healthy: Bools) -> Bools:
+    """
+    Return whether all that is known lies below the threshold, though not beyond chance.
+
+    Such a stream is not well and not certainly ill: the Wilson interval of all its samples since
+    its last alarm is below the threshold. A long healthy past makes that impossible for long.
+    """
+    line = rules.warning_rate
+    error = np.sqrt(size * line * (1.0 - line))
+    below = size * line - passed > np.where(healthy, _DOUBT, _DOUBT_NEW) * error
+    return np.asarray(below & (size >= rules.min_n))
+
+
+def idle(state: EvidenceState, now_s: float, rules: Rules) -> Advanced:
+    """Let time pass without samples: a stream that is silent for long is not known to be well."""
+    silent_s = state.at_s + SILENT_BUCKETS * rules.bucket_s
+    if state.status is not Status.HEALTHY or now_s <= silent_s:
+        return state, []
+    state = state.but(status=Status.INSUFFICIENT_DATA, status_s=silent_s)
+    return state, [StatusTurn(silent_s, state.status, state.certainty)]
+
+
+def restarted(state: EvidenceState, rules: Rules) -> EvidenceState:
+    """Begin the evidence anew where it was collected for other thresholds; keep the rest."""
+    thresholds = (rules.warning_rate, rules.critical_rate)
+    if state.thresholds == thresholds:
+        return state
+    state = state.but(thresholds=thresholds, bets=Bets.none(N_BETS, state.at_s), quasi=None)
+    if not state.alarmed:
+        return state
+    grid = rate_grid(*thresholds)
+    log_p = posterior_below(grid, state.count.size, state.count.passed)
+    high = float(grid.upper(log_p, np.asarray(rules.warning_rate)))
+    return state.but(
+        status=status_of(high, rules),
+        rises=Bets.none(2 * N_RISES, state.at_s),
+        log_p=log_p,
+        high=high,
+        baseline=state.baseline._replace(fallen_below=()),
+    )
+
+
+def evidence_rises(state: EvidenceState) -> bool:
+    """Return whether a judge that is asked about some samples should be asked about more."""
+    below = state.bets.log_r[:BELOW] if state.baseline.fallen_below else state.bets.log_r[LINE]
+    return not state.alarmed and float(log_mean(below)) > _LOG_RISES
+
+
+def learn_due_s(state: EvidenceState, rules: Rules) -> float:
+    """Return when the next baseline is due: after half the past again, at most six hours."""
+    known_s = max(state.learned_s, state.began_s)
+    half = (known_s - state.began_s) / 2
+    least, most = (n * rules.bucket_s for n in (_LEARN_FIRST_BUCKETS, _LEARN_BUCKETS))
+    return known_s + min(max(half, least), most)
+
+
+def relearn(state: EvidenceState, history: History, now_s: float, rules: Rules) -> EvidenceState:
+    """
+    Learn the baseline anew from what was counted before *now_s*.
+
+    Evidence that was collected is kept, and what is beyond an alarm's is cut: otherwise a
+    stream that settled at a lower and healthy rate would carry its old evidence for ever. While
+    an incident is open the reference stays as it is, as the grid hangs on it.
+    """
+    width = rules.bucket_s
+    baseline = learn(
+        history,
+        now_bucket=int(now_s // width),
+        begun_bucket=int(state.began_s // width),
+        bucket_s=width,
+        warning_rate=rules.warning_rate,
+        incidents=[
+            ReferenceSpan(int(span.from_s // width), int(-(-span.to_s // width)))
+            for span in state.past_incidents(now_s)
+        ],
+        before=state.baseline,
+    )
+    if state.alarmed:
+        baseline = baseline._replace(fallen_below=state.baseline.fallen_below)
+    most = np.full(N_BETS, rules.log_threshold() + _BEYOND)
+    most[BELOW:CELLS] += _BEYOND_SETTLED - _BEYOND
+    bets = state.bets._replace(log_r=np.minimum(state.bets.log_r, most))
+    state = state.but(baseline=baseline, learned_s=now_s, bets=bets)
+    if state.quasi is None or state.alarmed:
+        return state
+    return state.but(quasi=np.minimum(state.quasi, most[:CELLS]))
 
 
 def to_json(state: EvidenceState) -> dict[str, Any]:

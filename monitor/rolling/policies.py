@@ -1,14 +1,15 @@
 """
-Named rules that turn the figures of a window into a status, and which rule judges what.
+The policies: thresholds, the budget of false alarms, and which rule judges what.
 
-A policy is a function; `POLICIES` is the list. To add one, write the function and name it there:
-the setting ``GROUNDWATCH_STATUS_POLICY`` takes it by that name. The policies that collect evidence
-from look to look are named in `EVIDENCE_POLICIES`.
+A policy that compares the figures of a window is a function; `POLICIES` is the list. To add one,
+write the function and name it there: the setting ``GROUNDWATCH_STATUS_POLICY`` takes it by that
+name. The policies that collect evidence from look to look are named in `EVIDENCE_POLICIES`.
 """
 
 from __future__ import annotations
 
 import importlib
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -19,7 +20,16 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from monitor.errors import SettingsError, own_words
 from monitor.models import Status
-from monitor.rolling.windows import WindowStats
+from monitor.rolling.tallies import WindowStats
+
+_DAY_S: Final = 86_400
+_MONTH_S: Final = 30 * _DAY_S
+#: Part of a stream's budget that pays for alarms about a fall from its own reference.
+FALL_SHARE: Final = 0.85
+#: One stream never gets more than this part of the project's budget, however few there are.
+_MOST_OF_PROJECT: Final = 0.1
+#: Streams of segments together get this part, when there are any.
+_SEGMENTS_SHARE: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,57 +48,129 @@ class PolicyFinding(NamedTuple):
     reason: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """
+    What a stream is judged by.
+
+    ``false_alarms_per_month`` is the budget of this one stream: the mean number of false alarms
+    in 30 days, above 0. Rates are in [0, 1]; ``bucket_s`` is the width of a bucket in seconds.
+    ``use_reference`` switches the evidence of a fall from the stream's own reference.
+    """
+
+    warning_rate: float = 0.85
+    critical_rate: float = 0.70
+    min_n: int = 30
+    bucket_s: int = 60
+    false_alarms_per_month: float = 0.1
+    use_reference: bool = True
+
+    def log_threshold(self, share: float = 1.0) -> float:
+        """Give the log evidence, counted in buckets, that *share* of the budget pays for."""
+        return math.log(_MONTH_S / self.bucket_s / (self.false_alarms_per_month * share))
+
+    @property
+    def log_clear(self) -> float:
+        """Give the log evidence of a recovery: a false one in a day, on average, at most."""
+        return math.log(_DAY_S / self.bucket_s)
+
+
+def status_of(high: float, rules: Rules) -> Status:
+    """Return the status that an upper bound of the pass rate stands for."""
+    if high < rules.critical_rate:
+        return Status.CRITICAL
+    return Status.WARNING if high < rules.warning_rate else Status.HEALTHY
+
+
+def stream_budget(
+    false_alarms_per_month: float, *, roots: int, segments: int = 0, is_root: bool = True
+) -> float:
+    """
+    Share a project's budget among its streams (weighted e-Bonferroni).
+
+    Half is for segments when there are any; within each half all get the same, but no stream
+    more than a tenth of the whole. The mean number of false alarms of all streams together
+    keeps to the budget whatever the dependence between them, as means add up.
+
+    Parameters
+    ----------
+    false_alarms_per_month
+        Of the whole project in 30 days, above 0.
+    roots, segments
+        How many streams there are of each sort.
+    is_root
+        Of which sort this stream is.
+
+    Returns
+    -------
+    float
+        The stream's own false alarms in 30 days.
+
+    References
+    ----------
+    .. [1] S. Dandapanthula, A. Ramdas, "Multiple testing in multi-stream sequential change
+       detection" (2025), arXiv 2501.04130.
+
+    Examples
+    --------
+    >>> stream_budget(1.0, roots=1000)
+    0.001
+    """
+    part = 1.0 if not segments else (1.0 - _SEGMENTS_SHARE if is_root else _SEGMENTS_SHARE)
+    weight = part / max(1, roots if is_root else segments)
+    return false_alarms_per_month * min(_MOST_OF_PROJECT, weight)
+
+
 Policy = Callable[[WindowStats, Thresholds], PolicyFinding]
 
 
-def point(window: WindowStats, lines: Thresholds) -> PolicyFinding:
+def point(window: WindowStats, thresholds: Thresholds) -> PolicyFinding:
     """
-    Compare the plain pass rate with the lines, whatever the size of the window.
+    Compare the plain pass rate with the thresholds, whatever the size of the window.
 
     The plain rule: unweighted, and insufficient only when empty.
     """
     if window.n == 0:
         return _nothing_scored(window)
-    return _by_rate(window.passed / window.n, lines)
+    return _by_rate(window.passed / window.n, thresholds)
 
 
-def point_min_n(window: WindowStats, lines: Thresholds) -> PolicyFinding:
-    """Compare the weighted pass rate with the lines, once there are enough scores."""
+def point_min_n(window: WindowStats, thresholds: Thresholds) -> PolicyFinding:
+    """Compare the weighted pass rate with the thresholds, once there are enough scores."""
     if window.pass_rate is None:
         return _nothing_scored(window)
-    if window.n_effective < lines.min_n:
-        return _too_few(window, lines)
-    return _by_rate(window.pass_rate, lines)
+    if window.n_effective < thresholds.min_n:
+        return _too_few(window, thresholds)
+    return _by_rate(window.pass_rate, thresholds)
 
 
-def wilson(window: WindowStats, lines: Thresholds) -> PolicyFinding:
-    """Call a rate low only when the whole 95 % interval lies below the line."""
+def wilson(window: WindowStats, thresholds: Thresholds) -> PolicyFinding:
+    """Call a rate low only when the whole 95 % interval lies below the threshold."""
     if window.interval is None:
         return _nothing_scored(window)
-    if window.n_effective < lines.min_n:
-        return _too_few(window, lines)
-    return _by_rate(window.interval.high, lines, what="upper bound of the pass rate")
+    if window.n_effective < thresholds.min_n:
+        return _too_few(window, thresholds)
+    return _by_rate(window.interval.high, thresholds, what="upper bound of the pass rate")
 
 
 POLICIES: Mapping[str, Policy] = {"point": point, "point_min_n": point_min_n, "wilson": wilson}
 
 
-def _by_rate(rate: float, lines: Thresholds, what: str = "pass rate") -> PolicyFinding:
-    if rate < lines.critical_rate:
-        return PolicyFinding(
-            Status.CRITICAL, f"{what} {rate:.3f} is below the critical line {lines.critical_rate:g}"
-        )
-    if rate < lines.warning_rate:
-        return PolicyFinding(
-            Status.WARNING, f"{what} {rate:.3f} is below the warning line {lines.warning_rate:g}"
-        )
-    return PolicyFinding(
-        Status.HEALTHY, f"{what} {rate:.3f} is at or above the warning line {lines.warning_rate:g}"
+def _by_rate(rate: float, thresholds: Thresholds, what: str = "pass rate") -> PolicyFinding:
+    figure = f"{what} {100 * rate:.1f} %"
+    warning, critical = (
+        f"{100 * line:.4g} %" for line in (thresholds.warning_rate, thresholds.critical_rate)
     )
+    if rate < thresholds.critical_rate:
+        reason = f"{figure} is below the {critical} critical threshold"
+        return PolicyFinding(Status.CRITICAL, reason)
+    if rate < thresholds.warning_rate:
+        return PolicyFinding(Status.WARNING, f"{figure} is below the {warning} warning threshold")
+    return PolicyFinding(Status.HEALTHY, f"{figure} is not below the {warning} warning threshold")
 
 
-def _too_few(window: WindowStats, lines: Thresholds) -> PolicyFinding:
-    missing = max(1, round(lines.min_n - window.n_effective))
+def _too_few(window: WindowStats, thresholds: Thresholds) -> PolicyFinding:
+    missing = max(1, round(thresholds.min_n - window.n_effective))
     return PolicyFinding(
         Status.INSUFFICIENT_DATA,
         f"{window.n} scores in the window, about {missing} more needed",
@@ -222,7 +304,7 @@ def _by_dotted_name(name: str) -> Any:
 def _a_function(name: str, found: Any) -> Policy:
     if not callable(found):
         raise SettingsError(
-            f"GROUNDWATCH_STATUS_POLICY: {name!r} is no function of a window and lines"
+            f"GROUNDWATCH_STATUS_POLICY: {name!r} is no function of a window and thresholds"
         )
     policy: Policy = found
     return policy

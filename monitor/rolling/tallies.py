@@ -1,20 +1,20 @@
-"""Evaluations to tallies; one by one, where sums do not tell what they pay."""
+"""Evaluations to tallies, and tallies to the figures of a window."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from monitor.models import Evaluation, EvaluationStatus, StreamKey, Tally
+from monitor.models import Drift, Evaluation, EvaluationStatus, StreamKey, Tally
 from monitor.models.passing import PassRule
 from monitor.models.status import BINS
-from monitor.rolling.baseline import Baseline, History
-from monitor.rolling.evidence_state import Looks
-from monitor.stats.evidence import Samples, Worth
-from monitor.stats.prediction_powered import answered_probability
+from monitor.stats.design import effective_size
+from monitor.stats.distance import Histogram, kolmogorov_smirnov, population_stability_index
+from monitor.stats.intervals import Interval, wilson_interval
 
 _MICRO = 1_000_000
 
@@ -142,91 +142,92 @@ def total(tallies: Iterable[Tally]) -> Tally:
     return sum(tallies, start=Tally())
 
 
-#: Evaluators whose judge is asked about a part of the samples only.
-CASCADE: Final = "cascade-"
-#: Beyond rounding, weights differ.
-_UNEQUAL: Final = 1.0 + 1e-6
-
-
-def goes_by_samples(version: str, *, n: float, sum_w: float, sum_w2: float) -> bool:
-    """Return whether sums do not tell what samples pay: a judge is sampled, or weights differ."""
-    return version.startswith(CASCADE) or n * sum_w2 > sum_w * sum_w * _UNEQUAL
-
-
-class StreamSample(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowStats:
     """
-    What one stored evaluation tells of a stream, beyond sums.
+    What a window says about the traffic behind it.
 
-    ``at_s`` is when it arrived, ``occurred_s`` when it happened, in epoch seconds; the others as
-    in `monitor.stats.evidence.Samples`.
+    ``pass_rate`` and ``average_score`` are weighted by the inverse sample rate
+    (Hájek), so that a sample rate that changes within the window biases nothing, and
+    rest on unbiased estimates where a judge was asked about some samples only.
+    ``n_effective`` is what all that is worth in plain samples. The figures are None
+    when nothing was scored. ``judged`` counts the samples that the judge of a cascade
+    was asked about, ``agreed`` those on which the local score came to the same.
     """
 
-    at_s: float
-    occurred_s: float
-    prediction: float
-    probability: float
-    asked: bool
-    passed: bool
-    weight: float
+    n: int
+    passed: int
+    failed: int
+    skipped: int
+    judged: int = 0
+    agreed: int = 0
+    n_effective: float = 0.0
+    pass_rate: float | None = None
+    interval: Interval | None = None
+    average_score: float | None = None
+    cost_usd: float = 0.0
 
 
-def stream_sample(
-    at_s: float, occurred_s: float, *, passed: bool, weight: float, noted: Mapping[str, Any] | None
-) -> StreamSample:
-    """Read a completed evaluation; *noted* is its metadata, in which a cascade keeps its odds."""
-    if not noted or "pass_estimate" not in noted:
-        return StreamSample(at_s, occurred_s, float(passed), 1.0, True, passed, weight)
-    asked = bool(noted["judged"])
-    probability = answered_probability(noted["judge_probability"], noted.get("answered_share", 1.0))
-    prediction = noted.get("expected_pass", noted["pass_estimate"])
-    if asked and "expected_pass" not in noted and probability < 1.0:
-        # The estimate is f + (y - f) / pi.
-        prediction = passed + (noted["pass_estimate"] - passed) / (1.0 - 1.0 / probability)
-    prediction = min(max(float(prediction), 0.0), 1.0)
-    return StreamSample(at_s, occurred_s, prediction, probability, asked, passed, weight)
-
-
-#: What a sample is taken to be worth before that is measured, and at least.
-_FIRST_WORTH: Final = 0.2
-_LEAST_WORTH: Final = 0.01
-
-
-def looks_of(samples: Sequence[StreamSample], time_s: Sequence[float], baseline: Baseline) -> Looks:
+def window_stats(tally: Tally) -> WindowStats:
     """
-    Return looks at samples, one look for each different time; *time_s* never falls.
+    Turn the sums of a window into figures.
 
-    What they are worth, and the largest weight, are those of the baseline: fixed before they
-    came. Before there is one, all weigh the same.
+    The interval is Wilson's at 95 %, at the size that the variance found is worth:
+    right for one look at independent samples, too narrow for a judgement that is
+    repeated every few seconds. For estimates it is an approximation that wants about
+    thirty judged samples in the window.
+
+    References
+    ----------
+    .. [1] J. Hájek, comment in "Foundations of Statistical Inference" (1971), p. 236.
+    .. [2] A. N. Angelopoulos et al., "Prediction-powered inference", Science 382
+       (2023), 669-674.
     """
-    times, look = np.unique(np.asarray(time_s, dtype=np.float64), return_inverse=True)
-    worth = Worth(_FIRST_WORTH)
-    if baseline.worth is not None:
-        size = min(max(baseline.worth * baseline.mean_weight, _LEAST_WORTH), 1.0)
-        worth = Worth(size, baseline.mean_weight, max(baseline.most_weight, baseline.mean_weight))
-    _, _, prediction, probability, asked, passed, weight = zip(*samples, strict=True)
-    return Looks.of_samples(
-        times,
-        Samples(
-            look,
-            np.array(prediction),
-            np.array(probability),
-            np.array(asked, dtype=bool),
-            np.array(passed, dtype=bool),
-            np.array(weight) if baseline.worth is not None else np.ones(len(samples)),
-        ),
-        worth,
+    counts = {
+        "n": tally.n,
+        "passed": tally.passed,
+        "failed": tally.failed,
+        "skipped": tally.skipped,
+        "judged": tally.judged,
+        "agreed": tally.agreed,
+        "cost_usd": tally.cost_microusd / 1e6,
+    }
+    if tally.n == 0:
+        return WindowStats(**counts)  # type: ignore[arg-type]
+    found = tally.sum_wy / tally.sum_w
+    size = effective_size(tally.n, tally.sum_w, tally.sum_w2, tally.sum_w2y, tally.sum_w2yy, found)
+    rate = min(1.0, max(0.0, found))
+    return WindowStats(
+        **counts,  # type: ignore[arg-type]
+        n_effective=size,
+        pass_rate=rate,
+        interval=wilson_interval(rate * size, size),
+        average_score=min(1.0, max(0.0, tally.sum_wx / tally.sum_w)),
     )
 
 
-def history_columns(samples: Sequence[StreamSample], bucket_s: int) -> History:
-    """Return what each sample adds to the bucket in which it happened."""
-    moment = np.array([sample.occurred_s for sample in samples]) // bucket_s
-    w = np.array([sample.weight for sample in samples])
-    y = np.array([_stream_samples_estimate(sample) for sample in samples])
-    columns = (np.ones_like(w), w, w * w, w * y, w * w * y, w * w * y * y)
-    return History(moment.astype(np.int64), *columns)
+def drift(reference: Tally, current: Tally, *, min_n: int) -> Drift | None:
+    """
+    Compare a window with the reference before it; None when either has under *min_n* scores.
+
+    The distances are shown, not alerted on: they say how much moved, not whether
+    that is more than chance.
+    """
+    if reference.n < min_n or current.n < min_n:
+        return None
+    before, now = window_stats(reference), histogram(current)
+    return Drift(
+        reference_pass_rate=before.pass_rate,
+        reference_average_score=before.average_score,
+        reference_n=before.n,
+        psi=max(0.0, population_stability_index(histogram(reference), now)),
+        ks=kolmogorov_smirnov(histogram(reference), now),
+    )
 
 
-def _stream_samples_estimate(sample: StreamSample) -> float:
-    error = sample.passed - sample.prediction if sample.asked else 0.0
-    return sample.prediction + error / sample.probability
+def histogram(tally: Tally) -> Histogram:
+    """Spread the sparse histogram of a tally over an array of shape (101,)."""
+    counts = np.zeros(BINS)
+    for position, count in tally.histogram.items():
+        counts[position] = count
+    return counts

@@ -11,11 +11,24 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from monitor.models import Status, StreamKey, Tally, Verdict
-from monitor.rolling.baseline import Rules, is_doubtful
-from monitor.rolling.evidence_state import LINE, Certainty, Count, EvidenceState
-from monitor.rolling.evidence_walk import DAY_BUCKETS, line_threshold
-from monitor.rolling.policies import EvidencePolicy, PolicyFinding, Thresholds, find_policy, point
-from monitor.rolling.windows import WindowStats, drift, window_stats
+from monitor.rolling.evidence_state import (
+    DAY_BUCKETS,
+    LINE,
+    Certainty,
+    Count,
+    EvidenceState,
+    is_doubtful,
+    line_threshold,
+)
+from monitor.rolling.policies import (
+    EvidencePolicy,
+    PolicyFinding,
+    Rules,
+    Thresholds,
+    find_policy,
+    point,
+)
+from monitor.rolling.tallies import WindowStats, drift, window_stats
 from monitor.stats.changepoint import Onset
 from monitor.stats.evidence import log_mean, plain_bounds, rate_grid, resolution, samples_to_decide
 from monitor.stats.intervals import Interval
@@ -41,20 +54,20 @@ def judge_window(
     data: WindowData,
     *,
     policy_name: str,
-    lines: Thresholds,
+    thresholds: Thresholds,
     now: datetime,
     previous: Verdict | None = None,
-    standing: Standing | None = None,
+    evidence: EvidenceFinding | None = None,
 ) -> Verdict:
     """
     Return the verdict on a stream; ``status_since`` goes on from *previous* while it is the same.
 
-    Under a policy that collects evidence the status and its figures are those of *standing*, else
+    Under a policy that collects evidence the status and its figures are those of *evidence*, else
     those of the window. A monitor that does not see says ``blind`` whatever the policy would say.
     """
     window = window_stats(data.current)
-    headline = standing.headline if standing else None
-    finding = standing.finding if standing else _by_window(window, policy_name, lines)
+    headline = evidence.headline if evidence else None
+    finding = evidence.finding if evidence else _by_window(window, policy_name, thresholds)
     if window.failed >= _BLIND_FROM and window.failed > window.n:
         tried = window.failed + window.n
         finding = PolicyFinding(Status.BLIND, f"{window.failed} of {tried} evaluations failed")
@@ -71,7 +84,7 @@ def judge_window(
         window_s=data.window_s,
         policy=policy_name,
         status=finding.status,
-        point_status=point(window, lines).status,
+        point_status=point(window, thresholds).status,
         reason=f"{finding.reason}; {data.note}" if data.note else finding.reason,
         pass_rate=headline.pass_rate if headline else window.pass_rate,
         low=bounds.low if bounds else None,
@@ -85,38 +98,38 @@ def judge_window(
         window_n=window.n,
         average_score=window.average_score,
         n_effective=window.n_effective,
-        **_evidence(standing, finding.status),
+        **_evidence(evidence, finding.status),
         n_failed=window.failed,
         n_skipped=window.skipped,
         n_total=data.n_total,
         n_judged=window.judged,
         n_agreed=window.agreed,
         cost_usd=window.cost_usd,
-        drift=drift(data.reference, data.current, min_n=lines.min_n),
+        drift=drift(data.reference, data.current, min_n=thresholds.min_n),
         evaluated_at=now,
     )
 
 
-def _by_window(window: WindowStats, policy_name: str, lines: Thresholds) -> PolicyFinding:
+def _by_window(window: WindowStats, policy_name: str, thresholds: Thresholds) -> PolicyFinding:
     policy = find_policy(policy_name)
     if isinstance(policy, EvidencePolicy):
         raise TypeError(f"the policy {policy_name!r} judges by its evidence, which is missing")
-    return policy(window, lines)
+    return policy(window, thresholds)
 
 
-def _evidence(standing: Standing | None, status: Status) -> dict[str, Any]:
-    if standing is None:
+def _evidence(evidence: EvidenceFinding | None, status: Status) -> dict[str, Any]:
+    if evidence is None:
         return {"phase": "collecting"} if status is Status.INSUFFICIENT_DATA else {}
-    onset = standing.onset
+    onset = evidence.onset
     moments = [datetime.fromtimestamp(at_s, UTC) for at_s in onset] if onset else [None] * 3
     return {
-        "phase": standing.phase if status is Status.INSUFFICIENT_DATA else None,
-        "evidence": standing.certainty.value,
+        "phase": evidence.phase if status is Status.INSUFFICIENT_DATA else None,
+        "evidence": evidence.certainty.value,
         "onset": moments[0],
         "onset_earliest": moments[1],
         "onset_latest": moments[2],
-        "more_n": standing.more_n,
-        "resolution": standing.resolution,
+        "more_n": evidence.more_n,
+        "resolution": evidence.resolution,
     }
 
 
@@ -143,7 +156,7 @@ class Headline:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class EvidenceFinding:
     """A status with what it rests on; rates in [0, 1]."""
 
     finding: PolicyFinding
@@ -156,7 +169,7 @@ class Standing:
     resolution: float | None = None  #: only a fall below this would be seen within a day
 
 
-def standing_of(state: EvidenceState, window: WindowStats, rules: Rules) -> Standing:
+def evidence_finding(state: EvidenceState, window: WindowStats, rules: Rules) -> EvidenceFinding:
     """Return how a stream stands; *window* is the status window, for the rate that goes on."""
     # Two digits are enough to show, and seldom change.
     n = float(f"{state.n_day / state.baseline.effect:.2g}")
@@ -185,7 +198,7 @@ def standing_of(state: EvidenceState, window: WindowStats, rules: Rules) -> Stan
         reason = _alarm_reason(state, window, rules)
     else:
         reason = _healthy_reason(state, window, rules, finest, more_n)
-    return Standing(
+    return EvidenceFinding(
         finding=PolicyFinding(status, reason),
         headline=headline(state, rules),
         certainty=state.certainty,

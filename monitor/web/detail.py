@@ -17,7 +17,7 @@ from monitor.models import ROOT, Incident, Tally, Verdict
 from monitor.models.insight import Insight
 from monitor.report.model import MetricReport, ReportedChange
 from monitor.rolling.attribution import segment_changes
-from monitor.rolling.drift import ReferenceSpan
+from monitor.rolling.baseline import ReferenceSpan
 from monitor.settings import Settings
 from monitor.stats.intervals import wilson_interval
 from monitor.store.engine import Store
@@ -39,7 +39,7 @@ from monitor.store.verdicts import read_changes
 from monitor.web.time_range import Kept, TimeRange
 from monitor.web.time_series import ChartMark, TimeSeries, steps_of, time_series
 from workers.drift_reference import Reference, References
-from workers.facts import read_explained, read_status, report_change
+from workers.reports import read_explained, read_status, report_change
 
 _WORST = 8
 #: Of the 101 bins of the store: 0.00 to 0.05, 0.06 to 0.10, ... make twenty of a chart.

@@ -22,7 +22,7 @@ from monitor.store.ledger import Kind, read_between
 from monitor.store.query import active_streams, cost_usd_since, series
 from monitor.store.verdicts import StatusStep, read_steps
 from monitor.web.time_series import Cell, SeriesPoint, TimeSeries, steps_of, strip, time_series
-from workers.facts import read_status
+from workers.reports import read_status
 
 _STEPS = 48
 _CELLS, _WINDOWS_A_CELL = 28, 6

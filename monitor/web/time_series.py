@@ -9,7 +9,7 @@ from datetime import datetime
 from monitor.models import Status, Tally
 from monitor.models.alerting import Incident
 from monitor.report.model import SEVERITY
-from monitor.rolling.windows import window_stats
+from monitor.rolling.tallies import window_stats
 
 #: A chart of less would be a few dots.
 _LEAST_STEPS = 12

@@ -34,7 +34,7 @@ from monitor.store.tables import buckets, leases, streams
 from monitor.store.verdicts import save_verdicts
 from monitor.testing.factories import make_verdict
 from monitor.testing.receivers import MailReceiver, SlackReceiver
-from workers.facts import DigestJob, read_digest
+from workers.reports import DigestJob, read_digest
 
 DAY = timedelta(days=1)
 NOW = datetime(2026, 3, 2, 8, 5, tzinfo=UTC)

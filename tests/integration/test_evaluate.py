@@ -45,7 +45,7 @@ class World:
         self.evaluator = Evaluator(
             store=store,
             settings=SETTINGS,
-            lines=Thresholds(min_n=10),
+            thresholds=Thresholds(min_n=10),
             recipients=[ON_CALL],
             policies=PolicyChoice.parse(SETTINGS.status_policy),
         )

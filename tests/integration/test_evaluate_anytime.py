@@ -18,8 +18,7 @@ from monitor.testing import make_evaluation, make_interaction, make_sample
 from workers.backtest import of_store, rules_from
 from workers.drift_reference import reference_tallies
 from workers.evaluate import Evaluator
-from workers.scoring_run import ScoringRules, result_of
-from workers.standings import JudgeShare
+from workers.scoring_run import JudgeShare, ScoringRules, result_of
 
 NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
 SETTINGS = Settings()
@@ -40,7 +39,7 @@ class World:
         self.evaluator = Evaluator(
             store=self.store,
             settings=self.settings,
-            lines=Thresholds(),
+            thresholds=Thresholds(),
             recipients=[Recipient("slack", "")],
             policies=PolicyChoice.parse(self.settings.status_policy, self.settings.status_policies),
         )

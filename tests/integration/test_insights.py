@@ -26,8 +26,8 @@ from monitor.store.tables import bucket_bins, buckets, input_bins, streams
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample
 from workers.evaluate import Evaluator
-from workers.facts import read_report
 from workers.insights import Explainer
+from workers.reports import read_report
 from workers.scoring_run import ScoringRules, result_of
 
 NOW = datetime(2026, 1, 8, 12, 0, tzinfo=UTC)
@@ -51,7 +51,7 @@ class World:
         self.evaluator = Evaluator(
             store=store,
             settings=settings,
-            lines=Thresholds(min_n=20),
+            thresholds=Thresholds(min_n=20),
             recipients=[Recipient("slack", "")],
             policies=PolicyChoice.parse(settings.status_policy, settings.status_policies),
         )

@@ -97,7 +97,7 @@ def test_samples_wait_until_the_judge_is_back(make_context, server, fault, score
     server.always = fault
     assert run(context) == 0
     assert (context.redis.xlen(names.SAMPLES), totals(context)) == (30, {})
-    assert context.judge_is_away()
+    assert context.judge_unavailable()
     asked = len(server.requests)
     assert run(context) == 0
     assert len(server.requests) == asked
@@ -129,7 +129,7 @@ def test_a_judge_that_is_away_is_an_alert_of_the_monitor_until_it_is_back(make_c
 
 def test_local_scorer_has_no_judge_to_miss(make_context):
     context = make_context(scorer="local")
-    assert not context.judge_is_away()
+    assert not context.judge_unavailable()
     assert JudgeWatch.make(context.settings, context.redis).look() == JudgeState()
 
 
@@ -149,7 +149,7 @@ def test_reached_budget_is_seen_in_every_status(make_context, policy, status):
     evaluator = Evaluator(
         store=context.store,
         settings=context.settings,
-        lines=context.lines,
+        thresholds=context.thresholds,
         recipients=(),
         policies=context.policies,
     )
@@ -170,7 +170,7 @@ def test_cascade_counts_its_questions_and_what_they_cost(make_context):
     evaluator = Evaluator(
         store=context.store,
         settings=context.settings,
-        lines=context.lines,
+        thresholds=context.thresholds,
         recipients=(),
         policies=context.policies,
     )

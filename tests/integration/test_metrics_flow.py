@@ -14,7 +14,7 @@ from monitor.store.verdicts import read_verdicts
 from monitor.testing import make_interaction, make_sample
 from workers.context import Components
 from workers.evaluate import Evaluator
-from workers.facts import read_report
+from workers.reports import read_report
 from workers.scoring_run import commit, result_of
 
 METRICS = ("toxicity", "precision_at_k", "thanks", "rubric_overall_score", "answer_relevancy")
@@ -57,7 +57,7 @@ def test_metrics_roll_up_into_windows_status_and_report(context, store):
     Evaluator(
         store=store,
         settings=context.settings,
-        lines=context.lines,
+        thresholds=context.thresholds,
         recipients=[],
         policies=context.policies,
     ).run(lease, now=datetime.now(UTC))

@@ -123,7 +123,7 @@ def test_a_read_only_file_system_is_read(read_only_folder):
 
 def test_statuses_can_be_read_there(read_only_folder):
     from monitor.settings import Settings
-    from workers.facts import read_report, read_status
+    from workers.reports import read_report, read_status
 
     folder, make_read_only = read_only_folder
     settings = Settings(database_url=f"sqlite:///{folder}/store.db", home=folder)

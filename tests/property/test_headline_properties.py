@@ -8,9 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor.models import Status
-from monitor.rolling.anytime import advance, advance_all, idle
-from monitor.rolling.baseline import Baseline, Rules
-from monitor.rolling.evidence_state import EvidenceState, Looks, from_json, to_json
+from monitor.rolling.anytime import advance, advance_all
+from monitor.rolling.baseline import Baseline
+from monitor.rolling.evidence_state import EvidenceState, from_json, idle, to_json
+from monitor.rolling.looks import Looks
+from monitor.rolling.policies import Rules
 from monitor.rolling.verdicts import headline
 
 HOURLY = tuple(0.86 + 0.003 * hour for hour in range(24))

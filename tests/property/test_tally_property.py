@@ -4,8 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.models import Tally
-from monitor.rolling.tallies import tally_of, total
-from monitor.rolling.windows import window_stats
+from monitor.rolling.tallies import tally_of, total, window_stats
 from monitor.testing import make_evaluation
 
 # Scores and rates that floating point adds exactly, so that order cannot show.

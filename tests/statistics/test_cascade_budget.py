@@ -5,8 +5,10 @@ import pytest
 
 from monitor.models import Status
 from monitor.rolling.anytime import advance_all
-from monitor.rolling.baseline import Baseline, Rules
-from monitor.rolling.evidence_state import EvidenceState, Looks
+from monitor.rolling.baseline import Baseline
+from monitor.rolling.evidence_state import EvidenceState
+from monitor.rolling.looks import Looks
+from monitor.rolling.policies import Rules
 from monitor.stats.evidence import Samples, Worth
 from monitor.stats.intervals import wilson_lower
 

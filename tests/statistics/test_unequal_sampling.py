@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from monitor.models import Tally
-from monitor.rolling.windows import window_stats
+from monitor.rolling.tallies import window_stats
 
 RUNS = 300
 

@@ -114,7 +114,7 @@ def _world(home, answers, marks, odd=HOSTILE):
         record(connection, results, now=now, bucket_s=60)
     lease = acquire(store, "scheduler", "test", ttl_s=600)
     evaluator = Evaluator(
-        store=store, settings=settings, lines=Thresholds(min_n=10),
+        store=store, settings=settings, thresholds=Thresholds(min_n=10),
         recipients=[Recipient("slack", "")], policies=PolicyChoice.parse(settings.status_policy),
     )  # fmt: skip
     evaluator.run(lease, now=now - timedelta(seconds=5))

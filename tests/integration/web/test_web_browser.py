@@ -17,7 +17,7 @@ from monitor.store.samples import note_act
 from monitor.web.charts import ChartThresholds
 from monitor.web.templating import render_html
 from monitor.web.time_range import app_path, metric_path, sample_path
-from workers.facts import read_report
+from workers.reports import read_report
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 SETUP = Path(__file__).parents[3] / ".venv" / "chromium"

@@ -131,7 +131,7 @@ def test_metric_page_says_why_and_shows_the_worst_samples(get):
     for said in (
         "Why this status",
         "point_min_n",
-        "is below the critical line",
+        "critical threshold",
         "lighthouse",
         "/sample/",
     ):

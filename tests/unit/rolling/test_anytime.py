@@ -9,17 +9,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor.models import Status
-from monitor.rolling.anytime import advance, idle, relearn
-from monitor.rolling.baseline import Baseline, History, Rules, learn, stream_budget
-from monitor.rolling.drift import ReferenceSpan
+from monitor.rolling.anytime import advance
+from monitor.rolling.baseline import Baseline, History, ReferenceSpan, learn
 from monitor.rolling.evidence_state import (
     Certainty,
     Count,
     EvidenceState,
-    Looks,
     from_json,
+    idle,
+    relearn,
     to_json,
 )
+from monitor.rolling.looks import Looks
+from monitor.rolling.policies import Rules, stream_budget
 from monitor.stats.intervals import wilson_interval
 
 RULES = Rules()

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from monitor.models import Tally
-from monitor.rolling.drift import ReferenceSpan, has_course, same_hours
+from monitor.rolling.baseline import ReferenceSpan
+from monitor.rolling.drift import has_course, same_hours
 
 HOUR, DAY = 3600, 86_400
 

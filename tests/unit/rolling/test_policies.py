@@ -4,7 +4,7 @@ import pytest
 
 from monitor.models import Status, Tally
 from monitor.rolling.policies import Thresholds, point, point_min_n, wilson
-from monitor.rolling.windows import window_stats
+from monitor.rolling.tallies import window_stats
 
 
 def window(passed, n, **counts):
@@ -49,7 +49,7 @@ def test_wilson_is_healthy_when_the_interval_reaches_the_line():
 def test_reason_names_the_rate_and_the_line():
     assert (
         point(window(60, 100), Thresholds()).reason
-        == "pass rate 0.600 is below the critical line 0.7"
+        == "pass rate 60.0 % is below the 70 % critical threshold"
     )
 
 

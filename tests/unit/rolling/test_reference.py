@@ -4,7 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.models import Status
-from monitor.rolling.drift import Began, ReferenceSpan, well_spans
+from monitor.rolling.baseline import ReferenceSpan
+from monitor.rolling.drift import Began, well_spans
 
 
 def spans(*changes):

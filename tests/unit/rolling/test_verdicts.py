@@ -25,7 +25,7 @@ def judge(current, reference=None, trouble=None, previous=None, now=NOW):
         trouble=trouble,
     )
     return judge_window(
-        data, policy_name="point_min_n", lines=Thresholds(), now=now, previous=previous
+        data, policy_name="point_min_n", thresholds=Thresholds(), now=now, previous=previous
     )
 
 
@@ -67,7 +67,7 @@ def test_note_stands_beside_the_reason():
     data = WindowData(
         stream=STREAM, window_s=3600, current=tally(100, 95), reference=Tally(), note="capped"
     )
-    verdict = judge_window(data, policy_name="point_min_n", lines=Thresholds(), now=NOW)
+    verdict = judge_window(data, policy_name="point_min_n", thresholds=Thresholds(), now=NOW)
     assert verdict.reason.endswith("; capped")
 
 

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from monitor.errors import JudgeOutageError, JudgeReplyError
 from monitor.models import EvaluationStatus
-from monitor.rolling.tallies import tally_of, total
-from monitor.rolling.windows import window_stats
+from monitor.rolling.tallies import tally_of, total, window_stats
 from monitor.scoring.base import Claim, ClaimVerdict, Judgement
 from monitor.scoring.calibration import Calibration, Expected, VerdictHistory
 from monitor.scoring.cascade import AnsweredShare, Cascade, JudgeSampling, draw

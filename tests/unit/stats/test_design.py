@@ -44,9 +44,8 @@ def test_little_is_known_of_a_young_stream():
 
 
 def size_of(w, y):
-    sums = {"sum_w": w, "sum_w2": w * w, "sum_wy": w * y, "sum_w2y": w * w * y}
-    sums["sum_w2yy"] = w * w * y * y
-    return effective_size(n=len(w), **{name: float(values.sum()) for name, values in sums.items()})
+    sums = [float(x.sum()) for x in (w, w * w, w * w * y, w * w * y * y)]
+    return effective_size(len(w), *sums, float((w * y).sum() / w.sum()))
 
 
 @pytest.mark.parametrize("weight", [1.0, 20.0])

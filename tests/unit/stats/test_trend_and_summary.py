@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from monitor.models import Tally
+from monitor.rolling.figures import figures_of, trend_of
 from monitor.rolling.tallies import tally_of, total
-from monitor.rolling.windows import figures_of, trend_of
 from monitor.stats.summary import (
     normal_interval,
     plain_trend,

@@ -1,7 +1,7 @@
 """The share that a cascade's judge is asked about, read from the store now and then."""
 
 from monitor.store.engine import Store
-from workers.standings import JudgeShare
+from workers.scoring_run import JudgeShare
 
 
 def test_share_is_the_usual_one_where_the_store_cannot_be_read(tmp_path):

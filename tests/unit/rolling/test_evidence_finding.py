@@ -5,62 +5,63 @@ import pytest
 
 from monitor.models import Status, Tally
 from monitor.rolling.anytime import advance
-from monitor.rolling.baseline import Rules
-from monitor.rolling.evidence_state import EvidenceState, Looks
-from monitor.rolling.verdicts import standing_of
-from monitor.rolling.windows import window_stats
+from monitor.rolling.evidence_state import EvidenceState
+from monitor.rolling.looks import Looks
+from monitor.rolling.policies import Rules
+from monitor.rolling.tallies import window_stats
+from monitor.rolling.verdicts import evidence_finding
 
 RULES = Rules()
 HEALTHY = Status.HEALTHY
 
 
-def standing(outcomes, last=60):
+def evidence(outcomes, last=60):
     """Look once a minute; the window holds the last so many."""
     passed = np.array(outcomes, dtype=float)
     one = np.ones(passed.size)
     looks = Looks(60.0 * np.arange(passed.size), one, one, passed)
-    memory, _ = advance(EvidenceState.fresh(0.0), looks, RULES)
+    state, _ = advance(EvidenceState.fresh(0.0), looks, RULES)
     n, good = min(last, passed.size), float(passed[-last:].sum())
     good = good if n else 0.0
     tally = Tally(n=n, passed=int(good), sum_w=n, sum_w2=n, sum_wy=good, sum_w2y=good)
-    return standing_of(memory, window_stats(tally), RULES)
+    return evidence_finding(state, window_stats(tally), RULES)
 
 
 def test_stream_below_the_line_from_the_start_is_told_what_would_decide():
-    found = standing([1, 1, 0, 1, 1, 0, 1] * 6)
+    found = evidence([1, 1, 0, 1, 1, 0, 1] * 6)
     assert found.finding.status is Status.INSUFFICIENT_DATA
     assert found.phase == "undecided"
     decides = f"42 scored, about {found.more_n} more needed: 71.4% passed, below 85 %"
     assert found.finding.reason == f"{decides} but not beyond chance"
     assert found.headline.interval.high == 0.85
-    decided = standing([1, 1, 0, 1, 1, 0, 1] * round(6 + 1.1 * found.more_n / 7))
+    decided = evidence([1, 1, 0, 1, 1, 0, 1] * round(6 + 1.1 * found.more_n / 7))
     assert decided.finding.status is Status.WARNING
     assert decided.finding.reason.startswith("pass rate is below the 85 % warning threshold (9")
 
 
 def test_too_few_samples_are_told_how_many_are_missing():
-    found = standing([1] * 20)
+    found = evidence([1] * 20)
     assert (found.finding.status, found.more_n) == (Status.INSUFFICIENT_DATA, 11)
     assert (found.phase, found.finding.reason) == ("collecting", "20 of 30 scores")
 
 
 def test_low_window_of_a_healthy_stream_is_not_passed_over_in_silence():
-    found = standing([1] * 600 + [1, 0, 1] * 15, last=45)
+    found = evidence([1] * 600 + [1, 0, 1] * 15, last=45)
     assert found.finding.status is Status.HEALTHY
     assert f"about {found.more_n} more samples as low as these" in found.finding.reason
-    assert "more samples" not in standing([1] * 600).finding.reason
+    assert "more samples" not in evidence([1] * 600).finding.reason
 
 
 @pytest.mark.parametrize(
     ("outcomes", "status"), [([1] * 600, Status.HEALTHY), ([1] * 600 + [0] * 60, Status.CRITICAL)]
 )
 def test_status_of_a_stream_that_fell_silent_says_that_it_is_held(outcomes, status):
-    found = standing(outcomes, last=0).finding
+    found = evidence(outcomes, last=0).finding
     assert found.status is status
     assert found.reason.startswith(
         "no scores in the status window, so the status is that of before: "
     )
-    assert "that of before" not in standing(outcomes).finding.reason
+    assert "that of before" not in evidence(outcomes).finding.reason
 
 
 def test_window_that_still_holds_what_is_over_says_so():
@@ -68,16 +69,16 @@ def test_window_that_still_holds_what_is_over_says_so():
         [1] * 600 + [0] * 60,
         "recovered, though the status window still holds the incident",
     )
-    after = next(n for n in range(200) if standing(outcomes + [1] * n).finding.status is HEALTHY)
-    assert held in standing(outcomes + [1] * after, last=after + 60).finding.reason
-    later = standing(outcomes + [1] * (after + 20), last=after + 80).finding
+    after = next(n for n in range(200) if evidence(outcomes + [1] * n).finding.status is HEALTHY)
+    assert held in evidence(outcomes + [1] * after, last=after + 60).finding.reason
+    later = evidence(outcomes + [1] * (after + 20), last=after + 80).finding
     assert f"{held}: 100.0% passed since" in later.reason
-    assert held not in standing(outcomes + [1] * (after + 20), last=20).finding.reason
-    assert held not in standing([1] * 600 + [1, 0, 1] * 15, last=45).finding.reason
+    assert held not in evidence(outcomes + [1] * (after + 20), last=20).finding.reason
+    assert held not in evidence([1] * 600 + [1, 0, 1] * 15, last=45).finding.reason
 
 
 def test_figures_of_an_incident_are_those_since_the_change():
-    found = standing([1] * 600 + [0] * 12)
+    found = evidence([1] * 600 + [0] * 12)
     assert found.finding.status is Status.CRITICAL
     assert found.finding.reason.startswith("pass rate is below the 70 % critical threshold (")
     shown = found.headline
@@ -86,13 +87,13 @@ def test_figures_of_an_incident_are_those_since_the_change():
 
 
 def test_figures_of_a_healthy_stream_are_those_of_half_to_a_whole_day():
-    shown = standing(np.arange(4000) % 20 > 0).headline
+    shown = evidence(np.arange(4000) % 20 > 0).headline
     assert 720 <= shown.n <= 1440
     assert shown.pass_rate == pytest.approx(0.95, abs=0.002)
     assert shown.interval.high > 0.95
 
 
 def test_rate_of_an_incident_is_never_shown_higher_than_it_is():
-    shown = standing([1] * 600 + [0] * 300).headline
+    shown = evidence([1] * 600 + [0] * 300).headline
     assert (shown.pass_rate, shown.interval.low) == (0.0, 0.0)
     assert shown.interval.high < 0.1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -11,22 +10,32 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 from sqlalchemy import Connection
-from sqlalchemy.exc import SQLAlchemyError
 
-from monitor.errors import GroundwatchError
 from monitor.models import Verdict
-from monitor.rolling.anytime import advance_all, evidence_rises, idle, learn_due_s, relearn
-from monitor.rolling.backtesting import weighted_looks
-from monitor.rolling.baseline import History, Rules
-from monitor.rolling.evidence_state import EvidenceState, Looks, from_json, to_json
-from monitor.rolling.tallies import CASCADE, goes_by_samples, looks_of, stream_sample
+from monitor.rolling.anytime import advance_all
+from monitor.rolling.baseline import History
+from monitor.rolling.evidence_state import (
+    EvidenceState,
+    evidence_rises,
+    from_json,
+    idle,
+    learn_due_s,
+    relearn,
+    to_json,
+)
+from monitor.rolling.looks import (
+    Looks,
+    goes_by_samples,
+    looks_of,
+    stream_sample,
+    weighted_looks,
+)
+from monitor.rolling.policies import Rules
 from monitor.stats.changepoint import find_onset
-from monitor.store.engine import Store
 from monitor.store.lease import Lease
 from monitor.store.query import Stream, bucket_sums
 from monitor.store.verdicts import (
     StoredScore,
-    apps_with_rising_evidence,
     read_states,
     save_states,
     scores_since,
@@ -44,10 +53,6 @@ _LEARN_AT_ONCE: Final = 50
 _FIRST_MS: Final = 1_000_000_000_000
 #: In milliseconds: a transaction that took longer to commit may come too late to be looked at.
 _COMMIT_MS: Final = 20_000
-#: The share of samples to ask a judge about while evidence of a fall builds up.
-_RISING_SHARE: Final = 0.5
-#: In seconds: so long a share holds in one process.
-_SHARE_FOR_S: Final = 5.0
 #: Scores that arrived since then are read for all streams at once.
 _TOGETHER_S: Final = 40.0
 _NOTHING_NEW: Final = Looks(*np.zeros((4, 0)))
@@ -68,12 +73,12 @@ class _Seen(NamedTuple):
         return cls(*sums, received_ms)
 
 
-class _Kept(NamedTuple):
-    memory: EvidenceState
+class _Stored(NamedTuple):
+    state: EvidenceState
     seen: _Seen
 
 
-class Asked(NamedTuple):
+class StreamToJudge(NamedTuple):
     """A stream to look at, and the verdict that its key has so far."""
 
     stream: Stream
@@ -81,19 +86,19 @@ class Asked(NamedTuple):
 
 
 class _Begun(NamedTuple):
-    """A stream before its looks: what was kept of it, and what is new."""
+    """A stream before its looks: what was stored of it, and what is new."""
 
     stream: Stream
-    kept: _Kept
-    memory: EvidenceState
+    stored: _Stored
+    state: EvidenceState
     looks: Looks  #: none where nothing is new
     seen: _Seen
 
 
 @dataclass(slots=True)
-class Standings:
+class StreamStates:
     """
-    The memories of all streams, kept between evaluations for as long as one lease lasts.
+    The states of all streams, kept between evaluations for as long as one lease lasts.
 
     A look costs one row a stream: what arrived since the last one is the difference of the
     stream's sums, whichever buckets it fell into. So a late sample counts once, when it arrives.
@@ -101,7 +106,7 @@ class Standings:
 
     bucket_s: int
     news_s: float  #: what is older than this when it arrives is no news
-    _kept: dict[int, _Kept] = field(default_factory=dict)
+    _stored: dict[int, _Stored] = field(default_factory=dict)
     _changed: set[int] = field(default_factory=set)
     _open: bool = False  #: an evaluation has begun that was not committed
     _token: int | None = None
@@ -114,39 +119,39 @@ class Standings:
     def begin(self, connection: Connection, lease: Lease) -> None:
         """Read what is remembered, unless this process wrote it last."""
         if self._token != lease.token or self._open:
-            found = {
-                stream_id: _read(state) for stream_id, state in read_states(connection).items()
-            }
-            self._kept = {stream_id: kept for stream_id, kept in found.items() if kept}
+            found = {stream_id: _read(row) for stream_id, row in read_states(connection).items()}
+            self._stored = {stream_id: stored for stream_id, stored in found.items() if stored}
             self._token = lease.token
             self._looked_at, self._looked_from_ms = {}, {}
         self._changed, self._open = set(), True
         self._may_learn = _LEARN_AT_ONCE
         self._read_from_ms, self._scores = math.inf, {}
 
-    def look_all(
-        self, connection: Connection, asked: Sequence[Asked], rules: Rules, *, now: datetime
+    def advance(
+        self, connection: Connection, asked: Sequence[StreamToJudge], rules: Rules, *, now: datetime
     ) -> list[EvidenceState]:
         """Take the streams that share *rules* to *now*, those with little news at once."""
         now_s = now.timestamp()
         begun = [self._begun(connection, one, rules, now_s) for one in asked]
-        moved = advance_all([one.memory for one in begun], [one.looks for one in begun], rules)
+        moved = advance_all([one.state for one in begun], [one.looks for one in begun], rules)
         return [
-            self._ended(connection, one, memory, now_s, rules)
-            for one, (memory, _) in zip(begun, moved, strict=True)
+            self._ended(connection, one, state, now_s, rules)
+            for one, (state, _) in zip(begun, moved, strict=True)
         ]
 
-    def _begun(self, connection: Connection, asked: Asked, rules: Rules, now_s: float) -> _Begun:
+    def _begun(
+        self, connection: Connection, asked: StreamToJudge, rules: Rules, now_s: float
+    ) -> _Begun:
         """Find what is new of a stream."""
         stream, previous = asked
-        kept = self._kept.get(stream.stream_id)
+        stored = self._stored.get(stream.stream_id)
         paused = (
-            kept is None
+            stored is None
             or previous is None
             or previous.evaluator_version != stream.key.evaluator_version
             or now_s - previous.evaluated_at.timestamp() > _PAUSE * self.bucket_s
         )
-        if kept is None:
+        if stored is None:
             # Begin with the last day of the buckets, so that old trouble is not news.
             rows = self._rows(connection, stream, now_s, _FIRST)
             n, w, w2, wy = (sum(row[i] for row in rows) for i in (1, 2, 3, 4))
@@ -155,37 +160,37 @@ class Standings:
             # The buckets also hold what was no news when it came; the sums of the stream do not.
             all_news_is_here = n >= total.n
             before = _Seen(total.n - n, total.sum_w - w, total.sum_w2 - w2, total.sum_wy - wy)
-            kept = _Kept(EvidenceState.fresh(begun_s), _Seen() if all_news_is_here else before)
-        memory = self._learned(connection, stream, kept.memory, now_s, rules)
-        if stream.n_total == kept.seen.n:
-            return _Begun(stream, kept, memory, _NOTHING_NEW, kept.seen)
+            stored = _Stored(EvidenceState.fresh(begun_s), _Seen() if all_news_is_here else before)
+        state = self._learned(connection, stream, stored.state, now_s, rules)
+        if stream.n_total == stored.seen.n:
+            return _Begun(stream, stored, state, _NOTHING_NEW, stored.seen)
         if goes_by_samples(
             stream.key.evaluator_version, n=stream.n_total, sum_w=stream.sum_w, sum_w2=stream.sum_w2
         ):
-            return self._by_samples(connection, stream, kept, memory, now_s, paused=paused)
-        pieces = self._pieces(connection, stream, memory, kept.seen, now_s, paused=paused)
+            return self._by_samples(connection, stream, stored, state, now_s, paused=paused)
+        pieces = self._pieces(connection, stream, state, stored.seen, now_s, paused=paused)
         time_s, n, sum_w, sum_w2, sum_wy = np.array(pieces).T
         looks = weighted_looks(
-            np.maximum(time_s, memory.at_s), n, sum_w, sum_w2, sum_wy, memory.baseline
+            np.maximum(time_s, state.at_s), n, sum_w, sum_w2, sum_wy, state.baseline
         )
-        return _Begun(stream, kept, memory, looks, _Seen.of(stream))
+        return _Begun(stream, stored, state, looks, _Seen.of(stream))
 
     def _by_samples(
         self,
         connection: Connection,
         stream: Stream,
-        kept: _Kept,
-        memory: EvidenceState,
+        stored: _Stored,
+        state: EvidenceState,
         now_s: float,
         *,
         paused: bool,
     ) -> _Begun:
         """Find the samples that arrived since the last look, each of them once."""
-        seen = kept.seen
+        seen = stored.seen
         after_ms = seen.received_ms
         if not after_ms:
             # What was looked at as sums is not looked at again.
-            from_s = memory.at_s if memory.n_day > 0 else now_s - _FIRST * self.bucket_s
+            from_s = state.at_s if state.n_day > 0 else now_s - _FIRST * self.bucket_s
             after_ms = round(from_s * 1000)
         width_s = self.bucket_s
         known = self._looked_at.get(stream.stream_id, {})
@@ -201,7 +206,7 @@ class Standings:
             <= self.news_s + width_s
         ]
         if not new:
-            return _Begun(stream, kept, memory, _NOTHING_NEW, seen)
+            return _Begun(stream, stored, state, _NOTHING_NEW, seen)
         newest_ms = max(after_ms, *(score.received_at_ms for score in new))
         self._looked_at[stream.stream_id] = {
             key: at_ms
@@ -221,9 +226,9 @@ class Standings:
         looked_s = [
             min(now_s, s.at_s // width_s * width_s + width_s) if paused else now_s for s in found
         ]
-        looked_s = np.maximum.accumulate(np.maximum(looked_s, memory.at_s)).tolist()
-        looks = looks_of(found, looked_s, memory.baseline)
-        return _Begun(stream, kept, memory, looks, _Seen.of(stream, newest_ms))
+        looked_s = np.maximum.accumulate(np.maximum(looked_s, state.at_s)).tolist()
+        looks = looks_of(found, looked_s, state.baseline)
+        return _Begun(stream, stored, state, looks, _Seen.of(stream, newest_ms))
 
     def _arrived(
         self, connection: Connection, stream: Stream, from_ms: float, now_s: float
@@ -243,29 +248,31 @@ class Standings:
         self,
         connection: Connection,
         begun: _Begun,
-        memory: EvidenceState,
+        state: EvidenceState,
         now_s: float,
         rules: Rules,
     ) -> EvidenceState:
         """Note what is to be remembered of a stream."""
         stream = begun.stream
-        if memory.alarmed and not begun.memory.alarmed:
+        if state.alarmed and not begun.state.alarmed:
             rows = np.array(self._rows(connection, stream, now_s, _ONSET)).reshape(-1, 7)
             weight = rows[:, 2]
             worth = np.divide(rows[:, 1], weight, out=np.zeros_like(weight), where=weight > 0)
             onset = find_onset(rows[:, 0], np.clip(rows[:, 4], 0, weight) * worth, rows[:, 1])
-            memory = memory.but(onset=onset)
-        memory, _ = idle(memory, now_s, rules)
-        kept = _Kept(memory, begun.seen)
-        changed = memory is not begun.kept.memory or kept.seen != begun.kept.seen
-        if changed or stream.stream_id not in self._kept:
-            self._kept[stream.stream_id] = kept
+            state = state.but(onset=onset)
+        state, _ = idle(state, now_s, rules)
+        stored = _Stored(state, begun.seen)
+        changed = state is not begun.stored.state or stored.seen != begun.stored.seen
+        if changed or stream.stream_id not in self._stored:
+            self._stored[stream.stream_id] = stored
             self._changed.add(stream.stream_id)
-        return memory
+        return state
 
     def save(self, connection: Connection, *, now: datetime) -> None:
         """Write what changed, in the transaction that is fenced by the lease."""
-        save_states(connection, {key: _written(self._kept[key]) for key in self._changed}, now=now)
+        save_states(
+            connection, {key: _written(self._stored[key]) for key in self._changed}, now=now
+        )
 
     def committed(self) -> None:
         """Note that what was saved stays; otherwise it is read again the next time."""
@@ -275,12 +282,12 @@ class Standings:
         self,
         connection: Connection,
         stream: Stream,
-        memory: EvidenceState,
+        state: EvidenceState,
         now_s: float,
         rules: Rules,
     ) -> EvidenceState:
-        if now_s < learn_due_s(memory, rules) or not self._may_learn:
-            return memory
+        if now_s < learn_due_s(state, rules) or not self._may_learn:
+            return state
         self._may_learn -= 1
         columns = (
             np.array(self._rows(connection, stream, now_s, _HISTORY), dtype=np.float64)
@@ -288,13 +295,13 @@ class Standings:
             .T
         )
         history = History((columns[0] // self.bucket_s).astype(np.int64), *columns[1:])
-        return relearn(memory, history, now_s, rules)
+        return relearn(state, history, now_s, rules)
 
     def _pieces(
         self,
         connection: Connection,
         stream: Stream,
-        memory: EvidenceState,
+        state: EvidenceState,
         seen: _Seen,
         now_s: float,
         *,
@@ -306,17 +313,17 @@ class Standings:
         if not paused:
             return [(now_s, *rest)]
         pieces: list[tuple[float, ...]] = []
-        at_s = memory.at_s
+        at_s = state.at_s
         # The newest first: what is beyond the news was a backlog, and stands in older buckets.
         for start_s, *sums in reversed(self._rows(connection, stream, now_s, _FIRST)):
-            if memory.n_day > 0 and start_s <= memory.at_s // self.bucket_s * self.bucket_s:
+            if state.n_day > 0 and start_s <= state.at_s // self.bucket_s * self.bucket_s:
                 break
             at_s = min(now_s, start_s + self.bucket_s - 0.001)
             if sums[0] > rest[0]:
                 break
             pieces.append((at_s, *sums[:4]))
             rest = [left - used for left, used in zip(rest, sums[:4], strict=True)]
-            at_s = memory.at_s
+            at_s = state.at_s
         if rest[0] > 0:
             # What is left arrived late, or belongs to the bucket of the last look or of a backlog.
             pieces.append((at_s, *rest))
@@ -329,45 +336,19 @@ class Standings:
         return bucket_sums(connection, stream.stream_id, from_s=from_s, to_s=int(now_s) + 1)
 
 
-def _read(state: dict[str, Any]) -> _Kept | None:
-    memory = from_json(state["memory"])
-    if memory is None:
+def _read(row: dict[str, Any]) -> _Stored | None:
+    state = from_json(row["memory"])
+    if state is None:
         return None
-    n, sum_w, sum_w2, sum_wy, received_ms = state["seen"]
+    n, sum_w, sum_w2, sum_wy, received_ms = row["seen"]
     # The form before this one ended with a small number of another meaning.
     arrived_ms = received_ms if received_ms > _FIRST_MS else 0
-    return _Kept(memory, _Seen(n, sum_w, sum_w2, sum_wy, arrived_ms))
+    return _Stored(state, _Seen(n, sum_w, sum_w2, sum_wy, arrived_ms))
 
 
-def _written(kept: _Kept) -> dict[str, Any]:
+def _written(stored: _Stored) -> dict[str, Any]:
     return {
-        "memory": to_json(kept.memory),
-        "seen": list(kept.seen),
-        "rises": evidence_rises(kept.memory),
+        "memory": to_json(stored.state),
+        "seen": list(stored.seen),
+        "rises": evidence_rises(stored.state),
     }
-
-
-class JudgeShare:
-    """
-    The share of an app's samples that a cascade's judge is asked about.
-
-    More while evidence of a fall builds up: read from what the last evaluation stored, before the
-    sample is drawn, so that the evidence stays valid.
-    """
-
-    def __init__(self, store: Store, usual: float) -> None:
-        self._store, self._usual = store, usual
-        self._rising: frozenset[str] = frozenset()
-        self._read_s = -math.inf
-
-    def __call__(self, app: str) -> float:
-        """Return the share, in (0, 1]; the usual one where the store cannot be read."""
-        now_s = time.monotonic()
-        if now_s - self._read_s > _SHARE_FOR_S:
-            self._read_s = now_s
-            try:
-                with self._store.read() as connection:
-                    self._rising = apps_with_rising_evidence(connection, version_prefix=CASCADE)
-            except (GroundwatchError, SQLAlchemyError):
-                self._rising = frozenset()
-        return max(self._usual, _RISING_SHARE) if app in self._rising else self._usual
