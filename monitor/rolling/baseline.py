@@ -145,10 +145,11 @@ def learn(
         (history.bucket >= end - REFERENCE_BUCKETS + GAP_BUCKETS) & (history.bucket < end)
     )
     known = reference if reference.bucket.size else history
-    total, sum_w, sum_w2, sum_wy, *squares = (float(column.sum()) for column in known[1:])
+    total, sum_w, sum_w2, sum_wy, sum_w2y, sum_w2yy = (float(column.sum()) for column in known[1:])
     if sum_w <= 0:
         return Baseline()
-    worth = effective_size(total, sum_w, sum_w2, *squares, sum_wy / sum_w) / sum_w
+    size = effective_size(total, sum_w, sum_w2, sum_w2y, sum_w2yy, sum_wy / sum_w)
+    worth = size / sum_w
     recent = history.at(history.bucket >= now_bucket - _EFFECT_BUCKETS)
     effect = design_effect(recent.bucket, recent.sum_wy * worth, recent.sum_w * worth)
     if not effect.known and before is not None and before.effect_known:
