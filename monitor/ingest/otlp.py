@@ -1,4 +1,4 @@
-"""OTLP's trace requests: read both encodings, convert spans, write answers as the protocol says."""
+"""OTLP's requests of traces and logs: read both encodings, make spans, answer as it says."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import json
 import zlib
 from collections.abc import Iterable
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from monitor.errors import MissingExtraError, RecordError
 from monitor.integrations.spans import Span
@@ -17,6 +17,10 @@ try:
     from google.protobuf import json_format
     from google.protobuf.message import DecodeError, Message
     from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]  # has no types
+    from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import (
+        ExportLogsServiceRequest,
+        ExportLogsServiceResponse,
+    )
     from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
         ExportTraceServiceRequest,
         ExportTraceServiceResponse,
@@ -34,16 +38,26 @@ _DEEPEST = 20
 _MISTAKES_SHOWN = 3
 
 
+Signal = Literal["traces", "logs"]
+
+
 class TooLargeError(RecordError):
     """The request is larger than the receiver takes."""
 
 
 class Decoded(NamedTuple):
-    """What a request holds, and how many of its spans cannot be used."""
+    """
+    What a request holds.
+
+    ``rejected`` spans are broken, as ``mistakes`` says; ``others`` are log records that tell
+    of no language model.
+    """
 
     spans: list[Span]
     rejected: int
     mistakes: str
+    signal: Signal
+    others: int = 0
 
 
 def unzip(body: bytes, encoding: str, limit: int) -> bytes:
@@ -76,21 +90,25 @@ def unzip(body: bytes, encoding: str, limit: int) -> bytes:
     return plain
 
 
-def decode(body: bytes, media_type: str) -> Decoded:
+def decode(body: bytes, media_type: str, signal: Signal = "traces") -> Decoded:
     """
     Read a request in either encoding.
+
+    Of logs, those with a trace are read: instrumentations write what was asked and said as
+    events, each a log record. Those of one span come back as one span of a model's call.
 
     Raises
     ------
     RecordError
         If it cannot be read; the message holds nothing of its content.
     """
-    request = ExportTraceServiceRequest()
+    request = ExportTraceServiceRequest() if signal == "traces" else ExportLogsServiceRequest()
+    problem = f"the body is no {request.DESCRIPTOR.name}"
     try:
         if media_type == JSON:
             document = json.loads(body)
             if not isinstance(document, dict):
-                raise RecordError("the body is no ExportTraceServiceRequest")
+                raise RecordError(problem)
             json_format.ParseDict(_with_bytes(document), request, ignore_unknown_fields=True)
         else:
             request.ParseFromString(body)
@@ -102,12 +120,14 @@ def decode(body: bytes, media_type: str) -> Decoded:
         AttributeError,
         RecursionError,
     ):
-        raise RecordError("the body is no ExportTraceServiceRequest") from None
-    return _decoded(request)
+        raise RecordError(problem) from None
+    return _decoded(request) if signal == "traces" else _decoded_logs(request)
 
 
 def accepted(decoded: Decoded, media_type: str) -> bytes:
     """Answer a request that was taken, wholly or in part."""
+    if decoded.signal == "logs":
+        return _encoded(ExportLogsServiceResponse(), media_type)
     response = ExportTraceServiceResponse()
     if decoded.rejected:
         response.partial_success.rejected_spans = decoded.rejected
@@ -151,7 +171,37 @@ def _decoded(request: Any) -> Decoded:
                 )
             )
     shown = "; ".join(sorted(set(mistakes))[:_MISTAKES_SHOWN])
-    return Decoded(spans, len(mistakes), shown)
+    return Decoded(spans, len(mistakes), shown, "traces")
+
+
+def _decoded_logs(request: Any) -> Decoded:
+    spans: list[Span] = []
+    others = 0
+    for resource_logs in request.resource_logs:
+        resource = _attributes(resource_logs.resource.attributes)
+        events: dict[tuple[bytes, bytes], list[tuple[str, dict[str, Any]]]] = {}
+        for record in chain.from_iterable(scope.log_records for scope in resource_logs.scope_logs):
+            attributes = _attributes(record.attributes)
+            name = getattr(record, "event_name", "") or str(attributes.get("event.name", ""))
+            if len(record.trace_id) != _ID_BYTES["trace_id"] or not name.startswith("gen_ai."):
+                others += 1
+                continue
+            body = _plain(record.body)
+            said = body if isinstance(body, dict) else {"content": body}
+            place = (record.trace_id, record.span_id)
+            events.setdefault(place, []).append((name, {**attributes, **said}))
+        spans += [
+            Span(
+                trace_id=trace_id.hex(),
+                is_root=False,
+                name="",
+                attributes={"gen_ai.operation.name": "chat"},
+                events=found,
+                resource=resource,
+            )
+            for (trace_id, _), found in events.items()
+        ]
+    return Decoded(spans, 0, "", "logs", others)
 
 
 def _attributes(pairs: Iterable[Any]) -> dict[str, Any]:

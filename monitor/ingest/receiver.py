@@ -1,8 +1,10 @@
-"""The OTLP/HTTP receiver: ``POST /v1/traces``, answered as the protocol says."""
+"""The OTLP/HTTP receiver: traces and log events, answered as the protocol says."""
 
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
 import hmac
 import logging
 import time
@@ -17,6 +19,7 @@ from monitor.hook import Hook
 from monitor.ingest.otlp import (
     JSON,
     PROTOBUF,
+    Signal,
     TooLargeError,
     accepted,
     decode,
@@ -25,6 +28,7 @@ from monitor.ingest.otlp import (
 )
 from monitor.integrations.traces import Traces
 from monitor.queue import names
+from monitor.settings.addresses import is_addressed_here
 
 try:
     from starlette.applications import Starlette
@@ -46,6 +50,8 @@ _SWEEP_EVERY_S = 1.0
 #: Services with a hook of their own; what further ones send counts as `OTHER`'s.
 MOST_SERVICES = 100
 OTHER = "other-services"
+#: Where exporters send traces: OTLP's own path, and those of vendors whose SDKs fix theirs.
+_TRACES = ("/v1/traces", "/api/public/otel/v1/traces", "/otel/v1/traces")
 _LONGEST_NAME = 200
 
 logger = logging.getLogger("groundwatch.otlp")
@@ -97,7 +103,10 @@ class OtlpReceiver:
     Takes spans, joins those of a trace, and hands interactions to the hooks of their services.
 
     A trace's spans come in several requests and from several processes, so a trace is whole when
-    nothing of it has come for *wait_s*. With a *token*, senders must bear it.
+    nothing of it has come for *wait_s*. With a *token*, senders must show it: as a bearer token,
+    as the password of basic authentication, or as ``x-api-key``. Without one, only what is
+    addressed to this machine itself is answered, and nothing that a web page sends: neither
+    can then be reached by a page whose name was bound to this address.
     """
 
     def __init__(
@@ -108,7 +117,7 @@ class OtlpReceiver:
         most_bytes: int = MOST_BYTES,
         token: str | None = None,
     ) -> None:
-        self._awaited = f"Bearer {token}".encode() if token else None
+        self._token = token
         self._services = services
         self._most_bytes = most_bytes
         self._traces = Traces(wait_s=wait_s, most=_MOST_TRACES, most_chars=_MOST_CHARS)
@@ -120,17 +129,17 @@ class OtlpReceiver:
         """Make the application for an ASGI server."""
         return Starlette(
             routes=[
-                Route("/v1/traces", self.export, methods=["POST"]),
+                *(Route(path, self.export, methods=["POST"]) for path in _TRACES),
+                Route("/v1/logs", partial(self.export, kind="logs"), methods=["POST"]),
                 Route("/health", self.health, methods=["GET"]),
             ],
             lifespan=self._lifespan,
         )
 
-    async def export(self, request: Request) -> Response:
+    async def export(self, request: Request, kind: Signal = "traces") -> Response:
         """Take one request."""
-        given = request.headers.get("authorization", "").encode()
-        if self._awaited is not None and not hmac.compare_digest(given, self._awaited):
-            return Response(refused("send the bearer token", JSON), 401, media_type=JSON)
+        if stranger := self._stranger(request):
+            return stranger
         media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if media_type not in {PROTOBUF, JSON}:
             message = f"send {PROTOBUF} or {JSON}"
@@ -138,7 +147,7 @@ class OtlpReceiver:
         try:
             packed = await self._body(request)
             encoding = request.headers.get("content-encoding", "").strip().lower()
-            decoded = decode(unzip(packed, encoding, self._most_bytes), media_type)
+            decoded = decode(unzip(packed, encoding, self._most_bytes), media_type, kind)
         except (TimeoutError, ClientDisconnect):
             return Response(refused("the body did not come", media_type), 408)
         except (_BusyError, RecordError) as error:
@@ -152,6 +161,7 @@ class OtlpReceiver:
             return Response(answer, status, media_type=media_type, headers=headers)
         self.requests += 1
         self.rejected += decoded.rejected
+        self.ignored += Counter(log_other=decoded.others)
         for span in decoded.spans:
             self.spans += 1
             try:
@@ -163,8 +173,29 @@ class OtlpReceiver:
                 logger.warning("span_failed error=%s", type(error).__name__)
         return Response(accepted(decoded, media_type), media_type=media_type)
 
-    async def health(self, request: Request) -> Response:  # noqa: ARG002  # as routes are called
+    def _stranger(self, request: Request) -> Response | None:
+        """Return the refusal of a request that is not for us; None if it is."""
+        if self._token is None:
+            host = request.headers.get("host", "localhost")
+            if not is_addressed_here(host) or "origin" in request.headers:
+                message = "without a token only programs of this machine are answered"
+                return Response(refused(message, JSON), 421, media_type=JSON)
+            return None
+        kind, _, given = request.headers.get("authorization", "").partition(" ")
+        if kind.lower() == "basic":
+            try:
+                given = base64.b64decode(given, validate=True).decode().partition(":")[2]
+            except (binascii.Error, UnicodeDecodeError):
+                given = ""
+        shown = given or request.headers.get("x-api-key", "")
+        if hmac.compare_digest(shown.encode(), self._token.encode()):
+            return None
+        return Response(refused("send the bearer token", JSON), 401, media_type=JSON)
+
+    async def health(self, request: Request) -> Response:
         """Return what has come and where it went."""
+        if stranger := self._stranger(request):
+            return stranger
         counts = {
             "requests": self.requests, "spans": self.spans, "rejected": self.rejected,
             "refused": self.refused, "ignored": dict(self.ignored),

@@ -47,6 +47,14 @@ def is_loopback(host: str) -> bool:
         return host.lower() == "localhost"
 
 
+def is_addressed_here(host_header: str) -> bool:
+    """Return whether a request's ``Host`` means this machine only; False if it is malformed."""
+    try:
+        return is_loopback(urlsplit(f"//{host_header}").hostname or "")
+    except ValueError:
+        return False
+
+
 def is_redis_url(url: str) -> bool:
     """Say whether an address of Redis has one of the forms in ``REDIS_URL_FORMS``."""
     try:

@@ -32,7 +32,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from monitor.errors import SettingsError
 from monitor.settings import Settings, variable
-from monitor.settings.addresses import is_loopback
+from monitor.settings.addresses import is_addressed_here, is_loopback
 
 _SCRYPT_MARK = "scrypt$"
 _HASH = re.compile(r"[0-9a-f]{64}|scrypt\$[0-9a-f]{32}\$[0-9a-f]{64}")
@@ -291,11 +291,7 @@ class Guard:
 
     def _refusal(self, request: Request) -> Response | None:
         headers = request.headers
-        try:
-            host = urlsplit(f"//{headers.get('host', '')}").hostname or ""
-        except ValueError:
-            host = ""
-        if self._access.is_open and not is_loopback(host):
+        if self._access.is_open and not is_addressed_here(headers.get("host", "")):
             return self._refuse(
                 request, 421, "host not allowed",
                 "without authentication only 127.0.0.1 and localhost are answered",

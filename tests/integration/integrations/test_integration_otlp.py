@@ -1,5 +1,6 @@
 """The receiver's own process takes what OpenTelemetry's own exporter sends."""
 
+import base64
 import gzip
 import os
 import signal
@@ -10,9 +11,14 @@ import time
 import httpx
 import pytest
 import redis
+from opentelemetry._logs import LogRecord
+from opentelemetry.context import get_current
 from opentelemetry.exporter.otlp.proto.http import Compression
+from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
+from opentelemetry.sdk._logs import LoggerProvider
+from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExportResult
@@ -66,7 +72,7 @@ def receiver(redis_url):
 
 def answers(url):
     try:
-        return httpx.get(f"{url}/health").status_code == 200
+        return httpx.get(f"{url}/health").status_code in {200, 401}
     except httpx.TransportError:
         return False
 
@@ -160,12 +166,71 @@ def test_answers_are_the_protocols(receiver):
 def test_who_bears_no_token_is_turned_away_where_one_is_asked_for(redis_url, monkeypatch):
     monkeypatch.setenv("GROUNDWATCH_OTLP_TOKEN", "secret")
     process, url = started(redis_url)
+    shown = (
+        {}, {"Authorization": "Bearer other"}, {"Authorization": "Bearer secret"},
+        {"Authorization": basic("public", "secret")}, {"Authorization": basic("secret", "no")},
+        {"Authorization": "Basic %%%"}, {"x-api-key": "secret"},
+    )  # fmt: skip
     codes = [
         httpx.post(f"{url}/v1/traces", headers=PROTOBUF | headers, content=b"").status_code
-        for headers in ({}, {"Authorization": "Bearer other"}, {"Authorization": "Bearer secret"})
+        for headers in shown
     ]
+    health = [httpx.get(f"{url}/health", headers=headers).status_code for headers in shown[:3]]
     ended(process)
-    assert codes == [401, 401, 200]
+    assert codes == [401, 401, 200, 200, 401, 401, 200]
+    assert health == [401, 401, 200]
+
+
+def basic(user, password):
+    return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
+
+
+@pytest.mark.parametrize("headers", [{"Host": "evil.example"}, {"Origin": "http://evil.example"}])
+def test_page_of_a_stranger_reaches_nothing_without_a_token(receiver, headers):
+    sent = httpx.post(f"{receiver}/v1/traces", headers=PROTOBUF | headers, content=b"")
+    read = httpx.get(f"{receiver}/health", headers=headers)
+    assert (sent.status_code, read.status_code) == (421, 421)
+    assert "support-bot" not in read.text
+
+
+def test_path_of_another_vendors_sdk_is_taken(receiver, redis_url):
+    exporter = OTLPSpanExporter(endpoint=f"{receiver}/api/public/otel/v1/traces")
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    with provider.get_tracer("bot").start_as_current_span("llm", attributes=MODEL):
+        pass
+    [it] = arrived(redis_url, 1)
+    assert it.output == "Five days."
+
+
+def test_texts_in_log_events_are_joined_with_the_spans(receiver, redis_url):
+    bot = exporting(receiver, "support-bot")
+    provider = LoggerProvider(
+        resource=Resource({"service.name": "support-bot"}), shutdown_on_exit=False
+    )
+    exporter = OTLPLogExporter(endpoint=f"{receiver}/v1/logs")
+    provider.add_log_record_processor(BatchLogRecordProcessor(exporter))
+    log = provider.get_logger("openai")
+    with bot.start_as_current_span("POST /ask"):
+        with bot.start_as_current_span("retrieve", attributes=RETRIEVER):
+            pass
+        with bot.start_as_current_span(
+            "chat", attributes={"gen_ai.operation.name": "chat", "gen_ai.request.model": "m-1"}
+        ):
+            for name, body in (
+                ("gen_ai.user.message", {"content": "Hello"}),
+                ("gen_ai.assistant.message", {"content": "Good day."}),
+                ("gen_ai.user.message", {"content": "How long?"}),
+                ("gen_ai.choice", {"index": 0, "message": {"content": "Five days."}}),
+            ):
+                log.emit(LogRecord(event_name=name, body=body, context=get_current()))
+            log.emit(LogRecord(body="a line of the app", context=get_current()))
+    provider.force_flush()
+    [it] = arrived(redis_url, 1)
+    assert (it.app, it.query, it.output) == ("support-bot", "How long?", "Five days.")
+    assert [context.text for context in it.contexts] == ["Refunds take five days."]
+    assert it.metadata["model"] == "m-1"
+    assert httpx.get(f"{receiver}/health").json()["ignored"] == {"log_other": 1, "span_other": 1}
 
 
 def test_it_listens_for_others_only_with_a_token(redis_url):
