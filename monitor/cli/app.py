@@ -27,6 +27,7 @@ COMMANDS = {
     "mark": _Command("operations", "mark"),
     "show": _Command("status", "show"),
     "export": _Command("export", "export"),
+    "label": _Command("labelling", "app"),
     "replay": _Command("replay", "replay"),
     "score": _Command("score", "score"),
     "metrics": _Command("reference", "metrics"),

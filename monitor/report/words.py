@@ -10,6 +10,8 @@ from monitor.models.passing import Direction, PassRule, advice_for
 from monitor.report.format import (
     count,
     duration,
+    interval,
+    number,
     percent,
     plain_text,
     rate_with_interval,
@@ -17,6 +19,8 @@ from monitor.report.format import (
     usd,
 )
 from monitor.report.model import Ledger
+from monitor.stats.agreement import Confusion
+from monitor.stats.intervals import wilson_interval
 
 #: A word and a shape, so that colour is never the only sign.
 ICONS: Mapping[Status, str] = {
@@ -44,6 +48,18 @@ _CLOSED: Mapping[str, str] = {
     "no_longer_evaluated": "no longer evaluated (not a recovery)",
     "expired_no_data": "no more data (not a recovery)",
 }
+
+
+def agreement_line(found: Confusion) -> str:
+    """Return such as "45 of 50 agree (90.0 %, 78.6–95.7), kappa 0.71"."""
+    if found.agreement is None:
+        return "no majority yet"
+    agreed, n = found.passed_good + found.failed_bad, found.n
+    low, high = wilson_interval(agreed, n)
+    said = (
+        f"{number(agreed)} of {number(n)} agree ({percent(found.agreement)}, {interval(low, high)})"
+    )
+    return f"{said}, kappa {score(found.kappa)}"
 
 
 def is_held(status: Status, n: int) -> bool:

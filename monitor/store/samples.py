@@ -1,5 +1,5 @@
 """
-Single samples: the lowest scores of a window, one sample whole, what people said of it.
+Single samples: the lowest scores of a window, one sample whole.
 
 Also counts evaluations without a score by the reason why there is none, and keeps the
 audit record of who did and saw what.
@@ -15,8 +15,7 @@ from typing import NamedTuple
 from sqlalchemy import ColumnElement, Connection, case, func, select
 
 from monitor.models import CustomEvaluation, Evaluation, EvaluationStatus, Sample
-from monitor.store.engine import put
-from monitor.store.tables import audit, evaluations, labels, samples
+from monitor.store.tables import audit, evaluations, samples
 
 #: So many times the samples asked for are read, to find ones that differ.
 _READ = 10
@@ -216,29 +215,6 @@ def unscored(
     return Unscored(failed, skipped)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Label:
-    """One person's verdict on one evaluation: whether the sample passes."""
-
-    sample_id: str
-    app: str
-    metric: str
-    evaluator_version: str
-    labelled_by: str
-    judge_passed: bool
-    human_passed: bool
-    note: str
-    labelled_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class Agreement:
-    """How often people agree with the judge, among the labelled evaluations."""
-
-    n: int
-    agreed: int
-
-
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
     """One act or view."""
@@ -247,49 +223,6 @@ class AuditEntry:
     who: str
     act: str
     target: str
-
-
-def save_label(connection: Connection, label: Label) -> None:
-    """Store a label; a person's later label replaces the earlier one."""
-    row = {
-        "sample_id": label.sample_id,
-        "metric": label.metric,
-        "evaluator_version": label.evaluator_version,
-        "labelled_by": label.labelled_by,
-        "app": label.app,
-        "judge_passed": int(label.judge_passed),
-        "human_passed": int(label.human_passed),
-        "note": label.note,
-        "labelled_at_ms": round(label.labelled_at.timestamp() * 1000),
-    }
-    put(connection, labels, [row])
-
-
-def labels_of(connection: Connection, sample_id: str) -> list[Label]:
-    """List the labels of a sample's evaluations, oldest first."""
-    query = select(labels).where(labels.c.sample_id == sample_id).order_by(labels.c.labelled_at_ms)
-    return [
-        Label(
-            sample_id=row.sample_id,
-            app=row.app,
-            metric=row.metric,
-            evaluator_version=row.evaluator_version,
-            labelled_by=row.labelled_by,
-            judge_passed=bool(row.judge_passed),
-            human_passed=bool(row.human_passed),
-            note=row.note,
-            labelled_at=datetime.fromtimestamp(row.labelled_at_ms / 1000, UTC),
-        )
-        for row in connection.execute(query)
-    ]
-
-
-def agreement(connection: Connection, *, app: str, metric: str) -> Agreement:
-    """Count the labels of a metric, and those that agree with the judge."""
-    same = func.sum(1 - func.abs(labels.c.judge_passed - labels.c.human_passed))
-    query = select(func.count(), same).where(labels.c.app == app, labels.c.metric == metric)
-    n, agreed = connection.execute(query).one()
-    return Agreement(int(n), int(agreed or 0))
 
 
 def note_act(connection: Connection, *, who: str, act: str, target: str, at: datetime) -> None:

@@ -361,6 +361,10 @@ labels = Table(
     Column("human_passed", SmallInteger, nullable=False),
     Column("note", Text, nullable=False, server_default=""),
     Column("labelled_at_ms", BigInt, nullable=False),
+    # Of the app, at the time of the sample; '' where it named none.
+    Column("release", String(200), nullable=False, server_default=""),
+    # 1 if the sample was drawn at random among those with its verdict, as the queue does.
+    Column("drawn", SmallInteger, nullable=False, server_default="0"),
     Index("ix_groundwatch_labels_app_metric", "app", "metric"),
 )
 

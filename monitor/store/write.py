@@ -25,6 +25,7 @@ from monitor.queue.names import DOCTOR_APP
 from monitor.stats.heavy_hitters import PLACES, Census, Seen, admit
 from monitor.store.dead_letters import DeadLetter, set_aside
 from monitor.store.engine import JsonText, add, insert_new, put
+from monitor.store.labels import APP_ANNOTATOR, USUAL_METRIC, Label, save_app_labels
 from monitor.store.ledger import Entry, Kind, book
 from monitor.store.query import STREAM_SUMS, past_name
 from monitor.store.rollup import Inputs, add_inputs, add_late
@@ -131,6 +132,7 @@ def record(
     ]
     if rows:
         connection.execute(evaluations.insert(), rows)
+    save_app_labels(connection, (label for item in fresh for label in _labels(item)))
     _add_to_buckets(
         connection,
         [
@@ -209,6 +211,27 @@ def _of_other_apps(result: Result) -> Result:
             replace(item, stream=item.stream._replace(app=OTHER)) for item in result.contributions
         ),
     )
+
+
+def _labels(result: Result) -> Iterable[Label]:
+    """Yield the label that the app sent with a sample, beside each verdict of the usual metric."""
+    sample = result.scored.sample
+    if sample.interaction.label is None:
+        return
+    for item in result.contributions:
+        if item.stream.metric == USUAL_METRIC and item.tally.n == 1:
+            yield Label(
+                sample_id=sample.sample_id,
+                app=item.stream.app,
+                metric=item.stream.metric,
+                evaluator_version=item.stream.evaluator_version,
+                labelled_by=APP_ANNOTATOR,
+                judge_passed=bool(item.tally.passed),
+                human_passed=bool(sample.interaction.label),
+                note="",
+                labelled_at=sample.sampled_at,
+                release=(sample.interaction.release or "")[:200].replace("\0", "\ufffd"),
+            )
 
 
 def _storable(text: str) -> Any:

@@ -1,4 +1,4 @@
-"""What operators may do: label, acknowledge, silence, test a channel; each act is recorded."""
+"""What operators may do: acknowledge, silence, test a channel; each act is recorded."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import wraps
-from typing import Any
+from typing import Any, Protocol, TypeVar
 from urllib.parse import parse_qs, urlencode
 
 from starlette.concurrency import run_in_threadpool
@@ -19,17 +19,11 @@ from alerts.routing import Matcher, parse_all
 from alerts.silencing import Preview, add_silence, expire_silence, preview, silences_after
 from alerts.store import acknowledge
 from monitor.errors import DeliveryError, SettingsError
-from monitor.store.samples import (
-    Label,
-    note_act,
-    read_sample,
-    save_label,
-)
+from monitor.store.samples import note_act
 from monitor.web import time_range
 from monitor.web.auth import Role, principal_of
 from monitor.web.site import Site
 
-_MOST_NOTE_CHARS = 500
 #: For how many hours an acknowledgement pauses reminders.
 ACK_HOURS = (1, 2, 4, 8, 24)
 
@@ -44,13 +38,24 @@ _SEE_OTHER = 303
 Form = dict[str, str]
 
 
+class HasSite(Protocol):
+    """What endpoints are methods of."""
+
+    @property
+    def site(self) -> Site:
+        """The store, the settings, who may come in."""
+
+
+A = TypeVar("A", bound=HasSite)
+
+
 def posted(
-    do: Callable[[Acts, Request, Form], Response],
-) -> Callable[[Acts, Request], Coroutine[Any, Any, Response]]:
+    do: Callable[[A, Request, Form], Response],
+) -> Callable[[A, Request], Coroutine[Any, Any, Response]]:
     """Make *do* an endpoint that runs only if the sender may act and the form is one of ours."""
 
     @wraps(do)
-    async def endpoint(self: Acts, request: Request) -> Response:
+    async def endpoint(self: A, request: Request) -> Response:
         principal = principal_of(request)
         if principal.role < Role.OPERATOR:
             return refused(request, 403, "this needs the role operator", "nothing was changed")
@@ -94,33 +99,6 @@ class Acts:
     """The endpoints that change something by POST, and the page on which silences are previewed."""
 
     site: Site
-
-    @posted
-    def label(self, request: Request, form: Form) -> Response:
-        """Store what a person says of one evaluation."""
-        sample_id = time_range.unslug(request.path_params["sample_id"])
-        with self.site.store.read() as connection:
-            found = read_sample(connection, sample_id)
-        wanted = (form.get("metric"), form.get("evaluator_version"))
-        scored = [item for item in found.evaluations if item.passed is not None] if found else []
-        of = next((e for e in scored if (e.metric, e.evaluator_version) == wanted), None)
-        if found is None or of is None or form.get("label") not in {"pass", "fail"}:
-            return refused(request, 400, "no such evaluation", "nothing was stored")
-        label = Label(
-            sample_id=sample_id,
-            app=found.sample.interaction.app,
-            metric=of.metric,
-            evaluator_version=of.evaluator_version,
-            labelled_by=principal_of(request).name,
-            judge_passed=bool(of.passed),
-            human_passed=form["label"] == "pass",
-            note=form.get("note", "")[:_MOST_NOTE_CHARS],
-            labelled_at=self.site.clock(),
-        )
-        with self.site.store.write() as connection:
-            save_label(connection, label)
-        note(self.site, request, f"labelled {form['label']}", f"{sample_id} {of.metric}")
-        return see(time_range.sample_path(sample_id))
 
     @posted
     def acknowledge(self, request: Request, form: Form) -> Response:

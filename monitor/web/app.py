@@ -22,6 +22,7 @@ from monitor.web import charts
 from monitor.web.actions import Acts
 from monitor.web.api import Api
 from monitor.web.auth import Guard, path_of
+from monitor.web.labelling import Labelling
 from monitor.web.pages import Pages
 from monitor.web.site import Site
 
@@ -51,14 +52,16 @@ def make_app(site: Site) -> Starlette:
         yield
         site.close()
 
-    pages, acts, api = Pages(site), Acts(site), Api(site)
+    pages, acts, api, labelling = Pages(site), Acts(site), Api(site), Labelling(site)
     of_metric = "/api/v1/apps/{app}/metrics/{metric}"
     routes = [
         Route("/", pages.glance),
         Route("/app/{app}", pages.app),
         Route("/app/{app}/{metric}", pages.metric),
         Route("/sample/{sample_id}", pages.sample),
-        Route("/sample/{sample_id}/label", acts.label, methods=["POST"]),
+        Route("/sample/{sample_id}/label", labelling.label, methods=["POST"]),
+        Route("/labels", labelling.queue),
+        Route("/labels", labelling.decide, methods=["POST"]),
         Route("/incidents", pages.incidents),
         Route("/incidents/{incident_id}", pages.incident),
         Route("/incidents/{incident_id}/ack", acts.acknowledge, methods=["POST"]),
@@ -77,6 +80,8 @@ def make_app(site: Site) -> Starlette:
         Route("/api/v1/incidents", api.incidents),
         Route("/api/v1/incidents/{incident_id}", api.incident),
         Route("/api/v1/samples/{sample_id}", api.sample),
+        Route("/api/v1/labels", labelling.agreement),
+        Route("/api/v1/labels", labelling.take, methods=["POST"]),
         Route("/api/v1/openapi.json", api.openapi),
         Route("/metrics", api.prometheus),
         Route("/badge/{app}.svg", api.badge),

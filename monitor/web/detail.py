@@ -22,16 +22,15 @@ from monitor.settings import Settings
 from monitor.stats.intervals import wilson_interval
 from monitor.store.engine import Store
 from monitor.store.insights import read_marks
+from monitor.store.labels import Agreement, agreements
 from monitor.store.query import Stream, active_streams, series, window_tallies
 from monitor.store.rollup import BUCKETS, HOURS
 from monitor.store.rollup import read_marks as read_levels
 from monitor.store.samples import (
-    Agreement,
     StoredEvaluation,
     StoredSample,
     Unscored,
     WorstSample,
-    agreement,
     unscored,
     worst_samples,
 )
@@ -147,7 +146,7 @@ class Detail:
     insight: Insight | None
     worst: Sequence[WorstSample]
     unscored: Unscored
-    labels: Agreement
+    labels: Agreement | None  #: of people with the present evaluator; None without labels
 
     @property
     def verdict(self) -> Verdict:
@@ -250,7 +249,14 @@ def read_detail(
             if with_worst
             else (),
             unscored=unscored(connection, app=app, metric=metric, since=since, until=until),
-            labels=agreement(connection, app=app, metric=metric),
+            labels=next(
+                (
+                    found
+                    for found in agreements(connection, app=app, metric=metric)
+                    if found.evaluator_version == report.verdict.evaluator_version
+                ),
+                None,
+            ),
         )
 
 

@@ -25,12 +25,8 @@ from monitor.report.format import setting_value
 from monitor.report.model import worst_status
 from monitor.report.render import comparison_rows, insight_lines
 from monitor.settings import TABLE_OF, setting_field, variable
-from monitor.store.samples import (
-    labels_of,
-    newest_acts,
-    note_act,
-    read_sample,
-)
+from monitor.store.labels import labels_of
+from monitor.store.samples import newest_acts, note_act, read_sample
 from monitor.web import time_range as names
 from monitor.web.actions import ACK_HOURS
 from monitor.web.auth import Role, needs, principal_of

@@ -10,6 +10,7 @@ from pydantic.json_schema import models_json_schema
 
 from monitor import __version__
 from monitor.models import Delivery, Evaluation, Incident, Sample, Status, TimelineEvent
+from monitor.store.labels import LabelRecord
 
 
 class _Answer(BaseModel):
@@ -121,6 +122,47 @@ class SampleAnswer(_Answer):
     evaluations: Sequence[Evaluation]
 
 
+class AgreementItem(_Answer):
+    """How one evaluator version and people agree on one metric of an app."""
+
+    app: str
+    metric: str
+    evaluator_version: str
+    n: int = Field(description="Samples whose annotators have a majority.")
+    drawn: int = Field(description="How many of these were drawn at random.")
+    tied: int = Field(description="Samples whose annotators are split evenly.")
+    annotators: int
+    between_annotators: float | None = Field(description="Share of pairs of annotators that agree.")
+    agreement: float | None
+    kappa: float | None = Field(description="Cohen's; null where it is undefined.")
+    confusion: Mapping[str, int]
+    releases: Mapping[str, int] = Field(description="Samples by release of the app.")
+    last_at: AwareDatetime
+
+
+class AgreementsAnswer(_Answer):
+    """Evaluators beside people."""
+
+    items: Sequence[AgreementItem]
+
+
+class RefusedLabel(_Answer):
+    """A label that was not stored: its position, and why."""
+
+    index: int
+    reason: str
+    detail: str
+
+
+class LabelsTaken(_Answer):
+    """What became of labels."""
+
+    stored: int
+    changed: int = Field(description="The annotator had said otherwise before.")
+    duplicate: int = Field(description="The annotator had said the same before.")
+    refused: Sequence[RefusedLabel]
+
+
 class Problem(_Answer):
     """Why a request was refused (RFC 9457)."""
 
@@ -141,6 +183,7 @@ _SPAN = {
     "schema": {"type": "integer", "minimum": 1, "maximum": 31_536_000},
 }
 _APP_ONLY = {"name": "app", "in": "query", "schema": {"type": "string"}}
+_METRIC = {"name": "metric", "in": "query", "schema": {"type": "string"}}
 #: Path to (what it tells, shape of the answer, parameters of the query).
 _PATHS: dict[str, tuple[str, type[BaseModel], list[dict[str, Any]]]] = {
     "/api/v1/status": ("Everything at a glance", StatusAnswer, []),
@@ -150,19 +193,37 @@ _PATHS: dict[str, tuple[str, type[BaseModel], list[dict[str, Any]]]] = {
     "/api/v1/incidents": ("Incidents of thirty days", IncidentsPage, [_APP_ONLY, *_CURSOR]),
     "/api/v1/incidents/{incident_id}": ("One incident", IncidentAnswer, []),
     "/api/v1/samples/{sample_id}": ("One sample; needs the role reader", SampleAnswer, []),
+    "/api/v1/labels": ("How evaluators and people agree", AgreementsAnswer, [_APP_ONLY, _METRIC]),
+}
+#: What is sent by POST: path to (what it does, shape of one item of the list, of the answer).
+_POSTED: dict[str, tuple[str, type[BaseModel], type[BaseModel]]] = {
+    "/api/v1/labels": ("Store labels; needs the role operator", LabelRecord, LabelsTaken),
 }
 _REFUSALS = {
     "400": "a parameter is wrong", "401": "authentication required", "403": "role not sufficient",
-    "404": "not found", "503": "the store does not answer",
+    "404": "not found", "413": "the body is too large", "415": "JSON is expected",
+    "503": "the store does not answer",
 }  # fmt: skip
 
 
 def openapi() -> dict[str, Any]:
     """Return the OpenAPI 3.1 document of the API."""
     shapes = [shape for _, shape, _ in _PATHS.values()] + [Problem]
-    unique = list(dict.fromkeys(shapes))
+    shapes += [answer for *_, answer in _POSTED.values()]
+    unique = [(shape, "serialization") for shape in dict.fromkeys(shapes)]
+    unique += [(sent, "validation") for _, sent, _ in _POSTED.values()]
     where = "#/components/schemas/{model}"
-    refs, defined = models_json_schema([(s, "serialization") for s in unique], ref_template=where)
+    refs, defined = models_json_schema(unique, ref_template=where)  # type: ignore[arg-type]
+    paths: dict[str, dict[str, Any]] = {
+        path: {"get": _operation(path, says, refs[shape, "serialization"], query, refs)}
+        for path, (says, shape, query) in _PATHS.items()
+    }
+    for path, (says, sent, shape) in _POSTED.items():
+        operation = _operation(path, says, refs[shape, "serialization"], [], refs)
+        operation["operationId"] += "_post"
+        items = {"type": "array", "items": refs[sent, "validation"], "minItems": 1}
+        operation["requestBody"] = {"content": {"application/json": {"schema": items}}}
+        paths.setdefault(path, {})["post"] = operation
     return {
         "openapi": "3.1.0",
         "info": {
@@ -172,10 +233,7 @@ def openapi() -> dict[str, Any]:
             "a name other than letters, digits, `_`, `.` and `-` are written as `~` and two hex "
             "digits.",
         },
-        "paths": {
-            path: {"get": _operation(path, says, refs[shape, "serialization"], query, refs)}
-            for path, (says, shape, query) in _PATHS.items()
-        },
+        "paths": paths,
         "components": {
             "schemas": defined["$defs"],
             "securitySchemes": {

@@ -156,6 +156,7 @@ def environment() -> Environment:
         *(bounds, breakable, clock_s, code, event_reason, iso, sentence, statuses_of, title),
         *(duration, percent, plain_text, points, score, usd, utc_second, utc_time),
         *(
+            words.agreement_line,
             words.headline,
             words.status_word,
             words.verdict_rate,

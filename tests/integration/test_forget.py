@@ -15,8 +15,9 @@ from monitor.queue.consumer import Consumer
 from monitor.queue.wire import encode
 from monitor.settings import Settings
 from monitor.store.alert_tables import alert_events, incidents, outbox
+from monitor.store.labels import Label, save_label
 from monitor.store.ledger import read_totals
-from monitor.store.samples import Label, read_sample, save_label
+from monitor.store.samples import read_sample
 from monitor.store.tables import evaluations, metadata, samples
 from monitor.testing import make_interaction, make_sample
 from workers.context import Components

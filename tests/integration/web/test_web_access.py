@@ -12,7 +12,8 @@ from starlette.requests import Request
 
 from monitor.errors import SettingsError
 from monitor.settings import Settings
-from monitor.store.samples import labels_of, newest_acts
+from monitor.store.labels import labels_of
+from monitor.store.samples import newest_acts
 from monitor.web.auth import Access, Principal, Role, new_token, password_entry, path_of
 from monitor.web.time_range import sample_path
 

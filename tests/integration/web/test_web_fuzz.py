@@ -16,7 +16,7 @@ from schemathesis.specs.openapi.checks import (
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "openapi.json"
 SCHEMA = schemathesis.openapi.from_dict(json.loads(DOCUMENT.read_text(encoding="utf-8")))
-OPERATIONS = {found.path: found for found in (o.ok() for o in SCHEMA.get_all_operations())}
+OPERATIONS = {found.label: found for found in (o.ok() for o in SCHEMA.get_all_operations())}
 CHECKS = [
     not_a_server_error, status_code_conformance, content_type_conformance,
     response_schema_conformance,
@@ -24,15 +24,15 @@ CHECKS = [
 
 
 #: Any text may stand in a path, so only what the query holds can be wrong.
-WRONG = [path for path, operation in OPERATIONS.items() if operation.query]
+WRONG = [name for name, operation in OPERATIONS.items() if operation.query]
 
 
 @pytest.mark.parametrize(
-    ("path", "mode"),
-    [(path, GenerationMode.POSITIVE) for path in OPERATIONS]
-    + [(path, GenerationMode.NEGATIVE) for path in WRONG],
+    ("name", "mode"),
+    [(name, GenerationMode.POSITIVE) for name in OPERATIONS]
+    + [(name, GenerationMode.NEGATIVE) for name in WRONG],
 )
-def test_whatever_is_asked_is_answered_as_described(server, path, mode):
+def test_whatever_is_asked_is_answered_as_described(server, name, mode):
     @settings(
         max_examples=12,
         deadline=None,
@@ -40,7 +40,7 @@ def test_whatever_is_asked_is_answered_as_described(server, path, mode):
         derandomize=True,
         suppress_health_check=list(HealthCheck),
     )
-    @given(case=OPERATIONS[path].as_strategy(generation_mode=mode))
+    @given(case=OPERATIONS[name].as_strategy(generation_mode=mode))
     def ask(case):
         answer = case.call(base_url=server.url)
         assert answer.status_code < 500

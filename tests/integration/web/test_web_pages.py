@@ -49,7 +49,8 @@ def pages(world, get):
         "/", app_path("shop"), app_path(HOSTILE_APP), BROKEN,
         metric_path(HOSTILE_APP, "groundedness"),
         *(sample_path(sample_id) for sample_id in world.samples.values()),
-        "/incidents", incident, "/silences", "/noise", "/channels", "/config", "/audit",
+        "/incidents", incident, "/labels", "/labels?app=shop&metric=groundedness", "/silences",
+        "/noise", "/channels", "/config", "/audit",
     ]  # fmt: skip
 
 

@@ -1,0 +1,135 @@
+"""Verdicts of an evaluator beside those of people: confusion, agreement, Cohen's kappa."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+
+class Confusion(NamedTuple):
+    """
+    How often an evaluator and people pass the same samples: counts, or shares once reweighted.
+
+    People's verdict is taken for the truth, so the evaluator is a test with two error rates.
+    """
+
+    passed_good: float = 0
+    passed_bad: float = 0
+    failed_good: float = 0
+    failed_bad: float = 0
+
+    @property
+    def n(self) -> float:
+        """Return the number of samples."""
+        return sum(self)
+
+    @property
+    def agreement(self) -> float | None:
+        """Return the share of samples with the same verdict, in [0, 1]; None without samples."""
+        return (self.passed_good + self.failed_bad) / self.n if self.n else None
+
+    @property
+    def kappa(self) -> float | None:
+        """
+        Return Cohen's kappa: agreement beyond chance, in [-1, 1]; None where it is undefined.
+
+        It is undefined without samples, and where both sides give one and the same verdict
+        throughout, because chance alone then explains all agreement.
+
+        References
+        ----------
+        .. [1] J. Cohen, "A coefficient of agreement for nominal scales", Educational and
+           Psychological Measurement 20 (1960), 37-46.
+
+        Examples
+        --------
+        >>> round(Confusion(passed_good=20, passed_bad=5, failed_good=10, failed_bad=15).kappa, 3)
+        0.4
+        """
+        if self.agreement is None:
+            return None
+        passed = (self.passed_good + self.passed_bad) / self.n
+        good = (self.passed_good + self.failed_good) / self.n
+        chance = passed * good + (1 - passed) * (1 - good)
+        return (self.agreement - chance) / (1 - chance) if chance < 1 else None
+
+    @property
+    def true_pass_rate(self) -> float | None:
+        """Return the share of good samples that pass, in [0, 1]; None without good samples."""
+        good = self.passed_good + self.failed_good
+        return self.passed_good / good if good else None
+
+    @property
+    def false_pass_rate(self) -> float | None:
+        """Return the share of bad samples that pass, in [0, 1]; None without bad samples."""
+        bad = self.passed_bad + self.failed_bad
+        return self.passed_bad / bad if bad else None
+
+    def at_pass_rate(self, pass_rate: float) -> Confusion:
+        """
+        Return the shares that all samples would show, of which *pass_rate* pass.
+
+        Valid for samples drawn at random among those that pass, and among those that fail, in
+        any proportion (stratified sampling): each half gets the weight it has among all. A half
+        without samples keeps the counts' own proportion, as nothing is known of it.
+
+        Examples
+        --------
+        >>> Confusion(20, 5, 10, 15).at_pass_rate(0.9).agreement
+        0.78
+        """
+        passed, failed = self.passed_good + self.passed_bad, self.failed_good + self.failed_bad
+        if not passed or not failed:
+            return Confusion(*(count / self.n for count in self)) if self.n else self
+        of_passed, of_failed = pass_rate / passed, (1 - pass_rate) / failed
+        return Confusion(
+            self.passed_good * of_passed,
+            self.passed_bad * of_passed,
+            self.failed_good * of_failed,
+            self.failed_bad * of_failed,
+        )
+
+
+def confusion(pairs: Iterable[tuple[bool, bool]]) -> Confusion:
+    """
+    Count pairs of (passed by the evaluator, good by people).
+
+    Examples
+    --------
+    >>> confusion([(True, True), (True, False), (False, False)])
+    Confusion(passed_good=1, passed_bad=1, failed_good=0, failed_bad=1)
+    """
+    counts = {(p, g): 0 for p in (True, False) for g in (True, False)}
+    for passed, good in pairs:
+        counts[bool(passed), bool(good)] += 1
+    return Confusion(*counts.values())
+
+
+def majority(passes: int, fails: int) -> bool | None:
+    """Return whether most annotators pass a sample; None for a tie, which settles nothing."""
+    return None if passes == fails else passes > fails
+
+
+def pairwise_agreement(votes: Sequence[tuple[int, int]]) -> float | None:
+    """
+    Return the share of pairs of annotators that agree, over all samples with two or more.
+
+    Parameters
+    ----------
+    votes
+        Passes and fails of each sample.
+
+    Returns
+    -------
+    float | None
+        In [0, 1]; None where no sample has two annotators. No evaluator can be shown to agree
+        with people more often than they agree with each other.
+
+    Examples
+    --------
+    >>> pairwise_agreement([(2, 0), (1, 1), (2, 1), (1, 0)])
+    0.4
+    """
+    pairs = sum((p + f) * (p + f - 1) / 2 for p, f in votes)
+    agreeing = sum((p * (p - 1) + f * (f - 1)) / 2 for p, f in votes)
+    return agreeing / pairs if pairs else None

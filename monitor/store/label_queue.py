@@ -1,0 +1,114 @@
+"""
+Which sample a person labels next: drawn at random, half from passes and half from fails.
+
+The draw is by a hash of the sample's id, so that everybody is offered the same samples in the same
+order, a queue resumes where it stopped, and nothing about an answer decides whether it is drawn.
+Only samples of the present release are drawn, by the present evaluator: labels hold for these.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, select
+
+from monitor.store.tables import evaluations, labels, samples
+
+#: Drawn among so many of the newest verdicts, so that a draw costs the same however many there are.
+_NEWEST = 2_000
+#: The release that most of so many of the newest samples are of is the present one.
+_PRESENT = 50
+#: One sample in so many is offered to a second annotator, so that their agreement is known.
+_TWICE_EVERY = 5
+#: So many labels settle a level; see `monitor.stats`.
+ENOUGH = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelQueue:
+    """The next sample to label, and how far the labels of the present release have come."""
+
+    app: str
+    metric: str
+    release: str
+    evaluator_version: str
+    sample_id: str | None  #: None when nothing is left to label
+    passes: int  #: samples labelled so far that the evaluator passed
+    fails: int
+
+    @property
+    def n(self) -> int:
+        """How many samples have labels of anyone."""
+        return self.passes + self.fails
+
+
+def draw(
+    connection: Connection,
+    *,
+    app: str,
+    metric: str,
+    annotator: str,
+    skip: Collection[str] = (),
+) -> LabelQueue | None:
+    """
+    Draw the next sample for *annotator*, who passes over those in *skip*; None without verdicts.
+
+    First what annotators are split over, then what wants a second annotator, then new samples of
+    the verdict that has fewer labels.
+    """
+    release = samples.c.payload["interaction"]["release"].as_string()
+    columns = evaluations.c
+    query = (
+        select(columns.sample_id, columns.passed, columns.evaluator_version, release)
+        .join(samples, samples.c.sample_id == columns.sample_id)
+        .where(
+            columns.app == app, columns.metric == metric, columns.passed.is_not(None),
+            samples.c.interaction_id != "removed",
+        )
+        .order_by(columns.occurred_at_ms.desc())
+        .limit(_NEWEST)
+    )  # fmt: skip
+    rows = [(i, bool(passed), v, (r or "")[:200]) for i, passed, v, r in connection.execute(query)]
+    if not rows:
+        return None
+    (version, present), _ = Counter((v, r) for _, _, v, r in rows[:_PRESENT]).most_common(1)[0]
+    drawn = {i: passed for i, passed, v, r in rows if (v, r) == (version, present)}
+    of_stream = (
+        (labels.c.app == app) & (labels.c.metric == metric) & (labels.c.release == present)
+        & (labels.c.evaluator_version == version)
+    )  # fmt: skip
+    said = select(
+        labels.c.sample_id, labels.c.labelled_by, labels.c.judge_passed, labels.c.human_passed
+    )
+    votes: dict[str, dict[str, bool]] = {}
+    judged: dict[str, bool] = {}
+    for sample_id, who, passed, good in connection.execute(said.where(of_stream)):
+        votes.setdefault(sample_id, {})[who] = bool(good)
+        judged[sample_id] = bool(passed)
+    counts = Counter(judged.values())
+    fewer = counts[True] <= counts[False]
+
+    def place(sample_id: str) -> tuple[int, bytes] | None:
+        by = votes.get(sample_id, {})
+        if sample_id in skip or annotator in by:
+            return None
+        order = hashlib.blake2b(sample_id.encode(), digest_size=8).digest()
+        if len(by) > 1 and 2 * sum(by.values()) == len(by):
+            return 0, order
+        if len(by) == 1 and order[0] % _TWICE_EVERY == 0:
+            return 1, order
+        return (2 if drawn[sample_id] == fewer else 3, order) if not by else None
+
+    places = ((found, sample_id) for sample_id in drawn if (found := place(sample_id)))
+    return LabelQueue(
+        app=app,
+        metric=metric,
+        release=present,
+        evaluator_version=version,
+        sample_id=min(places, default=(None, None))[1],
+        passes=counts[True],
+        fails=counts[False],
+    )

@@ -1,0 +1,199 @@
+"""Labels over HTTP: the blind queue, the form below an evaluation, and what programs send."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+
+from monitor.report.format import plain_text
+from monitor.store.label_queue import ENOUGH, draw
+from monitor.store.labels import (
+    MOST_NOTE_CHARS,
+    Agreement,
+    Taken,
+    agreements,
+    labels_of,
+    read_record,
+    take_labels,
+)
+from monitor.store.samples import read_sample
+from monitor.web import schema, time_range
+from monitor.web.actions import Form, note, posted, refused, see
+from monitor.web.auth import Role, needs, principal_of
+from monitor.web.site import Site
+
+_MOST_LABELS = 1_000
+_MOST_BODY_BYTES = 1_000_000
+_MOST_SKIPPED = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Labelling:
+    """The endpoints for labels."""
+
+    site: Site
+
+    @needs(Role.READER)
+    def queue(self, request: Request) -> Response:
+        """
+        Show the next sample of a queue without the evaluator's verdict; else all queues.
+
+        A sample that was just decided is named in the address; its verdict is shown then.
+        """
+        asked, principal = request.query_params, principal_of(request)
+        app, metric = asked.get("app"), asked.get("metric")
+        skipped = asked.getlist("skip")[-_MOST_SKIPPED:]
+        rows = [(r.verdict.app, r.verdict.metric) for r in self.site.glance.read().rows]
+        with self.site.store.read() as connection:
+            said = agreements(connection)
+            if not app or not metric:
+                return self.site.page(request, "labels.html", streams=rows, agreements=said)
+            found = draw(connection, app=app, metric=metric, annotator=principal.name, skip=skipped)
+            next_id = found.sample_id if found else None
+            sample = read_sample(connection, next_id) if next_id else None
+            decided = asked.get("decided", "")
+            last = next(
+                (
+                    label
+                    for label in reversed(labels_of(connection, decided))
+                    if (label.metric, label.labelled_by) == (metric, principal.name)
+                ),
+                None,
+            )
+        page = self.site.page(
+            request, "label_queue.html", app=app, metric=metric, queue=found, enough=ENOUGH,
+            it=sample.sample.interaction if sample else None, skipped=skipped, last=last,
+            may_label=principal.role >= Role.OPERATOR, known=(app, metric) in rows,
+            form_token=self.site.access.form_token(principal),
+        )  # fmt: skip
+        page.headers["Cache-Control"] = "no-store"
+        return page
+
+    @posted
+    def decide(self, request: Request, form: Form) -> Response:
+        """Store a verdict of the queue, or pass over the sample, and go on to the next one."""
+        sample_id, metric = form.get("sample_id", ""), form.get("metric", "")
+        skipped = [name for name in form.get("skipped", "").split(",") if name]
+        place = [("app", form.get("app", "")), ("metric", metric)]
+        if form.get("label") == "skip":
+            skipped = [*skipped, sample_id][-_MOST_SKIPPED:]
+        else:
+            problem = self._store(request, form, sample_id, drawn=True)
+            if problem is not None:
+                return problem
+            place.append(("decided", sample_id))
+        return see(f"/labels?{urlencode(place + [('skip', name) for name in skipped])}")
+
+    @posted
+    def label(self, request: Request, form: Form) -> Response:
+        """Store what a person says of one evaluation on the page of its sample."""
+        sample_id = time_range.unslug(request.path_params["sample_id"])
+        problem = self._store(request, form, sample_id, drawn=False)
+        return problem or see(time_range.sample_path(sample_id))
+
+    def _store(
+        self, request: Request, form: Form, sample_id: str, *, drawn: bool
+    ) -> Response | None:
+        """Store a verdict from a form; return a refusal where it cannot be."""
+        who, now = principal_of(request).name, self.site.clock()
+        record = read_record(
+            {
+                "sample_id": sample_id,
+                "label": form.get("label"),
+                "metric": form.get("metric", ""),
+                "note": form.get("note", "")[:MOST_NOTE_CHARS],
+                "evaluator_version": form.get("evaluator_version"),
+                "drawn": drawn,
+            }
+        )
+        with self.site.store.write() as connection:
+            (outcome,) = take_labels(connection, [record], annotator=who, now=now)
+        if outcome.taken.is_refused:
+            return refused(request, 400, "no such evaluation", "nothing was stored")
+        note(
+            self.site, request, f"labelled {form.get('label')}", f"{sample_id} {form.get('metric')}"
+        )
+        return None
+
+    def agreement(self, request: Request) -> Response:
+        """Return how evaluators and people agree."""
+        asked = request.query_params
+        with self.site.store.read() as connection:
+            found = agreements(connection, app=asked.get("app"), metric=asked.get("metric"))
+        answer = schema.AgreementsAnswer(items=[_agreement(item) for item in found])
+        headers = {"Cache-Control": "no-store"}
+        return Response(answer.model_dump_json(), media_type="application/json", headers=headers)
+
+    async def take(self, request: Request) -> Response:
+        """Store labels that a program sends as JSON: one object, or a list of them."""
+        principal = principal_of(request)
+        if principal.role < Role.OPERATOR:
+            return refused(request, 403, "this needs the role operator", "nothing was stored")
+        body = await read_json(request, _MOST_BODY_BYTES)
+        if isinstance(body, Response):
+            return body
+        items = body if isinstance(body, list) else [body]
+        if not 0 < len(items) <= _MOST_LABELS:
+            detail = f"send 1 to {_MOST_LABELS:,} labels at once; nothing was stored"
+            return refused(request, 400, "a list of labels is expected", detail)
+        return await run_in_threadpool(self._take, principal.name, items)
+
+    def _take(self, who: str, items: Sequence[object]) -> Response:
+        records = [read_record(item) for item in items]
+        with self.site.store.write() as connection:
+            outcomes = take_labels(connection, records, annotator=who, now=self.site.clock())
+        counts = Counter(outcome.taken for outcome in outcomes)
+        answer = schema.LabelsTaken(
+            stored=counts[Taken.STORED],
+            changed=counts[Taken.CHANGED],
+            duplicate=counts[Taken.DUPLICATE],
+            refused=[
+                schema.RefusedLabel(index=i, reason=outcome.taken.value, detail=outcome.detail)
+                for i, outcome in enumerate(outcomes)
+                if outcome.taken.is_refused
+            ],
+        )
+        return Response(answer.model_dump_json(), media_type="application/json")
+
+
+async def read_json(request: Request, most_bytes: int) -> object | Response:
+    """Read the JSON body of a request; return a refusal where it is none or too large."""
+    if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+        return refused(request, 415, "JSON is expected", "send Content-Type: application/json")
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > most_bytes:
+            detail = f"send at most {most_bytes:,} bytes; nothing was stored"
+            return refused(request, 413, "the body is too large", detail)
+    try:
+        found: object = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        return refused(request, 400, "no JSON", plain_text(str(error), 200))
+    return found
+
+
+def _agreement(found: Agreement) -> schema.AgreementItem:
+    counts = found.confusion
+    return schema.AgreementItem(
+        app=found.app,
+        metric=found.metric,
+        evaluator_version=found.evaluator_version,
+        n=found.n,
+        drawn=found.drawn,
+        tied=found.tied,
+        annotators=found.annotators,
+        between_annotators=found.between_annotators,
+        agreement=counts.agreement,
+        kappa=counts.kappa,
+        confusion={name: int(count) for name, count in counts._asdict().items()},
+        releases=found.releases,
+        last_at=found.last_at,
+    )

@@ -1,0 +1,192 @@
+"""Labels in the store: who said what of which sample; what is refused is named, nothing is lost."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from sqlalchemy import select
+
+from monitor.rolling.tallies import stream_key
+from monitor.store.label_queue import draw
+from monitor.store.labels import (
+    Taken,
+    agreements,
+    labelled_samples,
+    labels_of,
+    read_record,
+    take_labels,
+)
+from monitor.store.samples import newest_acts
+from monitor.store.tables import evaluations
+from monitor.store.write import record
+from monitor.testing import make_evaluation, make_interaction, make_sample
+from workers.scoring_run import ScoringRules, result_of
+
+NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
+RULES = ScoringRules(pass_score=0.7, bucket_s=60)
+VERSION = stream_key("bot", make_evaluation(), pass_score=0.7).evaluator_version
+
+
+@pytest.fixture
+def connection(store):
+    with store.write() as connection:
+        yield connection
+
+
+def put(connection, n=1, *, score=0.9, release="v1", label=None, ago_s=60, **interaction):
+    """Store samples of "bot" with a verdict each; return their ids."""
+    results = []
+    for number in range(n):
+        it = make_interaction(app="bot", release=release, label=label, **interaction)
+        sample = make_sample(it, sampled_at=NOW - timedelta(seconds=ago_s + number))
+        found = [make_evaluation(target_event_id=it.id, score=score)]
+        results.append(result_of(sample, found, RULES, now=NOW))
+    record(connection, results, now=NOW, bucket_s=60)
+    return [result.scored.sample.sample_id for result in results]
+
+
+def take(connection, *values, annotator="eve", now=NOW):
+    records = [read_record(value) for value in values]
+    return [o.taken for o in take_labels(connection, records, annotator=annotator, now=now)]
+
+
+def test_label_notes_who_when_which_evaluator_and_which_release(connection):
+    (sample_id,) = put(connection, release="v7")
+    assert take(connection, {"sample_id": sample_id, "label": "fail", "note": "made up"}) == [
+        "stored"
+    ]
+    (label,) = labels_of(connection, sample_id)
+    assert (label.labelled_by, label.labelled_at, label.release) == ("eve", NOW, "v7")
+    assert (label.evaluator_version, label.judge_passed, label.human_passed) == (
+        VERSION,
+        True,
+        False,
+    )
+    assert (label.note, label.drawn) == ("made up", False)
+
+
+def test_most_annotators_decide_and_a_tie_is_shown(connection):
+    one, two = put(connection, 2)
+    for who, verdict in (("ann", 1), ("bob", 0), ("eve", 0)):
+        take(connection, {"sample_id": one, "label": verdict}, annotator=who)
+    for who, verdict in (("ann", 1), ("bob", 0)):
+        take(connection, {"sample_id": two, "label": verdict}, annotator=who)
+    found = {
+        item.sample_id: item.good
+        for item in labelled_samples(connection, app="bot", metric="groundedness")
+    }
+    assert found == {one: False, two: None}
+    (agreed,) = agreements(connection)
+    assert (agreed.n, agreed.tied, agreed.annotators) == (1, 1, 3)
+    assert agreed.confusion.passed_bad == 1
+    assert agreed.between_annotators == 0.25
+
+
+def test_what_cannot_be_stored_is_named_and_stops_nothing(connection):
+    (sample_id,) = put(connection)
+    assert take(
+        connection,
+        {"sample_id": "nobody", "label": 1},
+        {"sample_id": sample_id, "label": 1, "metric": "tone"},
+        {"sample_id": sample_id, "label": 1, "release": "v9"},
+        {"sample_id": sample_id, "label": 1, "evaluator_version": "gpt"},
+        {"sample_id": sample_id},
+        {"sample_id": sample_id, "label": "perhaps"},
+        ["no", "object"],
+        {"sample_id": sample_id, "label": 1, "release": "v1", "evaluator_version": VERSION},
+    ) == [
+        Taken.UNKNOWN_SAMPLE, Taken.NOT_EVALUATED, Taken.OTHER_RELEASE, Taken.OTHER_EVALUATOR,
+        Taken.UNREADABLE, Taken.UNREADABLE, Taken.UNREADABLE, Taken.STORED,
+    ]  # fmt: skip
+    assert len(labels_of(connection, sample_id)) == 1
+
+
+def test_both_verdicts_at_once_are_a_contradiction_and_the_first_stays(connection):
+    (sample_id,) = put(connection)
+    said = [{"sample_id": sample_id, "label": 1}, {"sample_id": sample_id, "label": 0}]
+    assert take(connection, *said) == [Taken.STORED, Taken.CONTRADICTING]
+    assert labels_of(connection, sample_id)[0].human_passed
+
+
+def test_last_word_counts_whatever_the_order_and_the_former_is_on_record(connection):
+    (sample_id,) = put(connection)
+    early = {"sample_id": sample_id, "label": 1, "labelled_at": "2026-05-01T10:00:00Z"}
+    late = {"sample_id": sample_id, "label": 0, "labelled_at": "2026-05-01T11:00:00Z"}
+    assert take(connection, late, early) == [Taken.CHANGED, Taken.STORED]
+    assert take(connection, early, late) == [Taken.OLDER, Taken.DUPLICATE]
+    assert not labels_of(connection, sample_id)[0].human_passed
+    act = newest_acts(connection)[0]
+    assert (act.who, act.act, act.target) == (
+        "eve",
+        "changed label",
+        f"{sample_id} groundedness pass to fail",
+    )
+
+
+def test_label_that_the_app_sends_with_its_sample_is_stored_with_it(connection):
+    put(connection, label=0)
+    (found,) = labelled_samples(connection, app="bot", metric="groundedness")
+    assert (found.good, found.drawn) == (False, False)
+    assert labels_of(connection, found.sample_id)[0].labelled_by == "app"
+
+
+def drawn_until_done(connection, annotator="eve", label=1):
+    order = []
+    while True:
+        queue = draw(connection, app="bot", metric="groundedness", annotator=annotator)
+        if queue is None or queue.sample_id is None:
+            return order
+        order.append(queue.sample_id)
+        take(
+            connection,
+            {"sample_id": queue.sample_id, "label": label, "drawn": True},
+            annotator=annotator,
+        )
+
+
+def test_queue_draws_half_from_passes_and_half_from_fails(connection):
+    put(connection, 20, score=0.9)
+    fails = set(put(connection, 5, score=0.1))
+    order = drawn_until_done(connection)
+    assert len(order) == 25
+    assert sum(sample_id in fails for sample_id in order[:10]) == 5
+
+
+def test_queue_draws_from_the_present_release_alone(connection):
+    put(connection, 3, release="v1", ago_s=9_000)
+    new = put(connection, 3, release="v2")
+    queue = draw(connection, app="bot", metric="groundedness", annotator="eve")
+    assert (queue.release, queue.evaluator_version) == ("v2", VERSION)
+    assert set(drawn_until_done(connection)) == set(new)
+
+
+def test_queue_offers_a_second_annotator_one_sample_in_five_and_every_tie_to_a_third(connection):
+    put(connection, 60)
+    drawn_until_done(connection, "ann", label=1)
+    again = drawn_until_done(connection, "bob", label=0)
+    assert 3 <= len(again) <= 25
+    assert drawn_until_done(connection, "eve") == again
+    assert agreements(connection)[0].tied == 0
+
+
+def test_queue_goes_on_where_it_stopped_and_passes_over_what_was_skipped(connection):
+    put(connection, 4)
+
+    def queue(skip=()):
+        return draw(
+            connection, app="bot", metric="groundedness", annotator="eve", skip=skip
+        ).sample_id
+
+    first = queue()
+    assert queue() == first
+    assert queue({first}) != first
+
+
+def test_queue_without_verdicts_is_none(connection):
+    assert draw(connection, app="bot", metric="groundedness", annotator="eve") is None
+
+
+def test_what_has_no_verdict_is_not_drawn(connection):
+    put(connection, 2)
+    connection.execute(evaluations.update().values(passed=None))
+    assert draw(connection, app="bot", metric="groundedness", annotator="eve") is None
+    assert len(connection.execute(select(evaluations)).all()) == 2
