@@ -173,8 +173,18 @@ class HttpClient:
         return DeliveryError(f"{self.vendor}: {what}", code=code, transient=False)
 
 
+#: NAT64 (RFC 6052, 8215), 6to4 (RFC 3056), addresses of IPv4 in IPv6: they lead to hosts within.
+_TUNNELS = tuple(
+    map(ipaddress.ip_network, ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "::/96"))
+)
+
+
 def _is_public(address: str) -> bool:
-    return ipaddress.ip_address(address.split("%", maxsplit=1)[0]).is_global
+    """Return whether an address is of the public Internet, however it is written."""
+    found = ipaddress.ip_address(address.split("%", maxsplit=1)[0])
+    found = getattr(found, "ipv4_mapped", None) or found
+    tunnelled = any(found in network for network in _TUNNELS if network.version == found.version)
+    return found.is_global and not found.is_multicast and not tunnelled
 
 
 @cache

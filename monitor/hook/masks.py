@@ -30,13 +30,22 @@ _KEY = re.compile(
     r"[spr]k[-_](?<![\w-]...)[\w-]{16,}+"
     r"|A[KS]IA(?<!\w....)[A-Z0-9]{16}(?!\w)"
     r"|gh[pousr]_[A-Za-z0-9]{20,}+|github_pat_\w{20,}+|glpat-[\w-]{20,}+|hf_[A-Za-z0-9]{20,}+"
-    r"|xox[a-z]-[\w-]{10,}+|AIza[\w-]{30,}+|ya29\.[\w-]{20,}+"
+    r"|xox[a-z]-[\w-]{10,}+|AIza[\w-]{30,}+|ya29\.[\w-]{20,}+|xapp-[\w-]{20,}+|xai-\w{20,}+"
+    r"|npm_[A-Za-z0-9]{20,}+|pypi-[\w-]{16,}+|SG\.[\w-]{16,}+\.[\w-]{16,}+|gsk_[A-Za-z0-9]{20,}+"
+    r"|hvs\.[\w-]{20,}+|dop_v1_[0-9a-f]{20,}+|shp(?:at|ca|pa|ss)_[0-9a-fA-F]{20,}+"
+    r"|whsec_[\w+/=]{16,}+|sq0[a-z]{3}-[\w-]{20,}+|dckr_pat_[\w-]{16,}+|lin_api_\w{20,}+"
+    r"|gl(?:sa|c)_\w{20,}+|nvapi-[\w-]{20,}+|pplx-\w{20,}+|tvly-[\w-]{16,}+|r8_\w{20,}+"
+    r"|ATATT3[\w=-]{20,}+|dapi[0-9a-f]{32}|NRAK-[A-Z0-9]{20,}+|figd_[\w-]{20,}+"
+    r"|AGE-SECRET-KEY-[0-9A-Z]{20,}+|rzp_(?:live|test)_\w{10,}+|EAA(?<!\w...)[A-Za-z0-9]{60,}+"
+    r"|(?<=hooks\.slack\.com/services/)[\w/]{16,}+|(?<=/api/webhooks/)[0-9]{10,}+/[\w-]{20,}+"
+    r"|[0-9]{8,10}:AA[\w-]{33}(?![\w-])"
     r"|eyJ(?<![\w-]...)[\w-]{8,}+\.[\w-]++(?:\.[\w-]++)?"
     r"|-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----(?:[^-]|-(?!----))*+(?:-----END[^-]*+-----)?"
 )
 #: What announces a secret stays; the secret behind it goes.
 _ANNOUNCED = re.compile(
-    r"((?:api|access|secret|auth|private)[ _-]?(?:key|token)|secret|passw(?:or)?d)"
+    r"((?:api|access|account|secret|auth|private)[ _-]?(?:key|token)|secret|passw(?:or)?d"
+    r"|passphrase|pwd)"
     r"([\"']?[ \t]{0,3}[:=][ \t]{0,3}[\"']?)(?!\[)([^\s\"',;&]{8,}+)",
     re.IGNORECASE,
 )
@@ -49,15 +58,21 @@ _IN_ADDRESS = re.compile(r"(://)([^\s/@:]*+:)(?!\[KEY\]@)([^\s/@]++)(?=@)")
 _KEY_BEGINS = (
     *("sk-", "sk_", "pk-", "pk_", "rk-", "rk_", "AKIA", "ASIA", "github_pat_", "glpat-", "hf_"),
     *("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "xox", "AIza", "ya29.", "eyJ", "PRIVATE KEY-----"),
+    *("npm_", "pypi-", "SG.", "gsk_", "hvs.", "dop_v1_", "shpat_", "shpca_", "shppa_", "shpss_"),
+    *("whsec_", "sq0", "dckr_pat_", "lin_api_", "glsa_", "glc_", "nvapi-", "pplx-", "tvly-", "r8_"),
+    *("ATATT3", "dapi", "NRAK-", "figd_", "AGE-SECRET-KEY-", "rzp_", "EAA", "xapp-", "xai-", ":AA"),
+    *("hooks.slack.com/services/", "/api/webhooks/"),
 )
 _ANNOUNCEMENTS = (
-    (("key", "token", "secret", "passw"), _ANNOUNCED),
+    (("key", "token", "secret", "passw", "passphrase", "pwd"), _ANNOUNCED),
     (("bearer", "basic"), _BEARER),
     (("://",), _IN_ADDRESS),
 )
 
 #: From its check digits on, the two letters of the country standing before them.
-_IBAN = re.compile(r"[0-9]{2}(?<=[A-Za-z]{2}..)(?<![^\W_]....)(?:[ -]?[A-Za-z0-9]){11,30}")
+_IBAN = re.compile(
+    r"[0-9]{2}(?<=[A-Za-z]{2}..)(?<![^\W_]....)(?:[ \u00a0\u2009\u202f-]?[A-Za-z0-9]){11,30}"
+)
 _IBAN_LENGTHS = {
     country: length
     for length, countries in {
@@ -73,18 +88,20 @@ _IBAN_LENGTHS = {
 # One separator throughout, and not within a UUID, whose groups may be digits.
 _CARD = re.compile(
     r"[2-6](?<!\w.)(?<!\b[0-9a-fA-F]{8}-.)(?<!-[0-9a-fA-F]{4}-.)[0-9]{3}(?:[0-9]{9,15}"
-    r"|[0-9]{0,2}([ .\u00a0-])[0-9]{3,10}(?:\1[0-9]{2,7}){0,3})(?!\w)(?!-[0-9a-fA-F]{4}-)"
+    r"|[0-9]{0,2}([ .\u00a0\u2009\u202f-])[0-9]{3,10}(?:\1[0-9]{2,7}){0,3}"
+    r"|(  |\r?\n)[0-9]{4}\2[0-9]{4}\2[0-9]{4})(?!\w)(?!-[0-9a-fA-F]{4}-)"
 )
 _ISSUER = re.compile(r"2[2-7]|3[04-9]|[456]")
 _GROUP = re.compile(r"[0-9]+")
 _DOUBLED = bytes.maketrans(b"0123456789", b"0246813579")
-_NO_SEPARATORS = str.maketrans("", "", " .\u00a0-")
+_NO_SEPARATORS = str.maketrans("", "", " .\u00a0\u2009\u202f\r\n-")
 
 _PHONE = re.compile(
     r"[+(0-9](?:"
-    r"(?<=\+)(?<![\w+].)[1-9](?:[ ()./\u00a0-]{0,2}[0-9]){7,14}(?![0-9])"
+    r"(?<=\+)(?<![\w+].)[1-9](?:[ ()./\u00a0\u2009\u202f-]{0,2}[0-9]){7,14}(?![0-9])"
     r"|(?<=0)(?<![\w.,:/+-].)(?:0[1-9](?:[ ()/-]{0,2}[0-9]){7,13}(?!\w)"
-    r"|(?:[1-9][0-9]{1,4}(?:[ /-][0-9]{3,8}){1,2}|[1-9][ -]?[0-9]{7,9}"
+    r"|(?:[1-9][0-9]{0,2}[ -][0-9]{2,3}(?: [0-9]{2}){2}"
+    r"|[1-9][0-9]{1,4}(?:[ /-][0-9]{3,8}){1,2}|[1-9][ -]?[0-9]{7,9}"
     r"|[1-9]([ .-])[0-9]{2}(?:\1[0-9]{2}){3})(?![\w/]|[.,:-][0-9]))"
     r"|(?<=\()[0-9]{3}\) ?[0-9]{3}[ .-][0-9]{4}(?!\w)"
     r"|(?<=[0-9])(?<![\w.,/+-].)(?:[0-9]{2}|(?<=1)[ .-][0-9]{3})([ .-])[0-9]{3}\2[0-9]{4}"

@@ -333,8 +333,12 @@ def test_a_webhook_says_all_that_a_program_wants_to_know():
         "http://[::ffff:127.0.0.1]/",
         "http://[fd00::1]/",
         "http://100.64.0.1/",
-        "http://0.0.0.0:9/",
         "http://2130706433:9/",
+        "http://[64:ff9b::7f00:1]/",
+        "http://[2002:7f00:1::]/",
+        "http://[::7f00:1]/",
+        "http://224.0.0.1/",
+        "http://[ff02::1]/",
     ],
 )
 def test_a_webhook_to_a_private_address_is_refused_unless_allowed(address):

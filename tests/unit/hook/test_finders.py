@@ -10,6 +10,9 @@ from monitor.hook.masks import BUILTIN, FINDERS, build, emails
 
 MASK = build("builtin")
 
+LONG = "abcdefghijklmnopqrstuvwxyz0123456789"
+HEX = "0123456789abcdef" * 2
+
 PRIVATE = {
     "[EMAIL]": [
         "jo.doe+x@mail.example.co.uk", "JÖRG@example.de", "a@b.io", "o.neil_%x@sub.example.com",
@@ -18,17 +21,26 @@ PRIVATE = {
     "[CARD]": [
         "4111111111111111", "4111 1111 1111 1111", "4111-1111-1111-1111", "378282246310005",
         "3782 822463 10005", "6011 0009 9013 9424", "5555.5555.5555.4444", "2223003122003222",
-        "30569309025904",
+        "30569309025904", "4111\u20091111\u20091111\u20091111",
+        "4111\u202f1111\u202f1111\u202f1111", "4111  1111  1111  1111",
+        "4111\n1111\n1111\n1111",
     ],
     "[KEY]": [
         "sk-abcdefghijklmnop1234", "sk_live_abcdefghijklmnop", "AKIAIOSFODNN7EXAMPLE",
         "ghp_abcdefghijklmnopqrstuvwxyz0123456789", "xoxb-1234567890-abc",
         "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl",
         "-----BEGIN RSA PRIVATE KEY-----\nMIIE+/=\n-----END RSA PRIVATE KEY-----",
+        f"npm_{LONG}", f"pypi-AgEI{LONG}", f"SG.{LONG}.{LONG}", f"gsk_{LONG}", f"hvs.{LONG}",
+        f"dop_v1_{HEX}", f"shpat_{HEX}", f"whsec_{LONG}", f"sq0atp-{LONG}", f"dckr_pat_{LONG}",
+        f"lin_api_{LONG}", f"glsa_{LONG}", f"nvapi-{LONG}", f"pplx-{LONG}", f"tvly-{LONG}",
+        f"r8_{LONG}", f"ATATT3{LONG}", f"dapi{HEX}", f"NRAK-{LONG.upper()}", f"figd_{LONG}",
+        f"AGE-SECRET-KEY-1{LONG.upper()}", "rzp_live_abcdefghij1234", f"xai-{LONG}",
+        f"xapp-1-{LONG}", f"EAA{LONG}{LONG}", f"123456789:AA{'x1' * 16}z", f"glc_{LONG}",
     ],
     "[IBAN]": [
         "DE89370400440532013000", "GB82 WEST 1234 5698 7654 32", "de89 3704 0044 0532 0130 00",
         "NO93-8601-1117-947", "FR14 2004 1010 0505 0001 3M02 606",
+        "DE89\u00a03704\u00a00044\u00a00532\u00a00130\u00a000",
     ],
     "[IP]": [
         "10.0.0.1", "255.255.255.255", "fe80::1", "2001:db8::8a2e:370:7334", "::ffff:1.2.3.4",
@@ -37,7 +49,7 @@ PRIVATE = {
     "[PHONE]": [
         "+49 30 1234567", "+1 (555) 123-4567", "+442079460958", "(555) 123-4567", "555-123-4567",
         "1-800-555-1234", "020 7946 0958", "0171/1234567", "01 23 45 67 89", "0044 20 7946 0958",
-        "06-12345678",
+        "06-12345678", "070-123 45 67", "08-123 45 67", "+46\u202f70\u202f123\u202f45\u202f67",
     ],
 }  # fmt: skip
 EACH = [(shown, private) for shown, several in PRIVATE.items() for private in several]
