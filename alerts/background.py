@@ -9,8 +9,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, func, select
 
-from alerts.conditions import SELF
-from alerts.routing import MONITOR_PREFIX
+from alerts.conditions import MONITOR_PREFIX, SELF
 from alerts.snapshot import Background, Snapshot
 from monitor.models.insight import AppInsight, Attribution, Insight
 from monitor.models.status import Verdict

@@ -15,7 +15,14 @@ from typing import Any, NamedTuple
 import structlog
 from sqlalchemy import Connection
 
-from alerts.conditions import JUDGE_CHANGED, blindness
+from alerts.conditions import (
+    JUDGE_CHANGED,
+    MONITOR_PREFIX,
+    RULE_PREFIX,
+    ThresholdRule,
+    blindness,
+    judge_all,
+)
 from alerts.evidence import (
     AlertKey,
     AlertState,
@@ -27,12 +34,11 @@ from alerts.evidence import (
     timers_for,
 )
 from alerts.notifier import Notifier
-from alerts.routing import MONITOR_PREFIX, Recipient, RoutingConfig
+from alerts.routing import Recipient, RoutingConfig
 from alerts.silencing import apply_silences
 from alerts.snapshot import SAMPLE_CHARS, Snapshot
 from alerts.state import Decision, close, step
 from alerts.store import Stored, load, save, write_incidents
-from alerts.threshold_rules import RULE_PREFIX, ThresholdRule, judge_all
 from monitor.models.alerting import AlertEvent, TimelineEvent
 from monitor.models.status import Status, Verdict
 from monitor.report.format import plain_text

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
-from alerts.routing import MONITOR_PREFIX
+from alerts.conditions import MONITOR_PREFIX
 from monitor.models.alerting import Severity
 from monitor.models.status import Status, Verdict
 from monitor.settings import Settings

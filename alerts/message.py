@@ -17,11 +17,9 @@ from urllib.parse import quote, urlsplit
 from jinja2 import FileSystemLoader, StrictUndefined
 from jinja2.sandbox import SandboxedEnvironment
 
-from alerts.conditions import BLINDNESS, CONDITIONS
+from alerts.conditions import BLINDNESS, CONDITIONS, MONITOR_PREFIX, RULE_PREFIX
 from alerts.evidence import CLOSED, Evidence, Reason
-from alerts.routing import MONITOR_PREFIX
 from alerts.snapshot import SAMPLE_CHARS, Snapshot
-from alerts.threshold_rules import RULE_PREFIX
 from monitor.models.alerting import AlertEvent, Severity
 from monitor.models.status import Status, Verdict
 from monitor.report.format import (

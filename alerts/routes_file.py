@@ -22,6 +22,7 @@ from pydantic import (
 from alerts.channels import declared
 from alerts.channels.base import Channel, WithoutExplanations
 from alerts.channels.declared import DeclaredChannel
+from alerts.conditions import RULE_SETS, Figure, ThresholdRule
 from alerts.routing import (
     BUILT_IN,
     AppLabels,
@@ -33,7 +34,6 @@ from alerts.routing import (
     RoutingConfig,
     parse_all,
 )
-from alerts.threshold_rules import RULE_SETS, Figure, ThresholdRule
 from monitor.errors import GroundwatchError, SettingsError, own_words
 from monitor.models.alerting import Severity
 from monitor.settings import Settings, variable

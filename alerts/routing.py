@@ -15,15 +15,13 @@ from functools import cached_property
 from typing import NamedTuple, Protocol, Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from alerts.threshold_rules import ThresholdRule
+from alerts.conditions import MONITOR_PREFIX, ThresholdRule
 from monitor.errors import SettingsError
 from monitor.models.alerting import Severity
 from monitor.models.status import Verdict
 
 Labels = Mapping[str, str]
 
-#: The metrics that speak of the monitor itself all begin so; no evaluator may.
-MONITOR_PREFIX = "monitor:"
 _FORM = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_.-]*)\s*(=~|!~|!=|=)\s*(.*?)\s*", re.DOTALL)
 _QUOTED = re.compile(r'"(.*)"', re.DOTALL)
 #: Labels that every alert has; others come from the routes file.

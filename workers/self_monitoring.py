@@ -19,7 +19,7 @@ import structlog
 from pydantic import SecretStr
 from sqlalchemy import Connection, func, select
 
-from alerts.channels.http import HttpClient
+from alerts.channels.base import HttpClient
 from alerts.conditions import (
     APP_KINDS,
     SELF,

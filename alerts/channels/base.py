@@ -2,10 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
+import ipaddress
+import json
+import logging
+import math
+import socket
+import ssl
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Protocol
+from functools import cache
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+from urllib.request import getproxies
+
+import httpx
+from pydantic import SecretStr
 
 from alerts.message import Message, without_samples
+from monitor.errors import DeliveryError
+from monitor.retry import wait_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,3 +119,260 @@ class WithoutExplanations:
     def send(self, message: Message, delivery_id: str, attempt: int) -> Receipt:
         """Try once to deliver, without the samples."""
         return self.inner.send(without_samples(message), delivery_id, attempt)
+
+
+# --- http ---
+# One HTTP exchange with a vendor: one deadline, no redirects, no secret in logs or errors.
+
+
+#: More than any vendor answers; the rest of a longer answer is not read.
+_MOST_BODY_BYTES = 65_536
+_LEAST_PAUSE_S, _USUAL_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0, 3600.0
+#: For so long an answer that is not the vendor's own may be that of a proxy or login page.
+_STRANGER_FOR_S = 3600.0
+_PAGES = ("<!doctype", "<html")
+#: These log the addresses that we post to, which are secrets.
+_LOGGERS = (
+    "httpx",
+    "httpcore.connection",
+    "httpcore.http11",
+    "httpcore.http2",
+    "httpcore.proxy",
+    "httpcore.socks",
+)
+_posting: ContextVar[bool] = ContextVar("groundwatch_posting", default=False)
+_NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError)
+
+
+@dataclass(frozen=True, slots=True)
+class HttpAnswer:
+    """What the other side answered."""
+
+    status: int
+    body: bytes
+    retry_after: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The answer as text, whatever it is."""
+        return self.body.decode("utf-8", "replace").strip()
+
+    @property
+    def is_page(self) -> bool:
+        """Whether it is a page for people, which no vendor answers."""
+        return self.text[:20].lower().startswith(_PAGES)
+
+    @property
+    def json(self) -> dict[str, Any]:
+        """The answer as a JSON object; an empty one when it is none."""
+        with suppress(ValueError, RecursionError):
+            found = json.loads(self.body)
+            if isinstance(found, dict):
+                return found
+        return {}
+
+
+class HttpClient:
+    """
+    Exchanges one request for one answer with *vendor*.
+
+    With *only_public* it refuses addresses of this machine and of private networks,
+    as an address that somebody else may choose must not reach what is inside.
+    """
+
+    def __init__(self, vendor: str, *, timeout_s: float, only_public: bool = False) -> None:
+        self.vendor = vendor
+        self.timeout_s = timeout_s
+        self._only_public = only_public
+
+    def send_json(
+        self, url: SecretStr, body: Any, headers: Mapping[str, SecretStr] | None = None
+    ) -> HttpAnswer:
+        """Post a JSON document."""
+        return self.send(url, json.dumps(body).encode(), headers or {})
+
+    def send(
+        self, url: SecretStr, body: bytes, headers: Mapping[str, SecretStr], method: str = "POST"
+    ) -> HttpAnswer:
+        """
+        Ask once.
+
+        Raises
+        ------
+        DeliveryError
+            If there was no answer; ambiguous when the request may have arrived.
+        """
+        if self._only_public:
+            parts = urlsplit(url.get_secret_value())
+            try:
+                found = socket.getaddrinfo(
+                    parts.hostname, parts.port or 443, type=socket.SOCK_STREAM
+                )
+            except (OSError, UnicodeError):
+                found = []
+            if not found:
+                raise DeliveryError(f"{self.vendor}: no such host", code="http:NoSuchHost")
+            if not all(_is_public(str(at[4][0])) for at in found):
+                raise self._private()
+        error: DeliveryError
+        try:
+            with quiet_http():
+                return asyncio.run(self._exchange(method, url, body, headers))
+        except _NEVER_SENT as problem:
+            error = self._failure(problem, ambiguous=False)
+        except (httpx.UnsupportedProtocol, httpx.InvalidURL, UnicodeError):
+            error = self._wrong("wrong address", "wrong_url")
+        except (httpx.TransportError, TimeoutError) as problem:
+            error = self._failure(problem, ambiguous=True)
+        # Outside of `except`: what was caught holds the request and with it the URL.
+        raise error
+
+    async def _exchange(
+        self, method: str, url: SecretStr, body: bytes, headers: Mapping[str, SecretStr]
+    ) -> HttpAnswer:
+        usual = {"Content-Type": "application/json; charset=utf-8", "Accept-Encoding": "identity"}
+        secret = {name: value.get_secret_value() for name, value in headers.items()}
+        # httpx counts its time-outs anew with every byte that drips in; this one does not.
+        async with (
+            asyncio.timeout(self.timeout_s),
+            httpx.AsyncClient(verify=_trusted(), timeout=self.timeout_s) as client,
+            client.stream(
+                method,
+                url.get_secret_value(),
+                content=body,
+                headers=usual | secret,
+                extensions={"trace": self._look} if self._only_public else {},
+            ) as response,
+        ):
+            answer = b""
+            async for chunk in response.aiter_raw():
+                answer += chunk
+                if len(answer) >= _MOST_BODY_BYTES:
+                    break
+            retry_after = response.headers.get("Retry-After")
+            return HttpAnswer(response.status_code, answer[:_MOST_BODY_BYTES], retry_after)
+
+    async def _look(self, event: str, about: Mapping[str, Any]) -> None:
+        """Check who was reached, before anything is sent: names change their address."""
+        if event == "connection.connect_tcp.complete" and not getproxies():
+            reached = about["return_value"]
+            if not _is_public(str(reached.get_extra_info("server_addr")[0])):
+                await reached.aclose()
+                raise self._private()
+
+    def _private(self) -> DeliveryError:
+        return self._wrong(
+            "the address is private; set allow_private = true if it is meant to be",
+            "private_address",
+        )
+
+    def _failure(self, problem: Exception, *, ambiguous: bool) -> DeliveryError:
+        kind = type(problem).__name__
+        return DeliveryError(f"{self.vendor}: {kind}", code=f"http:{kind}", ambiguous=ambiguous)
+
+    def _wrong(self, what: str, code: str) -> DeliveryError:
+        return DeliveryError(f"{self.vendor}: {what}", code=code, transient=False)
+
+
+#: NAT64 (RFC 6052, 8215), 6to4 (RFC 3056), addresses of IPv4 in IPv6: they lead to hosts within.
+_TUNNELS = tuple(
+    map(ipaddress.ip_network, ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "::/96"))
+)
+
+
+def _is_public(address: str) -> bool:
+    """Return whether an address is of the public Internet, however it is written."""
+    found = ipaddress.ip_address(address.split("%", maxsplit=1)[0])
+    found = getattr(found, "ipv4_mapped", None) or found
+    tunnelled = any(found in network for network in _TUNNELS if network.version == found.version)
+    return found.is_global and not found.is_multicast and not tunnelled
+
+
+@cache
+def _trusted() -> ssl.SSLContext:
+    """Load the certificates that are trusted; that takes longer than a message."""
+    return httpx.create_ssl_context()
+
+
+def refusal(
+    vendor: str, answer: HttpAnswer, code: str = "", *, check: str, is_theirs: bool = True
+) -> DeliveryError:
+    """
+    Make the error of an answer that is a no.
+
+    Parameters
+    ----------
+    vendor, answer
+        Who answered what.
+    code
+        The vendor's own word for it, if there is one.
+    check
+        What to look at when it is final.
+    is_theirs
+        False when the answer cannot be the vendor's: a proxy or login page stands between, and
+        may be gone soon. So do redirects, which are never followed, and pages.
+    """
+    status = answer.status
+    name = code or f"http_{status}"
+    if status == httpx.codes.TOO_MANY_REQUESTS:
+        return slow_down(vendor, answer)
+    if httpx.codes.is_server_error(status) or status == httpx.codes.REQUEST_TIMEOUT:
+        pause_s = pause_of(answer) if answer.retry_after else None
+        return DeliveryError(f"{vendor}: {name}", code=name, retry_after_s=pause_s)
+    if httpx.codes.is_success(status):
+        return DeliveryError(
+            f"{vendor}: the answer is not theirs; does a proxy or login page stand between?",
+            code=f"not_{vendor.lower().replace(' ', '_')}",
+        )
+    if httpx.codes.is_redirect(status) or answer.is_page or not is_theirs:
+        return DeliveryError(
+            f"{vendor}: {name}, which is not theirs; does a proxy or login page stand between?"
+            f" Else check {check}",
+            code=name,
+            give_up_after_s=_STRANGER_FOR_S,
+        )
+    return DeliveryError(f"{vendor} refused: {name}; check {check}", code=name, transient=False)
+
+
+def slow_down(vendor: str, answer: HttpAnswer) -> DeliveryError:
+    """Make the error of a vendor that asks for a pause."""
+    return DeliveryError(
+        f"{vendor}: slow down", code="rate_limited", retry_after_s=pause_of(answer)
+    )
+
+
+def pause_of(answer: HttpAnswer) -> float:
+    """
+    Return how long to wait, in seconds within sensible bounds.
+
+    From Retry-After, in seconds or as a date, or from ``retry_after`` in the answer.
+    """
+    in_body = answer.json.get("retry_after")
+    header = (answer.retry_after or "").strip()
+    pause_s = None if header.startswith("-") else wait_s(header)
+    if pause_s is None and isinstance(in_body, int | float) and not isinstance(in_body, bool):
+        pause_s = float(in_body)
+    if pause_s is None or math.isnan(pause_s):
+        pause_s = _USUAL_PAUSE_S
+    return min(max(pause_s, _LEAST_PAUSE_S), _LONGEST_PAUSE_S)
+
+
+def _passes(record: logging.LogRecord) -> bool:
+    return not _posting.get() or record.levelno >= logging.WARNING
+
+
+@contextmanager
+def quiet_http() -> Iterator[None]:
+    """
+    Hold back what httpx and httpcore log below a warning, whatever their level is.
+
+    Only for what runs in this context: other users of httpx keep their logs.
+    """
+    for name in _LOGGERS:
+        # Adding a filter that is there already does nothing.
+        logging.getLogger(name).addFilter(_passes)
+    token = _posting.set(True)
+    try:
+        yield
+    finally:
+        _posting.reset(token)

@@ -7,8 +7,7 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from alerts.channels.base import ChannelRate, Receipt
-from alerts.channels.http import HttpClient, refusal
+from alerts.channels.base import ChannelRate, HttpClient, Receipt, refusal
 from alerts.message import Message
 from monitor.report.format import shorten
 

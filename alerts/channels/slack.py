@@ -13,8 +13,7 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from alerts.channels.base import ChannelRate, Receipt
-from alerts.channels.http import HttpAnswer, HttpClient, refusal, slow_down
+from alerts.channels.base import ChannelRate, HttpAnswer, HttpClient, Receipt, refusal, slow_down
 from alerts.message import Message
 from monitor.errors import DeliveryError
 from monitor.report.format import shorten

@@ -12,8 +12,7 @@ from collections.abc import Sequence
 
 from pydantic import SecretStr
 
-from alerts.channels.base import ChannelRate, Receipt
-from alerts.channels.http import HttpClient, refusal
+from alerts.channels.base import ChannelRate, HttpClient, Receipt, refusal
 from alerts.message import Message
 from monitor.errors import SettingsError
 

@@ -16,6 +16,7 @@ from sqlalchemy import Connection
 from alerts import dispatch
 from alerts import drill as drills
 from alerts.channels.base import Channel
+from alerts.conditions import MONITOR_PREFIX
 from alerts.dispatch import Dispatcher
 from alerts.drill import MessageForm, rendered, send_test
 from alerts.queries import (
@@ -28,7 +29,6 @@ from alerts.queries import (
 )
 from alerts.routes_file import wiring_from
 from alerts.routing import (
-    MONITOR_PREFIX,
     Matcher,
     Recipient,
     RoutingConfig,

@@ -7,7 +7,7 @@ from email.utils import format_datetime
 import pytest
 from pydantic import SecretStr
 
-from alerts.channels.http import HttpAnswer
+from alerts.channels.base import HttpAnswer
 from alerts.channels.slack import SlackChannel, webhook_refusal
 from alerts.drill import send_test
 from monitor.errors import DeliveryError

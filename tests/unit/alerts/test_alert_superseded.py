@@ -5,10 +5,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from alerts.conditions import RULE_SETS, judge_all
 from alerts.decide import judged_by
 from alerts.evidence import AlertThresholds, Evidence, JudgedBy, Observation, Timers
 from alerts.state import MOST_A_DAY, AlertKey, AlertState, Phase, Reason, step
-from alerts.threshold_rules import RULE_SETS, judge_all
 from monitor.models.alerting import AlertEvent
 from monitor.models.status import Status
 from monitor.testing.factories import make_verdict
