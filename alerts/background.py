@@ -6,18 +6,19 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Any
 
 from sqlalchemy import Connection, func, select
 
 from alerts.conditions import MONITOR_PREFIX, SELF
-from alerts.snapshot import Background, Snapshot
+from alerts.model import Background, Snapshot
 from monitor.models.insight import AppInsight, Attribution, Insight
 from monitor.models.status import Verdict
 from monitor.report.format import duration, number, percent, plain_text
 from monitor.store.insights import read_insights, read_marks
 from monitor.store.ledger import Booking, Kind, read_between
 from monitor.store.query import series
-from monitor.store.samples import worst_samples
+from monitor.store.samples import worst_sample_id
 from monitor.store.tables import counts, streams
 
 #: A deploy this long before the trouble may have caused it.
@@ -42,6 +43,21 @@ class Backgrounds:
         default_factory=dict
     )
     _pipelines: dict[str, str] = field(default_factory=dict)
+
+    def added_to(self, snapshot: Snapshot, *, over: bool) -> Snapshot:
+        """Return *snapshot* with its trend and, unless it is *over*, its background and example."""
+        found: dict[str, Any] = {"trend": read_trend(self.connection, snapshot.verdict)}
+        if not over:
+            found["background"] = self.of(snapshot)
+            verdict = snapshot.verdict
+            found["example_id"] = worst_sample_id(
+                self.connection,
+                app=verdict.app,
+                metric=verdict.metric,
+                evaluator_version=verdict.evaluator_version,
+                since=verdict.onset or min(verdict.since, snapshot.since),
+            )
+        return snapshot.model_copy(update=found)
 
     def of(self, snapshot: Snapshot) -> Background:
         """Return what is known of the background of an alert; empty where nothing is."""
@@ -76,15 +92,6 @@ class Backgrounds:
             segments=_segments(attribution) if attribution else "",
             pipeline=pipeline,
         )
-
-    def example_id(self, snapshot: Snapshot) -> str:
-        """Return the id of the worst sample that the figures rest on; '' without any."""
-        verdict = snapshot.verdict
-        since = verdict.onset or min(verdict.since, snapshot.since)
-        worst = worst_samples(
-            self.connection, app=verdict.app, metric=verdict.metric, since=since, limit=1
-        )
-        return worst[0].sample_id if worst else ""
 
     def _changes(
         self, snapshot: Snapshot, insight: Insight | None, of_app: AppInsight | None

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from alerts.evidence import AlertKey, AlertState, Evidence, EvidenceRun, Observation, Phase, Timers
-from alerts.state import step
+from alerts.model import AlertKey, AlertState, Evidence, EvidenceRun, Phase
+from alerts.state import Observation, Timers, step
 from monitor.models.alerting import AlertEvent, Severity
 from monitor.models.status import Status
 

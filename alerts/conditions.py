@@ -1,5 +1,5 @@
 """
-What can be wrong with the monitor itself: one alert a condition, each saying what to do; pure.
+What is alerted beside statuses: conditions of the monitor itself, and threshold rules; pure.
 
 Every condition is an ordinary alert of the app that it concerns, so that the app's routes and
 silences apply; what concerns no app in particular is an alert of the app `groundwatch`.
@@ -17,6 +17,10 @@ from monitor.models.alerting import Severity
 from monitor.models.status import Status, Verdict
 from monitor.report.format import duration
 
+#: The metrics that speak of the monitor itself all begin so; no evaluator may.
+MONITOR_PREFIX = "monitor:"
+#: The metrics of alerts that come from rules begin so; no evaluator may.
+RULE_PREFIX = "rule:"
 #: The app of what concerns no app in particular.
 SELF = "groundwatch"
 #: Statuses cannot be trusted; reserved, as are all metrics that begin so.
@@ -33,6 +37,14 @@ _SILENT_AFTER_S = 300.0
 _LAG_AFTER_S = 300.0
 _UNDELIVERED_AFTER_S = 300.0
 _MOST_SKEW_S = 5.0
+_WORSE = (
+    Status.INSUFFICIENT_DATA,
+    Status.HEALTHY,
+    Status.BLIND,
+    Status.WARNING,
+    Status.CRITICAL,
+)
+Figure = Literal["average_score", "pass_rate", "error_rate"]
 
 
 class Condition(NamedTuple):
@@ -310,24 +322,6 @@ SYSTEM_KINDS = (
     "monitor:dead_letters",
     "monitor:store_unsafe",
 )
-
-
-# --- threshold rules ---
-# Alert rules beside the statuses: a figure of a metric, a threshold, how long; pure.
-
-
-#: The metrics that speak of the monitor itself all begin so; no evaluator may.
-MONITOR_PREFIX = "monitor:"
-#: The metrics of alerts that come from rules begin so; no evaluator may.
-RULE_PREFIX = "rule:"
-_WORSE = (
-    Status.INSUFFICIENT_DATA,
-    Status.HEALTHY,
-    Status.BLIND,
-    Status.WARNING,
-    Status.CRITICAL,
-)
-Figure = Literal["average_score", "pass_rate", "error_rate"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

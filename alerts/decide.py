@@ -2,19 +2,21 @@
 Turn verdicts into incidents, timeline and outbox, inside the caller's transaction.
 
 `decide` is the whole way: read the stored states, step each with its verdict (`alerts.state`),
-write what changed, and let the `Notifier` group, silence and route what people must know.
+write what changed, apply the silences, and let the `Notifier` put messages about the groups that
+have news (`alerts.grouping`) into the outbox, for whom the routes name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from datetime import datetime
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 import structlog
-from sqlalchemy import Connection
+from sqlalchemy import Connection, bindparam, insert, select, update
 
+from alerts.background import Backgrounds
 from alerts.conditions import (
     JUDGE_CHANGED,
     MONITOR_PREFIX,
@@ -23,28 +25,63 @@ from alerts.conditions import (
     blindness,
     judge_all,
 )
-from alerts.evidence import (
+from alerts.grouping import (
+    COMMON_CAUSE_WITHIN,
+    AlertGroup,
+    Happened,
+    Member,
+    News,
+    is_over,
+    key_name,
+    loud_events,
+    names_in,
+    news_of,
+    place,
+)
+from alerts.model import (
+    SAMPLE_CHARS,
     AlertKey,
     AlertState,
     AlertThresholds,
     JudgedBy,
-    Observation,
+    Other,
     Reason,
-    Timers,
-    timers_for,
+    Snapshot,
 )
-from alerts.notifier import Notifier
-from alerts.routing import Recipient, RoutingConfig
-from alerts.silencing import apply_silences
-from alerts.snapshot import SAMPLE_CHARS, Snapshot
-from alerts.state import Decision, close, step
-from alerts.store import Stored, load, save, write_incidents
-from monitor.models.alerting import AlertEvent, TimelineEvent
+from alerts.outbox import outbox_row
+from alerts.routing import Recipient, RoutingConfig, SilenceRule, silence_for
+from alerts.state import Decision, Observation, Timers, close, step, timers_for
+from alerts.store import (
+    Stored,
+    close_groups,
+    first_snapshots,
+    groups_of,
+    last_snapshot,
+    load,
+    members_of,
+    open_groups,
+    recipients_told,
+    reopen_groups,
+    save,
+    silence_named,
+    silences_after,
+    write_groups,
+    write_incidents,
+)
+from monitor.models.alerting import AlertEvent, DeliveryStatus, Severity, TimelineEvent
 from monitor.models.status import Status, Verdict
 from monitor.report.format import plain_text
+from monitor.store.alert_tables import alert_channels, incidents, outbox
+from monitor.store.engine import insert_new
+from monitor.store.lease import database_now
 
 _log = structlog.get_logger("groundwatch.alerts")
 _MOST_SAMPLES = 3
+_MOST_OTHERS = 10
+_MOST_WITH_BACKGROUND = 50
+_ENDS = {AlertEvent.RESOLVED, AlertEvent.SETTLED}
+_ALSO_TO_THOSE_TOLD = {AlertEvent.ESCALATED, AlertEvent.JOINED}
+_ADDED = "it was already firing when this channel was set up"
 
 
 class _Change(NamedTuple):
@@ -124,13 +161,13 @@ def decide(
                 shared = "the monitor"
             elif version and key.app in new_judge:
                 shared = f"the judge changed to {version}"
-            frozen = {
+            shown = {
                 "thresholds": None if key.metric.startswith(RULE_PREFIX) else thresholds,
                 "samples": tuple(text for text in texts if text)[:_MOST_SAMPLES],
                 "report_url": report_url,
                 "shared_cause": shared,
             }
-            events.append(_snapshot(change, frozen))
+            events.append(_frozen(change, shown))
     notifier = Notifier(connection, config, timers, now)
     groups = notifier.assign_groups(events)
     write_incidents(connection, events, groups)
@@ -158,7 +195,7 @@ def _steps(
         own = timers.of_monitor() if of_monitor else timers
         if rule is not None:
             own = replace(own, warning_for_s=rule.for_s, critical_for_s=rule.for_s)
-        seen = replace(Observation.of(verdict), basis=judged_by(verdict, thresholds, rule))
+        seen = replace(Observation.of(verdict), basis=JudgedBy.of(verdict, thresholds, rule))
         yield _Change(state, version, verdict, step(state, seen, now, timers_for(verdict, own)))
     for key, (state, version, forgotten) in sorted(known.items()):
         if state is not None and forgotten and key not in current:
@@ -176,39 +213,15 @@ def _steps(
             yield _Change(state, version, last, close(state, now, timers))
 
 
-def judged_by(
-    verdict: Verdict, thresholds: AlertThresholds | None, rule: ThresholdRule | None
-) -> JudgedBy | None:
-    """
-    Return the evaluator, policy and threshold of *verdict*, or of the *rule* that made it.
-
-    None for verdicts about the monitor itself, whose rules are built in, and for those of a rule
-    that is gone. An alert whose basis changes is closed as superseded.
-    """
-    if verdict.metric.startswith(RULE_PREFIX):
-        if rule is None:
-            return None
-        # A rule for every metric is about another one each time.
-        evaluator = "" if rule.metric == "*" else verdict.evaluator_version
-        return JudgedBy(evaluator=evaluator, policy=rule.of, threshold=rule.threshold)
-    if verdict.metric.startswith(MONITOR_PREFIX):
-        return None
-    return JudgedBy(
-        evaluator=verdict.evaluator_version,
-        policy=verdict.policy,
-        threshold="" if thresholds is None else thresholds.in_words(),
-    )
-
-
-def _snapshot(change: _Change, frozen: Mapping[str, Any]) -> Snapshot:
-    before, decision = change.before, change.decision
-    state = decision.state
+def _frozen(change: _Change, shown: Mapping[str, Any]) -> Snapshot:
+    """Freeze the evidence of what happened; *shown* is what messages show besides."""
+    before, decision, state = change.before, change.decision, change.decision.state
     superseded = ""
     if before.basis is not None and state.basis is not None:
         superseded = before.basis.changes_to(state.basis)
     return Snapshot.model_validate(
         {
-            **frozen,
+            **shown,
             "incident_id": state.incident_id,
             "sequence": state.sequence,
             "event": decision.event,
@@ -229,3 +242,269 @@ def _snapshot(change: _Change, frozen: Mapping[str, Any]) -> Snapshot:
             "onsets": state.quiet_onsets,
         }
     )
+
+
+@dataclass(slots=True)
+class Silenced:
+    """The incidents that are silenced now, and the news of those whose silence has ended."""
+
+    incident_ids: set[str] = field(default_factory=set)
+    ended: list[Snapshot] = field(default_factory=list)
+
+
+def apply_silences(
+    connection: Connection,
+    config: RoutingConfig,
+    events: Sequence[Snapshot],
+    verdicts: Mapping[AlertKey, Verdict],
+    now: datetime,
+) -> Silenced:
+    """
+    Write down which incidents are silenced now, and return them.
+
+    *events* are those of this evaluation, whose incidents are written already. What still fires
+    when its silence ends is news.
+    """
+    rules: list[SilenceRule] = [*silences_after(connection, now), *config.maintenance]
+    found, changes = Silenced(), []
+    by = incidents.c.silenced_by.label("silenced_by")
+    query = select(incidents, by).where(incidents.c.resolved_at.is_(None))
+    if not rules:
+        query = query.where(incidents.c.silenced_by.is_not(None))
+    for row in connection.execute(query).all():
+        last = None
+        verdict = verdicts.get(AlertKey(row.app, row.metric, row.segment, row.window_s))
+        if verdict is None:
+            last = last_snapshot(connection, row.incident_id)
+            verdict = last.verdict
+        rule = silence_for(rules, config.labels(verdict, Severity(row.level)), now)
+        if rule is not None:
+            found.incident_ids.add(row.incident_id)
+        elif row.silenced_by is not None:
+            last = last or last_snapshot(connection, row.incident_id)
+            silence = silence_named(connection, row.silenced_by)
+            who = f"{silence.author}: {silence.comment}" if silence else row.silenced_by
+            if not last.flapping:
+                news = {
+                    "event": AlertEvent.UNSILENCED,
+                    "verdict": verdict,
+                    "at": now,
+                    "quiet": False,
+                    "note": f"it was silenced by {who}",
+                }
+                found.ended.append(last.model_copy(update=news))
+        name = None if rule is None else rule.silence_id
+        if name != row.silenced_by:
+            changes.append({"id": row.incident_id, "by": name})
+    if changes:
+        one = update(incidents).where(incidents.c.incident_id == bindparam("id"))
+        connection.execute(one.values(silenced_by=bindparam("by")), changes)
+    # The end of what was silenced is silenced as well.
+    found.incident_ids |= {
+        event.incident_id
+        for event in events
+        if event.event is not AlertEvent.FIRED
+        and silence_for(rules, config.labels(event.verdict, event.level), now)
+    }
+    return found
+
+
+@dataclass(slots=True)
+class Notifier:
+    """Notifies people of the events of one evaluation; made anew for each."""
+
+    connection: Connection
+    plan: RoutingConfig
+    timers: Timers
+    now: datetime
+    before: dict[str, AlertGroup] = field(init=False)
+    members: dict[str, list[Member]] = field(init=False)  #: what fired before this evaluation
+
+    def __post_init__(self) -> None:
+        self.before = open_groups(self.connection)
+        self.members = members_of(self.connection, self.before, firing=True)
+
+    def assign_groups(self, events: Sequence[Snapshot]) -> dict[str, AlertGroup]:
+        """Return the group of every alert that fired, by incident id; reopen it if it was over."""
+        fired = [event for event in events if event.event is AlertEvent.FIRED]
+        by_app = {group.app: group for group in self.before.values() if group.flapping} | {
+            member.key.app: self.before[group_id]
+            for group_id, found in self.members.items()
+            for member in found
+        }
+        recent = [
+            group
+            for group in self.before.values()
+            if self.now - group.opened_at <= COMMON_CAUSE_WITHIN
+        ]
+        by_cause = {group.cause: group for group in recent if group.cause}
+        young: dict[str, set[str]] = {}
+        if any(event.shared_cause for event in fired):
+            alone = [group.group_id for group in recent if group.cause is None]
+            for first in first_snapshots(self.connection, alone):
+                if first.shared_cause:
+                    young.setdefault(first.shared_cause, set()).add(first.key.app)
+        again = {event.incident_id for event in fired if not event.is_first}
+        was_in = groups_of(self.connection, again, self.now)
+        placed = place(fired, by_app, by_cause, young, was_in)
+        groups = {group.group_id: group for group in placed.values()}
+        over = groups.keys() - self.before.keys()
+        for group_id in reopen_groups(self.connection, over, self.now):
+            self.before[group_id] = groups[group_id]
+        return placed
+
+    def notify(
+        self, events: Sequence[Snapshot], placed: Mapping[str, AlertGroup], silenced: Silenced
+    ) -> None:
+        """
+        Write what becomes of the groups, and put messages about news into the outbox.
+
+        Everything about the incidents themselves must be written already.
+        """
+        happened = self._by_group(events, placed, silenced)
+        remind_after_s = {
+            Severity.CRITICAL: self.timers.repeat_after_s,
+            Severity.WARNING: self.timers.warning_repeat_after_s,
+        }
+        wait_s = self.plan.group_wait_s
+        after, news, over = [], [], []
+        for each in happened:
+            group, found = news_of(
+                each, self.now, remind_after_s=remind_after_s, group_wait_s=wait_s
+            )
+            after.append(group)
+            if found is not None:
+                news.append((found, each))
+            if is_over(group, each.members):
+                over.append(group.group_id)
+        self._enqueue(news)
+        self._greet_new_channels()
+        write_groups(self.connection, self.before, after)
+        close_groups(self.connection, over, self.now)
+
+    def _by_group(
+        self, events: Sequence[Snapshot], placed: Mapping[str, AlertGroup], silenced: Silenced
+    ) -> list[Happened]:
+        of_incident = {m.incident_id: g for g, found in self.members.items() for m in found}
+        # What flaps may not fire now.
+        of_flapping = {name: group for group in self.before.values() for name in group.flapping}
+        found: dict[str, Happened] = {}
+        for event in (*events, *silenced.ended):
+            group = placed.get(event.incident_id)
+            if group is None and event.incident_id in of_incident:
+                group = self.before[of_incident[event.incident_id]]
+            group = group or of_flapping.get(key_name(event.key))
+            if group is not None:
+                each = found.setdefault(group.group_id, Happened(group=group))
+                each.events.append(event)
+        fired = {event.key for event in events if event.event is AlertEvent.FIRED}
+        ever = members_of(self.connection, found)
+        for group_id, each in found.items():
+            members, began = ever.get(group_id, []), each.group.opened_at
+            each.members = [m for m in members if m.over_at is None]
+            each.recovered = [m for m in members if m.over_at is not None and m.over_at >= began]
+            each.silenced = silenced.incident_ids
+            if group_id in self.before:
+                earlier = [member.key for member in members if member.key not in fired]
+                each.known_names = names_in(earlier, each.group)
+        return list(found.values())
+
+    def _enqueue(self, found: Sequence[tuple[News, Happened]]) -> None:
+        later = {news.group.group_id for news, _ in found if news.event is not AlertEvent.FIRED}
+        told = recipients_told(self.connection, later)
+        # Dispatchers go by the database's clock: a fast one of ours must not delay a message.
+        due_at = min(self.now, database_now(self.connection)) if found else self.now
+        rows: list[dict[str, Any]] = []
+        backgrounds = Backgrounds(self.connection, self.now)
+        for number, (news, each) in enumerate(found):
+            over = news.event in _ENDS
+            # Whom the routes name, and who was notified before.
+            recipients: dict[Recipient, str | None] = {}
+            if over or news.event in _ALSO_TO_THOSE_TOLD:
+                recipients |= told.get(news.group.group_id, {})
+            for event in () if over else loud_events(each):
+                labels = self.plan.labels(event.verdict, event.level)
+                recipients |= self.plan.recipients(labels, self.now)
+            snapshot = message_snapshot(news)
+            # In a storm nobody reads the background, and reading it would take long.
+            if recipients and number < _MOST_WITH_BACKGROUND:
+                snapshot = backgrounds.added_to(snapshot, over=over)
+            waits = news.event is AlertEvent.FIRED and snapshot.level is Severity.WARNING
+            wait = timedelta(seconds=self.plan.group_wait_s if waits else 0)
+            rows += [
+                outbox_row(snapshot, to, fallback, now=self.now, due_at=due_at + wait)
+                for to, fallback in recipients.items()
+            ]
+        worse = [news.group.group_id for news, _ in found if news.event is AlertEvent.ESCALATED]
+        if worse and self.plan.group_wait_s > 0:
+            # Nothing that got worse waits for others to join.
+            waiting = (outbox.c.status == DeliveryStatus.WAITING) & (outbox.c.attempts == 0)
+            mine = update(outbox).where(outbox.c.incident_id.in_(worse), waiting)
+            self.connection.execute(mine.values(due_at=due_at))
+        if rows:
+            self.connection.execute(insert(outbox), rows)
+
+    def _greet_new_channels(self) -> None:
+        """Send channels that were never seen before what already fires, once."""
+        known = set(self.connection.execute(select(alert_channels.c.channel)).scalars())
+        new = self.plan.addresses.keys() - known
+        if not new:
+            return
+        rows = [{"channel": channel} for channel in sorted(new)]
+        insert_new(self.connection, alert_channels, rows, returning=alert_channels.c.channel)
+        messages = []
+        firing = members_of(self.connection, self.before, firing=True)
+        for group_id, group in self.before.items():
+            loud = [member for member in firing.get(group_id, ()) if not member.silenced]
+            if group.told_at is None:
+                continue
+            # Each channel hears of what its own routes name, the worst first.
+            greeted: set[Recipient] = set()
+            for lead in sorted(loud, key=lambda member: member.level is not Severity.CRITICAL):
+                last = last_snapshot(self.connection, lead.incident_id)
+                labels = self.plan.labels(last.verdict, lead.level)
+                fresh = {
+                    to: fallback
+                    for to, fallback in self.plan.recipients(labels, self.now).items()
+                    if to.channel in new and to not in greeted
+                }
+                if fresh:
+                    greeted |= fresh.keys()
+                    others = tuple(member for member in loud if member is not lead)
+                    news = News(group=group, event=AlertEvent.FIRED, lead=last, others=others)
+                    added = {"note": _ADDED, "at": self.now}
+                    snapshot = message_snapshot(news).model_copy(update=added)
+                    messages += [
+                        outbox_row(snapshot, to, fallback, now=self.now, due_at=self.now)
+                        for to, fallback in fresh.items()
+                    ]
+        insert_new(self.connection, outbox, messages, returning=outbox.c.delivery_id)
+
+
+def message_snapshot(news: News) -> Snapshot:
+    """Return the evidence of a message: that of the alert that leads, about its whole group."""
+    group, lead, ends = news.group, news.lead, news.event in _ENDS
+    others = sorted(news.others, key=lambda member: (member.level, member.key))
+    recovered = sorted(news.recovered, key=lambda member: (member.peak, member.key))
+    critical = Severity.CRITICAL in {lead.peak, news.level, *(m.peak for m in recovered)}
+    fired = min(lead.opened_at, group.opened_at) if ends else lead.opened_at
+    return lead.model_copy(
+        update={
+            "incident_id": group.group_id,
+            "sequence": group.sequence,
+            "event": news.event,
+            "level": lead.level if ends else news.level,
+            "peak": Severity.CRITICAL if critical else Severity.WARNING,
+            "opened_at": fired,
+            "since": min(lead.since, fired),
+            "cause": group.cause,
+            "others": tuple(other_alert(m.key, m.level) for m in others[:_MOST_OTHERS]),
+            "more": max(0, len(others) - _MOST_OTHERS),
+            "recovered": tuple(other_alert(m.key, m.peak) for m in recovered[:_MOST_OTHERS]),
+        }
+    )
+
+
+def other_alert(key: AlertKey, level: Severity) -> Other:
+    """Return how a message names another alert of its incident."""
+    return Other(app=key.app, metric=key.metric, segment=key.segment, level=level)

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, func, insert, select
 
 from alerts.channels.base import Channel, takes_digests
 from alerts.message import Message, Picture, template_environment
-from alerts.notifier import waiting_row
+from alerts.outbox import waiting_row
 from alerts.routing import Recipient
 from monitor.errors import SettingsError
 from monitor.models.alerting import DIGEST, Severity

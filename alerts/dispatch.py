@@ -21,12 +21,12 @@ import structlog
 from sqlalchemy import Connection, Row, and_, exists, or_, select, update
 
 from alerts import outbox
-from alerts.channels.base import Channel, Receipt, rate_of
+from alerts.channels.base import Channel, Receipt, deliver, rate_of
 from alerts.digest import digest_message
 from alerts.message import Example, Message, digest_lines, page_link, render
-from alerts.notifier import waiting_row
+from alerts.model import SAMPLE_CHARS, Snapshot
+from alerts.outbox import waiting_row
 from alerts.routing import Recipient
-from alerts.snapshot import SAMPLE_CHARS, Snapshot
 from monitor.errors import DeliveryError, GroundwatchError, SettingsError
 from monitor.models.alerting import DIGEST, AlertEvent, DeliveryStatus, Severity
 from monitor.report.digest import Digest
@@ -226,7 +226,7 @@ class Dispatcher:
 
 def _send(channel: Channel, item: outbox.Claimed, message: Message) -> Receipt:
     try:
-        return channel.send(message, item.delivery_id, item.attempt)
+        return deliver(channel, message, item.delivery_id, item.attempt)
     except DeliveryError:
         raise
     except Exception as error:  # noqa: BLE001 - its text may hold a secret; its class does not

@@ -11,14 +11,13 @@ from enum import StrEnum
 from sqlalchemy import insert
 
 from alerts.channels import alertmanager, discord, pagerduty, slack, teams, webhook
-from alerts.channels.base import Channel, Receipt
+from alerts.channels.base import Channel, Receipt, deliver
 from alerts.channels.email import compose
-from alerts.evidence import AlertThresholds, Evidence
 from alerts.message import Message, render
-from alerts.notifier import outbox_row
+from alerts.model import AlertThresholds, Evidence, Snapshot
+from alerts.outbox import outbox_row
 from alerts.routing import Recipient, RoutingConfig, SilenceRule, silence_for
-from alerts.silencing import silences_after
-from alerts.snapshot import Snapshot
+from alerts.store import silences_after
 from monitor.models.alerting import DRILL_ID, AlertEvent, Severity
 from monitor.models.status import Drift, Status, Verdict
 from monitor.store.alert_tables import incidents, outbox
@@ -158,7 +157,7 @@ def send_test(channel: Channel, now: datetime, address: str | None = None) -> Re
     """
     recipient = channel.addresses[0] if address is None else address
     message = render(sample_snapshot(now), {AlertEvent.FIRED}, recipient=recipient)
-    return channel.send(message, f"test-{uuid.uuid4().hex[:16]}", 1)
+    return deliver(channel, message, f"test-{uuid.uuid4().hex[:16]}", 1)
 
 
 def sample_snapshot(now: datetime) -> Snapshot:

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from alerts.evidence import AlertKey
-from alerts.snapshot import Snapshot
+from alerts.model import AlertKey, Snapshot
 from monitor.models.alerting import AlertEvent, Severity
 
 #: So many apps that begin within this time with evidence of a shared cause are one incident.
@@ -39,12 +38,14 @@ class AlertGroup:
 
 
 class Member(NamedTuple):
-    """One firing alert of a group."""
+    """One alert of a group, firing or over."""
 
     incident_id: str
     key: AlertKey
     level: Severity
     silenced: bool
+    peak: Severity = Severity.WARNING
+    over_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +56,7 @@ class News:
     event: AlertEvent
     lead: Snapshot
     others: tuple[Member, ...]  #: what else fires
+    recovered: tuple[Member, ...] = ()  #: what else is over by now
 
     @property
     def level(self) -> Severity:
@@ -70,6 +72,7 @@ class Happened:
     events: list[Snapshot] = field(default_factory=list)
     silenced: set[str] = field(default_factory=set)  #: incidents that are silenced now
     members: Sequence[Member] = ()  #: what fires now
+    recovered: Sequence[Member] = ()  #: what is over by now
     known_names: Collection[str] = ()  #: what had fired in this group before
 
 
@@ -149,8 +152,11 @@ def news_of(
         # A yes to a warning is no yes to a critical.
         acked_until=None if over or event is AlertEvent.ESCALATED else group.acked_until,
     )
-    others = tuple(m for m in happened.members if m.incident_id != lead.incident_id)
-    return told, News(group=told, event=event, lead=lead, others=others)
+    others, recovered = (
+        tuple(member for member in members if member.incident_id != lead.incident_id)
+        for members in (happened.members, happened.recovered)
+    )
+    return told, News(group=told, event=event, lead=lead, others=others, recovered=recovered)
 
 
 def loud_events(happened: Happened) -> list[Snapshot]:

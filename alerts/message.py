@@ -18,8 +18,7 @@ from jinja2 import FileSystemLoader, StrictUndefined
 from jinja2.sandbox import SandboxedEnvironment
 
 from alerts.conditions import BLINDNESS, CONDITIONS, MONITOR_PREFIX, RULE_PREFIX
-from alerts.evidence import CLOSED, Evidence, Reason
-from alerts.snapshot import SAMPLE_CHARS, Snapshot
+from alerts.model import CLOSED, SAMPLE_CHARS, Evidence, Other, Reason, Snapshot
 from monitor.models.alerting import AlertEvent, Severity
 from monitor.models.status import Status, Verdict
 from monitor.report.format import (
@@ -165,8 +164,8 @@ def render(
         if over
         else tuple(text for text in samples if shown is None or text != shown.finding),
         advice="To look back" if over else "What to do",
-        command=f"groundwatch alerts show {short_id(snapshot.link_id)}",
-        link=page_link(snapshot.report_url, "incidents", snapshot.link_id),
+        command=f"groundwatch alerts show {short_id(snapshot.incident_id)}",
+        link=page_link(snapshot.report_url, "incidents", snapshot.incident_id),
         footer=f"{footer} (may repeat an earlier message)" if may_repeat else footer,
         app=plain_text(snapshot.key.app, 200),
         incident_id=snapshot.incident_id,
@@ -268,6 +267,10 @@ def _subject_of(snapshot: Snapshot) -> str:
         named = f"{named} and {more} more" if more > 0 else named
         return f"{named} · {plain_text(snapshot.cause, 100)}"
     names = [key.app, key.metric] + ([key.segment] if key.segment != "*" else [])
+    if snapshot.event in _OVER and not snapshot.others:
+        # What ends is the incident, with all that was in it.
+        metrics = dict.fromkeys([key.metric, *(other.metric for other in snapshot.recovered)])
+        names[1] = ", ".join(metrics)
     return " · ".join(plain_text(name, 80) for name in names)
 
 
@@ -314,7 +317,17 @@ def _facts(
     snapshot: Snapshot, tells: frozenset[AlertEvent], digest: Sequence[str]
 ) -> tuple[Fact, ...]:
     """List what is known, each with a short label, in the order in which people ask."""
-    verdict, background = snapshot.verdict, snapshot.background
+    verdict, background, drift = snapshot.verdict, snapshot.background, snapshot.verdict.drift
+    before = [] if snapshot.status_before is None else [_BEFORE[snapshot.status_before]]
+    if drift is not None and drift.reference_pass_rate is not None:
+        rate = percent(drift.reference_pass_rate)
+        before.append(f"{rate} of answers passed (n = {drift.reference_n:,}, the reference)")
+    average = ""  # the plain rate of the window, where it is another than the one that decided
+    if verdict.window_pass_rate is not None and verdict.window_n != verdict.n:
+        average = (
+            f"{percent(verdict.window_pass_rate)} of {verdict.window_n:,} over the last"
+            f" {duration(verdict.window_s)}, including answers from before"
+        )
     of_monitor = snapshot.key.metric.startswith(MONITOR_PREFIX)
     of_answers = not of_monitor and snapshot.reason not in CLOSED
     goes_on = not tells & _OVER
@@ -333,15 +346,16 @@ def _facts(
         ("Since", _since(snapshot, tells)),
         ("Likely cause", plain_text(background.changed, 400) if goes_on else ""),
         ("Affected", plain_text(background.segments, 400) if goes_on else ""),
-        ("Before", _before(snapshot) if of_answers and goes_on else ""),
+        ("Before", "; ".join(before) if of_answers and goes_on else ""),
         ("Trend", trend(snapshot.trend) if of_answers else ""),
-        ("Average", _average(verdict) if of_answers and goes_on else ""),
+        ("Average", average if of_answers and goes_on else ""),
         ("Threshold", _threshold(snapshot, tells) if of_answers else ""),
         ("Confidence" if sure else "Why", reason),
         ("Closed", plain_text(snapshot.superseded, 400)),
         ("Monitoring", plain_text(background.pipeline, 300) if goes_on else ""),
         ("Do", condition.advice if condition and goes_on else ""),
-        ("Also firing", _others(snapshot)),
+        ("Also firing", _named(snapshot, snapshot.others, snapshot.more)),
+        ("Recovered", _named(snapshot, snapshot.recovered)),
         ("Flapping", flapping if snapshot.flapping and goes_on else ""),
         ("Stale since", utc_time(snapshot.stale_since) if snapshot.stale_since else ""),
         ("Note", plain_text(snapshot.note, 300)),
@@ -378,23 +392,6 @@ def _figures(verdict: Verdict) -> str:
     return f"{rate} pass, n = {verdict.n:,}, since {utc_time(verdict.since)}"
 
 
-def _average(verdict: Verdict) -> str:
-    """Write the plain rate of the window, where it is another than the one that decided."""
-    if verdict.window_pass_rate is None or verdict.window_n == verdict.n:
-        return ""
-    rate, span = percent(verdict.window_pass_rate), duration(verdict.window_s)
-    return f"{rate} of {verdict.window_n:,} over the last {span}, including answers from before"
-
-
-def _before(snapshot: Snapshot) -> str:
-    drift, status = snapshot.verdict.drift, snapshot.status_before
-    said = [] if status is None else [_BEFORE[status]]
-    if drift is not None and drift.reference_pass_rate is not None:
-        rate = percent(drift.reference_pass_rate)
-        said.append(f"{rate} of answers passed (n = {drift.reference_n:,}, the reference)")
-    return "; ".join(said)
-
-
 def _threshold(snapshot: Snapshot, tells: frozenset[AlertEvent]) -> str:
     thresholds = snapshot.thresholds
     if thresholds is None or snapshot.key.metric.startswith(RULE_PREFIX):
@@ -428,14 +425,14 @@ def _since(snapshot: Snapshot, tells: frozenset[AlertEvent]) -> str:
     return text if low == high else f"{text} ({low} to {high})"
 
 
-def _others(snapshot: Snapshot) -> str:
+def _named(snapshot: Snapshot, alerts: Sequence[Other], more: int = 0) -> str:
+    """Name other alerts of the same incident, each with its level."""
     named = []
-    for other in snapshot.others:
+    for other in alerts:
         parts = [] if other.app == snapshot.key.app else [other.app]
         parts += [other.metric] + ([other.segment] if other.segment != "*" else [])
         named.append(f"{' · '.join(parts)} ({other.level.value})")
-    more = f" and {snapshot.more} more" if snapshot.more else ""
-    return plain_text(", ".join(named) + more, 500) if named else ""
+    return plain_text(", ".join(named) + (f" and {more} more" if more else ""), 500)
 
 
 def _data(snapshot: Snapshot) -> dict[str, object]:
@@ -465,13 +462,13 @@ def _data(snapshot: Snapshot) -> dict[str, object]:
         "since": snapshot.since.isoformat(),
         "opened_at": snapshot.opened_at.isoformat(),
         "at": snapshot.at.isoformat(),
-        "others": [
-            {
-                name: plain_text(str(text), 200)
-                for name, text in other.model_dump(mode="json").items()
-            }
-            for other in snapshot.others
-        ],
+        **{
+            name: [
+                {k: plain_text(str(v), 200) for k, v in other.model_dump(mode="json").items()}
+                for other in alerts
+            ]
+            for name, alerts in (("others", snapshot.others), ("recovered", snapshot.recovered))
+        },
         "more": snapshot.more,
         "flapping": snapshot.flapping,
         "test": snapshot.test,

@@ -7,6 +7,7 @@ last success and failure, until when it is paused, and the token bucket of its r
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -28,6 +29,8 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 
 from alerts.channels.base import ChannelRate
+from alerts.model import Snapshot
+from alerts.routing import Recipient
 from monitor.errors import DeliveryError
 from monitor.models.alerting import DIGEST, AlertEvent, DeliveryStatus, Severity
 from monitor.retry import refilled
@@ -48,6 +51,52 @@ MOST_CRITICAL_AN_HOUR = 60
 #: Above that, everything that waits goes out as one message, this far apart.
 DIGEST_EVERY = timedelta(minutes=10)
 _HOUR = timedelta(hours=1)
+
+
+def delivery_id(incident_id: str, sequence: int, recipient: Recipient) -> str:
+    """Return the id of one message to one recipient; the same on every attempt."""
+    text = "\0".join((incident_id, str(sequence), recipient.channel, recipient.address))
+    return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+
+def outbox_row(
+    snapshot: Snapshot, to: Recipient, fallback: str | None, *, now: datetime, due_at: datetime
+) -> dict[str, Any]:
+    """Return one message about an alert to one recipient as a row of the outbox."""
+    about = (snapshot.incident_id, snapshot.sequence)
+    row = waiting_row(about, snapshot.event, snapshot.level, snapshot.stored(), to, now=now)
+    return row | {"due_at": due_at, "fallback": fallback}
+
+
+def waiting_row(
+    about: tuple[str, int],
+    event: str,
+    level: Severity,
+    stored: Mapping[str, Any],
+    to: Recipient,
+    *,
+    now: datetime,
+) -> dict[str, Any]:
+    """Return a message that waits as a row; *about* is its incident or digest, and its number."""
+    incident_id, sequence = about
+    return {
+        "delivery_id": delivery_id(incident_id, sequence, to),
+        "incident_id": incident_id,
+        "sequence": sequence,
+        "channel": to.channel,
+        "recipient": to.address,
+        "event": event,
+        "tells": event,
+        "level": level.value,
+        "snapshot": stored,
+        "status": DeliveryStatus.WAITING.value,
+        "attempts": 0,
+        "token": 0,
+        "created_at": now,
+        "due_at": now,
+        "possible_duplicate": False,
+        "fallback": None,
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

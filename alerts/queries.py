@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, RowMapping, Select, func, or_, select
 
-from alerts.evidence import CLOSED
-from alerts.snapshot import Snapshot
+from alerts.model import CLOSED, Snapshot
 from monitor.models.alerting import (
     DIGEST,
     DRILL_ID,
@@ -79,17 +78,6 @@ def snapshots(connection: Connection, incident_id: str) -> list[Snapshot]:
         .order_by(alert_events.c.sequence)
     )
     return [Snapshot.model_validate(found) for found in connection.execute(query).scalars()]
-
-
-def last_snapshot(connection: Connection, incident_id: str) -> Snapshot:
-    """Return the frozen evidence of the last event of an incident."""
-    query = (
-        select(alert_events.c.snapshot)
-        .where(alert_events.c.incident_id == incident_id)
-        .order_by(alert_events.c.sequence.desc())
-        .limit(1)
-    )
-    return Snapshot.model_validate(connection.execute(query).scalar_one())
 
 
 def deliveries(

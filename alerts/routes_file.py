@@ -19,9 +19,10 @@ from pydantic import (
     model_validator,
 )
 
-from alerts.channels import declared
-from alerts.channels.base import Channel, WithoutExplanations
+from alerts.channels.base import Channel
 from alerts.channels.declared import DeclaredChannel
+from alerts.channels.email import EmailChannel
+from alerts.channels.slack import SlackChannel
 from alerts.conditions import RULE_SETS, Figure, ThresholdRule
 from alerts.routing import (
     BUILT_IN,
@@ -29,6 +30,7 @@ from alerts.routing import (
     Hours,
     Maintenance,
     Matcher,
+    Recipient,
     Route,
     Router,
     RoutingConfig,
@@ -146,9 +148,9 @@ def wiring_from(settings: Settings) -> Wiring:
     SettingsError
         If the routes file has mistakes, with a line for each.
     """
-    channels = declared.channels_from(settings)
+    channels = channels_from(settings)
     if settings.alerts_file is None:
-        return Wiring(channels, RoutingConfig.everyone(declared.recipients_of(channels)))
+        return Wiring(channels, RoutingConfig.everyone(recipients_of(channels)))
 
     def scored_metrics() -> list[str]:
         # Imported only for files with rules: it takes as long as everything else.
@@ -162,6 +164,28 @@ def wiring_from(settings: Settings) -> Wiring:
         settings.delivery_timeout_s,
         scored=scored_metrics,
     )
+
+
+def channels_from(settings: Settings) -> dict[str, Channel]:
+    """Make the channels that the settings declare; the routes file adds its own."""
+    timeout_s, found = settings.delivery_timeout_s, dict[str, Channel]()
+    if settings.slack_webhook_url is not None:
+        found["slack"] = SlackChannel(settings.slack_webhook_url, timeout_s=timeout_s)
+    if settings.smtp_url is not None:
+        found["email"] = EmailChannel(
+            settings.smtp_url,
+            sender=settings.email_from,
+            recipients=settings.email_to,
+            timeout_s=timeout_s,
+        )
+    for channel in found.values():
+        vars(channel)["explanations"] = settings.alert_explanations
+    return found
+
+
+def recipients_of(channels: Mapping[str, Channel]) -> list[Recipient]:
+    """Return every recipient of these channels."""
+    return [Recipient(c.name, address) for c in channels.values() for address in c.addresses]
 
 
 def read_routes_file(
@@ -247,8 +271,7 @@ class _Reading:
             except GroundwatchError as error:
                 self.mistakes.append((at, str(error)))
             else:
-                quotes = declared_channel.explanations
-                channels[name] = channel if quotes else WithoutExplanations(channel)
+                channels[name] = channel
         names = self._others.keys() | self.document.channels.keys()
         routes = [self._route(i, spec, names) for i, spec in enumerate(self.document.routes)]
         if not routes[-1].is_default:

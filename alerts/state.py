@@ -14,39 +14,20 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Self
 
-from alerts.evidence import (
+from alerts.conditions import MONITOR_PREFIX
+from alerts.model import (
     CLOSED,
-    AlertKey,
     AlertState,
     Evidence,
     EvidenceRun,
     JudgedBy,
-    Observation,
     Phase,
     Reason,
     SentMessage,
-    Timers,
 )
 from monitor.models.alerting import AlertEvent, Severity
-
-__all__ = [
-    "FLAPPING_ONSETS",
-    "MOST_A_DAY",
-    "AlertKey",
-    "AlertState",
-    "Decision",
-    "Evidence",
-    "EvidenceRun",
-    "JudgedBy",
-    "Observation",
-    "Phase",
-    "Reason",
-    "Timers",
-    "close",
-    "step",
-    "suppress_flapping",
-]
-
+from monitor.models.status import Status, Verdict
+from monitor.settings import Settings
 
 _OPEN = {Phase.FIRING, Phase.RECOVERING}
 #: The most messages that people get of one alert in any day.
@@ -55,6 +36,116 @@ MOST_A_DAY = 10
 FLAPPING_ONSETS = 4
 _FLAPPING_MESSAGES = 9
 _DAY = timedelta(days=1)
+
+
+#: Fewer than this many missed evaluations are no gap.
+_GAP_EVALUATIONS = 3
+_LEAST_GAP_S = 300.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timers:
+    """
+    How long something must hold, in seconds; 0 means at once.
+
+    Unless its timer is 0, a conclusion also needs ``min_new_evaluations`` evaluations
+    that saw new samples: reading the same window again proves nothing. A silence of
+    more than ``max_gap_s`` between two evaluations starts all of them again.
+    """
+
+    warning_for_s: float
+    critical_for_s: float
+    resolve_after_s: float
+    repeat_after_s: float  #: between reminders of what is critical
+    warning_repeat_after_s: float = 86_400.0
+    reopen_within_s: float = 1_800.0  #: what fires again so soon is the same incident
+    abandon_after_s: float = 86_400.0  #: firing without any data for so long ends an incident
+    settle_after_s: float = 28_800.0  #: healthy for so long ends flapping
+    min_new_evaluations: int = 2
+    max_gap_s: float = 300.0
+    #: The same two for alerts about the monitor itself, where they differ.
+    monitor_for_s: float | None = None
+    monitor_resolve_after_s: float | None = None
+    #: The first three for policies that collect evidence; only timers that somebody has set.
+    evidence_warning_for_s: float = 0.0
+    evidence_critical_for_s: float = 0.0
+    evidence_resolve_after_s: float = 0.0
+
+    def of_monitor(self) -> Self:
+        """Return the timers of alerts about the monitor itself."""
+        for_s, after_s = self.monitor_for_s, self.monitor_resolve_after_s
+        return replace(
+            self,
+            warning_for_s=self.warning_for_s if for_s is None else for_s,
+            resolve_after_s=self.resolve_after_s if after_s is None else after_s,
+        )
+
+
+def timers_from(settings: Settings) -> Timers:
+    """Return the timers of the state machine from the settings."""
+    chosen = settings.alert_timers
+    held = chosen.model_fields_set
+    return Timers(
+        warning_for_s=chosen.warning_for_s,
+        critical_for_s=chosen.critical_for_s,
+        resolve_after_s=chosen.resolve_after_s,
+        repeat_after_s=chosen.repeat_after_s,
+        warning_repeat_after_s=chosen.warning_repeat_after_s,
+        reopen_within_s=chosen.reopen_within_s,
+        evidence_warning_for_s=chosen.warning_for_s if "warning_for_s" in held else 0.0,
+        evidence_critical_for_s=chosen.critical_for_s if "critical_for_s" in held else 0.0,
+        evidence_resolve_after_s=chosen.resolve_after_s if "resolve_after_s" in held else 0.0,
+        # No statistics stand behind these, whatever the policy: only time makes them sure.
+        monitor_for_s=chosen.warning_for_s,
+        monitor_resolve_after_s=chosen.resolve_after_s,
+        max_gap_s=max(_LEAST_GAP_S, _GAP_EVALUATIONS * settings.evaluate_every_s),
+    )
+
+
+def timers_for(verdict: Verdict, timers: Timers) -> Timers:
+    """Return the timers of one verdict; see `timers_of_evidence`."""
+    return timers if verdict.evidence is None else timers_of_evidence(timers)
+
+
+def timers_of_evidence(timers: Timers) -> Timers:
+    """
+    Return the timers of a policy that collects evidence.
+
+    Its evidence is the hold, so it needs no time by default: breaches notify at once, and a
+    recovery is believed when the policy believes it. Timers that are set hold as a minimum.
+    """
+    return replace(
+        timers,
+        warning_for_s=timers.evidence_warning_for_s,
+        critical_for_s=timers.evidence_critical_for_s,
+        resolve_after_s=timers.evidence_resolve_after_s,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """One evaluation of a key."""
+
+    evidence: Evidence
+    at: datetime
+    n_total: int
+    blind: bool = False  #: uncertain because the monitor does not see
+    basis: JudgedBy | None = None  #: None when there is only one
+
+    @classmethod
+    def of(cls, verdict: Verdict) -> Self:
+        """Return a verdict as evidence for an alert."""
+        known = {Status.HEALTHY, Status.WARNING, Status.CRITICAL}
+        evidence = Evidence(verdict.status.value if verdict.status in known else "uncertain")
+        return cls(
+            evidence=evidence,
+            at=verdict.evaluated_at,
+            # The monitor has no samples of its own: each of its evaluations is new evidence.
+            n_total=round(verdict.evaluated_at.timestamp() * 1000)
+            if verdict.metric.startswith(MONITOR_PREFIX)
+            else verdict.n_total,
+            blind=verdict.status is Status.BLIND,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
-"""States, incidents and groups of alerts in the store: read, locked, compared and set."""
+"""Groups, states, incidents and silences in the store: read, locked, compared and set."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -12,13 +12,20 @@ from pydantic import ValidationError
 from sqlalchemy import Connection, Row, bindparam, case, insert, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from alerts.evidence import AlertKey, AlertState, Phase
 from alerts.grouping import AlertGroup, Member
-from alerts.routing import Recipient
-from alerts.snapshot import Snapshot
+from alerts.model import SAMPLE_CHARS, AlertKey, AlertState, Phase, Snapshot
+from alerts.routing import Recipient, Silence, parse_all
 from monitor.errors import StoreError
 from monitor.models.alerting import AlertEvent, Severity
-from monitor.store.alert_tables import alert_events, alert_groups, alert_states, incidents, outbox
+from monitor.report.format import plain_text
+from monitor.store.alert_tables import (
+    alert_events,
+    alert_groups,
+    alert_states,
+    incidents,
+    outbox,
+    silences,
+)
 
 _log = structlog.get_logger("groundwatch.alerts")
 #: An incident that is not evaluated for so long is closed.
@@ -31,6 +38,8 @@ _KEY = (
     alert_states.c.window_s,
 )
 _MOST_NAMES = 500
+#: In place of a quote that was deleted.
+_DELETED = "(deleted)"
 #: A reopened incident keeps its worst level.
 _WORST_SO_FAR = case(
     (incidents.c.peak_level == Severity.CRITICAL.value, incidents.c.peak_level),
@@ -78,29 +87,27 @@ def reopen_groups(connection: Connection, group_ids: Collection[str], now: datet
     return found
 
 
-def firing_members(connection: Connection, group_ids: Collection[str]) -> dict[str, list[Member]]:
-    """Return what fires in each of the groups."""
+def members_of(
+    connection: Connection, group_ids: Collection[str], *, firing: bool = False
+) -> dict[str, list[Member]]:
+    """Return the alerts of each of the groups; only those that are *firing*, if that is set."""
     found: dict[str, list[Member]] = {}
+    columns = incidents.c
     for names in _in_parts(group_ids):
-        mine = incidents.c.group_id.in_(names) & incidents.c.resolved_at.is_(None)
-        query = select(incidents, incidents.c.silenced_by.is_not(None).label("silenced")).where(
-            mine
-        )
-        for row in connection.execute(query):
-            key = AlertKey(row.app, row.metric, row.segment, row.window_s)
-            member = Member(row.incident_id, key, Severity(row.level), bool(row.silenced))
+        query = select(incidents, columns.silenced_by.label("silenced_by"))
+        query = query.where(columns.group_id.in_(names))
+        if firing:
+            query = query.where(columns.resolved_at.is_(None))
+        for row in connection.execute(query.order_by(columns.opened_at, columns.incident_id)):
+            member = Member(
+                row.incident_id,
+                AlertKey(row.app, row.metric, row.segment, row.window_s),
+                Severity(row.level),
+                silenced=row.silenced_by is not None,
+                peak=Severity(row.peak_level),
+                over_at=row.resolved_at,
+            )
             found.setdefault(row.group_id, []).append(member)
-    return found
-
-
-def keys_ever(connection: Connection, group_ids: Collection[str]) -> dict[str, list[AlertKey]]:
-    """Return all that ever fired in each of the groups."""
-    found: dict[str, list[AlertKey]] = {}
-    columns = (incidents.c.app, incidents.c.metric, incidents.c.segment, incidents.c.window_s)
-    for names in _in_parts(group_ids):
-        query = select(incidents.c.group_id, *columns).where(incidents.c.group_id.in_(names))
-        for group_id, *key in connection.execute(query):
-            found.setdefault(group_id, []).append(AlertKey(*key))
     return found
 
 
@@ -382,3 +389,62 @@ def write_incidents(
     ):
         if rows:
             connection.execute(statement, rows)
+
+
+def last_snapshot(connection: Connection, incident_id: str) -> Snapshot:
+    """Return the frozen evidence of the last event of an incident."""
+    query = (
+        select(alert_events.c.snapshot)
+        .where(alert_events.c.incident_id == incident_id)
+        .order_by(alert_events.c.sequence.desc())
+        .limit(1)
+    )
+    return Snapshot.model_validate(connection.execute(query).scalar_one())
+
+
+def silences_after(connection: Connection, moment: datetime) -> list[Silence]:
+    """Return the silences that end after *moment*, the first to end first."""
+    query = select(silences).where(silences.c.ends_at > moment).order_by(silences.c.ends_at)
+    return [_silence(row) for row in connection.execute(query)]
+
+
+def silence_named(connection: Connection, silence_id: str) -> Silence | None:
+    """Return a silence, over or not; None when there is none of that id."""
+    query = select(silences).where(silences.c.silence_id == silence_id)
+    row = connection.execute(query).first()
+    return None if row is None else _silence(row)
+
+
+def _silence(row: Row[Any]) -> Silence:
+    return Silence(
+        silence_id=row.silence_id,
+        matchers=parse_all(row.matchers),
+        starts_at=row.starts_at,
+        ends_at=row.ends_at,
+        author=row.author,
+        comment=row.comment,
+    )
+
+
+def forget_quotes(connection: Connection, explanations: Iterable[str], *, dry_run: bool) -> int:
+    """
+    Delete every quote of these explanations from timelines and messages; return how many had one.
+
+    Messages that were delivered already are beyond reach. Questions and answers are not stored
+    with alerts, only the id of their sample.
+    """
+    quotes = {plain_text(text, SAMPLE_CHARS) for text in explanations}
+    if not quotes:
+        return 0
+    found = 0
+    for table, key in ((alert_events, "event_id"), (outbox, "delivery_id")):
+        for name, snapshot in connection.execute(select(table.c[key], table.c.snapshot)).all():
+            quoted = snapshot.get("samples") or []
+            if quotes.isdisjoint(quoted):
+                continue
+            found += 1
+            if not dry_run:
+                kept = [_DELETED if text in quotes else text for text in quoted]
+                row = update(table).where(table.c[key] == name)
+                connection.execute(row.values(snapshot={**snapshot, "samples": kept}))
+    return found

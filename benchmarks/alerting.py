@@ -28,9 +28,10 @@ from alerts.channels.base import ChannelRate, Receipt
 from alerts.conditions import JUDGE_CHANGED, verdicts_on
 from alerts.decide import decide
 from alerts.dispatch import Dispatcher
-from alerts.evidence import AlertKey, Timers
 from alerts.message import Message
+from alerts.model import AlertKey
 from alerts.routing import Recipient, RoutingConfig
+from alerts.state import Timers
 from monitor.cli.console import quiet_logs
 from monitor.models.alerting import AlertEvent
 from monitor.models.status import Status

@@ -23,10 +23,9 @@ from uuid import uuid4
 
 from playwright.sync_api import sync_playwright
 
-from alerts.channels.declared import recipients_of
 from alerts.dispatch import Dispatcher
 from alerts.queries import incidents_since, open_incidents
-from alerts.routes_file import wiring_from
+from alerts.routes_file import recipients_of, wiring_from
 from alerts.routing import parse_all
 from alerts.silencing import add_silence
 from alerts.store import acknowledge

@@ -15,7 +15,8 @@ from pydantic import ValidationError
 from sqlalchemy import Connection
 
 from alerts.backtest import Point, Told, replay
-from alerts.evidence import AlertKey, Timers, timers_from, timers_of_evidence
+from alerts.model import AlertKey
+from alerts.state import Timers, timers_from, timers_of_evidence
 from monitor.errors import RecordError, SettingsError
 from monitor.models import Status, StreamKey, Tally
 from monitor.models.status import TALLY_SUMS

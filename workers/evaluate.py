@@ -16,8 +16,9 @@ from sqlalchemy import Connection
 
 from alerts.conditions import SELF, verdicts_on
 from alerts.decide import decide
-from alerts.evidence import AlertKey, thresholds_from, timers_from
+from alerts.model import AlertKey, thresholds_from
 from alerts.routing import Recipient, RoutingConfig
+from alerts.state import timers_from
 from monitor.models import StreamKey, Tally, Verdict
 from monitor.rolling.policies import (
     EvidencePolicy,

@@ -17,7 +17,7 @@ from typing import Any
 import redis
 from sqlalchemy import Connection, bindparam, select
 
-from alerts.snapshot import forget_quotes
+from alerts.store import forget_quotes
 from monitor.errors import RecordError
 from monitor.queue import names
 from monitor.queue.consumer import Consumer, StreamEntry, translated

@@ -1,4 +1,9 @@
-"""What a channel is: a name, addresses, a rate, and one attempt to deliver."""
+"""
+What a channel is: a name, addresses, a rate, and one attempt to deliver.
+
+`HttpClient` makes the exchange with a vendor: one deadline, no redirects, no secret in logs or
+errors.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +29,24 @@ from pydantic import SecretStr
 from alerts.message import Message, without_samples
 from monitor.errors import DeliveryError
 from monitor.retry import wait_s
+
+#: More than any vendor answers; the rest of a longer answer is not read.
+_MOST_BODY_BYTES = 65_536
+_LEAST_PAUSE_S, _USUAL_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0, 3600.0
+#: For so long an answer that is not the vendor's own may be that of a proxy or login page.
+_STRANGER_FOR_S = 3600.0
+_PAGES = ("<!doctype", "<html")
+#: These log the addresses that we post to, which are secrets.
+_LOGGERS = (
+    "httpx",
+    "httpcore.connection",
+    "httpcore.http11",
+    "httpcore.http2",
+    "httpcore.proxy",
+    "httpcore.socks",
+)
+_posting: ContextVar[bool] = ContextVar("groundwatch_posting", default=False)
+_NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,63 +108,10 @@ def rate_of(channel: Channel) -> ChannelRate:
     return rate if isinstance(rate, ChannelRate) else ChannelRate()
 
 
-@dataclass(frozen=True, slots=True)
-class WithoutExplanations:
-    """Sends through *inner* without examples and explanations, which may quote a transcript."""
-
-    inner: Channel
-
-    @property
-    def name(self) -> str:
-        """The name of the channel."""
-        return self.inner.name
-
-    @property
-    def addresses(self) -> tuple[str, ...]:
-        """The places of the channel."""
-        return self.inner.addresses
-
-    @property
-    def timeout_s(self) -> float:
-        """The time after which an exchange is given up."""
-        return self.inner.timeout_s
-
-    @property
-    def takes_digests(self) -> bool:
-        """Whether the channel is for reading, not for waking people."""
-        return takes_digests(self.inner)
-
-    @property
-    def rate(self) -> ChannelRate:
-        """The rate of the channel."""
-        return rate_of(self.inner)
-
-    def send(self, message: Message, delivery_id: str, attempt: int) -> Receipt:
-        """Try once to deliver, without the samples."""
-        return self.inner.send(without_samples(message), delivery_id, attempt)
-
-
-# --- http ---
-# One HTTP exchange with a vendor: one deadline, no redirects, no secret in logs or errors.
-
-
-#: More than any vendor answers; the rest of a longer answer is not read.
-_MOST_BODY_BYTES = 65_536
-_LEAST_PAUSE_S, _USUAL_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0, 3600.0
-#: For so long an answer that is not the vendor's own may be that of a proxy or login page.
-_STRANGER_FOR_S = 3600.0
-_PAGES = ("<!doctype", "<html")
-#: These log the addresses that we post to, which are secrets.
-_LOGGERS = (
-    "httpx",
-    "httpcore.connection",
-    "httpcore.http11",
-    "httpcore.http2",
-    "httpcore.proxy",
-    "httpcore.socks",
-)
-_posting: ContextVar[bool] = ContextVar("groundwatch_posting", default=False)
-_NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError)
+def deliver(channel: Channel, message: Message, delivery_id: str, attempt: int) -> Receipt:
+    """Try once to send; without transcripts where the channel has ``explanations`` off."""
+    quotes = getattr(channel, "explanations", True)
+    return channel.send(message if quotes else without_samples(message), delivery_id, attempt)
 
 
 @dataclass(frozen=True, slots=True)

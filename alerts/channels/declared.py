@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -17,8 +17,7 @@ from alerts.channels.plain_text import AppriseChannel, ConsoleChannel
 from alerts.channels.slack import SlackBotChannel, SlackChannel
 from alerts.channels.teams import TeamsChannel
 from alerts.channels.webhook import WebhookChannel
-from alerts.routing import Recipient
-from monitor.settings import Settings, environment_value
+from monitor.settings import environment_value
 
 _ADVICE = (
     "is a secret, and does not belong into this file;"
@@ -75,7 +74,9 @@ class _Declared(BaseModel):
         """Make the channel."""
         names = type(self).model_fields.keys() - {"type", "explanations"}
         arguments = {field: getattr(self, field) for field in names}
-        return type(self).channel_class(**arguments, name=name, timeout_s=timeout_s)
+        channel = type(self).channel_class(**arguments, name=name, timeout_s=timeout_s)
+        vars(channel)["explanations"] = self.explanations
+        return channel
 
 
 class Slack(_Declared):
@@ -182,23 +183,3 @@ DeclaredChannel = Annotated[
     | Apprise,
     Field(discriminator="type"),
 ]
-
-
-def channels_from(settings: Settings) -> dict[str, Channel]:
-    """Make the channels that the settings declare; `alerts.routes_file` adds those of the file."""
-    timeout_s, found = settings.delivery_timeout_s, dict[str, Channel]()
-    if settings.slack_webhook_url is not None:
-        found["slack"] = SlackChannel(settings.slack_webhook_url, timeout_s=timeout_s)
-    if settings.smtp_url is not None:
-        found["email"] = EmailChannel(
-            settings.smtp_url,
-            sender=settings.email_from,
-            recipients=settings.email_to,
-            timeout_s=timeout_s,
-        )
-    return found
-
-
-def recipients_of(channels: Mapping[str, Channel]) -> list[Recipient]:
-    """Return every recipient of these channels."""
-    return [Recipient(c.name, address) for c in channels.values() for address in c.addresses]

@@ -36,9 +36,9 @@ from alerts.routing import (
     parse_all,
     silence_for,
 )
-from alerts.silencing import add_silence, expire_silence, silences_after
+from alerts.silencing import add_silence, expire_silence
 from alerts.silencing import preview as preview_of
-from alerts.store import acknowledge, acknowledgement
+from alerts.store import acknowledge, acknowledgement, silences_after
 from monitor.cli.backtest import backtest
 from monitor.cli.console import (
     err,

@@ -89,8 +89,7 @@ def up(
 
 def who_is_told(settings: Settings) -> str:
     """Return whom alerts may go to: channels of the settings, and of the routes file."""
-    from alerts.channels.declared import channels_from
-    from alerts.routes_file import wiring_from
+    from alerts.routes_file import channels_from, wiring_from
 
     ways = ["Slack"] if settings.slack_webhook_url else []
     ways += [", ".join(settings.email_to)] if settings.smtp_url else []

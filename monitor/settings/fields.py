@@ -430,6 +430,11 @@ class Fields(BaseModel):
     email_to: Annotated[Names, AfterValidator(addresses)] = Field(
         (), description="Receivers of alert emails, separated by commas."
     )
+    alert_explanations: bool = Field(
+        True,
+        description="Send examples and the scorer's explanations to Slack and email; they quote"
+        " answers. Channels of the alerts file say `explanations = false`.",
+    )
     alerts_file: Annotated[Path, AfterValidator(a_home)] | None = Field(
         None,
         description="Channels, routes and maintenance windows as a TOML file; see docs/alerts.md.",

@@ -106,6 +106,23 @@ def worst_samples(
     return list(distinct.values())[:limit]
 
 
+def worst_sample_id(
+    connection: Connection, *, app: str, metric: str, evaluator_version: str, since: datetime
+) -> str:
+    """Return the id of the worst failed sample of one evaluator, reading none; '' without any."""
+    query = (
+        select(evaluations.c.sample_id)
+        .where(
+            *_within(app, metric, since),
+            evaluations.c.evaluator_version == evaluator_version,
+            evaluations.c.passed == 0,
+        )
+        .order_by(_WORST_FIRST, evaluations.c.occurred_at_ms.desc())
+        .limit(1)
+    )
+    return connection.execute(query).scalar() or ""
+
+
 def worst_explanations(
     connection: Connection,
     *,

@@ -16,8 +16,8 @@ from starlette.responses import RedirectResponse, Response
 from alerts.drill import send_test
 from alerts.queries import incident
 from alerts.routing import Matcher, parse_all
-from alerts.silencing import Preview, add_silence, expire_silence, preview, silences_after
-from alerts.store import acknowledge
+from alerts.silencing import Preview, add_silence, expire_silence, preview
+from alerts.store import acknowledge, silences_after
 from monitor.errors import DeliveryError, SettingsError
 from monitor.store.samples import note_act
 from monitor.web import time_range

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
-from alerts.evidence import AlertKey, AlertState
+from alerts.model import AlertKey, AlertState
 from alerts.queries import incidents_since
 from alerts.store import read_state
 from monitor.models import ROOT, Incident, Tally, Verdict

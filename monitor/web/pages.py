@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from alerts.evidence import timers_for, timers_from
 from alerts.queries import (
     channel_health,
     deliveries,
@@ -19,6 +18,7 @@ from alerts.queries import (
     snapshots,
     why_not_notified,
 )
+from alerts.state import timers_for, timers_from
 from alerts.store import acknowledgement
 from monitor.models import Status
 from monitor.report.format import setting_value

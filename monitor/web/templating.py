@@ -12,7 +12,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from alerts.backtest import next_reminder, progress
-from alerts.evidence import AlertState, Reason, Timers
+from alerts.model import AlertState, Reason
+from alerts.state import Timers
 from monitor.models import Status, Verdict
 from monitor.report import words
 from monitor.report.build import recent_counts

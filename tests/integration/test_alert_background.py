@@ -9,10 +9,10 @@ from sqlalchemy import delete, select
 from alerts.channels.base import Receipt
 from alerts.decide import decide
 from alerts.dispatch import Dispatcher
-from alerts.evidence import Timers
 from alerts.message import Example, render
+from alerts.model import Background, Snapshot
 from alerts.routing import Recipient
-from alerts.snapshot import Background, Snapshot
+from alerts.state import Timers
 from monitor.models.alerting import AlertEvent
 from monitor.models.insight import AppInsight, Attribution, Deploy, InputDrift, Insight
 from monitor.models.insight import SegmentEffect as Effect
@@ -174,9 +174,13 @@ def test_the_message_shows_the_worst_sample_and_links_to_it(store):
     failed_sample(store, "is hail covered", 0.4, "half of it is supported")
     worst = failed_sample(store, "is water\ndamage covered", 0.05, "not in the sources: CEO")
     with store.write() as connection:
+        version = connection.execute(
+            select(evaluations.c.evaluator_version).distinct()
+        ).scalar_one()
+        found = make_verdict(Status.CRITICAL, NOW, since=ago(2), evaluator_version=version)
         decide(
-            connection, [make_verdict(Status.CRITICAL, NOW, since=ago(2))], now=NOW,
-            timers=AT_ONCE, channels=[Recipient("slack")], report_url="https://status.example.org",
+            connection, [found], now=NOW, timers=AT_ONCE, channels=[Recipient("slack")],
+            report_url="https://status.example.org",
         )  # fmt: skip
         stored = connection.execute(select(outbox.c.snapshot)).scalar_one()
     assert stored["example_id"] == worst.sample_id
@@ -191,6 +195,12 @@ def test_the_message_shows_the_worst_sample_and_links_to_it(store):
         link=f"https://status.example.org/sample/{worst.sample_id}",
     )
     assert message.link.startswith("https://status.example.org/incidents/")
+
+
+def test_what_another_scorer_found_is_no_example(store):
+    failed_sample(store, "is hail covered", 0.4, "half of it is supported")
+    told = tell(store, Status.CRITICAL, since=ago(2), evaluator_version="another")
+    assert told.example_id == ""
 
 
 def test_a_sample_that_was_deleted_is_not_shown(store):

@@ -10,8 +10,9 @@ from sqlalchemy import func, select, update
 from alerts import queries
 from alerts.conditions import BLIND
 from alerts.decide import decide
-from alerts.evidence import AlertKey, Timers
+from alerts.model import AlertKey
 from alerts.routing import Recipient
+from alerts.state import Timers
 from alerts.store import load, save
 from monitor.models.alerting import AlertEvent, DeliveryStatus, Severity
 from monitor.models.status import Status

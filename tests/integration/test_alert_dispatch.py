@@ -9,10 +9,10 @@ import pytest
 from sqlalchemy import select, update
 
 from alerts import queries
-from alerts.channels.declared import channels_from, recipients_of
 from alerts.decide import decide
 from alerts.dispatch import Dispatcher
-from alerts.evidence import Timers
+from alerts.routes_file import channels_from, recipients_of
+from alerts.state import Timers
 from monitor.models.alerting import DeliveryStatus
 from monitor.models.status import Status
 from monitor.settings import Settings

@@ -8,10 +8,10 @@ import pytest
 from alerts import queries
 from alerts.conditions import JUDGE_CHANGED, verdicts_on
 from alerts.decide import decide
-from alerts.evidence import Timers
 from alerts.message import render
 from alerts.routing import Recipient, RoutingConfig, parse_all
 from alerts.silencing import add_silence
+from alerts.state import Timers
 from alerts.store import acknowledge
 from monitor.models.alerting import DeliveryStatus
 from monitor.models.status import Status

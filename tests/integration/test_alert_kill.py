@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from alerts.channels.declared import channels_from, recipients_of
 from alerts.decide import decide
 from alerts.dispatch import Dispatcher
-from alerts.evidence import Timers
+from alerts.routes_file import channels_from, recipients_of
+from alerts.state import Timers
 from monitor.models.status import Status
 from monitor.settings import Settings
 from monitor.testing.factories import make_verdict
@@ -23,7 +23,7 @@ AT_ONCE = Timers(warning_for_s=0, critical_for_s=0, resolve_after_s=0, repeat_af
 VICTIM = """
 import os, random, signal, sys
 from datetime import datetime
-from alerts.channels.declared import channels_from
+from alerts.routes_file import channels_from
 from alerts.dispatch import Dispatcher
 from monitor.settings import Settings
 from monitor.store.engine import Store

@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from alerts.decide import decide
-from alerts.evidence import Timers
 from alerts.queries import noise_since, open_incidents
 from alerts.routing import Recipient, RoutingConfig
+from alerts.state import Timers
 from alerts.store import acknowledge
 from monitor.models.status import Status
 from monitor.testing.factories import make_verdict

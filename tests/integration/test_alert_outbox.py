@@ -7,8 +7,8 @@ from sqlalchemy import update
 
 from alerts import outbox, queries
 from alerts.decide import decide
-from alerts.evidence import Timers
 from alerts.routing import Recipient
+from alerts.state import Timers
 from monitor.errors import DeliveryError
 from monitor.models.alerting import AlertEvent, DeliveryStatus
 from monitor.models.status import Status

@@ -7,9 +7,10 @@ import pytest
 from alerts import queries
 from alerts.conditions import JUDGE_CHANGED, verdicts_on
 from alerts.decide import decide
-from alerts.evidence import AlertThresholds, Timers
+from alerts.model import AlertThresholds
 from alerts.routing import Recipient, RoutingConfig, parse_all
 from alerts.silencing import add_silence
+from alerts.state import Timers
 from monitor.models.alerting import AlertEvent, Severity
 from monitor.models.status import Status
 from monitor.testing.factories import make_verdict

@@ -11,7 +11,6 @@ from pydantic import SecretStr
 from sqlalchemy import select
 
 from alerts.channels.alertmanager import AlertmanagerChannel
-from alerts.channels.declared import channels_from, recipients_of
 from alerts.channels.discord import DiscordChannel
 from alerts.channels.email import EmailChannel
 from alerts.channels.pagerduty import PagerDutyChannel
@@ -21,8 +20,8 @@ from alerts.channels.webhook import WebhookChannel
 from alerts.decide import decide
 from alerts.dispatch import Dispatcher
 from alerts.drill import send_test
-from alerts.evidence import Timers
-from alerts.routes_file import wiring_from
+from alerts.routes_file import channels_from, recipients_of, wiring_from
+from alerts.state import Timers
 from monitor.errors import DeliveryError, SettingsError
 from monitor.models.status import Status
 from monitor.settings import Settings

@@ -10,10 +10,9 @@ from alerts import outbox, queries
 from alerts.channels.base import ChannelRate, Receipt
 from alerts.decide import decide
 from alerts.dispatch import Dispatcher
-from alerts.evidence import Timers
-from alerts.notifier import outbox_row
-from alerts.outbox import MOST_AN_HOUR, MOST_CRITICAL_AN_HOUR
+from alerts.outbox import MOST_AN_HOUR, MOST_CRITICAL_AN_HOUR, outbox_row
 from alerts.routing import Recipient, Route, Router, RoutingConfig, parse_all
+from alerts.state import Timers
 from monitor.errors import DeliveryError
 from monitor.models.alerting import DeliveryStatus
 from monitor.models.status import Status

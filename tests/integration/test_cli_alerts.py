@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 from alerts import queries
 from alerts.decide import decide
 from alerts.dispatch import Dispatcher
-from alerts.evidence import Timers
 from alerts.routes_file import wiring_from
+from alerts.state import Timers
 from monitor.cli import console
 from monitor.cli.alerts import app
 from monitor.errors import GroundwatchError

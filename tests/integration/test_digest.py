@@ -15,10 +15,10 @@ from PIL import Image
 from sqlalchemy import delete, func, select
 
 from alerts import outbox, queries
-from alerts.channels.declared import channels_from
 from alerts.channels.pagerduty import PagerDutyChannel
 from alerts.digest import enqueue_once, recipients_of_digests
 from alerts.dispatch import Dispatcher
+from alerts.routes_file import channels_from
 from monitor.errors import LeaseLostError, SettingsError
 from monitor.models import Status, StreamKey, Tally
 from monitor.models.alerting import DeliveryStatus

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alerts.state import AlertKey, AlertState, Evidence, JudgedBy, Observation, Phase, Timers, step
+from alerts.model import AlertKey, AlertState, Evidence, JudgedBy, Phase
+from alerts.state import Observation, Timers, step
 from monitor.models.alerting import AlertEvent
 
 START = datetime(2026, 3, 1, tzinfo=UTC)

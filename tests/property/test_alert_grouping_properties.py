@@ -9,7 +9,7 @@ import pytest
 
 from alerts import grouping
 from alerts.drill import sample_snapshot
-from alerts.evidence import AlertKey
+from alerts.model import AlertKey
 from monitor.models.alerting import AlertEvent, Severity
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)

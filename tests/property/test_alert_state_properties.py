@@ -10,17 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alerts.state import (
-    AlertKey,
-    AlertState,
-    Evidence,
-    JudgedBy,
-    Observation,
-    Phase,
-    Reason,
-    Timers,
-    step,
-)
+from alerts.model import AlertKey, AlertState, Evidence, JudgedBy, Phase, Reason
+from alerts.state import Observation, Timers, step
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 KEY = AlertKey("app", "metric", "*", 60)

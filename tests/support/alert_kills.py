@@ -16,10 +16,10 @@ from random import Random
 from signal import SIGKILL
 from typing import Self
 
-from alerts.channels.declared import channels_from, recipients_of
 from alerts.decide import decide
 from alerts.dispatch import Dispatcher
-from alerts.evidence import Timers
+from alerts.routes_file import channels_from, recipients_of
+from alerts.state import Timers
 from monitor.models.status import Status
 from monitor.settings import Settings
 from monitor.store.engine import Store, migrate
@@ -42,7 +42,7 @@ ZYGOTE = """
 import gc, json, os, random, signal, sys, time
 from datetime import datetime
 from alerts import outbox
-from alerts.channels.declared import channels_from
+from alerts.routes_file import channels_from
 from alerts.dispatch import Dispatcher
 from monitor.settings import Settings
 from monitor.store.engine import Store

@@ -15,8 +15,8 @@ from signal import SIGCONT
 
 from alerts import queries
 from alerts.decide import decide
-from alerts.evidence import Timers
 from alerts.routing import Recipient
+from alerts.state import Timers
 from monitor.models.alerting import DeliveryStatus
 from monitor.models.status import Status
 from monitor.store.engine import Store, migrate

@@ -6,8 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from alerts.queries import noise_since, open_incidents
-from alerts.silencing import silences_after
-from alerts.store import acknowledgements
+from alerts.store import acknowledgements, silences_after
 from monitor.store.samples import newest_acts
 
 SAME = {"Sec-Fetch-Site": "same-origin"}

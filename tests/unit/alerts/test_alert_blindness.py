@@ -6,9 +6,9 @@ import pytest
 
 from alerts.conditions import BLIND, blindness
 from alerts.drill import sample_snapshot
-from alerts.evidence import AlertKey, AlertState, Evidence, Observation, Timers
 from alerts.message import render
-from alerts.state import step
+from alerts.model import AlertKey, AlertState, Evidence
+from alerts.state import Observation, Timers, step
 from monitor.models.alerting import AlertEvent, Severity
 from monitor.models.status import Status
 from monitor.testing.factories import make_verdict

@@ -4,7 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from alerts.state import AlertKey, AlertState, Evidence, Observation, Timers, close, step
+from alerts.model import AlertKey, AlertState, Evidence
+from alerts.state import Observation, Timers, close, step
 from monitor.models.alerting import AlertEvent
 
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)

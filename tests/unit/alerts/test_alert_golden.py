@@ -14,7 +14,7 @@ import pytest
 
 from alerts.drill import MessageForm, sample_snapshot, written
 from alerts.message import Example, render
-from alerts.snapshot import Background, Other
+from alerts.model import Background, Other
 from monitor.models.alerting import AlertEvent
 
 NOW = datetime(2026, 3, 1, 14, 10, tzinfo=UTC)

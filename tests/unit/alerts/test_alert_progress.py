@@ -6,7 +6,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from alerts.backtest import next_reminder, progress
-from alerts.state import AlertKey, AlertState, Evidence, Observation, Phase, Timers, step
+from alerts.model import AlertKey, AlertState, Evidence, Phase
+from alerts.state import Observation, Timers, step
 from monitor.models.alerting import AlertEvent
 
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)

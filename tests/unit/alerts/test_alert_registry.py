@@ -1,8 +1,16 @@
 """Settings name the channels, the recipients, the timers and the lines."""
 
-from alerts.channels.declared import channels_from, recipients_of
-from alerts.evidence import thresholds_from, timers_from
+from datetime import UTC, datetime
+
+import pytest
+
+from alerts.channels.base import deliver
+from alerts.drill import sample_snapshot
+from alerts.message import render
+from alerts.model import thresholds_from
+from alerts.routes_file import channels_from, recipients_of
 from alerts.routing import Recipient
+from alerts.state import timers_from
 from monitor.models.alerting import Severity
 from monitor.settings import Settings
 
@@ -11,6 +19,9 @@ EVERYTHING = Settings(
     smtp_url="smtp://user:secret@mail.example.org",
     email_to="ann@example.org, bob@example.org",
 )
+
+FOUND = sample_snapshot(datetime(2026, 3, 1, tzinfo=UTC))
+MESSAGE = render(FOUND.model_copy(update={"samples": ("a REASON",)}), {FOUND.event})
 
 
 def test_there_is_no_channel_when_none_is_set():
@@ -29,6 +40,17 @@ def test_every_email_address_is_a_recipient_of_its_own():
 def test_channels_wait_as_long_as_the_settings_say():
     slow = EVERYTHING.model_copy(update={"delivery_timeout_s": 7.0})
     assert {channel.timeout_s for channel in channels_from(slow).values()} == {7.0}
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_one_setting_keeps_transcripts_out_of_slack_and_email(wanted):
+    sent = []
+    for channel in channels_from(
+        EVERYTHING.model_copy(update={"alert_explanations": wanted})
+    ).values():
+        channel.send = lambda message, *_: sent.append(message)
+        deliver(channel, MESSAGE, "id", 1)
+    assert [("REASON" in m.text, m.samples != ()) for m in sent] == [(wanted, wanted)] * 2
 
 
 def test_timers_come_from_the_settings():

@@ -4,18 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from alerts.state import (
-    AlertKey,
-    AlertState,
-    Decision,
-    Evidence,
-    Observation,
-    Phase,
-    Reason,
-    Timers,
-    close,
-    step,
-)
+from alerts.model import AlertKey, AlertState, Evidence, Phase, Reason
+from alerts.state import Decision, Observation, Timers, close, step
 from monitor.models.alerting import AlertEvent, Severity
 from monitor.models.status import Status
 from monitor.testing.factories import make_verdict

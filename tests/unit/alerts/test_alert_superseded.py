@@ -6,9 +6,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from alerts.conditions import RULE_SETS, judge_all
-from alerts.decide import judged_by
-from alerts.evidence import AlertThresholds, Evidence, JudgedBy, Observation, Timers
-from alerts.state import MOST_A_DAY, AlertKey, AlertState, Phase, Reason, step
+from alerts.model import AlertKey, AlertState, AlertThresholds, Evidence, JudgedBy, Phase, Reason
+from alerts.state import MOST_A_DAY, Observation, Timers, step
 from monitor.models.alerting import AlertEvent
 from monitor.models.status import Status
 from monitor.testing.factories import make_verdict
@@ -128,15 +127,15 @@ def verdict(metric="groundedness", **changes):
 
 
 def test_evaluator_policy_and_lines_are_the_basis_of_a_status():
-    basis = judged_by(verdict(), LINES, None)
+    basis = JudgedBy.of(verdict(), LINES, None)
     for other in (
-        judged_by(verdict(evaluator_version="g@2"), LINES, None),
-        judged_by(verdict(policy="point"), LINES, None),
-        judged_by(verdict(), AlertThresholds(warning_rate=0.85, critical_rate=0.8), None),
+        JudgedBy.of(verdict(evaluator_version="g@2"), LINES, None),
+        JudgedBy.of(verdict(policy="point"), LINES, None),
+        JudgedBy.of(verdict(), AlertThresholds(warning_rate=0.85, critical_rate=0.8), None),
     ):
         assert other != basis
     later = verdict(evaluated_at=START + timedelta(hours=1), n=9, pass_rate=0.1, reason="other")
-    assert judged_by(later, LINES, None) == basis
+    assert JudgedBy.of(later, LINES, None) == basis
 
 
 def rule_of(judged, rules):
@@ -148,7 +147,7 @@ def test_a_changed_threshold_of_a_rule_is_another_basis():
     lower = [replace(rule, below=rule.below and rule.below / 2) for rule in rules]
     judged = next(v for v in judge_all([verdict()], rules) if v.metric == "rule:groundedness")
     before, after = rule_of(judged, rules), rule_of(judged, lower)
-    assert judged_by(judged, LINES, before) != judged_by(judged, LINES, after)
+    assert JudgedBy.of(judged, LINES, before) != JudgedBy.of(judged, LINES, after)
 
 
 def test_a_rule_for_every_metric_does_not_care_which_evaluator_it_looks_at():
@@ -156,11 +155,11 @@ def test_a_rule_for_every_metric_does_not_care_which_evaluator_it_looks_at():
     judged = next(v for v in judge_all([verdict()], rules) if v.metric == "rule:errors")
     other = judged.model_copy(update={"evaluator_version": "another@1"})
     rule = rule_of(judged, rules)
-    assert judged_by(judged, LINES, rule) == judged_by(other, LINES, rule)
+    assert JudgedBy.of(judged, LINES, rule) == JudgedBy.of(other, LINES, rule)
 
 
 def test_alerts_about_the_monitor_are_never_superseded():
-    assert judged_by(verdict("monitor:queue_lag"), LINES, None) is None
+    assert JudgedBy.of(verdict("monitor:queue_lag"), LINES, None) is None
 
 
 def test_what_changed_is_said_in_words():
