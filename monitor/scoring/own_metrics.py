@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import sys
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -180,7 +181,7 @@ def own_metric(
             return replace(metric, declaration=replace(metric.declaration, name=name))
         if "function" in table:
             own = _Function.model_validate(table)
-            loaded = load(own.function, place)
+            loaded = load(own.function, place, folder)
             return function_metric(loaded, name=name, **own.model_dump(exclude={"function"}))
         if "criteria" in table:
             rubric = Rubric.model_validate(table)
@@ -245,9 +246,9 @@ def function_metric(
     return Computed(declaration, compute)
 
 
-def load(reference: str, where: str) -> Any:
+def load(reference: str, where: str, folder: Path | None = None) -> Any:
     """
-    Load ``module:name``.
+    Load ``module:name``; the module may stand in *folder*, such as beside the metrics file.
 
     Raises
     ------
@@ -257,6 +258,8 @@ def load(reference: str, where: str) -> Any:
     module, _, attribute = reference.partition(":")
     if not module or not attribute:
         raise SettingsError(f"{where} {reference!r} should be module:function")
+    if folder is not None and str(folder.resolve()) not in sys.path:
+        sys.path.append(str(folder.resolve()))  # last, so that it hides nothing
     try:
         found: Any = import_module(module)
         for part in attribute.split("."):
