@@ -133,6 +133,7 @@ class _Sender:
             query=item.query,
             contexts=[passage.model_dump(exclude_none=True) for passage in item.contexts],
             output=item.output,
+            history=[turn.model_dump() for turn in item.history],
             tool_calls=[call.model_dump(exclude_none=True) for call in item.tool_calls],
             expected=item.expected,
             trace_id=item.trace_id,

@@ -74,6 +74,7 @@ class Hook:
         output: object = None,
         query: str | None = None,
         contexts: object = None,
+        history: object = None,
         tool_calls: object = None,
         expected: Mapping[str, Any] | None = None,
         trace_id: str | None = None,
@@ -102,6 +103,9 @@ class Hook:
             The passages that the answer should rest on: a text, or a list of texts, of dicts with
             ``text``, ``content`` or ``page_content`` (and ``id``, ``score``), or of such objects.
             Iterators are not consumed, and not recorded.
+        history
+            Earlier turns of the conversation, the oldest first: a list of ``{"role", "content"}``
+            or of messages with these attributes; the latest 20, and 20,000 characters, are kept.
         tool_calls, expected, tags, metadata
             Copied in plain form, within bounds; a tool call is a dict with ``name``, ``arguments``
             and ``result``.
@@ -123,7 +127,7 @@ class Hook:
             if not rate:
                 return
             if (
-                tool_calls is expected  # type: ignore[comparison-overlap]  # all may be None
+                tool_calls is expected is history  # type: ignore[comparison-overlap]
                 is trace_id is session_id is user_id is release is environment is tags
                 is metadata is mask is id is label is None
                 and not recorder.unstarted and not recorder.thins and recorder.pid == getpid()
@@ -131,7 +135,7 @@ class Hook:
                 recorder.record_texts(query, contexts, output, rate)
                 return
             given = {
-                "query": query, "contexts": contexts, "output": output,
+                "query": query, "contexts": contexts, "output": output, "history": history,
                 "tool_calls": tool_calls, "expected": expected, "trace_id": trace_id,
                 "session_id": session_id, "user_id": user_id, "release": release,
                 "environment": environment, "tags": tags, "metadata": metadata,

@@ -19,6 +19,8 @@ _NAMES_CHARS = 2_000
 MARGIN = 1_000
 #: Passages kept of one sample.
 PASSAGES = 500
+#: The latest turns of a conversation that are kept whole, and the most characters of them.
+TURNS, TURNS_CHARS = 20, 20_000
 #: Where an answer, a passage or the passages are looked for in what an app returns.
 OUTPUT_NAMES = ("output", "answer", "text", "content")
 TEXT_NAMES = ("text", "content", "page_content")
@@ -27,7 +29,7 @@ CONTEXTS_NAMES = ("contexts", "documents", "passages")
 _COLLECTIONS = (list, tuple, set, frozenset, deque)
 _TEXTS = (str, bytes, bytearray)
 #: Fields with a treatment of their own; every other one is copied as it is.
-_OWN = frozenset({"query", "contexts", "output", "mask"})
+_OWN = frozenset({"query", "contexts", "output", "history", "mask"})
 #: Shared by all samples that are texts and nothing else; nobody changes them.
 NO_REST: dict[str, Plain] = {}
 NOTHING_CUT: frozenset[str] = frozenset()
@@ -231,7 +233,7 @@ def capture(
         unreadable["query"], query = query, None
     room.field = "contexts"
     passages = _passages(given.get("contexts"), room, unreadable)
-    rest: dict[str, Plain] = {}
+    rest = _history(given.get("history"), query, room, unreadable)
     for name, value in given.items():
         if value is not None and name not in _OWN and name not in _NAMES:
             room.field = name
@@ -284,6 +286,39 @@ def _passages(
             )
         )
     return tuple(passages)
+
+
+def _history(
+    value: object, query: Plain, room: SizeLimit, unreadable: dict[str, Plain]
+) -> dict[str, Plain]:
+    """Copy the latest turns, each whole: half a text may end in half a secret."""
+    if value is None:
+        return {}
+    room.field = "history"
+    base: Any = next((kind for kind in (list, tuple) if issubclass(type(value), kind)), None)
+    if base is None:
+        unreadable["history"] = placeholder(value)
+        return {}
+    items = base.__getitem__(value, slice(-BREADTH, None))
+    own = SizeLimit(min(room.chars, TURNS_CHARS))
+    turns: list[Plain] = []
+    for item in reversed(items):
+        content = item if is_text(item) else lookup(item, TEXT_NAMES)
+        if type(content) is list:  # of parts, as OpenAI's clients send them
+            parts = (lookup(part, TEXT_NAMES) for part in content[:BREADTH])
+            content = "\n".join(part for part in parts if type(part) is str)
+        if not is_text(content) or not content:
+            continue  # a message that only calls a tool
+        role = plain(lookup(item, ("role", "type")), own, 0)
+        text = str(plain(content, own))
+        if own.cut or len(turns) == TURNS:
+            room.cut.add("history")
+            break
+        turns.append({"role": role if isinstance(role, str) else "user", "content": text})
+    room.chars -= min(room.chars, TURNS_CHARS) - own.chars
+    if turns and turns[0] == {"role": "user", "content": query}:
+        del turns[0]  # some hand over the question as the last turn
+    return {"history": turns[::-1]} if turns else {}
 
 
 def lookup(holder: object, names: tuple[str, ...], *, named: bool = False) -> object:

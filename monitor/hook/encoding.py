@@ -13,7 +13,10 @@ from .options import Mask, Options
 #: Names that an app makes up, and names that may tell who somebody is.
 _NAMES, _PERSONAL = ("trace_id", "release", "environment"), ("session_id", "user_id")
 #: What the limit is spent on, in this order, and how many levels of it have keys of ours.
-_FIELDS = {"output": 0, "query": 0, "contexts": 2, "tool_calls": 2, "expected": 0, "metadata": 0}
+_FIELDS = {
+    "output": 0, "query": 0, "contexts": 2, "history": 2, "tool_calls": 2, "expected": 0,
+    "metadata": 0,
+}  # fmt: skip
 #: Half a secret at the place of a cut is no longer recognised; nothing this close to it leaves.
 _BORDER = 100
 #: Numbers from here on may be a card's or a phone's.
@@ -98,6 +101,7 @@ def _interaction(draft: Draft, options: Options) -> tuple[dict[str, object], fro
             "output_chars": len(as_text(draft.output)),
             "query_chars": None if draft.query is None else len(as_text(draft.query)),
             "contexts_chars": [len(text) for text in contexts],
+            "history": len(turns) if isinstance(turns := draft.rest.get("history"), list) else 0,
             "tool_calls": len(calls) if isinstance(calls, list) else int(calls is not None),
         }
         interaction |= {"output": "", "metadata": {**wire.TEXTS_STAYED, **counted}}
@@ -129,12 +133,16 @@ def _mask_and_cut(
         value = values[field]
         if texts is not None:
             value = _hidden(value, texts, levels)
-            if ran_out and field in draft.cut:
+            # Of a conversation only whole turns were copied.
+            if ran_out and field in draft.cut and field != "history":
                 value, _ = _without_border(value)
-        values[field] = _fitted(value, room)
-    passages = values["contexts"]
-    if "contexts" in room.cut and isinstance(passages, list):
-        values["contexts"] = [each for each in passages if isinstance(each, dict) and each["text"]]
+        latest_first = field == "history" and isinstance(value, list)
+        fitted = _fitted(value[::-1] if latest_first else value, room)  # type: ignore[index]
+        values[field] = fitted[::-1] if latest_first else fitted  # type: ignore[index]
+    for field, text in (("contexts", "text"), ("history", "content")):
+        items = values.get(field)
+        if field in room.cut and isinstance(items, list):
+            values[field] = [each for each in items if isinstance(each, dict) and each[text]]
 
 
 def _attributes(rest: Mapping[str, Plain], texts: Texts | None) -> dict[str, object]:
@@ -275,6 +283,7 @@ def name(value: Plain) -> str:
 
 #: The free structures and their shapes.
 STRUCTURES: dict[str, Callable[[Plain], Plain]] = {
+    "history": lambda turns: turns,
     "tool_calls": tool_calls,
     "expected": mapping,
     "metadata": mapping,

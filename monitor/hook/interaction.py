@@ -24,6 +24,7 @@ class HookProtocol(Protocol):
 class RecordFields(TypedDict, total=False):
     """The fields of a record beside query, contexts and output."""
 
+    history: Any
     tool_calls: Any
     expected: Mapping[str, Any] | None
     trace_id: str | None
@@ -54,6 +55,7 @@ class OpenInteraction:
     output: Any
     metadata: Any
     # Not there until they are set.
+    history: Any
     tool_calls: Any
     expected: Any
     trace_id: Any

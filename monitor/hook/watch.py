@@ -16,6 +16,7 @@ from .interaction import FIELDS, HookProtocol
 #: Characters collected of one stream; the recorder's own limit is usually far below.
 LONGEST_STREAM = 2_000_000
 QUERY_NAMES = ("query", "question", "prompt", "input", "message")
+HISTORY_NAMES = ("history", "chat_history", "messages")
 
 _VARIADIC = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
 #: What ``functools.lru_cache`` makes of a function, and the methods of that.
@@ -150,6 +151,7 @@ class Reader:
         self._contexts_named = bool(names["contexts"])
         self._contexts_names = (names["contexts"],) if names["contexts"] else CONTEXTS_NAMES
         self._output = names["output"]
+        self._history = _wanted(None, HISTORY_NAMES, self.parameters)
         if names["query"] and self._query is None:
             logger.warning("watch_unknown_parameter name=%r", names["query"])
         for unknown in sorted(self._fields.keys() - FIELDS):
@@ -160,8 +162,9 @@ class Reader:
     ) -> None:
         """Record one call whose interaction was chosen with *rate*; never raises."""
         try:
-            given = {**self._fields, "query": self.query(args, kwargs), "output": self.part(result)}
-            given["contexts"] = self.contexts(args, kwargs, result)
+            given = {**self._fields, **self.asked(args, kwargs), "output": self.part(result)}
+            if given["contexts"] is None:
+                given["contexts"] = self.contexts(args, kwargs, result)
         except Exception:  # noqa: BLE001  # the host's objects may do anything
             given = dict(self._fields)
         self.hook.take(given, rate)
@@ -183,9 +186,16 @@ class Reader:
         self.hook.take(given, collected.rate)
 
     def asked(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        """Find the question and the passages in the arguments, as they are now."""
+        """Find the question, the passages and earlier turns in the arguments, as they are now."""
         contexts = self.contexts(args, kwargs, None)
-        return {"query": self.query(args, kwargs), "contexts": shallow(contexts)}
+        found = {"query": self.query(args, kwargs), "contexts": shallow(contexts)}
+        if self._history is not None:
+            turns: Any = _argument(self._history, args, kwargs)
+            if turns and type(turns) in {list, tuple}:
+                found["history"] = [*turns]
+                if found["query"] is None and lookup(turns[-1], ("role",)) == "user":
+                    found["query"] = lookup(turns[-1], ("content",))
+        return found
 
     def part(self, result: object) -> object:
         """Find the answer, or the piece of it, in a result or a chunk."""

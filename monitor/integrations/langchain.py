@@ -9,7 +9,7 @@ from uuid import UUID
 from ..errors import MissingExtraError
 from ..hook.interaction import HookProtocol, RecordFields
 from .context import app_hook
-from .messages import answer_in, as_list, part_of, question_in
+from .messages import answer_in, as_list, part_of, question_in, turns_in
 from .runs import Run, Runs
 
 try:
@@ -53,7 +53,7 @@ class InteractionHandler(BaseCallbackHandler):
         """Note a run, and the question if it is a root."""
         run = self._runs.start(run_id, parent_run_id)
         if run is not None and parent_run_id is None:
-            run.query = lambda: _question(inputs)
+            _note_question(run, inputs)
             for field in ("session_id", "user_id"):
                 known = self._runs.guard(lambda name: str(part_of(metadata, name) or ""), field)
                 if known:
@@ -89,7 +89,7 @@ class InteractionHandler(BaseCallbackHandler):
         """Record the interaction when the root ends."""
         run = self._runs.get(run_id)
         if run is not None and run.root == run_id and inputs is not None:
-            run.query = lambda: _question(inputs)  # a streamed run knows its input only now
+            _note_question(run, inputs)  # a streamed run knows its input only now
         self._runs.end(run_id, lambda: answer_in(outputs))
 
     def on_llm_end(self, response: Any, *, run_id: UUID, **_: Any) -> None:
@@ -172,6 +172,12 @@ def _note_model(run: Run, response: object) -> None:
         run.fields["metadata"] = {**(run.fields.get("metadata") or {}), "model": model}
 
 
-def _question(inputs: object) -> str | None:
-    to_messages: Callable[[], Any] | None = getattr(inputs, "to_messages", None)
-    return question_in(to_messages() if to_messages else inputs)
+def _note_question(run: Run, inputs: object) -> None:
+    """Have question and earlier turns read out of a root's inputs when it is recorded."""
+
+    def messages() -> object:
+        to_messages: Callable[[], Any] | None = getattr(inputs, "to_messages", None)
+        return to_messages() if to_messages else inputs
+
+    run.query = lambda: question_in(messages())
+    run.history = lambda: turns_in(messages())

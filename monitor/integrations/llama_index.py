@@ -10,7 +10,7 @@ from ..errors import MissingExtraError
 from ..hook.interaction import HookProtocol, RecordFields
 from .context import app_hook
 from .following import AsyncChunks, Chunks, Following
-from .messages import as_list, part_of
+from .messages import as_list, earlier_turns, part_of
 from .runs import Run, Runs
 
 try:
@@ -23,6 +23,8 @@ except ModuleNotFoundError:
 #: Outermost calls of these methods are interactions.
 _METHODS = frozenset({"query", "aquery", "chat", "achat", "stream_chat", "astream_chat"})
 _MOST_PIECES = 100_000
+#: Stands for the question, which follows the earlier turns.
+_ASKED = {"role": "user", "content": "?"}
 #: Where a chat engine passes its streamed answer on, below the call.
 _WRITERS = frozenset({"write_response_to_history", "awrite_response_to_history"})
 
@@ -63,7 +65,9 @@ class _Engines:
         self._hook = hook
         self._runs = Runs(hook, fields)
 
-    def enter(self, span_id: str, arguments: BoundArguments, parent_id: str | None) -> None:
+    def enter(
+        self, span_id: str, arguments: BoundArguments, parent_id: str | None, engine: object
+    ) -> None:
         """Note the start of an outermost call, or of the writer of a streamed answer."""
         method = span_id.partition("-")[0].rpartition(".")[2]
         if parent_id is None and method in _METHODS:
@@ -72,6 +76,11 @@ class _Engines:
                 first = next(iter(arguments.arguments.values()), None)
                 asked = first if isinstance(first, str) else part_of(first, "query_str")
                 run.query = lambda: asked
+                # Now: the engine's own memory goes on with the call.
+                given = arguments.arguments.get("chat_history")
+                said = part_of(engine, "chat_history") if given is None else given
+                turns = self._runs.guard(earlier_turns, [*as_list(said), _ASKED])
+                run.history = lambda: turns
         elif method in _WRITERS and self._runs.get(parent_id) is not None:
             self._runs.start(span_id, parent_id)
 
@@ -144,13 +153,13 @@ class _Spans(BaseSpanHandler[Any]):
         self,
         id_: str,
         bound_args: BoundArguments,
-        instance: Any = None,  # noqa: ARG002
+        instance: Any = None,
         parent_id: str | None = None,
         tags: Any = None,  # noqa: ARG002
         **_: Any,
     ) -> None:
         """Hear of a call's start."""
-        self._engines.enter(id_, bound_args, parent_id)
+        self._engines.enter(id_, bound_args, parent_id, instance)
 
     def span_exit(
         self,

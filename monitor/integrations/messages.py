@@ -12,6 +12,10 @@ ASSISTANTS = frozenset({"assistant", "ai", "model"})
 #: Where a question or an answer is looked for in what a chain takes or gives.
 _QUESTIONS = ("input", "question", "query", "prompt", "user_query")
 _ANSWERS = ("answer", "output", "result", "text", "response", "content")
+#: Messages that are read, the latest: the hook keeps fewer turns.
+_MOST_MESSAGES = 100
+#: Where the earlier turns are in what a chain takes.
+_TURNS = ("chat_history", "history", "messages")
 #: Types of the parts that hold what was written, as the providers call them.
 _TEXT_PARTS = frozenset({"text", "input_text", "output_text"})
 #: What `repr` makes of a generator, a coroutine or any other object that is no text.
@@ -86,6 +90,24 @@ def unwrapped(message: Any) -> Any:
     return message
 
 
+def earlier_turns(messages: Iterable[object]) -> list[dict[str, str]] | None:
+    """List what user and assistant said before the user's last message; None where nothing."""
+    listed = [*messages]
+    if len(listed) == 1 and isinstance(listed[0], (list, tuple)):
+        listed = [*listed[0]]
+    turns: list[dict[str, str]] = []
+    before = 0
+    for message in map(unwrapped, listed[-_MOST_MESSAGES:]):
+        role = role_of(message)
+        if role in USERS | ASSISTANTS:
+            text = text_of(part_of(message, "content", "parts", "contents"))
+            if text:
+                before = len(turns) if role in USERS else before
+                name = "user" if role in USERS else "assistant"
+                turns.append({"role": name, "content": text})
+    return turns[:before] or None
+
+
 def since_last_user(messages: Sequence[Any]) -> Sequence[Any]:
     """Return the messages that follow the last one of the user."""
     for index in range(len(messages) - 1, -1, -1):
@@ -117,6 +139,20 @@ def question_in(inputs: object) -> str | None:
     if isinstance(inputs, Mapping):
         return _first(inputs, _QUESTIONS) or last_text(as_list(inputs.get("messages")))
     return last_text(as_list(inputs))
+
+
+def turns_in(inputs: object) -> list[dict[str, str]] | None:
+    """Find the turns before the question in what a chain, an agent or a model was given."""
+    if isinstance(inputs, Mapping):
+        for name in _TURNS:
+            listed = as_list(inputs.get(name))
+            # A question that is an input of its own follows all that is listed.
+            asked = ({"role": "user", "content": "?"},) if _first(inputs, _QUESTIONS) else ()
+            found = earlier_turns([*listed, *asked]) if listed else None
+            if found:
+                return found
+        return None
+    return earlier_turns(as_list(inputs))
 
 
 def answer_in(outputs: object) -> str | None:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar, Unpack
 from ..hook.interaction import HookProtocol, RecordFields
 from .context import active_trace_id, app_hook, current_passages
 from .following import AsyncChunks, Chunks, Following
-from .messages import part_of
+from .messages import as_list, earlier_turns, part_of
 from .openai_replies import ChatReader, ReplyReader, ResponsesReader
 
 C = TypeVar("C")
@@ -112,6 +112,7 @@ class _Watch(NamedTuple):
         found = {
             "query": self.reader.query(asked),
             "contexts": passages,
+            "history": earlier_turns(as_list(asked)),
             "tool_calls": self.reader.calls_before(asked),
         }
         return {"trace_id": trace_id, **self.fields, **found}

@@ -27,6 +27,7 @@ class Run:
         self.rate = rate  #: with which it was chosen
         self.fields = dict(fields)
         self.query: Callable[[], object] | None = None
+        self.history: Callable[[], object] | None = None
         self.texts: list[str] = []  #: pieces of a streamed answer
         self.returned_to_caller = self.streamed = False  #: which may happen in either order
         self.below: dict[Hashable, None] = {}  #: runs that are open below the root
@@ -60,6 +61,7 @@ class Run:
         return {
             **self.fields,
             "query": self.query() if self.query else None,
+            "history": self.history() if self.history else None,
             "contexts": list(self._passages) or None,
             "tool_calls": calls or None,
             "output": output,

@@ -14,12 +14,14 @@ from .messages import (
     ASSISTANTS,
     answer_in,
     as_list,
+    earlier_turns,
     from_json,
     last_text,
     part_of,
     question_in,
     text_of,
     tool_call,
+    turns_in,
     unwrapped,
 )
 
@@ -185,8 +187,11 @@ def read(
         found = {"tool_calls": [tool_call(tool, arguments, content or shown)]}
     else:
         asked, said = messages_in_events(events)
+        asked = [*input_messages(attributes), *asked]
+        turns = (turns_in(value) for value in _values(attributes, _INPUTS))
         found = {
-            "query": last_text([*input_messages(attributes), *asked]) or _question(attributes),
+            "query": last_text(asked) or _question(attributes),
+            "history": earlier_turns(asked) or next(filter(None, turns), None),
             "output": last_text([*output_messages(attributes), *said], ASSISTANTS)
             or next(filter(None, map(answer_in, _values(attributes, _OUTPUTS))), None)
             or _first(attributes, ("ai.response.object",)),

@@ -11,6 +11,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    field_validator,
     model_validator,
 )
 
@@ -37,6 +38,24 @@ class ToolCall(BaseModel):
     error: str | None = None
 
 
+class Turn(BaseModel):
+    """One earlier message of a conversation; ``role`` is ``user``, ``assistant`` or another."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    role: str
+    content: str
+
+    @field_validator("content", mode="before")
+    @classmethod
+    def _join_parts(cls, value: object) -> object:
+        """Join the texts of a message in parts; one without any text is empty."""
+        if isinstance(value, list):
+            parts = [part.get("text") if isinstance(part, dict) else part for part in value]
+            return "\n".join(part for part in parts if isinstance(part, str))
+        return "" if value is None else value
+
+
 def _printable(value: str) -> str:
     """Refuse control characters, which no database or terminal takes kindly."""
     if any(ord(character) < 32 for character in value):  # noqa: PLR2004
@@ -47,6 +66,30 @@ def _printable(value: str) -> str:
 def _visible(value: str) -> str:
     """Make characters visible that would let one app look like another, or turn a line round."""
     return "".join(c if c.isprintable() else "\ufffd" for c in value)
+
+
+def _from_messages(value: dict[str, Any]) -> dict[str, Any]:
+    """Read chat ``messages`` as query, output and history; what is no such list stays."""
+    messages = value.get("messages")
+    if (
+        not isinstance(messages, list)
+        or not all(isinstance(each, dict) and "role" in each for each in messages)
+        or value.get("history")
+    ):
+        return value
+    found = {key: item for key, item in value.items() if key != "messages"}
+    said = [Turn.model_validate({"content": None, **each}) for each in messages]
+    last = max((n for n, each in enumerate(said) if each.role == "user"), default=-1)
+    earlier, after = said[: max(last, 0)], said[last + 1 :]
+    if found.get("query") is None and last >= 0:
+        found["query"] = said[last].content
+    if found.get("output") is None:
+        answers = [each.content for each in after if each.role == "assistant" and each.content]
+        found["output"] = answers[-1] if answers else None
+        if found["output"] is None:
+            del found["output"]
+    turns = [each for each in earlier if each.role in {"user", "assistant"} and each.content]
+    return found | {"history": [each.model_dump() for each in turns]}
 
 
 Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_printable)]
@@ -62,7 +105,9 @@ class Interaction(BaseModel):
     One exchange with the user's app: a line of JSONL for replay, score and eval.
 
     Only ``output`` is required; what is missing makes the metrics that need it
-    ``skipped``, with the reason. Unknown keys are kept in ``metadata``.
+    ``skipped``, with the reason. ``messages``, as chat models take them, are read as
+    ``history`` and, where these are missing, as ``query`` and ``output``. Unknown keys are
+    kept in ``metadata``.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -74,6 +119,9 @@ class Interaction(BaseModel):
         tuple[Passage, ...], BeforeValidator(lambda value: () if value is None else value)
     ] = ()
     output: str
+    history: Annotated[
+        tuple[Turn, ...], BeforeValidator(lambda value: () if value is None else value)
+    ] = Field((), description="Earlier turns of the conversation, the oldest first.")
     timestamp: AwareDatetime | None = None
     trace_id: str | None = None
     session_id: str | None = None
@@ -92,6 +140,7 @@ class Interaction(BaseModel):
         """Move keys that are not fields into ``metadata``."""
         if not isinstance(value, dict):
             return value
+        value = _from_messages(value)
         unknown = {key: value[key] for key in value if key not in cls.model_fields}
         if not unknown:
             return value

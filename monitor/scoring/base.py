@@ -46,6 +46,7 @@ class Judgement:
     groundedness: float | None = None
     relevance: float | None = None
     relevance_reason: str = ""
+    relevance_skipped: str = "nothing_asked"  #: why there is no relevance, where there is none
     readable: bool = True
     declined_rightly: bool = False
     claims_not_judged: int = 0  #: sentences beyond the most that are judged

@@ -191,6 +191,10 @@ _JOINING = re.compile(
     r"|(?:step|method|option|part|tip|point)\s\d{1,2})\s?[,:–]\s",
     re.IGNORECASE,
 )
+#: "No, it costs 20 dollars." denies the question, and then states something.
+_YES_OR_NO = re.compile(
+    r"^(?:yes|yeah|yep|no|nope|ja|nein|oui|non|s[ií]|sim|não|nee)\s?[,:;–—]\s(?=\S)", re.IGNORECASE
+)
 _WORTH_A_LOOK = re.compile(rf"[\[【]|\b{_TEXTS}\b", re.IGNORECASE)
 
 
@@ -202,7 +206,7 @@ def without_mentions(sentence: str) -> str:
     days.": the number of a passage is not in the passage, and would count against the claim.
     The turns of phrase are English, the marks of any language. What is left may be empty.
     """
-    sentence = _JOINING.sub("", sentence)
+    sentence = _JOINING.sub("", _YES_OR_NO.sub("", sentence))
     if not _WORTH_A_LOOK.search(sentence):
         return sentence
     for pattern in _MENTIONS:

@@ -47,7 +47,7 @@ def test_both_metrics_come_from_one_call_when_the_judge_scores(server):
     scorer.close()
     assert (grounded.score, relevant.score) == (1.0, 1.0)
     assert len(server.requests) == 1
-    assert re.fullmatch(r"judge-gpt-4\.1-mini@[0-9a-f]{6}-v3p8-2", grounded.evaluator_version)
+    assert re.fullmatch(r"judge-gpt-4\.1-mini@[0-9a-f]{6}-v4p8-2", grounded.evaluator_version)
     assert grounded.metadata["model"] == "gpt-4.1-mini"
 
 

@@ -34,10 +34,10 @@ from monitor.scoring.judges.reply import (
 from monitor.scoring.judges.request import Case, Request, reference_of
 from monitor.scoring.limits.budget import Meter
 from monitor.scoring.prompts import load_prompt
-from monitor.scoring.words import storable
+from monitor.scoring.words import storable, words
 from monitor.settings import Settings
 
-PROMPT, CRITERIA_PROMPT = "judge.v3", "criteria.v2"
+PROMPT, CRITERIA_PROMPT = "judge.v4", "criteria.v3"
 USUAL_INPUT_TOKENS = 16_000
 _LONGEST_NAME = 120  # the column of evaluator_version holds 200, a metric's own version included
 _MOST_SPLITS = 3  # halvings: eight parts
@@ -130,7 +130,9 @@ class OpenAIJudge:
             whole, rows = self._verdicts(talk, passages)
         case, spent = talk.case, talk.spent
         claims = tuple(
-            _claim(text, rows[number], passages) for number, text in case.judged_sentences.items()
+            _claim(text, row, passages)
+            for number, text in case.judged_sentences.items()
+            for row in rows[number]
         )
         # There were passages, and the output states nothing and declines to answer.
         silent = all(claim.verdict is ClaimVerdict.NO_CLAIM for claim in claims)
@@ -196,7 +198,7 @@ class OpenAIJudge:
 
     def _verdicts(
         self, talk: Conversation, passages: Quotable
-    ) -> tuple[JudgeReply, dict[int, VerdictRow]]:
+    ) -> tuple[JudgeReply, dict[int, list[VerdictRow]]]:
         """
         Ask until every sentence has its verdict.
 
@@ -213,13 +215,23 @@ class OpenAIJudge:
                 lambda case, asked: [n for n in asked if n in case.judged_sentences],
             )
 
+        def by_number(replies: Sequence[JudgeReply]) -> dict[int, list[VerdictRow]]:
+            found: dict[int, list[VerdictRow]] = {}
+            for reply in replies:
+                for row in reply.verdicts:
+                    found.setdefault(row.number, []).append(row)
+            return found
+
         replies = ask(list(talk.case.judged_sentences))
-        rows = {row.number: row for reply in replies for row in reply.verdicts}
+        rows = by_number(replies)
         missing = [number for number in talk.case.judged_sentences if number not in rows]
         doubted = [
             number
-            for number, row in rows.items()
-            if row.verdict == "supported" and passages.find((row.quote or "").strip()) is None
+            for number, found in rows.items()
+            if any(
+                row.verdict == "supported" and passages.find((row.quote or "").strip()) is None
+                for row in found
+            )
         ]
         if missing or doubted:
             if doubted and len(doubted) == len(rows):
@@ -228,8 +240,9 @@ class OpenAIJudge:
                 replies = []
             again = sorted((*missing, *doubted))
             talk.asked_again = len(again)
-            replies += ask(again, doubted)
-            rows |= {row.number: row for reply in replies for row in reply.verdicts}
+            later = ask(again, doubted)
+            replies += later
+            rows |= by_number(later)
             if not talk.case.judged_sentences.keys() <= rows.keys():
                 raise JudgeReplyError("the judge gave no verdict on some sentences, twice")
         return replies[0], rows
@@ -423,13 +436,20 @@ def _claim(text: str, row: VerdictRow, passages: Quotable) -> Claim:
         verdict = ClaimVerdict.UNVERIFIED
         reason = _NOT_PROVEN if quote else "the judge gave no quote"
     return Claim(
-        text=text,
+        text=_statement(row.claim, text),
         verdict=verdict,
         support=float(verdict is ClaimVerdict.SUPPORTED),
         evidence=storable(quote, _MAX_QUOTE_CHARS) if index is not None else None,
         context_index=index,
         reason=reason,
     )
+
+
+def _statement(claim: str, sentence: str) -> str:
+    """Return *claim* if most of its words are in the *sentence*, else the sentence."""
+    said = {word.stem for word in words(claim) if word.content}
+    known = {word.stem for word in words(sentence)}
+    return storable(claim, len(sentence)) if len(said & known) * 2 > len(said) else sentence
 
 
 def _wrong_refusal(

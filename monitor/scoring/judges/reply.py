@@ -30,6 +30,7 @@ _END_OF_THOUGHTS = "</think>"  # some servers leave thoughts in the answer, or t
 _FENCE = re.compile(r"```(?:json)?(.*?)```", re.DOTALL | re.IGNORECASE)
 _MAX_CHARS = 300
 _MOST_TEXTS, _MOST_SUGGESTIONS = 5, 3
+_MOST_CLAIMS = 8  # of one sentence; the prompt asks for six
 _LOWEST_RATING, _HIGHEST_RATING = 1, 5
 
 
@@ -204,11 +205,12 @@ _Text = Annotated[str, BeforeValidator(_text)]
 
 
 class VerdictRow(BaseModel):
-    """The judge's verdict on one sentence."""
+    """The judge's verdict on one sentence, or on one statement that it makes."""
 
     model_config = ConfigDict(frozen=True)
 
     number: Annotated[int, Field(strict=True), BeforeValidator(_number)]
+    claim: _Text = ""  #: empty for the whole sentence
     quote: str | None = None
     verdict: Annotated[
         Literal["supported", "contradicted", "not_found", "no_claim"], BeforeValidator(_word)
@@ -234,6 +236,7 @@ VERDICT_SCHEMA = strict_schema(
             "items": strict_schema(
                 {
                     "number": {"type": "integer"},
+                    "claim": _STRING,
                     "quote": _STRING,
                     "verdict": {
                         "type": "string",
@@ -251,9 +254,9 @@ VERDICT_SCHEMA = strict_schema(
 
 def read_verdicts(content: str, asked: Collection[int], canary: str) -> JudgeReply:
     """
-    Read the verdicts on the sentences numbered in *asked*, each once, in order.
+    Read the verdicts on the sentences numbered in *asked*, in order, by sentence or statement.
 
-    Of two verdicts on one sentence the worse counts. Some numbers may be missing;
+    Of two verdicts on one sentence or statement the worse counts. Some numbers may be missing;
     the caller asks for them again.
 
     Raises
@@ -267,14 +270,20 @@ def read_verdicts(content: str, asked: Collection[int], canary: str) -> JudgeRep
     reply = _read_as(JudgeReply, content, canary)
     if not asked:  # some models judge sentences all the same
         return reply.model_copy(update={"verdicts": ()})
-    rows: dict[int, VerdictRow] = {}
+    worst: dict[tuple[int, str], VerdictRow] = {}
     for row in sorted(reply.verdicts, key=lambda row: _WORST_FIRST.index(row.verdict)):
-        rows.setdefault(row.number, row)
-    if not rows or not rows.keys() <= set(asked):
+        worst.setdefault((row.number, row.claim.strip().casefold()), row)
+    numbers = {number for number, _ in worst}
+    if not numbers or not numbers <= set(asked):
         raise JudgeReplyError(
-            f"the judge gave {len(rows)} verdicts for {len(asked)} sentences, or wrong numbers"
+            f"the judge gave {len(numbers)} verdicts for {len(asked)} sentences, or wrong numbers"
         )
-    return reply.model_copy(update={"verdicts": tuple(rows[number] for number in sorted(rows))})
+    kept: list[VerdictRow] = []
+    for number in sorted(numbers):
+        rows = [row for row in reply.verdicts if row.number == number]
+        named = dict.fromkeys(row.claim.strip().casefold() for row in rows)
+        kept += [worst[number, claim] for claim in named][:_MOST_CLAIMS]
+    return reply.model_copy(update={"verdicts": tuple(kept)})
 
 
 # Answers to criteria.

@@ -21,7 +21,7 @@ from typing import Any, Generic, Self, TypeVar
 from monitor.models import Interaction
 from monitor.scoring.declaration import Answers, Criterion, CriterionAnswer, Form, lookup
 from monitor.scoring.judges.openai_errors import ContextTooLongError
-from monitor.scoring.judges.packing import Packed, pack, tokens_of
+from monitor.scoring.judges.packing import GAP, Packed, pack, tokens_of
 from monitor.scoring.judges.reply import (
     CRITERIA_SCHEMA,
     VERDICT_SCHEMA,
@@ -35,6 +35,7 @@ from monitor.scoring.words import compatible
 _LARGEST_SEED = 2**31 - 1
 _LEAST_BUDGET = 200  # tokens; with less there is nothing to judge by
 _REST_SHARE = 0.3  # of the budget, for all that is neither query, passage nor sentence
+_MOST_TURNS, _LONGEST_TURN = 6, 1_000  # turns of the conversation, and characters of each
 _LONGEST_CHARS, _LONGEST_ITEMS = 8_192, 512  # of a text and of a list, halved until all fit
 
 A = TypeVar("A")
@@ -69,6 +70,7 @@ class Case:
     """
 
     query: str
+    history: tuple[tuple[str, str], ...]  #: role and text of the latest turns, the oldest first
     contexts: tuple[str, ...]
     sentences: tuple[str, ...]
     beyond: int  #: sentences of the output beyond the most that are ever judged
@@ -90,6 +92,7 @@ class Case:
         sentences = split_sentences(interaction.output) or (interaction.output.strip(),)
         return cls(
             query=interaction.query or "",
+            history=_latest_turns(interaction),
             contexts=tuple(contexts),
             sentences=sentences[:MOST_SENTENCES],
             beyond=max(len(sentences) - MOST_SENTENCES, 0),
@@ -124,6 +127,7 @@ class Case:
         plain = json.loads(json.dumps(rest, default=str))
         return cls(
             query=(interaction.query or "") if "query" in roots else "",
+            history=_latest_turns(interaction) if roots & {"query", "output"} else (),
             contexts=tuple(c.text for c in interaction.contexts) if "contexts" in roots else (),
             sentences=tuple(sentences[:MOST_SENTENCES]),
             beyond=max(len(sentences) - MOST_SENTENCES, 0),
@@ -140,6 +144,8 @@ class Case:
             "contexts": "\n".join(self.packed.contexts),
             "output": "\n".join(self.packed.sentences),
         }
+        if self.history:
+            texts["history"] = "\n".join(text for _, text in self.history)
         if self.rest:
             texts["expected"] = _json(self.sent_rest)
         suspects = suspected(texts)
@@ -154,12 +160,18 @@ class Case:
             chars, items = chars // 2, items // 2
         return value
 
+    @property
+    def _tokens_beside(self) -> int:
+        """The tokens of the rest and of the turns."""
+        rest = tokens_of(_json(self.sent_rest)) if self.sent_rest else 0
+        return rest + sum(tokens_of(text) for _, text in self.history)
+
     @cached_property
     def packed(self) -> Packed:
         """Query, passages and sentences, as far as they fit into the budget."""
         budget = self.budget
-        if self.sent_rest:
-            budget = max(budget - tokens_of(_json(self.sent_rest)), _LEAST_BUDGET)
+        if taken := self._tokens_beside:
+            budget = max(budget - taken, _LEAST_BUDGET)
         return pack(
             self.query,
             self.contexts,
@@ -188,11 +200,12 @@ class Case:
 
     def squeezed_more(self) -> Self | None:
         """Halve the room that the texts take; None when there is nothing left to halve."""
-        rest = tokens_of(_json(self.sent_rest)) if self.sent_rest else 0
-        size = min(self.budget, self.packed.tokens + rest)
+        size = min(self.budget, self.packed.tokens + self._tokens_beside)
         if size // 2 < _LEAST_BUDGET:
             return None
-        return replace(self, budget=size // 2, squeezed=self.squeezed + 1)
+        # The turns as well: the latest half of them.
+        latest = self.history[len(self.history) // 2 + 1 :]
+        return replace(self, budget=size // 2, history=latest, squeezed=self.squeezed + 1)
 
     def with_marks(self) -> Self:
         """Take the force out of the texts, because something in them spoke to the judge."""
@@ -233,6 +246,7 @@ class Case:
         packed = self.packed
         data: dict[str, Any] = {
             "query": write(packed.query),
+            **self._sent_history(write),
             "contexts": [write(text) for text in packed.contexts if text],
             "sentences": {n: write(text) for n, text in enumerate(packed.sentences, start=1)},
             "asked": list(asked),
@@ -249,12 +263,17 @@ class Case:
             lambda content, canary: read_verdicts(content, asked, canary),
         )
 
+    def _sent_history(self, write: Callable[[str], str]) -> dict[str, Any]:
+        turns = [{"role": role, "content": write(text)} for role, text in self.history]
+        return {"history": turns} if turns else {}
+
     def criteria_request(
         self, prompt: str, criteria: Sequence[Criterion]
     ) -> Request[dict[str, CriterionAnswer]]:
         """Ask *criteria*."""
         texts: dict[str, Any] = {
             "query": self.packed.query,
+            **self._sent_history(str),
             "passages": _numbered(self.packed.contexts),
             "sentences": _numbered(self.packed.sentences),
         }
@@ -320,6 +339,18 @@ def reference_of(interaction: Interaction) -> tuple[str, ...]:
     answer = lookup(interaction, "expected.answer")
     text = answer if isinstance(answer, str) else ""
     return split_sentences(text)[:MOST_SENTENCES] or ((text.strip(),) if text.strip() else ())
+
+
+def _latest_turns(interaction: Interaction) -> tuple[tuple[str, str], ...]:
+    """Return the latest turns, each with its beginning and its end: what a query refers to."""
+    found = []
+    for turn in interaction.history[-_MOST_TURNS:]:
+        text, half = turn.content.strip(), _LONGEST_TURN // 2
+        if len(text) > _LONGEST_TURN:
+            text = f"{text[:half]}{GAP}{text[-half:]}"
+        if text:
+            found.append((turn.role, text))
+    return tuple(found)
 
 
 def _seed_of(interaction_id: str) -> int:

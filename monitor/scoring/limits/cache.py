@@ -25,7 +25,7 @@ _ADAPTERS: dict[Any, TypeAdapter[Any]] = {each: TypeAdapter(each) for each in (J
 #: Redis holds the queue as well, and must not fill with verdicts: about 20 MB.
 _MOST_KEPT = 20_000
 #: What answers refer to, whatever was asked: sentences, passages and the reference by number.
-_ALWAYS_SENT = frozenset({"output", "contexts", "expected"})
+_ALWAYS_SENT = frozenset({"output", "contexts", "expected", "history"})
 
 _PUT = """
 redis.call('SET', KEYS[2], ARGV[1], 'EX', ARGV[2])
@@ -84,7 +84,9 @@ class VerdictCache:
 def content_key(version: str, interaction: Interaction) -> str:
     """Return a digest of all that a verdict depends on."""
     contexts = [context.text for context in interaction.contexts]
-    return _digest([version, interaction.query or "", contexts, interaction.output])
+    history = [turn.model_dump() for turn in interaction.history]
+    sent = [version, interaction.query or "", contexts, interaction.output]
+    return _digest([*sent, history] if history else sent)
 
 
 def question_key(

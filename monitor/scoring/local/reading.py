@@ -196,6 +196,11 @@ def names_anything(query: str) -> bool:
     return any(word.content for word in words(_HOW_MUCH.sub(" ", query[:MOST_QUERY_CHARS])))
 
 
+def lacks_number(query: str, said: Sequence[Word]) -> bool:
+    """Return whether *query* asks for a number, a date or an amount, and no number is *said*."""
+    return bool(_ASKS_NUMBER.search(query)) and not any(word.number for word in said)
+
+
 def only_echoes(query: str, asked: Sequence[Word], said: Sequence[Word]) -> bool:
     """Return whether an output adds no word to a query that leaves no choice between its own."""
     known = {word.stem for word in asked}
@@ -249,7 +254,7 @@ def type_of_answer(query: str, output: str, said: Sequence[Word]) -> tuple[float
     if _ASKS_NAME.search(query):
         fits = any(word.capital for word in said)
     elif _ASKS_NUMBER.search(query):
-        fits = any(word.number for word in said)
+        fits = not lacks_number(query, said)
     else:
         yes_no = _ASKS_YES_NO.search(query.strip()) and _YES_OR_NO.search(output)
         return float(bool(yes_no)), 0.0

@@ -14,6 +14,7 @@ import numpy as np
 from monitor.models import Interaction
 from monitor.scoring.base import Claim, ClaimVerdict, Judgement
 from monitor.scoring.local.alignment import Aligned, as_written
+from monitor.scoring.local.conversation import follow
 from monitor.scoring.local.model import (
     CLAIM_FEATURES,
     RESPONSE_FEATURES,
@@ -113,6 +114,11 @@ class LocalJudge:
             return Judgement(readable=False, duration_ms=(time.perf_counter() - started) * 1000)
         reading = read(query, contexts, output, self._rewrite)
         relevant, reason = self._judge_relevance(query, output, reading)
+        skipped = "nothing_asked"
+        if query and interaction.history:
+            found = follow(query, interaction.history, output, reading, relevant)
+            if found is not None:
+                (relevant, reason), skipped = found, "unclear_reference"
         declines = bool(len(reading.passages)) and not reading.claims
         declines = declines and any(each.refuses for each in reading.sentences)
         wrong = _wrong_refusal(reading, query) if declines and query else None
@@ -122,6 +128,7 @@ class LocalJudge:
             groundedness=wrong.support if wrong else groundedness,
             relevance=relevant,
             relevance_reason=reason,
+            relevance_skipped=skipped,
             declined_rightly=declines and wrong is None and relevant is not None,
             claims_not_judged=reading.not_judged,
             duration_ms=(time.perf_counter() - started) * 1000,

@@ -49,7 +49,7 @@ RELEVANT_PASSAGES = Criterion(
     source="TruLens, RAG Triad",
     backend="local scorer or judge, in the shared call",
     cost=Cost.JUDGE,
-    skips=("unsupported_text", "nothing_asked", "right_refusal"),
+    skips=("unsupported_text", "nothing_asked", "unclear_reference", "right_refusal"),
 )
 def relevance(judgement: Judgement, _: Interaction, __: NoParameters) -> Finding:
     """Read relevance out of a judgement; passages are not needed."""
@@ -58,7 +58,7 @@ def relevance(judgement: Judgement, _: Interaction, __: NoParameters) -> Finding
     if not judgement.readable:
         return Finding(skipped="unsupported_text")
     if judgement.relevance is None:
-        return Finding(skipped="nothing_asked")
+        return Finding(skipped=judgement.relevance_skipped)
     return Finding(score=judgement.relevance, explanation=judgement.relevance_reason)
 
 

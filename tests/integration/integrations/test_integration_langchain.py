@@ -97,8 +97,10 @@ def test_outermost_of_nested_retrievers_counts(handler, recorded):
 def test_chat_model_alone_is_recorded(handler, recorded):
     model = FakeListChatModel(responses=["Five days."])
     config = with_handler(handler, metadata={"session_id": "s", "user_id": "u"})
-    model.invoke([("system", "Be brief."), ("user", "How long?")], config=config)
+    before = [("system", "Be brief."), ("user", "Before?"), ("assistant", "Yes.")]
+    model.invoke([*before, ("user", "How long?")], config=config)
     [it] = recorded()
+    assert [turn.content for turn in it.history] == ["Before?", "Yes."]
     assert parts(it) == ("How long?", [], "Five days.")
     assert (it.session_id, it.user_id) == ("s", "u")
 

@@ -110,7 +110,12 @@ def test_chat_is_recorded(index, recorded):
     engine = chat_engine(index)
     engine.chat("How long?")
     asyncio.run(engine.achat("How long?"))
-    assert [parts(it) for it in recorded()] == [RECORDED] * 2
+    first, second = recorded()
+    assert [parts(first), parts(second)] == [RECORDED] * 2
+    assert [turn.content for turn in (*first.history, *second.history)] == [
+        "How long?",
+        "Five days.",
+    ]
 
 
 def test_streamed_chat_is_recorded(index, hook, recorded):

@@ -54,6 +54,7 @@ def test_chat_completion_is_recorded(client, recorded):
     [it] = recorded()
     assert parts(it) == ("How long?", ["Refunds take five days."], "Five days.")
     assert it.metadata == {"model": "m-1"}
+    assert [turn.content for turn in it.history] == ["Before?", "Yes."]
 
 
 @pytest.mark.parametrize("stream", [False, True])

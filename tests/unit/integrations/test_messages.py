@@ -6,6 +6,7 @@ import pytest
 
 from monitor.integrations.messages import (
     answer_in,
+    earlier_turns,
     from_json,
     last_text,
     part_of,
@@ -13,6 +14,7 @@ from monitor.integrations.messages import (
     since_last_user,
     text_of,
     tool_call,
+    turns_in,
 )
 
 
@@ -94,3 +96,38 @@ def test_answer_is_found_in_what_a_chain_gives(outputs):
 def test_nothing_is_found_where_there_is_nothing(nothing):
     assert question_in(nothing) is None
     assert answer_in(nothing) is None
+
+
+SAID = [{"role": "user", "content": "Before?"}, {"role": "assistant", "content": "Yes."}]
+ASKED = {"role": "user", "content": "How long?"}
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [*SAID, ASKED],
+        [{"role": "system", "content": "Be brief."}, *SAID, ASKED],
+        [*SAID, ASKED, {"role": "assistant", "content": None, "tool_calls": []}],
+        [[SimpleNamespace(type="human", content="Before?"), *SAID[1:], ASKED]],
+    ],
+)
+def test_earlier_turns_are_what_was_said_before_the_question(messages):
+    assert earlier_turns(messages) == SAID
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        [*SAID, ASKED],
+        {"messages": [*SAID, ASKED]},
+        {"input": "How long?", "chat_history": SAID},
+        {"question": "How long?", "history": SAID},
+    ],
+)
+def test_earlier_turns_are_found_in_what_a_chain_was_given(inputs):
+    assert turns_in(inputs) == SAID
+
+
+@pytest.mark.parametrize("inputs", ["How long?", {"input": "How long?"}, [ASKED], None, 7])
+def test_there_are_no_turns_before_a_first_question(inputs):
+    assert turns_in(inputs) is None

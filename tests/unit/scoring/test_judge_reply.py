@@ -14,7 +14,7 @@ from monitor.scoring.judges.reply import (
     read_verdicts,
 )
 
-ROW = {"number": 1, "quote": "q", "verdict": "supported", "unsupported": ""}
+ROW = {"number": 1, "claim": "", "quote": "q", "verdict": "supported", "unsupported": ""}
 CANARY = "canary-1"
 GOOD = {"canary": CANARY, "verdicts": [ROW], "answered": "yes", "answered_reason": "fine"}
 

@@ -129,14 +129,14 @@ def test_words_of_an_outage_in_an_echoed_text_are_none():
 def test_versions_differ_when_a_model_of_one_name_is_served_twice():
     urls = [None, "https://api.openai.com/v1", "http://a/v1", "http://b/v1", "http://a:81/v1"]
     versions = [OpenAIJudge("m", api_key="k", base_url=url).version for url in urls]
-    assert versions[0] == versions[1] == "judge-m-v3p8"
+    assert versions[0] == versions[1] == "judge-m-v4p8"
     assert len(set(versions)) == 4
 
 
 def test_versions_differ_when_less_is_sent():
     sent = [{}, {"input_tokens": 16_000}, {"input_tokens": 4_000}, {"pieces": 3}]
     versions = [OpenAIJudge("m", api_key="k", **each).version for each in sent]
-    assert versions == ["judge-m-v3p8", "judge-m-v3p8", "judge-m-v3p8t4000", "judge-m-v3p3"]
+    assert versions == ["judge-m-v4p8", "judge-m-v4p8", "judge-m-v4p8t4000", "judge-m-v4p3"]
 
 
 @pytest.mark.parametrize(

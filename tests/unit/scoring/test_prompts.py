@@ -10,10 +10,9 @@ from monitor.scoring.judges.reply import CRITERIA_SCHEMA, VERDICT_SCHEMA, JudgeR
 from monitor.scoring.prompts import load_prompt
 
 HASHES = {
-    "criteria.v1": "51177e806c079999fa76b7487ce1fb51bdbd98a4d9676b4bded040a38e63cac4",
+    "judge.v4": "dbe2ba0531e053723c9027b1f1f0344645b7afdc3fb8ce68d1710bac1ea27766",
+    "criteria.v3": "f866c295844762079dd48dfb4df4f845b8aa6a6973cc86aeeb5559baf7f0d728",
     "criteria.v2": "63bcf349c76f19a495bc26fe27efdce75297f35f1d5e1b7c7c735b93c991c363",
-    "judge.v1": "40da22e99cdb06a687ac81e6f2d7f4e84495e600b988c6d71763dc3d45a9e76a",
-    "judge.v2": "bb212b6e77a56657a17125b3a6888d040539c97f40299beb047f596483b2ed34",
     "judge.v3": "55cd5ce66e103ed88d13a683a1277cd2f7e4d7e892e60c1c301eb568d73a3f13",
 }
 

@@ -1,0 +1,204 @@
+"""
+Read a question with the turns before it: what it refers to, and whether an answer is about that.
+
+"And on Sundays?" names what is different this time, "the second one" an item of a list in an
+earlier answer, "why not?" nothing by itself. An answer is about something if it names it, or if
+the sentence of the passages from which it is taken does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple
+
+from monitor.models.interaction import Turn
+from monitor.scoring.local.reading import Reading, lacks_number, names_anything
+from monitor.scoring.words import language, words
+
+#: What becomes of a relevance whose answer is, or is not, about what the question refers to.
+ABOUT_AT_LEAST, BESIDE_AT_MOST = 0.85, 0.1
+_SHORT = 4  # content words of a question that may need the turns before it
+_TURNS_BACK = 6
+_TURN_CHARS = 4_000
+_REPEATED, _LEAST_REPEATED = 0.9, 3  # share of an answer's words that were said before; of how many
+_PREFIX = 5
+_NAMING = frozenset("BCDEFGHJKLMNPQRSTUVWXYZ")  # "hall B": a letter that is no word of its own
+_LINE = re.compile(r"^\s*(?:[-*•–]|\(?\d{1,2}[.)])\s+(.+)$", re.MULTILINE)
+
+
+class Understood(NamedTuple):
+    """The relevance of an answer in a conversation; None where it cannot be known."""
+
+    relevance: float | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Pattern:
+    goes_on: re.Pattern[str]
+    again: re.Pattern[str]
+    places: tuple[re.Pattern[str], ...]
+    joins: re.Pattern[str]
+    yes_no: re.Pattern[str]
+
+
+@cache
+def _patterns() -> _Pattern:
+    data = language()["conversation"]
+
+    def compiled(pattern: str) -> re.Pattern[str]:
+        return re.compile(pattern, re.IGNORECASE)
+
+    end = rf"\b(?!\W+(?:{data['spans']}))"
+    return _Pattern(
+        goes_on=compiled(rf"[\s¿]*(?:{'|'.join(data['goes_on'])})"),
+        again=compiled("|".join(data["again"])),
+        places=tuple(compiled(rf"\b(?:{place}){end}") for place in data["places"]),
+        joins=compiled(rf",\s*(?:(?:{data['joins']})\s+)?|\s+(?:{data['joins']})\s+"),
+        yes_no=compiled(rf"[\s¡]*(?:{data['yes_no']})\b"),
+    )
+
+
+class _Exchange(NamedTuple):
+    """A question that refers to earlier turns and its answer, as stems."""
+
+    asked: frozenset[str]
+    said: frozenset[str]
+    told: frozenset[str]  #: in the sentences from which the answer is taken
+    around: frozenset[str]  #: the same with the sentences before them
+    earlier: tuple[frozenset[str], ...]  #: of each turn, the oldest first
+
+    def about(self, wanted: frozenset[str]) -> bool:
+        """Return whether the answer, or what it is taken from, names one of *wanted*."""
+        return _named(wanted, self.said) or _named(wanted, self.told)
+
+
+def follow(
+    query: str, history: Sequence[Turn], output: str, reading: Reading, relevance: float | None
+) -> Understood | None:
+    """
+    Judge an answer to a question that refers to earlier turns; None where it stands by itself.
+
+    *relevance* is that of the question alone, in [0, 1], or None if it names nothing.
+    """
+    turns = [turn for turn in history if turn.role in {"user", "assistant"}][-_TURNS_BACK:]
+    asked = _stems(query)
+    if not turns or len(asked) > 2 * _SHORT or _patterns().again.search(query):
+        return None
+    told, around = (_stems(*texts) for texts in _evidence(reading))
+    earlier = tuple(_stems(turn.content[:_TURN_CHARS]) for turn in turns)
+    exchange = _Exchange(asked, _stems(output), told, around, earlier)
+    found = None
+    if item := _item(query, turns):
+        found = _of_item(exchange, *item)
+    elif len(asked) <= _SHORT:
+        found = _of_what_is_new(exchange, query, reading) or _of_the_subject(
+            exchange, query, output
+        )
+    if found is None or found.relevance is None or found.relevance < ABOUT_AT_LEAST:
+        return found
+    return found._replace(relevance=max(relevance or 0.0, ABOUT_AT_LEAST))
+
+
+def _of_item(exchange: _Exchange, wanted: frozenset[str], others: frozenset[str]) -> Understood:
+    """Judge an answer about one item of a list, which *wanted* names, and *others* the others."""
+    about, beside = (_named(stems, exchange.said) for stems in (wanted, others))
+    if not about and not beside:
+        about, beside = (_named(stems, exchange.told) for stems in (wanted, others))
+    if about:
+        return Understood(ABOUT_AT_LEAST, "It is about the item that is asked for.")
+    if beside:
+        return Understood(BESIDE_AT_MOST, "It is about another item of the list.")
+    return Understood(None, "")
+
+
+def _of_what_is_new(exchange: _Exchange, query: str, reading: Reading) -> Understood | None:
+    """Judge an answer by what no earlier turn names; None where that settles nothing."""
+    before = frozenset[str]().union(*exchange.earlier)
+    new, said = exchange.asked - before, exchange.said
+    if not new:
+        return None
+    repeated = len(said & before) >= _REPEATED * len(said) and len(said) >= _LEAST_REPEATED
+    if repeated and not _named(new, said):
+        return Understood(BESIDE_AT_MOST, "It repeats what was said before.")
+    if not _patterns().goes_on.match(query):
+        return None
+    if exchange.about(new):
+        return Understood(ABOUT_AT_LEAST, "It takes up what is new in the question.")
+    if _named(new, reading.passages.places):
+        return Understood(BESIDE_AT_MOST, "It takes up nothing of what is new in the question.")
+    return Understood(None, "")
+
+
+def _of_the_subject(exchange: _Exchange, query: str, output: str) -> Understood | None:
+    """Judge whether an answer goes on with the subject; None where that does not settle it."""
+    subject = frozenset[str]().union(*exchange.earlier[-2:])
+    goes_on = _named(subject, exchange.said | exchange.around)
+    if names_anything(query):
+        takes_up = exchange.about(exchange.asked) or _patterns().yes_no.match(output)
+        settled = goes_on and takes_up
+    elif not exchange.told:
+        return Understood(None, "")
+    elif not goes_on or lacks_number(query, words(output)):
+        return Understood(BESIDE_AT_MOST, "It leaves what the earlier turns are about.")
+    else:
+        settled = True
+    return Understood(ABOUT_AT_LEAST, "It goes on with the earlier turns.") if settled else None
+
+
+def _stems(*texts: str) -> frozenset[str]:
+    """Return the stems of the informative words of some texts, and letters that name something."""
+    return frozenset(
+        word.stem
+        for text in texts
+        for word in words(text)
+        if word.content or (len(word.surface) == 1 and word.surface in _NAMING)
+    )
+
+
+def _named(wanted: Iterable[str], said: Iterable[str]) -> bool:
+    """Return whether one of the *wanted* stems, or its beginning, is among those *said*."""
+    beginnings = {stem[:_PREFIX] for stem in said}
+    return any(stem[:_PREFIX] in beginnings for stem in wanted)
+
+
+def _evidence(reading: Reading) -> tuple[list[str], list[str]]:
+    """Return the sentences from which the claims are taken; the same with those before them."""
+    sentences = reading.passages.sentences
+    best = [each.evidence[0] for each in reading.claims if each.evidence]
+    before = [n - 1 for n in best if n and sentences[n - 1][0] == sentences[n][0]]
+    return [sentences[n][1] for n in best], [sentences[n][1] for n in (*best, *before)]
+
+
+def _item(query: str, turns: Sequence[Turn]) -> tuple[frozenset[str], frozenset[str]] | None:
+    """Return what names the item that an ordinal points at, and what names the others."""
+    places = [n for n, place in enumerate(_patterns().places) if place.search(query)]
+    if len(places) != 1:
+        return None
+    for turn in reversed(turns):
+        items = _items(turn.content[:_TURN_CHARS]) if turn.role == "assistant" else []
+        at = len(items) - 1 if places[0] == len(_patterns().places) - 1 else places[0]
+        if len(items) > 1 and at < len(items):
+            others = frozenset().union(*(each for n, each in enumerate(items) if n != at))
+            wanted = items[at] - others
+            return (wanted, others - items[at]) if wanted else None
+    return None
+
+
+def _items(text: str) -> list[frozenset[str]]:
+    """Return the items of a list in *text*: its lines, or what commas and "and" join."""
+    lines = _LINE.findall(text)
+    if len(lines) > 1:
+        return [_stems(re.split(r"[:–—(]|\s-\s", line)[0]) for line in lines]
+    for sentence in reversed(re.split(r"(?<=[.!?])\s+", text)):
+        _, colon, listed = sentence.rpartition(":")
+        parts = [part for part in _patterns().joins.split(listed.rstrip(".!?")) if part.strip()]
+        if len(parts) > 1:
+            items = [[w.stem for w in words(part) if w.content] for part in parts]
+            if not colon:  # the first part begins with what leads to the list
+                items[0] = items[0][-max(map(len, items[1:])) :]
+            return [frozenset(each) for each in items]
+    return []

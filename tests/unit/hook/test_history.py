@@ -1,0 +1,87 @@
+"""Earlier turns travel with a sample: the latest whole ones, masked."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from monitor.hook.capture import TURNS, TURNS_CHARS, capture
+from monitor.hook.encoding import encode
+from monitor.hook.masks import build
+from monitor.hook.options import Options
+from monitor.hook.watch import watched
+from monitor.queue import wire
+
+
+def sent(history, query="q", limit=100_000, **options):
+    given = {"output": "a", "query": query, "history": history}
+    settings = Options(app="bot", max_text_chars=limit, **options)
+    draft = capture(given, limit, 1_000_000_000, 7, 0.5)
+    return wire.decode(encode(draft, settings, hook_id="h", sample_rate=0.5, randomness=7).entry)
+
+
+def contents(sample):
+    return [turn.content for turn in sample.interaction.history]
+
+
+@pytest.mark.parametrize(
+    "turn",
+    [
+        {"role": "user", "content": "hi"},
+        SimpleNamespace(role="user", content="hi"),
+        SimpleNamespace(type="user", content="hi"),
+        {"role": "user", "content": [{"type": "text", "text": "hi"}]},
+    ],
+)
+def test_turn_arrives_however_it_is_written(turn):
+    [found] = sent([turn]).interaction.history
+    assert (found.role, found.content) == ("user", "hi")
+
+
+def test_latest_turns_are_kept_when_there_are_many():
+    sample = sent([{"role": "user", "content": str(n)} for n in range(100)])
+    assert contents(sample) == [str(n) for n in range(100 - TURNS, 100)]
+    assert sample.truncated == ("history",)
+
+
+def test_only_whole_turns_are_kept_when_they_are_long():
+    long = "x" * (TURNS_CHARS - 100)
+    assert contents(sent([{"role": "user", "content": text} for text in (long, long)])) == [long]
+
+
+def test_oldest_turns_go_first_when_the_answer_takes_the_room():
+    turns = [{"role": "user", "content": letter * 400} for letter in "abc"]
+    kept = contents(sent(turns, limit=900, mask=lambda text: text))
+    assert kept[-1] == "c" * 400
+
+
+def test_turns_are_masked_as_everything_else():
+    sample = sent([{"role": "user", "content": "write to ana@example.com"}], mask=build(("email",)))
+    assert "ana@" not in contents(sample)[0]
+
+
+def test_question_is_no_turn_when_it_is_handed_over_as_the_last():
+    turns = [{"role": "assistant", "content": "hello"}, {"role": "user", "content": "q"}]
+    assert contents(sent(turns)) == ["hello"]
+
+
+def test_turns_stay_in_the_app_when_texts_do():
+    sample = sent([{"role": "user", "content": "hi"}], capture="metadata")
+    assert contents(sample) == []
+    assert sample.interaction.metadata["history"] == 1
+
+
+def test_what_is_no_list_is_named_and_not_consumed():
+    sample = sent(iter([{"role": "user", "content": "hi"}]))
+    assert sample.interaction.metadata["unreadable"] == {"history": "<list_iterator>"}
+
+
+def test_watched_function_has_its_turns_recorded():
+    taken = []
+    hook = SimpleNamespace(chance=lambda _=None: 1.0, take=lambda given, rate: taken.append(given))
+
+    def answer(messages):
+        return "fine"
+
+    names = {"query": None, "contexts": None, "output": None}
+    watched(answer, hook, names, {})([{"role": "user", "content": "how are you?"}])
+    assert taken[0]["query"] == "how are you?"

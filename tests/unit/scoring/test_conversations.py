@@ -1,0 +1,86 @@
+"""An answer in a conversation is judged by what its question refers to."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from monitor.metrics import evaluate
+from monitor.models import EvaluationStatus, Interaction
+from monitor.models.passing import PassRule
+
+FILE = Path(__file__).parents[2] / "golden/conversations.jsonl"
+CONVERSATIONS = [json.loads(line) for line in FILE.read_text("utf-8").splitlines()]
+TURNS = ["Which plans do you have?", "There are three plans: Basic, Pro and Team."]
+PASSAGES = ["Basic costs 5 euros a month.", "Pro costs 12 euros a month. It includes 100 GB."]
+
+
+def turns(*texts):
+    roles = ("user", "assistant") * len(texts)
+    return [{"role": role, "content": text} for role, text in zip(roles, texts, strict=False)]
+
+
+def verdict(query, output, said=TURNS, contexts=PASSAGES):
+    record = {"query": query, "contexts": contexts, "output": output, "history": turns(*said)}
+    [found] = evaluate([record])
+    if all(each.status is EvaluationStatus.SKIPPED for each in found):
+        return found[1].reason
+    failed = [e for e in found if e.score is not None and not PassRule.of(e, 0.7).passes(e.score)]
+    return "fail" if failed else "pass"
+
+
+def share(side, wanted):
+    found = [verdict(c["query"], c[side], c["turns"], c["contexts"]) for c in CONVERSATIONS]
+    return found.count(wanted) / len(found)
+
+
+def test_right_answers_pass_in_95_of_100_conversations_of_four_languages():
+    assert len(CONVERSATIONS) == 60
+    assert {c["language"] for c in CONVERSATIONS} == {"en", "de", "fr", "es"}
+    assert share("right", "pass") >= 0.95
+
+
+def test_wrong_answers_pass_in_at_most_15_of_100_conversations():
+    assert share("wrong", "pass") <= 0.15
+
+
+@pytest.mark.parametrize(
+    ("query", "output", "expected"),
+    [
+        ("What about the second one?", "Pro costs 12 euros a month.", "pass"),
+        ("What about the second one?", "Basic costs 5 euros a month.", "fail"),
+        ("How much is the second plan?", "It costs 12 euros a month.", "pass"),
+        ("And Basic?", "Basic costs 5 euros a month.", "pass"),
+        ("And Basic?", "It includes 100 GB.", "fail"),
+        ("What did Basic cost last year?", "Basic costs 5 euros a month.", "pass"),
+    ],
+)
+def test_answer_passes_when_it_is_about_what_the_question_refers_to(query, output, expected):
+    assert verdict(query, output) == expected
+
+
+def test_relevance_is_skipped_when_nobody_can_know_what_is_meant():
+    record = {"query": "And the third one?", "output": "Thirty.", "history": turns(*TURNS)}
+    [[found]] = evaluate([record], ["relevance"])
+    assert found.reason == "unclear_reference"
+
+
+def test_question_is_judged_alone_when_it_asks_for_the_same_again():
+    assert verdict("Can you repeat the plans?", TURNS[1], contexts=[TURNS[1]]) == "pass"
+
+
+def test_chat_messages_are_read_as_history_query_and_output():
+    messages = [
+        {"role": "system", "content": "Be brief."},
+        *turns(*TURNS, "And Basic?"),
+        {"role": "assistant", "content": [{"type": "text", "text": "5 euros."}]},
+    ]
+    found = Interaction.model_validate({"id": "1", "messages": messages})
+    assert (found.query, found.output) == ("And Basic?", "5 euros.")
+    assert [turn.content for turn in found.history] == TURNS
+    assert "messages" not in found.metadata
+
+
+def test_messages_that_are_no_chat_stay_in_the_metadata():
+    found = Interaction.model_validate({"id": "1", "output": "a", "messages": ["x"]})
+    assert found.metadata == {"messages": ["x"]}
