@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import structlog
 import typer
@@ -17,6 +18,7 @@ from monitor.errors import SettingsError, StoreError
 from monitor.report.format import plain_text
 from monitor.settings import Settings
 from monitor.store.engine import Store, check_schema
+from monitor.testsets.records import STDIN
 from workers.reports import read_status
 
 #: What others may not do with the files of our data: transcripts are nobody else's business.
@@ -80,6 +82,14 @@ def parse_time(text: str, now: datetime) -> datetime:
             " or 30m for 30 minutes ago"
         ) from None
     return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+
+
+def readable(path: Path) -> Path:
+    """Check that *path* can be read: a file, a pipe, or ``-`` for the standard input."""
+    if path != STDIN and (not path.exists() or path.is_dir()):
+        what = "is a directory" if path.is_dir() else "does not exist"
+        raise typer.BadParameter(f"file '{path}' {what}.")
+    return path
 
 
 def quiet_logs() -> None:

@@ -16,8 +16,7 @@ import typer
 from rich.panel import Panel
 from rich.text import Text
 
-from monitor.cli.console import check_app, err, open_store, out, warn
-from monitor.cli.records import readable
+from monitor.cli.console import check_app, err, open_store, out, readable, warn
 from monitor.errors import SettingsError
 from monitor.models import Interaction
 from monitor.report.format import NONE, percent, plain_text, utc_second

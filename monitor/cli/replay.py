@@ -15,8 +15,7 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from monitor.cli.console import err, open_store, out, parse_duration_s, warn
-from monitor.cli.records import Record, RecordFile, readable
+from monitor.cli.console import err, open_store, out, parse_duration_s, readable, warn
 from monitor.errors import QueueUnavailableError, StoreError
 from monitor.hook import Hook
 from monitor.hook.options import check
@@ -26,6 +25,7 @@ from monitor.settings import Settings
 from monitor.store.lease import current_owner
 from monitor.store.ledger import Booking, Kind, read_totals
 from monitor.store.verdicts import read_verdicts
+from monitor.testsets.records import Record, RecordFile
 
 _ENDED = (Kind.SCORED, Kind.FAILED, Kind.SKIPPED, Kind.EXPIRED)
 _CHECK_QUEUE_EVERY = 500

@@ -21,8 +21,7 @@ from typing import IO, Annotated, NamedTuple, Self, TypeVar
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from monitor.cli.console import PRIVATE_FILE, err, warn
-from monitor.cli.records import RecordFile, readable
+from monitor.cli.console import PRIVATE_FILE, err, readable, warn
 from monitor.errors import BudgetReachedError, GroundwatchError, JudgeOutageError
 from monitor.models import Interaction
 from monitor.queue.consumer import connect
@@ -31,6 +30,7 @@ from monitor.scoring.base import Scorer
 from monitor.scoring.limits.budget import caps_from
 from monitor.scoring.registry import asks_judge, make_scorer
 from monitor.settings import Settings
+from monitor.testsets.records import RecordFile
 
 _A = TypeVar("_A")
 _B = TypeVar("_B")

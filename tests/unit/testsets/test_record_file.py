@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from monitor.cli.records import RecordFile
 from monitor.errors import RecordError
 from monitor.models.interaction import Context
+from monitor.testsets.records import RecordFile
 
 GOOD = [json.dumps({"id": f"r{i}", "output": "yes"}).encode() for i in range(3)]
 

@@ -1,0 +1,35 @@
+"""
+Evaluate before production: test sets, runs of an app over them, and the gate that compares runs.
+
+    from monitor.testsets import EvaluationRunner, TestSet
+
+    runner = EvaluationRunner(TestSet.read("golden.jsonl"), ["groundedness"], "my.app:answer")
+    runner.run_all()["pass_rate"]
+
+The same metrics, judge and budget as in production; no server. Names are loaded at first use.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from monitor.testsets.cases import TestCase, TestSet
+    from monitor.testsets.runner import EvaluationRunner
+    from monitor.testsets.runs import EvaluationRun, read_run
+
+_HOMES = {
+    "EvaluationRun": "runs",
+    "EvaluationRunner": "runner",
+    "TestCase": "cases",
+    "TestSet": "cases",
+    "read_run": "runs",
+}
+__all__ = ["EvaluationRun", "EvaluationRunner", "TestCase", "TestSet", "read_run"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

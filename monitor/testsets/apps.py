@@ -1,0 +1,319 @@
+"""Call the app that is evaluated: a function, an HTTP endpoint, or answers on record."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+import sys
+import threading
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping
+from contextlib import suppress
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from monitor.errors import MissingExtraError, RecordError, SettingsError
+from monitor.models.interaction import Passage, ToolCall
+from monitor.retry import retry_after_s
+from monitor.testsets.cases import TestCase
+from monitor.testsets.records import ALIASES, RecordFile, passage
+
+T = TypeVar("T")
+RECORDED = "recorded"
+#: What a function may ask for by the names of its arguments, besides the question.
+_OFFERED = ("history", "contexts", "model", "case")
+_CONTEXT_FIELDS = ("contexts", *ALIASES["contexts"])
+_OUTPUT_FIELDS = ("output", *ALIASES["output"], "text", "content")
+
+
+class AppAnswer(BaseModel):
+    """What an app answered, with the passages it used; ``contexts`` None: those of the case."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    output: str
+    contexts: tuple[Passage, ...] | None = None
+    tool_calls: tuple[ToolCall, ...] = ()
+    metadata: dict[str, Any] = {}
+
+    @classmethod
+    def read(cls, value: object) -> AppAnswer:
+        """
+        Read what an app returned.
+
+        A text; a text and its passages; or an object with ``output`` (or ``answer``,
+        ``response``, ``text``), ``contexts``, ``tool_calls`` and ``metadata``.
+
+        Raises
+        ------
+        RecordError
+            If it is nothing of this.
+        """
+        if isinstance(value, BaseModel):
+            value = value.model_dump()
+        if isinstance(value, str):
+            return cls(output=value)
+        if isinstance(value, tuple) and len(value) == 2:  # noqa: PLR2004 - answer and passages
+            value = {"output": value[0], "contexts": value[1]}
+        if not isinstance(value, Mapping):
+            text = getattr(value, "output", None) or getattr(value, "content", None)
+            if isinstance(text, str):
+                return cls(output=text)
+            raise RecordError(
+                f"the app returned {type(value).__name__}; expected a text, (text, passages) or"
+                ' {"output": ..., "contexts": [...]}'
+            )
+        fields = dict(value)
+        output = next((fields.pop(name) for name in _OUTPUT_FIELDS if name in fields), None)
+        contexts = next((fields.pop(name) for name in _CONTEXT_FIELDS if name in fields), None)
+        if isinstance(contexts, str | dict):
+            contexts = [contexts]
+        metadata = fields.pop("metadata", None) or {}
+        calls = fields.pop("tool_calls", None) or ()
+        try:
+            return cls.model_validate(
+                {
+                    "output": output,
+                    "contexts": None if contexts is None else [passage(each) for each in contexts],
+                    "tool_calls": calls,
+                    "metadata": {**fields, **metadata},
+                }
+            )
+        except (ValidationError, TypeError) as error:
+            where = "answer"
+            if isinstance(error, ValidationError):
+                where = ".".join(map(str, error.errors(include_input=False)[0]["loc"]))
+            raise RecordError(f"the app's answer has a wrong or missing {where}") from None
+
+
+class EvaluatedApp(Protocol):
+    """Something that answers test cases; ``name`` is written into the run."""
+
+    name: str
+
+    async def answer(self, case: TestCase, model: str | None) -> AppAnswer:
+        """Answer a case, with *model* where several are compared; any error is the app's."""
+
+    async def close(self) -> None:
+        """Close connections."""
+
+
+def open_app(
+    app: object, *, timeout_s: float, tell: Callable[[str], None] = lambda _: None
+) -> EvaluatedApp:
+    """
+    Return the app that *app* names.
+
+    Parameters
+    ----------
+    app
+        A function (sync, async or a generator of pieces), an object with ``run``,
+        ``"module:function"``, an ``http(s)://`` address, the path of a file of recorded answers,
+        or ``"recorded"`` or None for the answers that the cases themselves carry.
+    timeout_s
+        The longest wait for one answer over HTTP.
+    tell
+        Gets one sentence for each of the first lines of a file that cannot be read.
+
+    Raises
+    ------
+    SettingsError
+        If there is no such function, or it does not fit.
+    RecordError
+        If the file cannot be read.
+    """
+    if app is None or app == RECORDED:
+        return _Recorded(RECORDED, tell)
+    if callable(app) or callable(getattr(app, "run", None)):
+        return _Function(app)
+    text = str(app)
+    if text.startswith(("http://", "https://")):
+        return _Endpoint(text, timeout_s)
+    if Path(text).is_file():
+        return _Recorded(text, tell)
+    if isinstance(app, str) and ":" in app:
+        return _Function(_imported(app), name=app)
+    raise SettingsError(
+        f"Invalid app {text!r}: expected module:function, an http address or a file of answers"
+    )
+
+
+def _imported(name: str) -> object:
+    """Import ``module:function`` as seen from the current directory."""
+    module, _, attribute = name.partition(":")
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        found: object = import_module(module)
+        for part in attribute.split("."):
+            found = getattr(found, part)
+    except ModuleNotFoundError as error:
+        if error.name is None or not module.startswith(error.name):
+            raise SettingsError(
+                f"app {name!r} needs {error.name}, which is not installed"
+            ) from None
+        raise SettingsError(
+            f"there is no module {module!r}; name one that can be imported from {Path.cwd()}"
+        ) from None
+    except AttributeError:
+        raise SettingsError(f"module {module!r} has no {attribute!r}") from None
+    if not callable(found) and not callable(getattr(found, "run", None)):
+        raise SettingsError(f"{name!r} is no function")
+    return found
+
+
+class _Function:
+    """A function of the user's, called in this process."""
+
+    def __init__(self, app: object, name: str = "") -> None:
+        call = app if callable(app) else app.run  # type: ignore[attr-defined]
+        self._call: Callable[..., Any] = call
+        qualified = f"{getattr(call, '__module__', '')}:{getattr(call, '__qualname__', '')}"
+        self.name = name or (qualified if qualified != ":" else type(app).__qualname__)
+        try:
+            names = inspect.signature(call).parameters
+        except (TypeError, ValueError):  # a builtin
+            names = {}  # type: ignore[assignment]
+        self._takes = [each for each in _OFFERED if each in names]
+        self._is_async = inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(
+            getattr(call, "__call__", None)  # noqa: B004 - of an object with an async __call__
+        )
+
+    async def answer(self, case: TestCase, model: str | None) -> AppAnswer:
+        offered = {
+            "history": list(case.history),
+            "contexts": [each.text for each in case.contexts],
+            "model": model,
+            "case": case,
+        }
+        call = partial(self._call, case.query, **{name: offered[name] for name in self._takes})
+        found = await (call() if self._is_async else in_thread(lambda: _whole(call())))
+        if inspect.isawaitable(found):
+            found = await found
+        if isinstance(found, AsyncIterable):
+            found = "".join([str(piece) async for piece in found])
+        return AppAnswer.read(found)
+
+    async def close(self) -> None:
+        """Do nothing: a function has no connections of ours."""
+
+
+def _whole(value: object) -> object:
+    """Join the pieces of a generator."""
+    if isinstance(value, Iterable) and inspect.isgenerator(value):
+        return "".join(str(piece) for piece in value)
+    return value
+
+
+async def in_thread(call: Callable[[], T]) -> T:
+    """
+    Await *call* in a thread of its own, which nothing waits for once it is given up.
+
+    Threads of a pool are joined when the program ends; one call that hangs would hold it.
+    """
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = loop.create_future()
+
+    def finish(result: T | None, error: Exception | None) -> None:
+        if done.done():
+            return
+        if error is None:
+            done.set_result(result)  # type: ignore[arg-type]
+        else:
+            done.set_exception(error)
+
+    def run() -> None:
+        outcome: tuple[T | None, Exception | None]
+        try:
+            outcome = call(), None
+        except BaseException as error:  # noqa: BLE001 - handed on to who waits
+            # sys.exit() ends the call and not the run; StopIteration is nothing a future takes.
+            is_plain = isinstance(error, Exception) and not isinstance(error, StopIteration)
+            outcome = None, error if is_plain else RuntimeError(f"{type(error).__name__}: {error}")  # type: ignore[assignment]
+        with suppress(RuntimeError):  # the loop has ended: nobody waits
+            loop.call_soon_threadsafe(finish, *outcome)
+
+    context = contextvars.copy_context()
+    threading.Thread(
+        target=context.run, args=(run,), daemon=True, name="groundwatch-eval-app"
+    ).start()
+    return await done
+
+
+class _HTTPError(RecordError):
+    def __init__(self, message: str, retry_after: float | None) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after
+
+
+def asked_wait_s(error: Exception) -> float | None:
+    """Return how long the endpoint that raised *error* asks to be left alone, in seconds."""
+    return error.retry_after_s if isinstance(error, _HTTPError) else None
+
+
+class _Endpoint:
+    """An app behind HTTP: one POST of JSON a case."""
+
+    def __init__(self, url: str, timeout_s: float) -> None:
+        try:
+            import httpx  # noqa: PLC0415 - of an extra
+        except ModuleNotFoundError:
+            raise MissingExtraError("an app behind HTTP", "eval") from None
+        self.name = url
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=50)
+        self._client = httpx.AsyncClient(timeout=timeout_s, limits=limits)
+
+    async def answer(self, case: TestCase, model: str | None) -> AppAnswer:
+        body: dict[str, Any] = {"id": case.id, "query": case.query}
+        if case.history:
+            body["history"] = list(case.history)
+        if case.contexts:
+            body["contexts"] = [each.text for each in case.contexts]
+        if model is not None:
+            body["model"] = model
+        reply = await self._client.post(self.name, json=body)
+        if reply.is_error or reply.is_redirect:
+            raise _HTTPError(f"HTTP {reply.status_code}", retry_after_s(reply.headers))
+        if "json" in reply.headers.get("content-type", ""):
+            return AppAnswer.read(reply.json())
+        return AppAnswer.read(reply.text)
+
+    async def close(self) -> None:
+        await self._client.aclose()
+
+
+class _Recorded:
+    """Answers that were recorded before: of the cases, or of a file with their ids or questions."""
+
+    def __init__(self, name: str, tell: Callable[[str], None]) -> None:
+        self.name = name
+        self._by_id: dict[str, AppAnswer] = {}
+        self._by_query: dict[str, AppAnswer] = {}
+        if name == RECORDED:
+            return
+        for record in RecordFile(Path(name), tell):
+            found = record.interaction
+            answer = AppAnswer(
+                output=found.output,
+                contexts=found.contexts or None,
+                tool_calls=found.tool_calls,
+                metadata=found.metadata,
+            )
+            self._by_id[found.id] = answer
+            if found.query:
+                self._by_query.setdefault(found.query, answer)
+
+    async def answer(self, case: TestCase, model: str | None) -> AppAnswer:  # noqa: ARG002
+        if self.name == RECORDED and case.output is not None:
+            return AppAnswer(output=case.output)
+        found = self._by_id.get(case.id) or self._by_query.get(case.query or "")
+        if found is None:
+            raise RecordError("no recorded answer; name an app that answers, or add an output")
+        return found
+
+    async def close(self) -> None:
+        """Do nothing: a file is read once."""

@@ -1,0 +1,154 @@
+"""Evaluate answers to test cases by a rubric: their metrics, their verdict, their consistency."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from monitor.models import Evaluation, EvaluationStatus
+from monitor.models.evaluation import AnyEvaluation
+from monitor.models.passing import Direction, PassRule, band_of
+from monitor.queue.consumer import connect
+from monitor.scoring.limits.budget import caps_from
+from monitor.scoring.metric_config import resolve_metrics
+from monitor.scoring.metrics.measures import weighted_average
+from monitor.scoring.pipeline import MetricPipeline
+from monitor.scoring.registry import asks_judge, make_scorer
+from monitor.settings import Settings
+from monitor.testsets.cases import TestCase
+from monitor.testsets.runs import CaseResult
+
+#: What metrics need that read all answers to a question together.
+_SEVERAL = frozenset({"metadata.runs", "metadata.models", "metadata.answers"})
+_OVERALL_PASSES = 0.7
+_LEAST_ANSWERS = 2
+
+
+def weights_of(rubric: Mapping[str, Any] | Sequence[str]) -> dict[str, float] | None:
+    """Return weights by metric; None for a rubric of names, each of which has to pass."""
+    if not isinstance(rubric, Mapping):
+        return None
+    return {
+        name: float(config.get("weight", 1.0) if isinstance(config, Mapping) else config)
+        for name, config in rubric.items()
+    }
+
+
+def verdict(
+    evaluations: Iterable[AnyEvaluation], weights: Mapping[str, float] | None
+) -> tuple[float | None, bool | None]:
+    """
+    Return the overall score in [0, 1] of an answer, and whether it passes.
+
+    With *weights* the weighted average has to be at least 0.7; without, every metric has to pass
+    its own line. Scores that are better when lower count as 1 minus themselves. Both are None
+    where nothing is scored.
+    """
+    scores: dict[str, float] = {}
+    rules: dict[str, PassRule] = {}
+    for each in evaluations:
+        if each.status is EvaluationStatus.COMPLETED and isinstance(each.score, int | float):
+            scores[each.evaluator_name] = float(each.score)
+            rules[each.evaluator_name] = PassRule.of(each, _OVERALL_PASSES)
+    lower = {name for name, rule in rules.items() if rule.direction is Direction.LOWER}
+    equal = dict.fromkeys(scores, 1.0)
+    overall = weighted_average(scores, equal if weights is None else weights, lower)
+    if overall is None:
+        return None, None
+    if weights is not None:
+        return overall, overall >= _OVERALL_PASSES
+    return overall, all(rules[name].passes(score) for name, score in scores.items())
+
+
+class Grader:
+    """
+    The scorers of a run; may be shared by threads.
+
+    ``versions`` has the version of each metric's evaluator, ``concurrency`` how many answers are
+    worth evaluating at a time.
+
+    Parameters
+    ----------
+    metrics
+        Their names; those of consistency read all answers to a case together, at the end.
+    settings
+        Judge, key, budget and lines.
+    parameters
+        Parameters by metric.
+
+    Raises
+    ------
+    SettingsError
+        If a metric or a parameter is unknown, or the judge lacks its key.
+    """
+
+    def __init__(
+        self,
+        metrics: Sequence[str],
+        settings: Settings,
+        parameters: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> None:
+        asked = settings.model_copy(update={"metrics": tuple(metrics)})
+        needs = {
+            each.name: each.declaration.requires
+            for each in resolve_metrics(asked, parameters=parameters)
+        }
+        several = tuple(name for name in metrics if not _SEVERAL.isdisjoint(needs[name]))
+        single = tuple(name for name in metrics if name not in several)
+
+        def scorer(names: tuple[str, ...]) -> MetricPipeline | None:
+            if not names:
+                return None
+            mine = settings.model_copy(update={"metrics": names})
+            # What is shared with the workers is the judge's budget, and nothing else.
+            has_cap = asks_judge(mine) and caps_from(mine)
+            client = connect(mine.broker_url) if has_cap else None
+            return make_scorer(mine, client=client, once=True, parameters=parameters)
+
+        self._single, self._several = scorer(single), scorer(several)
+        scorers = [each for each in (self._single, self._several) if each is not None]
+        self.versions = {name: v for each in scorers for name, v in each.versions.items()}
+        self.concurrency = max(each.concurrency for each in scorers)
+
+    def score(self, case: TestCase, result: CaseResult) -> tuple[Evaluation, ...]:
+        """Evaluate one answer; raises what `MetricPipeline.score` does."""
+        if self._single is None:
+            return ()
+        fields: dict[str, Any] = {"metadata": {**case.metadata, **result.metadata}}
+        if result.contexts is not None:
+            fields["contexts"] = result.contexts
+        if result.tool_calls:
+            fields["tool_calls"] = result.tool_calls
+        exchange = case.interaction(result.output or "", **fields)
+        key = f"{case.id}:{result.model or ''}:{result.repeat}"
+        return self._single.score(exchange, key=key)
+
+    def score_together(
+        self, case: TestCase, results: Sequence[CaseResult]
+    ) -> tuple[Evaluation, ...]:
+        """Evaluate all answers to *case* by the metrics that read several."""
+        answers = [each for each in results if each.output is not None]
+        if self._several is None or len(answers) < _LEAST_ANSWERS:
+            return ()
+        runs = [_as_run(each) for each in answers]
+        metadata = {
+            "answers": [each.output for each in answers],
+            "runs": runs,
+            "models": list({a.model: run for a, run in zip(answers, runs, strict=True)}.values()),
+        }
+        return self._several.score(case.interaction(answers[0].output or "", metadata=metadata))
+
+    def close(self) -> None:
+        """Close the connections to the judge."""
+        for each in (self._single, self._several):
+            if each is not None:
+                each.close()
+
+
+def _as_run(result: CaseResult) -> dict[str, Any]:
+    """Return level, score and confidence of an answer: those that the app gave, else its grade."""
+    graded: dict[str, Any] = {}
+    if result.overall_score is not None:
+        quality = band_of(result.overall_score).quality
+        graded = {"level": quality, "score": 100 * result.overall_score}
+    return graded | result.metadata

@@ -1,0 +1,260 @@
+"""
+Read records from a file: JSONL, a JSON array or CSV, plain or gzipped, with the column names of
+other tools. A bad line is reported, counted by its reason and passed over.
+"""
+
+from __future__ import annotations
+
+import ast
+import csv
+import gzip
+import io
+import json
+import shutil
+import sys
+import tempfile
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, Any, NamedTuple, Self, cast
+
+from pydantic import ValidationError
+
+from monitor.errors import RecordError, own_words
+from monitor.models import Interaction
+
+_SHOWN_MISTAKES = 5
+#: A cell of CSV with a whole document in it is longer than the reader's own limit.
+_LONGEST_CELL = 2**24
+#: Columns of other tools for the same thing; the first that is there is taken.
+ALIASES = {
+    "query": ("question", "user_input", "input"),
+    "output": ("answer", "response", "actual_output"),
+    "contexts": ("retrieved_contexts", "retrieval_context", "documents"),
+    "expected": ("reference", "ground_truth", "expected_output"),
+}
+STDIN = Path("-")
+
+
+class RawRecord(NamedTuple):
+    """One object of a file with its line, or its place in an array; ``size_bytes``, unpacked."""
+
+    line: int
+    value: dict[str, Any]
+    size_bytes: int
+
+
+class Record(NamedTuple):
+    """One good line; ``size_bytes`` is its length, unpacked."""
+
+    line: int
+    interaction: Interaction
+    size_bytes: int
+
+
+@dataclass(slots=True)
+class RecordFile:
+    """
+    The records of a file, read one at a time.
+
+    ``unreadable`` counts the lines that are no records by what is wrong with them;
+    ``tell`` gets one sentence for each of the first of them. A name that ends with ``.json``
+    is an array, ``.csv`` a table with a header; everything else is JSONL.
+    """
+
+    path: Path
+    tell: Callable[[str], None]
+    unreadable: Counter[str] = field(default_factory=Counter)
+    name: str = ""  #: for people, where it is not that of the path
+    lines: int = 0  #: that are not blank, once they are counted
+
+    @classmethod
+    @contextmanager
+    def opened(cls, path: Path, tell: Callable[[str], None]) -> Iterator[Self]:
+        """
+        Open the records of *path* and count its lines; ``-`` is the standard input.
+
+        A pipe can be read once only, and records are read twice: what it sends is copied
+        to a file that is gone afterwards.
+
+        Raises
+        ------
+        RecordError
+            If it cannot be read, is damaged or holds nothing.
+        """
+        if path != STDIN and path.is_file():
+            made = cls(path, tell)
+            made.lines = made.count_lines()
+            yield made
+            return
+        with tempfile.NamedTemporaryFile(prefix="groundwatch-") as copy:
+            with nullcontext(sys.stdin.buffer) if path == STDIN else path.open("rb") as pipe:
+                shutil.copyfileobj(pipe, copy)
+            copy.flush()
+            made = cls(Path(copy.name), tell, name="stdin" if path == STDIN else str(path))
+            made.lines = made.count_lines()
+            yield made
+
+    def __iter__(self) -> Iterator[Record]:
+        for number, value, size_bytes in self.raw():
+            with self.passing_over(number):
+                interaction = Interaction.model_validate(renamed(value, number))
+                yield Record(number, interaction, size_bytes)
+
+    def raw(self) -> Iterator[RawRecord]:
+        """Read the objects of the file as they are."""
+        for number, item, size_bytes in self._items():
+            with self.passing_over(number):
+                value = json.loads(item) if isinstance(item, bytes) else item
+                if isinstance(value, dict):
+                    yield RawRecord(number, value, size_bytes)
+                else:
+                    self.pass_over(number, "not_an_object", "a record is a JSON object")
+
+    def count_lines(self) -> int:
+        """
+        Count the records, good or bad, reading the file to its end.
+
+        Raises
+        ------
+        RecordError
+            If the file is damaged or holds nothing.
+        """
+        count = sum(1 for _ in self._items())
+        if count == 0:
+            raise RecordError(f"{self._shown}: empty; it should have one JSON object a line")
+        return count
+
+    @contextmanager
+    def passing_over(self, number: int) -> Iterator[None]:
+        """Count a record that cannot be read within, with its reason, and go on."""
+        try:
+            yield
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            where = ".".join(str(part) for part in first["loc"]) or "record"
+            if first["type"] == "missing":
+                known = " or ".join((where, *ALIASES.get(where, ())))
+                what = f"column {where!r} is missing; expected {known}"
+                self.pass_over(number, "missing_field", what)
+            else:
+                self.pass_over(number, "wrong_type", f"field {where!r}: {own_words(first['msg'])}")
+        except (ValueError, RecursionError) as error:
+            what = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+            self.pass_over(number, "not_json", f"no JSON: {what}")
+
+    def pass_over(self, number: int, code: str, what: str) -> None:
+        """Count the record on line *number* as unreadable for the reason *code*."""
+        self.unreadable[code] += 1
+        total = self.unreadable.total()
+        if total <= _SHOWN_MISTAKES:
+            self.tell(f"line {number}: {what}; passed over")
+        elif total == _SHOWN_MISTAKES + 1:
+            self.tell("further bad lines are counted, not shown")
+
+    @property
+    def _shown(self) -> str:
+        return self.name or str(self.path)
+
+    def _items(self) -> Iterator[tuple[int, bytes | object, int]]:
+        """Read lines of JSON still unread, or the items of an array or a table."""
+        try:
+            with self.path.open("rb") as raw:
+                packed = raw.read(2) == b"\x1f\x8b"  # gzipped, whatever its name
+            opened = gzip.open(self.path, "rb") if packed else self.path.open("rb")  # noqa: SIM115  # closed below
+        except OSError as error:
+            raise RecordError(f"{self._shown}: {error.strerror or error}") from None
+        form = self._shown.removesuffix(".gz").rpartition(".")[2].lower()
+        with opened as lines:
+            try:
+                if form == "json":
+                    yield from self._array(cast("IO[bytes]", lines))
+                elif form == "csv":
+                    yield from _table(cast("IO[bytes]", lines))
+                else:
+                    for number, line in enumerate(lines, start=1):
+                        if line.strip():
+                            yield number, line, len(line)
+            except (OSError, EOFError, zlib.error) as error:
+                raise RecordError(
+                    f"{self._shown}: damaged ({error}); copy or compress it again"
+                ) from None
+            except csv.Error as error:
+                raise RecordError(f"{self._shown}: Invalid CSV: {error}") from None
+
+    def _array(self, file: IO[bytes]) -> Iterator[tuple[int, object, int]]:
+        """Read a JSON array, or an object that holds one, such as ``{"goldens": [...]}``."""
+        text = file.read()
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise RecordError(f"{self._shown}: Invalid JSON: {error}") from None
+        if isinstance(value, dict):
+            lists = [each for each in value.values() if isinstance(each, list)]
+            value = lists[0] if len(lists) == 1 else [value]
+        if not isinstance(value, list):
+            raise RecordError(f"{self._shown}: expected a JSON array of objects")
+        for place, item in enumerate(value, start=1):
+            yield place, item, len(text) // len(value)
+
+
+def _table(file: IO[bytes]) -> Iterator[tuple[int, object, int]]:
+    """Read CSV with a header; a cell that looks like a list or an object is read as one."""
+    csv.field_size_limit(_LONGEST_CELL)
+    with io.TextIOWrapper(file, "utf-8-sig", errors="replace", newline="") as text:
+        rows = csv.DictReader(text)
+        for row in rows:
+            cells = {name: cell for name, cell in row.items() if isinstance(cell, str) and name}
+            values = {name: _cell(cell) for name, cell in cells.items() if cell != ""}
+            if values:
+                yield rows.line_num, values, sum(map(len, cells.values()))
+
+
+def _cell(text: str) -> object:
+    if text[:1] in {"[", "{"}:
+        for read in (json.loads, ast.literal_eval):  # pandas writes lists as Python does
+            with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+                return read(text)
+    return text
+
+
+def renamed(value: dict[str, Any], number: int) -> dict[str, Any]:
+    """
+    Return the record on line *number* with our names.
+
+    Ids are made, and near misses understood: columns of other tools, a lone passage, documents
+    of LangChain and LlamaIndex, an expected answer as text, tags in a list, times without a zone.
+    """
+    record = dict(value)
+    for ours, others in ALIASES.items():
+        there = next((name for name in others if name in record), None)
+        if there is not None and ours not in record:
+            record[ours] = record.pop(there)
+    record["id"] = str(record.get("id") if record.get("id") is not None else number)
+    contexts = record.get("contexts")
+    if isinstance(contexts, str | dict):
+        record["contexts"] = [contexts]
+    if isinstance(record.get("contexts"), list):
+        record["contexts"] = [passage(item) for item in record["contexts"]]
+    if isinstance(record.get("expected"), str):
+        record["expected"] = {"answer": record["expected"]}
+    if isinstance(record.get("tags"), list):
+        record["tags"] = dict.fromkeys((str(tag) for tag in record["tags"]), "true")
+    if isinstance(record.get("timestamp"), str):
+        with suppress(ValueError):  # what is no time is named by the model
+            at = datetime.fromisoformat(record["timestamp"])
+            record["timestamp"] = at if at.tzinfo else at.replace(tzinfo=UTC)
+    return record
+
+
+def passage(item: object) -> object:
+    """Return a document of LangChain or LlamaIndex, as a dictionary, with its text named so."""
+    if isinstance(item, dict) and "text" not in item:
+        named = next((name for name in ("page_content", "content") if name in item), None)
+        if named is not None:
+            return {"text": item[named]} | {k: v for k, v in item.items() if k != named}
+    return item

@@ -1,0 +1,405 @@
+"""Runs of an app over a test set: their records and figures, and the file that keeps them."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Self
+
+import numpy as np
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+
+from monitor.errors import GroundwatchError, RecordError
+from monitor.models import EvaluationStatus, PerformanceSummary, QualitySummary
+from monitor.models.evaluation import AnyEvaluation
+from monitor.models.interaction import Passage, ToolCall
+from monitor.models.passing import PassRule
+from monitor.stats.summary import summarise
+from monitor.testsets.cases import TestCase, TestSet, write_whole
+
+_FSYNC_EVERY_S = 1.0
+_PASS_SCORE = 0.7
+_READ_MODE = 0o600  #: a run quotes answers: its owner alone reads it
+
+
+class AppError(BaseModel):
+    """Why an app gave no answer."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    type: str
+    message: str
+
+
+class CaseKey(NamedTuple):
+    """One call of the app in a run: which case, by which model, for the how manyth time."""
+
+    case: str
+    model: str | None
+    repeat: int
+
+
+class CaseResult(BaseModel):
+    """
+    What became of one call of the app: an answer with its evaluations, or the app's error.
+
+    ``passed`` is None where nothing could be scored. ``scored`` is False while an answer waits for
+    its evaluations.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    case: str
+    case_version: str
+    model: str | None = None
+    repeat: int = Field(1, ge=1)
+    output: str | None = None
+    contexts: tuple[Passage, ...] | None = None
+    tool_calls: tuple[ToolCall, ...] = ()
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    error: AppError | None = None
+    attempts: int = Field(1, ge=1)
+    duration_ms: float | None = Field(None, ge=0)
+    evaluations: tuple[AnyEvaluation, ...] = ()
+    overall_score: float | None = None
+    passed: bool | None = None
+    scored: bool = False
+
+    @property
+    def key(self) -> CaseKey:
+        """What no other result of the run has."""
+        return CaseKey(self.case, self.model, self.repeat)
+
+    def unscored(self) -> Self:
+        """Return the answer without its evaluations."""
+        return self.model_copy(
+            update={"evaluations": (), "overall_score": None, "passed": None, "scored": False}
+        )
+
+    @property
+    def dimension_scores(self) -> dict[str, float]:
+        """The scores by metric, of those that have one."""
+        return {
+            each.evaluator_name: float(each.score)
+            for each in self.evaluations
+            if each.status is EvaluationStatus.COMPLETED and isinstance(each.score, int | float)
+        }
+
+
+class CaseNote(BaseModel):
+    """What a run remembers of a case, so that runs can be paired without the test set."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    version: str
+    query: str | None = None
+    category: str | None = None
+    tags: tuple[str, ...] = ()
+    critical: bool = False
+
+    @classmethod
+    def of(cls, case: TestCase) -> Self:
+        """Return the note of a case."""
+        return cls(version=case.version, **{
+            name: getattr(case, name) for name in ("query", "category", "tags", "critical")
+        })  # fmt: skip
+
+
+class EvaluationRun(BaseModel):
+    """
+    A run of an app over a test set, as ``run.json`` holds it.
+
+    ``metrics`` has for each metric ``n``, ``mean``, ``median``, ``std_dev`` (over n - 1), ``min``,
+    ``max``, ``percentile_5``, ``percentile_95``, ``pass_rate`` and ``histogram``; ``per_category``
+    the ``count`` of each category and its means. ``app_errors`` and ``unscored`` results are in no
+    figure. ``consistency`` has the evaluations of all answers to a case together, by case.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    format: Literal[1] = 1
+    dataset: str
+    dataset_version: str
+    timestamp: AwareDatetime
+    app: str
+    app_version: str = ""
+    evaluators: dict[str, str] = Field(default_factory=dict, description="Version by metric.")
+    repeat: int = 1
+    models: tuple[str, ...] = ()
+    duration_s: float = 0.0
+    total_queries: int
+    passed: int
+    failed: int
+    unscored: int
+    app_errors: int
+    pass_rate: float | None
+    metrics: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    per_category: dict[str, dict[str, float]] = Field(default_factory=dict)
+    evaluation_performance: PerformanceSummary | None = None
+    evaluation_quality: QualitySummary | None = None
+    cases: dict[str, CaseNote] = Field(default_factory=dict)
+    consistency: dict[str, tuple[AnyEvaluation, ...]] = Field(default_factory=dict)
+    results: tuple[CaseResult, ...] = ()
+
+    def rules(self) -> dict[str, PassRule]:
+        """Return by metric where its scores pass, as its evaluations say."""
+        found: dict[str, PassRule] = {}
+        for each in self.evaluations():
+            if each.criteria and each.evaluator_name not in found:
+                found[each.evaluator_name] = PassRule.of(each, _PASS_SCORE)
+        return found
+
+    def evaluations(self) -> Iterable[AnyEvaluation]:
+        """Iterate over all evaluations of the run."""
+        for result in self.results:
+            yield from result.evaluations
+        for together in self.consistency.values():
+            yield from together
+
+    def case_scores(self, metric: str) -> dict[str, float]:
+        """Return the mean score of each case that has one, over repeats and models."""
+        found: dict[str, list[float]] = defaultdict(list)
+        for result in self.results:
+            if metric in result.dimension_scores:
+                found[result.case].append(result.dimension_scores[metric])
+        for case, together in self.consistency.items():
+            for each in together:
+                if each.evaluator_name == metric and isinstance(each.score, int | float):
+                    found[case].append(float(each.score))
+        return {case: sum(scores) / len(scores) for case, scores in found.items()}
+
+    def write(self, path: str | Path) -> None:
+        """Write the run as JSON, whole or not at all; its owner alone can read it."""
+        text = self.model_dump_json(indent=1, exclude_defaults=False)
+        write_whole(Path(path), text + "\n")
+
+
+def read_run(path: str | Path) -> EvaluationRun:
+    """
+    Read a run that ``groundwatch eval`` or `EvaluationRun.write` wrote.
+
+    Raises
+    ------
+    RecordError
+        If the file cannot be read or is no finished run.
+    """
+    path = Path(path)
+    try:
+        return EvaluationRun.model_validate_json(path.read_bytes())
+    except OSError as error:
+        unfinished = Journal.path_of(path)
+        hint = "; the run has not ended: run eval again" if unfinished.exists() else ""
+        raise RecordError(f"{path}: {error.strerror}{hint}") from None
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"])) or "file"
+        raise RecordError(
+            f"{path}: not a run of groundwatch eval ({where}: {first['msg']})"
+        ) from None
+
+
+def figures(scores: Sequence[float], passed: int | None = None) -> dict[str, Any]:
+    """
+    Return the figures of scores in [0, 1], at least one, of which *passed* pass.
+
+    The deviation is over n - 1; percentiles are interpolated between neighbours. Bins of the
+    histogram are a tenth wide, empty ones are left out.
+    """
+    found = summarise(scores)._asdict()
+    found["histogram"] = [{"bin": name, "count": n} for name, n in found["histogram"]]
+    found["percentile_5"] = float(np.percentile(scores, 5))
+    if passed is not None:
+        found |= {"passed": passed, "pass_rate": passed / len(scores)}
+    return found
+
+
+def summary_of(
+    test_set: TestSet, results: Sequence[CaseResult], together: Iterable[AnyEvaluation] = ()
+) -> dict[str, Any]:
+    """
+    Count results and summarise their scores.
+
+    Parameters
+    ----------
+    test_set
+        Whose cases they are; it names their categories.
+    results
+        One a call of the app.
+    together
+        Evaluations of several answers to one case.
+
+    Returns
+    -------
+    dict
+        ``total_tests``, ``passed``, ``failed``, ``app_errors``, ``unscored``, ``pass_rate`` (of
+        those that passed or failed), ``dimension_averages``, ``metrics`` and ``per_category``.
+    """
+    category = {case.id: case.category or "uncategorized" for case in test_set}
+    scores: dict[str, list[float]] = defaultdict(list)
+    passes: Counter[str] = Counter()
+    by_category: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    reasons: dict[str, Counter[str]] = defaultdict(Counter)
+    pairs = [(category.get(r.case, ""), each) for r in results for each in r.evaluations]
+    for name, each in [*pairs, *(("", each) for each in together)]:
+        metric = each.evaluator_name
+        if each.status is not EvaluationStatus.COMPLETED or not isinstance(each.score, int | float):
+            reasons[metric][each.reason or each.status.value] += 1
+            continue
+        value = float(each.score)
+        scores[metric].append(value)
+        passes[metric] += PassRule.of(each, _PASS_SCORE).passes(value)
+        if name:
+            by_category[name][metric].append(value)
+    verdicts = Counter(result.passed for result in results if result.error is None)
+    decided = verdicts[True] + verdicts[False]
+    metrics = {
+        name: (figures(scores[name], passes[name]) if scores[name] else {"n": 0})
+        | ({"not_scored": dict(reasons[name])} if reasons[name] else {})
+        for name in dict.fromkeys([*scores, *reasons])
+    }
+    counts = Counter(category.get(result.case, "") for result in results)
+    return {
+        "total_tests": len(results),
+        "passed": verdicts[True],
+        "failed": verdicts[False],
+        "app_errors": sum(result.error is not None for result in results),
+        "unscored": verdicts[None],
+        "pass_rate": verdicts[True] / decided if decided else None,
+        "dimension_averages": {name: float(np.mean(each)) for name, each in scores.items() if each},
+        "metrics": metrics,
+        "per_category": {
+            name: {"count": counts[name]}
+            | {metric: float(np.mean(each)) for metric, each in by_category[name].items()}
+            for name in sorted(counts)
+        },
+    }
+
+
+class JournalHeader(BaseModel):
+    """Of which run a journal is."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    journal: Literal[1] = 1
+    app: str
+    app_version: str
+    evaluators: dict[str, str]
+
+
+class Journal:
+    """
+    The results of a run that is under way, one a line, beside the file that it will become.
+
+    A line is written whole as soon as there is something to lose, so that a process that is
+    killed loses none; it reaches the disk within a second, for machines that lose power. The
+    last line of a key counts.
+
+    Parameters
+    ----------
+    output
+        The file of the run; None keeps nothing.
+    header
+        What the results are of.
+    """
+
+    def __init__(self, output: Path | None, header: JournalHeader) -> None:
+        self.found: dict[CaseKey, CaseResult] = {}
+        self._evaluators: dict[str, str] = {}
+        self._path = None if output is None else self.path_of(output)
+        self._file: int | None = None
+        self._synced_s = time.monotonic()
+        if self._path is None:
+            return
+        self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, _READ_MODE)
+        try:
+            with suppress(OSError):  # a file system without locks
+                try:
+                    fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    raise RecordError(f"{output} is being written to by another run") from None
+            self._read(header)
+        except BaseException:
+            os.close(self._file)
+            raise
+
+    @staticmethod
+    def path_of(output: Path) -> Path:
+        """Return where the unfinished run of *output* is."""
+        return output.with_name(output.name + ".part")
+
+    def _read(self, header: JournalHeader) -> None:
+        assert self._path is not None
+        assert self._file is not None
+        data = self._path.read_bytes()
+        whole = data[: data.rfind(b"\n") + 1]
+        os.ftruncate(self._file, len(whole))
+        before: JournalHeader | None = None
+        for number, line in enumerate(whole.splitlines(), start=1):
+            try:
+                if before is None or line.startswith(b'{"journal"'):
+                    before = JournalHeader.model_validate_json(line)
+                    self._begin(before, header)
+                else:
+                    result = CaseResult.model_validate_json(line)
+                    self.found[result.key] = result
+            except ValidationError:
+                what = "is no unfinished run" if before is None else f"line {number} is damaged"
+                raise RecordError(
+                    f"{self._path}: {what}; remove it, or add --overwrite to begin anew"
+                ) from None
+        if before != header:
+            self._begin(header, header)
+            self._write(header.model_dump_json())
+
+    def _begin(self, header: JournalHeader, now: JournalHeader) -> None:
+        """Go on under *header*: answers stay, what other evaluators said of them does not."""
+        if (header.app, header.app_version) != (now.app, now.app_version):
+            raise RecordError(
+                f"{self._path} is an unfinished run of {header.app} {header.app_version};"
+                " finish it, remove it, or add --overwrite"
+            )
+        if header.evaluators != self._evaluators:
+            self.found = {key: each.unscored() for key, each in self.found.items()}
+            self._evaluators = header.evaluators
+
+    def add(self, result: CaseResult) -> None:
+        """
+        Keep a result.
+
+        Raises
+        ------
+        GroundwatchError
+            If it cannot be written, as on a full disk.
+        """
+        if self._file is not None:
+            self._write(result.model_dump_json(exclude_defaults=True))
+
+    def _write(self, line: str) -> None:
+        assert self._file is not None
+        data = line.encode("utf-8", "backslashreplace") + b"\n"
+        try:
+            while data:
+                data = data[os.write(self._file, data) :]
+            if time.monotonic() - self._synced_s >= _FSYNC_EVERY_S:
+                os.fsync(self._file)
+                self._synced_s = time.monotonic()
+        except OSError as error:
+            raise GroundwatchError(
+                f"{self._path}: {error.strerror}; make room and run eval again to go on"
+            ) from None
+
+    def close(self, *, finished: bool) -> None:
+        """Close the file; once the run is written it goes."""
+        if self._file is None or self._path is None:
+            return
+        if finished:
+            self._path.unlink(missing_ok=True)
+        else:
+            os.fsync(self._file)
+        os.close(self._file)
+        self._file = None
