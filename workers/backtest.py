@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
@@ -19,6 +20,7 @@ from alerts.model import AlertKey
 from alerts.state import Timers, timers_from, timers_of_evidence
 from monitor.errors import RecordError, SettingsError
 from monitor.models import Status, StreamKey, Tally
+from monitor.models.passing import OWN_LEARNT_AT, PassRule, own_line
 from monitor.models.status import TALLY_SUMS
 from monitor.rolling import backtest as rolling_backtest
 from monitor.rolling.backtesting import BucketSums, backtest_buckets, backtest_samples
@@ -33,6 +35,7 @@ from monitor.rolling.policies import (
 )
 from monitor.rolling.policies import Rules as EvidenceRules
 from monitor.rolling.verdicts import WindowData, judge_window
+from monitor.scoring.metric_config import resolve_metrics
 from monitor.settings import Settings
 from monitor.store.query import BASELINE_SUMS, active_streams, series
 from monitor.store.rollup import HOUR_S, HOURS, read_marks
@@ -71,7 +74,8 @@ class BacktestRules:
     thresholds: Thresholds
     timers: Timers
     window_s: int
-    pass_score: float
+    pass_rules: Mapping[str, PassRule]  #: of the metrics that are configured
+    pass_score: float  #: of any other
     bucket_s: int
     false_alarms_per_month: float
 
@@ -113,6 +117,7 @@ def rules_from(settings: Settings, path: Path | None = None) -> BacktestRules:
         ),
         timers=replace(timers, max_gap_s=gap_s),
         window_s=window_s,
+        pass_rules={each.name: each.rule for each in resolve_metrics(settings)},
         pass_score=settings.pass_score,
         bucket_s=settings.windows.bucket_s,
         false_alarms_per_month=settings.false_alarms_per_month,
@@ -216,12 +221,14 @@ def of_scores(history: Mapping[tuple[str, str], Scores], rules: BacktestRules) -
     for (app, metric), scores in sorted(history.items()):
         key = StreamKey(app, metric, "*", "")
         timers = rules.timers
+        rule = rules.pass_rules.get(metric, PassRule(rules.pass_score))
+        passed = np.array([each.passes(x) for each, x in _with_lines(rule, scores.scores)])
         if isinstance(find_policy(rules.policy), EvidencePolicy):
             # A policy that collects evidence looks at every score.
             judged = rolling_backtest(
                 scores.times_s,
                 scores.scores,
-                scores.scores >= rules.pass_score,
+                passed,
                 policy=rules.policy,
                 warning_rate=rules.thresholds.warning_rate,
                 critical_rate=rules.thresholds.critical_rate,
@@ -236,7 +243,7 @@ def of_scores(history: Mapping[tuple[str, str], Scores], rules: BacktestRules) -
             timers = timers_of_evidence(timers)
         else:
             x = scores.scores
-            y = (x >= rules.pass_score).astype(np.float64)
+            y = passed.astype(np.float64)
             one, none = np.ones_like(x), np.zeros_like(x)
             columns = {"n": one, "sum_w": one, "sum_w2": one, "passed": y, "sum_wy": y}
             columns |= {"sum_w2y": y, "sum_w2yy": y, "sum_x": x, "sum_wx": x}
@@ -246,6 +253,17 @@ def of_scores(history: Mapping[tuple[str, str], Scores], rules: BacktestRules) -
             statuses = _judged(scores.times_s, sums, key, rules, last_s)
         found.append(replay(_key(key, rules), statuses, timers))
     return found
+
+
+def _with_lines(rule: PassRule, scores: NDArray[np.float64]) -> Iterator[tuple[PassRule, float]]:
+    """Go over scores with the rule that decides each: an app's own line is learnt as they come."""
+    bins: Counter[int] = Counter()
+    for n, value in enumerate(scores.tolist(), start=1):
+        yield rule, value
+        if rule.own and n <= OWN_LEARNT_AT[-1]:
+            bins[int(value * 100 + 0.5)] += 1
+            if n in OWN_LEARNT_AT:
+                rule = rule._replace(line=own_line(bins))
 
 
 def scores_of(path: Path) -> dict[tuple[str, str], Scores]:

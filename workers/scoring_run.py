@@ -15,11 +15,12 @@ from __future__ import annotations
 import math
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Final, Self
 
 import structlog
@@ -29,6 +30,7 @@ from monitor.errors import GroundwatchError, JudgeOutageError, RecordError
 from monitor.models import Evaluation, Sample, ScoredSample
 from monitor.models.interaction import without_texts
 from monitor.models.outcome import places_of
+from monitor.models.passing import OWN, OWN_LEARNT_AT, PassRule
 from monitor.queue import names
 from monitor.queue.consumer import Consumer, NewestFirst, StreamEntry
 from monitor.queue.snapshot import sample_id_of
@@ -39,6 +41,7 @@ from monitor.rolling.tallies import bucket_start, stream_key, tally_of
 from monitor.scoring.base import Scorer
 from monitor.store.dead_letters import DeadLetter
 from monitor.store.engine import Store
+from monitor.store.query import LineKey, PassLine, read_pass_lines
 from monitor.store.verdicts import apps_with_rising_evidence
 from monitor.store.write import Contribution, Result, record
 
@@ -106,6 +109,7 @@ class ScoringRun:
     _last_s: dict[str, float] = field(default_factory=dict)
     _mean_s: float = 0.0  #: how long scoring one sample takes
     _clock_s: float = 0.0  #: from our monotonic clock to that of the queue
+    _lines: Mapping[LineKey, PassLine] = field(default_factory=dict)  #: apps' own pass lines
     _judge_away: bool = False  #: samples that need the judge stay in the queue
     _alone: bool = False  #: what is in work may kill us; nothing else is taken meanwhile
 
@@ -123,7 +127,8 @@ class ScoringRun:
         GroundwatchError
             If Redis or the store is unreachable; what was taken has been given back.
         """
-        self.store.check_reachable()
+        with self.store.read() as connection:  # raises what cannot be reached
+            self._lines = read_pass_lines(connection)
         self._clock_s = self.consumer.now_s() - time.monotonic()
         pool = ThreadPoolExecutor(self.scorer.concurrency, "groundwatch-score")
         try:
@@ -192,7 +197,9 @@ class ScoringRun:
         try:
             now = datetime.fromtimestamp(now_s, UTC)
             waited_s = now_s - entry.added_at_s
-            result = score_entry(entry, self.scorer, self.rules, now=now, waited_s=waited_s)
+            result = score_entry(
+                entry, self.scorer, self.rules, now=now, waited_s=waited_s, lines=self._lines
+            )
         except GroundwatchError:
             raise
         except Exception as error:  # noqa: BLE001  # logged and counted, below
@@ -231,12 +238,26 @@ class ScoringRun:
             self.scored += self._write(self._done)
             self.consumer.acknowledge([entry.entry_id for entry, _ in self._done])
             results = [result for _, result in self._done]
+            self._read_lines([item for item in results if isinstance(item, Result)])
             if self.on_stored is not None:
                 self.on_stored([item for item in results if isinstance(item, Result)])
             for item in results:
                 if isinstance(item, Dead):
                     log.error("dead_letter", entry_id=item.entry.entry_id, reason=item.reason)
             self._done = []
+
+    def _read_lines(self, results: Sequence[Result]) -> None:
+        """Read the apps' own pass lines anew where these results may have moved one."""
+        for key in {
+            (item.stream.app, item.stream.metric, item.stream.evaluator_version)
+            for result in results
+            for item in result.contributions
+            if item.stream.evaluator_version.endswith(OWN)
+        }:
+            if key not in self._lines or self._lines[key].n < OWN_LEARNT_AT[-1]:
+                with self.store.read() as connection:
+                    self._lines = read_pass_lines(connection)
+                return
 
     def _write(self, done: list[tuple[StreamEntry, Result | Dead]]) -> int:
         """Write all results at once; one that cannot be written becomes a dead letter alone."""
@@ -264,12 +285,19 @@ class ScoringRun:
 
 
 def score_entry(
-    entry: StreamEntry, scorer: Scorer, rules: ScoringRules, *, now: datetime, waited_s: float = 0.0
+    entry: StreamEntry,
+    scorer: Scorer,
+    rules: ScoringRules,
+    *,
+    now: datetime,
+    waited_s: float = 0.0,
+    lines: Mapping[LineKey, PassLine] = MappingProxyType({}),
 ) -> Result | Dead:
     """
     Read and score one entry; whatever is wrong with it becomes a result, not an exception.
 
-    *waited_s* is how long it was in the queue, by the queue's own clock.
+    *waited_s* is how long it was in the queue, by the queue's own clock; *lines* are the pass
+    lines that apps have of their own, as far as they are learnt.
 
     Raises
     ------
@@ -287,7 +315,24 @@ def score_entry(
         return expired(sample, rules, now=now)
     is_test = sample.interaction.app == names.DOCTOR_APP
     evaluations = () if is_test else scorer.score(sample.interaction, key=sample.sample_id)
-    return result_of(sample, evaluations, rules, now=now)
+    app = sample.interaction.app
+    found = [_with_own_line(evaluation, app, rules, lines) for evaluation in evaluations]
+    return result_of(sample, found, rules, now=now)
+
+
+def _with_own_line(
+    evaluation: Evaluation, app: str, rules: ScoringRules, lines: Mapping[LineKey, PassLine]
+) -> Evaluation:
+    """Name the pass line that the app has of its own by now, where it is one that is learnt."""
+    rule = PassRule.of(evaluation, rules.pass_score)
+    if not rule.own:
+        return evaluation
+    stream = stream_key(app, evaluation, pass_score=rules.pass_score)
+    known = lines.get((app, stream.metric, stream.evaluator_version))
+    if known is None or known.line == rule.line:
+        return evaluation
+    criteria = (evaluation.criteria or {}) | rule._replace(line=known.line).criteria()
+    return evaluation.model_copy(update={"criteria": criteria})
 
 
 def expired(sample: Sample, rules: ScoringRules, *, now: datetime, reason: str = TOO_OLD) -> Result:

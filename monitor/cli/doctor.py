@@ -30,6 +30,7 @@ from monitor.queue.snapshot import read_events, read_stalls
 from monitor.report.format import duration, file_size, plain_text, utc_time
 from monitor.report.listing import Listing
 from monitor.report.words import reasons
+from monitor.scoring.registry import describe_scorer
 from monitor.settings import Settings, masked_url
 from monitor.stats.heavy_hitters import PLACES
 from monitor.store.lease import current_owner
@@ -161,8 +162,8 @@ def check_packages(_: Settings) -> Iterator[CheckResult]:
 def check_setup(settings: Settings) -> Iterator[CheckResult]:
     """Check that scorer and channels can be made from the settings."""
     context = Components(settings)
-    scorer = f"{settings.scorer}, {', '.join(settings.metrics)}"
-    yield CheckResult("scorer", ok=context.scorer is not None, found=scorer)
+    yield CheckResult("scorer", ok=context.scorer is not None, found=describe_scorer(settings))
+    yield CheckResult("metrics", ok=True, found=", ".join(settings.metrics))
     channels = ", ".join(context.channels)
     yield CheckResult(
         "alert channels",

@@ -34,6 +34,7 @@ def up(
     page: Annotated[bool, typer.Option(help="Serve the page as well.")] = True,
 ) -> None:
     """Run Redis, a worker, the scheduler and the page; stop all with one Ctrl-C."""
+    from monitor.scoring.registry import describe_scorer
     from monitor.store.engine import Store, migrate
     from monitor.web.auth import check_address
     from workers.context import Components
@@ -71,7 +72,7 @@ def up(
             table.add_row("store", where)
             table.add_row("data", str(settings.home))
             table.add_row("logs", str(stack.logs))
-            table.add_row("scorer", settings.scorer + f", {', '.join(settings.metrics)}")
+            table.add_row("scorer", f"{', '.join(settings.metrics)} by {describe_scorer(settings)}")
             table.add_row("alerts to", who_is_told(settings))
             table.add_row("", "")
             table.add_row("in your app", "groundwatch.sample(query=..., contexts=..., output=...)")

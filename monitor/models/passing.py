@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import NamedTuple, Self
 
 from .evaluation import Evaluation
 
+#: The end of a stream's version whose line is the app's own.
+OWN = " pass own"
 _VERSION = re.compile(r" pass (<= )?(\d+(?:\.\d+)?(?:e-?\d+)?)$")
+#: An app's own line lies within these; before it is learnt it is the lower one.
+OWN_LEAST, OWN_MOST = 0.2, 0.5
+#: An app's own line is learnt from so many of its first scores, and again from so many.
+OWN_LEARNT_AT = (100, 500)
+_OWN_SHARE = 0.03
 
 
 class Direction(StrEnum):
@@ -19,10 +27,15 @@ class Direction(StrEnum):
 
 
 class PassRule(NamedTuple):
-    """A line in [0, 1] and the side of it that passes; the line itself always does."""
+    """
+    A line in [0, 1] and the side of it that passes; the line itself always does.
+
+    ``own`` says that the line is learnt from an app's own first scores (`own_line`).
+    """
 
     line: float
     direction: Direction = Direction.HIGHER
+    own: bool = False
 
     @classmethod
     def mirrored(cls, pass_score: float, direction: Direction) -> Self:
@@ -36,11 +49,18 @@ class PassRule(NamedTuple):
         criteria = evaluation.criteria or {}
         direction = Direction(criteria.get("direction", Direction.HIGHER))
         line = criteria.get("pass_score") if "direction" in criteria else None
-        return cls(pass_score if line is None else float(line), direction)
+        own = criteria.get("pass_line") == "own"
+        return cls(pass_score if line is None else float(line), direction, own)
 
     @classmethod
     def read(cls, version: str) -> Self | None:
-        """Read the rule back from the version of a stream; None where there is none."""
+        """
+        Read the rule back from the version of a stream; None where there is none.
+
+        A version does not say where an app's own line lies: then it is the lowest.
+        """
+        if version.endswith(OWN):
+            return cls(OWN_LEAST, own=True)
         found = _VERSION.search(version)
         if found is None:
             return None
@@ -54,11 +74,47 @@ class PassRule(NamedTuple):
 
     def criteria(self) -> dict[str, str | float]:
         """Write the rule as an evaluation's criteria."""
-        return {"pass_score": self.line, "direction": self.direction.value}
+        found: dict[str, str | float] = {
+            "pass_score": self.line,
+            "direction": self.direction.value,
+        }
+        return found | {"pass_line": "own"} if self.own else found
 
     def __str__(self) -> str:
+        if self.own:
+            return OWN.strip()
         sign = "<= " if self.direction is Direction.LOWER else ""
         return f"pass {sign}{self.line:g}"
+
+
+def own_line(bins: Mapping[int, int]) -> float:
+    """
+    Return the pass line of an app for an evaluator whose scores have no level of their own.
+
+    Good answers of every kind score above 0.2, so that is the line of an app of which little
+    is known. An app whose good answers all score higher gets a higher line, at the 3 % quantile
+    of its own first scores, so that answers to other contexts fall below it there too; never
+    above 0.5, so that an app that is sick from birth does not make sickness its measure.
+
+    Parameters
+    ----------
+    bins
+        How many of the app's first 100, or 500, scores round to each hundredth. Fewer than 100
+        give the lowest line.
+
+    Examples
+    --------
+    >>> own_line({3: 2, 41: 3, 90: 95})
+    0.41
+    """
+    if sum(bins.values()) < OWN_LEARNT_AT[0]:
+        return OWN_LEAST
+    below, most = 0, _OWN_SHARE * sum(bins.values())
+    for position in sorted(bins):
+        below += bins[position]
+        if below > most:
+            return min(max(position / 100, OWN_LEAST), OWN_MOST)
+    raise AssertionError("the highest bin holds the quantile")
 
 
 class Band(NamedTuple):

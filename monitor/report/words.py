@@ -158,10 +158,8 @@ def score_sentence(verdict: Verdict) -> str:
         return ""
     lower = rule.direction is Direction.LOWER
     better, side = ("lower", "below") if lower else ("higher", "above")
-    said = (
-        f"average score {score(verdict.average_score)}"
-        f" ({better} is better, passes at {rule.line:g} or {side})"
-    )
+    line = "this app's own line" if rule.own else f"{rule.line:g} or {side}"
+    said = f"average score {score(verdict.average_score)} ({better} is better, passes at {line})"
     # Advice beside a healthy status would contradict it.
     if verdict.status not in {Status.WARNING, Status.CRITICAL}:
         return said

@@ -138,6 +138,9 @@ def _configured(metric: Metric, file: MetricsFile, settings: Settings) -> Config
     rule = PassRule.mirrored(settings.pass_score, declaration.direction)
     if declaration.pass_score is not None:
         rule = PassRule(declaration.pass_score, declaration.direction)
+    is_set = "pass_score" in settings.model_fields_set
+    if declaration.local_rule is not None and settings.scorer == "local" and not is_set:
+        rule = declaration.local_rule
     if "pass_score" in values:
         line = values.pop("pass_score")
         if not isinstance(line, int | float) or isinstance(line, bool) or not 0 <= line <= 1:

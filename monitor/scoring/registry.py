@@ -35,6 +35,26 @@ def asks_judge(settings: Settings) -> bool:
     return settings.scorer in {"judge", "cascade"}
 
 
+def describe_scorer(settings: Settings) -> str:
+    """Return in one line which scorer works, and what it can and cannot see."""
+    local = "answers that do not come from their contexts, not a changed detail in a paraphrase"
+    judge = f"what {settings.judge_model} sees"
+    verify = "until 50 answers are labelled"
+    if settings.scorer == "local":
+        return (
+            f"local: sees {local}; level not verified {verify} or a judge is asked"
+            f" ({variable('openai_api_key')} and {variable('budget_usd_per_day')})"
+        )
+    if settings.scorer == "cascade":
+        return (
+            f"cascade: sees {judge} (asked about {100 * settings.judge_share:.3g} % of the samples)"
+            f" and {local}; its level is the judge's, not verified against people {verify}"
+        )
+    if settings.scorer == "judge":
+        return f"judge: sees {judge}; its level is not verified against people {verify}"
+    return f"nli: sees sentences that no passage entails; level not verified {verify}"
+
+
 def make_scorer(
     settings: Settings,
     *,
@@ -176,7 +196,8 @@ class _JudgeEndpoint:
 def _local(settings: Settings, metrics: Sequence[ConfiguredMetric]) -> Judge:
     """Make the local judge, whose claims stand where groundedness passes."""
     name = settings.embedding_model
-    lines = [each.rule.line for each in metrics if each.name == "groundedness"]
+    # An app's own line is one for answers; a claim needs the usual support.
+    lines = [m.rule.line for m in metrics if m.name == "groundedness" and not m.rule.own]
     return LocalJudge(
         pass_score=lines[0] if lines else settings.pass_score,
         rewriter=None if name is None else load_rewriter(name),

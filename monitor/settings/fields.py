@@ -339,10 +339,11 @@ class Fields(BaseModel):
     metrics_file: Path | None = Field(
         None, description="TOML with parameters of metrics and metrics of your own; see the manual."
     )
-    scorer: Literal["local", "judge", "cascade", "nli"] = Field(
-        "local",
+    scorer: Literal["auto", "local", "judge", "cascade", "nli"] = Field(
+        "auto",
         description="`local` needs no key; `judge` asks the LLM named below; `cascade` scores all "
-        "locally and asks the LLM where it tells most; `nli` runs a cross-encoder here.",
+        "locally and asks the LLM where it tells most; `nli` runs a cross-encoder here; `auto` is "
+        "`cascade` where a judge is configured with a budget, else `local`.",
     )
     judge_share: float = Field(
         0.1, gt=0, le=1, description="Share of samples about which a `cascade` asks its judge."
@@ -378,7 +379,11 @@ class Fields(BaseModel):
         WorkerTimers(),
         description="How long samples may wait, and when a worker counts as dead or stalled.",
     )
-    pass_score: Rate = Field(0.7, description="A score at or above this passes.")
+    pass_score: Rate = Field(
+        0.7,
+        description="A score at or above this passes. Unless it is set, the local scorer has lines "
+        "of its own: relevance 0.2, groundedness the app's own, from 0.2 to 0.5.",
+    )
     warning_rate: Rate = Field(0.85, description="A pass rate below this is a warning.")
     critical_rate: Rate = Field(0.70, description="A pass rate below this is critical.")
     min_n: int = Field(30, ge=1, description="Scores needed before a status is given.")

@@ -8,12 +8,13 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self, get_args
+from urllib.parse import urlsplit
 
 from pydantic import SecretStr, ValidationError, field_serializer, model_validator
 from pydantic.fields import FieldInfo
 
 from ..errors import SettingsError, own_words
-from .addresses import masked_url, resolve_redis_url
+from .addresses import is_loopback, masked_url, resolve_redis_url
 from .fields import Fields, Table
 
 PREFIX = "GROUNDWATCH_"
@@ -67,6 +68,18 @@ class Settings(Fields):
                 given = held.model_dump(exclude_unset=True) if isinstance(held, Table) else held
                 sorted_in[table] = {**given, name: value}
         return sorted_in
+
+    @model_validator(mode="after")
+    def _chosen_scorer(self) -> Self:
+        """Choose the scorer that ``auto`` stands for, so that everybody reads one that exists."""
+        if self.scorer == "auto":
+            budget = self.judge_budget
+            caps = (budget.budget_usd_per_hour, budget.budget_usd_per_day)
+            has_budget = any(cap is not None for cap in (*caps, budget.budget_usd_per_month))
+            host = urlsplit(self.openai_base_url or "").hostname or ""
+            has_judge = self.openai_api_key is not None or is_loopback(host)
+            self.__dict__["scorer"] = "cascade" if has_judge and has_budget else "local"
+        return self
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

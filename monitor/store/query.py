@@ -6,14 +6,14 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Row, Select, Table, func, select, true
 
 from monitor.models import ROOT, StreamKey, Tally
 from monitor.models.status import TALLY_SUMS
 from monitor.store.rollup import BUCKETS, HOURS, Piece, pieces, read_marks
-from monitor.store.tables import streams
+from monitor.store.tables import pass_lines, streams
 
 #: Sums that a stream keeps of all it ever counted.
 STREAM_SUMS = ("sum_w", "sum_w2", "sum_wy")
@@ -196,6 +196,22 @@ def _number(row: Row[Any], name: str) -> Any:
     """Read a sum: PostgreSQL gives Decimal for whole numbers."""
     value = getattr(row, name)
     return float(value) if name.startswith("sum_") else int(value)
+
+
+class PassLine(NamedTuple):
+    """An app's own pass line, and how many of its first scores it is learnt from so far."""
+
+    line: float
+    n: int
+
+
+LineKey = tuple[str, str, str]  #: app, metric and evaluator version
+
+
+def read_pass_lines(connection: Connection) -> dict[LineKey, PassLine]:
+    """Read the pass line of every app that has one of its own."""
+    rows = connection.execute(select(*(c for c in pass_lines.c if c is not pass_lines.c.bins)))
+    return {(r.app, r.metric, r.evaluator_version): PassLine(r.line, r.n) for r in rows}
 
 
 def cost_usd_since(connection: Connection, since_s: float) -> float:

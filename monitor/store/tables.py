@@ -105,6 +105,20 @@ streams = Table(
     Index("ix_groundwatch_streams_last", "last_bucket_s"),
 )
 
+#: Where an evaluation passes whose line is the app's own: the first scores it is learnt from, how
+#: many round to each hundredth. One for the app and all of its segments.
+pass_lines = Table(
+    "groundwatch_pass_lines",
+    metadata,
+    Column("app", String(200), primary_key=True),
+    Column("metric", String(100), primary_key=True),
+    Column("evaluator_version", String(200), primary_key=True),
+    Column("n", Integer, nullable=False),
+    Column("bins", Json, nullable=False),
+    Column("line", Float, nullable=False),
+    sqlite_with_rowid=False,
+)
+
 #: Sums over the evaluations of one stream that fall into one bucket of time.
 buckets = Table(
     "groundwatch_buckets",

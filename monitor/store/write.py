@@ -20,6 +20,7 @@ from typing import Any, Final, NamedTuple
 from sqlalchemy import Connection, bindparam, case, func, select, tuple_
 
 from monitor.models import ROOT, Evaluation, ScoredSample, StreamKey, Tally
+from monitor.models.passing import OWN, OWN_LEARNT_AT, OWN_LEAST, own_line
 from monitor.models.status import OTHER, TALLY_SUMS, segment_name
 from monitor.queue.names import DOCTOR_APP
 from monitor.stats.heavy_hitters import PLACES, Census, Seen, admit
@@ -35,6 +36,7 @@ from monitor.store.tables import (
     dead_letters,
     dimensions,
     evaluations,
+    pass_lines,
     samples,
     streams,
 )
@@ -142,6 +144,7 @@ def record(
             for item in result.contributions
         ],
     )
+    _learn_lines(connection, [item for result in fresh for item in result.contributions])
     add_inputs(
         connection,
         [Inputs(item.scored.sample.interaction.app, item.start_s, item.inputs) for item in fresh],
@@ -232,6 +235,52 @@ def _labels(result: Result) -> Iterable[Label]:
                 labelled_at=sample.sampled_at,
                 release=(sample.interaction.release or "")[:200].replace("\0", "\ufffd"),
             )
+
+
+def _learn_lines(connection: Connection, items: Iterable[Contribution]) -> None:
+    """Add to the first scores of every app from which its own pass line is learnt."""
+    scores: dict[tuple[str, str, str], list[int]] = defaultdict(list)
+    for item in items:
+        app, metric, _, version = item.stream
+        if version.endswith(OWN) and item.tally.n:
+            scores[app, metric, version] += item.tally.histogram.elements()
+    if not scores:
+        return
+    columns = (pass_lines.c.app, pass_lines.c.metric, pass_lines.c.evaluator_version)
+    settled = select(*columns).where(
+        tuple_(*columns).in_(sorted(scores)), pass_lines.c.n >= OWN_LEARNT_AT[-1]
+    )
+    for key in connection.execute(settled):
+        del scores[tuple(key)]
+    if not scores:
+        return
+    names = [column.name for column in columns]
+    new = [
+        dict(zip(names, key, strict=True)) | {"n": 0, "bins": {}, "line": OWN_LEAST}
+        for key in sorted(scores)
+    ]
+    insert_new(connection, pass_lines, new, returning=pass_lines.c.app)
+    locked = (
+        select(pass_lines)
+        .where(tuple_(*columns).in_(sorted(scores)))
+        .order_by(*columns)
+        .with_for_update()
+    )
+    rows = []
+    for row in connection.execute(locked).all():
+        n, line, bins = row.n, row.line, Counter({int(b): int(c) for b, c in row.bins.items()})
+        for position in scores[row.app, row.metric, row.evaluator_version]:
+            if n >= OWN_LEARNT_AT[-1]:
+                break
+            n += 1
+            bins[position] += 1
+            if n in OWN_LEARNT_AT:
+                line = own_line(bins)
+        rows.append(
+            {name: getattr(row, name) for name in names}
+            | {"n": n, "bins": {str(b): c for b, c in sorted(bins.items())}, "line": line}
+        )
+    put(connection, pass_lines, rows)
 
 
 def _storable(text: str) -> Any:

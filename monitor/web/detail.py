@@ -15,6 +15,7 @@ from alerts.queries import incidents_since
 from alerts.store import read_state
 from monitor.models import ROOT, Incident, Tally, Verdict
 from monitor.models.insight import Insight
+from monitor.models.passing import PassRule
 from monitor.report.model import MetricReport, ReportedChange
 from monitor.rolling.attribution import segment_changes
 from monitor.rolling.baseline import ReferenceSpan
@@ -23,7 +24,7 @@ from monitor.stats.intervals import wilson_interval
 from monitor.store.engine import Store
 from monitor.store.insights import read_marks
 from monitor.store.labels import Agreement, agreements
-from monitor.store.query import Stream, active_streams, series, window_tallies
+from monitor.store.query import Stream, active_streams, read_pass_lines, series, window_tallies
 from monitor.store.rollup import BUCKETS, HOURS
 from monitor.store.rollup import read_marks as read_levels
 from monitor.store.samples import (
@@ -137,6 +138,7 @@ class Detail:
     time_range: TimeRange
     histogram_now: Sequence[float]
     histogram_before: Sequence[float]
+    pass_score: float  #: from which a score passes
     reference: str  #: what the window is compared with, in words
     segments: SegmentTable
     alert: AlertState | None
@@ -226,6 +228,7 @@ def read_detail(
             time_range=time_range,
             histogram_now=_in_bins(current),
             histogram_before=_in_bins(reference.tally),
+            pass_score=_pass_score(connection, settings, report.verdict),
             reference=reference.described,
             segments=segments,
             alert=read_state(connection, key),
@@ -258,6 +261,16 @@ def read_detail(
                 None,
             ),
         )
+
+
+def _pass_score(connection: Connection, settings: Settings, verdict: Verdict) -> float:
+    """Return where the scores of a stream pass: by its version, or the app's own line."""
+    rule = PassRule.read(verdict.evaluator_version)
+    if rule is None:
+        return settings.pass_score
+    key = (verdict.app, verdict.metric, verdict.evaluator_version)
+    learnt = read_pass_lines(connection).get(key) if rule.own else None
+    return rule.line if learnt is None else learnt.line
 
 
 def _report(

@@ -5,6 +5,7 @@ import json
 import threading
 import time
 import tracemalloc
+from collections import Counter
 from datetime import UTC, datetime
 
 import pytest
@@ -18,7 +19,8 @@ from monitor.queue.wire import encode
 from monitor.settings import Settings
 from monitor.store.engine import Store
 from monitor.store.ledger import Booking, Kind, read_totals
-from monitor.store.tables import dead_letters, samples
+from monitor.store.query import read_pass_lines
+from monitor.store.tables import dead_letters, evaluations, samples
 from monitor.testing import make_interaction, make_sample
 from workers.context import Components
 from workers.scoring_run import ScoringRun, commit, score_entry
@@ -50,6 +52,28 @@ def run(context, may_go_on=lambda: True, budget_s=20.0):
     drain = context.scoring_run(may_go_on)
     drain.idle_after_s = 0.1
     return drain.run(budget_s=budget_s)
+
+
+def lines_used(context):
+    with context.store.read() as connection:
+        records = connection.execute(select(evaluations.c.record)).scalars().all()
+    return Counter(record["criteria"]["pass_score"] for record in records)
+
+
+def test_app_gets_a_pass_line_of_its_own_once_a_hundred_answers_are_scored(context):
+    answers = [make_interaction(output="The refund takes five days.") for _ in range(140)]
+    put(context, *answers[:120])
+    run(context)
+    put(context, *answers[120:])
+    run(context)
+    with context.store.read() as connection:
+        [line] = read_pass_lines(connection).values()
+    assert line.n == 140
+    assert 0.2 < line.line <= 0.5
+    # What was decided before stays as it was decided.
+    used = lines_used(context)
+    assert used[line.line] >= 20
+    assert used[0.2] >= 100 + 140  # relevance has one line for all
 
 
 def totals(context):
@@ -159,7 +183,7 @@ def test_entry_that_keeps_killing_its_worker_is_set_aside(context):
 def test_nothing_is_acknowledged_when_the_store_is_away(context, monkeypatch):
     put(context, make_interaction())
     drain = context.scoring_run(lambda: True)
-    drain.store = UnreachableStore()
+    drain.store = UnreachableStore(context.store)
     drain.idle_after_s = 0.1
     with pytest.raises(StoreUnavailableError):
         drain.run(budget_s=20)
@@ -171,7 +195,7 @@ def test_outage_of_the_store_is_no_samples_fault(context):
     put(context, *(make_interaction() for _ in range(20)))
     for _ in range(6):
         drain = context.scoring_run(lambda: True)
-        drain.store = UnreachableStore()
+        drain.store = UnreachableStore(context.store)
         with pytest.raises(StoreUnavailableError):
             drain.run(budget_s=20)
     assert run(context) == 20
@@ -266,8 +290,8 @@ def test_slow_judge_calls_run_side_by_side(redis_url, context):
 class UnreachableStore:
     """A store whose server goes away after the start."""
 
-    def check_reachable(self):
-        pass
+    def __init__(self, store):
+        self.read = store.read
 
     def write(self):
         raise StoreUnavailableError("away")

@@ -13,7 +13,7 @@ from itertools import combinations
 from typing import Any, Literal
 
 from monitor.models import Interaction
-from monitor.models.passing import Direction
+from monitor.models.passing import OWN_LEAST, Direction, PassRule
 from monitor.scoring.base import Claim, ClaimVerdict, Finding, Judgement
 from monitor.scoring.declaration import Cost, Metric, NoParameters, read
 from monitor.scoring.entailment import MOST_PASSAGES, supports
@@ -52,6 +52,7 @@ def nothing_stated(judgement: Judgement) -> Finding:
     formula="calibrated probability for the whole answer (local); mean support of its statements"
     " (judge, NLI)",
     source="deepset, Groundedness Score",
+    local_rule=PassRule(OWN_LEAST, own=True),
     **_SHARED | {"skips": ("no_claim", "unsupported_text", "right_refusal")},
 )
 def groundedness(judgement: Judgement, _: Interaction, __: NoParameters) -> Finding:

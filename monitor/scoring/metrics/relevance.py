@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from monitor.models import Interaction
+from monitor.models.passing import OWN_LEAST, PassRule
 from monitor.scoring.base import Finding, Judgement
 from monitor.scoring.declaration import (
     Answers,
@@ -50,6 +51,7 @@ RELEVANT_PASSAGES = Criterion(
     backend="local scorer or judge, in the shared call",
     cost=Cost.JUDGE,
     skips=("unsupported_text", "nothing_asked", "unclear_reference", "right_refusal"),
+    local_rule=PassRule(OWN_LEAST),
 )
 def relevance(judgement: Judgement, _: Interaction, __: NoParameters) -> Finding:
     """Read relevance out of a judgement; passages are not needed."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from monitor.models.passing import Direction, PassRule
+from monitor.models.passing import OWN_LEAST, Direction, PassRule, own_line
 from monitor.rolling.tallies import stream_key, tally_of
 from monitor.testing import make_evaluation
 
@@ -15,7 +15,7 @@ LOWER = {"pass_score": 0.3, "direction": "lower"}
 )
 def test_the_line_itself_passes(direction, line, passing, failing):
     rule = PassRule.mirrored(0.7, direction)
-    assert rule == (line, direction)
+    assert rule == PassRule(line, direction)
     assert rule.passes(passing)
     assert not rule.passes(failing)
 
@@ -46,3 +46,26 @@ def test_stream_says_which_way_is_better():
     key = stream_key("app", make_evaluation(criteria=LOWER), pass_score=0.7)
     assert key.evaluator_version == "local-1 pass <= 0.3"
     assert stream_key("app", make_evaluation(), pass_score=0.7)[3] == "local-1 pass 0.7"
+
+
+@pytest.mark.parametrize(
+    ("bins", "line"),
+    [
+        ({90: 99}, 0.2),  # too few scores
+        ({41: 3, 90: 97}, 0.5),  # never above 0.5: nobody is measured by sickness
+        ({30: 2, 41: 3, 90: 95}, 0.41),
+        ({3: 50, 90: 50}, 0.2),  # never below what good answers of every kind reach
+    ],
+)
+def test_own_line_is_where_three_in_a_hundred_of_the_first_scores_lie_below(bins, line):
+    assert own_line(bins) == line
+
+
+def test_own_line_may_move_without_a_new_stream():
+    before, after = (
+        make_evaluation(criteria=PassRule(line, own=True).criteria()) for line in (OWN_LEAST, 0.41)
+    )
+    first, second = (stream_key("shop", each, pass_score=0.7) for each in (before, after))
+    assert first == second
+    assert PassRule.read(first.evaluator_version) == PassRule(OWN_LEAST, own=True)
+    assert PassRule.of(after, 0.7).line == 0.41

@@ -51,7 +51,8 @@ def test_judge_is_asked_once_when_two_metrics_share_it():
     assert (grounded.score, relevant.score) == (1.0, 0.5)
     assert grounded.cost_usd + relevant.cost_usd == pytest.approx(0.004)
     assert (grounded.evaluator_version, relevant.evaluator_version) == ("fixed-1-2", "fixed-1")
-    assert grounded.criteria == {"pass_score": 0.7, "direction": "higher"}
+    own_line = {"pass_score": 0.2, "direction": "higher", "pass_line": "own"}
+    assert grounded.criteria == own_line
 
 
 def test_metrics_keep_their_order_when_named_the_other_way():

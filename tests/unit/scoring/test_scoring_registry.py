@@ -3,9 +3,11 @@
 import pytest
 
 from monitor.errors import SettingsError
+from monitor.models.passing import PassRule
 from monitor.scoring.declaration import JudgementMetric
+from monitor.scoring.metric_config import resolve_metrics
 from monitor.scoring.metrics import METRICS
-from monitor.scoring.registry import make_scorer
+from monitor.scoring.registry import describe_scorer, make_scorer
 from monitor.settings import Settings
 from monitor.testing import make_interaction
 
@@ -60,3 +62,32 @@ def test_no_key_is_needed_when_the_judge_is_on_this_machine(host):
 def test_key_is_asked_for_when_a_name_only_begins_like_this_machine():
     with pytest.raises(SettingsError, match="key"):
         make_scorer(Settings(scorer="judge", openai_base_url="http://localhost.example.org/v1"))
+
+
+JUDGE = {"openai_api_key": "k"}
+
+
+@pytest.mark.parametrize(
+    ("given", "chosen"),
+    [
+        ({}, "local"),
+        (JUDGE, "local"),  # who sets no budget has not agreed to pay
+        ({"budget_usd_per_day": 1.0}, "local"),
+        (JUDGE | {"budget_usd_per_day": 1.0}, "cascade"),
+        ({"openai_base_url": "http://127.0.0.1:1/v1", "budget_usd_per_hour": 1.0}, "cascade"),
+        (JUDGE | {"budget_usd_per_day": 1.0, "scorer": "local"}, "local"),
+    ],
+)
+def test_auto_asks_a_judge_that_has_a_budget(given, chosen):
+    settings = Settings(**given)
+    assert settings.scorer == chosen
+    assert describe_scorer(settings).startswith(f"{chosen}: sees ")
+
+
+def test_line_that_a_user_sets_wins_over_the_apps_own(tmp_path):
+    file = tmp_path / "metrics.toml"
+    file.write_text("[groundedness]\npass_score = 0.9\n")
+    by_file = resolve_metrics(Settings(metrics_file=file))
+    by_setting = resolve_metrics(Settings(pass_score=0.7))
+    assert [each.rule for each in by_file] == [PassRule(0.9), PassRule(0.2)]
+    assert [each.rule for each in by_setting] == [PassRule(0.7), PassRule(0.7)]
