@@ -14,8 +14,8 @@ from datetime import datetime
 from typing import Literal, NamedTuple
 
 from monitor.models.alerting import Severity
-from monitor.models.status import Status, Verdict
-from monitor.report.format import duration
+from monitor.models.status import FleetFall, Status, Verdict
+from monitor.report.format import duration, rate_with_interval, utc_time
 
 #: The metrics that speak of the monitor itself all begin so; no evaluator may.
 MONITOR_PREFIX = "monitor:"
@@ -26,6 +26,8 @@ SELF = "groundwatch"
 #: Statuses cannot be trusted; reserved, as are all metrics that begin so.
 BLIND = "monitor:blind"
 JUDGE_CHANGED = "monitor:judge_changed"
+#: Not about the monitor, and about no app alone.
+FLEET_FELL = "monitor:fleet_fell"
 
 _SEES = "the monitor sees every metric of this app"
 _LEAST_SEEN = 20
@@ -45,6 +47,7 @@ _WORSE = (
     Status.CRITICAL,
 )
 Figure = Literal["average_score", "pass_rate", "error_rate"]
+_MOST_NAMED = 3
 
 
 class Condition(NamedTuple):
@@ -111,6 +114,11 @@ CONDITIONS: Mapping[str, Condition] = {
         "another judge scores now: its scores are not compared with those before",
         "the judge has stayed the same for a window",
         "if this is not intended, set GROUNDWATCH_JUDGE_MODEL and the version as they were",
+    ),
+    FLEET_FELL: Condition(
+        "apps fell together",
+        "the apps that fell together have recovered",
+        "look at what they share first: the model, the index, the gateway, a release",
     ),
     "monitor:evaluator_stale": Condition(
         "statuses were not computed for a while",
@@ -301,6 +309,26 @@ def verdicts_on(
         )
         for kind in kinds
     ]
+
+
+def fleet_verdict(falls: Sequence[FleetFall], *, window_s: int, now: datetime) -> Verdict:
+    """Return the condition that apps fell together, the worst metric first in its reason."""
+    said = []
+    for fall in falls:
+        more = len(fall.fell) - _MOST_NAMED
+        names = ", ".join(fall.fell[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+        said.append(
+            f"{len(fall.fell)} apps fell together ({names}): {fall.metric}"
+            f" {rate_with_interval(fall.pass_rate, fall.low, fall.high)} of all pass,"
+            f" n = {fall.n:,}, since {utc_time(fall.since, now)}; {fall.cause}"
+        )
+    ill = {FLEET_FELL: "; ".join(said)} if said else {}
+    (verdict,) = verdicts_on(SELF, ill, [FLEET_FELL], window_s=window_s, now=now)
+    # Its evidence is the hold, as of any status that rests on evidence.
+    changed: dict[str, object] = {"evidence": "probable" if falls else "none"}
+    if any(fall.status is Status.CRITICAL for fall in falls):
+        changed["status"] = Status.CRITICAL
+    return verdict.model_copy(update=changed)
 
 
 APP_KINDS = (

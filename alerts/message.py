@@ -17,7 +17,7 @@ from urllib.parse import quote, urlsplit
 from jinja2 import FileSystemLoader, StrictUndefined
 from jinja2.sandbox import SandboxedEnvironment
 
-from alerts.conditions import BLINDNESS, CONDITIONS, MONITOR_PREFIX, RULE_PREFIX
+from alerts.conditions import BLINDNESS, CONDITIONS, FLEET_FELL, MONITOR_PREFIX, RULE_PREFIX
 from alerts.model import CLOSED, SAMPLE_CHARS, Evidence, Other, Reason, Snapshot
 from monitor.models.alerting import AlertEvent, Severity
 from monitor.models.status import Status, Verdict
@@ -266,6 +266,9 @@ def _subject_of(snapshot: Snapshot) -> str:
         named = ", ".join(plain_text(app, 40) for app in apps[:_MOST_APPS_NAMED])
         named = f"{named} and {more} more" if more > 0 else named
         return f"{named} · {plain_text(snapshot.cause, 100)}"
+    if key.metric == FLEET_FELL:
+        fell = snapshot.verdict.reason.partition(" (")[2].partition("):")[0]
+        return plain_text(fell or "all apps", 160)
     names = [key.app, key.metric] + ([key.segment] if key.segment != "*" else [])
     if snapshot.event in _OVER and not snapshot.others:
         # What ends is the incident, with all that was in it.

@@ -7,19 +7,21 @@ verdicts, the evidence of each stream and the alerts that follow.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from sqlalchemy import Connection
 
-from alerts.conditions import SELF, verdicts_on
+from alerts.conditions import SELF, fleet_verdict, verdicts_on
 from alerts.decide import decide
 from alerts.model import AlertKey, thresholds_from
 from alerts.routing import Recipient, RoutingConfig
 from alerts.state import timers_from
 from monitor.models import StreamKey, Tally, Verdict
+from monitor.models.status import FleetFall
+from monitor.rolling.fleet import LEAST_APPS, AppNews
 from monitor.rolling.policies import (
     EvidencePolicy,
     PolicyChoice,
@@ -35,8 +37,9 @@ from monitor.store.engine import Store
 from monitor.store.lease import Lease, fence
 from monitor.store.query import Stream, active_streams, window_tallies
 from monitor.store.samples import worst_explanations
-from monitor.store.verdicts import StatusChange, VerdictKey, read_verdicts, save_verdicts
+from monitor.store.verdicts import PoolKey, StatusChange, VerdictKey, read_verdicts, save_verdicts
 from workers.drift_reference import reference_tallies
+from workers.fleet import FleetPools
 from workers.jobs import ErrorThrottle
 from workers.stream_states import StreamStates, StreamToJudge
 
@@ -57,6 +60,8 @@ class Evaluator:
     policies: PolicyChoice
     conditions: Callable[[datetime], Sequence[Verdict]] = no_conditions
     _states: StreamStates = field(init=False)
+    _pools: FleetPools = field(default_factory=FleetPools)
+    _falls: list[FleetFall] = field(default_factory=list)
     _failing: ErrorThrottle = field(default_factory=ErrorThrottle)
     _reference: dict[int, Tally] = field(default_factory=dict)
     _reference_at: datetime | None = None
@@ -83,13 +88,16 @@ class Evaluator:
         with self.store.read() as connection:
             before = read_verdicts(connection)
             self._states.begin(connection, lease)
+            self._pools.begin(connection, lease)
             verdicts = self._verdicts(connection, before, now, trouble=trouble, note=note)
         leading = [verdict for verdict in verdicts if verdict.window_s == status_window_s]
         leading += self._of_monitor(now)
+        leading.append(fleet_verdict(self._falls, window_s=status_window_s, now=now))
         with self.store.write() as connection:
             fence(connection, lease)
             changes = save_verdicts(connection, verdicts, before)
             self._states.save(connection, now=now)
+            self._pools.save(connection, now=now)
             since = now - timedelta(seconds=status_window_s)
             decide(
                 connection,
@@ -102,6 +110,7 @@ class Evaluator:
                 report_url=self.settings.report_url,
             )
         self._states.committed()
+        self._pools.committed()
         return changes
 
     def _verdicts(
@@ -159,33 +168,43 @@ class Evaluator:
         now: datetime,
     ) -> dict[StreamKey, EvidenceFinding]:
         """Take every stream whose policy collects evidence to *now*; return what it comes to."""
-        alike: dict[Rules, list[Stream]] = defaultdict(list)
+        alike: dict[EvidencePolicy, list[Stream]] = defaultdict(list)
+        pooled: dict[PoolKey, list[AppNews]] = {}
         for stream in streams:
             policy = find_policy(self.policies.of(stream.key.app, stream.key.metric))
             if isinstance(policy, EvidencePolicy):
-                alike[self._rules(policy, len(streams))].append(stream)
+                alike[policy].append(stream)
+        # A pool of apps that share an evaluator is one more key of the budget.
+        shared = Counter((s.key.metric, s.key.evaluator_version) for s in streams)
+        n_keys = len(streams) + sum(n >= LEAST_APPS for n in shared.values())
         found = {}
-        for rules, group in alike.items():
+        for policy, group in alike.items():
+            rules = self._rules(policy, n_keys)
             asked = [
                 StreamToJudge(
                     stream, before.get((*stream.key[:3], self.settings.windows.status_window_s))
                 )
                 for stream in group
             ]
-            states = self._states.advance(connection, asked, rules, now=now)
-            for stream, state in zip(group, states, strict=True):
+            advanced = self._states.advance(connection, asked, rules, now=now)
+            for stream, (before_looks, looks, state) in zip(group, advanced, strict=True):
                 window = window_stats(windows.get(stream.stream_id, Tally()))
                 found[stream.key] = evidence_finding(state, window, rules)
+                if policy.use_reference:
+                    pool = pooled.setdefault((stream.key.metric, stream.key.evaluator_version), [])
+                    pool.append(AppNews(stream.key.app, before_looks, looks))
+        rules = self._rules(EvidencePolicy(use_reference=True), n_keys)
+        self._falls = self._pools.advance(connection, pooled, rules, now=now)
         return found
 
-    def _rules(self, policy: EvidencePolicy, n_streams: int) -> Rules:
+    def _rules(self, policy: EvidencePolicy, n_keys: int) -> Rules:
         return Rules(
             warning_rate=self.thresholds.warning_rate,
             critical_rate=self.thresholds.critical_rate,
             min_n=self.thresholds.min_n,
             bucket_s=self.settings.windows.bucket_s,
             false_alarms_per_month=stream_budget(
-                self.settings.false_alarms_per_month, roots=n_streams
+                self.settings.false_alarms_per_month, roots=n_keys
             ),
             use_reference=policy.use_reference,
         )

@@ -55,7 +55,7 @@ from monitor.store.ledger import (
 )
 from monitor.store.query import Stream, active_streams, series
 from monitor.store.samples import unscored, worst_samples
-from monitor.store.verdicts import StatusChange, read_changes, read_verdicts
+from monitor.store.verdicts import StatusChange, fleet_falls, read_changes, read_verdicts
 
 _STEPS = 48
 _STALE_AFTER_S = 60.0
@@ -76,6 +76,7 @@ def read_status(
         verdicts = verdicts_by_app(connection, settings, now, app)
         totals = read_totals(connection, app)
         heartbeats = last_heartbeats(connection)
+        fleet = [] if app else fleet_falls(connection)
         facts = [
             AppFacts(
                 app=name,
@@ -88,6 +89,7 @@ def read_status(
     return build_report(
         facts,
         now=now,
+        fleet=fleet,
         window_s=settings.windows.status_window_s,
         status_window_s=settings.windows.status_window_s,
     )
@@ -112,10 +114,12 @@ def read_report(
             )
             for name in sorted(verdicts.keys() | totals.keys())
         ]  # fmt: skip
+        fleet = [] if app else fleet_falls(connection)
         deliveries = {str(state): n for state, n in outbox_counts(connection).items()}
     return build_report(
         facts,
         now=now,
+        fleet=fleet,
         window_s=window_s,
         status_window_s=settings.windows.status_window_s,
         deliveries=deliveries,

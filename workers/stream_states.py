@@ -95,6 +95,14 @@ class _Begun(NamedTuple):
     seen: _Seen
 
 
+class Advanced(NamedTuple):
+    """A stream before and after its newest looks."""
+
+    before: EvidenceState
+    looks: Looks  #: none where nothing is new
+    state: EvidenceState
+
+
 @dataclass(slots=True)
 class StreamStates:
     """
@@ -129,13 +137,13 @@ class StreamStates:
 
     def advance(
         self, connection: Connection, asked: Sequence[StreamToJudge], rules: Rules, *, now: datetime
-    ) -> list[EvidenceState]:
+    ) -> list[Advanced]:
         """Take the streams that share *rules* to *now*, those with little news at once."""
         now_s = now.timestamp()
         begun = [self._begun(connection, one, rules, now_s) for one in asked]
         moved = advance_all([one.state for one in begun], [one.looks for one in begun], rules)
         return [
-            self._ended(connection, one, state, now_s, rules)
+            Advanced(one.state, one.looks, self._ended(connection, one, state, now_s, rules))
             for one, (state, _) in zip(begun, moved, strict=True)
         ]
 

@@ -101,7 +101,9 @@ def status(
                 "Call groundwatch.sample(...) in your app;"
                 " `groundwatch doctor hook` checks the way from there to here."
             )
-    raise typer.Exit(exit_code([item.status for item in report.apps]))
+    raise typer.Exit(
+        exit_code([*(a.status for a in report.apps), *(f.status for f in report.fleet)])
+    )
 
 
 def digest(

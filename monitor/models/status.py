@@ -186,6 +186,25 @@ class Verdict(BaseModel):
         return window | {"status_since": old.get("since")} | old
 
 
+class FleetFall(BaseModel):
+    """Apps that share an evaluator and fell together: the figures of all of them as one stream."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    metric: str
+    evaluator_version: str
+    status: Literal[Status.WARNING, Status.CRITICAL]
+    status_since: AwareDatetime
+    since: AwareDatetime = Field(description="When the fall is thought to have begun.")
+    pass_rate: float
+    low: float
+    high: float
+    n: int = Field(description="Scores of all apps since then.")
+    fell: tuple[str, ...] = Field(description="Apps seen to fall, the most certain ones first.")
+    n_apps: int = Field(description="Apps in the pool; of the others too few samples tell.")
+    cause: str
+
+
 class Movement(BaseModel):
     """
     The difference of two pass rates, after - before, with its interval.

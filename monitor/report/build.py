@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from monitor.models import Status, Tally, Verdict
 from monitor.models.alerting import Incident
 from monitor.models.insight import InputDrift, Insight
+from monitor.models.status import FleetFall
 from monitor.report.format import duration, utc_time
 from monitor.report.model import (
     SEVERITY,
@@ -49,6 +50,7 @@ def build_report(
     window_s: int,
     status_window_s: int,
     deliveries: Mapping[str, int] | None = None,
+    fleet: Sequence[FleetFall] = (),
     step_s: int | None = None,
 ) -> Report:
     """
@@ -66,12 +68,20 @@ def build_report(
         Window of the verdicts that lead; the others are listed beside.
     deliveries
         Alert messages by their state.
+    fleet
+        The falls of apps together that go on.
     step_s
         Width of one step of the charts, in seconds; without it there are none.
     """
     apps = [_app(item, now, window_s, status_window_s, step_s) for item in facts]
     apps.sort(key=lambda app: (SEVERITY.index(app.status), app.app))
-    return Report(generated_at=now, window_s=window_s, apps=apps, deliveries=dict(deliveries or {}))
+    return Report(
+        generated_at=now,
+        window_s=window_s,
+        apps=apps,
+        fleet=fleet,
+        deliveries=dict(deliveries or {}),
+    )
 
 
 def newest_only(verdicts: Sequence[Verdict]) -> list[Verdict]:

@@ -11,6 +11,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, computed_field
 from monitor.models import Status, Verdict
 from monitor.models.alerting import Incident
 from monitor.models.insight import InputDrift, Insight
+from monitor.models.status import FleetFall
 
 
 class _Value(BaseModel):
@@ -119,6 +120,7 @@ class Report(_Value):
     generated_at: AwareDatetime
     window_s: int
     apps: Sequence[AppReport]
+    fleet: Sequence[FleetFall] = Field((), description="Apps that fell together, and still do.")
     deliveries: Mapping[str, int] = Field(
         default_factory=dict, description="Alert messages by their state."
     )
@@ -126,8 +128,9 @@ class Report(_Value):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def status(self) -> Status:
-        """The worst status of all apps."""
-        return worst_status([app.status for app in self.apps])
+        """The worst status of all apps, and of apps that fell together."""
+        statuses = [app.status for app in self.apps]
+        return worst_status([*statuses, *(fall.status for fall in self.fleet)])
 
 
 #: Worst first; unknown is worse than healthy and better than known to be bad.

@@ -266,7 +266,14 @@ def _engine(*, markdown: bool) -> Environment:
     )
     functions = (
         *(count, duration, number, percent, points_with_interval, score, short_id, sparkline, usd),
-        *(utc_second, utc_time, words.cost_sentence, words.headline, words.incident_sentence),
+        *(
+            utc_second,
+            utc_time,
+            words.cost_sentence,
+            words.fleet_sentence,
+            words.headline,
+            words.incident_sentence,
+        ),
         *(words.ledger_sentence, words.level_words, words.reason_sentence, words.recent_sentence),
         *(
             words.status_word,

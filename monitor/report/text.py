@@ -21,6 +21,7 @@ from monitor.report.words import (
     ICONS,
     WORDS,
     cost_sentence,
+    fleet_sentence,
     headline,
     incident_sentence,
     judge_sentence,
@@ -166,7 +167,8 @@ def render_report(report: Report) -> RenderableType:
 
 def _headline(report: Report) -> Text:
     statuses = {plain_text(app.app, 60): app.status for app in report.apps}
-    return Text(headline(statuses) + "\n", style=f"bold {STYLES[report.status]}")
+    said = [headline(statuses), *(fleet_sentence(f, report.generated_at) for f in report.fleet)]
+    return Text("\n".join(said) + "\n", style=f"bold {STYLES[report.status]}")
 
 
 def _row(app: str, verdict: Verdict, now: datetime) -> dict[str, Text]:

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from monitor.models import Drift, Incident, Status, Verdict
 from monitor.models.passing import Direction, PassRule, advice_for
+from monitor.models.status import FleetFall
 from monitor.report.format import (
     count,
     duration,
@@ -17,6 +18,7 @@ from monitor.report.format import (
     rate_with_interval,
     score,
     usd,
+    utc_time,
 )
 from monitor.report.model import Ledger
 from monitor.stats.agreement import Confusion
@@ -114,6 +116,19 @@ def headline(statuses: Mapping[str, Status]) -> str:
     if len(statuses) > 1:
         return f"All {len(statuses)} apps are healthy."
     return f"{next(iter(statuses))} is healthy."
+
+
+def fleet_sentence(fall: FleetFall, now: datetime) -> str:
+    """Return which apps fell together, how far, since when, and what is known of the cause."""
+    some = fall.n_apps - len(fall.fell)
+    others = f"; of {count(some, 'more app')} too few samples tell" if some > 0 else ""
+    named = _names([plain_text(app, 60) for app in fall.fell])
+    rate = rate_with_interval(fall.pass_rate, fall.low, fall.high)
+    return (
+        f"{count(len(fall.fell), 'app')} fell together ({named}): {plain_text(fall.metric, 60)}"
+        f" {rate}, n {fall.n:,}, since {utc_time(fall.since, now)}{others}."
+        f" {fall.cause[0].upper()}{fall.cause[1:]}."
+    )
 
 
 def _names(names: Sequence[str]) -> str:

@@ -203,6 +203,18 @@ detectors = Table(
     Column("state", Json, nullable=False),
 )
 
+#: What is remembered of the apps that share an evaluator, and how they fell together, if they did.
+pools = Table(
+    "groundwatch_pools",
+    metadata,
+    Column("metric", String(100), primary_key=True),
+    Column("evaluator_version", String(200), primary_key=True),
+    Column("updated_at_ms", BigInt, nullable=False),
+    Column("state", Json, nullable=False),
+    Column("fall", Json, nullable=True),
+    sqlite_with_rowid=False,
+)
+
 #: The newest verdict of each app, metric and window: what status and pages read.
 verdicts = Table(
     "groundwatch_verdicts",

@@ -6,11 +6,20 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, delete, select
 
 from monitor.models import ROOT, Status, Verdict
+from monitor.models.status import FleetFall
 from monitor.store.engine import put
-from monitor.store.tables import detectors, evaluations, samples, status_changes, streams, verdicts
+from monitor.store.tables import (
+    detectors,
+    evaluations,
+    pools,
+    samples,
+    status_changes,
+    streams,
+    verdicts,
+)
 
 VerdictKey = tuple[str, str, str, int]
 
@@ -171,6 +180,49 @@ def apps_with_rising_evidence(connection: Connection, *, version_prefix: str) ->
         .where(streams.c.evaluator_version.startswith(version_prefix), streams.c.segment == ROOT)
     )
     return frozenset(row.app for row in connection.execute(query) if row.state.get("rises"))
+
+
+PoolKey = tuple[str, str]
+
+
+def read_pools(connection: Connection) -> dict[PoolKey, dict[str, Any]]:
+    """Read what is remembered of apps that share an evaluator, by metric and its version."""
+    query = select(pools.c.metric, pools.c.evaluator_version, pools.c.state)
+    return {(row.metric, row.evaluator_version): row.state for row in connection.execute(query)}
+
+
+def save_pools(
+    connection: Connection,
+    states: Mapping[PoolKey, Mapping[str, Any]],
+    falls: Mapping[PoolKey, FleetFall],
+    *,
+    now: datetime,
+) -> None:
+    """Remember these and forget all others; call it in the transaction fenced by the lease."""
+    put(
+        connection,
+        pools,
+        [
+            {
+                "metric": metric,
+                "evaluator_version": version,
+                "updated_at_ms": _ms(now),
+                "state": dict(state),
+                "fall": falls[metric, version].model_dump(mode="json")
+                if (metric, version) in falls
+                else None,
+            }
+            for (metric, version), state in sorted(states.items())
+        ],
+    )
+    connection.execute(delete(pools).where(pools.c.updated_at_ms < _ms(now)))
+
+
+def fleet_falls(connection: Connection) -> list[FleetFall]:
+    """List the falls of apps together that go on, the worst first."""
+    found = connection.execute(select(pools.c.fall)).scalars()
+    falls = [FleetFall.model_validate(fall) for fall in found if fall]
+    return sorted(falls, key=lambda fall: (fall.high, fall.metric))
 
 
 class StoredScore(NamedTuple):

@@ -54,6 +54,7 @@ class Api:
                 status=found.status,
                 counts=dict(found.counts),
                 open_incidents=len(found.incidents),
+                fleet=found.report.fleet,
                 pipeline=schema.Pipeline(
                     counts=dict(p.counts), waiting=p.waiting, oldest_s=p.oldest_s,
                     cost_today_usd=p.cost_today_usd, cost_month_usd=p.cost_month_usd,

@@ -10,6 +10,7 @@ from pydantic.json_schema import models_json_schema
 
 from monitor import __version__
 from monitor.models import Delivery, Evaluation, Incident, Sample, Status, TimelineEvent
+from monitor.models.status import FleetFall
 from monitor.store.labels import LabelRecord
 
 
@@ -71,6 +72,7 @@ class StatusAnswer(_Answer):
     status: Status
     counts: dict[Status, int]
     open_incidents: int
+    fleet: Sequence[FleetFall] = Field(description="Apps that fell together, and still do.")
     pipeline: Pipeline
 
 

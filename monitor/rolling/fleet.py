@@ -1,0 +1,397 @@
+"""
+Apps that fall together: one pooled stream of all apps that share an evaluator.
+
+Every sample of app a bets against that app's own null m_a, the limit below which it has certainly
+fallen (at least the warning threshold), on "all fell by the same share": q = m_a (1 - r), for five
+shares r. One Shiryaev-Roberts sum over all apps and shares is the evidence.
+
+Validity: while no app is below its own null, each payoff has a mean of at most 1 given all that
+came before, whatever the levels of the apps, however they differ and however they depend on each
+other. So the theorem of `monitor.stats.evidence` holds for the pool as for any stream, and the pool
+is one more key of the same budget. Two conditions only take alarms away:
+
+- *Breadth*: without its two loudest apps, the leading bet has still gained a factor of 1,000 since
+  it began. One app alone, or two, are never called a fall of the fleet.
+- *Level*: the posterior of a shift of the log odds that is common to all apps puts 9 in 10 of the
+  pooled rate below the warning threshold. Its quantiles are the figures that are shown.
+
+Limits: an app whose incident is open, or whose normal rate is unknown, is not in the pool. Half of
+the apps falling by little is not seen, as the pooled rate stays above the threshold.
+Not proven: the end of an incident, for which all samples count as those of one stream.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, logit
+
+from monitor.models import Status
+from monitor.rolling.evidence_state import SILENT_BUCKETS, Count, EvidenceState
+from monitor.rolling.looks import Looks, stakes_of
+from monitor.rolling.policies import Rules, status_of
+from monitor.stats.evidence import NOTHING, log_mean, log_payoffs, sample_log_payoffs
+
+Floats = NDArray[np.float64]
+
+#: Fewer apps are no fleet: without the two loudest ones too little is left.
+LEAST_APPS: Final = 4
+#: Shares by which all may have fallen.
+_FALLS: Final = np.array([0.06, 0.12, 0.22, 0.45, 0.90])
+#: Common shifts of the log odds, with a flat prior. None is 0: what neither gains nor loses would
+#: grow with time alone, and hide a fall.
+_SHIFTS: Final = -np.linspace(0.1, 4.1, 41)
+_LOUDEST: Final = 2
+_LOG_BREADTH: Final = math.log(1000.0)
+#: Log evidence beyond an alarm's that is remembered: a fleet that settled lower may rise again.
+_BEYOND: Final = 3.0
+#: Levels of the bounds that are shown and that decide; below the critical threshold the stricter.
+_LOW, _HIGH, _STRICT = 0.05, 0.90, 0.95
+#: What is known of the normal rate of an app that has no reference above the threshold.
+_KNOWN_N: Final = 500.0
+#: Shares by which fewer samples fail in a recovery, to above the threshold less the slack.
+_RISES: Final = np.array([0.2, 0.35, 0.5, 0.65, 0.8])
+_CLEAR_SLACK, _CLEAR_GAIN = 0.025, 3.0
+_JUST: Final = 1e-9
+_DIGITS: Final = 7
+
+
+class AppNews(NamedTuple):
+    """What one look brought of one app, and what the app was known to be before it."""
+
+    app: str
+    state: EvidenceState  #: before the look
+    looks: Looks
+
+
+class Member(NamedTuple):
+    """What is known of an app: the null of its bets, and its samples of about a day."""
+
+    null: float
+    weight: float
+
+
+class PoolIncident(NamedTuple):
+    """
+    A fall of the fleet, from its alarm to its end.
+
+    ``counted`` is of all apps since ``counted.from_s``, when the fall is thought to have begun;
+    ``log_p`` the posterior of the common shift; ``members`` and ``lead`` are those of the alarm;
+    ``rises`` and ``gain`` the evidence of a recovery.
+    """
+
+    status: Status
+    status_s: float
+    high: float
+    low: float
+    lead: int
+    counted: Count
+    members: Mapping[str, Member]
+    log_p: Floats
+    rises: Floats
+    gain: Floats
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pool:
+    """
+    What is remembered of a pool between two looks.
+
+    ``log_r`` are the sums of the bets, shape (5,), and ``log_q`` those of the shifts, shape (41,);
+    ``gain`` is the log payoff of each bet since the best moment to begin it, ``counts`` what was
+    counted since then, ``gained`` each app's part of it.
+    """
+
+    at_s: float
+    log_r: Floats = field(default_factory=lambda: np.full(_FALLS.size, NOTHING))
+    log_q: Floats = field(default_factory=lambda: np.full(_SHIFTS.size, NOTHING))
+    gain: Floats = field(default_factory=lambda: np.zeros(_FALLS.size))
+    #: Since when, n, size and passed.
+    counts: Floats = field(default_factory=lambda: np.zeros((4, _FALLS.size)))
+    gained: Mapping[str, Floats] = field(default_factory=dict)
+    incident: PoolIncident | None = None
+
+    def but(self, **changes: Any) -> Self:
+        """Return a copy with some fields changed."""
+        return replace(self, **changes)
+
+
+class FleetFinding(NamedTuple):
+    """The figures of a fall: rates in [0, 1], epoch seconds; apps that fell, the loudest first."""
+
+    status: Status
+    status_s: float
+    pass_rate: float
+    low: float
+    high: float
+    n: int
+    since_s: float
+    fell: tuple[str, ...]
+    n_apps: int
+
+
+def member_of(state: EvidenceState, now_s: float, rules: Rules) -> Member | None:
+    """Return what an app bets against; None where its normal rate is unknown."""
+    baseline = state.baseline
+    limits = baseline.fallen_below if rules.use_reference else ()
+    if limits:
+        null = limits[int(now_s // 3600) % len(limits)]
+    elif (
+        baseline.rate is not None and baseline.n >= _KNOWN_N and baseline.rate >= rules.warning_rate
+    ):
+        null = rules.warning_rate
+    else:
+        return None
+    return Member(max(null, rules.warning_rate), max(state.n_day, 1.0))
+
+
+def advance_pool(pool: Pool, news: Sequence[AppNews], now_s: float, rules: Rules) -> Pool:
+    """
+    Take a pool through one look.
+
+    Parameters
+    ----------
+    pool
+        What was remembered after the look before.
+    news
+        One item an app, also of those without new samples: they are known to be there.
+    now_s
+        In epoch seconds, not before the last look.
+    rules
+        Thresholds, and the budget of the pool.
+    """
+    if pool.incident is not None:
+        return _in_incident(pool, pool.incident, news, now_s, rules)
+    members = {
+        one.app: member
+        for one in news
+        if not one.state.alarmed and (member := member_of(one.state, now_s, rules)) is not None
+    }
+    if len(members) < LEAST_APPS:
+        return pool.but(at_s=now_s)
+    inside = [one for one in news if one.app in members]
+    null = np.array([members[one.app].null for one in inside])
+    each, shifted, total = _payoffs(inside, null)
+    stake = stakes_of(np.array(pool.at_s), np.array(now_s), rules.bucket_s)
+    most = rules.log_threshold() + _BEYOND
+    with np.errstate(divide="ignore"):
+        begun = np.log(stake)
+    log_r = np.maximum(np.logaddexp(pool.log_r, begun) + each.sum(axis=0), NOTHING)
+    log_q = np.clip(np.logaddexp(pool.log_q, begun) + shifted, NOTHING, -NOTHING)
+    gain = pool.gain + each.sum(axis=0)
+    anew = gain <= 0.0
+    more = np.array([0.0, *total])[:, None]
+    counts = np.where(anew, [[now_s], [0.0], [0.0], [0.0]], pool.counts + more)
+    gained = {app: np.where(anew, 0.0, parts) for app, parts in pool.gained.items()}
+    for one, parts in zip(inside, each, strict=True):
+        gained[one.app] = np.where(anew, 0.0, gained.get(one.app, 0.0) + parts)
+    moved = pool.but(
+        at_s=now_s,
+        log_r=np.minimum(log_r, most),
+        log_q=log_q,
+        gain=np.where(anew, 0.0, gain),
+        counts=counts,
+        gained={app: parts for app, parts in gained.items() if parts.any()},
+    )
+    return _opened(moved, members, rules) if log_mean(log_r) >= rules.log_threshold() else moved
+
+
+def _opened(pool: Pool, members: Mapping[str, Member], rules: Rules) -> Pool:
+    """Open an incident, if the evidence is broad and the pooled rate below the threshold."""
+    lead = int(pool.log_r.argmax())
+    parts = sorted(gained[lead] for gained in pool.gained.values())
+    low, high = _bounds(pool.log_q, members, rules)
+    if sum(parts[:-_LOUDEST]) < _LOG_BREADTH or high >= rules.warning_rate:
+        return pool
+    count = Count(*(float(value) for value in pool.counts[:, lead]))
+    high = _held(high, count.rate, Status.WARNING, rules)
+    return pool.but(
+        incident=PoolIncident(
+            status_of(high, rules),
+            pool.at_s,
+            high,
+            min(low, high),
+            lead,
+            count,
+            members,
+            pool.log_q - pool.log_q.max(),
+            np.full(_RISES.size, NOTHING),
+            np.zeros(_RISES.size),
+        )
+    )
+
+
+def _in_incident(
+    pool: Pool, incident: PoolIncident, news: Sequence[AppNews], now_s: float, rules: Rules
+) -> Pool:
+    """Go on with the posterior of those that were in the pool; end it by evidence of a recovery."""
+    inside = [one for one in news if one.app in incident.members and one.looks.time_s.size]
+    if not inside:
+        silent = now_s - pool.at_s > SILENT_BUCKETS * rules.bucket_s
+        return Pool(at_s=now_s) if silent else pool
+    members, lead = incident.members, incident.lead
+    each, shifted, total = _payoffs(inside, np.array([members[one.app].null for one in inside]))
+    count = incident.counted.plus(*(float(value) for value in total))
+    log_p = incident.log_p + shifted
+    log_p -= log_p.max()
+    low, high = _bounds(log_p, members, rules)
+    high = _held(high, count.rate, incident.status, rules)
+    line = rules.warning_rate - _CLEAR_SLACK
+    good, bad = (
+        np.array(sum(values)) for values in zip(*(_effective(one) for one in inside), strict=True)
+    )
+    paid = log_payoffs(good, bad, line, 1.0 - (1.0 - line) * (1.0 - _RISES))
+    stake = stakes_of(np.array(pool.at_s), np.array(now_s), rules.bucket_s)
+    with np.errstate(divide="ignore"):
+        rises = np.maximum(np.logaddexp(incident.rises, np.log(stake)) + paid, NOTHING)
+    gain = np.maximum(incident.gain + paid, 0.0)
+    recovered = log_mean(rises) >= rules.log_clear and gain[rises.argmax()] >= _CLEAR_GAIN
+    status = status_of(high, rules)
+    if status is Status.HEALTHY or recovered:
+        return Pool(at_s=now_s)
+    gained = dict(pool.gained)
+    for one, parts in zip(inside, each, strict=True):
+        gained[one.app] = gained.get(one.app, np.zeros(_FALLS.size)) + parts
+    same = status is incident.status
+    return pool.but(
+        at_s=now_s,
+        gained=gained,
+        incident=PoolIncident(
+            status,
+            incident.status_s if same else now_s,
+            high,
+            min(low, high),
+            lead,
+            count,
+            members,
+            np.maximum(log_p, -600.0),
+            rises,
+            gain,
+        ),
+    )
+
+
+def finding_of(pool: Pool) -> FleetFinding | None:
+    """Return the figures of an open incident, and the apps that were seen to fall."""
+    incident = pool.incident
+    if incident is None:
+        return None
+    parts = {
+        app: float(gained[incident.lead])
+        for app, gained in pool.gained.items()
+        if gained[incident.lead] > 0.0
+    }
+    return FleetFinding(
+        incident.status,
+        incident.status_s,
+        min(incident.counted.rate, incident.high),
+        min(incident.low, incident.counted.rate),
+        incident.high,
+        round(incident.counted.n),
+        incident.counted.from_s,
+        tuple(sorted(parts, key=lambda app: (-round(parts[app], 3), app))),
+        len(incident.members),
+    )
+
+
+def _effective(one: AppNews) -> tuple[float, float]:
+    """Return the passes and failures that independent samples would be worth as much as."""
+    passed, size = float(one.looks.passed.sum()), float(one.looks.size.sum())
+    return passed / one.state.baseline.effect, (size - passed) / one.state.baseline.effect
+
+
+def _payoffs(inside: Sequence[AppNews], null: Floats) -> tuple[Floats, Floats, Floats]:
+    """
+    Return the log payoffs of bets by app, shape (apps, 5), and of shifts together, shape (41,).
+
+    The third is what was counted: samples, what they are worth, and how much of it passed.
+    """
+    good, bad = np.array([_effective(one) for one in inside]).T
+    m = null[:, None]
+    each = log_payoffs(good, bad, m, m * (1.0 - _FALLS))
+    for row, one in enumerate(inside):
+        if one.looks.samples is not None:
+            m_row = m[row : row + 1]
+            q = m_row * (1.0 - _FALLS)
+            paid = sample_log_payoffs(one.looks.samples, m_row, q, one.looks.worth)
+            each[row] = paid.sum(axis=0) / one.state.baseline.effect
+    shifted = log_payoffs(good, bad, m, expit(logit(np.clip(m, 1e-6, 1 - 1e-6)) + _SHIFTS))
+    total = np.array(
+        [[float(column.sum()) for column in one.looks[1:4]] for one in inside], dtype=np.float64
+    ).sum(axis=0)
+    return each, np.clip(shifted.sum(axis=0), -300.0, 300.0), total
+
+
+def _bounds(log_p: Floats, members: Mapping[str, Member], rules: Rules) -> tuple[float, float]:
+    """Return the bounds of the pooled rate, weighted by traffic."""
+    null, weight = np.array(list(members.values())).T
+    rates = expit(logit(np.clip(null, 1e-6, 1 - 1e-6))[:, None] + _SHIFTS)
+    # Shifts run down, so that the rate rises from the last to the first.
+    pooled = (np.average(rates, axis=0, weights=weight))[::-1]
+    p = np.exp(log_p - log_p.max())[::-1]
+    cdf = np.cumsum(p) / p.sum()
+    low, usual, strict = (
+        float(pooled[min(int(np.searchsorted(cdf, level - 1e-12)), cdf.size - 1)])
+        for level in (_LOW, _HIGH, _STRICT)
+    )
+    return low, max(usual, min(strict, rules.critical_rate))
+
+
+def _held(high: float, rate: float, status: Status, rules: Rules) -> float:
+    """Keep what was decided until the rate since the change is itself above the threshold."""
+    if status is Status.CRITICAL:
+        line = rules.critical_rate if rate <= rules.critical_rate else rules.warning_rate
+        return min(high, line - _JUST)
+    return high if rate > rules.warning_rate else min(high, rules.warning_rate - _JUST)
+
+
+def pool_to_json(pool: Pool) -> dict[str, Any]:
+    """Return a pool as plain values: about forty bytes an app beside half a kilobyte."""
+    incident = pool.incident
+    return {
+        "at_s": pool.at_s,
+        "sums": [_row(pool.log_r), _row(pool.log_q), _row(pool.gain)],
+        "counts": [[round(value, 3) for value in row] for row in pool.counts.tolist()],
+        "gained": {app: _row(parts) for app, parts in pool.gained.items()},
+        "incident": incident
+        and {
+            **incident._asdict(),
+            "status": incident.status.value,
+            "counted": list(incident.counted),
+            "members": {app: list(member) for app, member in incident.members.items()},
+            **{name: _row(getattr(incident, name)) for name in ("log_p", "rises", "gain")},
+        },
+    }
+
+
+def pool_from_json(value: Mapping[str, Any]) -> Pool:
+    """Read a pool."""
+    log_r, log_q, gain = (np.array(row, dtype=np.float64) for row in value["sums"])
+    incident = value["incident"]
+    return Pool(
+        at_s=value["at_s"],
+        log_r=log_r,
+        log_q=log_q,
+        gain=gain,
+        counts=np.array(value["counts"], dtype=np.float64),
+        gained={app: np.array(row, dtype=np.float64) for app, row in value["gained"].items()},
+        incident=incident
+        and PoolIncident(
+            **incident
+            | {
+                "status": Status(incident["status"]),
+                "counted": Count(*incident["counted"]),
+                "members": {app: Member(*pair) for app, pair in incident["members"].items()},
+            }
+            | {name: np.array(incident[name]) for name in ("log_p", "rises", "gain")}
+        ),
+    )
+
+
+def _row(values: Floats) -> list[float]:
+    return [float(f"{value:.{_DIGITS}g}") for value in values.tolist()]
