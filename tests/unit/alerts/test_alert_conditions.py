@@ -8,6 +8,7 @@ import pytest
 from alerts.conditions import (
     APP_KINDS,
     CONDITIONS,
+    FLEET_FELL,
     SYSTEM_KINDS,
     AppVitals,
     SystemVitals,
@@ -99,7 +100,7 @@ def test_each_condition_of_the_system_comes_alone_with_its_reason(kind, changes,
 
 
 def test_every_condition_has_words():
-    assert sorted(CONDITIONS) == sorted({*APP_KINDS, *SYSTEM_KINDS})
+    assert sorted(CONDITIONS) == sorted({*APP_KINDS, *SYSTEM_KINDS, FLEET_FELL})
 
 
 @pytest.mark.parametrize("kind", CONDITIONS)
