@@ -6,7 +6,7 @@ AUDIT := $(VENV)/audit/bin/pip-audit
 READY := $(VENV)/ready
 DEV := $(VENV)/ready-dev
 
-.PHONY: demo test lint check audit pictures clean
+.PHONY: demo test lint check audit docs pictures clean
 .DEFAULT_GOAL := demo
 
 demo: $(READY)  ## the whole loop on generated traffic: healthy, degraded, recovered
@@ -27,6 +27,9 @@ check: lint test  ## what CI runs
 audit:  ## known weaknesses of what is pinned; asks pypi.org, and fails where it cannot be asked
 	@test -x $(AUDIT) || { $(PYTHON) -m venv $(VENV)/audit && $(VENV)/audit/bin/python -m pip install --quiet pip-audit; }
 	@$(AUDIT) -r constraints.txt --no-deps --disable-pip --strict --progress-spinner off
+
+docs: $(DEV)  ## the documentation as a site, in site/; fails on a dead link
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir site
 
 pictures: $(DEV)  ## the pictures of the pages in docs/, from a week of made-up traffic
 	$(BIN)/python docs/pictures.py
