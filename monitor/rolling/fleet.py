@@ -69,7 +69,7 @@ class AppNews(NamedTuple):
     looks: Looks
 
 
-class Member(NamedTuple):
+class PoolMember(NamedTuple):
     """What is known of an app: the null of its bets, and its samples of about a day."""
 
     null: float
@@ -91,7 +91,7 @@ class PoolIncident(NamedTuple):
     low: float
     lead: int
     counted: Count
-    members: Mapping[str, Member]
+    members: Mapping[str, PoolMember]
     log_p: Floats
     rises: Floats
     gain: Floats
@@ -135,7 +135,7 @@ class FleetFinding(NamedTuple):
     n_apps: int
 
 
-def member_of(state: EvidenceState, now_s: float, rules: Rules) -> Member | None:
+def member_of(state: EvidenceState, now_s: float, rules: Rules) -> PoolMember | None:
     """Return what an app bets against; None where its normal rate is unknown."""
     baseline = state.baseline
     limits = baseline.fallen_below if rules.use_reference else ()
@@ -147,7 +147,7 @@ def member_of(state: EvidenceState, now_s: float, rules: Rules) -> Member | None
         null = rules.warning_rate
     else:
         return None
-    return Member(max(null, rules.warning_rate), max(state.n_day, 1.0))
+    return PoolMember(max(null, rules.warning_rate), max(state.n_day, 1.0))
 
 
 def advance_pool(pool: Pool, news: Sequence[AppNews], now_s: float, rules: Rules) -> Pool:
@@ -201,7 +201,7 @@ def advance_pool(pool: Pool, news: Sequence[AppNews], now_s: float, rules: Rules
     return _opened(moved, members, rules) if log_mean(log_r) >= rules.log_threshold() else moved
 
 
-def _opened(pool: Pool, members: Mapping[str, Member], rules: Rules) -> Pool:
+def _opened(pool: Pool, members: Mapping[str, PoolMember], rules: Rules) -> Pool:
     """Open an incident, if the evidence is broad and the pooled rate below the threshold."""
     lead = int(pool.log_r.argmax())
     parts = sorted(gained[lead] for gained in pool.gained.values())
@@ -327,7 +327,7 @@ def _payoffs(inside: Sequence[AppNews], null: Floats) -> tuple[Floats, Floats, F
     return each, np.clip(shifted.sum(axis=0), -300.0, 300.0), total
 
 
-def _bounds(log_p: Floats, members: Mapping[str, Member], rules: Rules) -> tuple[float, float]:
+def _bounds(log_p: Floats, members: Mapping[str, PoolMember], rules: Rules) -> tuple[float, float]:
     """Return the bounds of the pooled rate, weighted by traffic."""
     null, weight = np.array(list(members.values())).T
     rates = expit(logit(np.clip(null, 1e-6, 1 - 1e-6))[:, None] + _SHIFTS)
@@ -386,7 +386,7 @@ def pool_from_json(value: Mapping[str, Any]) -> Pool:
             | {
                 "status": Status(incident["status"]),
                 "counted": Count(*incident["counted"]),
-                "members": {app: Member(*pair) for app, pair in incident["members"].items()},
+                "members": {app: PoolMember(*pair) for app, pair in incident["members"].items()},
             }
             | {name: np.array(incident[name]) for name in ("log_p", "rises", "gain")}
         ),
