@@ -15,7 +15,7 @@ from functools import cache
 from typing import NamedTuple
 
 from monitor.models.interaction import Turn
-from monitor.scoring.local.reading import Reading, lacks_number, names_anything
+from monitor.scoring.local.reading import Reading, asks_number, names_anything
 from monitor.scoring.words import language, words
 
 #: What becomes of a relevance whose answer is, or is not, about what the question refers to.
@@ -142,7 +142,7 @@ def _of_the_subject(exchange: _Exchange, query: str, output: str) -> Understood 
         settled = goes_on and takes_up
     elif not exchange.told:
         return Understood(None, "")
-    elif not goes_on or lacks_number(query, words(output)):
+    elif not goes_on or (asks_number(query) and not any(w.number for w in words(output))):
         return Understood(BESIDE_AT_MOST, "It leaves what the earlier turns are about.")
     else:
         settled = True

@@ -178,11 +178,12 @@ _ASKS_NAME = re.compile(
     r"\b(?:who|whom|whose|where|(?:which|what) (?:country|city|state))\b", re.IGNORECASE
 )
 _ASKS_NUMBER = re.compile(
-    r"\b(?:when|what (?:year|date|day)|which (?:year|date|day)|in what year"
+    r"\b(?:when|(?:at )?what time|what (?:year|date|day)|which (?:year|date|day)|in what year"
     r"|how (?:many|much|old|long|far|tall|high|often|big))\b",
     re.IGNORECASE,
 )
-_HOW_MUCH = re.compile(r"\bhow (?:many|much|old|long|far|tall|high|often|big)\b", re.IGNORECASE)
+#: Asks for a figure, and names nothing.
+HOW_MUCH = re.compile(r"\bhow (?:many|much|old|long|far|tall|high|often|big)\b", re.IGNORECASE)
 _ASKS_YES_NO = re.compile(
     r"^(?:is|are|was|were|do|does|did|has|have|had|can|could|will|would|should|may)\b",
     re.IGNORECASE,
@@ -193,12 +194,17 @@ _YES_OR_NO = re.compile(r"^\W*(?:yes|no|yeah|yep|nope|not)\b", re.IGNORECASE)
 
 def names_anything(query: str) -> bool:
     """Return whether *query* names what an answer can take up, as "how long?" does not."""
-    return any(word.content for word in words(_HOW_MUCH.sub(" ", query[:MOST_QUERY_CHARS])))
+    return any(word.content for word in words(HOW_MUCH.sub(" ", query[:MOST_QUERY_CHARS])))
 
 
-def lacks_number(query: str, said: Sequence[Word]) -> bool:
-    """Return whether *query* asks for a number, a date or an amount, and no number is *said*."""
-    return bool(_ASKS_NUMBER.search(query)) and not any(word.number for word in said)
+def asks_number(query: str) -> bool:
+    """Return whether *query* asks for a number, a date or an amount."""
+    return _ASKS_NUMBER.search(query) is not None
+
+
+def asks_yes_or_no(query: str) -> bool:
+    """Return whether *query* begins as a question does that "yes" can answer."""
+    return _ASKS_YES_NO.search(query.strip()) is not None
 
 
 def only_echoes(query: str, asked: Sequence[Word], said: Sequence[Word]) -> bool:
@@ -253,8 +259,8 @@ def type_of_answer(query: str, output: str, said: Sequence[Word]) -> tuple[float
     """Return whether the kind of thing asked for (a person, a date, a number) is there, missing."""
     if _ASKS_NAME.search(query):
         fits = any(word.capital for word in said)
-    elif _ASKS_NUMBER.search(query):
-        fits = not lacks_number(query, said)
+    elif asks_number(query):
+        fits = any(word.number for word in said)
     else:
         yes_no = _ASKS_YES_NO.search(query.strip()) and _YES_OR_NO.search(output)
         return float(bool(yes_no)), 0.0

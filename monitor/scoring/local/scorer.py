@@ -27,6 +27,7 @@ from monitor.scoring.local.passages import Passages, read_background
 from monitor.scoring.local.reading import (
     ABSENT_BELOW,
     FEWEST_MISSING,
+    HOW_MUCH,
     MOST_QUERY_CHARS,
     RELEVANCE_FEATURES,
     ReadClaim,
@@ -40,6 +41,7 @@ from monitor.scoring.local.reading import (
     script,
     type_of_answer,
 )
+from monitor.scoring.local.requests import settle
 from monitor.scoring.words import Word, has_words, language, words
 
 #: The most that is left of a probability where a copied claim changes a detail.
@@ -115,10 +117,13 @@ class LocalJudge:
         reading = read(query, contexts, output, self._rewrite)
         relevant, reason = self._judge_relevance(query, output, reading)
         skipped = "nothing_asked"
-        if query and interaction.history:
-            found = follow(query, interaction.history, output, reading, relevant)
-            if found is not None:
-                (relevant, reason), skipped = found, "unclear_reference"
+        if query and (found := settle(query, output, reading, relevant)) is not None:
+            relevant, reason = found
+            skipped = skipped if relevant is not None else reason
+        elif query and interaction.history:
+            followed = follow(query, interaction.history, output, reading, relevant)
+            if followed is not None:
+                (relevant, reason), skipped = followed, "unclear_reference"
         declines = bool(len(reading.passages)) and not reading.claims
         declines = declines and any(each.refuses for each in reading.sentences)
         wrong = _wrong_refusal(reading, query) if declines and query else None
@@ -251,7 +256,7 @@ def _no_claim(sentence: ReadSentence) -> Claim:
 def _wrong_refusal(reading: Reading, query: str) -> Claim | None:
     """Judge an output that only declines: a claim when the passages held the answer, else None."""
     passages = reading.passages
-    asked = Aligned.of(query, passages)
+    asked = Aligned.of(HOW_MUCH.sub(" ", query), passages)
     index, text = passages.sentences[asked.evidence[0]] if asked.evidence else (0, "")
     told = " ".join(passages.sentences[number][1] for number in asked.evidence)
     found = [word for number in asked.evidence for word in passages.words[number]]

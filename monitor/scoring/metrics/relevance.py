@@ -50,7 +50,14 @@ RELEVANT_PASSAGES = Criterion(
     source="TruLens, RAG Triad",
     backend="local scorer or judge, in the shared call",
     cost=Cost.JUDGE,
-    skips=("unsupported_text", "nothing_asked", "unclear_reference", "right_refusal"),
+    skips=(
+        "unsupported_text",
+        "nothing_asked",
+        "small_talk",
+        "instruction",
+        "unclear_reference",
+        "right_refusal",
+    ),
     local_rule=PassRule(OWN_LEAST),
 )
 def relevance(judgement: Judgement, _: Interaction, __: NoParameters) -> Finding:

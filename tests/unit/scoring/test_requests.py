@@ -1,0 +1,61 @@
+"""Instructions, small talk, yes or no and bare numbers are judged as what they are, or skipped."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from monitor.metrics import evaluate, relevance
+
+FILE = Path(__file__).parents[2] / "golden/requests.jsonl"
+REQUESTS = [json.loads(line) for line in FILE.read_text("utf-8").splitlines()]
+ARTICLE = ["The council closes the harbour bridge to cars in spring. Buses may still use it."]
+
+
+def failed(request):
+    record = {key: request[key] for key in ("query", "contexts", "output")}
+    [[found]] = evaluate([record], ["relevance"])
+    return found.score is not None and found.score < 0.7
+
+
+def test_at_most_2_of_100_right_answers_fail():
+    wrong = [r["query"] for r in REQUESTS if r["right"] and failed(r)]
+    assert len(wrong) <= 0.02 * len(REQUESTS), wrong
+
+
+def test_every_wrong_answer_fails():
+    assert [r["query"] for r in REQUESTS if not r["right"] and not failed(r)] == []
+
+
+@pytest.mark.parametrize(
+    ("query", "output", "reason"),
+    [
+        ("thanks, that helped!", "You're welcome!", "small_talk"),
+        ("Guten Morgen", "Guten Morgen!", "small_talk"),
+        ("Translate the article into French.", "Le conseil ferme le pont.", "instruction"),
+        ("Please write a poem about the bridge", "Over the water it bends.", "instruction"),
+    ],
+)
+def test_relevance_is_skipped_when_words_cannot_tell(query, output, reason):
+    assert relevance(query=query, contexts=ARTICLE, output=output).reason == reason
+
+
+@pytest.mark.parametrize(
+    ("query", "output", "passes"),
+    [
+        ("Could you please summarize this article?", "The bridge is closed to cars.", True),
+        ("Summarize the article.", "Football is played by two teams.", False),
+        ("May buses use the bridge?", "Yes.", True),
+        ("Which vehicles may use the bridge?", "Yes.", False),
+        ("How many bridges are closed?", "Buses may still use it.", False),
+        ("Who closes the bridge?", "The council.", True),
+    ],
+)
+def test_short_answers_are_judged_by_what_is_asked_for(query, output, passes):
+    assert (relevance(query=query, contexts=ARTICLE, output=output).score >= 0.7) is passes
+
+
+def test_refusal_fails_when_the_passages_hold_the_figure():
+    found = relevance(query="How long is the fair?", contexts=["The fair is 3 days long."],
+                      output="I'm sorry, I don't know.")  # fmt: skip
+    assert found.score < 0.5
