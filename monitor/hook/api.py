@@ -70,7 +70,7 @@ class Hook:
 
     def sample(  # noqa: PLR0913  # the record's fields, by name
         self,
-        *,
+        *unnamed: object,
         output: object = None,
         query: str | None = None,
         contexts: object = None,
@@ -115,13 +115,15 @@ class Hook:
             With 32 hexadecimal digits it decides whether to sample, as OpenTelemetry does.
         mask
             Called with each text on the sender's thread, in place of the hook's own mask.
-        unknown
-            ``model`` becomes a tag. Any other name is counted as ``unknown_argument`` in
-            ``stats()["ignored"]``, logged once, and kept in ``metadata`` of what is sampled.
+        unnamed, unknown
+            ``model`` becomes a tag. Any other name, and what has no name, is counted as
+            ``unknown_argument`` in ``stats()["ignored"]``, logged once, and kept in ``metadata``
+            of what is sampled.
         """
         try:
             recorder = self._recorder or self._begin()
-            if unknown:
+            if unknown or unnamed:
+                unknown |= {f"unnamed_{n}": value for n, value in enumerate(unnamed, 1)}
                 tags, metadata = self._sort_unknown(unknown, tags, metadata)
             rate = recorder.choose(trace_id)
             if not rate:
@@ -326,7 +328,9 @@ class Hook:
                 self._logged.add(name)
                 close = difflib.get_close_matches(name, FIELDS, n=1)
                 hint = f"did you mean {close[0]}?" if close else "kept in metadata"
-                if name == "app":
+                if name.startswith("unnamed_"):
+                    hint = "give each argument by its name, as in query=..."
+                elif name == "app":
                     hint = "set it with init(app=...) or GROUNDWATCH_APP"
                 logger.warning("unknown_argument name=%r hint=%r", name[:100], hint)
         if unknown and (metadata is None or isinstance(metadata, Mapping)):

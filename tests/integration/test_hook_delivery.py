@@ -323,6 +323,16 @@ def test_misspelt_argument_is_counted_logged_once_and_kept(make_hook, client, ca
     assert "init(app=...)" in app
 
 
+def test_argument_without_a_name_is_counted_logged_and_kept(make_hook, client, caplog):
+    hook = make_hook()
+    hook.sample("q", ["c"], output="a")
+    assert hook.flush()
+    [sample] = delivered(client)
+    assert sample.interaction.metadata == {"unnamed_1": "q", "unnamed_2": ["c"]}
+    assert hook.stats()["ignored"] == {"unknown_argument": 2}
+    assert "by its name" in caplog.text
+
+
 def test_sample_without_an_output_is_counted_and_raises_nothing(make_hook):
     hook = make_hook()
     hook.sample(query="q")
