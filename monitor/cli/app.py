@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib import import_module
 from typing import Annotated, Any, NamedTuple
@@ -30,6 +32,8 @@ COMMANDS = {
     "label": _Command("labelling", "app"),
     "replay": _Command("replay", "replay"),
     "score": _Command("score", "score"),
+    "compare": _Command("compare", "compare"),
+    "gate": _Command("gate", "gate"),
     "metrics": _Command("reference", "metrics"),
     "alerts": _Command("alerts", "app"),
     "doctor": _Command("doctor", "doctor"),
@@ -43,19 +47,34 @@ COMMANDS = {
     "otlp": _Command("processes", "otlp"),
 }
 
+#: Commands whose exit code is their answer.
+_CODES_ANSWER = frozenset({"gate", "status"})
+
+
+@contextmanager
+def _mistakes_end_unknown() -> Iterator[None]:
+    """Let a mistake end with 3, unknown, rather than with 2."""
+    try:
+        yield
+    except typer.Exit:
+        raise  # --help is no mistake, and an answer has its own code
+    except Exception as error:
+        error.exit_code = 3  # type: ignore[attr-defined]
+        raise
+
 
 class _Unmistakable(TyperCommand):
     """A command whose exit code is its answer: a usage error must not look like one."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse as ever; a mistake ends with 3, unknown, rather than with 2, critical."""
-        try:
+        """Parse as ever, but for the code of a mistake."""
+        with _mistakes_end_unknown():
             return super().parse_args(ctx, args)
-        except typer.Exit:
-            raise  # --help is no mistake
-        except Exception as error:
-            error.exit_code = 3  # type: ignore[attr-defined]
-            raise
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run as ever, but for the code of a mistake that is found then."""
+        with _mistakes_end_unknown():
+            return super().invoke(ctx)
 
 
 class _LazyGroup(TyperGroup):
@@ -86,7 +105,7 @@ class _LazyGroup(TyperGroup):
             group.name = cmd_name
             return group
         single = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-        single.command(cmd_name, cls=_Unmistakable if cmd_name == "status" else None)(target)
+        single.command(cmd_name, cls=_Unmistakable if cmd_name in _CODES_ANSWER else None)(target)
         return typer.main.get_command(single)
 
 

@@ -409,7 +409,7 @@ class Fields(BaseModel):
         description="Buckets, and the windows and the reference that are sums of them.",
     )
     segments: Annotated[Names, AfterValidator(dimensions)] = Field(
-        ("release", "environment", "model", "prompt_version", "route", "language"),
+        ("release", "environment", "model", "prompt_version", "variant", "route", "language"),
         description="Fields and tags by whose values the traffic is also counted apart.",
     )
     drift: DriftDetection = Field(

@@ -28,6 +28,29 @@ def benjamini_hochberg(p_values: Sequence[float], q: float) -> list[bool]:
     return _step_up([-p for p in p_values], [-(k + 1) * q / len(p_values) for k in _ks(p_values)])
 
 
+def holm(p_values: Sequence[float]) -> list[float]:
+    """
+    Return p-values adjusted so that any below alpha is wrong with a probability of at most alpha.
+
+    Whatever the dependence between the tests.
+
+    References
+    ----------
+    .. [1] S. Holm, "A simple sequentially rejective multiple test procedure", Scandinavian
+       Journal of Statistics 6 (1979), 65-70.
+
+    Examples
+    --------
+    >>> [round(p, 3) for p in holm([0.01, 0.04, 0.03])]
+    [0.03, 0.06, 0.06]
+    """
+    order = np.argsort(p_values, kind="stable")
+    steps = np.asarray(p_values, dtype=float)[order] * np.arange(len(order), 0, -1)
+    adjusted = np.empty(len(order))
+    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(steps))
+    return [float(p) for p in adjusted]
+
+
 def e_benjamini_hochberg(e_values: Sequence[float], q: float) -> list[bool]:
     """
     Choose findings by their e-values; the share of wrong ones is at most *q*.

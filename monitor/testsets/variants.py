@@ -1,0 +1,149 @@
+"""Read from the store what each part of an app's traffic scored: by variant, release, any tag."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from datetime import datetime
+from typing import NamedTuple
+
+import numpy as np
+from sqlalchemy import Connection, select
+
+from monitor.models import CustomEvaluation, EvaluationStatus, Tally
+from monitor.models.status import OTHER, segment_name
+from monitor.rolling.tallies import tally_of, total
+from monitor.stats.design import effective_size
+from monitor.store.insights import read_states
+from monitor.store.query import BASELINE_SUMS, active_streams, bucket_sums, window_tallies
+from monitor.store.tables import evaluations, samples
+from monitor.testsets.releases import PassCounts
+
+#: Evaluations that are read where a tag has no segments: the newest ones.
+MOST_READ = 50_000
+#: Dimensions that are fields of an interaction; all others are tags.
+_FIELDS = frozenset({"release", "environment"})
+
+
+class TrafficPart(NamedTuple):
+    """One metric of one part of the traffic: its evaluator, sums, and closed buckets."""
+
+    version: str
+    tally: Tally
+    counts: PassCounts
+    design_effect: float = 1.0
+
+
+class TrafficParts(NamedTuple):
+    """TrafficParts by metric and value; ``cut`` says that older evaluations were left out."""
+
+    of: Mapping[str, Mapping[str, TrafficPart]]
+    cut: bool = False
+
+
+def read_parts(
+    connection: Connection,
+    *,
+    app: str,
+    by: str,
+    since: datetime,
+    now: datetime,
+    bucket_s: int,
+    values: frozenset[str] | None = None,
+) -> TrafficParts:
+    """
+    Read the parts of an app's traffic since *since*, by the values of *by*.
+
+    From the sums of segments where *by* is one of GROUNDWATCH_SEGMENTS; else from the newest
+    50,000 evaluations. Of several versions of an evaluator the newest one counts.
+    """
+    from_s, to_s = int(since.timestamp()), int(now.timestamp()) // bucket_s * bucket_s
+    prefix = segment_name(by, "")
+    streams = active_streams(connection, since_s=from_s, segment=None, app=app)
+    roots = {one.key.metric: one.stream_id for one in streams if one.key.segment == "*"}
+    states = read_states(connection, list(roots.values()))
+    found: dict[str, dict[str, TrafficPart]] = defaultdict(dict)
+    for stream in streams:
+        value = stream.key.segment.removeprefix(prefix)
+        if not stream.key.segment.startswith(prefix) or value == OTHER:
+            continue
+        if values is not None and value not in values:
+            continue
+        tallies = window_tallies(connection, from_s=from_s, app=app, segment=stream.key.segment)
+        state = states.get(roots.get(stream.key.metric, -1), {})
+        effect = max(1.0, float(state.get("design_effect", 1.0)))
+        rows = bucket_sums(connection, stream.stream_id, from_s=from_s, to_s=to_s)
+        found[stream.key.metric][value] = TrafficPart(
+            stream.key.evaluator_version,
+            tallies.get(stream.stream_id, Tally()),
+            _pass_counts(rows, effect),
+            effect,
+        )
+    if found:
+        return TrafficParts(found)
+    found_in, cut = _from_samples(connection, app, by, since, now, bucket_s)
+    wanted = {
+        metric: {value: part for value, part in of.items() if values is None or value in values}
+        for metric, of in found_in.items()
+    }
+    return TrafficParts({metric: of for metric, of in wanted.items() if of}, cut)
+
+
+def _pass_counts(rows: list[tuple[float, ...]], effect: float) -> PassCounts:
+    """Turn buckets into passes of samples that are worth one each."""
+    start_s, passed, size = [], [], []
+    for row in rows:
+        sums = dict(zip(BASELINE_SUMS, row[1:], strict=True))
+        n = effective_size(**sums) / effect
+        if n > 0:
+            rate = min(1.0, max(0.0, sums["sum_wy"] / sums["sum_w"]))
+            start_s.append(int(row[0]))
+            passed.append(rate * n)
+            size.append(n)
+    return PassCounts(np.array(start_s, dtype=np.int64), np.array(passed), np.array(size))
+
+
+def _from_samples(
+    connection: Connection, app: str, by: str, since: datetime, now: datetime, bucket_s: int
+) -> TrafficParts:
+    path = ("interaction", by) if by in _FIELDS else ("interaction", "tags", by)
+    value = samples.c.payload[path].as_string()
+    query = (
+        select(
+            evaluations.c.metric, evaluations.c.evaluator_version, evaluations.c.record,
+            evaluations.c.occurred_at_ms, samples.c.sample_rate, value.label("value"),
+        )
+        .join(samples, samples.c.sample_id == evaluations.c.sample_id)
+        .where(
+            evaluations.c.app == app,
+            evaluations.c.occurred_at_ms >= round(since.timestamp() * 1000),
+            evaluations.c.status == EvaluationStatus.COMPLETED.value,
+            value.is_not(None),
+        )
+        .order_by(evaluations.c.occurred_at_ms.desc())
+        .limit(MOST_READ)
+    )  # fmt: skip
+    rows = connection.execute(query).all()
+    newest: dict[tuple[str, str], str] = {}
+    tallies: dict[tuple[str, str], dict[int, Tally]] = defaultdict(dict)
+    for row in rows:
+        key = (row.metric, row.value)
+        if newest.setdefault(key, row.evaluator_version) != row.evaluator_version:
+            continue
+        # What passes stands in the record's criteria; 0.7 is for those that name none.
+        one = tally_of(
+            CustomEvaluation.model_validate(row.record), sample_rate=row.sample_rate, pass_score=0.7
+        )
+        start_s = row.occurred_at_ms // 1000 // bucket_s * bucket_s
+        tallies[key][start_s] = tallies[key].get(start_s, Tally()) + one
+    found: dict[str, dict[str, TrafficPart]] = defaultdict(dict)
+    for (metric, name), buckets in tallies.items():
+        closed = [
+            (float(start_s), *(float(getattr(buckets[start_s], sum_)) for sum_ in BASELINE_SUMS))
+            for start_s in sorted(buckets)
+            if start_s + bucket_s <= now.timestamp()
+        ]
+        found[metric][name] = TrafficPart(
+            newest[metric, name], total(buckets.values()), _pass_counts(closed, 1.0)
+        )
+    return TrafficParts(found, cut=len(rows) == MOST_READ)

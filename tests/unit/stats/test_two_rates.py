@@ -1,0 +1,71 @@
+"""Sequential evidence on the difference of two rates: valid by enumeration, and strong enough."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from monitor.stats.evidence import bernoulli_kl
+from monitor.stats.two_rates import Blocks, drop_evidence, expected_gain, no_drop_evidence
+
+RATES = np.linspace(0.02, 0.99, 9)
+
+
+def blocks(*rows):
+    return Blocks(*np.array(rows, dtype=float).reshape(-1, 4).T)
+
+
+def mean_payoff(evidence, p, q, m, n):
+    """The exact mean, under rates p and q, of the payoff of two blocks in a row."""
+    outcomes = list(product(range(m + 1), range(n + 1)))
+    chance = [binom.pmf(s, m, p) * binom.pmf(r, n, q) for s, r in outcomes]
+    return sum(
+        one * two * np.exp(evidence(blocks((s, m, r, n), (s2, m, r2, n)))[-1])
+        for ((s, r), one), ((s2, r2), two) in product(zip(outcomes, chance, strict=True), repeat=2)
+    )
+
+
+@pytest.mark.parametrize(("m", "n"), [(1, 1), (3, 1), (1, 2)])
+def test_no_pair_of_rates_without_a_larger_drop_pays_on_average(m, n):
+    def evidence(some):
+        return drop_evidence(some, above=0.0, bets=[0.06, 0.24])
+
+    for p, q in product(RATES, repeat=2):
+        if p - q <= 0:
+            assert mean_payoff(evidence, p, q, m, n) <= 1 + 1e-9
+
+
+def test_no_pair_of_rates_with_the_drop_pays_on_average_for_its_absence():
+    def evidence(some):
+        return no_drop_evidence(some, below=0.1, bets=[0.0, -0.1])
+
+    for p, q in product(RATES, repeat=2):
+        if p - q >= 0.1:
+            assert mean_payoff(evidence, p, q, 2, 1) <= 1 + 1e-9
+
+
+def test_block_with_one_side_only_says_nothing():
+    some = blocks((9, 10, 0, 0), (0, 0, 1, 10), (9, 10, 1, 10))
+    found = drop_evidence(some, above=0.0, bets=[0.1])
+    assert found[0] == found[1] == pytest.approx(0.0, abs=1e-12)
+    assert found[2] > 1
+
+
+def test_nothing_seen_is_no_evidence():
+    assert drop_evidence(blocks(), above=0.0, bets=[0.1]).shape == (0,)
+
+
+def test_evidence_grows_as_fast_as_is_possible_when_the_bet_is_right():
+    """The mean gain of a bet on the true pair is the information that tells it from the null."""
+    best = expected_gain(0.9, 0.8, null=0.0, ratio=1.0)
+    assert best == pytest.approx(bernoulli_kl(0.9, 0.85) + bernoulli_kl(0.8, 0.85), abs=1e-4)
+    expected = blocks(*[(18, 20, 16, 20)] * 500)
+    gained = np.diff(drop_evidence(expected, above=0.0, bets=[0.1]))[-1] / 20
+    assert gained == pytest.approx(best, rel=0.02)
+
+
+def test_gain_against_an_allowed_drop_is_that_of_the_nearest_pair():
+    pairs = np.linspace(0.04, 0.999, 2_000)
+    nearest = min(bernoulli_kl(0.9, a) + bernoulli_kl(0.8, a - 0.03) for a in pairs)
+    assert expected_gain(0.9, 0.8, null=0.03, ratio=1.0) == pytest.approx(nearest, rel=1e-3)
