@@ -49,6 +49,36 @@ def split_sentences(text: str) -> tuple[str, ...]:
     return tuple(each for each in sentences if any(map(str.isalnum, each)))
 
 
+#: Where one statement ends within a sentence: at a semicolon, or before a clause with a verb.
+_VERB = (
+    r"(?:is|are|was|were|has|have|had|can|cannot|could|will|would|may|must|should|does|did"
+    r"|(?:do|does|did|is|are|was|were|has|have|had|ca|wo)n't|[a-z]{3,}(?:ed|es))"
+)
+_JOINT = re.compile(
+    rf";\s+|,?\s(?:and|but|while|whereas)\s(?=(?:[\w'’-]+\s){{0,4}}{_VERB}\s)", re.IGNORECASE
+)
+_HAS_VERB = re.compile(rf"\b{_VERB}\s", re.IGNORECASE)
+_LEAST_STATED = 2  # informative words of a statement
+
+
+def split_statements(sentence: str) -> tuple[str, ...]:
+    """
+    Return the statements that *sentence* joins, where it is safe to part them; else the sentence.
+
+    "It costs 20 euros and was built in 1889." makes two. Parted are semicolons, and the English
+    "and", "but", "while" and "whereas" between clauses that both have a verb; never brackets or
+    quotes.
+    """
+    parts = _JOINT.split(sentence)
+    whole = len(parts) < 2 or any(  # noqa: PLR2004 - one has no parts
+        sum(word.content for word in words(part)) < _LEAST_STATED
+        or part.count("(") != part.count(")")
+        or part.count('"') % 2
+        for part in parts
+    )
+    return (sentence,) if whole or not _HAS_VERB.search(parts[0]) else tuple(parts)
+
+
 _SMALL_TALK = re.compile(
     r"^(?:sure|certainly|of course|ok(?:ay)?|(?:that(?:'s| is) an? )?(?:great|good|excellent)"
     r" question|hello|hi|hey|thanks|thank you|you(?:'re| are) welcome|no problem|glad"

@@ -51,6 +51,32 @@ def test_both_metrics_come_from_one_call_when_the_judge_scores(server):
     assert grounded.metadata["model"] == "gpt-4.1-mini"
 
 
+def test_sentence_counts_claim_by_claim_in_one_call_when_it_makes_several(server):
+    server.always = "three_claims"
+    scorer = scorer_for(server, metrics=("groundedness", "faithfulness", "hallucination"))
+    tower = make_interaction(
+        contexts=["The Eiffel Tower was completed in 1889 and stands 330 meters tall."],
+        output="The Eiffel Tower, completed in 1889, is 330 meters high and made of iron.",
+    )
+    found = scorer.score(tower)
+    scorer.close()
+    assert [round(each.score, 3) for each in found] == [0.667, 0.667, 0.333]
+    claims = [claim["text"] for claim in found[0].metadata["claims"]]
+    assert claims == ["completed in 1889", "is 330 meters high", "made of iron"]
+    assert len(server.requests) == 1
+
+
+def test_judge_is_sent_the_turns_of_the_conversation(server, judge):
+    turns = [{"role": "user", "content": "Which plans?"}, {"role": "assistant", "content": "Two."}]
+    judge.judge(make_interaction(history=turns))
+    judge.judge(make_interaction())
+    sent = [request["messages"][1]["content"] for request in server.requests]
+    assert ['"history":[{"role":"user","content":"Which plans?"}' in text for text in sent] == [
+        True,
+        False,
+    ]
+
+
 def test_claim_has_its_passage_when_the_quote_is_real(judge):
     interaction = make_interaction(contexts=["Nothing here.", *_texts(make_interaction())])
     [claim] = judge.judge(interaction).claims

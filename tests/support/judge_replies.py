@@ -211,9 +211,26 @@ def _no_canary(text: str) -> str:
     return json.dumps(json.loads(text) | {"canary": "sung by another"})
 
 
+def _three_claims(rows: list[dict[str, Any]]) -> None:
+    """Answer about the first sentence claim by claim: two proven by quotes, one found nowhere."""
+    known = "completed in 1889 and stands 330 meters tall"
+    said = ("completed in 1889", known), ("is 330 meters high", known), ("made of iron", "")
+    rows[:1] = [
+        {
+            "number": 1,
+            "claim": claim,
+            "quote": quote,
+            "verdict": "supported" if quote else "not_found",
+            "unsupported": "",
+        }
+        for claim, quote in said
+    ]
+
+
 #: Behaviours that spoil a good answer.
 SPOILS: dict[str, Callable[[dict[str, Any]], None]] = {
     "ok": _unchanged,
+    "three_claims": _verdicts(_three_claims),
     "fenced": _content(lambda text: f"Here is my verdict:\n```json\n{text}\n```\nDone."),
     "malformed": _content(lambda text: text[:-3]),
     "truncated": _truncated,

@@ -6,9 +6,10 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from itertools import islice, pairwise
 
 import numpy as np
@@ -26,6 +27,7 @@ from monitor.scoring.sentences import (
     is_checkable,
     is_refusal,
     split_sentences,
+    split_statements,
     without_mentions,
 )
 from monitor.scoring.words import Word, compatible, listed, words
@@ -66,12 +68,17 @@ class ReadClaim:
 
 @dataclass(frozen=True, slots=True)
 class ReadSentence:
-    """A sentence of an output; ``claim`` is None where nothing is stated or compared."""
+    """
+    A sentence of an output; ``claim`` is None where nothing is stated or compared.
+
+    ``parts`` reads the statements that it joins, each by itself; empty where it makes one.
+    """
 
     text: str
     states: bool
     refuses: bool
     claim: ReadClaim | None
+    parts: Callable[[], list[tuple[str, ReadClaim]]] = list
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +109,20 @@ def read(
     passages, known = Passages(contexts), Records.read(contexts)
     found, unstated = split_sentences(output), headings_and_code(output)
     asked = frozenset(word.stem for word in words((query or "")[:MOST_QUERY_CHARS]) if word.content)
+
+    def read_part(text: str) -> ReadClaim:
+        return read_claim(without_mentions(text), passages, known, asked, rewrite)
+
+    def read_parts(text: str) -> list[tuple[str, ReadClaim]]:
+        parts = split_statements(text)
+        return [(each, read_part(each)) for each in parts] if len(parts) > 1 else []
+
     sentences = []
     for text in found[:MOST_SENTENCES]:
         states = text not in unstated and is_checkable(text)
-        claim = None
-        if states and len(passages):
-            claim = read_claim(without_mentions(text), passages, known, asked, rewrite)
-        sentences.append(ReadSentence(text, states, not states and is_refusal(text), claim))
+        refuses = not states and is_refusal(text)
+        claim = read_part(text) if states and len(passages) else None
+        sentences.append(ReadSentence(text, states, refuses, claim, partial(read_parts, text)))
     claims = [each.claim for each in sentences if each.claim]
     length = sum(round(np.exp(claim.values[_LENGTH])) for claim in claims)
     if known.structured:

@@ -23,7 +23,7 @@ _BARE, _TERSE = 8, 12  # words of a bare yes or no, and of an answer that is a n
 _FIRST = 4  # words of a question that say what it asks for
 _OWN_TEXT = 12  # content words of a request that brings its text along
 _COVERED = 0  # place of the share that the passages hold among a claim's figures
-_EVEN = 0.5  # relevance of an answer without the number that is asked for, at most
+_NO_FIGURE = 0.15  # relevance of an answer without the number that is asked for, at most
 
 
 class Settled(NamedTuple):
@@ -113,7 +113,9 @@ def _terse(
     if not any(word.number for word in said):
         if _pattern("quantities", r"\b(?:{})\b").search(output):
             return None
-        return Settled(min(relevance, _EVEN), "It lacks the number or the time that is asked for.")
+        return Settled(
+            min(relevance, _NO_FIGURE), "It lacks the number or the time that is asked for."
+        )
     evidence = [claim.evidence[0] for claim in reading.claims if claim.evidence]
     told = {word.stem for number in evidence for word in reading.passages.words[number]}
     new = [word for word in said if word.content and word.stem not in asked]

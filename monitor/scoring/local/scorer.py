@@ -166,13 +166,35 @@ class LocalJudge:
         groundedness = sigmoid(float(pooled)) * most_left(read_claims, supports)
         shift = _log_odds(groundedness) - _log_odds(min(supports))
         shifted = iter([sigmoid(_log_odds(each) + shift) for each in supports])
-        claims = tuple(
-            self.verdict(each.text, each.claim, next(shifted), reading.passages)
-            if each.claim
-            else _no_claim(each)
-            for each in reading.sentences
-        )
-        return claims, groundedness
+        claims: list[Claim] = []
+        for each in reading.sentences:
+            if each.claim is None:
+                claims.append(_no_claim(each))
+                continue
+            support = next(shifted)
+            judged = [(each.text, each.claim, support)]
+            if support < self._pass_score:
+                judged = self._parted(each, reading, support) or judged
+            claims += [self.verdict(*one, reading.passages) for one in judged]
+        return tuple(claims), groundedness
+
+    def _parted(
+        self, sentence: ReadSentence, reading: Reading, support: float
+    ) -> list[tuple[str, ReadClaim, float]]:
+        """
+        Return the statements of a sentence that is not supported, if it joins several.
+
+        The least supported has the *support* of the sentence, and the others stand above it as
+        the model of a claim says.
+        """
+        parts = sentence.parts()
+        if not parts:
+            return []
+        odds = self._claim[reading.kind].log_odds(np.array([claim.values for _, claim in parts]))
+        own = [_held_down(sigmoid(o), c) for o, (_, c) in zip(odds.tolist(), parts, strict=True)]
+        shift = _log_odds(support) - _log_odds(min(own))
+        moved = [sigmoid(_log_odds(each) + shift) for each in own]
+        return [(text, claim, each) for (text, claim), each in zip(parts, moved, strict=True)]
 
     def verdict(self, text: str, claim: ReadClaim, support: float, passages: Passages) -> Claim:
         """Return the verdict on one claim, with its nearest sentence and the reason."""

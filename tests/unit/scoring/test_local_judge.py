@@ -275,3 +275,13 @@ def test_judging_takes_a_moment_when_claims_are_many_and_a_passage_is_one_senten
     passage = " ".join(f"word{chr(97 + i % 26)}x{i}" for i in range(15_000))
     output = "\n".join(f"The {word} is here" for word in passage.split()[:10_000])
     assert look(judge, output, passage).duration_ms < 10_000
+
+
+def test_statements_of_one_sentence_have_verdicts_of_their_own(judge):
+    output = "The tower is in Paris and was built of chocolate in 1250 by giants."
+    found = look(judge, output, "The Eiffel Tower was completed in 1889 in Paris.", query="Where?")
+    assert [(c.text[:12], c.verdict.value) for c in found.claims] == [
+        ("The tower is", "supported"),
+        ("was built of", "not_found"),
+    ]
+    assert min(claim.support for claim in found.claims) == pytest.approx(found.groundedness)

@@ -4,7 +4,7 @@ import unicodedata
 
 import pytest
 
-from monitor.scoring.sentences import split_sentences
+from monitor.scoring.sentences import split_sentences, split_statements
 
 
 @pytest.mark.parametrize(
@@ -30,3 +30,18 @@ def test_sentences_are_split_when_text_has(text, expected):
 def test_sentences_are_equal_when_only_the_unicode_form_differs():
     text = "Le café a été rénové. Il est à côté!"
     assert split_sentences(unicodedata.normalize("NFD", text)) == split_sentences(text)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "statements"),
+    [
+        ("It is high and was built in 1889.", ("It is high and was built in 1889.",)),
+        ("The tower is high and was built in 1889.", ("The tower is high", "was built in 1889.")),
+        ("Milk is white; coal is black.", ("Milk is white", "coal is black.")),
+        ("It is open between 9 and 5.", ("It is open between 9 and 5.",)),
+        ("Salt and pepper are here.", ("Salt and pepper are here.",)),
+        ('He said "it is new and was cheap" then.', ('He said "it is new and was cheap" then.',)),
+    ],
+)
+def test_statements_are_parted_only_where_it_is_safe(sentence, statements):
+    assert split_statements(sentence) == statements
