@@ -22,6 +22,7 @@ init = _hook.init
 sample = _hook.sample
 watch = _hook.watch
 interaction = _hook.interaction
+feedback = _hook.feedback
 flush = _hook.flush
 stats = _hook.stats
 
@@ -29,6 +30,7 @@ __all__ = [
     "Hook",
     "Rule",
     "__version__",
+    "feedback",
     "flush",
     "init",
     "interaction",

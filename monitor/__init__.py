@@ -12,6 +12,7 @@ init = _hook.init
 sample = _hook.sample
 watch = _hook.watch
 interaction = _hook.interaction
+feedback = _hook.feedback
 flush = _hook.flush
 stats = _hook.stats
 
@@ -19,6 +20,7 @@ __all__ = [
     "Hook",
     "Rule",
     "__version__",
+    "feedback",
     "flush",
     "init",
     "interaction",

@@ -26,7 +26,7 @@ from monitor.store.dead_letters import DEAD, drop_dead_letter
 from monitor.store.engine import Store
 from monitor.store.retention import blank
 from monitor.store.samples import note_act
-from monitor.store.tables import dead_letters, evaluations, labels, samples
+from monitor.store.tables import dead_letters, evaluations, feedback, labels, samples
 from monitor.store.write import Result
 from workers.scoring_run import Dead, ScoringRules, commit, expired
 
@@ -94,6 +94,9 @@ def forget_user(
             if not store.is_postgresql:
                 # Leave no deleted text in free pages; PostgreSQL's vacuum reuses them.
                 connection.exec_driver_sql("PRAGMA secure_delete=ON")
+            of_user = select(samples.c.trace_id).where(samples.c.sample_id.in_(batch))
+            comments = feedback.update().where(feedback.c.trace_id.in_(of_user))
+            done["feedback"] += connection.execute(comments.values(comment="")).rowcount
             blank(connection, batch, why=FORGOTTEN)
             done["samples"] += len(batch)
             done["evaluations"] += _empty_evaluations(connection, batch)

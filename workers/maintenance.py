@@ -120,7 +120,7 @@ def read_counters(hook_id: str, values: Mapping[bytes, bytes]) -> HookCounters |
             counters={
                 name[:100]: min(int(value), _MOST_COUNT)
                 for name, value in text.items()
-                if name in _PLAIN or name.startswith("dropped:")
+                if name in _PLAIN or name.startswith(("dropped:", "feedback:"))
             },
         )
     except (KeyError, ValueError, OverflowError, OSError) as error:

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, select
 from monitor.errors import QueueUnavailableError
 from monitor.queue.snapshot import QueueSnapshot, take_snapshot
 from monitor.store.engine import Store
-from monitor.store.ledger import read_totals
+from monitor.store.ledger import Kind, read_totals
 from monitor.store.reconcile import (
     ENDED,
     Reconciliation,
@@ -106,8 +106,24 @@ def _check_queue(
         # Ids that were not read may be of samples that are in the store already.
         below=unread,
     )
+    feedback = sum(
+        n
+        for bookings in totals
+        for b, n in bookings.items()
+        if b.kind is Kind.FEEDBACK_STORED
+        and (b.reason.startswith("hook_") or b.reason == "unreadable")
+    )
+    said = Sum(
+        check="feedback sent = stored + waiting",
+        where="all apps",
+        found=counted["feedback:sent"],
+        expected=feedback + snapshot.feedback,
+        # What waits may be stored already; what a hook gave up at its end may have arrived.
+        above=snapshot.feedback,
+        below=counted["feedback:shutdown"] + snapshot.feedback,
+    )
     lost = Sum(check="lost to the size limit = 0", where="queue", found=snapshot.lost, expected=0)
-    return [sent, lost], notes
+    return [sent, said, lost], notes
 
 
 def _counters(connection: Connection, snapshot: QueueSnapshot) -> Counter[str]:

@@ -44,6 +44,7 @@ from monitor.rolling.tallies import window_stats
 from monitor.settings import Settings
 from monitor.store.engine import Store
 from monitor.store.insights import read_findings, read_insights, read_marks, read_states
+from monitor.store.labels import agreements
 from monitor.store.lease import Lease, fence
 from monitor.store.ledger import (
     Booking,
@@ -180,6 +181,10 @@ def _app_facts(
         failed={metric: found.failed for metric, found in without.items()},
         skipped={metric: found.skipped for metric, found in without.items()},
         insights=read_explained(connection, app, now=now, since=since),
+        labels={
+            (found.metric, found.evaluator_version): found.confusion
+            for found in agreements(connection, app=app)
+        },
         inputs=of_apps[app].inputs if app in of_apps else (),
         last_heartbeat=last_heartbeat(connection, app),
     )

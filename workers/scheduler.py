@@ -21,6 +21,7 @@ from monitor.errors import GroundwatchError
 from monitor.store.lease import Lease, database_now
 from workers.context import Components
 from workers.evaluate import Evaluator
+from workers.feedback import FeedbackCollector
 from workers.insights import Explainer
 from workers.jobs import ErrorThrottle, Job, LeaseHolder, run_jobs
 from workers.maintenance import EVERY_S, EXPIRE_EVERY_S, Collector, Expirer, Keeper, Limits
@@ -80,10 +81,14 @@ class Scheduler:
                 megabytes=settings.hook_limits.queue_limit_megabytes,
             ),
         )
+        feedback = FeedbackCollector(
+            context.impatient_redis, context.store, settings.windows.bucket_s
+        )
         # Several times before what was new has become old.
         expire_every_s = min(EXPIRE_EVERY_S, context.rules.behind_after_s / 4)
         self.jobs = [
             Job("collect", min(1.0, settings.evaluate_every_s), collector.run),
+            Job("feedback", min(1.0, settings.evaluate_every_s), feedback.run),
             Job("evaluate", settings.evaluate_every_s, self.evaluate),
             Job("insights", self._explainer.every_s, self.explain, slow=True),
             Job("expire", expire_every_s, expirer.run),

@@ -8,6 +8,7 @@ One ``sample()`` goes this way: the sampler of ``options`` decides, ``recorder``
 
 from __future__ import annotations
 
+import _thread
 import difflib
 import itertools
 import logging
@@ -202,6 +203,40 @@ class Hook:
         """Open an interaction whose pieces come one by one: ``with hook.interaction() as it``."""
         return OpenInteraction(self, {"query": query, **fields})
 
+    def feedback(
+        self, *, trace_id: str, good: bool, comment: str | None = None, **unknown: Any
+    ) -> None:
+        """
+        Record what a user said of one answer; sampled or not, before or after it.
+
+        Parameters
+        ----------
+        trace_id
+            The one that the interaction has: it joins the two.
+        good
+            Thumbs up or down.
+        comment
+            In the user's words; masked as all texts are, and cut at 2,000 characters.
+        unknown
+            Counted as ``unknown_argument`` in ``stats()["ignored"]``, and left out.
+        """
+        try:
+            recorder = self._recorder or self._begin()
+            for _ in unknown:
+                self.ignore("unknown_argument")
+            if not recorder.options.enabled or recorder.masking == _thread.get_ident():
+                return
+            if recorder.pid != getpid():  # forked by C code, without our handlers
+                self.after_fork()
+                recorder = self._begin()
+            recorder.feedback.give(trace_id, good, comment)
+            if recorder.ended:
+                recorder.feedback.abandon()
+            elif recorder.unstarted:
+                sender.start(recorder)
+        except Exception as error:  # noqa: BLE001  # as in sample
+            self._mistake = f"{type(error).__name__} in feedback()"
+
     def flush(self, timeout: float = 2.0) -> bool:
         """Wait until all that was recorded has reached Redis, the counters as well; True if so."""
         recorder = self._recorder
@@ -214,7 +249,8 @@ class Hook:
         Return what has happened in this process, as plain values.
 
         ``seen = sampled + not_sampled`` and ``sampled = sent + dropped + buffered``, always.
-        ``ignored`` counts what was left out before it could be sampled, by reason.
+        ``ignored`` counts what was left out before it could be sampled, by reason. In
+        ``feedback``, ``given = sent + dropped + waiting``.
         """
         recorder = self._recorder or self._begin(start=False)
         stats = recorder.stats()

@@ -20,7 +20,7 @@ from ..queue.producer import Producer
 from ..retry import backoff_s
 from ..settings import resolve_redis_url
 from .capture import Draft
-from .encoding import Encoded, MaskFailed, encode
+from .encoding import Encoded, MaskFailed, encode, encode_feedback
 from .recorder import Progress, Recorder
 
 BATCH = 25
@@ -65,6 +65,7 @@ class SenderLoop:
         }
         self._producer: Producer | None = None
         self._batch: list[Encoded] = []
+        self._feedback: list[dict[bytes, bytes]] = []
         self._batch_since = 0.0
         self._reported_at = float("-inf")
         self._busy_at = 0.0
@@ -82,7 +83,7 @@ class SenderLoop:
         hurry, recorder.hurry = recorder.hurry or recorder.close_by is not None, False
         if not self._backoff.wait_s(now, hurry=hurry):
             self._fill(now)
-            if self._batch or self._report_is_due(now, hurry=hurry):
+            if self._batch or self._feedback_waits() or self._report_is_due(now, hurry=hurry):
                 self._send(now)
         if self._batch and now - self._batch_since >= BATCH_KEPT_S:
             self._give_up("redis_unavailable")
@@ -149,8 +150,23 @@ class SenderLoop:
         changed = not recorder.reported.covers(recorder.progress())
         return (changed and hurry) or ((changed or recorder.full) and age_s >= FRESH_S)
 
+    def _feedback_waits(self) -> bool:
+        """Take what users said out of the buffer, while none of it is being sent."""
+        waiting = self._recorder.feedback.waiting
+        while waiting and len(self._feedback) < BATCH:
+            draft = waiting.popleft()
+            self._recorder.masking = _thread.get_ident()
+            try:
+                randomness = self._random.getrandbits(ID_BITS)
+                self._feedback.append(encode_feedback(draft, self._options, randomness))
+            except BaseException:  # noqa: BLE001  # as in _fill
+                self._recorder.feedback.drop("mask_failed")
+            finally:
+                self._recorder.masking = None
+        return bool(self._feedback)
+
     def _send(self, now: float) -> None:
-        recorder, batch = self._recorder, self._batch
+        recorder, batch, feedback = self._recorder, self._batch, self._feedback
         progress = recorder.progress()
         # Everything so far, this batch included: sent twice, it still says the same.
         dropped = {f"dropped:{reason}": n for reason, n in recorder.dropped.items()}
@@ -158,6 +174,7 @@ class SenderLoop:
         counters = {
             **self._about, "seen": recorder.seen, "sampled": sampled,
             "sent": recorder.sent + len(batch), "last_error": recorder.encoding_error, **dropped,
+            **recorder.feedback.counters(len(feedback)),
         }  # fmt: skip
         try:
             if self._producer is None:
@@ -169,6 +186,7 @@ class SenderLoop:
                 [encoded.entry for encoded in batch],
                 app=self._options.app,
                 hook_id=recorder.hook_id,
+                feedback=feedback,
                 counters=counters,
                 heartbeat_at_ms=time.time_ns() // 1_000_000,
             )
@@ -181,14 +199,16 @@ class SenderLoop:
             self._producer = None
             return
         self._backoff.succeeded()
-        self._batch = []
+        self._batch, self._feedback = [], []
+        recorder.feedback.sent += len(feedback)
         self._reported_at = now
-        if batch or recorder.reported != progress:
+        if batch or feedback or recorder.reported != progress:
             self._busy_at = now
         recorder.sent += len(batch)
         recorder.completed += len(batch)
         recorder.chars_out += sum(encoded.chars for encoded in batch)
-        recorder.reported = Progress(progress.seen, recorder.completed, progress.dropped)
+        settled = progress.feedback + len(feedback)
+        recorder.reported = Progress(progress.seen, recorder.completed, progress.dropped, settled)
         recorder.connected, recorder.last_error = True, None
         self._room.sent(len(batch), sum(encoded.size_bytes for encoded in batch))
         recorder.full = self._room.look(answer.backlog)
@@ -204,6 +224,11 @@ class SenderLoop:
     def abandon(self) -> None:
         """Count what this sender had taken before it broke: no other one sends it."""
         self._give_up("sender_failed")
+        self._give_up_feedback()
+
+    def _give_up_feedback(self) -> None:
+        self._recorder.feedback.drop("shutdown", len(self._feedback))
+        self._feedback = []
 
     def _all_done(self) -> bool:
         return self._recorder.has_reported(self._recorder.goal())
@@ -219,8 +244,11 @@ class SenderLoop:
             while recorder.buffer:
                 self._settle(Draft._make(recorder.buffer.popleft()).chars, "shutdown")
             if recorder.connected:
+                self._feedback_waits()
                 self._send(now)
             self._give_up("shutdown")
+            self._give_up_feedback()
+            recorder.feedback.abandon()
         if self._producer is not None:
             self._producer.close()
 

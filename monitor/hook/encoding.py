@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from ..queue import wire
 from .capture import MARGIN, Draft, Passage, Plain, SizeLimit
+from .feedback import FeedbackDraft
 from .options import Mask, Options
 
 #: Names that an app makes up, and names that may tell who somebody is.
@@ -84,6 +85,28 @@ def encode(
         }
     )
     return Encoded(entry, draft.chars)
+
+
+def encode_feedback(draft: FeedbackDraft, options: Options, randomness: int) -> dict[bytes, bytes]:
+    """
+    Shape what a user said into a stream entry; the comment is masked, as all texts are.
+
+    Raises
+    ------
+    MaskFailed
+        If the mask failed on the comment.
+    """
+    texts = _masked(options.mask)
+    comment = texts(draft.comment) if texts and draft.comment else draft.comment
+    body = {
+        "feedback_id": wire.sample_id(draft.at_ns // 1_000_000, randomness),
+        "app": options.app,
+        "trace_id": draft.trace_id,
+        "good": draft.good,
+        "comment": "" if options.capture == "metadata" else comment,
+        "given_at": datetime.fromtimestamp(draft.at_ns / 1e9, UTC),
+    }
+    return wire.encode_feedback(body)
 
 
 def _interaction(draft: Draft, options: Options) -> tuple[dict[str, object], frozenset[str]]:

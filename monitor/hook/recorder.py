@@ -12,6 +12,7 @@ from time import time_ns
 from typing import Any, NamedTuple
 
 from .capture import NO_REST, NOTHING_CUT, PASSAGES, capture
+from .feedback import FeedbackBuffer
 from .options import Options, Sampler, belongs, is_trace_id, read
 
 #: A hook that was replaced has this long to deliver what it holds.
@@ -29,6 +30,7 @@ class Progress(NamedTuple):
     seen: int
     completed: int
     dropped: int
+    feedback: int = 0
 
     def covers(self, other: Progress) -> bool:
         """Return whether this is as far as *other* or farther in every part."""
@@ -57,6 +59,7 @@ class Recorder:
         if not options.enabled:
             self.sampler.close()
         self.buffer: deque[tuple[Any, ...]] = deque()  #: the fields of a `Draft` each
+        self.feedback = FeedbackBuffer()
         self._sequence = itertools.count()
         self._appended = itertools.count()
         self._dropped = {reason: itertools.count() for reason in REASONS}
@@ -248,7 +251,8 @@ class Recorder:
 
     def progress(self) -> Progress:
         """Return how far the counters have come, buffered samples not included."""
-        return Progress(self.seen, self.completed, sum(self.dropped.values()))
+        dropped = sum(self.dropped.values())
+        return Progress(self.seen, self.completed, dropped, self.feedback.settled)
 
     def has_reported(self, goal: Progress) -> bool:
         """Return whether Redis has confirmed everything up to *goal*."""
@@ -256,7 +260,8 @@ class Recorder:
 
     def goal(self) -> Progress:
         """Return how far the counters will have come once everything buffered is done."""
-        return Progress(self.seen, read(self._appended), sum(self.dropped.values()))
+        dropped = sum(self.dropped.values())
+        return Progress(self.seen, read(self._appended), dropped, self.feedback.given)
 
     def stats(self) -> dict[str, Any]:
         """Return where everything is; what a caller is just recording counts as buffered."""
@@ -276,6 +281,7 @@ class Recorder:
             "buffered": sampled - sent - sum(dropped.values()),
             "sent": sent,
             "dropped": dropped,
+            "feedback": self.feedback.stats(),
             "predicates_failed": read(self._predicates_failed),
             "connected": self.connected,
             "last_error": self.error,
@@ -283,6 +289,7 @@ class Recorder:
 
     def _abandon(self) -> None:
         """Give up what was recorded after the sender had ended."""
+        self.feedback.abandon()
         while self.buffer:
             try:
                 self.buffer.popleft()

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 #: The bounded stream of samples, one entry a sample.
 SAMPLES = "groundwatch:samples"
+#: The bounded stream of what users said of answers, and how many entries of it were stored, ever.
+FEEDBACK = "groundwatch:feedback"
+FEEDBACK_STORED = "groundwatch:feedback:stored"
 #: The consumer group through which workers read it.
 GROUP = "groundwatch"
 #: List of stretches of the stream that are read when nothing new waits, the newest first.

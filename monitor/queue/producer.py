@@ -30,6 +30,8 @@ COUNTERS_KEPT_S = 7 * 86_400
 #: The stream's own bound, above the hooks' limit: it holds when counters are late.
 _MAXLEN_FACTOR = 1.2
 _LONGEST_TEXT = 200
+#: What users said waits in Redis up to this many; the scheduler takes it every second.
+_MOST_FEEDBACK = 100_000
 #: An entry has three fields: version, app, body.
 _FIELDS = 3
 
@@ -58,6 +60,10 @@ class Producer:
         self._connection: Any = None
         stream, bound = names.SAMPLES.encode(), b"%d" % (queue_limit * _MAXLEN_FACTOR)
         self._xadd = begin_command(b"XADD", stream, b"MAXLEN", b"~", bound, b"*", more=2 * _FIELDS)
+        stream = names.FEEDBACK.encode()
+        self._xadd_feedback = begin_command(
+            b"XADD", stream, b"MAXLEN", b"~", b"%d" % _MOST_FEEDBACK, b"*", more=2 * _FIELDS
+        )
         try:
             self._pool: Any = pool_of(
                 url,
@@ -77,11 +83,12 @@ class Producer:
         *,
         app: str,
         hook_id: str,
+        feedback: Sequence[Entry] = (),
         counters: Mapping[str, str | int],
         heartbeat_at_ms: int,
     ) -> Answer:
         """
-        Append the entries and replace the hook's counters, all or nothing.
+        Append the entries and the *feedback*, and replace the hook's counters, all or nothing.
 
         Raises
         ------
@@ -94,6 +101,8 @@ class Producer:
         packed = [pack_command("MULTI")]
         for entry in entries:
             packed += (self._xadd, *pack_pairs(entry))
+        for entry in feedback:
+            packed += (self._xadd_feedback, *pack_pairs(entry))
         rest = [
             pack_command("HSET", key, *itertools.chain(*counters.items()), "heartbeat_at_ms", now),
             pack_command("EXPIRE", key, COUNTERS_KEPT_S),
@@ -107,11 +116,11 @@ class Producer:
                 self._connection = self._pool.make_connection()
                 self._connection.connect()
             self._connection.send_packed_command([b"".join([*packed, *rest])])
-            results = read_answers(self._connection, 1 + len(entries) + len(rest))
+            results = read_answers(self._connection, 1 + len(entries) + len(feedback) + len(rest))
             *_, rate, backlog = results
             # What else has failed, such as counters under a key of another type, is no reason
             # to send the samples again.
-            for answer in (*results[: len(entries)], backlog):
+            for answer in (*results[: len(entries) + len(feedback)], backlog):
                 if isinstance(answer, redis.ResponseError):
                     raise answer  # noqa: TRY301  # described below
         except Exception as error:  # noqa: BLE001  # redis-py, the resolver and TLS raise their own

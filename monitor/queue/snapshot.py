@@ -26,6 +26,7 @@ class QueueSnapshot:
     waiting: int  #: entries in the stream, those in work included; a test's are left out
     sample_ids: tuple[str | None, ...] | None  #: of each; None where they were too many to read
     lost: int  #: entries that were trimmed away before anybody took them, ever
+    feedback: int = 0  #: what users said that waits to be stored
 
 
 def take_snapshot(client: redis.Redis, *, most_read: int) -> QueueSnapshot:
@@ -48,9 +49,10 @@ def take_snapshot(client: redis.Redis, *, most_read: int) -> QueueSnapshot:
                 pipe.get(names.ACKNOWLEDGED)
                 pipe.xinfo_stream(names.SAMPLES)
                 pipe.xrange(names.SAMPLES, count=most_read if reading else 1)
+                pipe.xlen(names.FEEDBACK)
                 for hook_id in listed:
                     pipe.hgetall(names.hook(hook_id.decode("utf-8", "replace")))
-                now, waiting, acknowledged, info, entries, *hashes = pipe.execute(
+                now, waiting, acknowledged, info, entries, feedback, *hashes = pipe.execute(
                     raise_on_error=False
                 )
             if isinstance(waiting, redis.RedisError):
@@ -74,6 +76,7 @@ def take_snapshot(client: redis.Redis, *, most_read: int) -> QueueSnapshot:
         waiting=len(counted) if whole else waiting,
         sample_ids=tuple(sample_id_of(fields) for fields in counted) if whole else None,
         lost=max(0, added - int(acknowledged or 0) - waiting),
+        feedback=int(feedback),
     )
 
 

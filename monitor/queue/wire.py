@@ -43,6 +43,12 @@ def encode(record: Sample | Mapping[str, object]) -> dict[bytes, bytes]:
     return {_VERSION_KEY: _VERSION, _APP_KEY: _utf8(app), _BODY_KEY: _body(record)}
 
 
+def encode_feedback(body: Mapping[str, object]) -> dict[bytes, bytes]:
+    """Turn what a user said into the fields of its stream entry."""
+    app = _utf8(str(body["app"]))
+    return {_VERSION_KEY: _VERSION, _APP_KEY: app, _BODY_KEY: _body(body)}
+
+
 def decode(fields: Mapping[bytes, bytes]) -> Sample:
     """
     Read a sample from the fields of its stream entry.

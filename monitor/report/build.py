@@ -22,6 +22,7 @@ from monitor.report.model import (
     Worst,
 )
 from monitor.report.words import WORDS, is_held
+from monitor.stats.agreement import Confusion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +40,7 @@ class AppFacts:
     failed: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  #: by metric and reason
     skipped: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  #: likewise
     insights: Mapping[str, Insight] = field(default_factory=dict)  #: by metric
+    labels: Mapping[tuple[str, str], Confusion] = field(default_factory=dict)  #: and evaluator
     inputs: Sequence[InputDrift] = ()
     last_heartbeat: datetime | None = None
 
@@ -191,6 +193,7 @@ def _app(
             failed=facts.failed.get(verdict.metric, {}),
             skipped=facts.skipped.get(verdict.metric, {}),
             insight=facts.insights.get(verdict.metric),
+            labels=facts.labels.get((verdict.metric, verdict.evaluator_version)),
         )
         for verdict in facts.verdicts
         if verdict.window_s == status_window_s and verdict.segment == "*"

@@ -12,6 +12,7 @@ from monitor.models import Status, Verdict
 from monitor.models.alerting import Incident
 from monitor.models.insight import InputDrift, Insight
 from monitor.models.status import FleetFall
+from monitor.stats.agreement import Confusion
 
 
 class _Value(BaseModel):
@@ -90,6 +91,7 @@ class MetricReport(_Value):
         default_factory=dict, description="Those that had nothing to judge, by reason as well."
     )
     insight: Insight | None = Field(None, description="What explains it, when it is known.")
+    labels: Confusion | None = Field(None, description="The present evaluator beside people.")
 
 
 class AppReport(_Value):

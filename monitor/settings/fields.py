@@ -274,6 +274,11 @@ class WebAccess(Table):
     web_proxy_role: Literal["viewer", "reader", "operator"] = Field(
         "reader", description="Role of whoever such a proxy names."
     )
+    feedback_origins: Names = Field(
+        (),
+        description="Web pages that may send users' feedback to `/api/v1/feedback` without a "
+        "token, such as `https://app.example.com`; without any, none may.",
+    )
 
 
 class EventExport(Table):

@@ -21,6 +21,7 @@ from monitor.store.tables import counts, hooks, totals
 
 _COUNTED = frozenset({"seen", "sampled", "sent"})
 _DROPPED = "dropped:"
+_FEEDBACK = "feedback:"
 
 
 class Kind(StrEnum):
@@ -34,6 +35,8 @@ class Kind(StrEnum):
     FAILED = "failed"
     SKIPPED = "skipped"
     EXPIRED = "expired"
+    FEEDBACK = "feedback"  #: what users said, as hooks count it: given, sent, or why dropped
+    FEEDBACK_STORED = "feedback_stored"  #: by source and word, such as ``hook_good``
 
 
 class Entry(NamedTuple):
@@ -118,7 +121,7 @@ class HookCounters:
     pid: int
     heartbeat_at: datetime  #: by the clock of its host
     heard_at: datetime | None = None  #: by ours, where we know it better than its host
-    counters: Mapping[str, int]  #: seen, sampled, sent, and dropped:<reason>
+    counters: Mapping[str, int]  #: seen, sampled, sent, dropped:<reason>, feedback:<...>
 
 
 def absorb(connection: Connection, news: Sequence[HookCounters], *, bucket_s: int) -> None:
@@ -139,6 +142,9 @@ def absorb(connection: Connection, news: Sequence[HookCounters], *, bucket_s: in
             if new > 0 and name.startswith(_DROPPED):
                 reason = name.removeprefix(_DROPPED)
                 entries.append(Entry(item.app, start_s, Kind.DROPPED, reason, new))
+            elif new > 0 and name.startswith(_FEEDBACK):
+                reason = name.removeprefix(_FEEDBACK)
+                entries.append(Entry(item.app, start_s, Kind.FEEDBACK, reason, new))
             elif new > 0 and name in _COUNTED:
                 entries.append(Entry(item.app, start_s, Kind(name), "", new))
         # A report that comes late must not turn the clock of a counter back.

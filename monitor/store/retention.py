@@ -28,6 +28,7 @@ from monitor.store.tables import (
     counts,
     dead_letters,
     evaluations,
+    feedback,
     hooks,
     levels,
     samples,
@@ -88,6 +89,8 @@ class Retention:
                 ("outbox", outbox, outbox.c.delivery_id, outbox.c.finished_at, ages.outbox),
                 ("status changes", status_changes, status_changes.c.change_id,
                  status_changes.c.at_ms, ages.incidents),
+                ("feedback", feedback, feedback.c.feedback_id, feedback.c.received_at_ms,
+                 ages.texts),
                 ("silences", silences, silences.c.silence_id, silences.c.ends_at, ages.incidents),
                 ("audit", audit, audit.c.audit_id, audit.c.at_ms, ages.audit),
                 ("dead letters", dead_letters, dead_letters.c.entry_id, dead_letters.c.at_ms,
@@ -215,6 +218,7 @@ def blank(connection: Connection, sample_ids: Sequence[str], *, why: str) -> Non
     for row in rows:
         bare = without_texts(Sample.model_validate(row["payload"]), why)
         row |= {"payload": bare.model_dump(mode="json"), "interaction_id": bare.interaction.id}
+        row["trace_id"] = None
     if not rows:
         return
     if connection.dialect.name == "sqlite":

@@ -56,10 +56,13 @@ samples = Table(
     Column("payload", Json, nullable=False),
     # The segments it was counted in, decided once, so that nothing has to be decided again.
     Column("segments", Json, nullable=False, server_default="[]"),
+    # Joins what users said of it; samples that had none have none here.
+    Column("trace_id", String(200)),
     # The newest samples of an app, for reports.
     Index("ix_groundwatch_samples_app_time", "app", "occurred_at_ms"),
     # The oldest samples, for retention; by our clock, not by that of an app.
     Index("ix_groundwatch_samples_received", "received_at_ms"),
+    Index("ix_groundwatch_samples_trace", "trace_id"),
 )
 
 #: One row an evaluation; the unique key is what makes sums exact under redelivery.
@@ -392,6 +395,23 @@ labels = Table(
     # 1 if the sample was drawn at random among those with its verdict, as the queue does.
     Column("drawn", SmallInteger, nullable=False, server_default="0"),
     Index("ix_groundwatch_labels_app_metric", "app", "metric"),
+)
+
+#: What users said of answers, by trace: the sample may come before it, behind it, or never.
+feedback = Table(
+    "groundwatch_feedback",
+    metadata,
+    Column("feedback_id", String(64), primary_key=True),
+    Column("app", String(200), nullable=False),
+    Column("trace_id", String(200), nullable=False),
+    Column("good", SmallInteger, nullable=False),
+    Column("comment", Text, nullable=False),
+    Column("source", String(16), nullable=False),
+    Column("given_at_ms", BigInt, nullable=False),
+    Column("received_at_ms", BigInt, nullable=False),
+    Index("ix_groundwatch_feedback_trace", "trace_id"),
+    Index("ix_groundwatch_feedback_app_received", "app", "received_at_ms"),
+    Index("ix_groundwatch_feedback_received", "received_at_ms"),
 )
 
 #: Acts of operators, and views of transcripts.

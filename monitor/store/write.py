@@ -110,6 +110,7 @@ def record(
                 "reason": result.scored.reason,
                 "payload": _storable(sample.model_dump_json()),
                 "segments": list(segments[key]),
+                "trace_id": _trace(sample.interaction.trace_id),
             }
             for key, result in sorted(by_id.items())
         ],
@@ -281,6 +282,10 @@ def _learn_lines(connection: Connection, items: Iterable[Contribution]) -> None:
             | {"n": n, "bins": {str(b): c for b, c in sorted(bins.items())}, "line": line}
         )
     put(connection, pass_lines, rows)
+
+
+def _trace(trace_id: str | None) -> str | None:
+    return trace_id[:200].replace("\0", "\ufffd") if trace_id else None
 
 
 def _storable(text: str) -> Any:

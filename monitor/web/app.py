@@ -21,10 +21,11 @@ from monitor.models import Status
 from monitor.web import charts
 from monitor.web.actions import Acts
 from monitor.web.api import Api
-from monitor.web.auth import Guard, path_of
+from monitor.web.auth import FEEDBACK_PATH, Guard, path_of
+from monitor.web.feedback import FeedbackInbox
 from monitor.web.labelling import Labelling
 from monitor.web.pages import Pages
-from monitor.web.site import Site
+from monitor.web.site import FEEDBACK_SCRIPT, Site
 
 _A_YEAR = "public, max-age=31536000, immutable"
 _TYPES = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8"}
@@ -53,6 +54,7 @@ def make_app(site: Site) -> Starlette:
         site.close()
 
     pages, acts, api, labelling = Pages(site), Acts(site), Api(site), Labelling(site)
+    inbox = FeedbackInbox(site)
     of_metric = "/api/v1/apps/{app}/metrics/{metric}"
     routes = [
         Route("/", pages.glance),
@@ -82,6 +84,7 @@ def make_app(site: Site) -> Starlette:
         Route("/api/v1/samples/{sample_id}", api.sample),
         Route("/api/v1/labels", labelling.agreement),
         Route("/api/v1/labels", labelling.take, methods=["POST"]),
+        Route(FEEDBACK_PATH, inbox.take, methods=["POST", "OPTIONS"]),
         Route("/api/v1/openapi.json", api.openapi),
         Route("/metrics", api.prometheus),
         Route("/badge/{app}.svg", api.badge),
@@ -111,6 +114,11 @@ def _files(site: Site) -> list[BaseRoute]:
             raise HTTPException(404)
         body, tag = site.assets[name]
         headers = {"Cache-Control": _A_YEAR, "ETag": f'"{tag}"'}
+        if name == FEEDBACK_SCRIPT:  # for pages of other sites, which do not know its hash
+            headers |= {
+                "Cache-Control": "public, max-age=3600",
+                "Cross-Origin-Resource-Policy": "cross-origin",
+            }
         return Response(body, media_type=_TYPES[name.rsplit(".")[-1]], headers=headers)
 
     def icon(request: Request) -> Response:

@@ -46,6 +46,8 @@ _OPEN = ("/healthz", "/readyz", "/static/", "/favicon/")
 #: Most passwords waiting to be verified, so that wrong ones do not keep the machine busy.
 _MOST_WAITING = 8
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+#: The one address that pages of other sites may send to, if the settings name them.
+FEEDBACK_PATH = "/api/v1/feedback"
 _HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self';"
@@ -69,6 +71,10 @@ class Role(IntEnum):
     VIEWER = 1  #: figures, no transcripts
     READER = 2  #: transcripts, as the hook's mask left them
     OPERATOR = 3  #: label, test channels
+
+
+#: A user of the app, whose browser sends feedback from a page that the settings name.
+VISITOR = "visitor"
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +165,11 @@ class Access:
         if not name or not any(address in network for network in self._proxies):
             return None
         return Principal(name[:200], Role[self.settings.web_access.web_proxy_role.upper()])
+
+    def may_send_feedback(self, request: Request) -> bool:
+        """Return whether a request comes from a page that may send feedback, and is such."""
+        origins = self.settings.web_access.feedback_origins
+        return path_of(request) == FEEDBACK_PATH and request.headers.get("origin", "") in origins
 
     def form_token(self, principal: Principal) -> str:
         """Return the token of a form; a new one each time, so that compression reveals nothing."""
@@ -280,6 +291,9 @@ class Guard:
         request = Request(scope, receive)
         if path_of(request).startswith(_OPEN):
             refused = None
+        elif self._access.may_send_feedback(request):
+            request.state.principal = Principal(VISITOR, Role.VIEWER, bearer=True)
+            refused = None
         elif request.headers.get("authorization", "").partition(" ")[0].lower() != "basic":
             refused = await to_thread.run_sync(self._refusal, request)
         elif self._passwords.statistics().tasks_waiting >= _MOST_WAITING:
@@ -305,7 +319,11 @@ class Guard:
             answer.headers["WWW-Authenticate"] = 'Basic realm="groundwatch", charset="UTF-8"'
             return answer
         request.state.principal = principal
-        if request.method not in _SAFE and not principal.bearer and not comes_from_us(headers):
+        if (
+            request.method not in _SAFE
+            and not principal.bearer
+            and not (comes_from_us(headers) or _is_program(request))
+        ):
             return self._refuse(
                 request, 403, "from another site", "nothing was changed; use the form on our page"
             )
@@ -330,6 +348,17 @@ def comes_from_us(headers: Headers) -> bool:
         return site == "same-origin"
     origin = headers.get("origin")
     return origin is not None and urlsplit(origin).netloc == headers.get("host")
+
+
+def _is_program(request: Request) -> bool:
+    """Return whether no browser can have sent this: to JSON for the API all add an origin."""
+    headers = request.headers
+    return (
+        path_of(request).startswith("/api/")
+        and headers.get("content-type", "").startswith("application/json")
+        and "origin" not in headers
+        and "sec-fetch-site" not in headers
+    )
 
 
 def needs(role: Role) -> Callable[[Method[S]], Method[S]]:

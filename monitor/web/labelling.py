@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from urllib.parse import urlencode
 
 from starlette.concurrency import run_in_threadpool
@@ -13,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from monitor.report.format import plain_text
+from monitor.store.feedback import complained_of, count_feedback, read_complaints
 from monitor.store.label_queue import ENOUGH, draw
 from monitor.store.labels import (
     MOST_NOTE_CHARS,
@@ -32,6 +34,8 @@ from monitor.web.site import Site
 _MOST_LABELS = 1_000
 _MOST_BODY_BYTES = 1_000_000
 _MOST_SKIPPED = 50
+_FEEDBACK_BACK = timedelta(days=7)
+_EXAMPLES = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +54,25 @@ class Labelling:
         asked, principal = request.query_params, principal_of(request)
         app, metric = asked.get("app"), asked.get("metric")
         skipped = asked.getlist("skip")[-_MOST_SKIPPED:]
+        now = self.site.clock()
         rows = [(r.verdict.app, r.verdict.metric) for r in self.site.glance.read().rows]
         with self.site.store.read() as connection:
             said = agreements(connection)
             if not app or not metric:
-                return self.site.page(request, "labels.html", streams=rows, agreements=said)
+                since = now - _FEEDBACK_BACK
+                users = [
+                    (
+                        name,
+                        count_feedback(connection, name, since=since),
+                        read_complaints(connection, name, now=now),
+                        complained_of(connection, name, since=since, limit=_EXAMPLES),
+                    )
+                    for name in sorted({name for name, _ in rows})
+                ]
+                return self.site.page(
+                    request, "labels.html", streams=rows, agreements=said,
+                    users=[user for user in users if user[1].good + user[1].bad],
+                )  # fmt: skip
             found = draw(connection, app=app, metric=metric, annotator=principal.name, skip=skipped)
             next_id = found.sample_id if found else None
             sample = read_sample(connection, next_id) if next_id else None

@@ -25,6 +25,7 @@ from monitor.report.format import setting_value
 from monitor.report.model import worst_status
 from monitor.report.render import comparison_rows, insight_lines
 from monitor.settings import TABLE_OF, setting_field, variable
+from monitor.store.feedback import feedback_of
 from monitor.store.labels import labels_of
 from monitor.store.samples import newest_acts, note_act, read_sample
 from monitor.web import time_range as names
@@ -116,13 +117,15 @@ class Pages:
         with self.site.store.read() as connection:
             found = read_sample(connection, sample_id)
             said = labels_of(connection, sample_id) if found else []
+            it = found.sample.interaction if found else None
+            feedback = feedback_of(connection, it.app, it.trace_id) if it else []
         if found is None:
             return self.missing(request, "no such sample; it may be older than what is kept")
         self._note(request, "saw sample", sample_id)
         principal = principal_of(request)
         return _kept_nowhere(self.site.page(
             request, "sample.html", found=found,
-            judged=judged_evaluations(found), labels=said,
+            judged=judged_evaluations(found), labels=said, feedback=feedback,
             may_label=principal.role >= Role.OPERATOR,
             form_token=self.site.access.form_token(principal),
         ))  # fmt: skip

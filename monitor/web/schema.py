@@ -10,7 +10,9 @@ from pydantic.json_schema import models_json_schema
 
 from monitor import __version__
 from monitor.models import Delivery, Evaluation, Incident, Sample, Status, TimelineEvent
+from monitor.models.interaction import AppName, Name
 from monitor.models.status import FleetFall
+from monitor.store.feedback import MOST_COMMENT_CHARS
 from monitor.store.labels import LabelRecord
 
 
@@ -165,6 +167,24 @@ class LabelsTaken(_Answer):
     refused: Sequence[RefusedLabel]
 
 
+class SentFeedback(BaseModel):
+    """What a user said of one answer."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    app: AppName = Field("default", description="The app whose answer it is.")
+    trace_id: Name = Field(description="The one that the interaction has.")
+    good: bool
+    comment: str = Field("", max_length=MOST_COMMENT_CHARS)
+
+
+class FeedbackTaken(_Answer):
+    """What became of feedback."""
+
+    stored: int
+    duplicate: int
+
+
 class Problem(_Answer):
     """Why a request was refused (RFC 9457)."""
 
@@ -200,10 +220,17 @@ _PATHS: dict[str, tuple[str, type[BaseModel], list[dict[str, Any]]]] = {
 #: What is sent by POST: path to (what it does, shape of one item of the list, of the answer).
 _POSTED: dict[str, tuple[str, type[BaseModel], type[BaseModel]]] = {
     "/api/v1/labels": ("Store labels; needs the role operator", LabelRecord, LabelsTaken),
-}
+    "/api/v1/feedback": (
+        "Store what a user said; role operator, or a page of GROUNDWATCH_FEEDBACK_ORIGINS",
+        SentFeedback, FeedbackTaken,
+    ),
+}  # fmt: skip
+#: Sent as a list.
+_LISTS = frozenset({"/api/v1/labels"})
 _REFUSALS = {
     "400": "a parameter is wrong", "401": "authentication required", "403": "role not sufficient",
     "404": "not found", "413": "the body is too large", "415": "JSON is expected",
+    "429": "too much at once",
     "503": "the store does not answer",
 }  # fmt: skip
 
@@ -223,8 +250,10 @@ def openapi() -> dict[str, Any]:
     for path, (says, sent, shape) in _POSTED.items():
         operation = _operation(path, says, refs[shape, "serialization"], [], refs)
         operation["operationId"] += "_post"
-        items = {"type": "array", "items": refs[sent, "validation"], "minItems": 1}
-        operation["requestBody"] = {"content": {"application/json": {"schema": items}}}
+        shape_sent: dict[str, Any] = refs[sent, "validation"]
+        if path in _LISTS:
+            shape_sent = {"type": "array", "items": shape_sent, "minItems": 1}
+        operation["requestBody"] = {"content": {"application/json": {"schema": shape_sent}}}
         paths.setdefault(path, {})["post"] = operation
     return {
         "openapi": "3.1.0",

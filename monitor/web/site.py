@@ -26,7 +26,9 @@ from monitor.web.auth import Access, path_of, principal_of
 from monitor.web.charts import ChartThresholds
 from monitor.web.overview import GlanceReader, QueueState
 
-_ASSETS = ("style.css", "page.js", "zoom.js")
+#: What an app's own pages load, to send what their users say.
+FEEDBACK_SCRIPT = "feedback.js"
+_ASSETS = ("style.css", "page.js", "zoom.js", FEEDBACK_SCRIPT)
 #: Stands in the page for the moment it was made, which must not change its tag.
 _MADE_AT = "@made-at@"
 

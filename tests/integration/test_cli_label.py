@@ -111,3 +111,17 @@ def test_app_that_is_unknown_is_named(bot):
     done = run("--app", "shop", keys="q")
     assert done.exit_code != 0
     assert "shop" in str(done.exception)
+
+
+def test_report_shows_how_the_evaluator_and_people_agree(bot, sqlite_url):
+    store = Store(sqlite_url)
+    with store.write() as connection:
+        verdict = make_verdict(
+            Status.HEALTHY, datetime.now(UTC), app="bot", evaluator_version=VERSION
+        )
+        save_verdicts(connection, [verdict], {})
+    store.close()
+    run(keys="pppp")
+    for form in ("text", "md"):
+        said = CliRunner().invoke(app, ["report", "--format", form]).stdout
+        assert "people: 2 of 4 agree (50.0 %, 15.0–85.0), kappa 0.00" in " ".join(said.split())

@@ -71,7 +71,7 @@ def _interaction(app, number, output, text, odd):
         id=f"{app}-{number}", app=app,
         query=f"How long does a refund take? {text[:80]}" if asked else None,
         contexts=[text], output=output,
-        tags={"language": ("en", "fr", odd)[number % 3]},
+        tags={"language": ("en", "fr", odd)[number % 3]}, trace_id=f"{app[:20]}-{number}",
     )  # fmt: skip
 
 

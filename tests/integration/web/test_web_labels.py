@@ -45,7 +45,8 @@ def test_skipped_sample_is_passed_over(client):
 
 
 def test_overview_leads_to_queues_and_shows_agreement(client):
-    client.get(QUEUE)
+    fields = fields_of(client.get(QUEUE).text)
+    client.post("/labels", data=fields | {"label": "fail"}, headers=SAME)
     page = client.get("/labels").text
     assert "/labels?app=shop&amp;metric=groundedness" in page
     assert "Agreement of evaluators and people" in page
