@@ -7,17 +7,20 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, RowMapping, Select, func, or_, select
+from sqlalchemy import ColumnElement, Connection, func, or_, select
 
 from alerts.model import CLOSED, Snapshot
+from alerts.store import in_parts
 from monitor.models.alerting import (
     DIGEST,
     DRILL_ID,
+    Alert,
     AlertEvent,
     ChannelHealth,
     Delivery,
     DeliveryStatus,
     Incident,
+    Severity,
     TimelineEvent,
 )
 from monitor.report.format import utc_time
@@ -36,46 +39,59 @@ _DELIVERED = (DeliveryStatus.SENT, DeliveryStatus.ACCEPTED)
 _DELIVERY_COLUMNS = [outbox.c[name] for name in Delivery.model_fields]
 
 
+def open_alerts(connection: Connection, *, app: str | None = None) -> list[Alert]:
+    """Return the alerts that fire, critical ones first, then the oldest."""
+    firing = incidents.c.resolved_at.is_(None)
+    return _alerts(connection, firing, order=(_CRITICAL_FIRST, incidents.c.opened_at), app=app)
+
+
+def alerts_since(connection: Connection, since: datetime, *, app: str | None = None) -> list[Alert]:
+    """Return the alerts that fired at any time since then, the newest first."""
+    lately = or_(incidents.c.resolved_at.is_(None), incidents.c.resolved_at >= since)
+    return _alerts(connection, lately, order=(incidents.c.opened_at.desc(),), app=app)
+
+
 def open_incidents(connection: Connection, *, app: str | None = None) -> list[Incident]:
-    """Return the open incidents, critical ones first, then the oldest."""
-    query = _with_its_end().where(incidents.c.resolved_at.is_(None))
-    return _incidents(connection, query.order_by(_CRITICAL_FIRST, incidents.c.opened_at), app=app)
+    """Return the incidents in which something fires, critical ones first, then the oldest."""
+    found = _whole(connection, open_alerts(connection, app=app))
+    return sorted(found, key=lambda item: (item.level is not Severity.CRITICAL, item.opened_at))
 
 
 def incidents_since(
     connection: Connection, since: datetime, *, app: str | None = None
 ) -> list[Incident]:
     """Return the incidents that were open at any time since then, the newest first."""
-    query = _with_its_end().where(
-        or_(incidents.c.resolved_at.is_(None), incidents.c.resolved_at >= since)
-    )
-    return _incidents(connection, query.order_by(incidents.c.opened_at.desc()), app=app)
+    found = _whole(connection, alerts_since(connection, since, app=app))
+    return sorted(found, key=lambda item: item.opened_at, reverse=True)
 
 
 def incidents_named(connection: Connection, name: str) -> list[Incident]:
-    """Return the incidents whose id begins with *name*, two at most."""
+    """Return the incidents of which an id begins with *name*, two at most."""
     begins = incidents.c.incident_id.startswith(name, autoescape=True)
-    return _incidents(connection, _with_its_end().where(begins).limit(2), app=None)
+    first = select(func.coalesce(incidents.c.group_id, incidents.c.incident_id)).where(begins)
+    ids = connection.execute(first.distinct().limit(2)).scalars().all()
+    return [found for name in ids if (found := incident(connection, name)) is not None]
 
 
 def incident(connection: Connection, incident_id: str) -> Incident | None:
-    """Return one incident by its id; None when there is none."""
-    query = _with_its_end().where(incidents.c.incident_id == incident_id)
-    row = connection.execute(query).mappings().first()
-    return None if row is None else _incident(row)
+    """Return an incident by its id or that of one of its alerts; None when there is none."""
+    found = _alerts(connection, incidents.c.incident_id == incident_id)
+    return next(iter(_whole(connection, found)), None)
 
 
 def timeline(connection: Connection, incident_id: str) -> list[TimelineEvent]:
-    """Return what happened to an incident, in order."""
+    """Return what happened in an incident, in order."""
     return [snapshot.timeline_event() for snapshot in snapshots(connection, incident_id)]
 
 
 def snapshots(connection: Connection, incident_id: str) -> list[Snapshot]:
-    """Return the frozen evidence of every event of an incident, in order."""
+    """Return the frozen evidence of every event of an incident and all of its alerts, in order."""
+    mine = (incidents.c.incident_id == incident_id) | (incidents.c.group_id == incident_id)
     query = (
         select(alert_events.c.snapshot)
-        .where(alert_events.c.incident_id == incident_id)
-        .order_by(alert_events.c.sequence)
+        .join_from(alert_events, incidents, incidents.c.incident_id == alert_events.c.incident_id)
+        .where(mine)
+        .order_by(alert_events.c.at, alert_events.c.event_id)
     )
     return [Snapshot.model_validate(found) for found in connection.execute(query).scalars()]
 
@@ -100,27 +116,34 @@ def deliveries(
 
 
 def why_not_notified(
-    incident: Incident, events: Sequence[Snapshot], channels: Collection[str], oldest: datetime
+    connection: Connection, incident: Incident, channels: Collection[str], oldest: datetime
 ) -> str:
     """
     Return why there is no message about an incident.
 
     Parameters
     ----------
-    incident, events
-        The incident and its timeline; its group has no delivery.
+    connection
+        Of the store.
+    incident
+        One without deliveries.
     channels
         The names of those that are configured now.
     oldest
         Messages from before this time are deleted.
     """
+    group = connection.execute(
+        select(alert_groups).where(alert_groups.c.group_id == incident.incident_id)
+    ).first()
     fired = utc_time(incident.opened_at)
-    if incident.silenced_by:
-        return f"silenced by {incident.silenced_by}"
-    if incident.updated_at < oldest:
-        return f"messages of that time ({fired}) are deleted by now"
-    if events and all(event.quiet for event in events):
+    if group is not None and not group.sequence:  # there was never a message for anybody
+        silences = dict.fromkeys(a.silenced_by for a in incident.alerts if a.silenced_by)
+        if silences:
+            return f"silenced by {', '.join(silences)}"
         return "suppressed, as the alert was flapping"
+    last = incident.updated_at if group is None else group.told_at or incident.updated_at
+    if last < oldest:
+        return f"messages of that time ({fired}) are deleted by now"
     now = f"; set up since: {', '.join(sorted(channels))}" if channels else ", and none is now"
     return f"no channel was set up when it fired ({fired}){now}"
 
@@ -184,26 +207,39 @@ def channel_health(connection: Connection) -> list[ChannelHealth]:
     return [ChannelHealth.model_validate(dict(row)) for row in rows.mappings()]
 
 
-def _incidents(connection: Connection, query: Select[Any], *, app: str | None) -> list[Incident]:
-    if app is not None:
-        query = query.where(incidents.c.app == app)
-    return [_incident(row) for row in connection.execute(query).mappings()]
+def _whole(connection: Connection, found: Sequence[Alert]) -> list[Incident]:
+    """Return the incidents that alerts are part of, with all of their alerts."""
+    ids = {alert.group_id for alert in found if alert.group_id is not None}
+    groups: dict[str, list[Alert]] = {}
+    for names in in_parts(ids):
+        for alert in _alerts(connection, incidents.c.group_id.in_(names)):
+            groups.setdefault(alert.group_id or "", []).append(alert)
+    alone = [[alert] for alert in found if alert.group_id is None]
+    return [Incident.of(alerts) for alerts in (*groups.values(), *alone)]
 
 
-def _with_its_end() -> Select[Any]:
-    """Select incidents with the reason of their last event."""
+def _alerts(
+    connection: Connection,
+    condition: ColumnElement[bool],
+    *,
+    order: Sequence[ColumnElement[Any]] = (),
+    app: str | None = None,
+) -> list[Alert]:
+    """Return alerts, each with the reason of its last event where that closed it."""
     last = (alert_events.c.incident_id == incidents.c.incident_id) & (
         alert_events.c.sequence == incidents.c.sequence
     )
     reason = alert_events.c.snapshot["reason"].as_string().label("reason")
-    return select(incidents, reason).join_from(incidents, alert_events, last, isouter=True)
-
-
-def _incident(row: RowMapping) -> Incident:
-    found = dict(row)
-    reason = found.pop("reason")
-    closed = reason if found["resolved_at"] and reason in CLOSED else None
-    return Incident.model_validate({**found, "closed_as": closed})
+    query = select(incidents, reason).join_from(incidents, alert_events, last, isouter=True)
+    if app is not None:
+        condition &= incidents.c.app == app
+    found = []
+    for row in connection.execute(query.where(condition).order_by(*order)).mappings():
+        values = dict(row)
+        ended_by = values.pop("reason")
+        closed = ended_by if values["resolved_at"] and ended_by in CLOSED else None
+        found.append(Alert.model_validate({**values, "closed_as": closed}))
+    return found
 
 
 class NoiseKey(NamedTuple):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, insert, update
 
-from alerts.queries import open_incidents
+from alerts.queries import open_alerts
 from alerts.routing import (
     Matcher,
     RoutingConfig,
@@ -18,7 +18,7 @@ from alerts.routing import (
 )
 from alerts.store import last_snapshot
 from monitor.errors import SettingsError
-from monitor.models.alerting import Incident, Severity
+from monitor.models.alerting import Alert, Severity
 from monitor.store.alert_tables import silences
 from monitor.store.verdicts import read_verdicts
 
@@ -30,13 +30,13 @@ class Preview(NamedTuple):
     """What fires now, what of it a silence would cover, and what is odd about its matchers."""
 
     firing: int
-    held: list[Incident]
+    held: list[Alert]
     warning: str = ""
 
 
 def preview(connection: Connection, config: RoutingConfig, matchers: Sequence[Matcher]) -> Preview:
     """Return what a silence with these matchers would cover now."""
-    firing, held = open_incidents(connection), []
+    firing, held = open_alerts(connection), []
     for incident in firing:
         last = last_snapshot(connection, incident.incident_id)
         if all_match(matchers, config.labels(last.verdict, incident.level)):

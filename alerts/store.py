@@ -61,7 +61,7 @@ def groups_of(
     """Return the groups that incidents were in, by incident; what is over begins anew."""
     found: dict[str, AlertGroup] = {}
     columns = (incidents.c.incident_id, *alert_groups.c)
-    for names in _in_parts(incident_ids):
+    for names in in_parts(incident_ids):
         query = (
             select(*columns)
             .join_from(incidents, alert_groups, incidents.c.group_id == alert_groups.c.group_id)
@@ -76,7 +76,7 @@ def groups_of(
 def reopen_groups(connection: Connection, group_ids: Collection[str], now: datetime) -> set[str]:
     """Reopen groups that were over; return the ids of those that there were."""
     found: set[str] = set()
-    for names in _in_parts(group_ids):
+    for names in in_parts(group_ids):
         done = connection.execute(
             update(alert_groups)
             .where(alert_groups.c.group_id.in_(names))
@@ -93,7 +93,7 @@ def members_of(
     """Return the alerts of each of the groups; only those that are *firing*, if that is set."""
     found: dict[str, list[Member]] = {}
     columns = incidents.c
-    for names in _in_parts(group_ids):
+    for names in in_parts(group_ids):
         query = select(incidents, columns.silenced_by.label("silenced_by"))
         query = query.where(columns.group_id.in_(names))
         if firing:
@@ -113,7 +113,7 @@ def members_of(
 
 def first_snapshots(connection: Connection, group_ids: Collection[str]) -> Iterator[Snapshot]:
     """Yield the evidence with which each of the groups began."""
-    for names in _in_parts(group_ids):
+    for names in in_parts(group_ids):
         first = alert_events.c.incident_id.in_(names) & (alert_events.c.sequence == 1)
         for found in connection.execute(select(alert_events.c.snapshot).where(first)).scalars():
             yield Snapshot.model_validate(found)
@@ -126,7 +126,7 @@ def recipients_told(
     found: dict[str, dict[Recipient, str | None]] = {}
     table = outbox.c
     columns = (table.incident_id, table.channel, table.recipient, table.fallback)
-    for names in _in_parts(group_ids):
+    for names in in_parts(group_ids):
         query = select(*columns).distinct().where(table.incident_id.in_(names))
         for group_id, channel, address, fallback in connection.execute(query):
             found.setdefault(group_id, {})[Recipient(channel, address)] = fallback
@@ -153,7 +153,7 @@ def write_groups(
 
 def close_groups(connection: Connection, group_ids: Collection[str], now: datetime) -> None:
     """Close these groups."""
-    for names in _in_parts(group_ids):
+    for names in in_parts(group_ids):
         connection.execute(
             update(alert_groups).where(alert_groups.c.group_id.in_(names)).values(resolved_at=now)
         )
@@ -230,7 +230,7 @@ def _values(group: AlertGroup) -> dict[str, Any]:
     }
 
 
-def _in_parts(names: Collection[str]) -> Iterator[list[str]]:
+def in_parts(names: Collection[str]) -> Iterator[list[str]]:
     """Cut a long list: databases limit the number of parameters."""
     ordered = sorted(names)
     for begin in range(0, len(ordered), _MOST_NAMES):

@@ -165,7 +165,7 @@ def _app_facts(
             for change in read_changes(connection, since=since, app=app)
             if change.window_s == status_window_s
         ],
-        incidents=[item for item in incidents_since(connection, since) if item.app == app],
+        incidents=incidents_since(connection, since, app=app),
         worst={
             metric: [
                 Worst(

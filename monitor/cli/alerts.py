@@ -23,7 +23,6 @@ from alerts.queries import (
     deliveries,
     incidents_named,
     incidents_since,
-    open_incidents,
     snapshots,
     why_not_notified,
 )
@@ -38,7 +37,7 @@ from alerts.routing import (
 )
 from alerts.silencing import add_silence, expire_silence
 from alerts.silencing import preview as preview_of
-from alerts.store import acknowledge, acknowledgement, silences_after
+from alerts.store import acknowledge, acknowledgement, acknowledgements, silences_after
 from monitor.cli.backtest import backtest
 from monitor.cli.console import (
     err,
@@ -275,10 +274,10 @@ def ls(
     since = now - timedelta(seconds=parse_duration_s(window))
     with open_store(Settings.from_env()).read() as connection:
         found = incidents_since(connection, since)
-        acks = {i.group_id: acknowledgement(connection, i.group_id or "") for i in found}
+        acks = acknowledgements(connection)
     listed = Listing.of("id", "opened", "level", "app", "metric", "state")
     for incident in found:
-        ack = None if incident.resolved_at else acks[incident.group_id]
+        ack = acks.get(incident.incident_id)
         marks = [
             f"silenced by {incident.silenced_by}"
             if incident.silenced_by and incident.is_open
@@ -289,8 +288,8 @@ def ls(
             short_id(incident.incident_id),
             utc_time(incident.opened_at, now),
             level_words(incident),
-            Text(plain_text(incident.app, 40)),
-            Text(plain_text(incident.metric, 40)),
+            Text(plain_text(", ".join(incident.apps), 40)),
+            Text(plain_text(", ".join(incident.metrics), 60)),
             Text(", ".join([incident_sentence(incident, now), *filter(None, marks)])),
         )
     out.print(listed if found else f"no incidents in the last {window}")
@@ -303,24 +302,37 @@ def show(name: Named) -> None:
     with open_store(settings).read() as connection:
         incident = _one(connection, name)
         events = snapshots(connection, incident.incident_id)
-        group = incident.group_id or incident.incident_id
-        sent = deliveries(connection, incident_id=group)
-        ack = acknowledgement(connection, group)
-    what = f"{incident.app} · {incident.metric}: {level_words(incident)}"
+        sent = deliveries(connection, incident_id=incident.incident_id)
+        ack = acknowledgement(connection, incident.incident_id)
+        oldest = now - timedelta(days=settings.retention.keep_outbox_days)
+        channels = {} if sent else wiring_from(settings).channels
+        why_not = "" if sent else why_not_notified(connection, incident, channels, oldest)
+    subject = f"{', '.join(incident.apps)} · {', '.join(incident.metrics)}"
+    what = f"{subject}: {level_words(incident)}"
     out.print(Text(plain_text(f"{what}, {incident_sentence(incident, now)}", 200)))
     if ack:
         until = f"reminders are off until {utc_time(ack.until, now)}"
         out.print(
             Text(plain_text(f"acknowledged by {ack.by}: {ack.note or 'no note'}; {until}", 300))
         )
-    story = Listing.of("at", "event", "level", "pass rate", "n", "why")
+    several = len(incident.alerts) > 1
+    story = Listing.of(
+        "at", *(["alert"] if several else []), "event", "level", "pass rate", "n", "why"
+    )
     for event in events:
         found = event.verdict
         rate = "" if found.pass_rate is None else percent(found.pass_rate)
         why = f"{event.reason}: {event.superseded}" if event.superseded else event.reason
         at = utc_time(event.at, now)
+        about = found.metric if len(incident.apps) == 1 else f"{found.app} · {found.metric}"
         story.add_row(
-            at, event.event, event.level, rate, f"{found.n:,}", Text(plain_text(why, 300))
+            at,
+            *([Text(plain_text(about, 60))] if several else []),
+            event.event,
+            event.level,
+            rate,
+            f"{found.n:,}",
+            Text(plain_text(why, 300)),
         )
     out.print(story)
     messages = Listing.of("message", "event", "channel", "recipient", "state", "last error")
@@ -336,9 +348,7 @@ def show(name: Named) -> None:
     if sent:
         out.print(messages)
     else:
-        oldest = now - timedelta(days=settings.retention.keep_outbox_days)
-        why = why_not_notified(incident, events, wiring_from(settings).channels, oldest)
-        out.print(Text(plain_text(f"no notification: {why}", 300)))
+        out.print(Text(plain_text(f"no notification: {why_not}", 300)))
 
 
 @app.command("ack")
@@ -353,18 +363,13 @@ def ack(
     until = now + timedelta(seconds=parse_duration_s(lasts))
     with open_store(Settings.from_env()).write() as connection:
         incident = _one(connection, name)
-        group = incident.group_id or incident.incident_id
-        who = by or getpass.getuser()
-        others = [
-            f"{found.app} {found.metric}"
-            for found in open_incidents(connection)
-            if found.group_id == group and found.incident_id != incident.incident_id
-        ]
-        if not acknowledge(connection, group, by=who, note=note, now=now, until=until):
-            raise SettingsError(f"incident {incident.incident_id} is over already")
+        who, found = by or getpass.getuser(), incident.incident_id
+        if not acknowledge(connection, found, by=who, note=note, now=now, until=until):
+            raise SettingsError(f"incident {found} is over already")
     out.print(f"no reminders until {utc_time(until)}; you get a message if it gets worse")
-    if others:
-        text = f"also acknowledged, in the same group: {', '.join(others)}"
+    firing = [f"{alert.app} {alert.metric}" for alert in incident.alerts if alert.is_open]
+    if len(firing) > 1:
+        text = f"acknowledged for all of it: {', '.join(firing)}"
         out.print(Text(plain_text(text, 300)))
 
 

@@ -1,6 +1,7 @@
 """The nouns that cross a boundary, in the order of the flow: frozen, checked, light to import."""
 
 from .alerting import (
+    Alert,
     AlertEvent,
     Delivery,
     DeliveryStatus,
@@ -38,6 +39,7 @@ __all__ = [
     "ROOT",
     "ABComparison",
     "ABTestEvaluation",
+    "Alert",
     "AlertEvent",
     "Context",
     "CustomEvaluation",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
-from typing import Final, Literal
+from typing import Final, Literal, Self
 
 from pydantic import AliasChoices, AwareDatetime, BaseModel, ConfigDict, Field
 
@@ -13,6 +14,9 @@ class Severity(StrEnum):
 
     WARNING = "warning"
     CRITICAL = "critical"
+
+
+_BY_LEVEL = {Severity.WARNING: 0, Severity.CRITICAL: 1}
 
 
 class AlertEvent(StrEnum):
@@ -51,7 +55,7 @@ class _View(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Incident(_View):
+class Alert(_View):
     """One stretch of time in which one app and metric was not well, from fired to resolved."""
 
     incident_id: str
@@ -66,7 +70,7 @@ class Incident(_View):
     updated_at: AwareDatetime
     resolved_at: AwareDatetime | None = None
     sequence: int = Field(ge=1, description="Number of events so far.")
-    group_id: str | None = Field(None, description="The incidents told with it share this.")
+    group_id: str | None = Field(None, description="The incident that it is part of.")
     silenced_by: str | None = Field(
         None,
         description="The silence that applies to it now.",
@@ -88,6 +92,51 @@ class Incident(_View):
     def is_drill(self) -> bool:
         """Whether somebody tried the alerts out, and nothing was wrong."""
         return self.incident_id.startswith(DRILL_ID)
+
+
+class Incident(Alert):
+    """
+    What people handle: the alerts of one app that fire together, or of apps with a common cause.
+
+    The fields are those of all of it, from the first that fired to the last that was over;
+    `metric`, `segment` and `window_s` are those of the worst alert.
+    """
+
+    alerts: Sequence[Alert] = Field((), description="Its alerts, the first to fire first.")
+
+    @classmethod
+    def of(cls, alerts: Sequence[Alert]) -> Self:
+        """Return the incident that *alerts*, one or more of the same group, make up."""
+        going_on = [alert for alert in alerts if alert.is_open]
+        lead = max(going_on or alerts, key=lambda a: (_BY_LEVEL[a.level], _BY_LEVEL[a.peak_level]))
+        updated_at = max(alert.updated_at for alert in alerts)
+        last = max(alerts, key=lambda alert: alert.resolved_at or updated_at)
+        silenced = all(alert.silenced_by for alert in going_on)
+        return cls(
+            incident_id=lead.group_id or lead.incident_id,
+            **lead.model_dump(
+                include={"app", "metric", "segment", "window_s", "level", "group_id"}
+            ),
+            peak_level=max((alert.peak_level for alert in alerts), key=_BY_LEVEL.__getitem__),
+            since=min(alert.since for alert in alerts),
+            opened_at=min(alert.opened_at for alert in alerts),
+            updated_at=updated_at,
+            resolved_at=None if going_on else last.resolved_at,
+            sequence=sum(alert.sequence for alert in alerts),
+            silenced_by=lead.silenced_by if silenced else None,
+            closed_as=None if going_on else last.closed_as,
+            alerts=tuple(sorted(alerts, key=lambda a: (a.opened_at, a.app, a.metric, a.segment))),
+        )
+
+    @property
+    def apps(self) -> list[str]:
+        """The apps of its alerts, that of the worst first."""
+        return list(dict.fromkeys((self.app, *(alert.app for alert in self.alerts))))
+
+    @property
+    def metrics(self) -> list[str]:
+        """The metrics of its alerts, that of the worst first."""
+        return list(dict.fromkeys((self.metric, *(alert.metric for alert in self.alerts))))
 
 
 class TimelineEvent(_View):

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
-from monitor.models import Incident, Status, Verdict
+from monitor.models import Alert, Incident, Status, Verdict
 from monitor.models.alerting import Severity
 from monitor.models.status import Movement
 from monitor.report.model import SEVERITY, Ledger, ReportedChange, worst_status
@@ -330,7 +330,7 @@ def _episodes(incidents: Sequence[Incident], now: datetime) -> list[Episode]:
         Episode(
             incident_id=item.incident_id,
             app=item.app,
-            metric=item.metric,
+            metric=", ".join(item.metrics),
             level=item.peak_level,
             opened_at=item.opened_at,
             lasted_s=max(0.0, ((item.resolved_at or now) - item.opened_at).total_seconds()),
@@ -348,9 +348,9 @@ _SHORT_S = 600.0
 
 def _noisiest(incidents: Sequence[Incident], messages: Mapping[str, int]) -> list[NoisyKey]:
     """Return the three keys with the most incidents, and the messages of the groups they began."""
-    by_key: dict[tuple[str, str], list[Incident]] = {}
-    for item in incidents:
-        by_key.setdefault((item.app, item.metric), []).append(item)
+    by_key: dict[tuple[str, str], list[Alert]] = {}
+    for alert in (each for item in incidents for each in item.alerts or (item,)):
+        by_key.setdefault((alert.app, alert.metric), []).append(alert)
     found = [
         NoisyKey(
             app=app,

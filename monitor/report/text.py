@@ -213,7 +213,7 @@ def _app(app: AppReport, report: Report) -> Iterator[RenderableType]:
         for incident in app.incidents:
             listed.add_row(
                 utc_time(incident.opened_at, now),
-                Text(plain_text(incident.metric, 40)),
+                Text(plain_text(", ".join(incident.metrics), 40)),
                 level_words(incident),
                 incident_sentence(incident, now),
             )

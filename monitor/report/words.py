@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from monitor.models import Drift, Incident, Status, Verdict
+from monitor.models import Alert, Drift, Status, Verdict
 from monitor.models.passing import Direction, PassRule, advice_for
 from monitor.models.status import FleetFall
 from monitor.report.format import (
@@ -136,7 +136,7 @@ def _names(names: Sequence[str]) -> str:
     return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-def level_words(incident: Incident) -> str:
+def level_words(incident: Alert) -> str:
     """Return the worst level of an incident and its present one; "TEST" before that of a drill."""
     said = str(incident.peak_level)
     if incident.is_open and incident.level is not incident.peak_level:
@@ -144,7 +144,7 @@ def level_words(incident: Incident) -> str:
     return f"TEST {said}" if incident.is_drill else said
 
 
-def incident_sentence(incident: Incident, now: datetime) -> str:
+def incident_sentence(incident: Alert, now: datetime) -> str:
     """Return how long an incident has been open, or how it ended."""
     lasted = duration((incident.resolved_at or now) - incident.opened_at)
     if incident.is_open:

@@ -112,7 +112,7 @@ class Acts:
             found = incident(connection, incident_id)
             if found is None or not acknowledge(
                 connection,
-                found.group_id or incident_id,
+                found.incident_id,
                 by=principal_of(request).name,
                 note=form.get("note", ""),
                 now=now,

@@ -137,8 +137,8 @@ class Api:
                 return _none(request)
             answer = schema.IncidentAnswer(
                 incident=found,
-                timeline=timeline(connection, incident_id),
-                deliveries=deliveries(connection, incident_id=found.group_id or incident_id),
+                timeline=timeline(connection, found.incident_id),
+                deliveries=deliveries(connection, incident_id=found.incident_id),
             )
         return _answer(answer)
 

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection
 
 from alerts.model import AlertKey, AlertState
-from alerts.queries import incidents_since
+from alerts.queries import alerts_since
 from alerts.store import read_state
-from monitor.models import ROOT, Incident, Tally, Verdict
+from monitor.models import ROOT, Alert, Tally, Verdict
 from monitor.models.insight import Insight
 from monitor.models.passing import PassRule
 from monitor.report.model import MetricReport, ReportedChange
@@ -142,7 +142,7 @@ class Detail:
     reference: str  #: what the window is compared with, in words
     segments: SegmentTable
     alert: AlertState | None
-    incidents: Sequence[Incident]
+    incidents: Sequence[Alert]
     changes: Sequence[ReportedChange]
     marks: Sequence[ChartMark]
     insight: Insight | None
@@ -234,7 +234,7 @@ def read_detail(
             alert=read_state(connection, key),
             incidents=[
                 i
-                for i in incidents_since(connection, since, app=app)
+                for i in alerts_since(connection, since, app=app)
                 if i.metric == metric and i.opened_at < until
             ],
             changes=[

@@ -164,7 +164,12 @@ class GlanceReader:
             charted = self._charted(connection, now)
             changes = self._changes(connection, verdicts, now)
             pipeline = self._pipeline(connection, now)
-        troubled = {(incident.app, incident.metric) for incident in incidents}
+        troubled = {
+            (alert.app, alert.metric)
+            for incident in incidents
+            for alert in incident.alerts
+            if alert.is_open
+        }
         now_s, rows = now.timestamp(), []
         for verdict in verdicts:
             key = (verdict.app, verdict.metric)

@@ -145,19 +145,19 @@ class Pages:
             found = incident(connection, incident_id)
             if found is None:
                 return self.missing(request, "no such incident")
-            events = snapshots(connection, incident_id)
-            group_id = found.group_id or incident_id
-            sent = deliveries(connection, incident_id=group_id)
-            ack = acknowledgement(connection, group_id)
+            events = snapshots(connection, found.incident_id)
+            sent = deliveries(connection, incident_id=found.incident_id)
+            ack = acknowledgement(connection, found.incident_id)
+            kept = timedelta(days=self.site.settings.retention.keep_outbox_days)
+            channels, oldest = self.site.wiring.channels, self.site.clock() - kept
+            why = "" if sent else why_not_notified(connection, found, channels, oldest)
         principal = principal_of(request)
-        settings = self.site.settings
-        oldest = self.site.clock() - timedelta(days=settings.retention.keep_outbox_days)
         return self.site.page(
             request, "incident.html", incident=found, events=events, ack=ack,
             deliveries=list(reversed(sent)), may_read=principal.role >= Role.READER,
             may_act=principal.role >= Role.OPERATOR, ack_hours=ACK_HOURS,
             form_token=self.site.access.form_token(principal),
-            not_notified=why_not_notified(found, events, self.site.wiring.channels, oldest),
+            not_notified=why,
         )  # fmt: skip
 
     def _usual_s(self, app: str, metric: str, now: datetime) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from monitor.models import Status, Tally
-from monitor.models.alerting import Incident
+from monitor.models.alerting import Alert
 from monitor.report.model import SEVERITY
 from monitor.rolling.tallies import window_stats
 
@@ -114,7 +114,7 @@ def steps_of(tallies: Mapping[int, Tally]) -> dict[int, SeriesPoint]:
     return steps
 
 
-def spans_of(incidents: Sequence[Incident], now: datetime) -> list[ShadedSpan]:
+def spans_of(incidents: Sequence[Alert], now: datetime) -> list[ShadedSpan]:
     """Return incidents as shaded spans; an open one reaches to *now*."""
     return [
         ShadedSpan(i.since.timestamp(), (i.resolved_at or now).timestamp(), str(i.peak_level))
