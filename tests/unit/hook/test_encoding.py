@@ -128,7 +128,7 @@ def test_no_text_leaves_when_only_metadata_is_captured():
         "tags": {"tenant": "SECRET"}, "user_id": "SECRET", "session_id": "SECRET",
         "metadata": {
             "capture": "metadata", "output_chars": 6, "query_chars": 6, "contexts_chars": [6, 6],
-            "tool_calls": 1,
+            "history": 0, "tool_calls": 1,
         },
     }  # fmt: skip
 
