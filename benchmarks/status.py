@@ -17,12 +17,13 @@ import resource
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Final, NamedTuple
 
 import numpy as np
 from common import make_parser, print_head, print_row
 from scipy.stats import beta, chi2
+from status_modes import BATCH, Mode, modes
 from status_rivals import RIVALS
 
 from monitor.models import Status
@@ -109,11 +110,30 @@ def main() -> None:
                 others = [figure(by_rule[rule]) if rule in by_rule else "–" for rule in _COLUMNS]
                 where = f"{name}, {cell.per_minute:g} a minute"
                 print_row(where, goal, found, interval, n, *others)
+        for mode in modes(rates, quick=asked.quick, part=asked.part):
+            if asked.only in mode.name:
+                sizes = [min(BATCH, mode.runs - done) for done in range(0, mode.runs, BATCH)]
+                seeds = range(1000 * asked.seed, 1000 * asked.seed + BATCH * len(sizes), BATCH)
+                _print_mode(mode, list(chain.from_iterable(pool.map(mode.run, seeds, sizes))))
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     print(
         f"\n{len(jobs):,} streams, seed {asked.seed}, {time.monotonic() - began_s:.0f} s"
         f" in {asked.processes} processes, {used.ru_utime + used.ru_stime:.0f} s of CPU."
         " In brackets the 90th percentile; n: on so many of the streams."
+    )
+
+
+def _print_mode(mode: Mode, found: Sequence[float]) -> None:
+    """Print false alarms a month or the samples to an alarm, of each app in a fleet."""
+    if mode.counts:
+        alarms = int(sum(found))
+        low, high = (end / mode.runs for end in poisson_interval(alarms))
+        figure, interval = f"{alarms / mode.runs:.3g}", f"{low:.3f} to {high:.3f}"
+    else:
+        figure, interval = _median(found), _median_interval(found)
+    none = ["–"] * len(_COLUMNS)
+    print_row(
+        f"{mode.name}, {mode.per_minute} a minute", mode.goal, figure, interval, mode.runs, *none
     )
 
 

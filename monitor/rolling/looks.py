@@ -30,6 +30,7 @@ from monitor.stats.evidence import (
     Samples,
     Worth,
     accumulate,
+    gain_of_share,
     log_payoffs,
     rate_grid,
     sample_log_payoffs,
@@ -63,6 +64,8 @@ class Looks(NamedTuple):
     def of_samples(cls, time_s: Floats, samples: Samples, worth: Worth) -> Looks:
         """Return looks at samples, of which each look may have any number."""
         size = worth.size * samples.weight / worth.mean_weight
+        if samples.gain is not None:
+            size = size * samples.gain
         n, sizes, passed = (
             np.asarray(np.bincount(samples.look, weights, time_s.size), dtype=np.float64)
             for weights in (np.ones_like(size), size, size * samples.estimates())
@@ -92,8 +95,9 @@ class StreamSample(NamedTuple):
     """
     What one stored evaluation tells of a stream, beyond sums.
 
-    ``at_s`` is when it arrived, ``occurred_s`` when it happened, in epoch seconds; the others as
-    in `monitor.stats.evidence.Samples`.
+    ``at_s`` is when it arrived, ``occurred_s`` when it happened, in epoch seconds; ``share`` of the
+    samples were judged then, and ``usual_share`` are usually; the others as in
+    `monitor.stats.evidence.Samples`.
     """
 
     at_s: float
@@ -103,6 +107,8 @@ class StreamSample(NamedTuple):
     asked: bool
     passed: bool
     weight: float
+    share: float = 1.0
+    usual_share: float = 1.0
 
 
 def stream_sample(
@@ -118,7 +124,10 @@ def stream_sample(
         # The estimate is f + (y - f) / pi.
         prediction = passed + (noted["pass_estimate"] - passed) / (1.0 - 1.0 / probability)
     prediction = min(max(float(prediction), 0.0), 1.0)
-    return StreamSample(at_s, occurred_s, prediction, probability, asked, passed, weight)
+    share, usual = noted.get("judge_share", 1.0), noted.get("usual_share", 1.0)
+    return StreamSample(
+        at_s, occurred_s, prediction, probability, asked, passed, weight, share, usual
+    )
 
 
 #: What a sample is taken to be worth before that is measured, and at least.
@@ -138,7 +147,13 @@ def looks_of(samples: Sequence[StreamSample], time_s: Sequence[float], baseline:
     if baseline.worth is not None:
         size = min(max(baseline.worth * baseline.mean_weight, _LEAST_WORTH), 1.0)
         worth = Worth(size, baseline.mean_weight, max(baseline.most_weight, baseline.mean_weight))
-    _, _, prediction, probability, asked, passed, weight = zip(*samples, strict=True)
+    _, _, prediction, probability, asked, passed, weight, share, usual = zip(*samples, strict=True)
+    gain = None
+    if any(share != u for share, u in zip(share, usual, strict=True)):
+        gain = np.ones(len(samples))
+        for one in set(usual):
+            some = np.array(usual) == one
+            gain[some] = gain_of_share(worth.size, one, np.array(share)[some])
     return Looks.of_samples(
         times,
         Samples(
@@ -148,6 +163,7 @@ def looks_of(samples: Sequence[StreamSample], time_s: Sequence[float], baseline:
             np.array(asked, dtype=bool),
             np.array(passed, dtype=bool),
             np.array(weight) if baseline.worth is not None else np.ones(len(samples)),
+            gain,
         ),
         worth,
     )

@@ -129,7 +129,7 @@ class Cascade:
                 judged = {e.evaluator_name: e for e in self.judge.score(interaction, key=key)}
                 failed = any(e.status is EvaluationStatus.FAILED for e in judged.values())
                 self._answering.note(answered=not failed)
-        sample = _Sample(interaction.app, places, probability, answered_share)
+        sample = _Sample(interaction.app, places, probability, answered_share, share)
         version, made = self.version, []
         for metric, each in zip(self.local.metrics, local, strict=True):
             verdict = judged.get(metric.name)
@@ -174,6 +174,9 @@ class Cascade:
             "pass_estimate": difference_estimate(expected.passes, passed, each),
             "score_estimate": difference_estimate(expected.score, score, each),
         }
+        if sample.share not in {None, self.sampling.share}:
+            # What is judged more densely than usual tells more: see `gain_of_share`.
+            metadata |= {"judge_share": sample.share, "usual_share": self.sampling.share}
         if judged is not None and verdict is None:
             metadata["judge_skipped"] = judged.reason
         return shown.model_copy(update={"metadata": metadata})
@@ -185,6 +188,7 @@ class _Sample:
     places: tuple[int, ...]
     probability: float
     answered_share: float
+    share: float | None = None  #: to be asked about; None: that of all
 
 
 class JudgeSampling:
@@ -210,7 +214,7 @@ class JudgeSampling:
     """
 
     def __init__(self, share: float) -> None:
-        self._share = share
+        self.share = share
         self._log_scale = -math.log(_FIRST_SPREAD)
         self._lock = threading.Lock()
 
@@ -229,7 +233,7 @@ class JudgeSampling:
         factor
             The part of the share that the budget leaves, in [0, 1].
         """
-        share = self._share if share is None else share
+        share = self.share if share is None else share
         if share >= 1:
             return max(factor, _SMALLEST)
         with self._lock:

@@ -138,6 +138,8 @@ class Samples(NamedTuple):
     [0, 1], and ``probability`` that of asking the judge, in (0, 1], both fixed before it was
     ``asked``; ``passed`` what the judge said, whatever where it was not asked. ``weight`` is the
     inverse of the probability of sampling it. A plain sample has probability 1 and was asked.
+    ``gain`` is what each is worth in usual ones, fixed before it was asked: more where a larger
+    share is asked than usually; all alike if None.
     """
 
     look: NDArray[np.int64]
@@ -146,6 +148,7 @@ class Samples(NamedTuple):
     asked: NDArray[np.bool_]
     passed: NDArray[np.bool_]
     weight: Floats
+    gain: Floats | None = None
 
     def between(self, start: int, end: int) -> Samples:
         """Return the samples of looks in [start, end), counted from *start*."""
@@ -158,6 +161,7 @@ class Samples(NamedTuple):
             self.asked[some],
             self.passed[some],
             self.weight[some],
+            None if self.gain is None else self.gain[some],
         )
 
     def mirrored(self) -> Samples:
@@ -182,6 +186,26 @@ class Worth(NamedTuple):
     size: float = 1.0
     mean_weight: float = 1.0
     most_weight: float = 1.0
+
+
+def gain_of_share(size: float, usual: float, share: Floats) -> Floats:
+    """
+    Return what a sample is worth where *share* is asked, in those of the *usual* share.
+
+    The variance of an unbiased estimate is a part R that the prediction leaves however many are
+    asked, and a part (1 - R) / share; R follows from what a sample is worth usually.
+
+    Parameters
+    ----------
+    size
+        What a usual sample is worth in plain ones, in (0, 1].
+    usual, share
+        Shares of samples about which the judge is asked, in (0, 1].
+    """
+    if usual >= 1.0:
+        return np.ones_like(share)
+    left = min(max((1.0 / usual - 1.0 / size) / (1.0 / usual - 1.0), 0.0), 1.0)
+    return np.asarray((left + (1.0 - left) / usual) / (left + (1.0 - left) / share))
 
 
 def sample_log_payoffs(samples: Samples, null: Floats, rates: Floats, worth: Worth) -> Floats:
@@ -212,7 +236,9 @@ def sample_log_payoffs(samples: Samples, null: Floats, rates: Floats, worth: Wor
     m, q = np.clip(null, _LEAST, _MOST), np.clip(rates, _LEAST, _MOST)
     scale = worth.size * worth.most_weight / worth.mean_weight
     stake = scale * (m - q) / (m * (1.0 - m))
-    if scale > 1.0:
+    if samples.gain is not None:
+        stake = stake * samples.gain[:, None]
+    if samples.gain is not None or scale > 1.0:
         stake = np.minimum(stake, _BOLDEST / (1.0 - m))
     on_pass, on_fail = 1.0 - stake * (1.0 - m), 1.0 + stake * m
     pi = samples.probability[:, None]

@@ -12,6 +12,7 @@ from monitor.stats.evidence import (
     Samples,
     Worth,
     accumulate,
+    gain_of_share,
     log_mean,
     log_payoffs,
     rate_grid,
@@ -145,3 +146,29 @@ def test_plain_samples_pay_the_plain_bet():
     found = sample_log_payoffs(samples, np.array([[0.85]]), GRID.below[None], Worth())
     expected = payoffs(passed.astype(float), 1.0 - passed)
     assert found == pytest.approx(expected, abs=1e-12)
+
+
+def test_sample_of_a_larger_share_is_worth_more_and_no_more_than_a_plain_one():
+    """A prediction that tells nothing is worth its share; the usual share gains nothing."""
+    gains = gain_of_share(0.1, 0.1, np.array([0.1, 0.5, 1.0]))
+    assert gains == pytest.approx([1.0, 5.0, 10.0])
+    assert gain_of_share(0.3, 0.1, np.array([1.0]))[0] * 0.3 == pytest.approx(1.0)
+    assert gain_of_share(1.0, 1.0, np.array([1.0])) == pytest.approx([1.0])
+
+
+def test_payoffs_keep_their_mean_whatever_a_sample_is_taken_to_be_worth():
+    one = np.ones(1)
+
+    def paid(*, asked, passed):
+        samples = Samples(
+            np.zeros(1, dtype=np.int64), one * 0.8, one * 0.3, one < asked * 2, one < passed * 2,
+            one, one * 4.0,
+        )  # fmt: skip
+        found = sample_log_payoffs(samples, one[:, None] * 0.85, one[:, None] * 0.6, Worth(0.2))
+        return float(np.exp(found[0, 0]))
+
+    mean = sum(
+        p * (0.3 * paid(asked=1, passed=y) + 0.7 * paid(asked=0, passed=y))
+        for p, y in ((0.85, 1), (0.15, 0))
+    )
+    assert mean == pytest.approx(1.0)

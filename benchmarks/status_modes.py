@@ -1,0 +1,158 @@
+"""Cells of ``status.py`` where a judge is asked in part, weights differ, or apps fall together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from monitor.rolling.anytime import advance_all
+from support import judged_streams as judged
+
+_MONTH_MINUTES = 43_200
+_LEAD, _AFTER = 300, 2_500
+_APPS = 50
+_MOST_PER_MINUTE = 10
+#: Streams that go through the fold at once.
+BATCH = 10
+_LEVELS = {
+    "all at 0.92": np.full(_APPS, 0.92),
+    "0.87 to 0.97": np.linspace(0.87, 0.97, _APPS),
+    "half at the threshold": np.r_[np.full(25, 0.85), np.full(25, 0.92)],
+}
+
+
+class Mode(NamedTuple):
+    """A cell: *run* takes a seed and a number of streams, and returns a figure of each."""
+
+    name: str
+    per_minute: int
+    goal: object
+    runs: int
+    run: Callable[[int, int], list[float]]
+    counts: bool  #: alarms in a month, rather than samples to an alarm
+
+
+def modes(rates: Sequence[int], *, quick: bool, part: float) -> Iterator[Mode]:
+    """Yield the cells at these samples a minute."""
+    months, falls, shared = (4, 20, 1) if quick else (20, 60, 3)
+    for rate in rates:
+        if rate <= _MOST_PER_MINUTE:
+            n_months, n_falls = (max(1, round(n * part)) for n in (months / rate, falls))
+            yield from _cascades(rate, n_months, n_falls)
+            yield from _weights(rate, max(1, round(months * part)), n_falls)
+    if 1 in rates:
+        yield from _fleets(max(1, round(shared * part)), max(1, round(falls * part)))
+
+
+def _cascades(rate: int, months: int, falls: int) -> Iterator[Mode]:
+    for mean in (0.86, 0.90):
+        for useful, word in ((True, "good"), (False, "useless")):
+            name = f"cascade, a tenth judged, local score {word}, false alarms at {mean:.2f}"
+            yield Mode(name, rate, 0.1, months, partial(_cascade_months, mean, useful, rate), True)
+    for useful, follows, word, goal in (
+        (True, True, "sees the fall", 100),
+        (True, False, "is blind to it", 160),
+        (False, False, "is useless", 160),
+    ):
+        name = f"cascade whose local score {word}, 0.92 -> 0.65"
+        run = partial(_cascade_falls, useful, follows, rate)
+        yield Mode(name, rate, goal if rate == 1 else "–", falls, run, False)
+
+
+def _weights(rate: int, months: int, falls: int) -> Iterator[Mode]:
+    for mean in (0.86, 0.90):
+        name = f"weights 1 and 20, false alarms at {mean:.2f}"
+        yield Mode(name, rate, 0.1, months, partial(_weighted_months, mean, rate), True)
+    for after in (0.80, 0.65):
+        name = f"weights 1 and 20, 0.92 -> {after:.2f}"
+        yield Mode(name, rate, "–", falls, partial(_weighted_falls, after, rate), False)
+
+
+def _fleets(months: int, falls: int) -> Iterator[Mode]:
+    for name, levels in _LEVELS.items():
+        for after in (0.80, 0.65):
+            run = partial(_fleet_falls, levels, after)
+            yield Mode(f"fleet of 50, {name}, x {after:.2f} / 0.92", 1, 10, falls, run, False)
+    one_ill = {"one at 0.20": np.r_[0.2, np.full(_APPS - 1, 0.92)]}
+    for name, levels in (_LEVELS | one_ill).items():
+        run = partial(_fleet_months, levels)
+        yield Mode(f"fleet of 50, {name}, false alarms", 1, 0.1, months, run, True)
+
+
+def _cascade_months(mean: float, useful: bool, per_minute: int, seed: int, n: int) -> list[float]:
+    """More is judged while evidence builds up, as it is live."""
+    rng = np.random.default_rng([31, seed, int(mean * 100), useful, per_minute])
+    states = judged.with_references(n, mean, judged.worth(mean, useful=useful), seed)
+    found = judged.adaptive(
+        rng, states, lambda _: (mean, mean),
+        minutes=_MONTH_MINUTES, per_minute=per_minute, mean=mean, useful=useful,
+    )  # fmt: skip
+    return [float(sum(stream == i for _, stream in found.alarms)) for i in range(n)]
+
+
+def _cascade_falls(useful: bool, follows: bool, per_minute: int, seed: int, n: int) -> list[float]:
+    rng = np.random.default_rng([32, seed, useful, follows, per_minute])
+    states = judged.with_references(n, 0.92, judged.worth(0.92, useful=useful), seed)
+    lead = _LEAD // per_minute
+
+    def rates(minute: int) -> tuple[float, float]:
+        if minute < lead:
+            return 0.92, 0.92
+        return (0.65, 0.65) if follows else (0.92, 0.65)
+
+    found = judged.adaptive(
+        rng, states, rates, minutes=lead + _AFTER // per_minute, per_minute=per_minute,
+        mean=0.92, useful=useful,
+    )  # fmt: skip
+    delays = [[(m - lead + 1) * per_minute for m, s in found.alarms if s == i] for i in range(n)]
+    return [next((float(k) for k in ks if k > 0), np.inf) for ks in delays]
+
+
+def _weighted_months(mean: float, per_minute: int, seed: int, n: int) -> list[float]:
+    rng = np.random.default_rng([33, seed, int(mean * 100), per_minute])
+    rates = np.full(_MONTH_MINUTES * per_minute, mean)
+    return [float(len(_weighted(rng, mean, rates, per_minute, seed + i))) for i in range(n)]
+
+
+def _weighted_falls(after: float, per_minute: int, seed: int, n: int) -> list[float]:
+    rng = np.random.default_rng([34, seed, int(after * 100), per_minute])
+    rates = np.r_[np.full(_LEAD, 0.92), np.full(_AFTER, after)]
+    found = (_weighted(rng, 0.92, rates, per_minute, seed + i) for i in range(n))
+    return [next((k - _LEAD + 1 for k in times if k >= _LEAD), np.inf) for times in found]
+
+
+def _weighted(
+    rng: np.random.Generator, mean: float, rates: judged.Floats, per_minute: int, seed: int
+) -> list[float]:
+    """Return the alarms of one stream, in samples."""
+    every_s = 60.0 / per_minute
+    states = judged.with_references(1, mean, judged.worth_of_weights().size, seed)
+    looks = judged.weighted_looks_of(rng, rates, every_s)
+    ((_, changes),) = advance_all(states, [looks], judged.RULES)
+    well, found = True, []
+    for change in changes:
+        if change.status in judged.BAD and well:
+            found.append(round(change.time_s / every_s))
+        well = change.status not in judged.BAD
+    return found
+
+
+def _fleet_falls(levels: judged.Floats, after: float, seed: int, n: int) -> list[float]:
+    found = []
+    for i in range(n):
+        fleet = judged.Fleet(levels, seed + i, budget=1 / (_APPS + 1))
+        fleet.go_on(60, levels)
+        found.append(fleet.go_on(100, levels * (after / 0.92), until_found=True))
+    return found
+
+
+def _fleet_months(levels: judged.Floats, seed: int, n: int) -> list[float]:
+    found = []
+    for i in range(n):
+        fleet = judged.Fleet(levels, seed + i, budget=0.1, looks=1)
+        fleet.go_on(_MONTH_MINUTES, levels)
+        found.append(float(fleet.alarms))
+    return found
