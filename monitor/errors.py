@@ -21,6 +21,7 @@ Every error of groundwatch, in one tree.
     - RowRefusedError                the database does not take this value; the others it does
   + DeliveryError                    transient unless the other side said no for good
   + ServerStartError                 a server of ours (Redis, PostgreSQL) did not start
+  + NotComparableError               two runs of other data, or by other evaluators
   + MissingExtraError                the message is the pip command
 """
 
@@ -191,6 +192,12 @@ class ServerStartError(GroundwatchError):
     """A server that groundwatch starts itself did not come up."""
 
     code = "server_start"
+
+
+class NotComparableError(GroundwatchError):
+    """Two runs have nothing that can be compared."""
+
+    code = "not_comparable"
 
 
 class MissingExtraError(GroundwatchError, ImportError):

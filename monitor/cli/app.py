@@ -32,6 +32,7 @@ COMMANDS = {
     "label": _Command("labelling", "app"),
     "replay": _Command("replay", "replay"),
     "score": _Command("score", "score"),
+    "eval": _Command("evaluation", "evaluate"),
     "compare": _Command("compare", "compare"),
     "gate": _Command("gate", "gate"),
     "metrics": _Command("reference", "metrics"),

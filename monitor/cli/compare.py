@@ -14,7 +14,7 @@ import typer
 from pydantic import ValidationError
 from rich.text import Text
 
-from monitor.cli.console import check_app, err, open_store, out, parse_duration_s
+from monitor.cli.console import check_app, err, open_store, out, parse_duration_s, parse_share
 from monitor.models import CustomEvaluation, EvaluationStatus
 from monitor.models.passing import PassRule
 from monitor.report.format import count, number, percent, plain_text, points, points_with_interval
@@ -269,25 +269,6 @@ def _p_value(p_value: float | None) -> str:
 # --- the gate on live traffic ---
 
 
-def parse_share(text: str) -> float:
-    """
-    Read a share such as 3% or 0.03.
-
-    Raises
-    ------
-    typer.BadParameter
-        If *text* is not a share above 0 and below 1.
-    """
-    bare = text.strip().removesuffix("%")
-    try:
-        share = float(bare) / (100 if text.strip().endswith("%") else 1)
-    except ValueError:
-        share = 0.0
-    if not 0 < share < 1:
-        raise typer.BadParameter(f"Invalid share {text!r}: expected 3% or 0.03")
-    return share
-
-
 def gate_live(  # the options of a command
     *,
     release: str,
@@ -307,6 +288,8 @@ def gate_live(  # the options of a command
         0 every metric is ok, 1 at least one is worse, 2 not yet known, 3 not comparable.
     """
     drop = parse_share(max_drop)
+    if not 0 < drop < 1:
+        raise typer.BadParameter(f"Invalid share {max_drop!r}: expected more than 0 and less than 1")
     settings = Settings.from_env()
     store = open_store(settings)
     name, now = _app(store, settings, app), datetime.now(UTC)

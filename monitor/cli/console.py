@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from pathlib import Path
 
 import structlog
@@ -41,6 +42,16 @@ def _console(*, stderr: bool) -> Console:
 out = _console(stderr=False)
 err = _console(stderr=True)
 
+
+class JudgeKind(StrEnum):
+    """Who judges."""
+
+    LOCAL = "local"
+    JUDGE = "judge"
+    CASCADE = "cascade"
+    NLI = "nli"
+
+
 _LONGEST_S = 10 * 365 * 86_400
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
@@ -61,6 +72,25 @@ def parse_duration_s(text: str) -> int:
     if seconds > _LONGEST_S:
         raise typer.BadParameter(f"Invalid duration {text!r}: longer than ten years")
     return seconds
+
+
+def parse_share(text: str) -> float:
+    """
+    Read a share of one, such as 5% or 0.05.
+
+    Raises
+    ------
+    typer.BadParameter
+        If *text* is none in [0, 1]; the message shows what one looks like.
+    """
+    number, percent = text.strip().removesuffix("%"), text.strip().endswith("%")
+    try:
+        share = float(number) / (100 if percent else 1)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise typer.BadParameter(f"Invalid share {text!r}: expected 5% or 0.05")
+    return share
 
 
 def parse_time(text: str, now: datetime) -> datetime:

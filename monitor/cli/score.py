@@ -14,14 +14,13 @@ from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPool
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
 from typing import IO, Annotated, NamedTuple, Self, TypeVar
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from monitor.cli.console import PRIVATE_FILE, err, readable, warn
+from monitor.cli.console import PRIVATE_FILE, JudgeKind, err, readable, warn
 from monitor.errors import BudgetReachedError, GroundwatchError, JudgeOutageError
 from monitor.models import Interaction
 from monitor.queue.consumer import connect
@@ -37,15 +36,6 @@ _B = TypeVar("_B")
 _CHUNK = 32  # records; a process is told more than one at a time
 #: Fewer records than this are scored before other processes have started.
 _FEW = 256
-
-
-class JudgeKind(StrEnum):
-    """Who judges."""
-
-    LOCAL = "local"
-    JUDGE = "judge"
-    CASCADE = "cascade"
-    NLI = "nli"
 
 
 def score(

@@ -243,6 +243,11 @@ def _digest_time(at: datetime, digest: Digest) -> str:
 # The engine.
 
 
+def markdown_text(text: str) -> str:
+    """Return a stranger's text on one line, so that Markdown shows it as it is."""
+    return plain_text(text, _MOST_CHARS).translate(_MARKDOWN)
+
+
 def _fill(template: str, **values: object) -> str:
     return _engine(markdown=template.endswith(".md.j2")).get_template(template).render(values)
 
@@ -254,8 +259,7 @@ def _engine(*, markdown: bool) -> Environment:
     def finalize(value: object) -> object:
         if not isinstance(value, str) or value == "\n":
             return value
-        shown = plain_text(value, _MOST_CHARS)
-        return shown.translate(_MARKDOWN) if markdown else shown
+        return markdown_text(value) if markdown else plain_text(value, _MOST_CHARS)
 
     engine = Environment(
         loader=PackageLoader("monitor.report"),

@@ -16,17 +16,21 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from monitor.testsets.cases import TestCase, TestSet
+    from monitor.testsets.gate import GatePolicy
     from monitor.testsets.runner import EvaluationRunner
     from monitor.testsets.runs import EvaluationRun, read_run
 
 _HOMES = {
+    "GatePolicy": "gate",
     "EvaluationRun": "runs",
     "EvaluationRunner": "runner",
     "TestCase": "cases",
     "TestSet": "cases",
     "read_run": "runs",
 }
-__all__ = ["EvaluationRun", "EvaluationRunner", "TestCase", "TestSet", "read_run"]
+__all__ = [
+    "EvaluationRun", "EvaluationRunner", "GatePolicy", "TestCase", "TestSet", "read_run",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,375 @@
+"""
+The gate: whether a run is good enough, by itself and against the run of a baseline.
+
+Read `decide` first. Scores are compared case by case. A set of cases *decides* about a metric where
+the bound on its mean fall is no wider than the fall that is allowed: then the fall that was
+measured counts, and one beyond the limit is never noise alone. Otherwise a fall that is beyond both
+the limit and the bound fails, a rise that leaves no room for a fall passes, and everything else is
+not decided.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+from statistics import fmean
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from monitor.errors import NotComparableError, SettingsError, own_words
+from monitor.models.passing import Direction, PassRule
+from monitor.report.format import count, points, score
+from monitor.stats.paired import paired_fall, pairs_needed, sign_test
+from monitor.testsets.pairs import ChangedCase, RunPair, by_case, is_lower, named
+from monitor.testsets.runs import EvaluationRun
+
+_ROUNDING = 1e-9
+_MANY_MOVED = 10  #: pairs, from which on the largest rise says how large noise is
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class GateOutcome(StrEnum):
+    """What a gate says."""
+
+    PASS = "pass"  # noqa: S105 - no password
+    FAIL = "fail"
+    NOT_DECIDED = "not decided"
+
+
+class GatePolicy(BaseModel):
+    """
+    What a gate tolerates; scores and falls are in [0, 1], a fall of 0.05 is five points.
+
+    ``critical_tags`` and ``critical_categories`` make cases critical besides those that say so
+    themselves. ``false_block_rate`` is the probability that two runs of the same app, which
+    differ by noise, fail.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    max_drop: Share = Field(0.05, description="Largest fall of a metric's mean score.")
+    max_critical_drop: Share = Field(0.02, description="The same for critical metrics.")
+    critical_metrics: tuple[str, ...] = ("faithfulness",)
+    floors: dict[str, Share] = Field(
+        default_factory=dict,
+        description="Least mean score by metric; the most, if lower is better.",
+    )
+    case_floors: dict[str, Share] = Field(
+        default_factory=dict, description="The same for the score of every single case."
+    )
+    critical_tags: tuple[str, ...] = ()
+    critical_categories: tuple[str, ...] = ()
+    new_failures: Literal["beyond_noise", "any", "ignore"] = Field(
+        "beyond_noise", description="Which cases that passed and now fail are a regression."
+    )
+    false_block_rate: float = Field(0.05, gt=0, lt=0.5)
+    shared_cases: bool = Field(
+        default=False, description="Compare the cases that both runs have, where sets differ."
+    )
+
+    @classmethod
+    def read(cls, path: str | Path) -> Self:
+        """
+        Read a policy from TOML: the table ``[gate]``, or the whole file.
+
+        Raises
+        ------
+        SettingsError
+            If the file cannot be read or names something unknown.
+        """
+        path = Path(path)
+        try:
+            found = tomllib.loads(path.read_text(encoding="utf-8"))
+            return cls.model_validate(found.get("gate", found))
+        except OSError as error:
+            raise SettingsError(f"{path}: {error.strerror}") from None
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            where = ".".join(map(str, first["loc"]))
+            raise SettingsError(f"{path}: {where}: {own_words(first['msg'])}") from None
+        except ValueError as error:
+            raise SettingsError(f"{path}: {error}") from None
+
+    def is_critical(self, run: EvaluationRun, case: str) -> bool:
+        """Return whether no failure of a case is tolerated."""
+        note = run.cases[case]
+        return (
+            note.critical
+            or note.category in self.critical_categories
+            or not set(self.critical_tags).isdisjoint(note.tags)
+        )
+
+
+class GateCheck(BaseModel):
+    """
+    One thing that was checked.
+
+    For falls, ``change`` is the fall of the mean (positive is worse), ``low`` to ``high`` its
+    bounds, ``n`` the pairs and ``more_cases`` about how many more would decide.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    outcome: GateOutcome
+    says: str
+    metric: str | None = None
+    before: float | None = None
+    after: float | None = None
+    change: float | None = None
+    low: float | None = None
+    high: float | None = None
+    limit: float | None = None
+    n: int = 0
+    more_cases: int | None = None
+
+
+class GateReport(BaseModel):
+    """The outcome of a gate with everything that led to it; ``exit_code`` is 0, 1 or 2."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    outcome: GateOutcome
+    dataset: str
+    app: str
+    app_version: str
+    baseline_version: str | None
+    cases: int
+    checks: tuple[GateCheck, ...]
+    changed: tuple[ChangedCase, ...] = ()
+
+    @property
+    def exit_code(self) -> int:
+        """0 pass, 1 fail, 2 not decided."""
+        return list(GateOutcome).index(self.outcome)
+
+
+def decide(
+    run: EvaluationRun, baseline: EvaluationRun | None = None, policy: GatePolicy | None = None
+) -> GateReport:
+    """
+    Decide whether *run* may be released.
+
+    Parameters
+    ----------
+    run
+        What is to be released.
+    baseline
+        What is in production; without it only floors and critical cases are checked.
+    policy
+        What is tolerated.
+
+    Returns
+    -------
+    GateReport
+        Fail if any check fails, else not decided if any is not decided, else pass.
+
+    Raises
+    ------
+    NotComparableError
+        If the runs are of different cases, evaluators or models, or there is nothing to check.
+    """
+    policy = policy or GatePolicy()
+    checks = [*_floors(run, policy), *_critical_cases(run, policy)]
+    changed: list[ChangedCase] = []
+    cases = len(run.cases)
+    if baseline is not None:
+        pair = RunPair(baseline, run, shared_cases=policy.shared_cases)
+        cases = len(pair.shared)
+        checks += [_fall(pair, metric, policy) for metric in pair.metrics]
+        found = pair.changed()
+        blocking = _blocking(pair, found, policy)
+        changed = [each.model_copy(update={"blocks": each.case in blocking}) for each in found]
+        checks += _changes(run, changed, policy)
+    if not checks:
+        raise NotComparableError(
+            "there is nothing to check: name a baseline, a floor, or critical cases"
+        )
+    outcomes = {check.outcome for check in checks}
+    outcome = next(
+        (o for o in (GateOutcome.FAIL, GateOutcome.NOT_DECIDED) if o in outcomes), GateOutcome.PASS
+    )
+    return GateReport(
+        outcome=outcome,
+        dataset=run.dataset,
+        app=run.app,
+        app_version=run.app_version,
+        baseline_version=None if baseline is None else baseline.app_version,
+        cases=cases,
+        checks=tuple(checks),
+        changed=tuple(changed),
+    )
+
+
+def _floors(run: EvaluationRun, policy: GatePolicy) -> list[GateCheck]:
+    made, rules = [], run.rules()
+    for metric in (*policy.floors, *policy.case_floors):
+        if metric not in run.evaluators:
+            known = ", ".join(run.evaluators) or "none"
+            raise NotComparableError(f"{metric} has a floor and no scores; the run has {known}")
+    for metric, floor in policy.floors.items():
+        scores = list(run.case_scores(metric).values())
+        rule = PassRule(floor, _direction(rules, metric))
+        mean = fmean(scores) if scores else None
+        is_ceiling = rule.direction is Direction.LOWER
+        word = "ceiling" if is_ceiling else "floor"
+        outcome = GateOutcome.NOT_DECIDED
+        if mean is not None:
+            is_good = rule.passes(mean + (-_ROUNDING if is_ceiling else _ROUNDING))
+            outcome = GateOutcome.PASS if is_good else GateOutcome.FAIL
+        says = f"{metric}: mean {score(mean)}, {word} {score(floor)}"
+        made.append(
+            GateCheck(
+                name="floor", metric=metric, outcome=outcome, says=says, after=mean, limit=floor,
+                n=len(scores),
+            )
+        )  # fmt: skip
+    for metric, floor in policy.case_floors.items():
+        rule = PassRule(floor, _direction(rules, metric))
+        found = run.case_scores(metric)
+        below = [case for case, value in found.items() if not rule.passes(value)]
+        outcome = GateOutcome.FAIL if below else GateOutcome.PASS
+        says = f"{metric}: every case has to reach {score(floor)}; {_all_or(below, run)}"
+        made.append(
+            GateCheck(
+                name="case floor", metric=metric, outcome=outcome, says=says, limit=floor,
+                n=len(found),
+            )
+        )  # fmt: skip
+    return made
+
+
+def _critical_cases(run: EvaluationRun, policy: GatePolicy) -> list[GateCheck]:
+    critical = [case for case in run.cases if policy.is_critical(run, case)]
+    if not critical:
+        return []
+    results = by_case(run)
+    failing = [
+        case
+        for case in critical
+        if any(each.passed is False or each.error is not None for each in results[case])
+    ]
+    unscored = [
+        case
+        for case in critical
+        if case not in failing and any(each.passed is None for each in results[case])
+    ]
+    if failing:
+        says = f"{count(len(failing), 'critical case')} failing: {named(failing, run)}"
+        outcome = GateOutcome.FAIL
+    elif unscored:
+        says = f"{count(len(unscored), 'critical case')} without a score: {named(unscored, run)}"
+        outcome = GateOutcome.NOT_DECIDED
+    else:
+        says, outcome = f"all {count(len(critical), 'critical case')} pass", GateOutcome.PASS
+    return [GateCheck(name="critical cases", outcome=outcome, says=says, n=len(critical))]
+
+
+def _fall(pair: RunPair, metric: str, policy: GatePolicy) -> GateCheck:
+    """Check the mean fall of a metric."""
+    is_critical = metric in policy.critical_metrics
+    limit = policy.max_critical_drop if is_critical else policy.max_drop
+    before, after = pair.scores(metric)
+    falls = pair.falls(metric)
+    fields = {"name": "critical drop" if is_critical else "drop", "metric": metric}
+    if not falls:
+        says = f"{metric}: no case has a score in both runs"
+        outcome = GateOutcome.NOT_DECIDED if before else GateOutcome.PASS
+        return GateCheck(outcome=outcome, says=says, limit=limit, **fields)
+    level = policy.false_block_rate / 2 / len(pair.metrics)
+    found = paired_fall(list(falls.values()), alpha=level)
+    beyond = found.mean > limit + _ROUNDING
+    lost = [case for case in before if case not in after]
+    more = None
+    outcome = GateOutcome.FAIL if beyond else GateOutcome.PASS
+    # A rise leaves more room before the limit.
+    decisive = found.mean if beyond else limit + max(0.0, -found.mean)
+    if found.half_width > max(limit, decisive):
+        outcome = GateOutcome.NOT_DECIDED
+        width = limit if beyond else decisive
+        needed = pairs_needed(found, width) if width > 0 else None
+        more = None if needed is None else needed - found.n
+    means = [fmean(values[case] for case in falls) for values in (before, after)]
+    says = f"{metric}: {score(means[0])} → {score(means[1])}, {points(means[1] - means[0])}"
+    says += f" ± {100 * found.half_width:.1f}" if found.n > 1 else ""
+    says += f" in {count(found.n, 'case')}; {100 * limit:.3g} pts allowed"
+    if outcome is GateOutcome.NOT_DECIDED:
+        says += "; not decided: " + ("more" if more is None else f"about {more:,} more") + " cases"
+    elif len(lost) > limit * len(before):
+        outcome = GateOutcome.NOT_DECIDED if outcome is GateOutcome.PASS else outcome
+        says += f"; {count(len(lost), 'case')} lost the score: {pair.reasons(metric, lost)}"
+    return GateCheck(
+        outcome=outcome, says=says, before=means[0], after=means[1], change=found.mean,
+        low=found.mean - found.half_width if found.n > 1 else None,
+        high=found.mean + found.half_width if found.n > 1 else None,
+        limit=limit, n=found.n, more_cases=more, **fields,
+    )  # fmt: skip
+
+
+def _blocking(pair: RunPair, changed: Sequence[ChangedCase], policy: GatePolicy) -> set[str]:
+    """
+    Return the cases that make the gate fail.
+
+    New errors of the app do. New failures do where they are more than chance against the repaired
+    cases. One alone does if its answer changed, and noise does not explain it: because the app and
+    its evaluators have none, or because no case rose half as far as this one fell.
+    """
+    if policy.new_failures == "ignore":
+        return set()
+    worse = [each for each in changed if each.now == "fails"]
+    blocking = {each.case for each in changed if each.now == "app error"}
+    better = sum(each.now == "passes" for each in changed)
+    by_chance = sign_test(len(worse), better) > policy.false_block_rate / 2
+    if policy.new_failures == "any" or not by_chance:
+        return blocking | {each.case for each in worse}
+    is_steady = 2 * len(pair.same_answers) >= len(pair.shared)
+    for metric in pair.metrics:
+        falls = pair.falls(metric)
+        moved = {case for case, fall in falls.items() if abs(fall) > _ROUNDING}
+        rule = pair.rules.get(metric, PassRule(0.0))
+        if is_steady and moved.isdisjoint(pair.same_answers):
+            noise = 0.0
+        elif len(moved) >= _MANY_MOVED:
+            noise = 2 * max(0.0, -min(falls.values()))
+        else:
+            continue
+        for each in worse:
+            fall, now = falls.get(each.case), each.scores[metric][1]
+            if each.same_answer or fall is None or now is None or rule.passes(now):
+                continue
+            if fall > noise + _ROUNDING:
+                blocking.add(each.case)
+    return blocking
+
+
+def _changes(
+    run: EvaluationRun, changed: Sequence[ChangedCase], policy: GatePolicy
+) -> list[GateCheck]:
+    """Check what changed case by case."""
+    made = []
+    fixed = sum(each.now == "passes" for each in changed)
+    for now, name in (("fails", "new failures"), ("app error", "new app errors")):
+        found = [each for each in changed if each.now == now]
+        blocking = [each.case for each in found if each.blocks]
+        outcome = GateOutcome.FAIL if blocking else GateOutcome.PASS
+        says = f"{count(len(found), name.removesuffix('s'))}"
+        if blocking:
+            says += f": {named(blocking, run)}"
+        elif found:
+            why = "not counted" if policy.new_failures == "ignore" else "within the noise"
+            says += f", {why}: {named([each.case for each in found], run)}"
+        if now == "fails":
+            says += f"; {count(fixed, 'case')} repaired"
+        made.append(GateCheck(name=name, outcome=outcome, says=says, n=len(found)))
+    return made
+
+
+def _direction(rules: Mapping[str, PassRule], metric: str) -> Direction:
+    return Direction.LOWER if is_lower(rules, metric) else Direction.HIGHER
+
+
+def _all_or(cases: Sequence[str], run: EvaluationRun) -> str:
+    return f"{count(len(cases), 'case')} below: {named(cases, run)}" if cases else "all do"
