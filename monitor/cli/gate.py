@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,9 +21,7 @@ _LIVE_DROP = "3%"
 def gate(  # noqa: PLR0913 - the options of a command
     run: Annotated[Path | None, typer.Argument(help="The run that eval wrote.")] = None,
     *,
-    baseline: Annotated[
-        Path | None, typer.Option(help="The run of what is in production.")
-    ] = None,
+    baseline: Annotated[Path | None, typer.Option(help="The run of what is in production.")] = None,
     policy: Annotated[
         Path | None, typer.Option(help="TOML with all that is tolerated in a run.")
     ] = None,
@@ -64,7 +63,9 @@ def gate(  # noqa: PLR0913 - the options of a command
                 " groundwatch gate --release v12 --against v11"
             )
         if baseline or policy or floor or critical_metric or shared_cases or report:
-            raise typer.BadParameter("a live release is compared with --against and --max-drop only")
+            raise typer.BadParameter(
+                "a live release is compared with --against and --max-drop only"
+            )
         from monitor.cli.compare import gate_live  # noqa: PLC0415 - the live half, with the store
 
         raise typer.Exit(
@@ -75,16 +76,11 @@ def gate(  # noqa: PLR0913 - the options of a command
         )  # fmt: skip
     if release or against:
         raise typer.BadParameter("name either a run or two live releases")
-    rules: dict[str, Any] = GatePolicy.read(policy).model_dump() if policy else {}
-    if max_drop is not None:
-        rules["max_drop"] = parse_share(max_drop)
-    if critical_metric:
-        rules["critical_metrics"] = tuple(critical_metric)
-    if floor:
-        rules["floors"] = {**rules.get("floors", {}), **dict(_floor(each) for each in floor)}
-    rules["shared_cases"] = shared_cases or rules.get("shared_cases", False)
+    rules = _policy(policy, max_drop, floor, critical_metric)
+    if shared_cases:
+        rules = rules.model_copy(update={"shared_cases": True})
     before = None if baseline is None else read_run(baseline)
-    found = decide(read_run(run), before, GatePolicy(**rules))
+    found = decide(read_run(run), before, rules)
     for path in report or ():
         write_report(path, found)
     if as_json:
@@ -97,8 +93,21 @@ def gate(  # noqa: PLR0913 - the options of a command
     raise typer.Exit(found.exit_code)
 
 
-def _floor(text: str) -> tuple[str, float]:
-    metric, sign, value = text.partition("=")
-    if not sign:
-        raise typer.BadParameter(f"Invalid floor {text!r}: expected METRIC=0.95")
-    return metric.strip(), parse_share(value)
+def _policy(
+    file: Path | None,
+    max_drop: str | None,
+    floors: Sequence[str] | None,
+    critical_metrics: Sequence[str] | None,
+) -> GatePolicy:
+    """Return the policy of a file with what the options say instead."""
+    found: dict[str, Any] = GatePolicy.read(file).model_dump() if file else {}
+    if max_drop is not None:
+        found["max_drop"] = parse_share(max_drop)
+    if critical_metrics:
+        found["critical_metrics"] = tuple(critical_metrics)
+    for each in floors or ():
+        metric, sign, value = each.partition("=")
+        if not sign:
+            raise typer.BadParameter(f"Invalid floor {each!r}: expected METRIC=0.95")
+        found.setdefault("floors", {})[metric.strip()] = parse_share(value)
+    return GatePolicy(**found)

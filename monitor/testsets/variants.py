@@ -94,9 +94,10 @@ def _pass_counts(rows: list[tuple[float, ...]], effect: float) -> PassCounts:
     start_s, passed, size = [], [], []
     for row in rows:
         sums = dict(zip(BASELINE_SUMS, row[1:], strict=True))
-        n = effective_size(**sums) / effect
-        if n > 0:
-            rate = min(1.0, max(0.0, sums["sum_wy"] / sums["sum_w"]))
+        passed_weight = sums.pop("sum_wy")
+        if sums["sum_w"] > 0:
+            rate = min(1.0, max(0.0, passed_weight / sums["sum_w"]))
+            n = effective_size(**sums, rate=rate) / effect
             start_s.append(int(row[0]))
             passed.append(rate * n)
             size.append(n)
