@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import logging
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar, Unpack
 
@@ -12,7 +13,7 @@ from ..hook.interaction import HookProtocol, RecordFields
 from .context import active_trace_id, app_hook, current_passages
 from .following import AsyncChunks, Chunks, Following
 from .messages import as_list, earlier_turns, part_of
-from .openai_replies import ChatReader, ReplyReader, ResponsesReader
+from .openai_replies import ChatReader, CompletionsReader, ReplyReader, ResponsesReader, cost_of
 
 C = TypeVar("C")
 
@@ -20,6 +21,9 @@ C = TypeVar("C")
 _METHODS: tuple[tuple[str, Callable[[], ReplyReader]], ...] = (
     ("chat.completions.create", ChatReader),
     ("chat.completions.parse", ChatReader),
+    ("beta.chat.completions.create", ChatReader),
+    ("beta.chat.completions.parse", ChatReader),
+    ("completions.create", CompletionsReader),
     ("responses.create", ResponsesReader),
     ("responses.parse", ResponsesReader),
 )
@@ -38,9 +42,10 @@ def watch_openai(
     """
     Record the answers of an OpenAI client, sync or async; returns the same client.
 
-    Chat completions and responses, whole, streamed and by ``with_raw_response``, and copies made
-    by ``with_options``. A reply without text, such as one that only asks for tools, is not an
-    interaction; the tools' calls and results are on the record of the answer that follows.
+    Chat completions, responses and the older completions, whole, streamed and by
+    ``with_raw_response``, and copies made by ``with_options``; with the model, its tokens and the
+    latency. A reply without text, such as one that only asks for tools, is not an interaction;
+    the tools' calls and results are on the record of the answer that follows.
 
     Parameters
     ----------
@@ -82,21 +87,21 @@ class _Watch(NamedTuple):
     contexts: Callable[[Any], object] | None
     fields: dict[str, Any]
 
-    def see(self, arguments: Mapping[str, Any], handed_on: Any) -> Any:
+    def see(self, arguments: Mapping[str, Any], handed_on: Any, began_s: float) -> Any:
         """Record a reply that is about to be handed on; never raises."""
         try:
             # Of `with_raw_response`, as LangChain and LiteLLM call it; it keeps what it has parsed.
             raw = type(handed_on).__name__ == "LegacyAPIResponse"
             reply = handed_on.parse() if raw else handed_on
             if arguments.get("stream") is True:
-                self._follow(arguments, reply)
+                self._follow(arguments, reply, began_s)
             elif answer := self.reader.answer(reply):
                 trace_id = self._trace_id()
                 rate = self.hook.chance(trace_id)
                 if rate:
                     asked = self.reader.asked(arguments)
                     given = self.given(asked, current_passages(), trace_id)
-                    self.take(given, answer, [reply], rate)
+                    self.take(given, answer, [reply], rate, began_s=began_s)
         except Exception as error:  # noqa: BLE001  # a mistake of ours must not reach the host
             logger.debug("reply_failed error=%s", type(error).__name__)
         return handed_on
@@ -117,19 +122,27 @@ class _Watch(NamedTuple):
         }
         return {"trace_id": trace_id, **self.fields, **found}
 
-    def take(self, given: dict[str, Any], answer: str, replies: list[object], rate: float) -> None:
+    def take(
+        self,
+        given: dict[str, Any],
+        answer: str,
+        replies: list[object],
+        rate: float,
+        *,
+        began_s: float,
+    ) -> None:
         """Record an interaction that was chosen."""
         calls = [*given["tool_calls"], *self.reader.calls_in(replies)]
-        told = (
-            part_of(reply, "model") or part_of(part_of(reply, "response"), "model")
-            for reply in replies
-        )
-        model = next((model for model in told if isinstance(model, str) and model), None)
-        metadata = {**({"model": model} if model else {}), **(given.get("metadata") or {})}
-        found = {"output": answer, "tool_calls": calls or None, "metadata": metadata or None}
+        metadata: dict[str, object] = {
+            "latency_ms": round(1000 * (time.perf_counter() - began_s), 1)
+        }
+        for reply in replies:
+            metadata |= cost_of(part_of(reply, "response") or reply)
+        metadata |= given.get("metadata") or {}
+        found = {"output": answer, "tool_calls": calls or None, "metadata": metadata}
         self.hook.take({**given, **found}, rate)
 
-    def _follow(self, arguments: Mapping[str, Any], stream: Any) -> None:
+    def _follow(self, arguments: Mapping[str, Any], stream: Any, began_s: float) -> None:
         inner = getattr(stream, "_iterator", None)
         if inner is None:
             return
@@ -140,7 +153,7 @@ class _Watch(NamedTuple):
             chance=lambda: self.hook.chance(trace_id),
             piece=self.reader.piece,
             asked=lambda: self.given(asked, passages, trace_id),
-            take=self.take,
+            take=functools.partial(self.take, began_s=began_s),
         )
         wrap = AsyncChunks if hasattr(inner, "__anext__") else Chunks
         stream._iterator = wrap(inner, following)  # noqa: SLF001  # it has no other door
@@ -155,18 +168,20 @@ def _watched(watch: _Watch, method: Callable[..., Any]) -> Callable[..., Any]:
 
         @functools.wraps(method)
         async def watched_coroutine(*args: Any, **kwargs: Any) -> Any:
-            return watch.see(kwargs, await method(*args, **kwargs))
+            began_s = time.perf_counter()
+            return watch.see(kwargs, await method(*args, **kwargs), began_s)
 
         return watched_coroutine
 
     @functools.wraps(method)
     def watched_method(*args: Any, **kwargs: Any) -> Any:
+        began_s = time.perf_counter()
         reply = method(*args, **kwargs)
         if not inspect.isawaitable(reply):
-            return watch.see(kwargs, reply)
+            return watch.see(kwargs, reply, began_s)
 
         async def later() -> Any:
-            return watch.see(kwargs, await reply)
+            return watch.see(kwargs, await reply, began_s)
 
         # The async client's methods are plain functions that return a coroutine.
         return later()

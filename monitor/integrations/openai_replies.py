@@ -136,6 +136,37 @@ class ResponsesReader:
         return [tool_call(part_of(c, "name"), part_of(c, "arguments")) for c in calls]
 
 
+class CompletionsReader(ChatReader):
+    """The older completions: a prompt without roles, a text for an answer, no tools."""
+
+    def asked(self, arguments: Mapping[str, Any]) -> object:
+        """Return the prompt of a request."""
+        return arguments.get("prompt")
+
+    def query(self, asked: object) -> str | None:
+        """Return the prompt; of several, or of token ids, none."""
+        return asked if isinstance(asked, str) else None
+
+    def answer(self, reply: object) -> str | None:
+        """Find the text of the first choice."""
+        return text_of(_first_choice(reply, "text"))
+
+    def piece(self, chunk: object) -> str | None:
+        """Find the text in a chunk of the first choice."""
+        return self.answer(chunk)
+
+
+def cost_of(reply: object) -> dict[str, object]:
+    """Return a reply's ``model``, ``input_tokens`` and ``output_tokens``, where it names them."""
+    model, usage = part_of(reply, "model"), part_of(reply, "usage")
+    tokens = {
+        "input_tokens": part_of(usage, "input_tokens", "prompt_tokens"),
+        "output_tokens": part_of(usage, "output_tokens", "completion_tokens"),
+    }
+    named = {"model": model} if isinstance(model, str) and model else {}
+    return named | {name: n for name, n in tokens.items() if isinstance(n, int)}
+
+
 def _first_choice(reply: object, *names: str) -> object:
     # Of a stream of several, each chunk holds one or more, whichever has come.
     choices = as_list(part_of(reply, "choices"))

@@ -12,6 +12,7 @@ _LONGEST_WAIT_S = 10
 _AT_ONCE = 2
 
 WORDS = ("Five", " days", ".")
+USAGE = {"prompt_tokens": 12, "completion_tokens": 3, "total_tokens": 15}
 CALL: dict[str, Any] = {
     "id": "call_1",
     "type": "function",
@@ -63,14 +64,18 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         """Answer one request."""
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        chat = self.path.endswith("/chat/completions")
+        chat = self.path.endswith("/completions")
+        old = chat and "prompt" in asked
         if self.server.fails:
             self._json(400, {"error": {"message": "no", "code": "bad"}})
         elif asked.get("stream"):
-            self._stream(chat_events(asked.get("n") or 1) if chat else response_events())
+            events = chat_events(asked.get("n") or 1) if chat else response_events()
+            if (asked.get("stream_options") or {}).get("include_usage"):
+                events.append({**events[-1], "choices": [], "usage": USAGE})
+            self._stream([as_text_completion(event) for event in events] if old else events)
         else:
-            whole = completion if chat else response
-            self._json(200, whole(calls_tool=self.server.calls_tool))
+            whole = (completion if chat else response)(calls_tool=self.server.calls_tool)
+            self._json(200, as_text_completion(whole) if old else whole)
 
     def _stream(self, events: list[dict[str, Any]]) -> None:
         self.send_response(200)
@@ -100,8 +105,17 @@ def completion(*, calls_tool: bool = False) -> dict[str, Any]:
         message = {"role": "assistant", "content": None, "tool_calls": [CALL]}
     return {
         "id": "c", "object": "chat.completion", "created": 0, "model": "m-1",
-        "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
+        "choices": [{"index": 0, "finish_reason": "stop", "message": message}], "usage": USAGE,
     }  # fmt: skip
+
+
+def as_text_completion(reply: dict[str, Any]) -> dict[str, Any]:
+    """Turn a chat completion, or a chunk of one, into one of the older kind."""
+    said = [choice.get("message") or choice.get("delta") for choice in reply["choices"]]
+    choices = [
+        {"index": 0, "finish_reason": "stop", "text": each.get("content") or ""} for each in said
+    ]
+    return reply | {"object": "text_completion", "choices": choices}
 
 
 def chat_events(choices: int = 1) -> list[dict[str, Any]]:
@@ -144,6 +158,11 @@ def response(*, calls_tool: bool = False) -> dict[str, Any]:
         "id": "r", "object": "response", "created_at": 0, "model": "m-1", "status": "completed",
         "output": [call] if calls_tool else [message], "parallel_tool_calls": True,
         "tool_choice": "auto", "tools": [],
+        "usage": {
+            "input_tokens": 12, "output_tokens": 3, "total_tokens": 15,
+            "input_tokens_details": {"cached_tokens": 0},
+            "output_tokens_details": {"reasoning_tokens": 0},
+        },
     }  # fmt: skip
 
 
@@ -153,7 +172,7 @@ def response_events() -> list[dict[str, Any]]:
     item = response()["output"][0]
     at = {"item_id": "m", "output_index": 0, "content_index": 0}
     events: list[dict[str, Any]] = [
-        {"type": "response.created", "response": {**response(), "output": []}},
+        {"type": "response.created", "response": {**response(), "output": [], "usage": None}},
         {"type": "response.output_item.added", "output_index": 0, "item": {**item, "content": []}},
         {"type": "response.content_part.added", **at, "part": part},
         *({"type": "response.output_text.delta", **at, "delta": w, "logprobs": []} for w in WORDS),

@@ -42,6 +42,13 @@ def chat(client, **more):
     return client.chat.completions.create(model="m", messages=ASKED, **more)
 
 
+def cost(interaction):
+    """What the record says of the call, but how long it took."""
+    metadata = dict(interaction.metadata)
+    assert 0 < metadata.pop("latency_ms") < 60_000
+    return metadata
+
+
 def parts(interaction):
     contexts = [context.text for context in interaction.contexts]
     return interaction.query, contexts, interaction.output
@@ -53,7 +60,7 @@ def test_chat_completion_is_recorded(client, recorded):
     assert type(reply).__name__ == "ChatCompletion"
     [it] = recorded()
     assert parts(it) == ("How long?", ["Refunds take five days."], "Five days.")
-    assert it.metadata == {"model": "m-1"}
+    assert cost(it) == {"model": "m-1", "input_tokens": 12, "output_tokens": 3}
     assert [turn.content for turn in it.history] == ["Before?", "Yes."]
 
 
@@ -148,7 +155,7 @@ def test_streamed_response_is_recorded(client, recorded):
     assert kinds == [event["type"] for event in response_events()]
     [it] = recorded()
     assert parts(it) == ("q", [], "Five days.")
-    assert it.metadata == {"model": "m-1"}
+    assert cost(it) == {"model": "m-1", "input_tokens": 12, "output_tokens": 3}
 
 
 def test_stream_helpers_of_the_client_work_as_before(client, recorded):
@@ -169,11 +176,32 @@ def test_parsed_completion_is_recorded(client, recorded):
     assert [it.query for it in recorded()] == ["How long?", "q"]
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_older_completion_is_recorded(client, recorded, stream):
+    reply = client.completions.create(model="m", prompt="How long?", stream=stream)
+    if stream:
+        assert "".join(chunk.choices[0].text for chunk in reply) == "Five days."
+    [it] = recorded()
+    assert (it.query, it.output, it.history) == ("How long?", "Five days.", [])
+
+
+def test_parsed_completion_of_the_beta_client_is_recorded(client, recorded):
+    client.beta.chat.completions.parse(model="m", messages=ASKED)
+    [it] = recorded()
+    assert it.output == "Five days."
+
+
+def test_tokens_of_a_stream_come_with_its_last_chunk(client, recorded):
+    list(chat(client, stream=True, stream_options={"include_usage": True}))
+    [it] = recorded()
+    assert cost(it) == {"model": "m-1", "input_tokens": 12, "output_tokens": 3}
+
+
 def test_stream_that_is_left_early_is_incomplete(client, recorded):
     with chat(client, stream=True) as stream:
         next(stream), next(stream)
     [it] = recorded()
-    assert (it.output, it.metadata) == ("Five", {"model": "m-1", "incomplete": True})
+    assert (it.output, cost(it)) == ("Five", {"model": "m-1", "incomplete": True})
 
 
 def test_response_that_is_left_early_keeps_its_model(client, recorded):
@@ -182,7 +210,7 @@ def test_response_that_is_left_early_keeps_its_model(client, recorded):
             if event.type == "response.output_text.delta":
                 break
     [it] = recorded()
-    assert it.metadata == {"model": "m-1", "incomplete": True}
+    assert cost(it) == {"model": "m-1", "incomplete": True}
 
 
 def test_async_stream_that_is_left_early_is_incomplete(async_client, recorded):
@@ -192,7 +220,7 @@ def test_async_stream_that_is_left_early_is_incomplete(async_client, recorded):
 
     asyncio.run(use())
     [it] = recorded()
-    assert (it.output, it.metadata) == ("Five", {"model": "m-1", "incomplete": True})
+    assert (it.output, cost(it)) == ("Five", {"model": "m-1", "incomplete": True})
 
 
 def test_stream_that_is_forgotten_is_recorded_when_it_is_collected(client, recorded):
