@@ -30,6 +30,7 @@ COMMANDS = {
     "show": _Command("status", "show"),
     "export": _Command("export", "export"),
     "label": _Command("labelling", "app"),
+    "check": _Command("check", "check"),
     "replay": _Command("replay", "replay"),
     "score": _Command("score", "score"),
     "eval": _Command("evaluation", "evaluate"),
@@ -49,7 +50,7 @@ COMMANDS = {
 }
 
 #: Commands whose exit code is their answer.
-_CODES_ANSWER = frozenset({"gate", "status"})
+_CODES_ANSWER = frozenset({"check", "gate", "status"})
 
 
 @contextmanager

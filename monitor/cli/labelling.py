@@ -24,7 +24,7 @@ from monitor.report.listing import Listing
 from monitor.report.words import agreement_line, reasons
 from monitor.settings import Settings
 from monitor.store.engine import Store
-from monitor.store.label_queue import ENOUGH, LabelQueue, draw
+from monitor.store.label_queue import ENOUGH, draw
 from monitor.store.labels import (
     USUAL_METRIC,
     Agreement,
@@ -42,7 +42,8 @@ from monitor.store.verdicts import read_verdicts
 _MOST_CHARS = 8_000
 _SHOWN = 5
 _BATCH = 500
-_KEYS = {"p": True, "f": False}
+#: What a key says of a sample.
+KEYS = {"p": True, "f": False}
 
 app = typer.Typer(
     add_completion=False,
@@ -89,8 +90,9 @@ def _session(store: Store, name: str, metric: str, annotator: str) -> Iterator[s
         if not sample or queue.sample_id is None:
             out.print("nothing is left that the queue can draw now")
             return
-        _show(sample.sample.interaction, queue)
-        key = _key()
+        of = f" · release {plain_text(queue.release, 40)}" if queue.release else ""
+        show_sample(sample.sample.interaction, f"{queue.n} of {ENOUGH} labelled{of}")
+        key = read_key()
         if key == "q":
             return
         yield key
@@ -99,7 +101,7 @@ def _session(store: Store, name: str, metric: str, annotator: str) -> Iterator[s
             continue
         record = LabelRecord(
             sample_id=queue.sample_id,
-            label=_KEYS[key],
+            label=KEYS[key],
             metric=metric,
             evaluator_version=queue.evaluator_version,
             drawn=True,
@@ -110,30 +112,30 @@ def _session(store: Store, name: str, metric: str, annotator: str) -> Iterator[s
             e for e in sample.evaluations
             if (e.metric, e.evaluator_version) == (metric, queue.evaluator_version)
         )  # fmt: skip
-        same = bool(judged.passed) == _KEYS[key]
+        same = bool(judged.passed) == KEYS[key]
         verdict = "pass" if judged.passed else "fail"
         out.print(f"the evaluator said {verdict}{', as you did' if same else ', unlike you'}\n")
 
 
-def _show(it: Interaction, queue: LabelQueue) -> None:
-    """Print one sample, without what the evaluator said; its texts may be hostile."""
-    of = f" · release {plain_text(queue.release, 40)}" if queue.release else ""
-    out.rule(f"{queue.n} of {ENOUGH} labelled{of}", style="dim")
+def show_sample(it: Interaction, title: str) -> None:
+    """Print one sample, without what an evaluator said; its texts may be hostile."""
+    out.rule(title, style="dim")
     pieces = [("question", it.query or NONE), ("answer", it.output)]
     pieces += [(f"context {i}", c.text) for i, c in enumerate(it.contexts, 1)]
-    for title, text in pieces:
+    for name, text in pieces:
         lines = (plain_text(line, _MOST_CHARS) for line in text.splitlines())
-        out.print(Panel(Text("\n".join(lines)), title=title, title_align="left"))
+        out.print(Panel(Text("\n".join(lines)), title=name, title_align="left"))
 
 
-def _key() -> str:
+def read_key() -> str:
+    """Ask for a key until it is p, f, s or q; the end of the input is q."""
     err.print("pass (p), fail (f), skip (s), quit (q)? ", end="")
     while True:
         try:
             key = (typer.getchar() if sys.stdin.isatty() else sys.stdin.read(1)).lower()
         except (EOFError, KeyboardInterrupt):
             key = "q"
-        if key in {*_KEYS, "s", "q"}:
+        if key in {*KEYS, "s", "q"}:
             err.print(key)
             return key
         if key in {"", "\x03", "\x04"}:

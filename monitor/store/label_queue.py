@@ -12,6 +12,8 @@ import hashlib
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
 
 from sqlalchemy import Connection, select
 
@@ -95,7 +97,7 @@ def draw(
         by = votes.get(sample_id, {})
         if sample_id in skip or annotator in by:
             return None
-        order = hashlib.blake2b(sample_id.encode(), digest_size=8).digest()
+        order = _order(sample_id)
         if len(by) > 1 and 2 * sum(by.values()) == len(by):
             return 0, order
         if len(by) == 1 and order[0] % _TWICE_EVERY == 0:
@@ -112,3 +114,47 @@ def draw(
         passes=counts[True],
         fails=counts[False],
     )
+
+
+class SamplePair(NamedTuple):
+    """One sample from before a moment, and one from after it."""
+
+    before: str
+    after: str
+
+    @property
+    def shuffled(self) -> tuple[str, ...]:
+        """Both, in an order that does not tell which is which."""
+        return tuple(sorted(self, key=lambda sample_id: _order(sample_id, "side")))
+
+
+def draw_pairs(
+    connection: Connection, *, app: str, metric: str, at: datetime, most: int
+) -> list[SamplePair]:
+    """
+    Draw up to *most* pairs at random, among the newest verdicts before and after *at*.
+
+    Every call draws the same pairs in the same order, as long as the samples are there.
+    """
+    at_ms = round(at.timestamp() * 1000)
+    columns = evaluations.c
+    sides = []
+    for within in (columns.occurred_at_ms < at_ms, columns.occurred_at_ms >= at_ms):
+        query = (
+            select(columns.sample_id)
+            .join(samples, samples.c.sample_id == columns.sample_id)
+            .where(
+                columns.app == app, columns.metric == metric, columns.passed.is_not(None), within,
+                samples.c.interaction_id != "removed",
+            )
+            .order_by(columns.occurred_at_ms.desc())
+            .limit(_NEWEST)
+        )  # fmt: skip
+        found = set(connection.execute(query).scalars())
+        sides.append(sorted(found, key=lambda sample_id: _order(sample_id, "pair"))[:most])
+    return [SamplePair(*pair) for pair in zip(*sides, strict=False)]
+
+
+def _order(sample_id: str, purpose: str = "") -> bytes:
+    """Return the place of a sample in a draw: a hash, which nothing about the answer decides."""
+    return hashlib.blake2b(f"{purpose}{sample_id}".encode(), digest_size=8).digest()

@@ -8,7 +8,7 @@ last word of each annotator counts. Several annotators make one verdict by major
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -377,6 +377,24 @@ def labelled_samples(
         )
         for row in connection.execute(query)
     ]
+
+
+def verdicts_of_people(
+    connection: Connection, sample_ids: Collection[str], metric: str
+) -> dict[str, bool]:
+    """Return the majority's verdict on each sample that has one."""
+    c = labels.c
+    voted = (
+        select(c.sample_id, c.labelled_by, func.max(c.human_passed).label("good"))
+        .where(c.sample_id.in_(list(sample_ids)), c.metric == metric)
+        .group_by(c.sample_id, c.labelled_by)
+        .subquery()
+    )
+    query = select(
+        voted.c.sample_id, func.sum(voted.c.good), func.count() - func.sum(voted.c.good)
+    ).group_by(voted.c.sample_id)
+    found = {i: majority(int(p), int(f)) for i, p, f in connection.execute(query)}
+    return {sample_id: good for sample_id, good in found.items() if good is not None}
 
 
 def agreements(

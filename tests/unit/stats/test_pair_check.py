@@ -1,0 +1,49 @@
+"""The check by pairs: exact against scipy, and its operating characteristics."""
+
+import numpy as np
+import pytest
+from scipy.stats import boschloo_exact
+
+from monitor.stats.pair_check import LOOKS, CheckAnswer, check_pairs, p_values, power
+
+
+@pytest.mark.parametrize(
+    ("good", "n"), [((9, 4), 10), ((10, 6), 10), ((28, 20), 30), ((45, 33), 50)]
+)
+def test_p_value_is_that_of_scipy(good, n):
+    table = [list(good), [n - good[0], n - good[1]]]
+    expected = boschloo_exact(table, alternative="greater", n=32).pvalue
+    assert p_values(n, n)[good] == pytest.approx(expected, rel=1e-3)
+
+
+def test_no_change_is_called_worse_in_at_most_four_of_a_hundred_whatever_the_rate():
+    sizes = [power(rate, rate).worse for rate in np.linspace(0.02, 0.98, 25)]
+    assert max(sizes) <= 0.04
+    assert power(0.95, 0.95).worse == pytest.approx(0.010, abs=0.001)
+
+
+def test_fall_from_95_to_70_is_found_in_nine_of_ten_with_few_labels():
+    found = power(0.95, 0.70)
+    assert found.worse >= 0.90
+    assert found.mean_labels <= 60
+
+
+def test_better_answers_are_never_called_worse():
+    assert power(0.70, 0.95).worse < 1e-4
+
+
+def test_it_asks_for_more_until_a_look_then_answers():
+    good, bad = [True] * 50, [False] * 50
+    assert check_pairs(good[:9], bad[:9]).next_look == 10
+    assert check_pairs(good[:10], bad[:10]).answer is CheckAnswer.WORSE
+    undecided = check_pairs(good[:10], (good[:8] + bad)[:10])
+    assert (undecided.answer, undecided.next_look) == (CheckAnswer.GO_ON, 20)
+    assert check_pairs(good, good).answer is CheckAnswer.NO_CHANGE
+
+
+def test_what_one_side_has_more_waits_and_later_pairs_change_nothing():
+    good, bad = [True] * 50, [False] * 50
+    assert check_pairs(good, bad[:9]).answer is CheckAnswer.GO_ON
+    first = check_pairs(good[:10], bad[:10])
+    assert check_pairs(good[:10] + bad, bad[:10] + good) == first
+    assert first.pairs == LOOKS[0].pairs
