@@ -25,6 +25,8 @@ RULE_PREFIX = "rule:"
 SELF = "groundwatch"
 #: Statuses cannot be trusted; reserved, as are all metrics that begin so.
 BLIND = "monitor:blind"
+#: The policy of the verdict on an app of which every metric is blind.
+ALL_BLIND = "all_blind"
 JUDGE_CHANGED = "monitor:judge_changed"
 #: Not about the monitor, and about no app alone.
 FLEET_FELL = "monitor:fleet_fell"
@@ -255,7 +257,12 @@ def _worst(counts: Mapping[str, int]) -> str:
 
 
 def blindness(verdicts: Iterable[Verdict]) -> list[Verdict]:
-    """Return a verdict of each app and window: a warning when any of its metrics is blind."""
+    """
+    Return a verdict of each app and window: a warning when any of its metrics is blind.
+
+    Its policy is `ALL_BLIND` where every metric is, as when Redis or the judge is away: that has
+    lasted for a while before it is said, and alerts need not wait as long.
+    """
     groups: dict[tuple[str, int], list[Verdict]] = defaultdict(list)
     for verdict in verdicts:
         if not verdict.metric.startswith(MONITOR_PREFIX):
@@ -275,7 +282,7 @@ def blindness(verdicts: Iterable[Verdict]) -> list[Verdict]:
                 app=app,
                 metric=BLIND,
                 window_s=window_s,
-                policy="any_blind",
+                policy=ALL_BLIND if len(blind) == len(group) else "any_blind",
                 status=status,
                 point_status=status,
                 reason=reason,

@@ -192,7 +192,7 @@ def _steps(
         # A monitor that was never blind needs no row.
         if state is None or (not version and of_monitor and verdict.status is Status.HEALTHY):
             continue
-        own = timers.of_monitor() if of_monitor else timers
+        own = timers.of_monitor(verdict) if of_monitor else timers
         if rule is not None:
             own = replace(own, warning_for_s=rule.for_s, critical_for_s=rule.for_s)
         seen = replace(Observation.of(verdict), basis=JudgedBy.of(verdict, thresholds, rule))

@@ -21,6 +21,7 @@ from monitor.report.render import (
     chart_label,
     digest_sections,
     digest_span,
+    digest_subject,
     digest_title,
     digest_verdict,
     render_digest,
@@ -123,6 +124,7 @@ def digest_message(
         word=digest_title(digest).upper(),
         title=digest_span(digest),
         headline=plain_text(digest_verdict(digest), 300),
+        own_subject=digest_subject(digest),
         facts=tuple(
             (section.title, plain_text("; ".join(section.lines), _FACT_CHARS))
             for section in sections

@@ -116,13 +116,15 @@ class Message:
     thread: str = ""  #: what the channel calls the first message about the incident
     text: str = ""
     html: str = ""
+    own_subject: str = ""  #: in place of state, title and headline
     sections: tuple[Section, ...] = ()  #: of a periodic digest, in place of single facts
     pictures: tuple[Picture, ...] = ()
 
     @property
     def subject(self) -> str:
         """All of it in one line."""
-        return shorten(f"[{self.word}] {self.title}: {self.headline}", _SUBJECT_CHARS)
+        usual = f"[{self.word}] {self.title}: {self.headline}"
+        return shorten(self.own_subject or usual, _SUBJECT_CHARS)
 
     @property
     def lines(self) -> tuple[str, ...]:

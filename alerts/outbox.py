@@ -33,6 +33,7 @@ from alerts.model import Snapshot
 from alerts.routing import Recipient
 from monitor.errors import DeliveryError
 from monitor.models.alerting import DIGEST, AlertEvent, DeliveryStatus, Severity
+from monitor.report.format import duration
 from monitor.retry import refilled
 from monitor.store.alert_tables import alert_channels, outbox
 from monitor.store.engine import Store
@@ -217,7 +218,9 @@ def finish_failed(
         if not error.transient:
             changes = _dead(error.code, now)
         elif now - claimed.created_at >= give_up_after:
-            changes = _dead(f"gave_up_after_{give_up_after // _HOUR}h:{error.code}", now)
+            changes = _dead(
+                f"gave_up_after_{duration(give_up_after).replace(' ', '')}:{error.code}", now
+            )
         else:
             due_at = now + timedelta(seconds=max(delay_s, pause_s or 0.0))
             changes = {"due_at": due_at, "error_code": error.code}

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Self
 
-from alerts.conditions import MONITOR_PREFIX
+from alerts.conditions import ALL_BLIND, MONITOR_PREFIX
 from alerts.model import (
     CLOSED,
     AlertState,
@@ -41,6 +41,8 @@ _DAY = timedelta(days=1)
 #: Fewer than this many missed evaluations are no gap.
 _GAP_EVALUATIONS = 3
 _LEAST_GAP_S = 300.0
+#: A Redis or judge that is back within this time is not worth a message.
+_CERTAIN_FOR_S = 90.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,14 +68,18 @@ class Timers:
     #: The same two for alerts about the monitor itself, where they differ.
     monitor_for_s: float | None = None
     monitor_resolve_after_s: float | None = None
+    #: The first of them for what is certain by itself: every metric of an app is blind.
+    monitor_certain_for_s: float | None = None
     #: The first three for policies that collect evidence; only timers that somebody has set.
     evidence_warning_for_s: float = 0.0
     evidence_critical_for_s: float = 0.0
     evidence_resolve_after_s: float = 0.0
 
-    def of_monitor(self) -> Self:
-        """Return the timers of alerts about the monitor itself."""
+    def of_monitor(self, verdict: Verdict) -> Self:
+        """Return the timers of an alert about the monitor itself."""
         for_s, after_s = self.monitor_for_s, self.monitor_resolve_after_s
+        if verdict.policy == ALL_BLIND and self.monitor_certain_for_s is not None:
+            for_s = self.monitor_certain_for_s
         return replace(
             self,
             warning_for_s=self.warning_for_s if for_s is None else for_s,
@@ -98,6 +104,7 @@ def timers_from(settings: Settings) -> Timers:
         # No statistics stand behind these, whatever the policy: only time makes them sure.
         monitor_for_s=chosen.warning_for_s,
         monitor_resolve_after_s=chosen.resolve_after_s,
+        monitor_certain_for_s=chosen.warning_for_s if "warning_for_s" in held else _CERTAIN_FOR_S,
         max_gap_s=max(_LEAST_GAP_S, _GAP_EVALUATIONS * settings.evaluate_every_s),
     )
 

@@ -58,8 +58,9 @@ _USUAL_HOURS = 12
 _PAUSE_REPORTED_S = 900.0
 _LATEST = 50
 _MOSTLY = 0.5
-#: A sample that has waited this long, or a Redis away for this long, makes the monitor blind.
-BLIND_AFTER_S = 300.0
+#: A sample that has waited this long makes the monitor blind; so does a Redis that is away for
+#: the second time, after which nobody expects it back from a restart.
+BLIND_AFTER_S, AWAY_AFTER_S = 300.0, 120.0
 _SWITCH_TIMEOUT_S = 5.0
 _SUCCESS = range(200, 300)
 
@@ -136,7 +137,7 @@ class QueueWatch:
         except QueueUnavailableError:
             self.last = None
             away_s = (now - self._answered_at).total_seconds()
-            return f"Redis is away for {duration(away_s)}" if away_s >= BLIND_AFTER_S else None
+            return f"Redis is away for {duration(away_s)}" if away_s >= AWAY_AFTER_S else None
         self._answered_at, self.last = now, found
         # What was left for later is history: it waits until nothing new does.
         if found.news_age_s is None or found.news_age_s < BLIND_AFTER_S:

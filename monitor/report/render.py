@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cache
@@ -13,6 +14,7 @@ from zoneinfo import ZoneInfo
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from monitor.models.insight import DriftComparison, DriftFinding, InputDrift, Insight
+from monitor.models.status import Status
 from monitor.report import words
 from monitor.report.digest import Digest, DigestSeries
 from monitor.report.format import (
@@ -177,6 +179,19 @@ def digest_span(digest: Digest) -> str:
     """Return the period of a digest, in its time zone."""
     start, end = _digest_time(digest.start, digest), _digest_time(digest.end, digest)
     return f"{start} to {end}, {plain_text(digest.zone, 40)}"
+
+
+def digest_subject(digest: Digest) -> str:
+    """Return how many apps need attention, for a subject: "3 critical, 2 warning (of 7 apps)"."""
+    found = Counter(digest.statuses.values())
+    bad = {s: found[s] for s in (Status.CRITICAL, Status.WARNING, Status.BLIND) if found[s]}
+    said = ", ".join(f"{n} {status.value}" for status, n in bad.items())
+    apps = count(len(digest.statuses), "app")
+    cadence = digest_title(digest).removesuffix(" digest")
+    healthy = len(digest.statuses) - found[Status.INSUFFICIENT_DATA]
+    return f"groundwatch {cadence}: " + (
+        f"{said} (of {apps})" if bad else f"{healthy} of {apps} healthy, none needs attention"
+    )
 
 
 def digest_verdict(digest: Digest) -> str:

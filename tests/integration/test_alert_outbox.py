@@ -159,6 +159,14 @@ def test_an_error_may_shorten_the_time_until_it_gives_up(store, tell):
     assert deliveries(store)[FIRED].error_code == "gave_up_after_1h:http_302"
 
 
+def test_a_time_below_an_hour_is_not_written_as_none(store, tell):
+    tell(Status.CRITICAL)
+    stranger = DeliveryError("?", code="http_302", give_up_after_s=1800)
+    (item,) = claim(store, 2000)
+    outbox.finish_failed(store, item, at(2000), stranger, 5)
+    assert deliveries(store)[FIRED].error_code == "gave_up_after_30min:http_302"
+
+
 def test_an_ambiguous_failure_marks_a_possible_duplicate(store, tell):
     tell(Status.CRITICAL)
     error = DeliveryError("?", code="timeout", ambiguous=True)

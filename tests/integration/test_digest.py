@@ -111,7 +111,7 @@ def test_a_digest_arrives_once_each_with_a_picture_that_shows(world):
         world.job().run(world.lease, now=NOW)
         world.dispatch(NOW)
     (slack,) = world.slack.messages
-    assert slack["text"].startswith("[DAILY DIGEST]")
+    assert slack["text"].startswith("groundwatch daily: 1 critical (of 1 app)")
     assert Counter(mail["To"] for mail in world.mail.messages) == {
         "ann@example.org": 1, "bob@example.org": 1
     }  # fmt: skip

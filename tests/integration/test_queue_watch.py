@@ -5,10 +5,15 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from alerts.decide import decide
+from alerts.state import timers_from
+from monitor.models.status import Status
 from monitor.queue import names
 from monitor.queue.consumer import connect
 from monitor.queue.wire import encode
+from monitor.settings import Settings
 from monitor.testing import make_sample
+from monitor.testing.factories import make_verdict
 from workers.self_monitoring import QueueWatch
 from workers.supervise import free_port
 
@@ -54,3 +59,19 @@ def test_redis_away_is_trouble_only_when_it_lasts():
     now = datetime.now(UTC)
     assert watch.trouble(now) is None
     assert "away for 6 min" in watch.trouble(now + timedelta(minutes=6))
+
+
+def test_people_hear_of_a_redis_that_is_away_within_four_minutes(store):
+    watch = QueueWatch(connect(f"redis://127.0.0.1:{free_port()}/0", timeout_s=0.5))
+    began, heard = datetime.now(UTC), None
+    for seconds in range(0, 600, 15):
+        now = began + timedelta(seconds=seconds)
+        away = watch.trouble(now)
+        status = Status.BLIND if away else Status.HEALTHY
+        verdict = make_verdict(status, now, reason=away or "well")
+        with store.write() as connection:
+            events = decide(
+                connection, [verdict], now=now, timers=timers_from(Settings()), channels=[]
+            )
+        heard = heard or (now - began if events else None)
+    assert timedelta(minutes=2) < heard < timedelta(minutes=4)

@@ -8,9 +8,10 @@ from alerts.conditions import BLIND, blindness
 from alerts.drill import sample_snapshot
 from alerts.message import render
 from alerts.model import AlertKey, AlertState, Evidence
-from alerts.state import Observation, Timers, step
+from alerts.state import Observation, Timers, step, timers_from
 from monitor.models.alerting import AlertEvent, Severity
 from monitor.models.status import Status
+from monitor.settings import Settings
 from monitor.testing.factories import make_verdict
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -53,6 +54,17 @@ def test_it_fires_after_the_timer_of_a_warning_though_no_sample_is_new():
         events.append(decision.event)
     assert events == [None] * 10 + [AlertEvent.FIRED]
     assert state.level is Severity.WARNING
+
+
+@pytest.mark.parametrize(
+    ("others", "hold_s"), [(Status.BLIND, 90), (Status.HEALTHY, 600)], ids=["all", "one"]
+)
+def test_people_hear_sooner_of_an_app_that_is_wholly_blind(others, hold_s):
+    timers = timers_from(Settings())
+    (verdict,) = blindness([blind(metric="a"), make_verdict(others, NOW, metric="b")])
+    assert timers.of_monitor(verdict).warning_for_s == hold_s
+    chosen = timers_from(Settings(warning_for_s=1_800))
+    assert chosen.of_monitor(verdict).warning_for_s == 1_800
 
 
 @pytest.mark.parametrize("event", [AlertEvent.FIRED, AlertEvent.RESOLVED])

@@ -20,7 +20,13 @@ from monitor.report.digest import (
 )
 from monitor.report.digest_chart import HEIGHT, WIDTH, draw_series
 from monitor.report.model import ReportedChange
-from monitor.report.render import chart_label, digest_sections, digest_verdict, render_digest
+from monitor.report.render import (
+    chart_label,
+    digest_sections,
+    digest_subject,
+    digest_verdict,
+    render_digest,
+)
 from monitor.testing.factories import make_verdict
 
 NOW = datetime(2026, 3, 2, 7, 0, tzinfo=UTC)
@@ -63,6 +69,20 @@ def make(**facts):
 
 def section(digest, title):
     return next((s.lines for s in digest_sections(digest) if s.title == title), [])
+
+
+@pytest.mark.parametrize(
+    ("statuses", "subject"),
+    [
+        ("c w h", "groundwatch daily: 1 critical, 1 warning (of 3 apps)"),
+        ("b", "groundwatch daily: 1 blind (of 1 app)"),
+        ("h h i", "groundwatch daily: 2 of 3 apps healthy, none needs attention"),
+    ],
+)
+def test_the_subject_counts_the_apps_that_need_attention(statuses, subject):
+    kinds = {status.value[0]: status for status in Status}
+    found = {f"app-{n}": kinds[letter] for n, letter in enumerate(statuses.split())}
+    assert digest_subject(make().model_copy(update={"statuses": found})) == subject
 
 
 def test_a_quiet_day_says_that_there_is_nothing_to_do():
