@@ -30,6 +30,7 @@ from monitor.queue.snapshot import read_events, read_stalls
 from monitor.report.format import duration, file_size, plain_text, utc_time
 from monitor.report.listing import Listing
 from monitor.report.words import reasons
+from monitor.scoring.metric_config import resolve_metrics, unmet_needs
 from monitor.scoring.registry import describe_scorer
 from monitor.settings import Settings, masked_url
 from monitor.stats.heavy_hitters import PLACES
@@ -164,6 +165,8 @@ def check_setup(settings: Settings) -> Iterator[CheckResult]:
     context = Components(settings)
     yield CheckResult("scorer", ok=context.scorer is not None, found=describe_scorer(settings))
     yield CheckResult("metrics", ok=True, found=", ".join(settings.metrics))
+    for name, needs in unmet_needs(resolve_metrics(settings), settings).items():
+        yield CheckResult(name, ok=False, found=f"needs {needs}", optional=True)
     channels = ", ".join(context.channels)
     yield CheckResult(
         "alert channels",

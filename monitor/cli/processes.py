@@ -12,16 +12,19 @@ import sys
 import threading
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
-from monitor.cli.console import PRIVATE, err, open_store, out
+from monitor.cli.console import PRIVATE, err, open_store, out, warn
 from monitor.errors import MissingExtraError, SettingsError
 from monitor.settings import Settings, masked_url, variable
 from monitor.settings.addresses import is_loopback
+
+if TYPE_CHECKING:
+    from workers.stack import Stack
 
 #: How long requests under way may take to end when the process is told to.
 _LONGEST_END_S = 5
@@ -34,7 +37,6 @@ def up(
     page: Annotated[bool, typer.Option(help="Serve the page as well.")] = True,
 ) -> None:
     """Run Redis, a worker, the scheduler and the page; stop all with one Ctrl-C."""
-    from monitor.scoring.registry import describe_scorer
     from monitor.store.engine import Store, migrate
     from monitor.web.auth import check_address
     from workers.context import Components
@@ -67,25 +69,35 @@ def up(
         supervisor.start()
         try:
             stop = _stop_on_signals()
-            table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-            table.add_row("Redis", f"{masked_url(stack.redis_url)}  ({stack.redis_kind})")
-            table.add_row("store", where)
-            table.add_row("data", str(settings.home))
-            table.add_row("logs", str(stack.logs))
-            table.add_row("scorer", f"{', '.join(settings.metrics)} by {describe_scorer(settings)}")
-            table.add_row("alerts to", who_is_told(settings))
-            table.add_row("", "")
-            table.add_row("in your app", "groundwatch.sample(query=..., contexts=..., output=...)")
-            if stack.page_url:
-                table.add_row("the page", stack.page_url)
-            table.add_row("to look", "groundwatch status --watch")
-            table.add_row("to stop", "Ctrl-C")
-            out.print(table)
+            out.print(_what_runs(settings, stack, where))
             supervisor.watch(stop)
         finally:
             out.print("stopping; the worker finishes what it has in work ...", style="dim")
             supervisor.stop()
     out.print("stopped", style="dim")
+
+
+def _what_runs(settings: Settings, stack: Stack, where: str) -> Table:
+    """Lay out where everything is, what scores, and what to do next."""
+    from monitor.scoring.metric_config import resolve_metrics, unmet_needs
+    from monitor.scoring.registry import describe_scorer
+
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_row("Redis", f"{masked_url(stack.redis_url)}  ({stack.redis_kind})")
+    table.add_row("store", where)
+    table.add_row("data", str(settings.home))
+    table.add_row("logs", str(stack.logs))
+    table.add_row("scorer", f"{', '.join(settings.metrics)} by {describe_scorer(settings)}")
+    for name, needs in unmet_needs(resolve_metrics(settings), settings).items():
+        table.add_row(name, f"is scored only with {needs}", style="yellow")
+    table.add_row("alerts to", who_is_told(settings))
+    table.add_row("", "")
+    table.add_row("in your app", "groundwatch.sample(query=..., contexts=..., output=...)")
+    if stack.page_url:
+        table.add_row("the page", stack.page_url)
+    table.add_row("to look", "groundwatch status --watch")
+    table.add_row("to stop", "Ctrl-C")
+    return table
 
 
 def who_is_told(settings: Settings) -> str:
@@ -109,12 +121,15 @@ def worker(
     ] = None,
 ) -> None:
     """Score samples: a Celery worker, the same as `celery -A workers worker`."""
+    from monitor.scoring.metric_config import resolve_metrics, unmet_needs
     from workers.context import worker_context
     from workers.stack import worker_name
 
     os.umask(PRIVATE)
     worker_context().check()
     settings = worker_context().settings
+    for name, needs in unmet_needs(resolve_metrics(settings), settings).items():
+        warn(f"{name} is scored only with {needs}")
     from celery.worker import state
 
     from workers.celery import app

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import PurePath
 from weakref import WeakKeyDictionary
 
@@ -45,7 +46,31 @@ class Embedded:
 
 def make_rewriter(name: str) -> EmbeddingRewriter:
     """Make the rewriter of the model *name*, which is loaded, or fetched from its hub."""
-    return EmbeddingRewriter(EmbeddingModel(name))
+    return EmbeddingRewriter(_loaded(name))
+
+
+def make_similarity(name: str) -> EmbeddingSimilarity:
+    """Make the similarity of the model *name*, which is loaded, or fetched from its hub."""
+    return EmbeddingSimilarity(_loaded(name))
+
+
+@lru_cache(maxsize=1)
+def _loaded(name: str) -> EmbeddingModel:
+    """Load a model once: it is large."""
+    return EmbeddingModel(name)
+
+
+class EmbeddingSimilarity:
+    """The cosine of the vectors of two texts, 0 where it is negative."""
+
+    def __init__(self, model: EmbeddingModel) -> None:
+        self._model = model
+        self.version = model.version
+
+    def __call__(self, one: str, other: str) -> float:
+        """Return the cosine of two texts, in [0, 1]."""
+        first, second = self._model.embed([one, other])
+        return float(np.clip(first.vector @ second.vector, 0.0, 1.0))
 
 
 class EmbeddingModel:

@@ -64,6 +64,8 @@ class Declaration:
         The evaluation with fields of its own that it makes; details of these names go there.
     pass_score
         The line at which it passes unless the metrics file sets another; None: the setting's.
+    embeds
+        Whether it compares meanings by the embedding model that the settings name.
     local_rule
         The line where the local scorer scores it, unless the settings or the metrics file set
         one; None: the same as elsewhere.
@@ -84,6 +86,7 @@ class Declaration:
     parameters: type[BaseModel] = NoParameters
     record: type[Evaluation] = Evaluation
     pass_score: float | None = None
+    embeds: bool = False
     local_rule: PassRule | None = None
 
     def __post_init__(self) -> None:

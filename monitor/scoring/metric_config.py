@@ -11,8 +11,9 @@ from pydantic import ValidationError
 
 from monitor.errors import SettingsError, own_words
 from monitor.models.passing import PassRule
-from monitor.scoring.declaration import Combined, ConfiguredMetric, Cost, Metric
+from monitor.scoring.declaration import Combined, ConfiguredMetric, Cost, Metric, RubricMetric
 from monitor.scoring.metrics import METRICS, RENAMED
+from monitor.scoring.metrics.measures import NEEDS_EMBEDDING
 from monitor.scoring.own_metrics import (
     MAKES,
     MetricsFile,
@@ -102,6 +103,29 @@ def resolve_metrics(
     for name in settings.metrics:
         add(name)
     return [configured[name] for name in wanted]
+
+
+def unmet_needs(metrics: Iterable[ConfiguredMetric], settings: Settings) -> dict[str, str]:
+    """
+    Return what the metrics that *settings* name need beyond query, contexts and output, in words.
+
+    A metric that has none of it is never scored, but skipped with a reason.
+    """
+    found: dict[str, str] = {}
+    for each in metrics:
+        declared, needs = each.declaration, []
+        roots = ("expected.", "metadata.", "tool_calls")
+        fields = [path for path in declared.requires if path.startswith(roots)]
+        if fields:
+            needs.append(f"{' and '.join(fields)} in what your app sends")
+        rubric = isinstance(each.metric, RubricMetric) and each.metric.screen is None
+        if rubric and settings.scorer not in {"judge", "cascade"}:
+            needs.append(f"a judge ({variable('scorer')}=judge, or cascade)")
+        if NEEDS_EMBEDDING in declared.skips and settings.embedding_model is None:
+            needs.append(variable("embedding_model"))
+        if needs and each.name in settings.metrics:
+            found[each.name] = " and ".join(needs)
+    return found
 
 
 def check_names(metrics: Sequence[str], known: Mapping[str, Metric]) -> None:

@@ -46,6 +46,7 @@ from monitor.scoring.declaration import (
     RubricMetric,
 )
 from monitor.scoring.limits.budget import BudgetWatch
+from monitor.scoring.metrics.measures import Similarity, compared_by
 
 T = TypeVar("T")
 _log = structlog.get_logger("groundwatch.scoring")
@@ -77,9 +78,11 @@ class MetricPipeline:
         not stand for the others. Without one, a budget that is used up ends the run.
     fallback
         Scores the metrics of *judged* then; without it they are skipped as ``budget_reached``.
+    similarity
+        Compares meanings for the metrics that embed; without it they are skipped.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it is composed of, by name
         self,
         metrics: Sequence[ConfiguredMetric],
         *,
@@ -90,6 +93,7 @@ class MetricPipeline:
         is_asked: Callable[[str], bool] = lambda _: True,
         budget: BudgetWatch | None = None,
         fallback: Scorer | None = None,
+        similarity: Similarity | None = None,
     ) -> None:
         self._metrics = {each.name: each for each in metrics}
         self._wanted = tuple(self._metrics if wanted is None else wanted)
@@ -98,6 +102,7 @@ class MetricPipeline:
         self._is_asked = is_asked
         self._budget = budget
         self._fallback = fallback
+        self._similarity = similarity
         self._versions: dict[str, str] = {}
         for each in metrics:
             self._versions[each.name] = self._version_of(each)
@@ -123,6 +128,10 @@ class MetricPipeline:
             If the judge cannot be asked now, which is no fault of the interaction. Anything
             else that goes wrong is a failed evaluation.
         """
+        with compared_by(self._similarity):
+            return self._score(interaction, key)
+
+    def _score(self, interaction: Interaction, key: str) -> tuple[Evaluation, ...]:
         unseen = unscorable(interaction)
         found = self._judge(interaction, key)
         if self._criteria_judge is not None and not unseen:
@@ -145,6 +154,12 @@ class MetricPipeline:
                 each.close()
 
     def _version_of(self, each: ConfiguredMetric) -> str:
+        version = self._own_version_of(each)
+        if each.declaration.embeds and self._similarity is not None:
+            return f"{version}+{self._similarity.version}"
+        return version
+
+    def _own_version_of(self, each: ConfiguredMetric) -> str:
         if isinstance(each.metric, JudgementMetric) and self._judged is not None:
             return each.judged_by(self._judged.version)
         if isinstance(each.metric, RubricMetric):

@@ -25,6 +25,7 @@ from monitor.scoring.limits.limiter import JudgeLimiter, LimitedJudge, SharedLim
 from monitor.scoring.limits.rate import Concurrency
 from monitor.scoring.local.scorer import LocalJudge, Rewriter
 from monitor.scoring.metric_config import resolve_metrics
+from monitor.scoring.metrics.measures import Similarity
 from monitor.scoring.pipeline import JudgementScorer, MetricPipeline
 from monitor.settings import Settings, variable
 from monitor.settings.addresses import is_loopback
@@ -118,7 +119,18 @@ def make_scorer(
         is_asked=is_asked,
         budget=endpoint.limits.watch if endpoint is not None and not once else None,
         fallback=fallback,
+        similarity=_similarity(settings, metrics),
     )
+
+
+def _similarity(settings: Settings, metrics: Sequence[ConfiguredMetric]) -> Similarity | None:
+    """Make what compares meanings, if a model is named and a metric needs it."""
+    name = settings.embedding_model
+    if name is None or not any(each.declaration.embeds for each in metrics):
+        return None
+    # By name: it needs an extra that few install.
+    made: Similarity = import_module("monitor.contrib.embedding").make_similarity(name)
+    return made
 
 
 def _judged(

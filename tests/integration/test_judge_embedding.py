@@ -188,3 +188,12 @@ def test_model_is_named_when_it_is_not_there(monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     with pytest.raises(SettingsError, match="GROUNDWATCH_EMBEDDING_MODEL: nobody/nothing"):
         EmbeddingModel("nobody/nothing")
+
+
+def test_metrics_compare_meanings_by_the_model_that_the_settings_name(tmp_path):
+    names = ("semantic_similarity", "answer_uncertainty")
+    scorer = make_scorer(Settings(embedding_model=str(save(tmp_path / "m")), metrics=names))
+    answers = ["Refunds take five days.", "Money back five days."]
+    similar, uncertain = scorer.score(make_interaction(metadata={"answers": answers}))
+    assert (similar.score, uncertain.score) == (pytest.approx(1.0), 0.0)
+    assert similar.evaluator_version.startswith("computed-2+m-")

@@ -81,4 +81,5 @@ def test_groundedness_is_recorded_alike_alone_and_beside_a_formula():
         alone = records(("groundedness",), interaction, None)["groundedness"]
         beside = records(("groundedness", "length"), interaction, None)["groundedness"]
         assert beside.model_dump(exclude=DIFFERS) == alone.model_dump(exclude=DIFFERS)
-        assert alone.criteria == {"pass_score": 0.7, "direction": "higher"}
+        own = {"pass_score": 0.2, "direction": "higher", "pass_line": "own"}
+        assert alone.criteria == own

@@ -20,8 +20,10 @@ from monitor.models.passing import Direction
 from monitor.scoring.base import Finding
 from monitor.scoring.declaration import Computed, Metric, NoParameters, computed
 from monitor.scoring.metrics.measures import (
+    NEEDS_EMBEDDING,
+    Similarity,
+    configured_similarity,
     entropy_bits,
-    lexical_cosine,
     normalised_entropy,
     population_std,
     share,
@@ -30,6 +32,8 @@ from monitor.scoring.metrics.measures import (
 
 _LEAST = 2
 _MOST_ANSWERS = 20
+_SAME_MEANING = 0.9  # cosine
+_TERSE = 3  # words
 
 
 def agreement(labels: Sequence[str]) -> float:
@@ -126,42 +130,64 @@ def _answers(interaction: Interaction) -> list[str]:
 
 @computed(
     name="semantic_similarity",
-    what="How alike several answers to the same question are, by their words.",
-    formula="mean cosine of word stems over all pairs of the first 20",
+    version="2",
+    what="How alike several answers to the same question are in meaning.",
+    formula="mean cosine of embeddings over all pairs of the first 20",
     requires=("metadata.answers",),
-    source="ours: word stems, not embeddings",
-    skips=("fewer_than_two_runs",),
+    source="Reimers and Gurevych 2019, Sentence-BERT (arXiv:1908.10084)",
+    backend="embedding model",
+    skips=("fewer_than_two_runs", NEEDS_EMBEDDING),
+    embeds=True,
 )
 def semantic_similarity(interaction: Interaction, _: NoParameters) -> Finding:
     """Compare all pairs of ``metadata.answers``."""
     answers = _answers(interaction)[:_MOST_ANSWERS]
     if len(answers) < _LEAST:
         return Finding(skipped="fewer_than_two_runs")
-    pairs = [lexical_cosine(a, b) for a, b in combinations(answers, 2)]
+    similarity = configured_similarity()
+    if similarity is None:
+        return Finding(skipped=NEEDS_EMBEDDING)
+    pairs = [similarity(a, b) for a, b in combinations(answers, 2)]
     return Finding(score=weighted_mean(pairs), details={"answers": len(answers)})
 
 
-def counts_of_equal(answers: Sequence[str]) -> list[float]:
-    """Count equal answers, ignoring case, spaces and the full stop at the end."""
-    plain = (" ".join(each.split()).casefold().rstrip(".!") for each in answers)
-    return [float(n) for n in Counter(plain).values()]
+def groups_of_equal(answers: Sequence[str], alike: Similarity | None = None) -> list[float]:
+    """
+    Count answers that mean the same, the first of each group deciding.
+
+    Equal words are equal, ignoring case, spaces and the full stop at the end; *alike* finds other
+    words of the same meaning, by a cosine of at least 0.9.
+    """
+    counts: dict[str, float] = {}
+    for answer in (" ".join(each.split()).casefold().rstrip(".!") for each in answers):
+        near = (each for each in counts if alike and alike(each, answer) >= _SAME_MEANING)
+        known = answer if answer in counts or alike is None else next(near, answer)
+        counts[known] = counts.get(known, 0.0) + 1
+    return list(counts.values())
 
 
 @computed(
     name="answer_uncertainty",
-    what="How much sampled answers to the same question differ; equal means equal words.",
-    formula="-Σ p log2 p over equal answers, divided by log2 n; the bits are in the metadata",
+    version="2",
+    what="How much sampled answers to the same question differ in meaning.",
+    formula="-Σ p log2 p over groups of one meaning, over log2 n; the bits are in the metadata",
     requires=("metadata.answers",),
-    source="Shannon 1948, entropy",
+    source="Farquhar et al. 2024, semantic entropy (Nature 630)",
+    backend="embedding model; of answers of at most three words the words decide",
     direction=Direction.LOWER,
-    skips=("fewer_than_two_runs",),
+    skips=("fewer_than_two_runs", NEEDS_EMBEDDING),
+    embeds=True,
 )
 def answer_uncertainty(interaction: Interaction, _: NoParameters) -> Finding:
-    """Count equal answers among ``metadata.answers``: 0 all are the same, 1 all differ."""
+    """Group ``metadata.answers`` by meaning: 0 all mean the same, 1 all differ."""
     answers = _answers(interaction)
     if len(answers) < _LEAST:
         return Finding(skipped="fewer_than_two_runs")
-    weights = counts_of_equal(answers)
+    alike = configured_similarity()
+    weights = groups_of_equal(answers, alike)
+    terse = all(len(answer.split()) <= _TERSE for answer in answers)
+    if alike is None and len(weights) > 1 and not terse:
+        return Finding(skipped=NEEDS_EMBEDDING)  # other words may mean the same
     return Finding(
         score=normalised_entropy(weights, most=len(answers)),
         details={"bits": round(entropy_bits(weights), 6)},

@@ -21,7 +21,7 @@ from monitor.scoring.declaration import (
     asked,
     computed,
 )
-from monitor.scoring.metrics.measures import lexical_cosine, share, weighted_mean
+from monitor.scoring.metrics.measures import configured_similarity, share, weighted_mean
 from monitor.scoring.metrics.retrieval import relevant_ids
 from monitor.scoring.sentences import is_checkable, is_refusal, split_sentences
 
@@ -66,21 +66,31 @@ class Correctness(NoParameters):
     WRONG_SENTENCES,
     name="answer_correctness",
     what="Whether the answer agrees with the reference.",
-    formula="0.6 statements supported by the reference + 0.4 similarity by word stems",
+    version="2",
+    formula="0.6 statements supported by the reference + 0.4 cosine of embeddings; without an"
+    " embedding model the statements alone",
     requires=("output", "expected.answer"),
     source="RAGAS, answer correctness",
     parameters=Correctness,
     pass_score=0.6,
+    embeds=True,
 )
 def answer_correctness(answers: Answers, interaction: Interaction, p: Correctness) -> Finding:
-    """Verify against ``expected.answer``; a right paraphrase scores at least 0.6, and passes."""
+    """Verify against ``expected.answer``, and compare the meaning where a model can."""
     said = answers[WRONG_SENTENCES.name]
     faithful = 1 - share(len(said.numbers), len(answers.sentences))
-    similarity = lexical_cosine(interaction.output, str((interaction.expected or {})["answer"]))
+    similarity = configured_similarity()
+    if similarity is None:
+        return Finding(
+            score=faithful,
+            explanation=f"{said.reasoning} Similarity is missing: no embedding model.".strip(),
+            details={"faithful": faithful, "missing": ["similarity"]},
+        )
+    near = similarity(interaction.output, str((interaction.expected or {})["answer"]))
     return Finding(
-        score=p.faithful_weight * faithful + (1 - p.faithful_weight) * similarity,
+        score=p.faithful_weight * faithful + (1 - p.faithful_weight) * near,
         explanation=said.reasoning,
-        details={"faithful": faithful, "similarity": round(similarity, 4)},
+        details={"faithful": faithful, "similarity": round(near, 4)},
     )
 
 

@@ -23,7 +23,12 @@ from monitor.scoring.declaration import (
     asked,
     read,
 )
-from monitor.scoring.metrics.measures import lexical_cosine, share, weighted_mean
+from monitor.scoring.metrics.measures import (
+    NEEDS_EMBEDDING,
+    configured_similarity,
+    share,
+    weighted_mean,
+)
 
 IRRELEVANT = Criterion(
     "irrelevant_sentences",
@@ -112,14 +117,20 @@ def contextual_relevancy(answers: Answers, _: Interaction, __: NoParameters) -> 
     QUESTIONS,
     name="answer_relevance",
     what="How near questions made from the answer are to the query.",
-    formula="1/n Σ sim(query, question made from the answer); sim by word stems, not embeddings",
+    version="2",
+    formula="1/n Σ cosine(query, question made from the answer), of embeddings",
     requires=("query", "output"),
     source="Es et al. 2023, RAGAS (arXiv:2309.15217)",
+    skips=(NEEDS_EMBEDDING,),
+    embeds=True,
 )
 def answer_relevance(answers: Answers, interaction: Interaction, _: Any) -> Finding:
     """Compare the judge's questions with the query."""
+    similarity = configured_similarity()
+    if similarity is None:
+        return Finding(skipped=NEEDS_EMBEDDING)
     texts = answers[QUESTIONS.name].texts
-    near = [lexical_cosine(interaction.query or "", text) for text in texts]
+    near = [similarity(interaction.query or "", text) for text in texts]
     return Finding(score=weighted_mean(near), details={"similarities": [round(x, 4) for x in near]})
 
 

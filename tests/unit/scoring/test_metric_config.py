@@ -9,7 +9,7 @@ from monitor.errors import SettingsError
 from monitor.models.passing import PassRule
 from monitor.scoring.base import Finding
 from monitor.scoring.declaration import Declaration, Form
-from monitor.scoring.metric_config import known_metrics, resolve_metrics
+from monitor.scoring.metric_config import known_metrics, resolve_metrics, unmet_needs
 from monitor.scoring.metrics import METRICS
 from monitor.scoring.own_metrics import MetricsFile, function_metric, metrics_of_entry
 from monitor.scoring.registry import make_scorer
@@ -236,3 +236,20 @@ def test_parts_come_before_what_is_made_of_them():
     for name in names:
         parts = getattr(METRICS[name], "weights", {})
         assert all(names.index(part) < names.index(name) for part in parts)
+
+
+@pytest.mark.parametrize(
+    ("metric", "settings", "needs"),
+    [
+        ("groundedness", {}, None),
+        ("precision_at_k", {}, "expected.relevant in what your app sends"),
+        ("plan_quality", {}, "metadata.plan in what your app sends"),
+        ("answer_relevancy", {}, "a judge (GROUNDWATCH_SCORER=judge, or cascade)"),
+        ("answer_relevancy", {"scorer": "judge"}, None),
+        ("bias", {}, None),
+        ("answer_relevance", {"scorer": "judge"}, "GROUNDWATCH_EMBEDDING_MODEL"),
+    ],
+)
+def test_what_a_metric_needs_besides_is_said_at_start(metric, settings, needs):
+    settings = Settings(metrics=(metric,), **settings)
+    assert unmet_needs(resolve_metrics(settings, plugins=()), settings).get(metric) == needs

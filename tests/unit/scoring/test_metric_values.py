@@ -11,6 +11,7 @@ from monitor.scoring.base import Claim, ClaimVerdict, Judgement
 from monitor.scoring.declaration import Answers, CriterionAnswer, Form, JudgementMetric, Reply
 from monitor.scoring.metric_config import resolve_metrics
 from monitor.scoring.metrics import METRICS
+from monitor.scoring.metrics.measures import lexical_cosine
 from monitor.scoring.pipeline import JudgementScorer, MetricPipeline
 from monitor.settings import Settings
 
@@ -231,6 +232,15 @@ EXPECTED = {
 }
 
 
+class Stems:
+    """Compares texts by their word stems."""
+
+    version = "stems-1"
+
+    def __call__(self, one, other):
+        return lexical_cosine(one, other)
+
+
 def score(name, record):
     metrics = resolve_metrics(Settings(metrics=(name,)), plugins=())
     shared = [each for each in metrics if isinstance(each.metric, JudgementMetric)]
@@ -239,6 +249,7 @@ def score(name, record):
         wanted=(name,),
         judged=JudgementScorer(ScriptedJudge(), shared) if shared else None,
         criteria_judge=ScriptedCriteria(),
+        similarity=Stems(),
     )
     [found] = pipeline.score(Interaction.model_validate(record))
     return found

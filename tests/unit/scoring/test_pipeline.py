@@ -3,6 +3,7 @@
 import pytest
 
 from monitor.errors import JudgeRateLimitedError
+from monitor.metrics import evaluate
 from monitor.models import EvaluationStatus
 from monitor.models.passing import Direction, PassRule
 from monitor.scoring.declaration import (
@@ -77,13 +78,22 @@ class FixedAsker:
         pass
 
 
+class Alike:
+    """Finds all texts alike."""
+
+    version = "alike-1"
+
+    def __call__(self, one, other):
+        return 1.0
+
+
 def score(*metrics, asker=None, **interaction):
     resolved = resolve_metrics(Settings(metrics=metrics), plugins=())
     shared = [each for each in resolved if isinstance(each.metric, JudgementMetric)]
     judged = JudgementScorer(LocalJudge(), shared) if shared else None
-    found = MetricPipeline(resolved, wanted=metrics, judged=judged, criteria_judge=asker).score(
-        make_interaction(**(RICH | interaction))
-    )
+    found = MetricPipeline(
+        resolved, wanted=metrics, judged=judged, criteria_judge=asker, similarity=Alike()
+    ).score(make_interaction(**(RICH | interaction)))
     return found if len(metrics) > 1 else found[0]
 
 
@@ -247,3 +257,18 @@ def test_screen_counts_biased_sentences():
 @pytest.mark.parametrize("name", ["hallucination", "bias", "toxicity", "score_std"])
 def test_direction_is_declared_when_lower_is_better(name):
     assert METRICS[name].declaration.direction is Direction.LOWER
+
+
+@pytest.mark.parametrize(
+    ("answers", "found"),
+    [
+        (["Five days.", "five days"], 0.0),
+        (["a", "b"], 1.0),
+        (["The refund takes five days.", "You wait for five days."], "needs_embedding_model"),
+    ],
+)
+def test_uncertainty_is_skipped_where_only_meaning_could_tell(answers, found):
+    [made] = evaluate([{"output": "x", "metadata": {"answers": answers}}], ["answer_uncertainty"])[
+        0
+    ]
+    assert found == (made.reason if made.score is None else made.score)

@@ -258,7 +258,7 @@ def test_repeats_and_models_feed_the_metrics_of_consistency():
     assert summary["total_tests"] == 4
     [together] = runner.run.consistency.values()
     scores = {each.evaluator_name: each.score for each in together}
-    assert scores == {"answer_uncertainty": 0.5, "level_consistency": 0.5, "level_agreement": 0.5}
+    assert scores == {"answer_uncertainty": None, "level_consistency": 0.5, "level_agreement": 0.5}
     assert summary["metrics"]["level_agreement"]["n"] == 1
 
 
