@@ -24,7 +24,8 @@ from monitor.models.passing import OWN_LEARNT_AT, PassRule, own_line
 from monitor.models.status import TALLY_SUMS
 from monitor.rolling import backtest as rolling_backtest
 from monitor.rolling.backtesting import BucketSums, backtest_buckets, backtest_samples
-from monitor.rolling.looks import StreamSample, goes_by_samples, stream_sample
+from monitor.rolling.fleet import budget_keys
+from monitor.rolling.looks import CASCADE, StreamSample, goes_by_samples, stream_sample
 from monitor.rolling.policies import (
     EVIDENCE_POLICIES,
     POLICIES,
@@ -60,6 +61,8 @@ CHANGEABLE = (
 #: The policies that come with the product.
 POLICY_NAMES = (*EVIDENCE_POLICIES, *POLICIES)
 _STEPS_A_WINDOW = 12
+#: More samples than this are replayed by buckets, unless sums do not tell what they pay.
+_MOST_SAMPLES = 200_000
 #: Part of the samples that must be kept to replay a stream by them.
 _KEPT = 0.9
 _COUNTED = ("n", "failed", "skipped")
@@ -77,6 +80,7 @@ class BacktestRules:
     pass_rules: Mapping[str, PassRule]  #: of the metrics that are configured
     pass_score: float  #: of any other
     bucket_s: int
+    every_s: float
     false_alarms_per_month: float
 
     @property
@@ -120,6 +124,7 @@ def rules_from(settings: Settings, path: Path | None = None) -> BacktestRules:
         pass_rules={each.name: each.rule for each in resolve_metrics(settings)},
         pass_score=settings.pass_score,
         bucket_s=settings.windows.bucket_s,
+        every_s=settings.evaluate_every_s,
         false_alarms_per_month=settings.false_alarms_per_month,
     )
 
@@ -135,11 +140,12 @@ def of_store(
     """
     Replay what the store has of [begin, end), stream by stream.
 
-    By buckets; sample by sample where sums do not tell what samples pay and samples are kept.
+    Sample by sample where these are kept, and then as it was live; by buckets before.
     """
     from_s, end_s = int(begin.timestamp()), int(end.timestamp())
     streams = active_streams(connection, since_s=from_s)
     policy = find_policy(rules.policy)
+    n_keys = budget_keys([stream.key for stream in streams])
     found = []
     for stream in streams:
         history = read_history(
@@ -157,12 +163,19 @@ def of_store(
             critical_rate=rules.thresholds.critical_rate,
             min_n=rules.thresholds.min_n,
             bucket_s=rules.bucket_s,
-            false_alarms_per_month=stream_budget(rules.false_alarms_per_month, roots=len(streams)),
+            false_alarms_per_month=stream_budget(rules.false_alarms_per_month, roots=n_keys),
             use_reference=policy.use_reference,
         )
         samples = _samples(connection, stream.key, history, from_s=from_s, end_s=end_s)
         changes = (
-            backtest_samples(samples, limits, end_s=last_s)
+            backtest_samples(
+                samples,
+                limits,
+                end_s=last_s,
+                every_s=rules.every_s,
+                news_s=rules.window_s,
+                cascade=stream.key.evaluator_version.startswith(CASCADE),
+            )
             if samples
             else backtest_buckets(history.buckets(), limits, end_s=last_s)
         )
@@ -175,11 +188,12 @@ def of_store(
 def _samples(
     connection: Connection, key: StreamKey, history: ScoreHistory, *, from_s: int, end_s: int
 ) -> list[StreamSample]:
-    """Read the samples of a stream that sums do not do for; none where most are gone."""
+    """Read the samples of a stream; none where too many, or most are gone: buckets must do."""
     n, sum_w, sum_w2 = (
         float(history.sums[:, TALLY_SUMS.index(name)].sum()) for name in ("n", "sum_w", "sum_w2")
     )
-    if not goes_by_samples(key.evaluator_version, n=n, sum_w=sum_w, sum_w2=sum_w2):
+    needed = goes_by_samples(key.evaluator_version, n=n, sum_w=sum_w, sum_w2=sum_w2)
+    if n > _MOST_SAMPLES and not needed:
         return []
     scores = scores_since(connection, after_ms=from_s * 1000 - 1, app=key.app, metric=key.metric)
     found = [

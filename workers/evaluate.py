@@ -7,7 +7,7 @@ verdicts, the evidence of each stream and the alerts that follow.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -21,7 +21,7 @@ from alerts.routing import Recipient, RoutingConfig
 from alerts.state import timers_from
 from monitor.models import StreamKey, Tally, Verdict
 from monitor.models.status import FleetFall
-from monitor.rolling.fleet import LEAST_APPS, AppNews
+from monitor.rolling.fleet import AppNews, budget_keys
 from monitor.rolling.policies import (
     EvidencePolicy,
     PolicyChoice,
@@ -174,9 +174,7 @@ class Evaluator:
             policy = find_policy(self.policies.of(stream.key.app, stream.key.metric))
             if isinstance(policy, EvidencePolicy):
                 alike[policy].append(stream)
-        # A pool of apps that share an evaluator is one more key of the budget.
-        shared = Counter((s.key.metric, s.key.evaluator_version) for s in streams)
-        n_keys = len(streams) + sum(n >= LEAST_APPS for n in shared.values())
+        n_keys = budget_keys([stream.key for stream in streams])
         found = {}
         for policy, group in alike.items():
             rules = self._rules(policy, n_keys)

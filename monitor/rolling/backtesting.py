@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
@@ -12,7 +13,14 @@ from monitor.models import Status, Tally
 from monitor.rolling.anytime import advance
 from monitor.rolling.baseline import Baseline, History
 from monitor.rolling.evidence_state import EvidenceState, idle, learn_due_s, relearn
-from monitor.rolling.looks import Looks, StreamSample, history_columns, looks_of, weighted_looks
+from monitor.rolling.looks import (
+    Looks,
+    StreamSample,
+    goes_by_weights,
+    history_columns,
+    looks_of,
+    weighted_looks,
+)
 from monitor.rolling.policies import EvidencePolicy, Policy, Rules, Thresholds, find_policy
 from monitor.rolling.tallies import window_stats
 
@@ -159,25 +167,65 @@ def backtest_buckets(sums: BucketSums, rules: Rules, *, end_s: float) -> Changes
     return _fold(clock, looks, History(bucket, *sums[2:]), rules, end_s=end_s)
 
 
-def backtest_samples(samples: Sequence[StreamSample], rules: Rules, *, end_s: float) -> Changes:
+def backtest_samples(
+    samples: Sequence[StreamSample],
+    rules: Rules,
+    *,
+    end_s: float,
+    every_s: float,
+    news_s: float = math.inf,
+    cascade: bool = False,
+) -> Changes:
     """
-    Replay a stream sample by sample, where sums do not tell what samples pay.
+    Replay a stream sample by sample, looked at every *every_s* seconds as it was live.
+
+    The same code in the same order as live, so statuses turn at the same looks where these were at
+    whole multiples of *every_s*, in epoch seconds, and samples were committed when they arrived.
 
     Parameters
     ----------
     samples
-        In the order of their arrival, which is when they are looked at.
+        In the order of their arrival.
     rules
         What the stream is judged by.
     end_s
         When to stop, in epoch seconds.
+    every_s
+        How often it was looked at.
+    news_s
+        What was older than this when it arrived is no news: it counts for the baseline only.
+    cascade
+        Whether a judge was asked about some of the samples.
     """
-    clock = np.maximum.accumulate(np.array([sample.at_s for sample in samples]))
+    if not samples:
+        return []
+    clock = np.ceil(np.array([sample.at_s for sample in samples]) / every_s) * every_s
+    clock = np.maximum.accumulate(clock)
+    counted = history_columns(samples, rules.bucket_s)
+    bucket_s = counted.bucket * rules.bucket_s
+    is_news = np.array([s.at_s for s in samples]) - bucket_s <= news_s + rules.bucket_s
+    # Until weights differ, live looks take sums; and that is known at the end of a look.
+    weight = np.where(is_news, counted.sum_w, 0.0)
+    n, total, squares = (np.cumsum(x) for x in (is_news * 1.0, weight, weight * counted.sum_w))
+    unequal = np.flatnonzero(goes_by_weights(n, total, squares))
+    by_samples_s = clock[unequal[0]] if unequal.size else math.inf
+    by_samples_s = -math.inf if cascade else by_samples_s
 
     def looks(some: slice, baseline: Baseline) -> Looks:
-        return looks_of(samples[some], clock[some].tolist(), baseline)
+        news = np.flatnonzero(is_news[some]) + some.start
+        if not news.size:
+            return Looks(*np.zeros((4, 0)))
+        if clock[some.start] >= by_samples_s:
+            return looks_of([samples[i] for i in news], clock[news].tolist(), baseline)
+        time_s, place = np.unique(clock[news], return_inverse=True)
+        sums = np.array([np.bincount(place, column[news]) for column in counted[1:5]], np.float64)
+        return weighted_looks(time_s, sums[0], sums[1], sums[2], sums[3], baseline)
 
-    return _fold(clock, looks, history_columns(samples, rules.bucket_s), rules, end_s=end_s)
+    began_s = float(min(clock[0], bucket_s[clock == clock[0]].min()))
+    return _fold(
+        clock, looks, counted, rules,
+        end_s=end_s, every_s=every_s, began_s=began_s, cut_s=by_samples_s,
+    )  # fmt: skip
 
 
 def _plain_looks(clock: Floats, passed: Floats, some: slice) -> Looks:
@@ -192,25 +240,41 @@ def _fold(
     rules: Rules,
     *,
     end_s: float | None = None,
+    every_s: float | None = None,
+    began_s: float | None = None,
+    cut_s: float = math.inf,
 ) -> Changes:
     """
     Take a stream from its first look to its last, learning its baseline as it goes.
 
     *clock* holds the time of each item, rising; *looks* gives the looks at some of them, and
-    *counted* what each adds to its bucket.
+    *counted* what each adds to its bucket. With *every_s* a baseline is learned at the look at
+    which it is due, whether that brings samples or not; *began_s* is when the stream began. What
+    comes from *cut_s* on is asked for apart.
     """
     if not clock.size:
         return []
-    state = EvidenceState.fresh(float(clock[0]))
+    state = EvidenceState.fresh(float(clock[0]) if began_s is None else began_s)
     changes: Changes = [(float(clock[0]), state.status)]
     start = 0
     while start < clock.size:
-        now_s = float(clock[start])
-        if now_s >= learn_due_s(state, rules):
-            state, silent = idle(state, now_s, rules)
+        due_s = learn_due_s(state, rules)
+        learn_s = float(clock[start])
+        if every_s is not None:
+            learn_s = max(math.ceil(due_s / every_s) * every_s, float(clock[0]))
+        if due_s <= learn_s <= clock[start]:
+            state, silent = idle(state, learn_s, rules)
             changes += [change[:2] for change in silent]
-            state = relearn(state, _history(counted, start, now_s, rules), now_s, rules)
-        end = max(start + 1, int(np.searchsorted(clock, learn_due_s(state, rules))))
+            known = start
+            if every_s is not None:
+                known = int(np.searchsorted(clock, learn_s, side="right"))
+            state = relearn(state, _history(counted, known, learn_s, rules), learn_s, rules)
+            continue
+        until_s = min(learn_due_s(state, rules), cut_s if clock[start] < cut_s else math.inf)
+        end = max(start + 1, int(np.searchsorted(clock, until_s)))
+        if every_s is not None:
+            # What one look brings stays together.
+            end = int(np.searchsorted(clock, clock[end - 1], side="right"))
         state, turned = advance(state, looks(slice(start, end), state.baseline), rules)
         changes += [change[:2] for change in turned]
         start = end

@@ -23,6 +23,7 @@ Not proven: the end of an incident, for which all samples count as those of one 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, Self
@@ -31,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from monitor.models import Status
+from monitor.models import Status, StreamKey
 from monitor.rolling.evidence_state import SILENT_BUCKETS, Count, EvidenceState
 from monitor.rolling.looks import Looks, stakes_of
 from monitor.rolling.policies import Rules, status_of
@@ -59,6 +60,12 @@ _RISES: Final = np.array([0.2, 0.35, 0.5, 0.65, 0.8])
 _CLEAR_SLACK, _CLEAR_GAIN = 0.025, 3.0
 _JUST: Final = 1e-9
 _DIGITS: Final = 7
+
+
+def budget_keys(streams: Sequence[StreamKey]) -> int:
+    """Return how many keys share the budget: the streams, and the pools of those alike."""
+    shared = Counter((key.metric, key.evaluator_version) for key in streams)
+    return len(streams) + sum(n >= LEAST_APPS for n in shared.values())
 
 
 class AppNews(NamedTuple):

@@ -88,7 +88,14 @@ _UNEQUAL: Final = 1.0 + 1e-6
 
 def goes_by_samples(version: str, *, n: float, sum_w: float, sum_w2: float) -> bool:
     """Return whether sums do not tell what samples pay: a judge is sampled, or weights differ."""
-    return version.startswith(CASCADE) or n * sum_w2 > sum_w * sum_w * _UNEQUAL
+    return version.startswith(CASCADE) or bool(goes_by_weights(n, sum_w, sum_w2))
+
+
+def goes_by_weights(
+    n: float | Floats, sum_w: float | Floats, sum_w2: float | Floats
+) -> bool | np.bool_ | NDArray[np.bool_]:
+    """Return whether the samples of these sums differ in weight."""
+    return n * sum_w2 > sum_w * sum_w * _UNEQUAL
 
 
 class StreamSample(NamedTuple):
