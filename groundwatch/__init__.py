@@ -23,6 +23,7 @@ sample = _hook.sample
 watch = _hook.watch
 interaction = _hook.interaction
 feedback = _hook.feedback
+choose = _hook.choose
 flush = _hook.flush
 stats = _hook.stats
 
@@ -30,6 +31,7 @@ __all__ = [
     "Hook",
     "Rule",
     "__version__",
+    "choose",
     "feedback",
     "flush",
     "init",

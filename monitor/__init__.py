@@ -13,6 +13,7 @@ sample = _hook.sample
 watch = _hook.watch
 interaction = _hook.interaction
 feedback = _hook.feedback
+choose = _hook.choose
 flush = _hook.flush
 stats = _hook.stats
 
@@ -20,6 +21,7 @@ __all__ = [
     "Hook",
     "Rule",
     "__version__",
+    "choose",
     "feedback",
     "flush",
     "init",

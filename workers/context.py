@@ -118,7 +118,7 @@ class Components:
         return ScoringRules(
             pass_score=self.settings.pass_score,
             bucket_s=self.settings.windows.bucket_s,
-            dimensions=self.settings.segments,
+            dimensions=self.settings.dimensions,
             settle_s=self.settings.windows.settle_s,
             news_s=self.settings.windows.status_window_s,
             behind_after_s=self.settings.worker_timers.behind_after_s,

@@ -21,6 +21,8 @@ from monitor.errors import GroundwatchError
 from monitor.store.lease import Lease, database_now
 from workers.context import Components
 from workers.evaluate import Evaluator
+from workers.experiments import EVERY_S as EXPERIMENTS_EVERY_S
+from workers.experiments import ExperimentJob
 from workers.feedback import FeedbackCollector
 from workers.insights import Explainer
 from workers.jobs import ErrorThrottle, Job, LeaseHolder, run_jobs
@@ -84,6 +86,7 @@ class Scheduler:
         feedback = FeedbackCollector(
             context.impatient_redis, context.store, settings.windows.bucket_s
         )
+        experiments = ExperimentJob(context.impatient_redis, context.store, settings)
         # Several times before what was new has become old.
         expire_every_s = min(EXPIRE_EVERY_S, context.rules.behind_after_s / 4)
         self.jobs = [
@@ -92,6 +95,7 @@ class Scheduler:
             Job("evaluate", settings.evaluate_every_s, self.evaluate),
             Job("insights", self._explainer.every_s, self.explain, slow=True),
             Job("expire", expire_every_s, expirer.run),
+            Job("experiments", EXPERIMENTS_EVERY_S, experiments.run, slow=True),
             Job("retention", EVERY_S, Keeper(context.store, settings).run, slow=True),
         ]
         if settings.digest_schedule.digest != "off":

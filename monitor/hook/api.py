@@ -14,12 +14,13 @@ import itertools
 import logging
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from os import getpid
 from typing import Any, TypeVar, Unpack, overload
 
 from . import sender
+from .experiments import chosen, pick, take_chosen
 from .interaction import FIELDS, OpenInteraction, RecordFields
 from .options import HookArguments, Mask, Options, check, read, resolve
 from .recorder import Recorder
@@ -50,6 +51,7 @@ class Hook:
     _recorder: Recorder | None
     _options: Options | None
     _mistake: str | None
+    _experiments: bool = False  #: whether `choose` was ever called
 
     def __init__(self, **arguments: Unpack[HookArguments]) -> None:
         self._set_up(arguments)
@@ -127,6 +129,8 @@ class Hook:
                 unknown |= {f"unnamed_{n}": value for n, value in enumerate(unnamed, 1)}
                 tags, metadata = self._sort_unknown(unknown, tags, metadata)
             rate = recorder.choose(trace_id)
+            if self._experiments:
+                tags = take_chosen(tags)  # type: ignore[assignment]  # what is no mapping stays
             if not rate:
                 return
             if (
@@ -237,6 +241,42 @@ class Hook:
         except Exception as error:  # noqa: BLE001  # as in sample
             self._mistake = f"{type(error).__name__} in feedback()"
 
+    def choose(
+        self, experiment: str, key: object = None, *, variants: Sequence[str] = ("A", "B")
+    ) -> str:
+        """
+        Choose the variant that a request gets; the better ones more and more often.
+
+        The next interaction that this thread or task records has the variant as its tag
+        *experiment*. The scheduler learns from the pass rates of the tags that
+        ``GROUNDWATCH_EXPERIMENTS`` names; until then, and when it cannot be heard, the split is
+        even. Takes a few microseconds and never waits.
+
+        Parameters
+        ----------
+        experiment
+            Name of the experiment, and of the tag: ``variant`` unless the setting names others.
+        key
+            Whose choice it is, such as a user's id: the same key gets the same variant as long as
+            the shares do not change. None chooses anew each time.
+        variants
+            What there is to choose from; at least one.
+
+        Returns
+        -------
+        str
+            One of *variants*; the first one, and a mistake in ``stats()``, if they are wrong.
+        """
+        try:
+            recorder = self._recorder or self._begin()
+            found = pick(recorder.experiments.get(experiment), experiment, key, variants)
+            chosen.set({**chosen.get(), experiment: found})
+            self._experiments = True
+        except Exception as error:  # noqa: BLE001  # as in sample
+            self._mistake = f"{type(error).__name__} in choose()"
+            return next(iter(variants), "")
+        return found
+
     def flush(self, timeout: float = 2.0) -> bool:
         """Wait until all that was recorded has reached Redis, the counters as well; True if so."""
         recorder = self._recorder
@@ -280,10 +320,13 @@ class Hook:
             The probability with which it was chosen, for `take`; 0 if it was not.
         """
         try:
-            return (self._recorder or self._begin()).choose(trace_id)
+            rate = (self._recorder or self._begin()).choose(trace_id)
+            if not rate and self._experiments:
+                take_chosen(None)
         except Exception as error:  # noqa: BLE001  # as in sample
             self._mistake = f"{type(error).__name__} in chance()"
             return 0.0
+        return rate
 
     def chosen(self, trace_id: object = None) -> bool:
         """Count one interaction and return whether to record it now; else see `chance`."""
@@ -293,6 +336,8 @@ class Hook:
         """Record an interaction that was chosen, with *rate* or the one that is in force."""
         try:
             recorder = self._recorder or self._begin()
+            if self._experiments and (tags := take_chosen(given.get("tags"))) is not None:
+                given = {**given, "tags": tags}
             self._record(recorder, given, recorder.sampler.rate if rate is None else rate)
         except Exception as error:  # noqa: BLE001  # as in sample
             self._mistake = f"{type(error).__name__} in take()"

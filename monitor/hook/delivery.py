@@ -21,6 +21,7 @@ from ..retry import backoff_s
 from ..settings import resolve_redis_url
 from .capture import Draft
 from .encoding import Encoded, MaskFailed, encode, encode_feedback
+from .experiments import read_shares
 from .recorder import Progress, Recorder
 
 BATCH = 25
@@ -71,6 +72,7 @@ class SenderLoop:
         self._busy_at = 0.0
         self._batches = 0
         self._asked_rate: float | None = None
+        self._published: bytes | None = None
         # Seeded by the system once; asking it for each id costs more than the rest of the id.
         self._random = Random()  # noqa: S311
         self._backoff = Backoff(self._random)
@@ -212,6 +214,9 @@ class SenderLoop:
         recorder.connected, recorder.last_error = True, None
         self._room.sent(len(batch), sum(encoded.size_bytes for encoded in batch))
         recorder.full = self._room.look(answer.backlog)
+        if answer.experiments != self._published:
+            self._published = answer.experiments
+            recorder.experiments = read_shares(answer.experiments)
         if answer.sample_rate != self._asked_rate:
             self._asked_rate = asked = answer.sample_rate
             recorder.set_rate(self._options.sample_rate if asked is None else asked)

@@ -12,6 +12,7 @@ from time import time_ns
 from typing import Any, NamedTuple
 
 from .capture import NO_REST, NOTHING_CUT, PASSAGES, capture
+from .experiments import Shares
 from .feedback import FeedbackBuffer
 from .options import Options, Sampler, belongs, is_trace_id, read
 
@@ -76,6 +77,7 @@ class Recorder:
         self.completed = 0
         self.full = False
         self.connected = False
+        self.experiments: Shares = {}
         self.last_error: str | None = None
         self.encode_error: str | None = None  #: class of the last error while encoding a sample
         self.reported: Progress | None = None

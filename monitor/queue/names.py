@@ -50,6 +50,11 @@ def rate(app: str) -> str:
     return f"groundwatch:rate:{app}"
 
 
+def experiments(app: str) -> str:
+    """Return the key of the shares of traffic that the variants of an app's experiments get."""
+    return f"groundwatch:experiments:{app}"
+
+
 def budget(period: str) -> str:
     """Return the key of what the judge was charged in the current hour, day or month."""
     return f"groundwatch:budget:{period}"

@@ -43,6 +43,7 @@ class Answer(NamedTuple):
 
     backlog: int  #: samples that wait in the stream now
     sample_rate: float | None  #: the rate that the workers ask for; None where they ask for none
+    experiments: bytes | None = None  #: shares of the variants, as the scheduler published them
 
 
 class Producer:
@@ -108,6 +109,7 @@ class Producer:
             pack_command("EXPIRE", key, COUNTERS_KEPT_S),
             pack_command("ZADD", names.HOOKS, now, hook_id),
             pack_command("GET", names.rate(app)),
+            pack_command("GET", names.experiments(app)),
             pack_command("XLEN", names.SAMPLES),
             pack_command("EXEC"),
         ]
@@ -117,7 +119,7 @@ class Producer:
                 self._connection.connect()
             self._connection.send_packed_command([b"".join([*packed, *rest])])
             results = read_answers(self._connection, 1 + len(entries) + len(feedback) + len(rest))
-            *_, rate, backlog = results
+            *_, rate, experiments, backlog = results
             # What else has failed, such as counters under a key of another type, is no reason
             # to send the samples again.
             for answer in (*results[: len(entries) + len(feedback)], backlog):
@@ -134,7 +136,7 @@ class Producer:
             asked = float(rate) if isinstance(rate, bytes) else None
         except ValueError:  # whatever else stands there asks for nothing
             asked = None
-        return Answer(int(backlog), asked)
+        return Answer(int(backlog), asked, experiments if isinstance(experiments, bytes) else None)
 
     def close(self) -> None:
         """Drop the connection; the next send opens a new one."""

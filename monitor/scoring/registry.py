@@ -164,7 +164,7 @@ def _judged(
         ),
         budget_factor=endpoint.budget_factor,
         share_of=share_of,
-        dimensions=settings.segments,
+        dimensions=settings.dimensions,
     )
 
 

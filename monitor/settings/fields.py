@@ -417,6 +417,11 @@ class Fields(BaseModel):
         ("release", "environment", "model", "prompt_version", "variant", "route", "language"),
         description="Fields and tags by whose values the traffic is also counted apart.",
     )
+    experiments: Annotated[Names, AfterValidator(dimensions)] = Field(
+        ("variant",),
+        description="Tags between whose values `groundwatch.choose` splits traffic, by the pass "
+        "rates of the first metric; they are counted apart as well.",
+    )
     drift: DriftDetection = Field(
         DriftDetection(),
         description="What drift is measured against, and its false-alarm budget.",

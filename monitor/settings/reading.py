@@ -167,6 +167,11 @@ class Settings(Fields):
         return self.database_url or f"sqlite:///{self.home / 'groundwatch.db'}"
 
     @property
+    def dimensions(self) -> tuple[str, ...]:
+        """The dimensions by whose values traffic is counted apart, those of experiments as well."""
+        return tuple(dict.fromkeys((*self.segments, *self.experiments)))
+
+    @property
     def broker_url(self) -> str:
         """The address of Redis: the setting, else what `up` wrote down, else the usual place."""
         return resolve_redis_url(self.redis_url, self.home)

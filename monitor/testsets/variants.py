@@ -94,10 +94,10 @@ def _pass_counts(rows: list[tuple[float, ...]], effect: float) -> PassCounts:
     start_s, passed, size = [], [], []
     for row in rows:
         sums = dict(zip(BASELINE_SUMS, row[1:], strict=True))
-        passed_weight = sums.pop("sum_wy")
-        if sums["sum_w"] > 0:
-            rate = min(1.0, max(0.0, passed_weight / sums["sum_w"]))
-            n = effective_size(**sums, rate=rate) / effect
+        rate = sums.pop("sum_wy") / sums["sum_w"] if sums["sum_w"] > 0 else 0.0
+        n = effective_size(**sums, rate=rate) / effect
+        if n > 0:
+            rate = min(1.0, max(0.0, rate))
             start_s.append(int(row[0]))
             passed.append(rate * n)
             size.append(n)

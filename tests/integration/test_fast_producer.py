@@ -24,9 +24,10 @@ def plain(client, entries, *, app, hook_id, counters, heartbeat_at_ms):
         pipe.expire(names.hook(hook_id), COUNTERS_KEPT_S)
         pipe.zadd(names.HOOKS, {hook_id: heartbeat_at_ms})
         pipe.get(names.rate(app))
+        pipe.get(names.experiments(app))
         pipe.xlen(names.SAMPLES)
-        *_, rate, backlog = pipe.execute()
-    return Answer(backlog, None if rate is None else float(rate))
+        *_, rate, experiments, backlog = pipe.execute()
+    return Answer(backlog, None if rate is None else float(rate), experiments)
 
 
 def state(client):
