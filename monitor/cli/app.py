@@ -34,6 +34,7 @@ COMMANDS = {
     "replay": _Command("replay", "replay"),
     "score": _Command("score", "score"),
     "eval": _Command("evaluation", "evaluate"),
+    "golden": _Command("golden", "app"),
     "compare": _Command("compare", "compare"),
     "gate": _Command("gate", "gate"),
     "metrics": _Command("reference", "metrics"),

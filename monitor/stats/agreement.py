@@ -1,9 +1,13 @@
-"""Verdicts of an evaluator beside those of people: confusion, agreement, Cohen's kappa."""
+"""How evaluators and people agree: confusion, Cohen's and Fleiss' kappa, Krippendorff's alpha."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 
 class Confusion(NamedTuple):
@@ -133,3 +137,119 @@ def pairwise_agreement(votes: Sequence[tuple[int, int]]) -> float | None:
     pairs = sum((p + f) * (p + f - 1) / 2 for p, f in votes)
     agreeing = sum((p * (p - 1) + f * (f - 1)) / 2 for p, f in votes)
     return agreeing / pairs if pairs else None
+
+
+def cohen_kappa(first: Sequence[object], second: Sequence[object]) -> float | None:
+    """
+    Return Cohen's kappa of two annotators of the same samples, for any categories.
+
+    Returns
+    -------
+    float | None
+        In [-1, 1]; None without samples, or where both give one category throughout.
+
+    Raises
+    ------
+    ValueError
+        If the lengths differ.
+
+    References
+    ----------
+    .. [1] J. Cohen, "A coefficient of agreement for nominal scales", Educational and
+       Psychological Measurement 20 (1960), 37-46.
+
+    Examples
+    --------
+    >>> round(cohen_kappa("aabbb", "aabba"), 3)
+    0.615
+    """
+    pairs = Counter(zip(first, second, strict=True))
+    n = pairs.total()
+    if not n:
+        return None
+    rows, columns = Counter(first), Counter(second)
+    chance = sum(rows[value] * columns[value] for value in rows) / n**2
+    agreed = sum(count for (one, other), count in pairs.items() if one == other) / n
+    return (agreed - chance) / (1 - chance) if chance < 1 else None
+
+
+def fleiss_kappa(counts: NDArray[np.float64]) -> float | None:
+    """
+    Return Fleiss' kappa: agreement of several annotators beyond chance.
+
+    Parameters
+    ----------
+    counts
+        How many annotators chose each category, shape (samples, categories); every sample has the
+        same number of annotators, at least two.
+
+    Returns
+    -------
+    float | None
+        At most 1; None where one category was chosen throughout.
+
+    Raises
+    ------
+    ValueError
+        If the numbers of annotators differ or are below two: see `krippendorff_alpha`.
+
+    References
+    ----------
+    .. [1] J. L. Fleiss, "Measuring nominal scale agreement among many raters", Psychological
+       Bulletin 76 (1971), 378-382.
+
+    Examples
+    --------
+    >>> fleiss_kappa(np.array([[3.0, 0.0], [0.0, 3.0]]))
+    1.0
+    """
+    n = counts.sum(axis=1)
+    if not n.size or n[0] < 2 or (n != n[0]).any():  # noqa: PLR2004  # a pair
+        raise ValueError("need the same number of annotators, at least two, for every sample")
+    agreed = float(((counts**2).sum(axis=1) - n).mean() / (n[0] * (n[0] - 1)))
+    chance = float(((counts.sum(axis=0) / counts.sum()) ** 2).sum())
+    return (agreed - chance) / (1 - chance) if chance < 1 else None
+
+
+def krippendorff_alpha(
+    counts: NDArray[np.float64], values: Sequence[float] | None = None
+) -> float | None:
+    """
+    Return Krippendorff's alpha: agreement of any annotators, not all of whom judged every sample.
+
+    Parameters
+    ----------
+    counts
+        How many annotators gave each value, shape (samples, values); samples with fewer than two
+        annotators say nothing and are left out.
+    values
+        The values themselves where they lie on an interval scale; else they are categories.
+
+    Returns
+    -------
+    float | None
+        At most 1, 0 where annotators agree as by chance; None where no sample has two annotators
+        or all say the same throughout. Above 0.8 is reliable, below 0.667 is not, by convention.
+
+    References
+    ----------
+    .. [1] K. Krippendorff, "Content Analysis: An Introduction to Its Methodology" (2004), ch. 11.
+
+    Examples
+    --------
+    >>> round(krippendorff_alpha(np.array([[2.0, 0.0], [2.0, 0.0], [1.0, 1.0], [0.0, 2.0]])), 3)
+    0.533
+    """
+    paired = counts[counts.sum(axis=1) >= 2]  # noqa: PLR2004  # a pair
+    n_values = paired.shape[1]
+    if values is None:
+        distance = 1.0 - np.eye(n_values)
+    else:
+        distance = np.subtract.outer(np.asarray(values, float), np.asarray(values, float)) ** 2
+    totals = paired.sum(axis=0)
+    n = totals.sum()
+    expected = float(totals @ distance @ totals)
+    if expected <= 0:
+        return None
+    within = np.einsum("ui,ij,uj->u", paired, distance, paired) / (paired.sum(axis=1) - 1)
+    return float(1 - (n - 1) * within.sum() / expected)

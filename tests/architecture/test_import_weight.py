@@ -45,6 +45,6 @@ def test_version_is_the_distributions():
 
 def test_api_is_a_handful_of_names():
     assert set(monitor.__all__) == {
-        "Hook", "Rule", "__version__", "choose", "feedback", "flush", "init", "interaction", "sample",
-        "stats", "watch",
+        "Hook", "Rule", "__version__", "choose", "feedback", "flush", "init", "interaction",
+        "sample", "stats", "watch",
     }  # fmt: skip
