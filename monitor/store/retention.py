@@ -218,7 +218,7 @@ def blank(connection: Connection, sample_ids: Sequence[str], *, why: str) -> Non
     for row in rows:
         bare = without_texts(Sample.model_validate(row["payload"]), why)
         row |= {"payload": bare.model_dump(mode="json"), "interaction_id": bare.interaction.id}
-        row["trace_id"] = None
+        row["trace_id"] = row["session_id"] = None
     if not rows:
         return
     if connection.dialect.name == "sqlite":

@@ -58,11 +58,14 @@ samples = Table(
     Column("segments", Json, nullable=False, server_default="[]"),
     # Joins what users said of it; samples that had none have none here.
     Column("trace_id", String(200)),
+    # Joins the turns of a conversation.
+    Column("session_id", String(200)),
     # The newest samples of an app, for reports.
     Index("ix_groundwatch_samples_app_time", "app", "occurred_at_ms"),
     # The oldest samples, for retention; by our clock, not by that of an app.
     Index("ix_groundwatch_samples_received", "received_at_ms"),
     Index("ix_groundwatch_samples_trace", "trace_id"),
+    Index("ix_groundwatch_samples_session", "session_id"),
 )
 
 #: One row an evaluation; the unique key is what makes sums exact under redelivery.

@@ -110,7 +110,8 @@ def record(
                 "reason": result.scored.reason,
                 "payload": _storable(sample.model_dump_json()),
                 "segments": list(segments[key]),
-                "trace_id": _trace(sample.interaction.trace_id),
+                "trace_id": _joining(sample.interaction.trace_id),
+                "session_id": _joining(sample.interaction.session_id),
             }
             for key, result in sorted(by_id.items())
         ],
@@ -284,8 +285,9 @@ def _learn_lines(connection: Connection, items: Iterable[Contribution]) -> None:
     put(connection, pass_lines, rows)
 
 
-def _trace(trace_id: str | None) -> str | None:
-    return trace_id[:200].replace("\0", "\ufffd") if trace_id else None
+def _joining(name: str | None) -> str | None:
+    """Return a name by which samples are joined, as a column can hold it."""
+    return name[:200].replace("\0", "\ufffd") if name else None
 
 
 def _storable(text: str) -> Any:

@@ -28,6 +28,7 @@ from monitor.settings import TABLE_OF, setting_field, variable
 from monitor.store.feedback import feedback_of
 from monitor.store.labels import labels_of
 from monitor.store.samples import newest_acts, note_act, read_sample
+from monitor.store.sessions import session_scores
 from monitor.web import time_range as names
 from monitor.web.actions import ACK_HOURS
 from monitor.web.auth import Role, needs, principal_of
@@ -116,6 +117,12 @@ class Pages:
         sample_id = names.unslug(request.path_params["sample_id"])
         with self.site.store.read() as connection:
             found = read_sample(connection, sample_id)
+            it = found.sample.interaction if found else None
+            session = (
+                session_scores(connection, app=it.app, session_id=it.session_id)
+                if it is not None and it.session_id
+                else []
+            )
             said = labels_of(connection, sample_id) if found else []
             it = found.sample.interaction if found else None
             feedback = feedback_of(connection, it.app, it.trace_id) if it else []
@@ -125,7 +132,7 @@ class Pages:
         principal = principal_of(request)
         return _kept_nowhere(self.site.page(
             request, "sample.html", found=found,
-            judged=judged_evaluations(found), labels=said, feedback=feedback,
+            judged=judged_evaluations(found), labels=said, session=session, feedback=feedback,
             may_label=principal.role >= Role.OPERATOR,
             form_token=self.site.access.form_token(principal),
         ))  # fmt: skip

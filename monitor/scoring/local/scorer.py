@@ -7,6 +7,7 @@ import json
 import math
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -188,8 +189,12 @@ class LocalJudge:
         the model of a claim says.
         """
         parts = sentence.parts()
-        if not parts:
+        if not parts or sentence.claim is None:
             return []
+        if (
+            not sentence.claim.changes
+        ):  # a piece alone is nearer to a sentence that it does not copy
+            parts = [(text, replace(claim, changes=())) for text, claim in parts]
         odds = self._claim[reading.kind].log_odds(np.array([claim.values for _, claim in parts]))
         own = [_held_down(sigmoid(o), c) for o, (_, c) in zip(odds.tolist(), parts, strict=True)]
         shift = _log_odds(support) - _log_odds(min(own))
