@@ -289,9 +289,7 @@ def gate_live(  # the options of a command
     """
     drop = parse_share(max_drop)
     if not 0 < drop < 1:
-        raise typer.BadParameter(
-            f"Invalid share {max_drop!r}: expected more than 0 and less than 1"
-        )
+        raise typer.BadParameter(f"Invalid share {max_drop!r}: expected 3% or 0.03")
     settings = Settings.from_env()
     store = open_store(settings)
     name, now = _app(store, settings, app), datetime.now(UTC)

@@ -76,7 +76,7 @@ def parse_duration_s(text: str) -> int:
 
 def parse_share(text: str) -> float:
     """
-    Read a share of one, such as 5% or 0.05.
+    Read a share of one, such as 3% or 0.03.
 
     Raises
     ------
@@ -89,7 +89,7 @@ def parse_share(text: str) -> float:
     except ValueError:
         share = -1.0
     if not 0 <= share <= 1:
-        raise typer.BadParameter(f"Invalid share {text!r}: expected 5% or 0.05")
+        raise typer.BadParameter(f"Invalid share {text!r}: expected 3% or 0.03")
     return share
 
 

@@ -15,12 +15,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from monitor.testsets.assertions import assert_grounded
     from monitor.testsets.cases import TestCase, TestSet
     from monitor.testsets.gate import GatePolicy
     from monitor.testsets.runner import EvaluationRunner
     from monitor.testsets.runs import EvaluationRun, read_run
 
 _HOMES = {
+    "assert_grounded": "assertions",
     "GatePolicy": "gate",
     "EvaluationRun": "runs",
     "EvaluationRunner": "runner",
@@ -29,8 +31,14 @@ _HOMES = {
     "read_run": "runs",
 }
 __all__ = [
-    "EvaluationRun", "EvaluationRunner", "GatePolicy", "TestCase", "TestSet", "read_run",
-]  # fmt: skip
+    "EvaluationRun",
+    "EvaluationRunner",
+    "GatePolicy",
+    "TestCase",
+    "TestSet",
+    "assert_grounded",
+    "read_run",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -193,7 +193,7 @@ class TestSet:
                 continue
             with file.passing_over(line):
                 case = TestCase.model_validate(value)
-                if "id" in value and case.id in made._ids:
+                if ("id" in value or "sample_id" in value) and case.id in made._ids:
                     file.pass_over(line, "duplicate_id", f"another case has the id {case.id!r}")
                 else:
                     made._append(case, is_named=False)

@@ -61,7 +61,7 @@ def fields_of(value: Mapping[str, Any], known: Collection[str]) -> dict[str, Any
         record["contexts"] = [passage(each) for each in passages]
     if expected.get("answer") == UNANSWERABLE:
         expected["unanswerable"] = True
-    record["id"] = str(record.get("id", "")) or made_id(record)
+    record["id"] = str(record.get("id", record.pop("sample_id", ""))) or made_id(record)
     fields = {key: item for key, item in record.items() if key in known} | {"expected": expected}
     unknown = {key: item for key, item in record.items() if key not in known}
     if not isinstance(metadata, dict):

@@ -1,0 +1,124 @@
+"""``groundwatch eval``: an app is asked every question, once, whatever happens to the process."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+from typer.testing import CliRunner
+
+from monitor.cli.app import app
+from monitor.errors import RecordError, SettingsError
+from monitor.testsets import read_run
+
+APP = """
+import os, signal
+from pathlib import Path
+
+def answer(question):
+    calls = Path("calls.txt")
+    done = calls.read_text().splitlines() if calls.exists() else []
+    if len(done) == 12 and not Path("killed").exists():
+        Path("killed").touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    with calls.open("a") as file:
+        file.write(question + "\\n")
+    return {"output": "A refund takes five days.", "contexts": ["Refunds take five days."]}
+"""
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    (tmp_path / "shop_bot.py").write_text(APP)
+    lines = [json.dumps({"query": f"How long does refund {n} take?"}) for n in range(25)]
+    (tmp_path / "golden.jsonl").write_text("\n".join(lines) + "\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def evaluate(*arguments):
+    return CliRunner().invoke(app, ["eval", *arguments], env={"TERMINAL_WIDTH": "300"})
+
+
+def test_process_that_is_killed_goes_on_and_asks_nothing_twice(project):
+    command = [sys.executable, "-m", "groundwatch", "eval", "golden.jsonl"]
+    options = ["--app", "shop_bot:answer", "-o", "run.json", "--concurrency", "1"]
+    first = subprocess.run([*command, *options], capture_output=True, check=False)
+    assert first.returncode == -signal.SIGKILL
+    assert not (project / "run.json").exists()
+    again = subprocess.run([*command, *options], capture_output=True, text=True, check=False)
+    assert (again.returncode, again.stdout) == (0, "25 of 25 passed (100.0 %)\n"), again.stderr
+    assert "of 25 answers are there already; going on" in again.stderr
+    calls = Counter((project / "calls.txt").read_text().splitlines())
+    assert (len(calls), set(calls.values())) == (25, {1})
+    assert read_run(project / "run.json").passed == 25
+
+
+@pytest.fixture
+def recorded(project):
+    for name, output in (("good", "Five days."), ("bad", "Bananas grow in Peru.")):
+        case = {"query": "How long?", "contexts": ["Refunds take five days."], "output": output}
+        (project / f"{name}.jsonl").write_text(json.dumps(case) + "\n")
+    return project
+
+
+def test_recorded_answers_are_evaluated_and_reported(recorded):
+    reports = [a for name in ("r.md", "r.html", "r.xml") for a in ("--report", name)]
+    done = evaluate("bad.jsonl", "--metrics", "groundedness", *reports)
+    assert (done.exit_code, done.stdout) == (0, "0 of 1 passed (0.0 %)\n")
+    assert all("Bananas" in (recorded / f"r.{kind}").read_text() for kind in ("md", "html", "xml"))
+    assert (recorded / "run.json").stat().st_mode & 0o077 == 0
+    [result] = json.loads((recorded / "run.json").read_text())["results"]
+    assert result["evaluations"][0]["evaluator_name"] == "groundedness"
+
+
+def test_bad_lines_are_told_counted_and_not_hidden_by_the_exit_code(recorded):
+    with (recorded / "good.jsonl").open("a") as file:
+        file.write('{"category": "x"}\n')
+    done = evaluate("good.jsonl")
+    assert done.exit_code == 1
+    assert done.stdout.startswith("1 of 1 passed")
+    assert "line 2: a test case needs a query" in done.stderr
+    assert "missing_field 1" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "said"),
+    [
+        (["good.jsonl", "--app", "nowhere:f"], SettingsError, "no module 'nowhere'"),
+        (["good.jsonl", "--metrics", "grounded"], SettingsError, "no metric is called 'grounded'"),
+        (["good.jsonl", "-o", "none/run.json"], SettingsError, "there is no folder none"),
+        (["shop_bot.py"], RecordError, "no test case"),
+    ],
+)
+def test_mistake_is_one_line_and_leaves_no_file(recorded, arguments, error, said):
+    before = set(recorded.iterdir())
+    done = evaluate(*arguments)
+    assert isinstance(done.exception, error)
+    assert said in str(done.exception)
+    made = {path.name for path in set(recorded.iterdir()) - before}
+    assert made <= {"home"}
+
+
+def test_report_with_an_unknown_ending_is_refused_before_the_app_is_asked(recorded):
+    done = evaluate("good.jsonl", "--report", "r.pdf")
+    assert done.exit_code == 2
+    assert not (recorded / "run.json").exists()
+
+
+def test_run_of_this_version_is_a_cache_of_answers(project):
+    options = ("golden.jsonl", "--app", "shop_bot:answer", "--app-version", "v1")
+    (project / "killed").touch()
+    for _ in range(2):
+        assert evaluate(*options).exit_code == 0
+    assert len((project / "calls.txt").read_text().splitlines()) == 25
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_folder_that_cannot_be_written_to_is_named(recorded):
+    (recorded / "locked").mkdir(mode=0o500)
+    done = evaluate("good.jsonl", "-o", "locked/run.json")
+    assert isinstance(done.exception, OSError)
