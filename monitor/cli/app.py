@@ -17,38 +17,52 @@ from monitor import __version__
 class _Command(NamedTuple):
     module: str
     function: str
+    summary: str  #: its line in the list of all; its own help says more
 
 
-#: A command's own imports cost a second or more; the others' need not be paid.
-COMMANDS = {
-    "demo": _Command("processes", "demo"),
-    "up": _Command("processes", "up"),
-    "status": _Command("status", "status"),
-    "report": _Command("status", "report"),
-    "digest": _Command("status", "digest"),
-    "mark": _Command("operations", "mark"),
-    "show": _Command("status", "show"),
-    "export": _Command("export", "export"),
-    "label": _Command("labelling", "app"),
-    "check": _Command("check", "check"),
-    "replay": _Command("replay", "replay"),
-    "score": _Command("score", "score"),
-    "eval": _Command("evaluation", "evaluate"),
-    "golden": _Command("golden", "app"),
-    "compare": _Command("compare", "compare"),
-    "gate": _Command("gate", "gate"),
-    "metrics": _Command("reference", "metrics"),
-    "alerts": _Command("alerts", "app"),
-    "doctor": _Command("doctor", "doctor"),
-    "poison": _Command("operations", "dead_letters_app"),
-    "forget": _Command("operations", "forget"),
-    "config": _Command("reference", "config"),
-    "migrate": _Command("processes", "migrate"),
-    "worker": _Command("processes", "worker"),
-    "scheduler": _Command("processes", "scheduler"),
-    "web": _Command("processes", "web"),
-    "otlp": _Command("processes", "otlp"),
+#: By what people want to do. A command's own imports cost a second or more; the list needs none.
+PANELS = {
+    "Start": {
+        "demo": _Command("processes", "demo", "Play the whole loop in a minute."),
+        "up": _Command("processes", "up", "Run everything on this machine."),
+        "doctor": _Command("doctor", "doctor", "Check the set-up; say what to do."),
+        "config": _Command("reference", "config", "List every setting and its value."),
+    },
+    "See how the apps are": {
+        "status": _Command("status", "status", "Show the status of every app and metric."),
+        "show": _Command("status", "show", "Show one metric of one app, and why."),
+        "report": _Command("status", "report", "Write what happened, and why."),
+        "digest": _Command("status", "digest", "Show or send the daily or weekly digest."),
+        "alerts": _Command("alerts", "app", "List incidents; test, silence and route alerts."),
+        "mark": _Command("operations", "mark", "Record a deploy."),
+        "export": _Command("export", "export", "Write statuses and incidents as sheets."),
+    },
+    "Judge answers": {
+        "replay": _Command("replay", "replay", "Send recorded answers through the hook."),
+        "score": _Command("score", "score", "Evaluate a file, without any server."),
+        "metrics": _Command("reference", "metrics", "List every metric."),
+        "label": _Command("labelling", "app", "Label answers as good or bad."),
+        "check": _Command("check", "check", "Check by a few labels whether answers got worse."),
+    },
+    "Before a release": {
+        "eval": _Command("evaluation", "evaluate", "Run an app on a test set."),
+        "gate": _Command("gate", "gate", "Decide whether a run or a release may go out."),
+        "compare": _Command("compare", "compare", "Compare two runs or two variants."),
+        "golden": _Command("golden", "app", "Keep a golden set of reviewed cases."),
+    },
+    "Run the parts": {
+        "worker": _Command("processes", "worker", "Run a worker that scores samples."),
+        "scheduler": _Command("processes", "scheduler", "Run what decides statuses and alerts."),
+        "web": _Command("processes", "web", "Serve the page and the JSON API."),
+        "otlp": _Command("processes", "otlp", "Receive OpenTelemetry traces."),
+        "migrate": _Command("processes", "migrate", "Create or upgrade the tables."),
+        "poison": _Command(
+            "operations", "dead_letters_app", "Inspect dead letters; retry or drop."
+        ),
+        "forget": _Command("operations", "forget", "Delete the texts of one user."),
+    },
 }
+COMMANDS = {name: each for panel in PANELS.values() for name, each in panel.items()}
 
 #: Commands whose exit code is their answer.
 _CODES_ANSWER = frozenset({"check", "gate", "status"})
@@ -83,9 +97,19 @@ class _Unmistakable(TyperCommand):
 class _LazyGroup(TyperGroup):
     """Finds commands by name, and imports only the one that is called."""
 
+    _is_listing = False
+
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
         """List the names, in the order of the table."""
         return list(COMMANDS)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the list of all commands without importing any."""
+        self._is_listing = True
+        try:
+            super().format_help(ctx, formatter)
+        finally:
+            self._is_listing = False
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find a command; for a name that is none, name the one that was probably meant."""
@@ -101,7 +125,10 @@ class _LazyGroup(TyperGroup):
         """Load one command."""
         if cmd_name not in COMMANDS:
             return None
-        module, function = COMMANDS[cmd_name]
+        module, function, summary = COMMANDS[cmd_name]
+        if self._is_listing:
+            [panel] = [title for title, named in PANELS.items() if cmd_name in named]
+            return TyperCommand(cmd_name, help=summary, rich_help_panel=panel)
         target = getattr(import_module(f"monitor.cli.{module}"), function)
         if isinstance(target, typer.Typer):
             group = typer.main.get_command(target)

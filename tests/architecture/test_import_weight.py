@@ -48,3 +48,15 @@ def test_api_is_a_handful_of_names():
         "Hook", "Rule", "__version__", "choose", "feedback", "flush", "init", "interaction",
         "sample", "stats", "watch",
     }  # fmt: skip
+
+
+def test_list_of_commands_loads_none_of_them():
+    code = (
+        "import sys; from monitor.cli.app import app\n"
+        "try: app(['--help'])\n"
+        "except SystemExit: pass\n"
+        "print([m for m in ('numpy', 'scipy', 'sqlalchemy', 'celery') if m in sys.modules])"
+    )
+    shown = run(code)
+    assert "Run everything on this machine." in shown
+    assert shown.strip().endswith("[]")

@@ -161,7 +161,7 @@ def test_each_wrong_setting_is_a_line_when_there_are_several(groundwatch):
 @pytest.mark.parametrize(
     ("command", "environment", "said"),
     [
-        ("score good.jsonl", {"GROUNDWATCH_SCORER": "jugde"}, "Input should be 'local'"),
+        ("score good.jsonl", {"GROUNDWATCH_SCORER": "jugde"}, "Input should be 'auto'"),
         ("score good.jsonl", {"GROUNDWATCH_SCORER": "judge"}, "OPENAI_API_KEY: "),
         ("worker", {"GROUNDWATCH_SCORER": "judge"}, "OPENAI_API_KEY: "),
         ("up", {"GROUNDWATCH_SCORER": "judge"}, "OPENAI_API_KEY: "),
