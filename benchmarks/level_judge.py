@@ -1,0 +1,53 @@
+"""
+Measure how a silent change of the judge is found: python benchmarks/level_judge.py [--runs 60].
+
+Old samples are judged again, once each. The first table has the pairs until a change is found,
+drip by drip; the second whose a change is after a burst of 150 old and 150 new verdicts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+from common import make_parser, print_head, print_row
+
+from monitor.stats.judge_shift import Cause
+from support.judge_swaps import burst, pairs_until_found
+
+NOISES = (0.007, 0.06, 0.16)
+TRUTHS = (
+    ("judge -10", -0.10, 0.95),
+    ("judge -20", -0.20, 0.95),
+    ("app 95 to 70", 0.0, 0.70),
+    ("app 95 to 40", 0.0, 0.40),
+    ("both", -0.10, 0.70),
+)
+
+
+def main() -> None:
+    """Print both tables."""
+    parser = make_parser(__doc__)
+    parser.add_argument("--runs", type=int, default=60)
+    parser.add_argument("--seed", type=int, default=1)
+    asked = parser.parse_args()
+    rng = np.random.default_rng(asked.seed)
+    print_head("judge moved by", "verdicts that differ when repeated", "found", "pairs, median")
+    for shift in (-0.05, -0.10, -0.20, 0.0):
+        for noise in NOISES:
+            found = [pairs_until_found(rng, shift=shift, noise=noise) for _ in range(asked.runs)]
+            pairs = [item for item in found if item is not None]
+            median = f"{np.median(pairs):.0f}" if pairs else "–"
+            print_row(f"{100 * shift:+.0f} points", noise, f"{len(pairs)} of {asked.runs}", median)
+    print_head("truth", "noise", *(cause.value for cause in Cause))
+    for name, shift, now in TRUTHS:
+        for noise in NOISES[:2]:
+            runs = 10 * asked.runs
+            causes = Counter(
+                burst(rng, shift=shift, noise=noise, now=now).cause for _ in range(runs)
+            )
+            print_row(name, noise, *(f"{causes[cause] / runs:.3f}" for cause in Cause))
+
+
+if __name__ == "__main__":
+    main()

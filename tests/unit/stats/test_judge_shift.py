@@ -1,0 +1,51 @@
+"""Whether the judge moved or the app: evidence pair by pair, and one attribution."""
+
+import numpy as np
+import pytest
+
+from monitor.stats.judge_shift import Cause, ShiftEvidence, attribute_shift
+
+
+def test_evidence_does_not_depend_on_how_pairs_arrive():
+    rng = np.random.default_rng(3)
+    pairs = [(bool(a), bool(b)) for a, b in rng.random((80, 2)) < 0.8]
+    whole = ShiftEvidence().add(pairs)
+    parts = ShiftEvidence().add(pairs[:30]).add([]).add(pairs[30:])
+    assert parts.log_sums == pytest.approx(whole.log_sums)
+    assert (parts.pairs, parts.shift) == (80, whole.shift)
+
+
+def test_judge_that_says_the_same_again_has_not_moved():
+    assert not ShiftEvidence().add([(True, True), (False, False)] * 500).found
+    assert not ShiftEvidence().add([(True, False), (False, True)] * 200).found
+
+
+@pytest.mark.parametrize(("pair", "shift"), [((True, False), -1.0), ((False, True), 1.0)])
+def test_judge_that_moved_is_found_in_either_direction(pair, shift):
+    found = ShiftEvidence().add([pair] * 20)
+    assert found.found
+    assert found.shift == shift
+
+
+OLD = [True] * 143 + [False] * 7
+
+
+def flipped(n):
+    return [False] * n + OLD[n:]
+
+
+@pytest.mark.parametrize(
+    ("second", "good_after", "cause"),
+    [
+        (OLD, 105, Cause.APP), (OLD, 143, Cause.UNCLEAR), (flipped(30), 113, Cause.JUDGE),
+        (flipped(30), 60, Cause.BOTH), (flipped(8), 125, Cause.UNCLEAR),
+    ],
+)  # fmt: skip
+def test_change_belongs_to_whom_it_belongs(second, good_after, cause):
+    after = [True] * good_after + [False] * (150 - good_after)
+    assert attribute_shift(OLD, second, after).cause is cause
+
+
+def test_attribution_needs_verdicts():
+    with pytest.raises(ValueError, match="need pairs"):
+        attribute_shift([], [], [True])
