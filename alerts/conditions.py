@@ -162,6 +162,7 @@ class AppVitals:
     #: By metric, in the window before.
     judges_before: Mapping[str, str] = field(default_factory=dict)
     judges_now: Mapping[str, str] = field(default_factory=dict)
+    judges_moved: tuple[str, ...] = ()  #: judges that changed silently, a sentence each
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,8 +217,8 @@ def _scoring_conditions(vitals: AppVitals) -> dict[str, str]:
         for metric, before in sorted(vitals.judges_before.items())
         if vitals.judges_now.get(metric, before) != before
     ]
-    if changed:
-        found[JUDGE_CHANGED] = "; ".join(changed)
+    if changed or vitals.judges_moved:
+        found[JUDGE_CHANGED] = "; ".join((*changed, *vitals.judges_moved))
     return found
 
 

@@ -49,6 +49,15 @@ def no_conditions(_now: datetime) -> Sequence[Verdict]:
     return ()
 
 
+#: Returns verdicts as alerts are to see them.
+Hold = Callable[[Connection, Sequence[Verdict], datetime], list[Verdict]]
+
+
+def hold_nothing(_: Connection, verdicts: Sequence[Verdict], _now: datetime) -> list[Verdict]:
+    """Let alerts see every verdict as it is."""
+    return list(verdicts)
+
+
 @dataclass(slots=True, kw_only=True)
 class Evaluator:
     """Judges all windows; keeps the sums of the reference for a while, as they move slowly."""
@@ -59,6 +68,7 @@ class Evaluator:
     recipients: Sequence[Recipient] | RoutingConfig
     policies: PolicyChoice
     conditions: Callable[[datetime], Sequence[Verdict]] = no_conditions
+    hold: Hold = hold_nothing
     _states: StreamStates = field(init=False)
     _pools: FleetPools = field(default_factory=FleetPools)
     _falls: list[FleetFall] = field(default_factory=list)
@@ -90,7 +100,8 @@ class Evaluator:
             self._states.begin(connection, lease)
             self._pools.begin(connection, lease)
             verdicts = self._verdicts(connection, before, now, trouble=trouble, note=note)
-        leading = [verdict for verdict in verdicts if verdict.window_s == status_window_s]
+            leading = [verdict for verdict in verdicts if verdict.window_s == status_window_s]
+            leading = self.hold(connection, leading, now)
         leading += self._of_monitor(now)
         leading.append(fleet_verdict(self._falls, window_s=status_window_s, now=now))
         with self.store.write() as connection:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -60,8 +60,12 @@ class JudgeAgain:
 
     def verdicts(self, interaction: Interaction) -> Mapping[str, bool]:
         """Return whether the sample passes now, by metric; without a verdict it is left out."""
+        return self.passes(self.evaluations(interaction))
+
+    def passes(self, evaluations: Iterable[Evaluation]) -> Mapping[str, bool]:
+        """Return which evaluations pass, by metric; one without a verdict is left out."""
         found = {}
-        for evaluation in self.evaluations(interaction):
+        for evaluation in evaluations:
             tally = tally_of(evaluation, sample_rate=1.0, pass_score=self.pass_score)
             if tally.n:
                 found[evaluation.evaluator_name] = bool(tally.passed)

@@ -20,12 +20,14 @@ from alerts.queries import oldest_waiting
 from monitor.errors import GroundwatchError
 from monitor.store.lease import Lease, database_now
 from workers.context import Components
-from workers.evaluate import Evaluator
+from workers.evaluate import Evaluator, hold_nothing
 from workers.experiments import EVERY_S as EXPERIMENTS_EVERY_S
 from workers.experiments import ExperimentJob
 from workers.feedback import FeedbackCollector
 from workers.insights import Explainer
 from workers.jobs import ErrorThrottle, Job, LeaseHolder, run_jobs
+from workers.judge_recheck import EVERY_S as RECHECK_EVERY_S
+from workers.judge_recheck import JudgeRecheck, hold_for_judge
 from workers.maintenance import EVERY_S, EXPIRE_EVERY_S, Collector, Expirer, Keeper, Limits
 from workers.reports import DigestJob
 from workers.self_monitoring import (
@@ -62,6 +64,7 @@ class Scheduler:
             thresholds=context.thresholds,
             recipients=context.recipients,
             policies=context.policies,
+            hold=hold_for_judge if JudgeRecheck.is_wanted(settings) else hold_nothing,
             conditions=VitalsReader(
                 store=context.store,
                 settings=settings,
@@ -98,6 +101,9 @@ class Scheduler:
             Job("experiments", EXPERIMENTS_EVERY_S, experiments.run, slow=True),
             Job("retention", EVERY_S, Keeper(context.store, settings).run, slow=True),
         ]
+        if JudgeRecheck.is_wanted(settings):
+            recheck = JudgeRecheck(context.store, settings, context.impatient_redis)
+            self.jobs.append(Job("judge_recheck", RECHECK_EVERY_S, recheck.run, slow=True))
         if settings.digest_schedule.digest != "off":
             digest = DigestJob(context.store, settings, context.channels)
             run = lambda lease: digest.run(lease, now=self._now())  # noqa: E731

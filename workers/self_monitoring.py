@@ -43,6 +43,7 @@ from monitor.store.engine import Store
 from monitor.store.lease import database_time
 from monitor.store.ledger import Booking, Kind, read_between
 from monitor.store.tables import counts, evaluations, hooks, streams
+from workers.judge_recheck import judge_sentences
 from workers.maintenance import Clocks
 
 _log = structlog.get_logger("groundwatch.alerts")
@@ -224,6 +225,7 @@ def read_apps(connection: Connection, now: datetime, *, status_window_s: int) ->
     recent = read_between(connection, now_s - SPAN_S, now_s + 60)
     week_ago = read_between(connection, now_s - _WEEK_S - SPAN_S, now_s - _WEEK_S)
     judges = _judges(connection, now_s - status_window_s)
+    moved = judge_sentences(connection, datetime.fromtimestamp(now_s, UTC))
     found = []
     for app in sorted(ages_s.keys() | recent.keys()):
         if app == SELF:
@@ -245,6 +247,11 @@ def read_apps(connection: Connection, now: datetime, *, status_window_s: int) ->
                 skipped=_skipped(connection, app, totals[Kind.SKIPPED], now_s),
                 judges_before=before,
                 judges_now=after,
+                judges_moved=tuple(
+                    said
+                    for (metric, version), said in moved.items()
+                    if after.get(metric) == version
+                ),
                 heartbeat_age_s=age_s if is_missed else None,
             )
         )

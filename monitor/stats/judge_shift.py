@@ -108,9 +108,9 @@ def attribute_shift(
     Say whose a change of a judged pass rate is: the app's, the judge's, both or unclear.
 
     The judge's shift is the mean of second - first: the samples cancel. The app's is the mean of
-    after - second: both are by today's judge, who cancels. Each must exceed 3 points, the judge's 2.24
-    standard errors, the app's 3; and a judge that may have moved by as much as is seen is not
-    cleared. Valid for independent samples and one look.
+    after - second: both are by today's judge, who cancels. Each must exceed 3 points, the judge's
+    2.24 standard errors, the app's 3; and a judge that may have moved by as much as is seen is
+    not cleared. Valid for independent samples and one look.
 
     Parameters
     ----------

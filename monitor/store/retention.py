@@ -31,6 +31,7 @@ from monitor.store.tables import (
     feedback,
     hooks,
     levels,
+    rejudged,
     samples,
     status_changes,
 )
@@ -190,6 +191,7 @@ def _delete_samples(connection: Connection, horizon_s: float) -> int:
     if ids:
         _move_mark(connection, _SAMPLES, horizon_s)
         connection.execute(delete(evaluations).where(evaluations.c.sample_id.in_(ids)))
+        connection.execute(delete(rejudged).where(rejudged.c.sample_id.in_(ids)))
         connection.execute(delete(samples).where(samples.c.sample_id.in_(ids)))
     return len(ids)
 

@@ -417,6 +417,32 @@ feedback = Table(
     Index("ix_groundwatch_feedback_received", "received_at_ms"),
 )
 
+#: Old samples that the judge judged again, once each: both verdicts.
+rejudged = Table(
+    "groundwatch_rejudged",
+    metadata,
+    Column("sample_id", String(64), primary_key=True),
+    Column("metric", String(100), primary_key=True),
+    Column("evaluator_version", String(200), primary_key=True),
+    Column("app", String(200), nullable=False),
+    Column("first_passed", SmallInteger, nullable=False),
+    Column("second_passed", SmallInteger, nullable=False),
+    Column("purpose", String(16), nullable=False),
+    Column("model", String(200), nullable=False),
+    Column("at_ms", BigInt, nullable=False),
+    Index("ix_groundwatch_rejudged_at", "at_ms"),
+)
+
+#: Whether a judge moved (app '': over all apps), and whose the change of a status was.
+judge_checks = Table(
+    "groundwatch_judge_checks",
+    metadata,
+    Column("app", String(200), primary_key=True),
+    Column("metric", String(100), primary_key=True),
+    Column("evaluator_version", String(200), primary_key=True),
+    Column("state", Json, nullable=False),
+)
+
 #: Acts of operators, and views of transcripts.
 audit = Table(
     "groundwatch_audit",

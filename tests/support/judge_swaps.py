@@ -1,6 +1,5 @@
 """Judges that change silently: verdicts on old samples, then and now, and on new ones."""
 
-
 from monitor.stats.judge_shift import Attribution, ShiftEvidence, attribute_shift
 
 

@@ -73,11 +73,13 @@ class Spent:
     output_tokens: int | None = 0
     cached_tokens: int = 0
     model: str | None = None
+    fingerprint: str = ""
     started: float = field(default_factory=time.perf_counter)
 
     def add(self, envelope: Envelope) -> None:
         """Count what one answer used."""
         self.model = envelope.model or self.model
+        self.fingerprint = envelope.fingerprint or self.fingerprint
         self.input_tokens = _sum(self.input_tokens, envelope.usage.input_tokens)
         self.output_tokens = _sum(self.output_tokens, envelope.usage.output_tokens)
         self.cached_tokens += envelope.usage.cached_tokens

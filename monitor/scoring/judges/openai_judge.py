@@ -278,6 +278,7 @@ class OpenAIJudge:
         if self._cost_usd(spent) is None and spent.model:
             unknown = self._prices.unknown(model) or "the endpoint does not count tokens"
         found: dict[str, Any] = {
+            "system_fingerprint": spent.fingerprint,
             "cached_input_tokens": spent.cached_tokens,
             "prices_as_of": self._prices.as_of(model) if spent.model else None,
             "tries_without_usage": spent.unanswered,

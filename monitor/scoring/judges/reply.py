@@ -57,6 +57,7 @@ class Envelope:
     model: str | None
     usage: Usage
     choice: dict[str, Any] | None
+    fingerprint: str = ""  #: of the provider's configuration; many give none
 
 
 def read_envelope(body: bytes) -> Envelope:
@@ -71,11 +72,13 @@ def read_envelope(body: bytes) -> Envelope:
             " /v1 or whatever its documentation says?"
         )
     choices, model = payload.get("choices"), payload.get("model")
+    fingerprint = payload.get("system_fingerprint")
     first = choices[0] if isinstance(choices, list) and choices else None
     return Envelope(
         model=(storable(model, _LONGEST_MODEL) or None) if isinstance(model, str) else None,
         usage=read_usage(payload),
         choice=first if isinstance(first, dict) else None,
+        fingerprint=storable(fingerprint, _LONGEST_MODEL) if isinstance(fingerprint, str) else "",
     )
 
 

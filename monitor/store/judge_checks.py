@@ -1,0 +1,233 @@
+"""
+Old samples that the judge judged again, once each, and whose a change of a judged rate was.
+
+First and second verdicts are kept beside each other; the evidence that a judge moved is kept for
+each metric and evaluator version, over all apps, and attributions for each app and metric.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from random import Random
+from typing import Any, NamedTuple
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict
+from sqlalchemy import ColumnElement, Connection, func, select, true
+
+from monitor.models import Interaction, Sample
+from monitor.stats.judge_shift import Cause, ShiftEvidence
+from monitor.store.engine import insert_new, put
+from monitor.store.tables import evaluations, judge_checks, rejudged, samples
+
+#: Drawn among so many of the newest verdicts of a stretch of time.
+_NEWEST = 2_000
+_ALL_APPS = ""
+
+
+class JudgedStream(NamedTuple):
+    """The samples of one app that one evaluator judged by one metric."""
+
+    app: str
+    metric: str
+    evaluator_version: str
+
+
+class OldSample(NamedTuple):
+    """A sample with its first verdict."""
+
+    sample_id: str
+    first: bool
+    interaction: Interaction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """Both verdicts on one sample."""
+
+    sample_id: str
+    stream: JudgedStream
+    first: bool
+    second: bool
+    model: str  #: that the endpoint says it used
+
+
+class JudgeState(BaseModel):
+    """What is known of a judge's own shift, over all apps."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    evidence: ShiftEvidence = ShiftEvidence()
+    found_at: AwareDatetime | None = None
+    shift: float = 0.0  #: when it was found
+    pairs: int = 0  #: it took
+
+
+class StoredAttribution(BaseModel):
+    """Whose the change of one status was."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    status_since: AwareDatetime
+    cause: Cause
+    judge_change: float
+    app_change: float
+    pairs: int
+    after: int
+    made_at: AwareDatetime
+
+
+def _of(stream: JudgedStream, *, cascade: bool) -> list[ColumnElement[bool]]:
+    c = evaluations.c
+    judged = c.record[("metadata", "judged")].as_boolean() if cascade else true()
+    return [
+        c.app == stream.app,
+        c.metric == stream.metric,
+        c.evaluator_version == stream.evaluator_version,
+        c.passed.is_not(None),
+        judged,
+    ]
+
+
+def old_samples(
+    connection: Connection,
+    stream: JudgedStream,
+    *,
+    before: datetime,
+    since: datetime | None,
+    n: int,
+    rng: Random,
+    cascade: bool,
+) -> list[OldSample]:
+    """Draw up to *n* judged samples of [since, before) that were not judged again yet."""
+    c = evaluations.c
+    again = select(rejudged.c.sample_id).where(
+        rejudged.c.sample_id == c.sample_id, rejudged.c.metric == stream.metric,
+        rejudged.c.evaluator_version == stream.evaluator_version,
+    )  # fmt: skip
+    query = (
+        select(c.sample_id, c.passed)
+        .join(samples, samples.c.sample_id == c.sample_id)
+        .where(
+            *_of(stream, cascade=cascade),
+            c.occurred_at_ms < round(before.timestamp() * 1000),
+            samples.c.interaction_id != "removed",
+            ~again.exists(),
+        )
+        .order_by(c.occurred_at_ms.desc())
+        .limit(_NEWEST)
+    )
+    if since is not None:
+        query = query.where(c.occurred_at_ms >= round(since.timestamp() * 1000))
+    rows = [(i, bool(passed)) for i, passed in connection.execute(query)]
+    chosen = dict(rng.sample(rows, min(n, len(rows))))
+    payloads = select(samples.c.sample_id, samples.c.payload)
+    found = connection.execute(payloads.where(samples.c.sample_id.in_(list(chosen))))
+    return [
+        OldSample(sample_id, chosen[sample_id], Sample.model_validate(payload).interaction)
+        for sample_id, payload in found
+    ]
+
+
+def newest_verdicts(
+    connection: Connection, stream: JudgedStream, *, since: datetime, n: int, cascade: bool
+) -> list[bool]:
+    """Return the judge's newest verdicts since then, at most *n*."""
+    c = evaluations.c
+    query = (
+        select(c.passed)
+        .where(*_of(stream, cascade=cascade), c.occurred_at_ms >= round(since.timestamp() * 1000))
+        .order_by(c.occurred_at_ms.desc())
+        .limit(n)
+    )
+    return [bool(passed) for passed in connection.execute(query).scalars()]
+
+
+def save_pairs(
+    connection: Connection, pairs: Sequence[Pair], *, purpose: str, now: datetime
+) -> None:
+    """Store pairs; one of a sample that was judged again already stays as it is."""
+    rows = [
+        {
+            "sample_id": pair.sample_id,
+            "metric": pair.stream.metric,
+            "evaluator_version": pair.stream.evaluator_version,
+            "app": pair.stream.app,
+            "first_passed": int(pair.first),
+            "second_passed": int(pair.second),
+            "purpose": purpose,
+            "model": pair.model[:200],
+            "at_ms": round(now.timestamp() * 1000),
+        }
+        for pair in pairs
+    ]
+    insert_new(connection, rejudged, rows, returning=rejudged.c.sample_id)
+
+
+def calls_since(connection: Connection, since: datetime, *, purpose: str) -> int:
+    """Count the samples that were judged again since then."""
+    query = select(func.count(rejudged.c.sample_id.distinct())).where(
+        rejudged.c.at_ms >= round(since.timestamp() * 1000), rejudged.c.purpose == purpose
+    )
+    return int(connection.execute(query).scalar_one())
+
+
+def read_judge(connection: Connection, metric: str, evaluator_version: str) -> JudgeState:
+    """Read what is known of a judge; an empty state where that is nothing."""
+    found = _read(connection, JudgedStream(_ALL_APPS, metric, evaluator_version))
+    return JudgeState() if found is None else JudgeState.model_validate(_with_infinity(found))
+
+
+def save_judge(
+    connection: Connection, metric: str, evaluator_version: str, state: JudgeState
+) -> None:
+    """Store what is known of a judge."""
+    _write(connection, JudgedStream(_ALL_APPS, metric, evaluator_version), state)
+
+
+def moved_judges(connection: Connection, *, since: datetime) -> dict[tuple[str, str], JudgeState]:
+    """Return the judges that were found to have moved since then, by metric and version."""
+    query = select(judge_checks).where(judge_checks.c.app == _ALL_APPS)
+    states = {
+        (row.metric, row.evaluator_version): JudgeState.model_validate(_with_infinity(row.state))
+        for row in connection.execute(query)
+    }
+    return {key: s for key, s in states.items() if s.found_at is not None and s.found_at >= since}
+
+
+def read_attributions(connection: Connection) -> dict[JudgedStream, StoredAttribution]:
+    """Return the newest attribution of every app and metric that has one."""
+    query = select(judge_checks).where(judge_checks.c.app != _ALL_APPS)
+    return {
+        JudgedStream(row.app, row.metric, row.evaluator_version): StoredAttribution.model_validate(
+            row.state
+        )
+        for row in connection.execute(query)
+    }
+
+
+def save_attribution(
+    connection: Connection, stream: JudgedStream, found: StoredAttribution
+) -> None:
+    """Store whose a change was; it replaces the one before."""
+    _write(connection, stream, found)
+
+
+def _read(connection: Connection, key: JudgedStream) -> dict[str, Any] | None:
+    c = judge_checks.c
+    query = select(c.state).where(
+        c.app == key.app, c.metric == key.metric, c.evaluator_version == key.evaluator_version
+    )
+    return connection.execute(query).scalar()
+
+
+def _write(connection: Connection, key: JudgedStream, state: BaseModel) -> None:
+    put(connection, judge_checks, [key._asdict() | {"state": state.model_dump(mode="json")}])
+
+
+def _with_infinity(state: dict[str, Any]) -> dict[str, Any]:
+    """JSON has no minus infinity, where sums begin."""
+    evidence = dict(state["evidence"])
+    sums = (float("-inf") if value is None else value for value in evidence["log_sums"])
+    return state | {"evidence": evidence | {"log_sums": tuple(sums)}}
