@@ -28,10 +28,10 @@ from monitor.stats.judge_shift import Cause, attribute_shift
 from monitor.store.engine import Store
 from monitor.store.judge_checks import (
     JudgedStream,
-    JudgeState,
+    JudgeStanding,
     OldSample,
-    Pair,
     StoredAttribution,
+    VerdictPair,
     calls_since,
     moved_judges,
     newest_verdicts,
@@ -157,7 +157,7 @@ class JudgeRecheck:
                 fence(connection, lease)
                 self._learn(connection, stream, pairs, "drip", now)
 
-    def _judged_again(self, stream: JudgedStream, found: Sequence[OldSample]) -> list[Pair]:
+    def _judged_again(self, stream: JudgedStream, found: Sequence[OldSample]) -> list[VerdictPair]:
         """Ask the judge about samples; those that it cannot judge now are left out."""
         pairs = []
         limits = self.settings.judge_limits
@@ -180,7 +180,7 @@ class JudgeRecheck:
                         (str((e.metadata or {}).get("model") or "") for e in evaluations), ""
                     )
                     pairs.append(
-                        Pair(
+                        VerdictPair(
                             sample_id=old.sample_id,
                             stream=stream,
                             first=old.first,
@@ -194,7 +194,7 @@ class JudgeRecheck:
         self,
         connection: Connection,
         stream: JudgedStream,
-        pairs: Sequence[Pair],
+        pairs: Sequence[VerdictPair],
         purpose: str,
         now: datetime,
     ) -> None:
@@ -204,7 +204,7 @@ class JudgeRecheck:
         state = before.model_copy(update={"evidence": evidence})
         if evidence.found:
             # From here on today's judge is the anchor.
-            state = JudgeState(found_at=now, shift=evidence.shift, pairs=evidence.pairs)
+            state = JudgeStanding(found_at=now, shift=evidence.shift, pairs=evidence.pairs)
             log.warning(
                 "judge_moved", metric=stream.metric, evaluator_version=stream.evaluator_version,
                 shift=evidence.shift, pairs=evidence.pairs,

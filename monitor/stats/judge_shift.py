@@ -91,7 +91,7 @@ class Shift(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Attribution:
+class ShiftAttribution:
     """Whose a change of a judged pass rate is."""
 
     cause: Cause
@@ -103,7 +103,7 @@ class Attribution:
 
 def attribute_shift(
     first: Sequence[bool], second: Sequence[bool], after: Sequence[bool]
-) -> Attribution:
+) -> ShiftAttribution:
     """
     Say whose a change of a judged pass rate is: the app's, the judge's, both or unclear.
 
@@ -149,7 +149,7 @@ def attribute_shift(
     elif app_moved and not judge_moved:
         hidden = abs(judge.change) + _MORE_ERRORS * judge.error >= abs(app.change)
         cause = Cause.UNCLEAR if hidden else Cause.APP
-    return Attribution(cause, judge, app, n, len(new))
+    return ShiftAttribution(cause, judge, app, n, len(new))
 
 
 def _variance(side: Floats) -> float:

@@ -43,7 +43,7 @@ class OldSample(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pair:
+class VerdictPair:
     """Both verdicts on one sample."""
 
     sample_id: str
@@ -53,7 +53,7 @@ class Pair:
     model: str  #: that the endpoint says it used
 
 
-class JudgeState(BaseModel):
+class JudgeStanding(BaseModel):
     """What is known of a judge's own shift, over all apps."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -145,7 +145,7 @@ def newest_verdicts(
 
 
 def save_pairs(
-    connection: Connection, pairs: Sequence[Pair], *, purpose: str, now: datetime
+    connection: Connection, pairs: Sequence[VerdictPair], *, purpose: str, now: datetime
 ) -> None:
     """Store pairs; one of a sample that was judged again already stays as it is."""
     rows = [
@@ -173,24 +173,26 @@ def calls_since(connection: Connection, since: datetime, *, purpose: str) -> int
     return int(connection.execute(query).scalar_one())
 
 
-def read_judge(connection: Connection, metric: str, evaluator_version: str) -> JudgeState:
+def read_judge(connection: Connection, metric: str, evaluator_version: str) -> JudgeStanding:
     """Read what is known of a judge; an empty state where that is nothing."""
     found = _read(connection, JudgedStream(_ALL_APPS, metric, evaluator_version))
-    return JudgeState() if found is None else JudgeState.model_validate(_with_infinity(found))
+    return JudgeStanding() if found is None else JudgeStanding.model_validate(_with_infinity(found))
 
 
 def save_judge(
-    connection: Connection, metric: str, evaluator_version: str, state: JudgeState
+    connection: Connection, metric: str, evaluator_version: str, state: JudgeStanding
 ) -> None:
     """Store what is known of a judge."""
     _write(connection, JudgedStream(_ALL_APPS, metric, evaluator_version), state)
 
 
-def moved_judges(connection: Connection, *, since: datetime) -> dict[tuple[str, str], JudgeState]:
+def moved_judges(
+    connection: Connection, *, since: datetime
+) -> dict[tuple[str, str], JudgeStanding]:
     """Return the judges that were found to have moved since then, by metric and version."""
     query = select(judge_checks).where(judge_checks.c.app == _ALL_APPS)
     states = {
-        (row.metric, row.evaluator_version): JudgeState.model_validate(_with_infinity(row.state))
+        (row.metric, row.evaluator_version): JudgeStanding.model_validate(_with_infinity(row.state))
         for row in connection.execute(query)
     }
     return {key: s for key, s in states.items() if s.found_at is not None and s.found_at >= since}

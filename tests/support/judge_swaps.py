@@ -1,6 +1,6 @@
 """Judges that change silently: verdicts on old samples, then and now, and on new ones."""
 
-from monitor.stats.judge_shift import Attribution, ShiftEvidence, attribute_shift
+from monitor.stats.judge_shift import ShiftAttribution, ShiftEvidence, attribute_shift
 
 
 def verdicts(rng, n, *, level, shift=0.0, noise=0.0):
@@ -26,7 +26,7 @@ def pairs_until_found(rng, *, shift, noise, most=4_000) -> int | None:
     return None
 
 
-def burst(rng, *, shift, noise, before=0.95, now=0.95, n=150) -> Attribution:
+def burst(rng, *, shift, noise, before=0.95, now=0.95, n=150) -> ShiftAttribution:
     """Return whose the change is: *n* old samples judged again, *n* new ones."""
     first, second = verdicts(rng, n, level=before, shift=shift, noise=noise)
     _, after = verdicts(rng, n, level=now, shift=shift, noise=noise)
