@@ -49,6 +49,7 @@ PANELS = {
         "gate": _Command("gate", "gate", "Decide whether a run or a release may go out."),
         "compare": _Command("compare", "compare", "Compare two runs or two variants."),
         "golden": _Command("golden", "app", "Keep a golden set of reviewed cases."),
+        "synthesize": _Command("synthesize", "synthesize", "Write test cases from documents."),
     },
     "Run the parts": {
         "worker": _Command("processes", "worker", "Run a worker that scores samples."),

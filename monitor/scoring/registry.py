@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import redis
@@ -29,6 +29,9 @@ from monitor.scoring.metrics.measures import Similarity
 from monitor.scoring.pipeline import JudgementScorer, MetricPipeline
 from monitor.settings import Settings, variable
 from monitor.settings.addresses import is_loopback
+
+if TYPE_CHECKING:
+    from monitor.scoring.judges.openai_client import ChatEndpoint
 
 
 def asks_judge(settings: Settings) -> bool:
@@ -195,7 +198,7 @@ class _JudgeEndpoint:
             # waits.
             longest_wait_s=None if once else judge_limits.judge_timeout_s,
         )
-        self.limits = limits
+        self.limits, self.meter = limits, meter
         self.judge = LimitedJudge(OpenAIJudge.from_settings(settings, meter=meter), limiter)
         self._lowers = settings.judge_budget.budget_policy in (None, "lower")
 
@@ -203,6 +206,27 @@ class _JudgeEndpoint:
         """Return the part of the judge's share that the budget leaves, in [0, 1]."""
         watch = self.limits.watch
         return watch.factor() if watch is not None and self._lowers else 1.0
+
+
+def make_chat(settings: Settings, client: redis.Redis | None = None) -> ChatEndpoint:
+    """
+    Make the judge's endpoint for questions of one's own, under its budget and limits.
+
+    Raises
+    ------
+    SettingsError
+        If the judge lacks its key, or a budget cannot be kept.
+    """
+    from monitor.scoring.judges.openai_client import ChatEndpoint, RetryPolicy  # noqa: PLC0415
+
+    key, limits = settings.openai_api_key, settings.judge_limits
+    return ChatEndpoint(
+        settings.judge_model,
+        api_key=key.get_secret_value() if key else None,
+        base_url=settings.openai_base_url,
+        policy=RetryPolicy(attempts=limits.judge_attempts, timeout_s=limits.judge_timeout_s),
+        meter=_JudgeEndpoint(settings, client, once=True).meter,
+    )
 
 
 def _local(settings: Settings, metrics: Sequence[ConfiguredMetric]) -> Judge:

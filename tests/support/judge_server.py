@@ -69,6 +69,8 @@ class JudgeServer(Serving):
         self.dialect = DIALECTS[dialect]
         self.most_chars = most_chars
         self.model = model  #: model named in answers; None repeats the one asked for
+        #: What is answered when nothing else is scripted.
+        self.reply: Callable[[dict[str, Any]], dict[str, Any]] = judge_by_overlap
         self.requests: list[dict[str, Any]] = []  #: bodies of all requests, as they came
         self.flooded = 0  #: bytes that ``error_flood`` got rid of
         self._script: deque[str] = deque()
@@ -151,7 +153,8 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             model = self.server.judge.model or str(request.get("model"))
             judged = obey(behaviour, request) if behaviour in _GULLIBLE else None
-            payload = completion(json.dumps(judged or judge_by_overlap(request)), request, model)
+            reply = judged or self.server.judge.reply(request)
+            payload = completion(json.dumps(reply), request, model)
             self.server.judge.dialect.decorate(payload)
             spoil(behaviour, payload)
             self._send(200, payload)

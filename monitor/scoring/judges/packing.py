@@ -130,7 +130,7 @@ def _pack_contexts(
     if sum(tokens_of(text) + _TOKENS_A_TEXT for text in contexts if text) <= whole:
         return list(contexts)
     cut = [(owner, piece) for owner, text in enumerate(contexts) for piece in _pieces(text)]
-    order = _Index([piece for _, piece in cut]).turns(wants)
+    order = StemIndex([piece for _, piece in cut]).turns(wants)
     if every:
         best: dict[int, int] = {}
         for _, number in order:
@@ -186,8 +186,15 @@ def _slices(text: str) -> Iterator[str]:
         yield text[start : start + 2 * _LONGEST_PIECE]
 
 
-class _Index:
-    """Which piece holds which stem how often."""
+class StemIndex:
+    """
+    Which of some texts holds which stem how often, to rank them by BM25.
+
+    References
+    ----------
+    .. [1] S. Robertson, H. Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond",
+       Foundations and Trends in Information Retrieval 3 (2009), 333-389.
+    """
 
     def __init__(self, pieces: Sequence[str]) -> None:
         self._count = len(pieces)
