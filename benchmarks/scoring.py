@@ -36,6 +36,7 @@ from rich.table import Table
 from monitor.models import Interaction
 from monitor.scoring.base import ClaimVerdict, Judgement
 from monitor.scoring.local.model import sigmoid
+from monitor.scoring.local.requests import settle
 from monitor.scoring.local.scorer import PASS_SCORE, LocalJudge, most_left
 from monitor.scoring.words import words
 
@@ -82,6 +83,10 @@ def held_out_relevance(rows: Sequence[Row], split: Split) -> list[float]:
             for i in members:
                 if split(rows[i]) == held and bool(rows[i]["contexts"]) == with_passages:
                     scores[i] = sigmoid(float(odds[i]))
+    for i, row in enumerate(rows):  # and by the rules, which nothing is fitted for
+        found = settle(row["query"], row["output"], training.read_row(row), scores[i])
+        if found is not None:  # what is skipped ranks at the pass line
+            scores[i] = PASS_SCORE if found.relevance is None else found.relevance
     return scores
 
 

@@ -253,8 +253,16 @@ class Calibration:
             known = self._known.get((app, metric))
             now_s = time.monotonic()
             if known is None or now_s - known.read_s >= _FRESH_S:
-                known = self._renewed(app, metric, known)._replace(read_s=now_s)
-                self._known[app, metric] = known
+                try:
+                    learnt = self._history.read(app, metric)
+                except QueueUnavailableError:
+                    learnt = None
+                if known is None:
+                    learnt = learnt or Learnt()
+                    known = _Known(fit_curve(learnt.verdicts, self.rule(metric)), learnt.total)
+                elif learnt and learnt.total - known.total > len(learnt.verdicts) // _ANEW:
+                    known = _Known(fit_curve(learnt.verdicts, self.rule(metric)), learnt.total)
+                known = self._known[app, metric] = known._replace(read_s=now_s)
         return known.curve.expect(local_score, places)
 
     def learn(self, app: str, metric: str, verdict: JudgedSample) -> None:
@@ -263,14 +271,3 @@ class Calibration:
             self._history.add(app, metric, verdict)
         except QueueUnavailableError:
             return
-
-    def _renewed(self, app: str, metric: str, known: _Known | None) -> _Known:
-        try:
-            learnt = self._history.read(app, metric)
-        except QueueUnavailableError:
-            if known is not None:
-                return known
-            learnt = Learnt()
-        if known is not None and learnt.total - known.total <= len(learnt.verdicts) // _ANEW:
-            return known
-        return _Known(fit_curve(learnt.verdicts, self.rule(metric)), learnt.total)

@@ -129,16 +129,13 @@ class MetricPipeline:
             else that goes wrong is a failed evaluation.
         """
         with compared_by(self._similarity):
-            return self._score(interaction, key)
-
-    def _score(self, interaction: Interaction, key: str) -> tuple[Evaluation, ...]:
-        unseen = unscorable(interaction)
-        found = self._judge(interaction, key)
-        if self._criteria_judge is not None and not unseen:
-            found |= self._ask(self._criteria_judge, interaction, key or interaction.id)
-        for each in self._metrics.values():
-            if each.name not in found:
-                found[each.name] = self._compute(each, found, interaction, unseen)
+            unseen = unscorable(interaction)
+            found = self._judge(interaction, key)
+            if self._criteria_judge is not None and not unseen:
+                found |= self._ask(self._criteria_judge, interaction, key or interaction.id)
+            for each in self._metrics.values():
+                if each.name not in found:
+                    found[each.name] = self._compute(each, found, interaction, unseen)
         # What unreported parts cost is on the first metric that is made of them.
         hidden_usd = sum(e.cost_usd or 0.0 for n, e in found.items() if n not in self._wanted)
         for name in self._wanted:
@@ -154,23 +151,19 @@ class MetricPipeline:
                 each.close()
 
     def _version_of(self, each: ConfiguredMetric) -> str:
-        version = self._own_version_of(each)
-        if each.declaration.embeds and self._similarity is not None:
-            return f"{version}+{self._similarity.version}"
-        return version
-
-    def _own_version_of(self, each: ConfiguredMetric) -> str:
+        embeds = each.declaration.embeds and self._similarity is not None
+        beside = f"+{self._similarity.version}" if embeds and self._similarity else ""
         if isinstance(each.metric, JudgementMetric) and self._judged is not None:
             return each.judged_by(self._judged.version)
         if isinstance(each.metric, RubricMetric):
             if self._criteria_judge is not None:
-                return f"{self._criteria_judge.criteria_version}-{each.version}"
+                return f"{self._criteria_judge.criteria_version}-{each.version}{beside}"
             kind = "unasked" if each.metric.screen is None else "screen"
             return f"{kind}-{each.version}"
         if isinstance(each.metric, Combined):
             parts = "+".join(self._versions[part] for part in each.metric.weights)
             return f"combined-{each.version}-{hashlib.sha256(parts.encode()).hexdigest()[:8]}"
-        return f"computed-{each.version}"
+        return f"computed-{each.version}{beside}"
 
     def _judge(self, interaction: Interaction, key: str) -> dict[str, Evaluation]:
         """Score the metrics that share one judgement, as far as the budget allows it."""

@@ -113,6 +113,11 @@ def make_scorer(
         factor = 1.0 if endpoint is None else endpoint.budget_factor()
         return settings.scorer != "cascade" or draw(key) < settings.judge_share * factor
 
+    similarity: Similarity | None = None
+    if settings.embedding_model and any(each.declaration.embeds for each in metrics):
+        # By name: it needs an extra that few install.
+        embedding = import_module("monitor.contrib.embedding")
+        similarity = embedding.make_similarity(settings.embedding_model)
     return MetricPipeline(
         metrics,
         wanted=settings.metrics,
@@ -122,18 +127,8 @@ def make_scorer(
         is_asked=is_asked,
         budget=endpoint.limits.watch if endpoint is not None and not once else None,
         fallback=fallback,
-        similarity=_similarity(settings, metrics),
+        similarity=similarity,
     )
-
-
-def _similarity(settings: Settings, metrics: Sequence[ConfiguredMetric]) -> Similarity | None:
-    """Make what compares meanings, if a model is named and a metric needs it."""
-    name = settings.embedding_model
-    if name is None or not any(each.declaration.embeds for each in metrics):
-        return None
-    # By name: it needs an extra that few install.
-    made: Similarity = import_module("monitor.contrib.embedding").make_similarity(name)
-    return made
 
 
 def _judged(

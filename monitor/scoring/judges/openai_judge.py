@@ -436,21 +436,18 @@ def _claim(text: str, row: VerdictRow, passages: Quotable) -> Claim:
     if verdict is ClaimVerdict.SUPPORTED and index is None:
         verdict = ClaimVerdict.UNVERIFIED
         reason = _NOT_PROVEN if quote else "the judge gave no quote"
+    said, known = (
+        {word.stem for word in words(each) if word.content} for each in (row.claim, text)
+    )
     return Claim(
-        text=_statement(row.claim, text),
+        # The sentence, where most words of the claim are not in it.
+        text=storable(row.claim, len(text)) if 2 * len(said & known) > len(said) else text,
         verdict=verdict,
         support=float(verdict is ClaimVerdict.SUPPORTED),
         evidence=storable(quote, _MAX_QUOTE_CHARS) if index is not None else None,
         context_index=index,
         reason=reason,
     )
-
-
-def _statement(claim: str, sentence: str) -> str:
-    """Return *claim* if most of its words are in the *sentence*, else the sentence."""
-    said = {word.stem for word in words(claim) if word.content}
-    known = {word.stem for word in words(sentence)}
-    return storable(claim, len(sentence)) if len(said & known) * 2 > len(said) else sentence
 
 
 def _wrong_refusal(

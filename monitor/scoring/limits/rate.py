@@ -95,25 +95,27 @@ class RateLimiter:
 
     def learn(self, headers: Mapping[str, str], *, pause_s: float | None = None) -> None:
         """Note the limits in the headers of an answer, and a pause that it asks for."""
-        limits = [part for kind in _KINDS for part in _bucket(headers, kind)]
+        limits: list[str | float] = []
+        for kind in _KINDS:  # its name, what is left, what comes back a millisecond, its size
+            left = _number(_header(headers, "remaining", kind))
+            limit = _number(_header(headers, "limit", kind))
+            if left is None or limit is None or not 0 <= left <= limit or limit == 0:
+                continue
+            reset_s = wait_s(_header(headers, "reset", kind), now_s=clock_s(headers))
+            # Until the reset all of what is used comes back; without it, limits are a minute's.
+            used, by_minute = limit - left, limit / _MINUTE_MS
+            limits += [
+                kind,
+                left,
+                used / (reset_s * 1000) if reset_s and used else by_minute,
+                limit,
+            ]
         if pause_s is not None and pause_s > _LONGEST_PAUSE_S:
             pause_s = None
         if limits or pause_s is not None:
             pause = "" if pause_s is None else round(pause_s * 1000)
             with translated():
                 self._learn(keys=self._keys, args=[pause, *limits])
-
-
-def _bucket(headers: Mapping[str, str], kind: str) -> tuple[str | float, ...]:
-    """Read one kind of limit: its name, what is left, what comes back a millisecond, its size."""
-    left = _number(_header(headers, "remaining", kind))
-    limit = _number(_header(headers, "limit", kind))
-    if left is None or limit is None or not 0 <= left <= limit or limit == 0:
-        return ()
-    reset_s = wait_s(_header(headers, "reset", kind), now_s=clock_s(headers))
-    # Until the reset all of what is used comes back; without it, limits are a minute's.
-    rate = (limit - left) / (reset_s * 1000) if reset_s and left < limit else limit / _MINUTE_MS
-    return kind, left, rate, limit
 
 
 def _header(headers: Mapping[str, str], what: str, kind: str) -> str:

@@ -88,7 +88,10 @@ def follow(
     asked = _stems(query)
     if not turns or len(asked) > 2 * _SHORT or _patterns().again.search(query):
         return None
-    told, around = (_stems(*texts) for texts in _evidence(reading))
+    sentences = reading.passages.sentences
+    best = [each.evidence[0] for each in reading.claims if each.evidence]
+    before = [n - 1 for n in best if n and sentences[n - 1][0] == sentences[n][0]]
+    told, around = (_stems(*(sentences[n][1] for n in of)) for of in (best, [*best, *before]))
     earlier = tuple(_stems(turn.content[:_TURN_CHARS]) for turn in turns)
     exchange = _Exchange(asked, _stems(output), told, around, earlier)
     found = None
@@ -163,14 +166,6 @@ def _named(wanted: Iterable[str], said: Iterable[str]) -> bool:
     """Return whether one of the *wanted* stems, or its beginning, is among those *said*."""
     beginnings = {stem[:_PREFIX] for stem in said}
     return any(stem[:_PREFIX] in beginnings for stem in wanted)
-
-
-def _evidence(reading: Reading) -> tuple[list[str], list[str]]:
-    """Return the sentences from which the claims are taken; the same with those before them."""
-    sentences = reading.passages.sentences
-    best = [each.evidence[0] for each in reading.claims if each.evidence]
-    before = [n - 1 for n in best if n and sentences[n - 1][0] == sentences[n][0]]
-    return [sentences[n][1] for n in best], [sentences[n][1] for n in (*best, *before)]
 
 
 def _item(query: str, turns: Sequence[Turn]) -> tuple[frozenset[str], frozenset[str]] | None:
