@@ -33,6 +33,7 @@ docs: $(DEV)  ## the documentation as a site, in site/; fails on a dead link
 
 pictures: $(DEV)  ## the pictures of the pages in docs/, from a week of made-up traffic
 	$(BIN)/python docs/pictures.py
+	$(BIN)/python docs/messages.py
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -62,7 +62,9 @@ class Condition(NamedTuple):
 
 #: Of `BLIND`, which each verdict's own reason explains.
 BLINDNESS = Condition(
-    "the monitor cannot judge this app", "the monitor can judge this app again", ""
+    "the monitor cannot judge this app",
+    "the monitor can judge this app again",
+    "statuses of this app cannot be trusted until then; groundwatch doctor names what is broken",
 )
 CONDITIONS: Mapping[str, Condition] = {
     "monitor:traffic_stopped": Condition(

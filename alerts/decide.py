@@ -160,7 +160,7 @@ def decide(
             if key.metric.startswith(MONITOR_PREFIX):
                 shared = "the monitor"
             elif version and key.app in new_judge:
-                shared = f"the judge changed to {version}"
+                shared = f"the judge changed to {version.partition(' pass ')[0]}"
             shown = {
                 "thresholds": None if key.metric.startswith(RULE_PREFIX) else thresholds,
                 "samples": tuple(text for text in texts if text)[:_MOST_SAMPLES],

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
 from urllib.parse import quote, urlsplit
@@ -99,7 +99,7 @@ class Message:
     samples: tuple[str, ...]  #: what the scorer said of the worst samples
     advice: str  #: the words in front of the command
     command: str  #: what to type
-    link: str | None  #: the page about the incident
+    link: str | None  #: the page about the incident, where it can be acknowledged
     footer: str
     app: str
     incident_id: str
@@ -116,6 +116,7 @@ class Message:
     thread: str = ""  #: what the channel calls the first message about the incident
     text: str = ""
     html: str = ""
+    silence_link: str | None = None  #: the page to silence its app, while something fires
     own_subject: str = ""  #: in place of state, title and headline
     sections: tuple[Section, ...] = ()  #: of a periodic digest, in place of single facts
     pictures: tuple[Picture, ...] = ()
@@ -157,6 +158,8 @@ def render(
     )
     samples = (plain_text(text, SAMPLE_CHARS) for text in snapshot.samples)
     shown = None if over else example
+    silences = None if over else page_link(snapshot.report_url, "silences")
+    matcher = quote(f"app={snapshot.key.app}", safe="")
     message = Message(
         word=f"TEST {word}" if snapshot.test else word,
         title=_subject_of(snapshot),
@@ -168,6 +171,7 @@ def render(
         advice="To look back" if over else "What to do",
         command=f"groundwatch alerts show {short_id(snapshot.incident_id)}",
         link=page_link(snapshot.report_url, "incidents", snapshot.incident_id),
+        silence_link=silences and f"{silences}?matchers={matcher}",
         footer=f"{footer} (may repeat an earlier message)" if may_repeat else footer,
         app=plain_text(snapshot.key.app, 200),
         incident_id=snapshot.incident_id,
@@ -302,7 +306,7 @@ def _headline(snapshot: Snapshot, tells: frozenset[AlertEvent]) -> str:
 def _rate_headline(snapshot: Snapshot, tells: frozenset[AlertEvent], length: str) -> str:
     verdict = snapshot.verdict
     begins = AlertEvent.FIRED in tells or snapshot.at == snapshot.opened_at
-    before = verdict.drift.reference_pass_rate if verdict.drift else None
+    before = _rate_before(verdict)
     if snapshot.key.metric.startswith(RULE_PREFIX):
         said = plain_text(verdict.reason, 200)
     elif verdict.pass_rate is None:
@@ -323,24 +327,28 @@ def _facts(
 ) -> tuple[Fact, ...]:
     """List what is known, each with a short label, in the order in which people ask."""
     verdict, background, drift = snapshot.verdict, snapshot.background, snapshot.verdict.drift
-    before = [] if snapshot.status_before is None else [_BEFORE[snapshot.status_before]]
-    if drift is not None and drift.reference_pass_rate is not None:
-        rate = percent(drift.reference_pass_rate)
-        before.append(f"{rate} of answers passed (n = {drift.reference_n:,}, the reference)")
+    before, rate_before = [], _rate_before(verdict)
+    if snapshot.status_before is not None:
+        before.append(_BEFORE[snapshot.status_before])
+    if drift is not None and rate_before is not None:
+        passed = f"{percent(rate_before)} of answers passed"
+        before.append(f"{passed} (n = {drift.reference_n:,}, the reference)")
     average = ""  # the plain rate of the window, where it is another than the one that decided
     if verdict.window_pass_rate is not None and verdict.window_n != verdict.n:
-        average = (
-            f"{percent(verdict.window_pass_rate)} of {verdict.window_n:,} over the last"
-            f" {duration(verdict.window_s)}, including answers from before"
-        )
+        span = f"{verdict.window_n:,} over the last {duration(verdict.window_s)}"
+        average = f"{percent(verdict.window_pass_rate)} of {span}"
+        if verdict.window_n > verdict.n:
+            average += ", including answers from before"
     of_monitor = snapshot.key.metric.startswith(MONITOR_PREFIX)
     of_answers = not of_monitor and snapshot.reason not in CLOSED
+    threshold = _threshold(snapshot, tells) if of_answers and verdict.evidence is None else ""
     goes_on = not tells & _OVER
     sure = goes_on and verdict.evidence in {"probable", "confirmed"}
-    condition = CONDITIONS.get(snapshot.key.metric)
+    condition = CONDITIONS.get(snapshot.key.metric, BLINDNESS if of_monitor else None)
     counts = [(verdict.n_failed, "failed"), (verdict.n_skipped, "skipped")]
     unscored = " and ".join(f"{count:,} {name}" for count, name in counts if count)
     reason = plain_text(verdict.reason, 300)
+    causes = ("" if of_monitor else snapshot.shared_cause, background.changed)
     flapping = (
         f"it began {snapshot.onsets} times in a day; the next message comes when it is stable, is"
         " worse than reported so far, or has gone on for a day"
@@ -349,12 +357,12 @@ def _facts(
         ("Impact", _impact(snapshot) if of_answers and goes_on else ""),
         ("Now", _figures(verdict) if of_answers and not goes_on else ""),
         ("Since", _since(snapshot, tells)),
-        ("Likely cause", plain_text(background.changed, 400) if goes_on else ""),
+        ("Likely cause", plain_text("; ".join(filter(None, causes)), 400) if goes_on else ""),
         ("Affected", plain_text(background.segments, 400) if goes_on else ""),
         ("Before", "; ".join(before) if of_answers and goes_on else ""),
         ("Trend", trend(snapshot.trend) if of_answers else ""),
         ("Average", average if of_answers and goes_on else ""),
-        ("Threshold", _threshold(snapshot, tells) if of_answers else ""),
+        ("Threshold", threshold),
         ("Confidence" if sure else "Why", reason),
         ("Closed", plain_text(snapshot.superseded, 400)),
         ("Monitoring", plain_text(background.pipeline, 300) if goes_on else ""),
@@ -368,6 +376,15 @@ def _facts(
         *(("And", plain_text(line, 200)) for line in digest),
     ]  # fmt: skip
     return tuple((label, text) for label, text in listed if text)
+
+
+def _rate_before(verdict: Verdict) -> float | None:
+    """Return the pass rate of the reference, unless it holds answers from after the fall."""
+    if verdict.drift is None:
+        return None
+    began, window = verdict.onset, timedelta(seconds=verdict.window_s)
+    is_clean = began is None or began >= verdict.evaluated_at - window
+    return verdict.drift.reference_pass_rate if is_clean else None
 
 
 def _impact(snapshot: Snapshot) -> str:
@@ -414,20 +431,19 @@ def _since(snapshot: Snapshot, tells: frozenset[AlertEvent]) -> str:
         text = f"began {began}, fired {fired}, {ended} {resolved}; worst: {snapshot.peak.value}"
         late = ". Earlier messages about this may not have reached you"
         return text + late if AlertEvent.FIRED in tells else text
-    held = duration(snapshot.at - snapshot.since)
-    text = began if held == duration(0) else f"{began}, held for {held}"
+    held, verdict = duration(snapshot.at - snapshot.since), snapshot.verdict
+    noticed = began if held == duration(0) else f"{began}, held for {held}"
     if snapshot.well_since is not None:
-        text += f"; it had been over since {utc_time(snapshot.well_since)}"
-    verdict = snapshot.verdict
+        noticed += f"; it had been over since {utc_time(snapshot.well_since)}"
     if verdict.onset is None:
-        return text
-    text += f"; most likely began {utc_time(verdict.onset)}"
-    if verdict.onset_earliest is None or verdict.onset_latest is None:
-        return text
-    bounds = (verdict.onset_earliest, verdict.onset_latest)
-    one_day = {bound.date() for bound in bounds} == {verdict.onset.date()}
-    low, high = (f"{b:%H:%M}" if one_day else f"{b:%Y-%m-%d %H:%M}" for b in bounds)
-    return text if low == high else f"{text} ({low} to {high})"
+        return noticed
+    text = f"most likely began {utc_time(verdict.onset)}"
+    if verdict.onset_earliest is not None and verdict.onset_latest is not None:
+        bounds = (verdict.onset_earliest, verdict.onset_latest)
+        one_day = {bound.date() for bound in bounds} == {verdict.onset.date()}
+        low, high = (f"{b:%H:%M}" if one_day else f"{b:%Y-%m-%d %H:%M}" for b in bounds)
+        text += "" if low == high else f" ({low} to {high})"
+    return text if noticed == utc_time(verdict.onset) else f"{text}; noticed {noticed}"
 
 
 def _named(snapshot: Snapshot, alerts: Sequence[Other], more: int = 0) -> str:

@@ -183,6 +183,8 @@ def payload(message: Message, delivery_id: str) -> dict[str, Any]:
     links = [f"<{escape(message.link)}|Open the incident>"] if message.link else []
     if message.example is not None and message.example.link:
         links.append(f"<{escape(message.example.link)}|Open the sample>")
+    if message.silence_link:
+        links.append(f"<{escape(message.silence_link)}|Silence>")
     command = escape(message.command.replace("`", "'"))
     blocks.append(_section("  ·  ".join((*links, f"*{message.advice}*  `{command}`"))))
     # The id of the delivery, invisible to people: the same on every attempt.

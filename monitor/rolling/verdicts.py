@@ -187,7 +187,7 @@ def evidence_finding(state: EvidenceState, window: WindowStats, rules: Rules) ->
         elif _is_undecided(state, rules):
             decides = "" if more_n is None else f", about {more_n:,} more needed"
             reason = (
-                f"{state.count.n:,.0f} scored{decides}: {state.count.rate:.1%} passed, below"
+                f"{state.count.n:,.0f} scored{decides}: {_rate(state.count.rate)} passed, below"
                 f" {_percent(rules.warning_rate)} but not beyond chance"
             )
         elif state.n_day >= rules.min_n:
@@ -247,13 +247,13 @@ def _healthy_reason(
 ) -> str:
     line = rules.warning_rate
     told = f"{_held(window)}no evidence of a pass rate below {_percent(line)}"
-    told += f"; a fall below {_percent(finest)} would be seen within a day"
+    told += f"; a fall below {_rate(finest)} would be seen within a day"
     if state.incidents and window.pass_rate is not None and window.pass_rate < line:
         count = state.count
         if count.n < window.n and count.rate >= line:
             return (
                 "recovered, though the status window still holds the incident:"
-                f" {count.rate:.1%} passed since; {told}"
+                f" {_rate(count.rate)} passed since; {told}"
             )
     if window.interval is None or window.interval.high >= line or more_n is None:
         return told
@@ -277,7 +277,7 @@ def _alarm_reason(state: EvidenceState, window: WindowStats, rules: Rules) -> st
         where += ", and nothing since the alarm speaks of a recovery"
     before = state.baseline.rate
     if state.certainty is Certainty.PROBABLE and before is not None:
-        where += f"; it fell from {before:.1%}"
+        where += f"; it fell from {_rate(before)}"
     return f"{_held(window)}{where}"
 
 
@@ -287,6 +287,11 @@ _SURE: Final = ((0.99, "99 in 100"), (0.95, "19 in 20"), (0.9, "9 in 10"))
 def _percent(rate: float) -> str:
     """Write a threshold: 85 %, or 87.5 %."""
     return f"{100 * rate:.4g} %"
+
+
+def _rate(rate: float) -> str:
+    """Write a rate as `monitor.report.format.percent` does: 65.9 %."""
+    return f"{100 * rate:.1f} %"
 
 
 def _held(window: WindowStats) -> str:

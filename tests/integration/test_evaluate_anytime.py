@@ -128,7 +128,7 @@ def test_few_records_say_how_many_are_missing(world):
 def test_healthy_stream_says_what_it_would_see(world):
     verdict = world.minutes(5, passing=0.95)
     assert 0.3 < verdict.resolution < 0.85
-    assert f"below {100 * verdict.resolution:.4g} % would be seen" in verdict.reason
+    assert f"below {100 * verdict.resolution:.1f} % would be seen" in verdict.reason
 
 
 def test_restart_goes_on_from_what_is_remembered(world):

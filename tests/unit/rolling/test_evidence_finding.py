@@ -31,7 +31,7 @@ def test_stream_below_the_line_from_the_start_is_told_what_would_decide():
     found = evidence([1, 1, 0, 1, 1, 0, 1] * 6)
     assert found.finding.status is Status.INSUFFICIENT_DATA
     assert found.phase == "undecided"
-    decides = f"42 scored, about {found.more_n} more needed: 71.4% passed, below 85 %"
+    decides = f"42 scored, about {found.more_n} more needed: 71.4 % passed, below 85 %"
     assert found.finding.reason == f"{decides} but not beyond chance"
     assert found.headline.interval.high == 0.85
     decided = evidence([1, 1, 0, 1, 1, 0, 1] * round(6 + 1.1 * found.more_n / 7))
@@ -72,7 +72,7 @@ def test_window_that_still_holds_what_is_over_says_so():
     after = next(n for n in range(200) if evidence(outcomes + [1] * n).finding.status is HEALTHY)
     assert held in evidence(outcomes + [1] * after, last=after + 60).finding.reason
     later = evidence(outcomes + [1] * (after + 20), last=after + 80).finding
-    assert f"{held}: 100.0% passed since" in later.reason
+    assert f"{held}: 100.0 % passed since" in later.reason
     assert held not in evidence(outcomes + [1] * (after + 20), last=20).finding.reason
     assert held not in evidence([1] * 600 + [1, 0, 1] * 15, last=45).finding.reason
 
