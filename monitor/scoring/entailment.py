@@ -9,10 +9,19 @@ several passages does is then found by that quote, else by the local scorer, whi
 from __future__ import annotations
 
 import hashlib
+import logging
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import (
+    AsyncIterable,
+    AsyncIterator,
+    Callable,
+    Iterable,
+    Iterator,
+    Sequence,
+)
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import TypeVar
 
 from monitor.scoring.base import Claim, ClaimVerdict, Judgement
 from monitor.scoring.local.passages import Passages
@@ -25,6 +34,7 @@ from monitor.scoring.words import words
 MOST_PASSAGES = 20
 _MARKS = re.compile(r"\[[^\][]{1,100}\]|【[^】]{1,40}】|\([A-Z][^()]{1,60}\d[a-z]?\)")
 _WORD = re.compile(r"\w+")
+logger = logging.getLogger("groundwatch.stream")
 _SHORT = 3  # content words; the local scorer is calibrated on longer statements
 
 
@@ -249,3 +259,100 @@ class StreamingGrounding:
             new.append(SentenceGrounding(sentence, support, grounded))
         self.judged += new
         return new
+
+
+_T = TypeVar("_T")
+#: Gets each finished sentence; False ends the stream before the chunk that finished it.
+OnSentence = Callable[[SentenceGrounding], bool | None]
+
+
+def check_stream(
+    chunks: Iterable[_T],
+    contexts: Sequence[str],
+    on_sentence: OnSentence,
+    *,
+    text_of: Callable[[_T], str] = str,
+    threshold: float = 0.5,
+) -> Iterator[_T]:
+    """
+    Pass a stream on while its sentences are checked against the passages, one by one.
+
+    Put it into a generator that ``groundwatch.watch`` watches: ``yield from check_stream(...)``.
+    What was passed on is then recorded, also where the stream was ended early. The check runs
+    between two chunks and costs a few milliseconds a sentence. If it breaks, it is logged and the
+    stream goes on without it; what *on_sentence* raises is the caller's.
+
+    Parameters
+    ----------
+    chunks
+        The pieces as they come.
+    contexts
+        The passages; the first 20 count.
+    on_sentence
+        Gets each finished sentence; where it returns False, the source is closed and nothing more
+        is passed on. None goes on.
+    text_of
+        Returns the text of a chunk.
+    threshold
+        From this support on, in [0, 1], a sentence is grounded.
+    """
+    check = _StreamCheck(contexts, on_sentence, threshold)
+    source = iter(chunks)
+    try:
+        for chunk in source:
+            if not check.goes_on(text_of(chunk)):
+                return
+            yield chunk
+        check.end()
+    finally:
+        if (close := getattr(source, "close", None)) is not None:
+            close()
+
+
+async def acheck_stream(
+    chunks: AsyncIterable[_T],
+    contexts: Sequence[str],
+    on_sentence: OnSentence,
+    *,
+    text_of: Callable[[_T], str] = str,
+    threshold: float = 0.5,
+) -> AsyncIterator[_T]:
+    """Pass an asynchronous stream on as `check_stream` does; use it in ``async for``."""
+    check = _StreamCheck(contexts, on_sentence, threshold)
+    source = aiter(chunks)
+    try:
+        async for chunk in source:
+            if not check.goes_on(text_of(chunk)):
+                return
+            yield chunk
+        check.end()
+    finally:
+        if (close := getattr(source, "aclose", None)) is not None:
+            await close()
+
+
+class _StreamCheck:
+    """A streaming check that cannot break the stream."""
+
+    def __init__(self, contexts: Sequence[str], on_sentence: OnSentence, threshold: float) -> None:
+        self._stream: StreamingGrounding | None = StreamingGrounding(contexts, threshold)
+        self._on_sentence = on_sentence
+
+    def goes_on(self, text: str) -> bool:
+        """Take a piece; return whether the caller wants to go on."""
+        return self._tell(lambda stream: stream.feed(text))
+
+    def end(self) -> None:
+        """Check what is left."""
+        self._tell(lambda stream: stream.finish())
+
+    def _tell(self, step: Callable[[StreamingGrounding], list[SentenceGrounding]]) -> bool:
+        if self._stream is None:
+            return True
+        try:
+            finished = step(self._stream)
+        except Exception as error:  # noqa: BLE001  # no mistake of ours ends the app's stream
+            logger.warning("stream_check_failed error=%s", type(error).__name__)
+            self._stream = None
+            return True
+        return all(self._on_sentence(each) is not False for each in finished)

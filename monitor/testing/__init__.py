@@ -1,4 +1,4 @@
-"""Public doubles: valid records in a line, and real servers that play the outside world."""
+"""Public doubles: valid records in a line, real servers that play the outside world; laws."""
 
 from monitor.testing.factories import (
     make_evaluation,
@@ -6,5 +6,13 @@ from monitor.testing.factories import (
     make_sample,
     make_verdict,
 )
+from monitor.testing.pipeline_laws import LawReport, laws
 
-__all__ = ["make_evaluation", "make_interaction", "make_sample", "make_verdict"]
+__all__ = [
+    "LawReport",
+    "laws",
+    "make_evaluation",
+    "make_interaction",
+    "make_sample",
+    "make_verdict",
+]

@@ -10,9 +10,8 @@ import numpy as np
 from sqlalchemy import Connection
 
 from monitor.errors import RecordError
-from monitor.models import HumanAIEvaluation, RaterEvaluation, TemporalEvaluation
+from monitor.models import HumanAIEvaluation, RaterEvaluation
 from monitor.stats.agreement import krippendorff_alpha, majority
-from monitor.stats.summary import plain_trend
 from monitor.store.labels import Label, all_labels
 from monitor.store.samples import StoredSample, read_sample
 from monitor.testsets.cases import TestCase
@@ -154,32 +153,3 @@ def human_ai_records(
             f" the evaluator {verdicts[label.judge_passed]} it",
             timestamp=label.labelled_at,
         )
-
-
-def temporal_record(
-    name: str, scores: Sequence[float], *, target_event_id: str = ""
-) -> TemporalEvaluation:
-    """
-    Return the record of a score over time, the oldest first.
-
-    Raises
-    ------
-    ValueError
-        If there is no score.
-
-    Examples
-    --------
-    >>> temporal_record("quality", [0.78, 0.82, 0.85]).trend
-    'improving'
-    """
-    found = plain_trend(scores)
-    return TemporalEvaluation(
-        evaluator_name=f"temporal_{name}",
-        target_event_id=target_event_id,
-        score=scores[-1],
-        current_score=scores[-1],
-        historical_scores=list(scores),
-        trend=found.trend,
-        change_rate=found.change_rate,
-        stability_score=found.stability_score,
-    )

@@ -61,6 +61,7 @@ def make_app(site: Site) -> Starlette:
         Route("/app/{app}", pages.app),
         Route("/app/{app}/{metric}", pages.metric),
         Route("/sample/{sample_id}", pages.sample),
+        Route("/sample/{sample_id}/case.jsonl", pages.case),
         Route("/sample/{sample_id}/label", labelling.label, methods=["POST"]),
         Route("/labels", labelling.queue),
         Route("/labels", labelling.decide, methods=["POST"]),

@@ -29,6 +29,7 @@ from monitor.store.feedback import feedback_of
 from monitor.store.labels import labels_of
 from monitor.store.samples import newest_acts, note_act, read_sample
 from monitor.store.sessions import session_scores
+from monitor.testsets.golden import golden_case
 from monitor.web import time_range as names
 from monitor.web.actions import ACK_HOURS
 from monitor.web.auth import Role, needs, principal_of
@@ -136,6 +137,19 @@ class Pages:
             may_label=principal.role >= Role.OPERATOR,
             form_token=self.site.access.form_token(principal),
         ))  # fmt: skip
+
+    def case(self, request: Request) -> Response:
+        """Hand one sample out as a test case: a line of a golden set."""
+        sample_id = names.unslug(request.path_params["sample_id"])
+        with self.site.store.read() as connection:
+            found = read_sample(connection, sample_id)
+            said = labels_of(connection, sample_id) if found else []
+        if found is None or not found.sample.interaction.query:
+            return self.missing(request, "no such sample, or none with a question to ask again")
+        self._note(request, "took test case", sample_id)
+        text = golden_case(found, said).model_dump_json(exclude_defaults=True) + "\n"
+        headers = {"Content-Disposition": 'attachment; filename="case.jsonl"'}
+        return _kept_nowhere(Response(text, media_type="application/jsonl", headers=headers))
 
     def incidents(self, request: Request) -> Response:
         """List the incidents of the last thirty days."""

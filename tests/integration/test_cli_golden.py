@@ -13,7 +13,6 @@ from monitor.store.labels import LabelRecord, take_labels
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample
 from monitor.testsets import TestSet
-from monitor.testsets.golden import temporal_record
 from workers.scoring_run import ScoringRules, result_of
 
 NOW = datetime.now(UTC)
@@ -115,10 +114,3 @@ def test_each_label_has_a_record_beside_the_evaluator(shop):
     assert one.discrepancy_analysis == ""
     assert (two.human_evaluation.annotator_id, two.ai_evaluation.score) == ("ann", 0.2)
     assert two.discrepancy_analysis == "ann passed it, the evaluator failed it"
-
-
-def test_score_over_time_is_recorded_as_documented():
-    found = temporal_record("quality", [0.78, 0.82, 0.85])
-    assert (found.trend, round(found.change_rate, 2), round(found.stability_score, 2)) == (
-        "improving", 0.02, 0.91,
-    )  # fmt: skip

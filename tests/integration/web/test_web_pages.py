@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from monitor.store.insights import ReleaseMark, add_mark
+from monitor.testsets import TestSet
 from monitor.web.time_range import app_path, metric_path, sample_path
 
 SENT_APP = (
@@ -54,6 +55,18 @@ def pages(world, get):
         "/incidents", incident, "/labels", "/labels?app=shop&metric=groundedness", "/silences",
         "/noise", "/channels", "/config", "/audit",
     ]  # fmt: skip
+
+
+def test_sample_is_handed_out_as_a_test_case(world, get, tmp_path):
+    path = sample_path(world.samples["shop"])
+    assert f'href="{path}/case.jsonl"' in get(path).text
+    answer = get(f"{path}/case.jsonl")
+    assert answer.headers["content-disposition"] == 'attachment; filename="case.jsonl"'
+    (tmp_path / "golden.jsonl").write_text(answer.text)
+    (case,) = TestSet.read(tmp_path / "golden.jsonl")
+    assert case.id == world.samples["shop"]
+    assert "production" in case.tags
+    assert get("/sample/nope/case.jsonl").status_code == 404
 
 
 def test_glance_says_who_is_worst_in_one_sentence_and_in_the_title(get):

@@ -1,6 +1,12 @@
 """Grounding sentence by sentence while an answer is written."""
 
-from monitor.scoring.entailment import StreamingGrounding
+import asyncio
+
+import pytest
+
+from monitor import Hook
+from monitor.scoring import entailment
+from monitor.scoring.entailment import StreamingGrounding, acheck_stream, check_stream
 
 CONTEXTS = ["Refunds are paid back to the original card within five working days."]
 
@@ -26,3 +32,91 @@ def test_nothing_is_grounded_without_passages():
     stream = StreamingGrounding([])
     stream.feed("Refunds take five days.")
     assert [each.grounded for each in stream.finish()] == [False]
+
+
+CHUNKS = ["Refunds are paid back ", "within five working days.", " The moon is", " made of cheese.",
+          " Really", "."]  # fmt: skip
+
+
+def test_stream_is_passed_on_and_each_sentence_told():
+    told = []
+    assert list(check_stream(CHUNKS, CONTEXTS, told.append)) == CHUNKS
+    assert [each.grounded for each in told][:2] == [True, False]
+
+
+def test_stream_ends_before_the_chunk_that_finished_a_sentence_the_caller_will_not_have():
+    closed = []
+
+    def source():
+        try:
+            yield from CHUNKS
+        finally:
+            closed.append(True)
+
+    passed = list(check_stream(source(), CONTEXTS, lambda each: each.grounded))
+    assert passed == CHUNKS[:4]
+    assert closed == [True]
+
+
+def test_asynchronous_stream_is_checked_alike():
+    async def source():
+        for chunk in CHUNKS:
+            yield chunk
+
+    async def passed():
+        checked = acheck_stream(source(), CONTEXTS, lambda each: each.grounded)
+        return [chunk async for chunk in checked]
+
+    assert asyncio.run(passed()) == CHUNKS[:4]
+
+
+def test_watched_generator_that_is_checked_is_still_a_generator():
+    hook = Hook(app="shop", enabled=False)
+
+    @hook.watch
+    def answer(query, contexts):
+        yield from check_stream(CHUNKS, contexts, lambda each: each.grounded)
+
+    assert list(answer("How long?", CONTEXTS)) == CHUNKS[:4]
+
+
+def test_chunks_may_be_objects():
+    objects = [{"delta": chunk} for chunk in CHUNKS]
+    found = check_stream(
+        objects, CONTEXTS, lambda each: each.grounded, text_of=lambda chunk: chunk["delta"]
+    )
+    assert list(found) == objects[:4]
+
+
+def test_check_that_breaks_does_not_end_the_stream(monkeypatch):
+    def broken(text):
+        raise RuntimeError(text)
+
+    monkeypatch.setattr(entailment, "split_sentences", broken)
+    assert list(check_stream(CHUNKS, CONTEXTS, lambda _: False)) == CHUNKS
+
+
+def test_what_the_caller_raises_is_the_callers():
+    def refuse(each):
+        raise ValueError(each.sentence)
+
+    with pytest.raises(ValueError, match="Refunds"):
+        list(check_stream(CHUNKS, CONTEXTS, refuse))
+
+
+def test_each_sentence_is_read_a_bounded_number_of_times(monkeypatch):
+    """The work grows with the length of the answer, not with its square."""
+    read = []
+    split = entailment.split_sentences
+    monkeypatch.setattr(
+        entailment, "split_sentences", lambda text: (read.append(len(text)), split(text))[1]
+    )
+
+    def work(sentences):
+        read.clear()
+        stream = StreamingGrounding([], entailment=lambda *_: 0.0)
+        for word in ("The city council opened a new library there. " * sentences).split(" "):
+            stream.feed(word + " ")
+        return sum(read)
+
+    assert work(80) < 2.2 * work(40)
