@@ -123,7 +123,7 @@ def _asking_people(store: Store, metric: str, annotator: str) -> Ask:
             sample = read_sample(connection, sample_id)
         if sample is None:
             return None
-        show_sample(sample.sample.interaction, title)
+        show_sample(sample.sample.interaction, title, metric)
         key = read_key()
         if key not in KEYS:  # whoever is not sure of one sample cannot leave it out: it was drawn
             return None

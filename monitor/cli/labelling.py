@@ -8,7 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,11 +19,13 @@ from rich.text import Text
 from monitor.cli.console import check_app, err, open_store, out, readable, warn
 from monitor.errors import SettingsError
 from monitor.models import Interaction
-from monitor.report.format import NONE, percent, plain_text, utc_second
+from monitor.report.format import NONE, percent, plain_text, score, utc_second
 from monitor.report.listing import Listing
 from monitor.report.words import agreement_line, reasons
+from monitor.scoring.metrics import metric_question
 from monitor.settings import Settings
 from monitor.store.engine import Store
+from monitor.store.feedback import complained_of, feedback_of
 from monitor.store.label_queue import ENOUGH, draw
 from monitor.store.labels import (
     USUAL_METRIC,
@@ -33,6 +35,7 @@ from monitor.store.labels import (
     Taken,
     agreements,
     all_labels,
+    labels_of,
     read_record,
     take_labels,
 )
@@ -42,6 +45,7 @@ from monitor.store.verdicts import read_verdicts
 _MOST_CHARS = 8_000
 _SHOWN = 5
 _BATCH = 500
+_COMPLAINTS_BACK, _MOST_COMPLAINTS = timedelta(days=7), 100
 #: What a key says of a sample.
 KEYS = {"p": True, "f": False}
 
@@ -60,6 +64,10 @@ def label(
     of: App = None,
     metric: Annotated[str, typer.Option(help="Of which metric.")] = USUAL_METRIC,
     annotator: Who = None,
+    complaints: Annotated[
+        bool,
+        typer.Option("--complaints", help="What users complained of; such labels make no level."),
+    ] = False,
 ) -> None:
     """Label drawn samples in the terminal: p passes, f fails, s skips, q ends; go on any time."""
     if context.invoked_subcommand is not None:
@@ -73,7 +81,9 @@ def label(
             there = ", ".join(plain_text(name, 40) for name in apps[:10]) or "none yet"
             raise SettingsError(f"which app? Choose with --app; there is {there}")
         said = Counter[str]()
-        for outcome in _session(store, of or apps[0], metric, annotator or getpass.getuser()):
+        name, who = of or apps[0], annotator or getpass.getuser()
+        session = _complaints if complaints else _session
+        for outcome in session(store, name, metric, who):
             said[outcome] += 1
     out.print(f"labelled {said['p'] + said['f']:,}, skipped {said['s']:,}")
 
@@ -91,7 +101,7 @@ def _session(store: Store, name: str, metric: str, annotator: str) -> Iterator[s
             out.print("nothing is left that the queue can draw now")
             return
         of = f" · release {plain_text(queue.release, 40)}" if queue.release else ""
-        show_sample(sample.sample.interaction, f"{queue.n} of {ENOUGH} labelled{of}")
+        show_sample(sample.sample.interaction, f"{queue.n} of {ENOUGH} labelled{of}", metric)
         key = read_key()
         if key == "q":
             return
@@ -117,9 +127,43 @@ def _session(store: Store, name: str, metric: str, annotator: str) -> Iterator[s
         out.print(f"the evaluator said {verdict}{', as you did' if same else ', unlike you'}\n")
 
 
-def show_sample(it: Interaction, title: str) -> None:
-    """Print one sample, without what an evaluator said; its texts may be hostile."""
+def _complaints(store: Store, name: str, metric: str, annotator: str) -> Iterator[str]:
+    """Show what users complained of in the last week and nobody of that name has labelled."""
+    since = datetime.now(UTC) - _COMPLAINTS_BACK
+    with store.read() as connection:
+        found = complained_of(connection, name, since=since, limit=_MOST_COMPLAINTS)
+    for sample_id in found:
+        with store.read() as connection:
+            sample = read_sample(connection, sample_id)
+            said = {
+                label.labelled_by
+                for label in labels_of(connection, sample_id)
+                if label.metric == metric
+            }
+            comments = sample and feedback_of(connection, name, sample.sample.interaction.trace_id)
+        if sample is None or annotator in said:
+            continue
+        for word in comments or ():
+            if word.comment:
+                out.print(Text(f"a user said: {plain_text(word.comment, 500)}"))
+        show_sample(sample.sample.interaction, "a user complained", metric)
+        key = read_key()
+        if key == "q":
+            return
+        yield key
+        if key in KEYS:
+            record = LabelRecord(sample_id=sample_id, label=KEYS[key], metric=metric)
+            with store.write() as connection:
+                now = datetime.now(UTC)
+                (outcome,) = take_labels(connection, [record], annotator=annotator, now=now)
+            if outcome.taken.is_refused:
+                warn(outcome.detail)
+
+
+def show_sample(it: Interaction, title: str, metric: str) -> None:
+    """Print one sample and what is asked, no evaluator's verdict; its texts may be hostile."""
     out.rule(title, style="dim")
+    out.print(Text(metric_question(metric), style="dim"))
     pieces = [("question", it.query or NONE), ("answer", it.output)]
     pieces += [(f"context {i}", c.text) for i, c in enumerate(it.contexts, 1)]
     for name, text in pieces:
@@ -251,7 +295,14 @@ def show_stats(
         out.print("no labels yet; begin with: groundwatch label --app NAME")
         return
     listed = Listing.of(
-        "app, metric", "evaluator", "agreement", "good that pass", "bad that pass", "people", "last"
+        "app, metric",
+        "evaluator",
+        "agreement",
+        "of all answers",
+        "good that pass",
+        "bad that pass",
+        "people",
+        "last",
     )
     for item in found:
         c = item.confusion
@@ -260,6 +311,9 @@ def show_stats(
             f"{plain_text(item.app, 40)}, {plain_text(item.metric, 40)}",
             plain_text(item.evaluator_version, 80),
             agreement_line(c) + (f", {item.tied} tied" if item.tied else ""),
+            f"{percent(item.weighted.agreement)}, kappa {score(item.weighted.kappa)}"
+            if item.weighted
+            else NONE,
             f"{percent(c.true_pass_rate)} ({c.passed_good} of {c.passed_good + c.failed_good})",
             f"{percent(c.false_pass_rate)} ({c.passed_bad} of {c.passed_bad + c.failed_bad})",
             f"{item.annotators}" + (f", {between} agree" if between != NONE else ""),
@@ -281,6 +335,8 @@ def _as_json(item: Agreement) -> dict[str, Any]:
         "between_annotators": item.between_annotators,
         "agreement": c.agreement,
         "kappa": c.kappa,
+        "weighted_agreement": item.weighted.agreement if item.weighted else None,
+        "weighted_kappa": item.weighted.kappa if item.weighted else None,
         "confusion": c._asdict(),
         "releases": item.releases,
         "last_at": item.last_at.isoformat(),

@@ -18,11 +18,12 @@ from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Fiel
 from sqlalchemy import Connection, Row, func, select
 
 from monitor.errors import own_words
+from monitor.models import ROOT
 from monitor.models.interaction import Name
 from monitor.stats.agreement import Confusion, confusion, majority, pairwise_agreement
 from monitor.store.engine import put
 from monitor.store.samples import note_act
-from monitor.store.tables import evaluations, labels, samples
+from monitor.store.tables import evaluations, labels, samples, streams
 
 #: The annotator of labels that the app itself sends with its samples.
 APP_ANNOTATOR = "app"
@@ -131,6 +132,7 @@ class Agreement:
     evaluator_version: str
     confusion: Confusion  #: of samples whose annotators have a majority
     drawn: int  #: how many of these were drawn at random
+    weighted: Confusion | None  #: shares of all answers, by the drawn; None without any
     tied: int  #: samples whose annotators are split evenly
     annotators: int
     between_annotators: float | None  #: share of pairs of annotators that agree
@@ -415,9 +417,19 @@ def agreements(
             .where(c.app == of_app, c.metric == of_metric)
             .group_by(c.evaluator_version)
         )
+        rates = {
+            version: sum_wy / sum_w
+            for version, sum_w, sum_wy in connection.execute(
+                select(streams.c.evaluator_version, streams.c.sum_w, streams.c.sum_wy).where(
+                    streams.c.app == of_app, streams.c.metric == of_metric,
+                    streams.c.segment == ROOT, streams.c.sum_w > 0,
+                )
+            )
+        }  # fmt: skip
         annotators = {version: int(n) for version, n in connection.execute(people)}
         for version, items in sorted(by_version.items()):
             decided = [(item, item.good) for item in items if item.good is not None]
+            drawn = [(item.evaluator_passed, good) for item, good in decided if item.drawn]
             releases: dict[str, int] = defaultdict(int)
             for item in items:
                 releases[item.release] += 1
@@ -427,7 +439,10 @@ def agreements(
                     metric=of_metric,
                     evaluator_version=version,
                     confusion=confusion((item.evaluator_passed, good) for item, good in decided),
-                    drawn=sum(item.drawn for item, _ in decided),
+                    drawn=len(drawn),
+                    weighted=confusion(drawn).at_pass_rate(min(1.0, max(0.0, rates[version])))
+                    if drawn and version in rates
+                    else None,
                     tied=len(items) - len(decided),
                     annotators=annotators[version],
                     between_annotators=pairwise_agreement([(i.passes, i.fails) for i in items]),

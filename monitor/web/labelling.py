@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from monitor.report.format import plain_text
+from monitor.scoring.metrics import metric_question
 from monitor.store.feedback import complained_of, count_feedback, read_complaints
 from monitor.store.label_queue import ENOUGH, draw
 from monitor.store.labels import (
@@ -87,7 +88,8 @@ class Labelling:
             )
         page = self.site.page(
             request, "label_queue.html", app=app, metric=metric, queue=found, enough=ENOUGH,
-            it=sample.sample.interaction if sample else None, skipped=skipped, last=last,
+            it=sample.sample.interaction if sample else None, what=metric_question(metric),
+            skipped=skipped, last=last,
             may_label=principal.role >= Role.OPERATOR, known=(app, metric) in rows,
             form_token=self.site.access.form_token(principal),
         )  # fmt: skip
@@ -211,6 +213,8 @@ def _agreement(found: Agreement) -> schema.AgreementItem:
         between_annotators=found.between_annotators,
         agreement=counts.agreement,
         kappa=counts.kappa,
+        weighted_agreement=found.weighted.agreement if found.weighted else None,
+        weighted_kappa=found.weighted.kappa if found.weighted else None,
         confusion={name: int(count) for name, count in counts._asdict().items()},
         releases=found.releases,
         last_at=found.last_at,

@@ -139,6 +139,10 @@ class AgreementItem(_Answer):
     between_annotators: float | None = Field(description="Share of pairs of annotators that agree.")
     agreement: float | None
     kappa: float | None = Field(description="Cohen's; null where it is undefined.")
+    weighted_agreement: float | None = Field(
+        description="Of all answers: the drawn samples, weighted to the evaluator's pass rate."
+    )
+    weighted_kappa: float | None
     confusion: Mapping[str, int]
     releases: Mapping[str, int] = Field(description="Samples by release of the app.")
     last_at: AwareDatetime

@@ -10,7 +10,9 @@ from monitor.cli.app import app
 from monitor.models import Status
 from monitor.rolling.tallies import stream_key
 from monitor.store.engine import Store
+from monitor.store.feedback import Feedback, save_feedback
 from monitor.store.labels import all_labels
+from monitor.store.samples import read_sample
 from monitor.store.verdicts import save_verdicts
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample, make_verdict
@@ -26,7 +28,9 @@ def bot(sqlite_url, monkeypatch):
     store, now, ids = Store(sqlite_url), datetime.now(UTC), []
     with store.write() as connection:
         for score in (0.9, 0.9, 0.1, 0.1):
-            it = make_interaction(app="bot", output="A refund takes \x1b[31mfive days.")
+            it = make_interaction(
+                app="bot", output="A refund takes \x1b[31mfive days.", trace_id=f"t{len(ids)}"
+            )
             sample = make_sample(it, sampled_at=now)
             rules = ScoringRules(pass_score=0.7, bucket_s=60)
             found = [make_evaluation(target_event_id=it.id, score=score)]
@@ -105,6 +109,23 @@ def test_stats_show_agreement_and_confusion(bot):
     assert (found["n"], found["agreement"], found["kappa"]) == (4, 0.5, 0.0)
     assert found["confusion"]["failed_good"] == 2
     assert "2 of 4 agree" in " ".join(run("stats").stdout.split())
+
+
+def test_complaints_are_offered_with_the_users_words_and_are_not_drawn(bot, sqlite_url):
+    store, now = Store(sqlite_url), datetime.now(UTC)
+    with store.write() as connection:
+        trace_id = read_sample(connection, bot[2]).sample.interaction.trace_id
+        said = Feedback(
+            feedback_id="f", app="bot", trace_id=trace_id, good=False, comment="not true",
+            given_at=now,
+        )  # fmt: skip
+        save_feedback(connection, [said], source="hook", now=now, bucket_s=60)
+    store.close()
+    shown = run("--complaints", keys="f").stdout
+    assert "a user said: not true" in shown
+    (label,) = stored(sqlite_url)
+    assert (label.sample_id, label.human_passed, label.drawn) == (bot[2], False, False)
+    assert "labelled 0" in run("--complaints", keys="f").stdout
 
 
 def test_app_that_is_unknown_is_named(bot):

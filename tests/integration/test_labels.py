@@ -143,6 +143,17 @@ def drawn_until_done(connection, annotator="eve", label=1):
         )
 
 
+def test_agreement_of_all_answers_weighs_drawn_labels_by_how_many_pass(connection):
+    put(connection, 90, score=0.9)
+    put(connection, 10, score=0.1)
+    for _ in range(20):  # ten passes that are good, ten fails of which all are good as well
+        queue = draw(connection, app="bot", metric="groundedness", annotator="eve")
+        take(connection, {"sample_id": queue.sample_id, "label": 1, "drawn": True})
+    (found,) = agreements(connection)
+    assert (found.n, found.drawn, found.confusion.agreement) == (20, 20, 0.5)
+    assert found.weighted.agreement == pytest.approx(0.9)
+
+
 def test_queue_draws_half_from_passes_and_half_from_fails(connection):
     put(connection, 20, score=0.9)
     fails = set(put(connection, 5, score=0.1))

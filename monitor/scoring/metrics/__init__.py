@@ -38,3 +38,12 @@ RENAMED = {
     "risk_level_agreement": "level_agreement",
     "credit_score_range": "score_range",
 }
+
+
+def metric_question(name: str) -> str:
+    """Return what a person judges who labels this metric; '' for one that does not ship."""
+    metric = METRICS.get(name)
+    if metric is None:
+        return ""
+    what = metric.declaration.what
+    return f"Judge: {what[:1].lower()}{what[1:]}"
