@@ -60,6 +60,7 @@ PANELS = {
         "poison": _Command(
             "operations", "dead_letters_app", "Inspect dead letters; retry or drop."
         ),
+        "backup": _Command("operations", "backup", "Copy the store to a file while it runs."),
         "forget": _Command("operations", "forget", "Delete the texts of one user."),
     },
 }

@@ -6,6 +6,7 @@ import getpass
 import json
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -14,7 +15,7 @@ from rich.text import Text
 from monitor.cli.console import open_store, out, parse_time
 from monitor.queue import names
 from monitor.queue.consumer import connect, translated
-from monitor.report.format import plain_text, utc_second, utc_time
+from monitor.report.format import file_size, plain_text, utc_second, utc_time
 from monitor.report.listing import Listing
 from monitor.settings import Settings
 from monitor.store.dead_letters import (
@@ -32,6 +33,15 @@ from workers.forget import forget_user
 _LONGEST = 200
 _LONGEST_NOTE = 2000
 _SHOWN = timedelta(days=90)
+
+
+def backup(
+    path: Annotated[Path, typer.Argument(help="The file to write; it must not exist yet.")],
+) -> None:
+    """Copy a SQLite store to a file while everything runs, and check the copy."""
+    with closing(open_store(Settings.from_env())) as store:
+        store.copy_to(path)
+    out.print(Text(f"{path}: {file_size(path.stat().st_size)}, whole"))
 
 
 def mark(

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -157,6 +158,40 @@ class Store:
         except StoreUnavailableError as error:
             return [str(error)]
         return [] if found == ["ok"] else [str(line) for line in found]
+
+    def copy_to(self, path: Path) -> None:
+        """
+        Write a whole copy of a SQLite database to *path* while others write to the original.
+
+        Raises
+        ------
+        SettingsError
+            If *path* exists, cannot be written, or this is PostgreSQL, which has pg_dump.
+        StoreUnavailableError
+            If the copy is not whole; nothing is left at *path* then.
+        """
+        if self.is_postgresql:
+            raise SettingsError(
+                "this copies SQLite only; for PostgreSQL use pg_dump --format=custom"
+            )
+        if path.exists():
+            raise SettingsError(f"{path} exists already; name a new file")
+        part = path.with_name(f".{path.name}.part")
+        try:
+            part.touch(mode=0o600)
+            with closing(sqlite3.connect(part)) as copy:
+                with closing(self.engine.raw_connection()) as original:
+                    driver: Any = original.driver_connection
+                    driver.backup(copy)
+                copy.execute("PRAGMA journal_mode = DELETE")  # one file, without a log beside it
+                problems = copy.execute("PRAGMA quick_check(1)").fetchone()[0]
+            if problems != "ok":
+                raise StoreUnavailableError(f"the copy is not whole: {problems}")
+            part.rename(path)
+        except (OSError, sqlite3.Error) as error:
+            raise SettingsError(f"cannot write {path}: {error}") from None
+        finally:
+            part.unlink(missing_ok=True)
 
     def close(self) -> None:
         """Give all connections back."""
