@@ -277,8 +277,7 @@ def _fall(pair: RunPair, metric: str, policy: GatePolicy) -> GateCheck:
     fields = {"name": "critical drop" if is_critical else "drop", "metric": metric}
     if not falls:
         says = f"{metric}: no case has a score in both runs"
-        outcome = GateOutcome.NOT_DECIDED if before else GateOutcome.PASS
-        return GateCheck(outcome=outcome, says=says, limit=limit, **fields)
+        return GateCheck(outcome=GateOutcome.NOT_DECIDED, says=says, limit=limit, **fields)
     level = policy.false_block_rate / 2 / len(pair.metrics)
     found = paired_fall(list(falls.values()), alpha=level)
     beyond = found.mean > limit + _ROUNDING

@@ -103,6 +103,13 @@ def test_cases_that_lost_their_score_cannot_pass_unseen(golden_run):
     assert "10 cases lost the score: no_claim 10" in check(report, "drop", "relevance").says
 
 
+def test_metric_that_scored_nothing_is_no_pass(golden_run):
+    run = golden_run({"relevance": [0.9] * 5, "faithfulness": [None] * 5})
+    report = decide(run, run)
+    assert report.outcome is OPEN
+    assert "no case has a score in both" in check(report, "critical drop", "faithfulness").says
+
+
 def judge_noise(kind, random, n):
     if kind == "continuous":
         quality = random.beta(5, 1, n)
