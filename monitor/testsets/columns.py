@@ -119,7 +119,11 @@ def row_of(case: Mapping[str, Any], form: Form) -> dict[str, Any]:
         expected.pop("unanswerable", None)
     order: tuple[str, ...] = ("query", "ground_truth", "category", "difficulty")
     if form == "golden":
-        row["ground_truth"] = _golden(expected)
+        truth = {"relevant_docs" if k == "relevant" else k: v for k, v in expected.items()}
+        if "cited_claims" in truth:
+            pairs = zip(truth.pop("cited_claims"), truth["citations"], strict=True)
+            truth["citations"] = [{"claim": claim, "source": source} for claim, source in pairs]
+        row["ground_truth"] = truth
     else:
         theirs = _THEIRS[form]
         row = {theirs.get(name, name): value for name, value in row.items()}
@@ -156,18 +160,6 @@ _THEIRS: dict[str, dict[str, str]] = {
         "expected.answer": "ground_truth",
     },
 }
-
-
-def _golden(expected: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is expected as a golden set writes it."""
-    made = {"relevant_docs" if key == "relevant" else key: value for key, value in expected.items()}
-    claims = made.pop("cited_claims", None)
-    if claims is not None:
-        made["citations"] = [
-            {"claim": claim, "source": source}
-            for claim, source in zip(claims, made["citations"], strict=True)
-        ]
-    return made
 
 
 def to_json(value: object) -> str:

@@ -232,7 +232,10 @@ def _floors(run: EvaluationRun, policy: GatePolicy) -> list[GateCheck]:
         found = run.case_scores(metric)
         below = [case for case, value in found.items() if not rule.passes(value)]
         outcome = GateOutcome.FAIL if below else GateOutcome.PASS
-        says = f"{metric}: every case has to reach {score(floor)}; {_all_or(below, run)}"
+        found_below = (
+            f"{count(len(below), 'case')} below: {named(below, run)}" if below else "all do"
+        )
+        says = f"{metric}: every case has to reach {score(floor)}; {found_below}"
         made.append(
             GateCheck(
                 name="case floor", metric=metric, outcome=outcome, says=says, limit=floor,
@@ -368,7 +371,3 @@ def _changes(
 
 def _direction(rules: Mapping[str, PassRule], metric: str) -> Direction:
     return Direction.LOWER if is_lower(rules, metric) else Direction.HIGHER
-
-
-def _all_or(cases: Sequence[str], run: EvaluationRun) -> str:
-    return f"{count(len(cases), 'case')} below: {named(cases, run)}" if cases else "all do"

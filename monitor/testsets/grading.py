@@ -130,7 +130,13 @@ class Grader:
         answers = [each for each in results if each.output is not None]
         if self._several is None or len(answers) < _LEAST_ANSWERS:
             return ()
-        runs = [_as_run(each) for each in answers]
+        runs: list[dict[str, Any]] = []
+        for each in answers:  # level and score that the app gave, else the answer's grade
+            graded: dict[str, Any] = {}
+            if each.overall_score is not None:
+                quality = band_of(each.overall_score).quality
+                graded = {"level": quality, "score": 100 * each.overall_score}
+            runs.append(graded | each.metadata)
         metadata = {
             "answers": [each.output for each in answers],
             "runs": runs,
@@ -143,12 +149,3 @@ class Grader:
         for each in (self._single, self._several):
             if each is not None:
                 each.close()
-
-
-def _as_run(result: CaseResult) -> dict[str, Any]:
-    """Return level, score and confidence of an answer: those that the app gave, else its grade."""
-    graded: dict[str, Any] = {}
-    if result.overall_score is not None:
-        quality = band_of(result.overall_score).quality
-        graded = {"level": quality, "score": 100 * result.overall_score}
-    return graded | result.metadata

@@ -126,7 +126,7 @@ def test_same_app_under_a_noisy_judge_is_blocked_at_most_5_times_in_100(golden_r
     random = np.random.default_rng(4)
     blocked = 0
     for _ in range(100):
-        runs = [golden_run({"relevance": scores}) for scores in judge_noise(kind, random, 60)]
+        runs = [golden_run({"relevance": s}, bare=True) for s in judge_noise(kind, random, 60)]
         blocked += decide(*runs).outcome is FAIL
     assert blocked <= 5
 

@@ -41,10 +41,20 @@ def test_result(case_result):
 """
 
 
-def run_pytest(folder, suite):
-    (folder / "test_bot.py").write_text(suite)
+MISTAKE = "import pytest\n@pytest.mark.testset('no.jsonl')\ndef test(case): pass\n"
+
+
+def run_pytest(folder):
     environment = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    plugin = ["-p", "groundwatch.pytest_plugin", "--strict-markers", "-q", "--rootdir", str(folder)]
+    plugin = [
+        "-p",
+        "groundwatch.pytest_plugin",
+        "--strict-markers",
+        "-q",
+        "--continue-on-collection-errors",
+        "--rootdir",
+        str(folder),
+    ]
     return subprocess.run(
         [sys.executable, "-m", "pytest", *plugin, str(folder)],
         capture_output=True, text=True, check=False, env=environment, cwd=folder,
@@ -57,16 +67,13 @@ def test_assertion_and_marker_run_in_a_suite_of_a_user(tmp_path):
         {"id": "bad", "query": "How long does shipping take?", "contexts": PASSAGES},
     ]
     (tmp_path / "golden.jsonl").write_text("".join(json.dumps(each) + "\n" for each in cases))
-    done = run_pytest(tmp_path, SUITE)
-    assert "2 failed, 4 passed" in done.stdout, done.stdout + done.stderr
+    (tmp_path / "test_bot.py").write_text(SUITE)
+    (tmp_path / "test_mistake.py").write_text(MISTAKE)
+    done = run_pytest(tmp_path)
+    assert "2 failed, 4 passed, 1 error" in done.stdout, done.stdout + done.stderr
     assert "FAILED test_bot.py::test_case[bad] - AssertionError: groundedness 0." in done.stdout
     assert "FAILED test_bot.py::test_result[bad]" in done.stdout
-
-
-def test_test_set_that_is_not_there_is_one_line(tmp_path):
-    suite = "import pytest\n@pytest.mark.testset('no.jsonl')\ndef test(case): pass\n"
-    done = run_pytest(tmp_path, suite)
-    assert "no.jsonl: No such file or directory" in done.stdout + done.stderr
+    assert "no.jsonl: No such file or directory" in done.stdout
     assert "Traceback" not in done.stdout + done.stderr
 
 
