@@ -124,12 +124,22 @@ def run_page(run: EvaluationRun) -> ReportPage:
         for category, f in run.per_category.items()
     ]
     failures = [
-        (_named(each), run.cases[each.case].query or "", _scores(each), each.output or "")
+        (
+            _named(each),
+            run.cases[each.case].query or "",
+            _scores(each),
+            _why(each),
+            each.output or "",
+        )
         for each in run.results
         if each.passed is False
     ]
     errors = [
-        (_named(each), each.error.type, each.error.message)
+        (
+            _named(each),
+            run.cases[each.case].query or "",
+            f"{each.error.type}: {each.error.message}".rstrip(": "),
+        )
         for each in run.results
         if each.error is not None
     ]
@@ -152,10 +162,10 @@ def run_page(run: EvaluationRun) -> ReportPage:
     if len(categories) > 1:
         tables.append(ReportTable("Categories (means)", ("category", "n", *names), categories))
     if failures:
-        columns = ("case", "question", "scores", "answer")
+        columns = ("case", "question", "scores", "why", "answer")
         tables.append(ReportTable.cut("Failures", columns, failures))
     if errors:
-        tables.append(ReportTable.cut("App errors", ("case", "error", "message"), errors))
+        tables.append(ReportTable.cut("App errors", ("case", "question", "error"), errors))
     return ReportPage(f"Evaluation of {run.dataset}", lines, tables, run_sentence(run))
 
 
@@ -206,7 +216,7 @@ def run_junit(run: EvaluationRun) -> str:
             found.set("message", _xml(each.error.message))
         elif each.passed is False:
             found = ET.SubElement(test, "failure", message=_xml(_scores(each)))
-            found.text = _xml("\n".join(e.explanation or "" for e in each.evaluations))
+            found.text = _xml(_why(each))
         elif each.passed is None:
             reasons = dict.fromkeys(f"{e.evaluator_name}: {e.reason}" for e in each.evaluations)
             ET.SubElement(test, "skipped", message=_xml(", ".join(reasons)))
@@ -243,6 +253,11 @@ def _xml(text: str) -> str:
 def _named(result: CaseResult) -> str:
     parts = [result.case, result.model, f"#{result.repeat}" if result.repeat > 1 else None]
     return " ".join(part for part in parts if part)
+
+
+def _why(result: CaseResult) -> str:
+    """Return what evaluators said of an answer."""
+    return " ".join(each.explanation for each in result.evaluations if each.explanation)
 
 
 def _scores(result: CaseResult) -> str:

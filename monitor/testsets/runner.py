@@ -346,7 +346,7 @@ class EvaluationRunner:
                 found[result.key] = result if is_same else result.unscored()
         found |= journal.found
         return {
-            key: result
+            key: result.unscored() if result.has_failed else result
             for key, result in found.items()
             if result.error is None and versions.get(result.case) == result.case_version
         }

@@ -75,6 +75,11 @@ class CaseResult(BaseModel):
         """What no other result of the run has."""
         return CaseKey(self.case, self.model, self.repeat)
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether an evaluation broke; another try may end better."""
+        return any(each.status is EvaluationStatus.FAILED for each in self.evaluations)
+
     def unscored(self) -> Self:
         """Return the answer without its evaluations."""
         return self.model_copy(

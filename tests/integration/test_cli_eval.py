@@ -10,8 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 from monitor.cli.app import app
-from monitor.errors import RecordError, SettingsError
+from monitor.errors import BudgetReachedError, JudgeOutageError, RecordError, SettingsError
 from monitor.testsets import read_run
+from support.judge_server import JudgeServer
 
 APP = """
 import os, signal
@@ -113,4 +114,54 @@ def test_run_of_this_version_is_a_cache_of_answers(project):
     (project / "killed").touch()
     for _ in range(2):
         assert evaluate(*options).exit_code == 0
+    assert len((project / "calls.txt").read_text().splitlines()) == 25
+
+
+# The judge.
+
+
+def answered(project, monkeypatch, server, **settings):
+    """Let a judge evaluate an app that answers at once."""
+    (project / "killed").touch()
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+    for name, value in settings.items():
+        monkeypatch.setenv(f"GROUNDWATCH_{name}", value)
+    return evaluate("golden.jsonl", "--app", "shop_bot:answer", "--judge", "judge")
+
+
+def test_judge_that_is_away_ends_the_run_and_nothing_is_paid_twice(project, monkeypatch):
+    with JudgeServer() as server:
+        server.script(["ok"] * 5)
+        server.always = "401"
+        stopped = answered(project, monkeypatch, server, JUDGE_CONCURRENCY="1")
+        assert isinstance(stopped.exception, JudgeOutageError)
+        assert "run it again to go on where it stopped" in str(stopped.exception)
+        server.always = "ok"
+        before = len(server.requests)
+        assert answered(project, monkeypatch, server).exit_code == 0
+    assert len(server.requests) - before == 20
+    calls = (project / "calls.txt").read_text().splitlines()
+    assert len(calls) == len(set(calls)) == 25
+
+
+def test_budget_of_the_judge_holds_for_test_sets(project, monkeypatch, redis_url):
+    with JudgeServer() as server:
+        stopped = answered(
+            project, monkeypatch, server, REDIS_URL=redis_url, BUDGET_USD_PER_DAY="0.00001"
+        )
+        assert isinstance(stopped.exception, BudgetReachedError)
+        assert server.requests == []
+
+
+def test_evaluation_that_failed_is_made_again_and_its_answer_kept(project, monkeypatch):
+    with JudgeServer() as server:
+        server.always = "malformed"
+        options = ("golden.jsonl", "--app", "shop_bot:answer", "--app-version", "v1")
+        (project / "killed").touch()
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        first = evaluate(*options, "--judge", "judge", "--metrics", "groundedness")
+        assert "25 without a score" in first.stdout
+        server.always = "ok"
+        again = evaluate(*options, "--judge", "judge", "--metrics", "groundedness")
+        assert "without" not in again.stdout
     assert len((project / "calls.txt").read_text().splitlines()) == 25

@@ -5,6 +5,7 @@ import json
 import threading
 import time
 from collections import Counter
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pytest
@@ -177,6 +178,42 @@ def test_answers_on_record_need_no_app(tmp_path):
     assert EvaluationRunner(tests, ["groundedness"], str(recorded)).run_all()["passed"] == 1
     without = EvaluationRunner(TestSet("x", [REFUND]), ["groundedness"]).run_all()
     assert without["app_errors"] == 1
+
+
+HTTP_CALLS = Counter()
+
+
+class Endpoint(BaseHTTPRequestHandler):
+    """An app behind HTTP: busy at the first call, broken for one question."""
+
+    def log_message(self, *_):
+        pass
+
+    def do_POST(self):
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        HTTP_CALLS[asked["query"]] += 1
+        is_busy = "busy" in asked["query"] and HTTP_CALLS[asked["query"]] == 1
+        status = 429 if is_busy else 500 if "broken" in asked["query"] else 200
+        body = json.dumps({"answer": GOOD, "contexts": ["Refunds take five days."]}).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Retry-After-Ms", "1")
+        self.end_headers()
+        self.wfile.write(body)
+
+
+def test_app_behind_http_is_asked_by_post_and_its_refusals_counted():
+    with ThreadingHTTPServer(("127.0.0.1", 0), Endpoint) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        tests = TestSet("x", [{"query": q} for q in ("refund?", "busy refund?", "broken?")])
+        url = f"http://127.0.0.1:{server.server_port}/answer"
+        runner = EvaluationRunner(tests, ["groundedness"], url, retries=1)
+        summary = runner.run_all()
+        server.shutdown()
+    assert (summary["passed"], summary["app_errors"]) == (2, 1)
+    assert [each.attempts for each in runner.run.results] == [1, 2, 2]
+    assert runner.run.results[2].error.message == "HTTP 500"
 
 
 def test_error_of_the_app_is_counted_and_never_scored():
