@@ -47,8 +47,8 @@ _FIRST: Final = 1440
 _ONSET: Final = 2 * 1440
 #: A pause of more than so many buckets is made up for bucket by bucket.
 _PAUSE: Final = 2
-#: So many baselines are learned in one evaluation; the others wait for the next one.
-_LEARN_AT_ONCE: Final = 50
+#: From so many buckets baselines are learned in one evaluation; what is left waits for the next.
+_LEARN_AT_ONCE: Final = 600_000
 #: No arrival is older than this.
 _FIRST_MS: Final = 1_000_000_000_000
 #: In milliseconds: a transaction that took longer to commit may come too late to be looked at.
@@ -294,14 +294,14 @@ class StreamStates:
         now_s: float,
         rules: Rules,
     ) -> EvidenceState:
-        if now_s < learn_due_s(state, rules) or not self._may_learn:
+        if now_s < learn_due_s(state, rules) or self._may_learn <= 0:
             return state
-        self._may_learn -= 1
         columns = (
             np.array(self._rows(connection, stream, now_s, _HISTORY), dtype=np.float64)
             .reshape(-1, 7)
             .T
         )
+        self._may_learn -= columns.shape[1]
         history = History((columns[0] // self.bucket_s).astype(np.int64), *columns[1:])
         return relearn(state, history, now_s, rules)
 

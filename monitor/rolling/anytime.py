@@ -21,7 +21,7 @@ began, and many streams go together as one does alone.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import numpy as np
@@ -208,9 +208,7 @@ class CalmWalk(BetsWalk):
         else:
             log_p = bets.log_r[FALL] + LOG_PRIOR
         lead = int(log_p.argmax()) + (LINE.start if confirmed else 0)
-        count = Count(
-            *(float(column[lead]) for column in (bets.at_s, bets.n, bets.size, bets.passed))
-        )
+        count = _since_bet(bets, lead)
         log_p = np.maximum(log_p - log_p.max(), LEAST_LOG_P)
         quasi = state.quasi
         if quasi is not None:
@@ -244,9 +242,9 @@ class IncidentWalk(BetsWalk):
     ) -> None:
         super().__init__(states, looks, rules)
         line = np.full((1, 1, 1), rules.warning_rate)
-        old = np.stack([state.bets.log_r[LINE] for state in states])
+        self._line_old = stacked([_line(state.bets) for state in states])
         gains = self.payoffs(line, self.grid.below)
-        self._line_log_r = accumulate(old, gains, self.stakes).log_r
+        self._line_log_r, self._line_gained = accumulate(self._line_old.log_r, gains, self.stakes)
         top = self.grid.top(self.references())[..., None]
         rates = self.grid.rates(top[..., 0])
         begun = np.stack([state.log_p for state in states if state.log_p is not None])
@@ -279,6 +277,7 @@ class IncidentWalk(BetsWalk):
         )
         self._old = stacked([state.rises for state in states if state.rises is not None])
         self._log_r, self._gained = accumulate(self._old.log_r, gains, self.stakes)
+        self._changed_again = self._new_span(rate)
         self._recovered = self._risen(RECOVERED, rules.warning_rate)
         self._eased = self._risen(EASED, rules.critical_rate) & critical
 
@@ -287,43 +286,68 @@ class IncidentWalk(BetsWalk):
         if not risen.any():
             return np.asarray(risen)
         # The leading bet must have gained, and the rate since it began be above the threshold.
-        path = self._gained[..., bets] + self._old.gain[:, None, bets]
+        lead = self._log_r[..., bets].argmax(axis=-1)
+        old = Bets(*(column[:, bets] for column in self._old))
+        gain, size, passed, _ = self._since(lead, self._gained[..., bets], old)
+        return np.asarray(risen & (passed >= line * size) & (gain >= _CLEAR_GAIN))
+
+    def _new_span(self, rate: Floats) -> Bools:
+        """
+        Return where the rate changed again: what was counted lies above the bound by now.
+
+        The likeliest rate then has a later beginning, from which the figures count.
+        """
+        above = rate > self._high
+        if not above.any():
+            return np.asarray(above)
+        lead = self._log_p[..., :BELOW].argmax(axis=-1)
+        _, size, passed, from_s = self._since(lead, self._line_gained, self._line_old)
+        began = _column(state.count.from_s for state in self.states)
+        return np.asarray(above & (from_s > began) & (size > 0) & (passed <= self._high * size))
+
+    def _since(
+        self, lead: NDArray[np.int64], gained: Floats, old: Bets
+    ) -> tuple[Floats, Floats, Floats, Floats]:
+        """Return gain, size and passes since the *lead* bet of each look began, and when."""
+        path = gained + old.gain[:, None]
         lowest = np.minimum(np.minimum.accumulate(path, axis=1), 0.0)
         looks = np.arange(1, path.shape[1] + 1)[:, None]
         begun = np.maximum.accumulate(np.where(path <= lowest, looks, 0), axis=1)
-        lead = self._log_r[..., bets].argmax(axis=-1)
         first, gain = (
             np.take_along_axis(values, lead[..., None], axis=-1)[..., 0]
             for values in (begun, path - lowest)
         )
-        rows = np.arange(len(first))[:, None]
+        rows, place = np.arange(len(first))[:, None], np.maximum(first - 1, 0)
 
-        def since(total: Floats, old: Floats) -> Floats:
-            before = np.take_along_axis(total, np.maximum(first - 1, 0), axis=1)
-            return total + np.where(first > 0, -before, old[:, bets][rows, lead])
+        def since(total: Floats, before: Floats) -> Floats:
+            passed_by = np.take_along_axis(total, place, axis=1)
+            return total + np.where(first > 0, -passed_by, before[rows, lead])
 
-        size, passed = since(self.size, self._old.size), since(self.passed, self._old.passed)
-        return np.asarray(risen & (passed >= line * size) & (gain >= _CLEAR_GAIN))
+        from_s = np.where(
+            first > 0, np.take_along_axis(self.time, place, axis=1), old.at_s[rows, lead]
+        )
+        return gain, since(self.size, old.size), since(self.passed, old.passed), from_s
 
     def turned(self) -> Bools:
         """Return at which looks a status turns, or evidence of a recovery is used up."""
         low = self._high < self.rules.critical_rate
         stays = (self._high < self.rules.warning_rate) & (low == self._critical)
-        return np.asarray(~stays | self._recovered | self._eased)
+        return np.asarray(~stays | self._recovered | self._eased | self._changed_again)
 
     def at(self, last: NDArray[np.int64]) -> list[EvidenceState]:
         """Return each state after its look *last*, the status unchanged."""
         found = self.bets_at(last, self._old, self._log_r, self._gained)
+        line = self.bets_at(last, self._line_old, self._line_log_r, self._line_gained)
         states = []
         for row, look in enumerate(last):
             state = self.moved(row, int(look))
-            log_r = np.r_[state.bets.log_r[FALL], self._line_log_r[row, look]]
+            bets = Bets(*(np.r_[a[FALL], b[row]] for a, b in zip(state.bets, line, strict=True)))
             sure = state.baseline.effect_known and (
-                float(log_mean(log_r[LINE])) >= line_threshold(state, self.rules)
+                float(log_mean(bets.log_r[LINE])) >= line_threshold(state, self.rules)
             )
             states.append(
                 state.but(
-                    bets=state.bets._replace(log_r=log_r),
+                    bets=bets,
                     rises=Bets(*(column[row] for column in found)),
                     log_p=np.maximum(self._log_p[row, look], LEAST_LOG_P),
                     high=float(self._high[row, look]),
@@ -344,6 +368,10 @@ class IncidentWalk(BetsWalk):
         if self._recovered[row, look]:
             return self._ended(state, _since_lead(state.rises, RECOVERED))
         turned = state if status is state.status else state.but(status=status, status_s=state.at_s)
+        if self._changed_again[row, look]:
+            assert state.log_p is not None
+            lead = LINE.start + int(state.log_p[:BELOW].argmax())
+            turned = turned.but(count=_since_bet(state.bets, lead))
         if status is not Status.CRITICAL or not self._eased[row, look]:
             return turned
         rises = state.rises
@@ -396,5 +424,17 @@ def _held(bound: Floats, rate: Floats, status: Status, rules: Rules) -> Floats:
 
 def _since_lead(bets: Bets, some: slice) -> Count:
     """Return what was counted since the leading one of *some* bets began."""
-    lead = some.start + int(bets.log_r[some].argmax())
+    return _since_bet(bets, some.start + int(bets.log_r[some].argmax()))
+
+
+def _since_bet(bets: Bets, lead: int) -> Count:
     return Count(*(float(column[lead]) for column in (bets.at_s, bets.n, bets.size, bets.passed)))
+
+
+def _line(bets: Bets) -> Bets:
+    """Return the bets on rates below the warning threshold."""
+    return Bets(*(column[LINE] for column in bets))
+
+
+def _column(values: Iterable[float]) -> Floats:
+    return np.fromiter(values, dtype=np.float64)[:, None]
