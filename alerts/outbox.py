@@ -303,7 +303,14 @@ def _take(connection: Connection, head: Row[Any], now: datetime, lease_s: float)
     newest = waiting[-1]
     _merge(connection, waiting[:-1], newest.delivery_id, now)
     tells = {event for row in waiting for event in row.tells.split("+")}
-    if DIGEST not in tells and not _was_notified(connection, lane):
+    # Whether a message of the lane has arrived, by itself or within another.
+    carrier = outbox.alias("delivered")
+    carried = exists().where(
+        carrier.c.delivery_id == outbox.c.merged_into, carrier.c.status.in_(_DELIVERED)
+    )
+    within = (outbox.c.status == DeliveryStatus.MERGED) & carried
+    arrived = exists().where(lane, or_(outbox.c.status.in_(_DELIVERED), within))
+    if DIGEST not in tells and not connection.execute(select(arrived)).scalar():
         # An incident that this recipient never heard of is always reported as fired.
         tells.add(AlertEvent.FIRED.value)
     thread = connection.execute(
@@ -351,18 +358,6 @@ def carried_by(connection: Connection, carrier: Row[Any]) -> tuple[Mapping[str, 
         .order_by(outbox.c.created_at, outbox.c.incident_id, outbox.c.sequence)
     )
     return tuple({row.incident_id: row.snapshot for row in rows}.values())
-
-
-def _was_notified(connection: Connection, lane: ColumnElement[bool]) -> bool:
-    """Return whether a message of the lane has arrived, by itself or within another."""
-    carrier = outbox.alias("delivered")
-    carried = exists().where(
-        carrier.c.delivery_id == outbox.c.merged_into, carrier.c.status.in_(_DELIVERED)
-    )
-    arrived = or_(
-        outbox.c.status.in_(_DELIVERED), and_(outbox.c.status == DeliveryStatus.MERGED, carried)
-    )
-    return bool(connection.execute(select(exists().where(lane, arrived))).scalar())
 
 
 def _digest(

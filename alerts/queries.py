@@ -160,12 +160,6 @@ def messages(connection: Connection, limit: int = 1000) -> list[Snapshot]:
     return [Snapshot.model_validate(found) for found in connection.execute(query).scalars()]
 
 
-def open_groups_count(connection: Connection) -> int:
-    """Return how many groups are open."""
-    query = select(func.count()).select_from(alert_groups)
-    return connection.execute(query.where(alert_groups.c.resolved_at.is_(None))).scalar_one()
-
-
 def outbox_counts(connection: Connection) -> dict[DeliveryStatus, int]:
     """Count all messages by status; a status without any is 0."""
     query = select(outbox.c.status, func.count()).group_by(outbox.c.status)

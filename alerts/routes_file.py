@@ -302,9 +302,18 @@ class _Reading:
                     self.mistakes.append((("rules", place, "name"), mistake))
                 names.add(rule.name)
                 if scored is not None and rule.metric not in {"*", *scored}:
+                    # Imported only for mistakes: it takes as long as everything else.
+                    from monitor.scoring.metrics import METRICS  # noqa: PLC0415
+
+                    close = difflib.get_close_matches(rule.metric, {*METRICS, *scored}, n=1)
+                    hint = f"did you mean {close[0]!r}?" if close else ""
+                    hint = hint or f"scored: {', '.join(sorted(scored))}"
+                    said = f"there is no metric {rule.metric!r}; {hint}"
+                    if rule.metric in METRICS:
+                        said = f"the metric {rule.metric!r} is not scored; add it to"
+                        said += f" {variable('metrics')}"
                     where = "use" if spec.use else "metric"
-                    mistake = f"rule {rule.name!r}: {_unscored(rule.metric, scored)}"
-                    self.mistakes.append((("rules", place, where), mistake))
+                    self.mistakes.append((("rules", place, where), f"rule {rule.name!r}: {said}"))
                 yield rule
 
     def _route(self, place: int, spec: _Route, names: Collection[str]) -> Route:
@@ -350,16 +359,6 @@ class _Reading:
         except SettingsError as error:
             self.mistakes.append((at, str(error)))
             return None
-
-
-def _unscored(metric: str, scored: Collection[str]) -> str:
-    from monitor.scoring.metrics import METRICS  # noqa: PLC0415  # as above
-
-    if metric in METRICS:
-        return f"the metric {metric!r} is not scored; add it to {variable('metrics')}"
-    close = difflib.get_close_matches(metric, {*METRICS, *scored}, n=1)
-    nearest = f"did you mean {close[0]!r}?" if close else f"scored: {', '.join(sorted(scored))}"
-    return f"there is no metric {metric!r}; {nearest}"
 
 
 def line_of(text: str, loc: Loc) -> int:

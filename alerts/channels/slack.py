@@ -17,7 +17,6 @@ from alerts.channels.base import ChannelRate, HttpAnswer, HttpClient, Receipt, r
 from alerts.message import Message
 from monitor.errors import DeliveryError
 from monitor.report.format import shorten
-from monitor.report.render import Section
 
 #: Slack's own words for "the way you wrote this": worth one more try in plain text.
 BAD_PAYLOAD = {"invalid_payload", "invalid_blocks", "msg_blocks_too_long", "msg_too_long"}
@@ -165,9 +164,17 @@ def payload(message: Message, delivery_id: str) -> dict[str, Any]:
         {"type": "header", "text": _plain(f"{message.word}: {message.title}", _HEADER_CHARS)},
         _section(f"{mark} *{escape(message.headline)}*"),
     ]
-    if message.sections:
-        blocks += [block for section in message.sections for block in _listed(section)]
-    else:
+    for section in message.sections:
+        title = f"*{escape(section.title)}*"
+        if section.is_chart:
+            room = _SECTION_CHARS - len(title) - 7
+            drawn = "\n".join(escape(line.replace("`", "'")) for line in section.lines)
+            blocks.append(_section(f"{title}\n```{shorten(drawn, room)}```"))
+            continue
+        # Plain text: nothing in a name is a mark, and a command can be copied as it stands.
+        lines = "\n".join(f"• {line}" for line in section.lines)
+        blocks += [_section(title), {"type": "section", "text": _plain(lines, _SECTION_CHARS)}]
+    if not message.sections:
         facts = (f"*{label}*  {escape(text)}" for label, text in message.facts)
         blocks.append(_section("\n".join(facts)))
     # Plain text: no bold, no link and no mention can come out of a transcript.
@@ -204,17 +211,6 @@ def text_only(message: Message) -> dict[str, Any]:
     """Return the message as plain text, for when Slack refuses the blocks."""
     text = shorten(escape(message.text.strip()), _TEXT_CHARS)
     return {"text": text, "mrkdwn": False, "unfurl_links": False}
-
-
-def _listed(section: Section) -> list[dict[str, Any]]:
-    title = f"*{escape(section.title)}*"
-    if section.is_chart:
-        room = _SECTION_CHARS - len(title) - 7
-        drawn = "\n".join(escape(line.replace("`", "'")) for line in section.lines)
-        return [_section(f"{title}\n```{shorten(drawn, room)}```")]
-    # Plain text: nothing in a name is a mark, and a command can be copied as it stands.
-    lines = "\n".join(f"• {line}" for line in section.lines)
-    return [_section(title), {"type": "section", "text": _plain(lines, _SECTION_CHARS)}]
 
 
 def _plain(text: str, limit: int) -> dict[str, Any]:

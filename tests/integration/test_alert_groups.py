@@ -12,7 +12,7 @@ from alerts.message import render
 from alerts.routing import Recipient, RoutingConfig, parse_all
 from alerts.silencing import add_silence
 from alerts.state import Timers
-from alerts.store import acknowledge
+from alerts.store import acknowledge, open_groups
 from monitor.models.alerting import DeliveryStatus
 from monitor.models.status import Status
 from monitor.testing.factories import make_verdict
@@ -212,7 +212,7 @@ def test_an_alert_that_flaps_is_heard_of_four_times_and_then_when_it_is_stable(w
     assert world.events()[7:] == ["settled"]
     world.tell(600, a=H)
     with world.store.read() as connection:
-        assert queries.open_groups_count(connection) == 0
+        assert not open_groups(connection)
         last = queries.incidents_since(connection, NOW)[0]
     assert last.resolved_at == NOW + timedelta(minutes=23)
 
@@ -225,7 +225,7 @@ def test_what_flapped_and_is_evaluated_no_more_is_closed_and_told(world):
         world.tell(60 * hour, b=H)
     assert world.events()[6:] == ["fired", "resolved"]
     with world.store.read() as connection:
-        assert queries.open_groups_count(connection) == 0
+        assert not open_groups(connection)
 
 
 def test_a_warning_waits_for_others_and_a_critical_does_not(world):

@@ -11,6 +11,7 @@ from alerts.model import AlertThresholds
 from alerts.routing import Recipient, RoutingConfig, parse_all
 from alerts.silencing import add_silence
 from alerts.state import Timers
+from alerts.store import open_groups
 from monitor.models.alerting import AlertEvent, Severity
 from monitor.models.status import Status
 from monitor.testing.factories import make_verdict
@@ -92,7 +93,7 @@ def test_what_fires_again_joins_what_fires_in_its_app_by_then(world):
     assert len({m.incident_id for m in world.messages()}) == 2
     world.tell(4, a=H, b=H)
     with world.store.read() as connection:
-        assert queries.open_groups_count(connection) == 0
+        assert not open_groups(connection)
 
 
 def test_an_app_of_a_common_cause_goes_on_in_it(world):
