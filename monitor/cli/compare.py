@@ -17,7 +17,15 @@ from rich.text import Text
 from monitor.cli.console import check_app, err, open_store, out, parse_duration_s, parse_share
 from monitor.models import CustomEvaluation, EvaluationStatus
 from monitor.models.passing import PassRule
-from monitor.report.format import count, number, percent, plain_text, points, points_with_interval
+from monitor.report.format import (
+    count,
+    number,
+    percent,
+    plain_text,
+    points,
+    points_with_interval,
+    score,
+)
 from monitor.report.listing import Listing
 from monitor.settings import Settings
 from monitor.store.engine import Store
@@ -35,6 +43,7 @@ from monitor.testsets.variants import MOST_READ, TrafficParts, read_parts
 from workers.reports import read_status
 
 _MOST_NAMED = 10
+_MOST_SHOWN = 100
 
 
 def compare(  # the options of a command
@@ -115,7 +124,8 @@ def _read_scores(path: Path) -> dict[str, _FileScores]:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise typer.BadParameter(f"'{path}' cannot be read: {error}") from None
+        why = getattr(error, "strerror", None) or "not UTF-8 text"
+        raise typer.BadParameter(f"'{path}' cannot be read: {why}") from None
     results: list[Any] = []
     try:
         whole = json.loads(text)
@@ -215,37 +225,31 @@ def _of_parts(
 def _show(decided: Sequence[Comparison], *, live: bool) -> None:
     if not decided:
         raise typer.BadParameter("there is no metric to compare")
-    figures = ("n", "mean", "difference (95 %)", "Cohen's d", "p", "rank p")
-    last = ("at every look",) if live else ()
+    figures = ("n", "mean", "difference (95 %)", "Cohen's d (95 %)", "p", "rank p")
+    last = ("at any look",) if live else ()
     listed = Listing.of("metric", *figures, "better", *last, right=figures)
     for one in decided:
+        if one.difference is None or one.difference_interval is None:
+            continue
         row = [
             plain_text(one.metric, 60),
             f"{number(one.a.n)} / {number(one.b.n)}",
-            f"{_figure(one.a.mean)} / {_figure(one.b.mean)}",
+            f"{score(one.a.mean)} / {score(one.b.mean)}",
+            _with_interval(one.difference, one.difference_interval),
+            _with_interval(one.cohens_d, one.cohens_d_interval),
+            _p_value(one.holm_p),
+            _p_value(one.mann_whitney_p),
+            plain_text(one.winner or "–", 40),
         ]
-        if one.difference is None or one.difference_interval is None:
-            row += ["–", "–", "–", "–", one.reason]
-        else:
-            low, high = one.difference_interval
-            d = "–"
-            if one.cohens_d is not None and one.cohens_d_interval is not None:
-                d = f"{one.cohens_d:+.2f} ({one.cohens_d_interval[0]:+.2f} to"
-                d += f" {one.cohens_d_interval[1]:+.2f})"
-            row += [
-                f"{one.difference:+.3f} ({low:+.3f} to {high:+.3f})",
-                d,
-                _p_value(one.holm_p),
-                _p_value(one.mann_whitney_p),
-                plain_text(one.winner, 40) if one.winner else "not shown",
-            ]
-        if live:
-            row.append(plain_text(one.sequential_winner or "not shown", 40))
-        listed.add_row(*row)
+        listed.add_row(*row, *([plain_text(one.sequential_winner or "–", 40)] if live else []))
     pairs = dict.fromkeys((one.a.name, one.b.name) for one in decided)
     for a, b in pairs:
         out.print(Text(f"{plain_text(b, 60)} against {plain_text(a, 60)}", style="bold"))
-    out.print(listed)
+    if listed.rows:
+        out.print(listed)
+    for one in decided:
+        if one.reason:
+            out.print(Text(f"{plain_text(one.metric, 60)}: not compared, {one.reason}"))
     unscored = sum(
         {(one.metric, arm.name): arm.unscored for one in decided for arm in (one.a, one.b)}.values()
     )
@@ -256,8 +260,14 @@ def _show(decided: Sequence[Comparison], *, live: bool) -> None:
         out.print(Text(plain_text(decision(some), 300)), style="bold", soft_wrap=True)
 
 
-def _figure(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3f}"
+def _with_interval(value: float | None, bounds: tuple[float, float] | None) -> str:
+    """Return "+0.12 (0.05 to 0.19)"; beyond 100 standard deviations a figure says nothing."""
+    if value is None or bounds is None:
+        return "–"
+    if abs(value) > _MOST_SHOWN:
+        return f"{'<−' if value < 0 else '>'}{_MOST_SHOWN}"  # noqa: RUF001  # a minus sign
+    text = f"{value:+.2f} ({bounds[0]:.2f} to {bounds[1]:.2f})"
+    return text.replace("-", "−")  # noqa: RUF001  # as above
 
 
 def _p_value(p_value: float | None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import urlsplit
 
 import typer
 from rich.text import Text
@@ -16,6 +17,7 @@ from monitor.report.format import count, percent, plain_text
 from monitor.scoring.limits.budget import caps_from
 from monitor.scoring.registry import make_chat
 from monitor.settings import Settings
+from monitor.settings.addresses import is_loopback
 from monitor.testsets.cases import TestSet
 from monitor.testsets.synthesis import (
     KINDS,
@@ -59,15 +61,15 @@ def synthesize(  # the options of a command
     """
     settings = Settings.from_env()
     shares = _shares(share or ())
+    host = urlsplit(settings.openai_base_url or "").hostname or ""
+    if settings.openai_api_key is None and not is_loopback(host):
+        raise SettingsError(
+            "OPENAI_API_KEY is not set: a judge writes the questions; set it, or OPENAI_BASE_URL to"
+            " an endpoint on this machine"
+        )
     chunks = chunks_of(read_documents(documents))
     client = connect(settings.broker_url) if caps_from(settings) else None
-    try:
-        chat = make_chat(settings, client)
-    except SettingsError as error:
-        raise SettingsError(
-            "a judge writes the questions: set OPENAI_API_KEY, or OPENAI_BASE_URL of an endpoint on"
-            f" this machine ({error})"
-        ) from None
+    chat = make_chat(settings, client)
     words = f"{count(len(chunks), 'passage')}, {count(n, 'case')}, {settings.judge_model}"
     err.print(Text(plain_text(words, 200)))
     with closing(chat):
