@@ -81,7 +81,7 @@ def compare(  # the options of a command
                 bucket_s=settings.windows.bucket_s,
             )  # fmt: skip
         if parts.cut:
-            err.print(f"only the newest {MOST_READ:,} evaluations were read; ", end="")
+            err.print(f"only the newest {MOST_READ:,} samples were read; ", end="")
             err.print(Text(f"GROUNDWATCH_SEGMENTS with {by} counts all of them"))
         compared = list(_of_parts(parts, name, by, baseline, metric))
     decided = decide(compared)

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 import numpy as np
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, func, select
 
 from monitor.models import CustomEvaluation, EvaluationStatus, Tally
 from monitor.models.status import OTHER, segment_name
@@ -19,8 +19,8 @@ from monitor.store.query import BASELINE_SUMS, active_streams, bucket_sums, wind
 from monitor.store.tables import evaluations, samples
 from monitor.testsets.releases import PassCounts
 
-#: Evaluations that are read where a tag has no segments: the newest ones.
-MOST_READ = 50_000
+#: Samples that are read where a tag has no segments: the newest ones.
+MOST_READ = 20_000
 #: Dimensions that are fields of an interaction; all others are tags.
 _FIELDS = frozenset({"release", "environment"})
 
@@ -55,7 +55,7 @@ def read_parts(
     Read the parts of an app's traffic since *since*, by the values of *by*.
 
     From the sums of segments where *by* is one of GROUNDWATCH_SEGMENTS; else from the newest
-    50,000 evaluations. Of several versions of an evaluator the newest one counts.
+    20,000 samples. Of several versions of an evaluator the newest one counts.
     """
     from_s, to_s = int(since.timestamp()), int(now.timestamp()) // bucket_s * bucket_s
     prefix = segment_name(by, "")
@@ -109,20 +109,25 @@ def _from_samples(
 ) -> TrafficParts:
     path = ("interaction", by) if by in _FIELDS else ("interaction", "tags", by)
     value = samples.c.payload[path].as_string()
+    # The newest samples by their index, and their evaluations by key: however long the history.
+    some = (
+        select(samples.c.sample_id, samples.c.sample_rate, value.label("value"))
+        .where(samples.c.app == app, samples.c.occurred_at_ms >= round(since.timestamp() * 1000))
+        .order_by(samples.c.occurred_at_ms.desc())
+        .limit(MOST_READ)
+        .subquery()
+    )
+    read = connection.execute(select(func.count()).select_from(some)).scalar_one()
     query = (
         select(
             evaluations.c.metric, evaluations.c.evaluator_version, evaluations.c.record,
-            evaluations.c.occurred_at_ms, samples.c.sample_rate, value.label("value"),
+            evaluations.c.occurred_at_ms, some.c.sample_rate, some.c.value,
         )
-        .join(samples, samples.c.sample_id == evaluations.c.sample_id)
+        .join(some, some.c.sample_id == evaluations.c.sample_id)
         .where(
-            evaluations.c.app == app,
-            evaluations.c.occurred_at_ms >= round(since.timestamp() * 1000),
-            evaluations.c.status == EvaluationStatus.COMPLETED.value,
-            value.is_not(None),
+            evaluations.c.status == EvaluationStatus.COMPLETED.value, some.c.value.is_not(None)
         )
         .order_by(evaluations.c.occurred_at_ms.desc())
-        .limit(MOST_READ)
     )  # fmt: skip
     rows = connection.execute(query).all()
     newest: dict[tuple[str, str], str] = {}
@@ -147,4 +152,4 @@ def _from_samples(
         found[metric][name] = TrafficPart(
             newest[metric, name], total(buckets.values()), _pass_counts(closed, 1.0)
         )
-    return TrafficParts(found, cut=len(rows) == MOST_READ)
+    return TrafficParts(found, cut=read == MOST_READ)
