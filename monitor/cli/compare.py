@@ -226,15 +226,15 @@ def _show(decided: Sequence[Comparison], *, live: bool) -> None:
     if not decided:
         raise typer.BadParameter("there is no metric to compare")
     figures = ("n", "mean", "difference (95 %)", "Cohen's d (95 %)", "p", "rank p")
-    last = ("at any look",) if live else ()
+    last = ("any look",) if live else ()
     listed = Listing.of("metric", *figures, "better", *last, right=figures)
     for one in decided:
         if one.difference is None or one.difference_interval is None:
             continue
         row = [
             plain_text(one.metric, 60),
-            f"{number(one.a.n)} / {number(one.b.n)}",
-            f"{score(one.a.mean)} / {score(one.b.mean)}",
+            f"{number(one.a.n)}/{number(one.b.n)}",
+            f"{score(one.a.mean)}/{score(one.b.mean)}",
             _with_interval(one.difference, one.difference_interval),
             _with_interval(one.cohens_d, one.cohens_d_interval),
             _p_value(one.holm_p),
