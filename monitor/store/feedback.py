@@ -97,7 +97,13 @@ def save_feedback(
     book(
         connection,
         [
-            Entry(item.app, start_s, Kind.FEEDBACK_STORED, f"{source}_{_word(item.good)}", 1)
+            Entry(
+                item.app,
+                start_s,
+                Kind.FEEDBACK_STORED,
+                f"{source}_{'good' if item.good else 'bad'}",
+                1,
+            )
             for key, item in by_id.items()
             if key in new
         ],

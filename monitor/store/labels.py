@@ -206,7 +206,7 @@ def take_labels(
                     target=f"{label.sample_id} {label.metric} {verdict}", at=now,
                 )  # fmt: skip
         outcomes[i] = outcome
-    put(connection, labels, [_row(label) for label in rows.values()])
+    save_labels(connection, rows.values())
     return [outcome or LabelOutcome(Taken.STORED) for outcome in outcomes]
 
 
@@ -277,13 +277,8 @@ def _known(connection: Connection, sample_ids: set[str]) -> dict[str, _Known]:
     return found
 
 
-def save_label(connection: Connection, label: Label) -> None:
-    """Store a label; a person's later label replaces the earlier one."""
-    put(connection, labels, [_row(label)])
-
-
-def save_app_labels(connection: Connection, found: Iterable[Label]) -> None:
-    """Store what apps themselves say of their samples, in the transaction that stores these."""
+def save_labels(connection: Connection, found: Iterable[Label]) -> None:
+    """Store labels as they are; a person's later label replaces the earlier one."""
     put(connection, labels, [_row(label) for label in found])
 
 

@@ -26,7 +26,7 @@ from monitor.queue.names import DOCTOR_APP
 from monitor.stats.heavy_hitters import PLACES, Census, Seen, admit
 from monitor.store.dead_letters import DeadLetter, set_aside
 from monitor.store.engine import JsonText, add, insert_new, put
-from monitor.store.labels import APP_ANNOTATOR, USUAL_METRIC, Label, save_app_labels
+from monitor.store.labels import APP_ANNOTATOR, USUAL_METRIC, Label, save_labels
 from monitor.store.ledger import Entry, Kind, book
 from monitor.store.query import STREAM_SUMS, past_name
 from monitor.store.rollup import Inputs, add_inputs, add_late
@@ -136,7 +136,7 @@ def record(
     ]
     if rows:
         connection.execute(evaluations.insert(), rows)
-    save_app_labels(connection, (label for item in fresh for label in _labels(item)))
+    save_labels(connection, (label for item in fresh for label in _labels(item)))
     _add_to_buckets(
         connection,
         [

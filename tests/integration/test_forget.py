@@ -15,7 +15,8 @@ from monitor.queue.consumer import Consumer
 from monitor.queue.wire import encode
 from monitor.settings import Settings
 from monitor.store.alert_tables import alert_events, incidents, outbox
-from monitor.store.labels import Label, save_label
+from monitor.store.feedback import Feedback, save_feedback
+from monitor.store.labels import Label, save_labels
 from monitor.store.ledger import read_totals
 from monitor.store.samples import read_sample
 from monitor.store.tables import evaluations, metadata, samples
@@ -42,7 +43,8 @@ def sample(user_id, text, **fields):
     return make_sample(make_interaction(
         app="shop", user_id=user_id, query=f"Where is the {text}?", output=f"It is the {text}.",
         contexts=[f"The {text} is new."], session_id=f"session {user_id}",
-        id=f"{user_id} {time.monotonic_ns()}", metadata={"note": text}, **fields,
+        id=f"{user_id} {time.monotonic_ns()}", metadata={"note": text},
+        trace_id=f"trace {'ab'[user_id == OTHER]}", **fields,
     ))  # fmt: skip
 
 
@@ -59,7 +61,7 @@ def drain(context):
 
 @pytest.fixture
 def everywhere(context):
-    """Data of two people in the store, in alerts, in labels, set aside, in the cache, waiting."""
+    """Data of two people in the store, alerts, labels, feedback, set aside, cached, waiting."""
     mine, theirs = sample(USER, SECRET), sample(OTHER, THEIRS)
     put(context, mine, theirs)
     put(context, sample(USER, SECRET), v="2")
@@ -75,12 +77,21 @@ def everywhere(context):
             record = {**row.record, "explanation": explanation, "metadata": {"quote": explanation}}
             this = evaluations.c.evaluation_id == row.evaluation_id
             connection.execute(evaluations.update().where(this).values(record=record))
-        for item in (mine, theirs):
-            save_label(connection, Label(
+        save_labels(connection, [
+            Label(
                 sample_id=item.sample_id, app="shop", metric="groundedness", evaluator_version="1",
                 labelled_by="eve", judge_passed=True, human_passed=False,
                 note=f"says {item.interaction.output}", labelled_at=NOW,
-            ))  # fmt: skip
+            )
+            for item in (mine, theirs)
+        ])  # fmt: skip
+        save_feedback(connection, [
+            Feedback(
+                feedback_id=item.sample_id, app="shop", trace_id=item.interaction.trace_id,
+                good=False, comment=item.interaction.output, given_at=NOW,
+            )
+            for item in (mine, theirs)
+        ], source="api", now=NOW, bucket_s=60)  # fmt: skip
         quote(connection, [said[mine.sample_id], said[theirs.sample_id]])
     context.redis.set(names.verdict("k"), json.dumps({"quote": SECRET}))
     context.redis.zadd(names.VERDICTS, {names.verdict("k"): 1.0})
@@ -150,6 +161,7 @@ def test_what_was_counted_stays_and_agrees(context, everywhere):
         stored = read_sample(connection, mine.sample_id)
     assert found == {
         ("scored", ""): 3, ("failed", "unknown_schema"): 1, ("expired", "forgotten"): 2,
+        ("feedback_stored", "api_bad"): 2,
     }  # fmt: skip
     assert stored.sample.interaction.output == ""
     assert [item.evaluation.score is None for item in stored.evaluations] == [False, False]
