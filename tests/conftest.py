@@ -83,7 +83,8 @@ def migrated_postgres(postgres_server: str) -> str:
 def postgres_url(migrated_postgres: str) -> str:
     """The address of a real PostgreSQL with all tables, empty."""
     store = Store(migrated_postgres)
-    tables = ", ".join(table.name for table in metadata.sorted_tables)
+    names = [table.name for table in metadata.sorted_tables]
+    tables = ", ".join([*names, "groundwatch_sample_terms"])
     with store.write() as connection:
         connection.exec_driver_sql(f"TRUNCATE {tables} RESTART IDENTITY")
         connection.exec_driver_sql("UPDATE groundwatch_schema SET version_num = %s", (HEAD,))

@@ -31,6 +31,7 @@ PANELS = {
     "See how the apps are": {
         "status": _Command("status", "status", "Show the status of every app and metric."),
         "show": _Command("status", "show", "Show one metric of one app, and why."),
+        "samples": _Command("samples", "samples", "Find samples by text, result, user, time."),
         "report": _Command("status", "report", "Write what happened, and why."),
         "digest": _Command("status", "digest", "Show or send the daily or weekly digest."),
         "alerts": _Command("alerts", "app", "List incidents; test, silence and route alerts."),

@@ -23,6 +23,7 @@ from monitor.models.interaction import without_texts
 from monitor.store.alert_tables import alert_events, alert_groups, incidents, outbox, silences
 from monitor.store.engine import Store, add, put
 from monitor.store.rollup import DAY_S, HOUR_S, Guard, read_marks
+from monitor.store.search import index_older, index_stored, remove_terms
 from monitor.store.tables import (
     audit,
     counts,
@@ -102,6 +103,7 @@ class Retention:
             ("incidents", lambda connection: _delete_incidents(connection, incidents_s)),
             ("hooks", lambda connection: _sum_gone_hooks(connection, rows_s)),
             ("ledger rows", lambda connection: _compact_ledger(connection, now_s)),
+            ("older samples indexed", index_older),
         ]
         done: Counter[str] = Counter()
         end_s = time.monotonic() + self.budget_s
@@ -190,6 +192,7 @@ def _delete_samples(connection: Connection, horizon_s: float) -> int:
     ids = list(connection.execute(oldest.order_by(at).limit(_BATCH)).scalars())
     if ids:
         _move_mark(connection, _SAMPLES, horizon_s)
+        remove_terms(connection, ids)
         connection.execute(delete(evaluations).where(evaluations.c.sample_id.in_(ids)))
         connection.execute(delete(rejudged).where(rejudged.c.sample_id.in_(ids)))
         connection.execute(delete(samples).where(samples.c.sample_id.in_(ids)))
@@ -231,6 +234,7 @@ def blank(connection: Connection, sample_ids: Sequence[str], *, why: str) -> Non
         connection.execute(samples.insert(), rows)
     else:
         put(connection, samples, rows)
+    index_stored(connection, sample_ids)
 
 
 def _move_mark(connection: Connection, name: str, kept_from_s: float) -> None:

@@ -26,8 +26,8 @@ _WORST_FIRST = case(
     else_=evaluations.c.score,
 )
 _IS_FAILED = evaluations.c.status == EvaluationStatus.FAILED.value
-#: Where a record says why: `Evaluation.reason`, as SQL.
-_REASON = func.coalesce(
+#: Where an evaluation's record says why it has no score: `Evaluation.reason`, as SQL.
+REASON = func.coalesce(
     case(
         (_IS_FAILED, evaluations.c.record[("error", "code")].as_string()),
         else_=evaluations.c.record[("metadata", "reason")].as_string(),
@@ -217,7 +217,7 @@ def unscored(
     """
     count = func.count()
     query = (
-        select(evaluations.c.status, _REASON.label("reason"), count)
+        select(evaluations.c.status, REASON.label("reason"), count)
         .where(
             *_within(app, metric, since, until),
             evaluations.c.status != EvaluationStatus.COMPLETED.value,

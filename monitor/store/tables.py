@@ -22,6 +22,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    text,
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
@@ -60,12 +61,22 @@ samples = Table(
     Column("trace_id", String(200)),
     # Joins the turns of a conversation.
     Column("session_id", String(200)),
+    # Its place in the index by which samples are found: grows with its time. None: not there yet.
+    Column("position", BigInt),
     # The newest samples of an app, for reports.
     Index("ix_groundwatch_samples_app_time", "app", "occurred_at_ms"),
     # The oldest samples, for retention; by our clock, not by that of an app.
     Index("ix_groundwatch_samples_received", "received_at_ms"),
     Index("ix_groundwatch_samples_trace", "trace_id"),
     Index("ix_groundwatch_samples_session", "session_id"),
+    Index("ix_groundwatch_samples_position", "position"),
+    # Samples of before there was an index.
+    Index(
+        "ix_groundwatch_samples_unplaced",
+        "sample_id",
+        sqlite_where=text("position IS NULL"),
+        postgresql_where=text("position IS NULL"),
+    ),
 )
 
 #: One row an evaluation; the unique key is what makes sums exact under redelivery.

@@ -30,6 +30,7 @@ from monitor.store.labels import APP_ANNOTATOR, USUAL_METRIC, Label, save_labels
 from monitor.store.ledger import Entry, Kind, book
 from monitor.store.query import STREAM_SUMS, past_name
 from monitor.store.rollup import Inputs, add_inputs, add_late
+from monitor.store.search import Ended, allot_positions, terms_of, write_terms
 from monitor.store.tables import (
     bucket_bins,
     buckets,
@@ -95,6 +96,9 @@ def record(
         for result in unknown.values()
     ]
     segments |= dict(zip(unknown, place(connection, placed), strict=True))
+    positions = allot_positions(
+        connection, {key: result.occurred_at_ms for key, result in unknown.items()}
+    )
     new_ids = insert_new(
         connection,
         samples,
@@ -112,6 +116,7 @@ def record(
                 "segments": list(segments[key]),
                 "trace_id": _joining(sample.interaction.trace_id),
                 "session_id": _joining(sample.interaction.session_id),
+                "position": positions.get(key),
             }
             for key, result in sorted(by_id.items())
         ],
@@ -151,6 +156,21 @@ def record(
         connection,
         [Inputs(item.scored.sample.interaction.app, item.start_s, item.inputs) for item in fresh],
     )
+    write_terms(connection, [
+        terms_of(
+            positions[key], result.scored.sample, segments[key], result.scored.reason,
+            [
+                Ended(item.stream.metric, item.stream.evaluator_version,
+                      item.tally.sum_x if item.tally.n == 1 else None,
+                      bool(item.tally.passed) if item.tally.n == 1 else None,
+                      item.evaluation.reason)
+                for item in result.contributions
+            ],
+        )
+        for result in fresh
+        if (key := result.scored.sample.sample_id) in positions
+        and result.scored.sample.interaction.app != DOCTOR_APP
+    ])  # fmt: skip
     entries = [
         Entry(app, result.start_s, Kind(result.scored.outcome.value), result.scored.reason, 1)
         for result in fresh

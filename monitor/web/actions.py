@@ -22,7 +22,7 @@ from monitor.errors import DeliveryError, SettingsError
 from monitor.store.samples import note_act
 from monitor.web import time_range
 from monitor.web.auth import Role, principal_of
-from monitor.web.site import Site
+from monitor.web.site import Site, refused
 
 #: For how many hours an acknowledgement pauses reminders.
 ACK_HOURS = (1, 2, 4, 8, 24)
@@ -73,11 +73,6 @@ def posted(
         return await run_in_threadpool(do, self, request, form)
 
     return endpoint
-
-
-def refused(request: Request, code: int, title: str, detail: str) -> Response:
-    """Return a refusal."""
-    return request.app.state.refuse(request, code, title, detail)  # type: ignore[no-any-return]
 
 
 def see(path: str) -> Response:

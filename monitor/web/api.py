@@ -11,7 +11,6 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.metrics_core import Metric
-from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -19,12 +18,11 @@ from alerts.queries import deliveries, incident, incidents_since, timeline
 from monitor.models import Status, Verdict
 from monitor.report.format import percent
 from monitor.report.model import worst_status
-from monitor.store.samples import note_act, read_sample, unscored
+from monitor.store.samples import unscored
 from monitor.web import charts, schema, time_range
-from monitor.web.auth import Role, needs, principal_of
 from monitor.web.detail import read_recent
 from monitor.web.overview import Glance, Row
-from monitor.web.site import Site
+from monitor.web.site import Site, answer_json, refused
 from monitor.web.time_range import TimeRange
 
 _MOST_ITEMS = 500
@@ -48,7 +46,7 @@ class Api:
         """Return everything at a glance."""
         found = self.site.glance.read()
         p = found.pipeline
-        return _answer(
+        return answer_json(
             schema.StatusAnswer(
                 generated_at=found.report.generated_at,
                 status=found.status,
@@ -73,7 +71,7 @@ class Api:
             )
         except _ParameterError as error:
             return _wrong(request, error)
-        return _answer(schema.MetricsPage(items=[_status_of(v) for v in items], next=after))
+        return answer_json(schema.MetricsPage(items=[_status_of(v) for v in items], next=after))
 
     def metric(self, request: Request) -> Response:
         """Return one metric of one app."""
@@ -85,7 +83,7 @@ class Api:
                 with self.site.store.read() as connection:
                     without = unscored(connection, app=app, metric=metric, since=since)
                 fields = dict(_status_of(verdict))
-                return _answer(
+                return answer_json(
                     schema.MetricAnswer(**fields, failed=without.failed, skipped=without.skipped)
                 )
         return _none(request)
@@ -114,7 +112,7 @@ class Api:
         answer = schema.SeriesAnswer(
             app=app, metric=metric, step_s=found.series.step_s, steps=steps
         )
-        return _answer(answer)
+        return answer_json(answer)
 
     def incidents(self, request: Request) -> Response:
         """Return the incidents of thirty days."""
@@ -126,7 +124,7 @@ class Api:
             items, after = _paged(request, found, lambda item: item.incident_id)
         except _ParameterError as error:
             return _wrong(request, error)
-        return _answer(schema.IncidentsPage(items=items, next=after))
+        return answer_json(schema.IncidentsPage(items=items, next=after))
 
     def incident(self, request: Request) -> Response:
         """Return one incident."""
@@ -140,30 +138,7 @@ class Api:
                 timeline=timeline(connection, found.incident_id),
                 deliveries=deliveries(connection, incident_id=found.incident_id),
             )
-        return _answer(answer)
-
-    @needs(Role.READER)
-    def sample(self, request: Request) -> Response:
-        """Return one sample with its texts."""
-        sample_id = time_range.unslug(request.path_params["sample_id"])
-        with self.site.store.read() as connection:
-            found = read_sample(connection, sample_id)
-        if found is None:
-            return _none(request)
-        if not self.site.access.is_open:
-            with self.site.store.write() as connection:
-                note_act(
-                    connection, who=principal_of(request).name, act="saw sample",
-                    target=sample_id, at=self.site.clock(),
-                )  # fmt: skip
-        answer = schema.SampleAnswer(
-            sample=found.sample,
-            received_at=found.received_at,
-            outcome=found.outcome,
-            reason=found.reason,
-            evaluations=[item.evaluation for item in found.evaluations],
-        )
-        return _answer(answer)
+        return answer_json(answer)
 
     def openapi(self, request: Request) -> Response:  # noqa: ARG002  # as routes are called
         """Return the OpenAPI document."""
@@ -247,17 +222,12 @@ def _number(request: Request, name: str, usual: int, most: int) -> int:
     return int(text)
 
 
-def _answer(value: BaseModel) -> Response:
-    headers = {"Cache-Control": "no-store"}
-    return Response(value.model_dump_json(), media_type="application/json", headers=headers)
-
-
 def _wrong(request: Request, error: _ParameterError) -> Response:
-    return request.app.state.refuse(request, 400, "a parameter is wrong", str(error))  # type: ignore[no-any-return]
+    return refused(request, 400, "a parameter is wrong", str(error))
 
 
 def _none(request: Request) -> Response:
-    return request.app.state.refuse(  # type: ignore[no-any-return]
+    return refused(
         request, 404, "not found", "there is no such thing; names in a path are written with ~"
     )
 

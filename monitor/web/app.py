@@ -25,6 +25,7 @@ from monitor.web.auth import FEEDBACK_PATH, Guard, path_of
 from monitor.web.feedback import FeedbackInbox
 from monitor.web.labelling import Labelling
 from monitor.web.pages import Pages
+from monitor.web.samples import SampleViews
 from monitor.web.site import FEEDBACK_SCRIPT, Site
 
 _A_YEAR = "public, max-age=31536000, immutable"
@@ -55,16 +56,19 @@ def make_app(site: Site) -> Starlette:
 
     pages, acts, api, labelling = Pages(site), Acts(site), Api(site), Labelling(site)
     inbox = FeedbackInbox(site)
+    samples = SampleViews(site)
     of_metric = "/api/v1/apps/{app}/metrics/{metric}"
     routes = [
         Route("/", pages.glance),
         Route("/app/{app}", pages.app),
         Route("/app/{app}/{metric}", pages.metric),
-        Route("/sample/{sample_id}", pages.sample),
-        Route("/sample/{sample_id}/case.jsonl", pages.case),
+        Route("/sample/{sample_id}/case.jsonl", samples.case),
         Route("/sample/{sample_id}/label", labelling.label, methods=["POST"]),
         Route("/labels", labelling.queue),
         Route("/labels", labelling.decide, methods=["POST"]),
+        Route("/samples", samples.page),
+        Route("/samples.{form}", samples.export),
+        Route("/sample/{sample_id}", samples.sample),
         Route("/incidents", pages.incidents),
         Route("/incidents/{incident_id}", pages.incident),
         Route("/incidents/{incident_id}/ack", acts.acknowledge, methods=["POST"]),
@@ -82,10 +86,11 @@ def make_app(site: Site) -> Starlette:
         Route(f"{of_metric}/series", api.series),
         Route("/api/v1/incidents", api.incidents),
         Route("/api/v1/incidents/{incident_id}", api.incident),
-        Route("/api/v1/samples/{sample_id}", api.sample),
         Route("/api/v1/labels", labelling.agreement),
         Route("/api/v1/labels", labelling.take, methods=["POST"]),
         Route(FEEDBACK_PATH, inbox.take, methods=["POST", "OPTIONS"]),
+        Route("/api/v1/samples", samples.api_list),
+        Route("/api/v1/samples/{sample_id}", samples.api_sample),
         Route("/api/v1/openapi.json", api.openapi),
         Route("/metrics", api.prometheus),
         Route("/badge/{app}.svg", api.badge),

@@ -79,11 +79,20 @@ VISITOR = "visitor"
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """A person or program that asks; ``bearer`` if no browser can have sent it by itself."""
+    """
+    A person or program that asks; ``bearer`` if no browser can have sent it by itself.
+
+    ``apps`` are the only ones that it may see or change anything of; None: all.
+    """
 
     name: str
     role: Role
     bearer: bool = False
+    apps: frozenset[str] | None = None
+
+    def may_see(self, app: str) -> bool:
+        """Return whether it may see anything of *app*."""
+        return self.apps is None or app in self.apps
 
 
 @dataclass(frozen=True, slots=True)

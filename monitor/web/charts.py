@@ -151,11 +151,14 @@ def series_chart(
     )  # fmt: skip
 
 
-def histograms(now: Sequence[float], before: Sequence[float], pass_score: float) -> Markup:
+def histograms(
+    now: Sequence[float], before: Sequence[float], pass_score: float, samples: str = ""
+) -> Markup:
     """
     Return two distributions of scores over [0, 1]: *now* as bars, *before* as an outline.
 
-    Both are counts in bins of equal width and are drawn as shares of their own total.
+    Both are counts in bins of equal width and are drawn as shares of their own total. With the
+    address of a list of *samples*, each bar leads to its own.
     """
     width, height = 720, 200
     left, right, top, bottom = 64.0, width - 8.0, 10.0, height - 24.0
@@ -166,10 +169,19 @@ def histograms(now: Sequence[float], before: Sequence[float], pass_score: float)
     def y(share: float) -> float:
         return bottom - share / most * (bottom - top)
 
+    def link(i: int) -> str:
+        if not samples:
+            return ""
+        # A bin holds the hundredths to which scores are rounded; the last one also 1.00.
+        least, most = i / len(now) - 0.005, (i + 1) / len(now) - 0.005001
+        scores = f"min_score={least:.6g}&max_score={1.01 if i + 1 == len(now) else most:.6g}"
+        words = f"{now[i]:,.0f} samples with a score from {i / len(now):.2f}"
+        return f'<a href="{escape(f"{samples}&{scores}")}" aria-label="{words}">'
+
     bars = [
-        f'<rect class="bar{"" if (i + 0.5) / len(now) >= pass_score else " failing"}"'
+        link(i) + f'<rect class="bar{"" if (i + 0.5) / len(now) >= pass_score else " failing"}"'
         f' x="{_n(left + i * step + 1)}" y="{_n(y(share))}"'
-        f' width="{_n(step - 2)}" height="{_n(bottom - y(share))}"/>'
+        f' width="{_n(step - 2)}" height="{_n(bottom - y(share))}"/>' + ("</a>" if samples else "")
         for i, share in enumerate(shares_now)
         if share
     ]

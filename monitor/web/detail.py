@@ -136,6 +136,7 @@ class Detail:
     report: MetricReport
     series: TimeSeries
     time_range: TimeRange
+    window_from_s: int  #: where the window begins of which segments and histogram speak
     histogram_now: Sequence[float]
     histogram_before: Sequence[float]
     pass_score: float  #: from which a score passes
@@ -199,9 +200,9 @@ def read_detail(
     with store.read() as connection:
         stream = _stream(connection, app, metric, settings, now)
         current, reference, segments = Tally(), Reference("", Tally()), SegmentTable()
+        now_s, width_s = int(now.timestamp()), settings.windows.bucket_s
+        first_s = now_s // width_s * width_s - settings.windows.status_window_s + width_s
         if stream is not None:
-            now_s, width_s = int(now.timestamp()), settings.windows.bucket_s
-            first_s = now_s // width_s * width_s - settings.windows.status_window_s + width_s
             window = ReferenceSpan(first_s, now_s)
             references = References(connection, settings)
             tallies = window_tallies(connection, from_s=first_s, app=app)
@@ -226,6 +227,7 @@ def read_detail(
             report=report,
             series=_series(connection, settings, time_range=time_range, stream=stream),
             time_range=time_range,
+            window_from_s=first_s,
             histogram_now=_in_bins(current),
             histogram_before=_in_bins(reference.tally),
             pass_score=_pass_score(connection, settings, report.verdict),

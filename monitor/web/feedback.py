@@ -17,10 +17,9 @@ from monitor.errors import own_words
 from monitor.store.feedback import Feedback, save_feedback
 from monitor.store.ledger import Booking, Kind, read_between, read_totals
 from monitor.web import schema
-from monitor.web.actions import refused
 from monitor.web.auth import VISITOR, Role, principal_of
 from monitor.web.labelling import read_json
-from monitor.web.site import Site
+from monitor.web.site import Site, refused
 
 _MOST_BODY_BYTES = 20_000
 #: From all visitors together; beyond, they are asked to come again.

@@ -28,9 +28,9 @@ from monitor.store.labels import (
 )
 from monitor.store.samples import read_sample
 from monitor.web import schema, time_range
-from monitor.web.actions import Form, note, posted, refused, see
+from monitor.web.actions import Form, note, posted, see
 from monitor.web.auth import Role, needs, principal_of
-from monitor.web.site import Site
+from monitor.web.site import Site, refused
 
 _MOST_LABELS = 1_000
 _MOST_BODY_BYTES = 1_000_000

@@ -20,21 +20,17 @@ from alerts.queries import (
 )
 from alerts.state import timers_for, timers_from
 from alerts.store import acknowledgement
-from monitor.models import Status
 from monitor.report.format import setting_value
 from monitor.report.model import worst_status
 from monitor.report.render import comparison_rows, insight_lines
 from monitor.settings import TABLE_OF, setting_field, variable
-from monitor.store.feedback import feedback_of
-from monitor.store.labels import labels_of
-from monitor.store.samples import newest_acts, note_act, read_sample
-from monitor.store.sessions import session_scores
-from monitor.testsets.golden import golden_case
+from monitor.store.samples import newest_acts, note_act
 from monitor.web import time_range as names
 from monitor.web.actions import ACK_HOURS
 from monitor.web.auth import Role, needs, principal_of
-from monitor.web.detail import judged_evaluations, read_detail
+from monitor.web.detail import read_detail
 from monitor.web.overview import Glance
+from monitor.web.samples import kept_nowhere
 from monitor.web.site import Site
 from monitor.web.templating import alert_words, why
 from monitor.web.time_range import SPANS, read_time_range
@@ -75,7 +71,7 @@ class Pages:
         rows = [row for row in found.rows if row.verdict.app == app]
         ledger = next((a.ledger for a in found.report.apps if a.app == app), None)
         if ledger is None:
-            return self.missing(request, f"no app of the name {app!r} has sent anything")
+            return self.site.missing(request, f"no app of the name {app!r} has sent anything")
         return self.site.page(
             request, "app.html", status=worst_status([row.verdict.status for row in rows]),
             glance=found, rows=rows, app=app, ledger=ledger,
@@ -96,12 +92,13 @@ class Pages:
             with_worst=may_read,
         )  # fmt: skip
         if found is None:
-            return self.missing(request, f"nothing was scored as {metric!r} for an app {app!r}")
+            what = f"nothing was scored as {metric!r} for an app {app!r}"
+            return self.site.missing(request, what)
         if found.worst:
             self._note(request, "saw worst samples", f"{app} {metric}")
         timers = timers_for(found.verdict, timers_from(site.settings))
         comparison = found.insight.comparison if found.insight else None
-        return _kept_nowhere(self.site.page(
+        return kept_nowhere(self.site.page(
             request, "metric.html", status=found.verdict.status, detail=found,
             spans=[name for name, s in SPANS.items() if s >= bucket_s * 10],
             why=[*why(found.verdict, site.lines), *alert_words(found.alert, timers, now)],
@@ -111,45 +108,6 @@ class Pages:
             shaded=spans_of(found.incidents, now), may_read=may_read,
             explained=insight_lines(found.insight, now) if found.insight else [],
         ))  # fmt: skip
-
-    @needs(Role.READER)
-    def sample(self, request: Request) -> Response:
-        """Show one sample: its texts, each claim, every evaluation."""
-        sample_id = names.unslug(request.path_params["sample_id"])
-        with self.site.store.read() as connection:
-            found = read_sample(connection, sample_id)
-            it = found.sample.interaction if found else None
-            session = (
-                session_scores(connection, app=it.app, session_id=it.session_id)
-                if it is not None and it.session_id
-                else []
-            )
-            said = labels_of(connection, sample_id) if found else []
-            it = found.sample.interaction if found else None
-            feedback = feedback_of(connection, it.app, it.trace_id) if it else []
-        if found is None:
-            return self.missing(request, "no such sample; it may be older than what is kept")
-        self._note(request, "saw sample", sample_id)
-        principal = principal_of(request)
-        return _kept_nowhere(self.site.page(
-            request, "sample.html", found=found,
-            judged=judged_evaluations(found), labels=said, session=session, feedback=feedback,
-            may_label=principal.role >= Role.OPERATOR,
-            form_token=self.site.access.form_token(principal),
-        ))  # fmt: skip
-
-    def case(self, request: Request) -> Response:
-        """Hand one sample out as a test case: a line of a golden set."""
-        sample_id = names.unslug(request.path_params["sample_id"])
-        with self.site.store.read() as connection:
-            found = read_sample(connection, sample_id)
-            said = labels_of(connection, sample_id) if found else []
-        if found is None or not found.sample.interaction.query:
-            return self.missing(request, "no such sample, or none with a question to ask again")
-        self._note(request, "took test case", sample_id)
-        text = golden_case(found, said).model_dump_json(exclude_defaults=True) + "\n"
-        headers = {"Content-Disposition": 'attachment; filename="case.jsonl"'}
-        return _kept_nowhere(Response(text, media_type="application/jsonl", headers=headers))
 
     def incidents(self, request: Request) -> Response:
         """List the incidents of the last thirty days."""
@@ -165,7 +123,7 @@ class Pages:
         with self.site.store.read() as connection:
             found = incident(connection, incident_id)
             if found is None:
-                return self.missing(request, "no such incident")
+                return self.site.missing(request, "no such incident")
             events = snapshots(connection, found.incident_id)
             sent = deliveries(connection, incident_id=found.incident_id)
             ack = acknowledgement(connection, found.incident_id)
@@ -239,13 +197,6 @@ class Pages:
             acts = newest_acts(connection)
         return self.site.page(request, "audit.html", acts=acts)
 
-    def missing(self, request: Request, what: str) -> Response:
-        """Return a page that says that there is no such page."""
-        return self.site.page(
-            request, "error.html", code=404, status=Status.INSUFFICIENT_DATA,
-            heading="Not found", said=what,
-        )  # fmt: skip
-
     def home(self, request: Request) -> Response:  # noqa: ARG002  # as routes are called
         """Redirect to the first page."""
         return RedirectResponse("/", 308)
@@ -259,9 +210,3 @@ class Pages:
                 connection, who=principal_of(request).name, act=act, target=target,
                 at=self.site.clock(),
             )  # fmt: skip
-
-
-def _kept_nowhere(page: Response) -> Response:
-    """Return the page, kept out of the browser's cache on disk."""
-    page.headers["Cache-Control"] = "no-store"
-    return page

@@ -14,6 +14,7 @@ from monitor.models.interaction import AppName, Name
 from monitor.models.status import FleetFall
 from monitor.store.feedback import MOST_COMMENT_CHARS
 from monitor.store.labels import LabelRecord
+from monitor.store.search import FoundSample, SampleFilter, Sort
 
 
 class _Answer(BaseModel):
@@ -116,6 +117,13 @@ class IncidentAnswer(_Answer):
     deliveries: Sequence[Delivery]
 
 
+class SamplesPage(_Answer):
+    """A page of samples."""
+
+    items: Sequence[FoundSample]
+    next: str | None = Field(description="Give it back as `cursor` for the next page.")
+
+
 class SampleAnswer(_Answer):
     """One sample with everything that was said of it."""
 
@@ -210,6 +218,25 @@ _SPAN = {
 }
 _APP_ONLY = {"name": "app", "in": "query", "schema": {"type": "string"}}
 _METRIC = {"name": "metric", "in": "query", "schema": {"type": "string"}}
+
+
+def _filters() -> list[dict[str, Any]]:
+    """Return the parameters by which samples are found."""
+    found = []
+    shapes = SampleFilter.model_json_schema()["properties"]
+    for name, shape in shapes.items():
+        said = shape.pop("description", "")
+        wanted = {key: value for key, value in shape.items() if key not in {"title", "default"}}
+        if "anyOf" in wanted:
+            wanted = next(option for option in wanted["anyOf"] if option.get("type") != "null")
+        if name in {"since", "until"}:
+            wanted, said = {"type": "string"}, "RFC 3339, or for so long ago: 90s, 15m, 24h, 7d."
+        found.append({"name": name, "in": "query", "description": said, "schema": wanted})
+    said = "By score to the hundredth, which needs a metric."
+    orders = {"type": "string", "enum": [order.value for order in Sort]}
+    return [*found, {"name": "sort", "in": "query", "description": said, "schema": orders}]
+
+
 #: Path to (what it tells, shape of the answer, parameters of the query).
 _PATHS: dict[str, tuple[str, type[BaseModel], list[dict[str, Any]]]] = {
     "/api/v1/status": ("Everything at a glance", StatusAnswer, []),
@@ -218,6 +245,7 @@ _PATHS: dict[str, tuple[str, type[BaseModel], list[dict[str, Any]]]] = {
     "/api/v1/apps/{app}/metrics/{metric}/series": ("Its time series", SeriesAnswer, [_SPAN]),
     "/api/v1/incidents": ("Incidents of thirty days", IncidentsPage, [_APP_ONLY, *_CURSOR]),
     "/api/v1/incidents/{incident_id}": ("One incident", IncidentAnswer, []),
+    "/api/v1/samples": ("Samples; needs the role reader", SamplesPage, [*_filters(), *_CURSOR]),
     "/api/v1/samples/{sample_id}": ("One sample; needs the role reader", SampleAnswer, []),
     "/api/v1/labels": ("How evaluators and people agree", AgreementsAnswer, [_APP_ONLY, _METRIC]),
 }

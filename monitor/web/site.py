@@ -11,6 +11,7 @@ from importlib.resources import files
 
 import redis
 from jinja2 import Environment
+from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
@@ -117,6 +118,13 @@ class Site:
             return Response(status_code=304, headers=headers)
         return HTMLResponse(text.replace(_MADE_AT, templating.iso(now)), code, headers)
 
+    def missing(self, request: Request, what: str) -> Response:
+        """Return a page that says that there is no such page."""
+        return self.page(
+            request, "error.html", code=404, status=Status.INSUFFICIENT_DATA,
+            heading="Not found", said=what,
+        )  # fmt: skip
+
     def close(self) -> None:
         """Close all connections."""
         self.store.close()
@@ -136,3 +144,14 @@ class Site:
         except (GroundwatchError, redis.RedisError):
             return QueueState()
         return QueueState(found.waiting, found.oldest_age_s, stalls, events)
+
+
+def refused(request: Request, code: int, title: str, detail: str) -> Response:
+    """Return a refusal: a page for people, problem details for programs."""
+    return request.app.state.refuse(request, code, title, detail)  # type: ignore[no-any-return]
+
+
+def answer_json(value: BaseModel) -> Response:
+    """Return a value of the API."""
+    headers = {"Cache-Control": "no-store"}
+    return Response(value.model_dump_json(), media_type="application/json", headers=headers)

@@ -170,7 +170,7 @@ def environment() -> Environment:
         *(words.incident_sentence, words.reasons, recent_counts),
         *(charts.svg_sparkline, charts.series_chart, charts.histograms, charts.status_strip),
         *(time_range.metric_path, time_range.app_path),
-        *(time_range.sample_path, time_range.incident_path),
+        *(time_range.sample_path, time_range.incident_path, time_range.samples_path),
     )
     engine.globals.update({function.__name__: function for function in functions})
     engine.globals.update(ICONS=words.ICONS, WORDS=words.WORDS)

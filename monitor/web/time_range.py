@@ -184,3 +184,27 @@ def sample_path(sample_id: str) -> str:
 def incident_path(incident_id: str) -> str:
     """Address of the page about one incident."""
     return f"/incidents/{slug(incident_id)}"
+
+
+def samples_path(sample_id: str = "", **wanted: object) -> str:
+    """
+    Address of the list of the samples that *wanted* names; of one of them, with its neighbours.
+
+    Names are those of `monitor.store.search.SampleFilter`; what is empty is left out, and times
+    may be epoch seconds.
+
+    Examples
+    --------
+    >>> samples_path(app="shop", outcome="failed", segment=["language=fr"])
+    '/samples?app=shop&outcome=failed&segment=language%3Dfr'
+    """
+    query = []
+    for name, value in wanted.items():
+        for item in value if isinstance(value, list | tuple) else [value]:
+            if item in {None, ""}:
+                continue
+            if name in {"since", "until"} and isinstance(item, int | float):
+                item = datetime.fromtimestamp(item, UTC)  # noqa: PLW2901
+            query.append((name, item.isoformat() if isinstance(item, datetime) else str(item)))
+    path = sample_path(sample_id) if sample_id else "/samples"
+    return f"{path}?{urlencode(query)}" if query else path

@@ -18,7 +18,15 @@ from monitor.store.tables import metadata
 def test_migrations_make_the_tables_that_the_program_knows(store):
     with store.read() as connection:
         context = MigrationContext.configure(
-            connection, opts={"version_table": "groundwatch_schema", "compare_type": True}
+            connection,
+            opts={
+                "version_table": "groundwatch_schema",
+                "compare_type": True,
+                # A virtual table of SQLite, and one of PostgreSQL that is like no other's.
+                "include_name": lambda name, kind, _: (
+                    kind != "table" or not name.startswith("groundwatch_sample_terms")
+                ),
+            },
         )
         assert compare_metadata(context, metadata) == []
 

@@ -1,8 +1,8 @@
 // Keeps the page fresh without losing the place, and says so when it no longer is.
 "use strict";
 (() => {
-  const every = 10_000;
   const root = document.documentElement;
+  const every = 1_000 * root.dataset.every;
   const banner = document.getElementById("stale");
   const made = document.getElementById("made");
   let tag = null;

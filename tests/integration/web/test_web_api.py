@@ -23,7 +23,7 @@ def test_every_path_of_the_document_is_answered(world, get):
         "{app}": "shop", "{metric}": "groundedness", "{incident_id}": incident,
         "{sample_id}": world.samples["shop"],
     }  # fmt: skip
-    for path in openapi()["paths"]:
+    for path in (path for path, ways in openapi()["paths"].items() if "get" in ways):
         for part, value in values.items():
             path = path.replace(part, value)  # noqa: PLW2901
         answer = get(path)
@@ -117,6 +117,7 @@ def test_badge_says_the_status_and_nothing_hostile(world, get):
 
 
 def test_names_with_any_characters_have_an_address(world, get):
-    for app in world.samples:
+    # A mark that turns text around is no part of a name.
+    for app in (name.replace("\u202e", "\ufffd") for name in world.samples):
         found = get(f"/api/v1/apps/{slug(app)}/metrics/groundedness")
         assert found.json()["app"] == app

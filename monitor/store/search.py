@@ -1,0 +1,628 @@
+"""
+Find samples by anything that is known of them: an inverted index beside the samples.
+
+Each sample has a *position*, a number that grows with its time, and *facets*: what it can be
+filtered by, such as its user, its segments and how each metric ended. SQLite keeps both with the
+words of question and answer in an FTS5 table, whose lists of positions intersect in order;
+PostgreSQL in a table with GIN indexes. A page is read by position, so the thousandth costs as much
+as the first. `write_terms` is part of the transaction that stores a sample.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Any, Literal, NamedTuple, Self
+
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
+from sqlalchemy import Connection, bindparam, select, text
+
+from monitor.errors import own_words
+from monitor.models import Sample
+from monitor.queue.names import DOCTOR_APP
+from monitor.store.samples import REASON
+from monitor.store.tables import evaluations, labels, samples
+
+#: Below the milliseconds of a position: tells samples of one millisecond apart.
+_TIE_BITS = 21
+_LATEST_MS = 2**41 - 1
+_MOST_QUERY_CHARS, _MOST_OUTPUT_CHARS, _MOST_PHRASES = 2_000, 6_000, 20
+_BINS = range(101)
+_UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_TERMS = "groundwatch_sample_terms"
+_NEAR, _FEW = 3_000, 5_000
+
+
+class Ended(NamedTuple):
+    """How one evaluation of a sample ended, as facets need it."""
+
+    metric: str
+    evaluator_version: str
+    score: float | None
+    passed: bool | None
+    reason: str
+
+
+class Terms(NamedTuple):
+    """What the index holds of one sample."""
+
+    position: int
+    sample_id: str
+    facets: frozenset[int]
+    words: str
+    release: int = 0  #: its facet; 0 without one
+
+
+def facet(*parts: str) -> int:
+    """Return a name such as ``("user", "ann")`` as a signed 64-bit number."""
+    name = "\x1f".join(parts).encode("utf-8", "replace")
+    return int.from_bytes(hashlib.blake2b(name, digest_size=8).digest(), signed=True)
+
+
+#: A facet that no sample has.
+_NOTHING = facet()
+
+
+def score_bin(score: float) -> int:
+    """Return the bin of a score, from 0 to 100, as the buckets' histograms count it."""
+    return min(100, max(0, round(100 * score)))
+
+
+def terms_of(
+    position: int, sample: Sample, segments: Iterable[str], reason: str, ended: Sequence[Ended]
+) -> Terms:
+    """Return what the index holds of a sample."""
+    it = sample.interaction
+    fields = {
+        "app": it.app, "release": it.release, "user": it.user_id, "session": it.session_id,
+        "trace": it.trace_id, "id": it.id,
+    }  # fmt: skip
+    found = {facet(name, value) for name, value in fields.items() if value}
+    found |= {facet("segment", segment) for segment in segments}
+    found |= {facet("tag", f"{name}={value}") for name, value in it.tags.items()}
+    passes = {item.passed for item in ended}
+    overall = "failed" if False in passes else "passed" if True in passes else "unscored"
+    found.add(facet("ended", "", overall))
+    if reason:
+        found.add(facet("reason", "", reason))
+    for item in ended:
+        name = "unscored" if item.passed is None else "passed" if item.passed else "failed"
+        found.add(facet("metric", item.metric))
+        found.add(facet("ended", item.metric, name))
+        found.add(facet("evaluator", item.metric, item.evaluator_version))
+        if item.reason:
+            found |= {facet("reason", item.metric, item.reason), facet("reason", "", item.reason)}
+        if item.score is not None:
+            found.add(facet("bin", item.metric, name, str(score_bin(item.score))))
+    words = f"{(it.query or '')[:_MOST_QUERY_CHARS]}\n{it.output[:_MOST_OUTPUT_CHARS]}"
+    plain = words.replace("\0", " ").encode("utf-8", "replace").decode().strip()
+    release = facet("release", it.release) if it.release else 0
+    return Terms(position, sample.sample_id, frozenset(found), plain, release)
+
+
+def allot_positions(connection: Connection, times_ms: Mapping[str, int]) -> dict[str, int]:
+    """Return a position for each sample, given by id and epoch milliseconds."""
+    placed: dict[str, int] = {}
+    taken: set[int] = set()
+    waiting, draw = sorted(times_ms), 0
+    while waiting:
+        drawn = {
+            sample_id: (min(max(times_ms[sample_id], 0), _LATEST_MS) << _TIE_BITS)
+            | (facet("position", sample_id, str(draw)) & ((1 << _TIE_BITS) - 1))
+            for sample_id in waiting
+        }
+        there = select(samples.c.position).where(samples.c.position.in_(list(drawn.values())))
+        taken |= set(connection.execute(there).scalars())
+        for sample_id, position in drawn.items():
+            if position not in taken:
+                taken.add(position)
+                placed[sample_id] = position
+        waiting, draw = [name for name in waiting if name not in placed], draw + 1
+    return placed
+
+
+def write_terms(connection: Connection, items: Iterable[Terms]) -> None:
+    """Put samples into the index; ones that are there already are replaced."""
+    ordered = sorted(items)
+    if not ordered:
+        return
+    if connection.dialect.name == "sqlite":
+        statement = f"INSERT OR REPLACE INTO {_TERMS} (rowid, facets, words) VALUES (:p, :f, :w)"  # noqa: S608
+        rows = [
+            {"p": item.position, "f": " ".join(map(_token, sorted(item.facets))), "w": item.words}
+            for item in ordered
+        ]
+    else:
+        statement = (
+            f"INSERT INTO {_TERMS} (position, sample_id, facets, words)"  # noqa: S608  # ours
+            " VALUES (:p, :s, CAST(:f AS bigint[]), to_tsvector('simple', :w))"
+            " ON CONFLICT (sample_id) DO UPDATE SET position = excluded.position,"
+            " facets = excluded.facets, words = excluded.words"
+        )
+        rows = [
+            {"p": item.position, "s": item.sample_id, "f": _release_first(item), "w": item.words}
+            for item in ordered
+        ]
+    connection.execute(text(statement), rows)
+
+
+def _release_first(item: Terms) -> list[int]:
+    # Releases follow each other in time: their own index, on the first element, finds an old one.
+    return [item.release, *sorted(item.facets)]
+
+
+def remove_terms(connection: Connection, sample_ids: Sequence[str]) -> None:
+    """Take samples out of the index, before they are deleted or changed."""
+    of = select(samples.c.position).where(samples.c.sample_id.in_(sample_ids))
+    rows = [{"p": p} for p in connection.execute(of).scalars() if p is not None]
+    if rows:
+        key = "rowid" if connection.dialect.name == "sqlite" else "position"
+        connection.execute(text(f"DELETE FROM {_TERMS} WHERE {key} = :p"), rows)  # noqa: S608
+
+
+def index_stored(connection: Connection, sample_ids: Sequence[str]) -> None:
+    """Bring the index up to date with stored samples."""
+    mine = samples.c.sample_id.in_(sample_ids)
+    rows = connection.execute(select(samples).where(mine, samples.c.app != DOCTOR_APP)).all()
+    remove_terms(connection, sample_ids)
+    without = {row.sample_id: row.occurred_at_ms for row in rows if row.position is None}
+    places = allot_positions(connection, without)
+    if places:
+        moved = samples.update().where(samples.c.sample_id == bindparam("id"))
+        connection.execute(
+            moved.values(position=bindparam("p")), [{"id": i, "p": p} for i, p in places.items()]
+        )
+    ended: dict[str, list[Ended]] = {}
+    for item in _evaluations(connection, sample_ids):
+        passed = None if item.passed is None else bool(item.passed)
+        found = Ended(item.metric, item.evaluator_version, item.score, passed, item.reason)
+        ended.setdefault(item.sample_id, []).append(found)
+    write_terms(connection, [
+        terms_of(
+            places.get(row.sample_id, row.position), Sample.model_validate(row.payload),
+            row.segments, row.reason, ended.get(row.sample_id, ()),
+        )
+        for row in rows
+    ])  # fmt: skip
+
+
+def index_older(connection: Connection, limit: int = 200) -> int:
+    """Index samples of before there was an index, the newest first; return how many."""
+    waiting = select(samples.c.sample_id).where(
+        samples.c.position.is_(None), samples.c.app != DOCTOR_APP
+    )
+    ids = list(
+        connection.execute(waiting.order_by(samples.c.sample_id.desc()).limit(limit)).scalars()
+    )
+    if ids:
+        index_stored(connection, ids)
+    return len(ids)
+
+
+class Sort(StrEnum):
+    """The order of a list; scores are compared to the hundredth, the newest first within one."""
+
+    NEWEST = "newest"
+    OLDEST = "oldest"
+    LOWEST = "lowest"
+    HIGHEST = "highest"
+
+
+class SampleFilter(BaseModel):
+    """Which samples are wanted; what is empty does not matter. Texts are compared whole."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", str_max_length=500)
+
+    app: str = ""
+    metric: str = ""
+    outcome: Literal["", "passed", "failed", "scored", "unscored"] = Field(
+        "", description="Of the metric; without one: failed in any, passed in all with a score."
+    )
+    reason: str = Field("", description="Why there is no score, such as no_contexts.")
+    evaluator: str = Field("", description="Version of the evaluator; needs a metric.")
+    min_score: float | None = Field(None, ge=-1e9, le=1e9, description="Needs a metric.")
+    max_score: float | None = Field(None, ge=-1e9, le=1e9, description="Needs a metric.")
+    label: Literal["", "pass", "fail", "any", "none"] = Field("", description="What people said.")
+    segment: tuple[str, ...] = Field((), max_length=10, description="dimension=value, all of them.")
+    tag: tuple[str, ...] = Field((), max_length=10, description="name=value, all of them.")
+    release: str = ""
+    user: str = ""
+    session: str = ""
+    trace: str = ""
+    since: AwareDatetime | None = None
+    until: AwareDatetime | None = None
+    text: str = Field("", description='Words of question or answer; "a phrase", begin*.')
+
+    @model_validator(mode="after")
+    def _needs_metric(self) -> Self:
+        scored = self.evaluator or self.min_score is not None or self.max_score is not None
+        if scored and not self.metric:
+            raise ValueError("a score range or an evaluator needs a metric")
+        return self
+
+    @classmethod
+    def parse(cls, values: Mapping[str, Sequence[str]], now: datetime) -> Self:
+        """
+        Read a filter from texts, as a query or a command line gives them; unknown names are left.
+
+        ``since`` and ``until`` are ISO 8601, in UTC unless they say otherwise, or a duration such
+        as 90s, 15m, 24h or 7d for so long ago.
+
+        Raises
+        ------
+        ValueError
+            If a value is not one of its field; the message says what was expected.
+        """
+        found: dict[str, Any] = {}
+        for name in cls.model_fields:
+            given = [value for value in values.get(name, ()) if value.strip()]
+            if given and name in {"segment", "tag"}:
+                found[name] = given
+            elif given and name in {"since", "until"}:
+                found[name] = _moment(given[-1], now)
+            elif given:
+                found[name] = given[-1]
+        try:
+            return cls.model_validate(found)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            where = ".".join(str(part) for part in first["loc"])
+            raise ValueError(f"{where}: {own_words(first['msg'])}".removeprefix(": ")) from None
+
+    def facets(self) -> Iterator[list[int]]:
+        """Yield groups of facets: a sample has one of each."""
+        for name in ("app", "release", "user", "session", "trace"):
+            if value := getattr(self, name):
+                yield [facet(name, value)]
+        yield from ([facet("segment", value)] for value in self.segment)
+        yield from ([facet("tag", value)] for value in self.tag)
+        if self.metric:
+            yield [facet("metric", self.metric)]
+        if self.outcome:
+            names = ("passed", "failed") if self.outcome == "scored" else (self.outcome,)
+            yield [facet("ended", self.metric, name) for name in names]
+        if self.reason:
+            yield [facet("reason", self.metric, self.reason)]
+        if self.evaluator:
+            yield [facet("evaluator", self.metric, self.evaluator)]
+        if self.min_score is not None or self.max_score is not None:
+            lowest, highest = self._score_range()
+            bins = range(score_bin(lowest), score_bin(highest) + 1)
+            yield self.bins(bins) or [_NOTHING]
+
+    def bins(self, numbers: Iterable[int]) -> list[int]:
+        """Return the facets of scores in bins, of the outcome that is wanted."""
+        # One for each outcome: of two long lists without a common sample, all would be read.
+        outcomes = [name for name in ("passed", "failed") if self.outcome in {"", "scored", name}]
+        return [
+            facet("bin", self.metric, name, str(number)) for number in numbers for name in outcomes
+        ]
+
+    def _score_range(self) -> tuple[float, float]:
+        lowest = -1e9 if self.min_score is None else self.min_score
+        return lowest, 1e9 if self.max_score is None else self.max_score
+
+    def phrases(self) -> list[str]:
+        """Return the words and quoted phrases of the text; a final * stands for any ending."""
+        found = (a or b for a, b in re.findall(r'"([^"]+)"|([^\s"]+)', self.text))
+        return [phrase for phrase in found if any(map(str.isalnum, phrase))][:_MOST_PHRASES]
+
+    def conditions(self) -> tuple[list[str], dict[str, Any]]:
+        """Return what the index does not hold, as SQL over samples s: labels, exact scores."""
+        parts, values = list[str](), dict[str, Any]()
+        if self.label:
+            said = "SELECT s.position FROM groundwatch_labels l JOIN groundwatch_samples s"
+            said += " ON s.sample_id = l.sample_id WHERE s.position IS NOT NULL"
+            if self.metric:
+                said, values["label_metric"] = f"{said} AND l.metric = :label_metric", self.metric
+            if self.label in {"pass", "fail"}:
+                said += f" AND l.human_passed = {int(self.label == 'pass')}"
+            parts.append(f"{{position}} {'NOT IN' if self.label == 'none' else 'IN'} ({said})")
+        if self.min_score is not None or self.max_score is not None:
+            values["lowest"], values["highest"] = self._score_range()
+            values["score_metric"] = self.metric
+            parts.append(
+                "EXISTS (SELECT 1 FROM groundwatch_samples s JOIN groundwatch_evaluations e"
+                " ON e.sample_id = s.sample_id WHERE s.position = {position}"
+                " AND e.metric = :score_metric AND e.score BETWEEN :lowest AND :highest)"
+            )
+        return parts, values
+
+
+def _moment(value: str, now: datetime) -> datetime:
+    ago = re.fullmatch(r"([0-9]{1,6})([smhdw])", value.strip().lower())
+    try:
+        if ago:
+            return now - timedelta(seconds=int(ago[1]) * _UNITS_S[ago[2]])
+        found = datetime.fromisoformat(value.strip())
+        return found.replace(tzinfo=found.tzinfo or UTC).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise ValueError(
+            f"Invalid time {value[:40]!r}: expected 2026-11-21T14:05 or, for so long ago, 90s, 15m,"
+            " 24h, 7d"
+        ) from None
+
+
+class FoundEvaluation(BaseModel):
+    """How one evaluation of a sample ended; ``passed`` is null where it enters no rate."""
+
+    model_config = ConfigDict(frozen=True)
+
+    metric: str
+    evaluator_version: str
+    status: str
+    score: float | None
+    passed: bool | None
+    reason: str
+
+
+class FoundSample(BaseModel):
+    """A sample as a list shows it, with how its evaluations ended and what people said."""
+
+    model_config = ConfigDict(frozen=True)
+
+    sample_id: str
+    app: str
+    occurred_at: AwareDatetime
+    query: str | None
+    output: str
+    release: str | None
+    user_id: str | None
+    session_id: str | None
+    trace_id: str | None
+    tags: dict[str, str]
+    outcome: str
+    reason: str
+    evaluations: tuple[FoundEvaluation, ...]
+    labels: dict[str, bool] = Field(description="By metric, whether people let it pass.")
+
+
+@dataclass(frozen=True, slots=True)
+class SamplePage:
+    """One page of a list, and the cursor of the next."""
+
+    items: Sequence[FoundSample]
+    next: str | None
+
+
+def find_samples(
+    connection: Connection,
+    wanted: SampleFilter,
+    *,
+    apps: Collection[str] | None = None,
+    sort: Sort = Sort.NEWEST,
+    cursor: str = "",
+    limit: int = 50,
+) -> SamplePage:
+    """
+    Return one page of the samples that *wanted* names.
+
+    Of *apps* only, unless that is None; *cursor* is `SamplePage.next` of the page before.
+
+    Raises
+    ------
+    ValueError
+        If the cursor is not one of this order, or an order by score has no metric.
+    """
+    first_bin, at = _read_cursor(cursor, by_score=sort in {Sort.LOWEST, Sort.HIGHEST})
+    if sort in {Sort.NEWEST, Sort.OLDEST}:
+        found = [(0, p) for p in _positions(connection, wanted, apps, (), sort, at, limit + 1)]
+    else:
+        if not wanted.metric:
+            raise ValueError("an order by score needs a metric")
+        bins = list(_BINS if sort is Sort.LOWEST else reversed(_BINS))
+        found = []
+        for number in bins[bins.index(first_bin) if first_bin is not None else 0 :]:
+            of_bin = wanted.bins([number]) or [_NOTHING]
+            start = at if number == first_bin else None
+            more = limit + 1 - len(found)
+            page = _positions(connection, wanted, apps, of_bin, Sort.NEWEST, start, more)
+            found += [(number, position) for position in page]
+            if len(found) > limit:
+                break
+    shown = found[:limit]
+    after = None
+    if len(found) > limit:
+        number, position = shown[-1]
+        by_score = sort in {Sort.LOWEST, Sort.HIGHEST}
+        after = f"{number}.{position}" if by_score else str(position)
+    return SamplePage(_read(connection, [position for _, position in shown]), after)
+
+
+def _read_cursor(cursor: str, *, by_score: bool) -> tuple[int | None, int | None]:
+    if not cursor:
+        return None, None
+    number, dot, position = cursor.rpartition(".")
+    digits = (number if dot else "0", position)
+    if bool(dot) != by_score or not all(re.fullmatch(r"[0-9]{1,19}", part) for part in digits):
+        raise ValueError("the cursor is not one of this list; begin again without one")
+    if int(digits[0]) not in _BINS or int(position) >= 2**63:
+        raise ValueError("the cursor is not one of this list; begin again without one")
+    return (int(number) if dot else None), int(position)
+
+
+class Neighbours(NamedTuple):
+    """The samples beside one in a list; None at its ends."""
+
+    newer: str | None
+    older: str | None
+
+
+def neighbours(
+    connection: Connection, wanted: SampleFilter, sample_id: str, apps: Collection[str] | None
+) -> Neighbours:
+    """Return the next newer and older sample that *wanted* names."""
+    of = select(samples.c.position).where(samples.c.sample_id == sample_id)
+    position = connection.execute(of).scalar()
+    if position is None:
+        return Neighbours(None, None)
+    sides: list[str | None] = []
+    for sort in (Sort.OLDEST, Sort.NEWEST):
+        found = _positions(connection, wanted, apps, (), sort, position, 1)
+        query = select(samples.c.sample_id).where(samples.c.position.in_(found))
+        sides.append(connection.execute(query).scalar())
+    return Neighbours(*sides)
+
+
+def _positions(
+    connection: Connection,
+    wanted: SampleFilter,
+    apps: Collection[str] | None,
+    one_of: Sequence[int],
+    sort: Sort,
+    after: int | None,
+    limit: int,
+) -> list[int]:
+    """Return positions in the order of *sort*, beyond *after*."""
+    groups = [*wanted.facets(), *([list(one_of)] if one_of else [])]
+    if apps is not None:
+        groups.append([facet("app", app) for app in sorted(apps)] or [_NOTHING])
+    phrases = wanted.phrases()
+    if wanted.text.strip() and not phrases:
+        return []
+    conditions, values = wanted.conditions()
+    table, position = _TERMS, "position"
+    if not groups and not phrases:
+        table, values["doctor"] = "groundwatch_samples", DOCTOR_APP
+        conditions.append("app <> :doctor")
+    elif connection.dialect.name == "sqlite":
+        position, values["match"] = "rowid", _fts5_query(groups, phrases)
+        conditions.append(f"{_TERMS} MATCH :match")
+    else:
+        matching, more = _gin_conditions(groups, phrases)
+        if wanted.release:
+            matching.append("facets[1] = :release")
+            more["release"] = facet("release", wanted.release)
+        conditions, values = conditions + matching, values | more
+    low = -1 if wanted.since is None else (_ms(wanted.since) << _TIE_BITS) - 1
+    high = 2**63 - 1 if wanted.until is None else _ms(wanted.until) << _TIE_BITS
+    if after is not None:
+        low, high = (max(low, after), high) if sort is Sort.OLDEST else (low, min(high, after))
+    values |= {"low": low, "high": high, "limit": limit}
+    where = " AND ".join(conditions).format(position=f"{table}.{position}")
+    ordered = f"ORDER BY {position} {'ASC' if sort is Sort.OLDEST else 'DESC'}"
+    if connection.dialect.name != "sqlite" and table == _TERMS:
+        found = _dense_or_few(connection, where, ordered, values)
+        if found is not None:
+            return sorted(found, reverse=sort is not Sort.OLDEST)[:limit]
+    statement = (
+        f"SELECT {position} FROM {table} WHERE {where} AND {position} > :low"  # noqa: S608  # ours
+        f" AND {position} < :high {ordered} LIMIT :limit"
+    )
+    return [int(p) for p in connection.execute(text(statement), values).scalars()]
+
+
+def _dense_or_few(
+    connection: Connection, where: str, ordered: str, values: Mapping[str, Any]
+) -> list[int] | None:
+    """
+    Return the samples if they are dense among the nearest or few at all, else None.
+
+    PostgreSQL guesses badly how rare a facet is, and would read a million rows in order to find
+    the one sample of a user. An expression keeps it off the order, so that GIN finds the few.
+    """
+    near = (
+        f"SELECT * FROM {_TERMS} WHERE position > :low AND position < :high"  # noqa: S608  # ours
+        f" {ordered} LIMIT {_NEAR}"
+    )
+    dense = f"SELECT position FROM ({near}) AS {_TERMS} WHERE {where} {ordered} LIMIT :limit"  # noqa: S608
+    found = [int(p) for p in connection.execute(text(dense), values).scalars()]
+    if len(found) == values["limit"]:
+        return found
+    few = (
+        f"SELECT position FROM {_TERMS} WHERE {where} AND position + 0 > :low"  # noqa: S608  # ours
+        f" AND position + 0 < :high LIMIT {_FEW + 1}"
+    )
+    connection.execute(text("SET LOCAL enable_seqscan = off"))
+    found = [int(p) for p in connection.execute(text(few), values).scalars()]
+    return found if len(found) <= _FEW else None
+
+
+def _ms(at: datetime) -> int:
+    return min(max(round(at.timestamp() * 1000), 0), _LATEST_MS)
+
+
+def _token(number: int) -> str:
+    return f"x{number % 2**64:016x}"
+
+
+def _fts5_query(groups: Sequence[Sequence[int]], phrases: Sequence[str]) -> str:
+    parts = [f"facets : ({' OR '.join(map(_token, group))})" for group in groups]
+    for phrase in phrases:
+        stem = phrase.rstrip("*")
+        parts.append(f'words : "{stem}"{"*" if stem != phrase else ""}')
+    return " AND ".join(parts)
+
+
+def _gin_conditions(
+    groups: Sequence[Sequence[int]], phrases: Sequence[str]
+) -> tuple[list[str], dict[str, Any]]:
+    parts, values = list[str](), dict[str, Any]()
+    all_of = [group[0] for group in groups if len(group) == 1]
+    if all_of:
+        parts.append("facets @> CAST(:all_of AS bigint[])")
+        values["all_of"] = all_of
+    for number, group in enumerate(group for group in groups if len(group) > 1):
+        parts.append(f"facets && CAST(:any_{number} AS bigint[])")
+        values[f"any_{number}"] = list(group)
+    for number, phrase in enumerate(phrases):
+        stem = phrase.rstrip("*")
+        if stem == phrase:
+            parts.append(f"words @@ phraseto_tsquery('simple', :words_{number})")
+        else:
+            parts.append(f"words @@ to_tsquery('simple', :words_{number})")
+            stem = "'" + stem.replace("\\", " ").replace("'", " ") + "':*"
+        values[f"words_{number}"] = stem
+    return parts, values
+
+
+def _evaluations(connection: Connection, sample_ids: Sequence[str]) -> Sequence[Any]:
+    e = evaluations.c
+    query = select(
+        e.sample_id, e.metric, e.evaluator_version, e.status, e.score, e.passed,
+        REASON.label("reason"),
+    ).where(e.sample_id.in_(sample_ids))  # fmt: skip
+    return connection.execute(query.order_by(e.metric, e.evaluator_version)).all()
+
+
+def _read(connection: Connection, positions: Sequence[int]) -> list[FoundSample]:
+    """Return the samples at *positions*, in their order; one that is gone by now is left out."""
+    rows = connection.execute(select(samples).where(samples.c.position.in_(positions))).all()
+    ids = [row.sample_id for row in rows]
+    ended: dict[str, list[FoundEvaluation]] = {}
+    for item in _evaluations(connection, ids):
+        found = FoundEvaluation(
+            metric=item.metric, evaluator_version=item.evaluator_version, status=item.status,
+            score=item.score, passed=None if item.passed is None else bool(item.passed),
+            reason=item.reason,
+        )  # fmt: skip
+        ended.setdefault(item.sample_id, []).append(found)
+    said: dict[str, dict[str, bool]] = {}
+    query = select(labels.c.sample_id, labels.c.metric, labels.c.human_passed)
+    mine = query.where(labels.c.sample_id.in_(ids)).order_by(labels.c.labelled_at_ms)
+    for sample_id, metric, passed in connection.execute(mine):
+        said.setdefault(sample_id, {})[metric] = bool(passed)
+    by_position = {}
+    for row in rows:
+        it = row.payload["interaction"]
+        by_position[row.position] = FoundSample(
+            sample_id=row.sample_id, app=row.app,
+            occurred_at=datetime.fromtimestamp(row.occurred_at_ms / 1000, UTC),
+            query=it.get("query"), output=it["output"], release=it.get("release"),
+            user_id=it.get("user_id"), session_id=it.get("session_id"),
+            trace_id=it.get("trace_id"), tags=it.get("tags") or {}, outcome=row.outcome,
+            reason=row.reason, evaluations=tuple(ended.get(row.sample_id, ())),
+            labels=said.get(row.sample_id, {}),
+        )  # fmt: skip
+    return [by_position[p] for p in positions if p in by_position]

@@ -1,0 +1,263 @@
+"""The samples: a list to search and filter, one of them whole, the same for programs and files."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from monitor.report.sheets import inert
+from monitor.store.feedback import feedback_of
+from monitor.store.labels import labels_of
+from monitor.store.samples import StoredSample, note_act, read_sample
+from monitor.store.search import (
+    FoundSample,
+    SampleFilter,
+    SamplePage,
+    Sort,
+    find_samples,
+    neighbours,
+)
+from monitor.store.sessions import session_scores
+from monitor.testsets.golden import golden_case
+from monitor.web import schema, time_range
+from monitor.web.auth import Role, needs, principal_of
+from monitor.web.detail import judged_evaluations
+from monitor.web.site import Site, answer_json, refused
+
+_PAGE, _MOST = 50, 500
+#: An export holds no more; the next one goes on with a later `until`.
+_MOST_EXPORTED = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What a request asks for: which samples, in which order, from where on."""
+
+    wanted: SampleFilter
+    sort: Sort
+    cursor: str
+    limit: int
+
+    @property
+    def query(self) -> dict[str, Any]:
+        """The filter and the order, as an address holds them."""
+        found = self.wanted.model_dump(exclude_defaults=True)
+        return found | ({"sort": self.sort.value} if self.sort is not Sort.NEWEST else {})
+
+
+@dataclass(frozen=True, slots=True)
+class SampleViews:
+    """The endpoints about samples; all of them need the role reader."""
+
+    site: Site
+
+    @needs(Role.READER)
+    def page(self, request: Request) -> Response:
+        """Show a list of samples with the filters that made it."""
+        try:
+            asked, wrong = self._asked(request), ""
+            found = self._find(request, asked)
+        except ValueError as error:
+            asked, wrong = _Asked(SampleFilter(), Sort.NEWEST, "", _PAGE), str(error)
+            found = SamplePage((), None)
+        rows = [
+            row for row in self.site.glance.read().rows
+            if principal_of(request).may_see(row.verdict.app)
+        ]  # fmt: skip
+        self._note(request, "listed samples", _query(request))
+        response = self.site.page(
+            request, "samples.html", code=400 if wrong else 200, wrong=wrong, wanted=asked.wanted,
+            query=asked.query, sort=asked.sort, sorts=list(Sort), cursor=asked.cursor, found=found,
+            apps=sorted({row.verdict.app for row in rows}),
+            metrics=sorted({row.verdict.metric for row in rows}),
+            is_live=request.query_params.get("live") == "1" and not asked.cursor,
+            most_exported=_MOST_EXPORTED,
+        )  # fmt: skip
+        return kept_nowhere(response)
+
+    @needs(Role.READER)
+    def sample(self, request: Request) -> Response:
+        """Show one sample: its texts, each claim, every evaluation, and its neighbours."""
+        found = self._one(request)
+        if found is None:
+            return self.site.missing(request, "no such sample; it may be older than what is kept")
+        sample_id, principal = found.sample.sample_id, principal_of(request)
+        try:
+            asked = self._asked(request)
+        except ValueError:
+            asked = _Asked(SampleFilter(), Sort.NEWEST, "", _PAGE)
+        with self.site.store.read() as connection:
+            said = labels_of(connection, sample_id)
+            it = found.sample.interaction
+            session = (
+                session_scores(connection, app=it.app, session_id=it.session_id)
+                if it.session_id
+                else []
+            )
+            feedback = feedback_of(connection, it.app, it.trace_id)
+            beside = neighbours(connection, asked.wanted, sample_id, principal.apps)
+        return kept_nowhere(self.site.page(
+            request, "sample.html", found=found, judged=judged_evaluations(found), labels=said,
+            beside=beside, query=asked.query, session=session, feedback=feedback,
+            may_label=principal.role >= Role.OPERATOR,
+            form_token=self.site.access.form_token(principal),
+        ))  # fmt: skip
+
+    @needs(Role.READER)
+    def api_list(self, request: Request) -> Response:
+        """Return a page of samples as JSON."""
+        try:
+            found = self._find(request, self._asked(request))
+        except ValueError as error:
+            return refused(request, 400, "a parameter is wrong", str(error))
+        self._note(request, "listed samples", _query(request))
+        return answer_json(schema.SamplesPage(items=found.items, next=found.next))
+
+    @needs(Role.READER)
+    def api_sample(self, request: Request) -> Response:
+        """Return one sample with its texts as JSON."""
+        found = self._one(request)
+        if found is None:
+            return refused(request, 404, "not found", "there is no such sample")
+        return answer_json(
+            schema.SampleAnswer(
+                sample=found.sample, received_at=found.received_at, outcome=found.outcome,
+                reason=found.reason, evaluations=[item.evaluation for item in found.evaluations],
+            )
+        )  # fmt: skip
+
+    @needs(Role.READER)
+    def case(self, request: Request) -> Response:
+        """Hand one sample out as a test case: a line of a golden set."""
+        found = self._one(request, "took test case")
+        if found is None or not found.sample.interaction.query:
+            what = "no such sample, or none with a question to ask again"
+            return self.site.missing(request, what)
+        with self.site.store.read() as connection:
+            said = labels_of(connection, found.sample.sample_id)
+        text = golden_case(found, said).model_dump_json(exclude_defaults=True) + "\n"
+        headers = {"Content-Disposition": 'attachment; filename="case.jsonl"'}
+        return kept_nowhere(Response(text, media_type="application/jsonl", headers=headers))
+
+    @needs(Role.READER)
+    def export(self, request: Request) -> Response:
+        """Return what a list shows as a file: JSONL or CSV, page after page as it is read."""
+        form = request.path_params["form"]
+        if form not in _WRITERS:
+            return self.site.missing(request, "samples are exported as jsonl or csv")
+        try:
+            asked = self._asked(request)
+            first = self._find(request, asked)
+        except ValueError as error:
+            return refused(request, 400, "a parameter is wrong", str(error))
+        self._note(request, "exported samples", _query(request))
+        media_type, write = _WRITERS[form]
+
+        def pages() -> Iterator[FoundSample]:
+            page, left = first, _MOST_EXPORTED
+            while True:
+                yield from page.items[:left]
+                left -= len(page.items)
+                if page.next is None or left <= 0:
+                    return
+                following = _Asked(asked.wanted, asked.sort, page.next, _MOST)
+                page = self._find(request, following)
+
+        return StreamingResponse(
+            write(pages()), media_type=media_type,
+            headers={
+                "Content-Disposition": f'attachment; filename="samples.{form}"',
+                "Cache-Control": "no-store",
+            },
+        )  # fmt: skip
+
+    def _asked(self, request: Request) -> _Asked:
+        query = request.query_params
+        values = {name: query.getlist(name) for name in query}
+        limit, sort = query.get("limit", str(_PAGE)), query.get("sort", "") or Sort.NEWEST.value
+        if not (limit.isascii() and limit.isdigit() and 1 <= int(limit[:6]) <= _MOST):
+            raise ValueError(f"limit: a whole number from 1 to {_MOST}")
+        if sort not in set(Sort):
+            raise ValueError(f"sort: one of {', '.join(Sort)}")
+        wanted = SampleFilter.parse(values, self.site.clock())
+        return _Asked(wanted, Sort(sort), query.get("cursor", ""), int(limit))
+
+    def _find(self, request: Request, asked: _Asked) -> SamplePage:
+        with self.site.store.read() as connection:
+            return find_samples(
+                connection, asked.wanted, apps=principal_of(request).apps, sort=asked.sort,
+                cursor=asked.cursor, limit=asked.limit,
+            )  # fmt: skip
+
+    def _one(self, request: Request, act: str = "saw sample") -> StoredSample | None:
+        """Return the sample in the path if its app may be seen, and record that it was."""
+        sample_id = time_range.unslug(request.path_params["sample_id"])
+        with self.site.store.read() as connection:
+            found = read_sample(connection, sample_id)
+        if found is None or not principal_of(request).may_see(found.sample.interaction.app):
+            return None
+        self._note(request, act, sample_id)
+        return found
+
+    def _note(self, request: Request, act: str, target: str) -> None:
+        """Record a view of transcripts, if people are told apart."""
+        if not self.site.access.is_open:
+            with self.site.store.write() as connection:
+                note_act(
+                    connection, who=principal_of(request).name, act=act, target=target,
+                    at=self.site.clock(),
+                )  # fmt: skip
+
+
+def _query(request: Request) -> str:
+    query: bytes = request.scope["query_string"]
+    return query.decode("utf-8", "replace")
+
+
+def kept_nowhere(page: Response) -> Response:
+    """Return the page, kept out of the browser's cache on disk."""
+    page.headers["Cache-Control"] = "no-store"
+    return page
+
+
+def write_jsonl(items: Iterator[FoundSample]) -> Iterator[str]:
+    """Yield samples as JSON, one a line."""
+    return (f"{item.model_dump_json()}\n" for item in items)
+
+
+def write_csv(items: Iterator[FoundSample]) -> Iterator[str]:
+    """Yield samples as CSV, one row an evaluation; nothing in it is taken for a formula."""
+    columns = ("sample_id", "app", "occurred_at", "query", "output", "release", "user_id",
+               "session_id", "trace_id", "outcome", "reason")  # fmt: skip
+    of_evaluation = ("metric", "evaluator_version", "status", "score", "passed")
+    yield _line([*columns, "tags", *of_evaluation, "no_score_because", "label"])
+    for item in items:
+        value = item.model_dump(mode="json")
+        shared = [value[name] for name in columns]
+        shared.append(" ".join(f"{name}={tag}" for name, tag in item.tags.items()))
+        for evaluation in item.evaluations or (None,):
+            if evaluation is None:
+                yield _line([*shared, *[""] * 7])
+                continue
+            label = item.labels.get(evaluation.metric)
+            said = "" if label is None else "pass" if label else "fail"
+            scored = [getattr(evaluation, name) for name in of_evaluation]
+            yield _line([*shared, *scored, evaluation.reason, said])
+
+
+def _line(cells: Sequence[object]) -> str:
+    file = io.StringIO()
+    csv.writer(file).writerow([inert(c) if isinstance(c, str) else c for c in cells])
+    return file.getvalue()
+
+
+_WRITERS: dict[str, tuple[str, Callable[[Iterator[FoundSample]], Iterator[str]]]] = {
+    "jsonl": ("application/jsonl", write_jsonl),
+    "csv": ("text/csv; charset=utf-8", write_csv),
+}

@@ -1,0 +1,83 @@
+"""``groundwatch samples``: what it lists, as text, JSON and files, and what it refuses."""
+
+import csv
+import json
+import stat
+from datetime import UTC, datetime
+
+import pytest
+from typer.testing import CliRunner
+
+from monitor.cli.app import app
+from monitor.models import Evaluation
+from monitor.store.engine import Store
+from monitor.store.write import record
+from monitor.testing import make_evaluation, make_interaction, make_sample
+from workers.scoring_run import ScoringRules, result_of
+
+NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
+SKIPPED = Evaluation.skipped(target_event_id="i", evaluator_name="groundedness", reason="no_query")
+
+
+@pytest.fixture
+def run(sqlite_url, monkeypatch):
+    monkeypatch.setenv("GROUNDWATCH_DATABASE_URL", sqlite_url)
+    store, rules = Store(sqlite_url), ScoringRules(pass_score=0.7, bucket_s=60)
+    for number, evaluation in enumerate(
+        (make_evaluation(score=0.2), make_evaluation(score=0.9), SKIPPED)
+    ):
+        interaction = make_interaction(query=f"=question {number}", user_id=f"u{number}")
+        result = result_of(make_sample(interaction), (evaluation,), rules, now=NOW)
+        with store.write() as connection:
+            record(connection, [result], now=NOW, bucket_s=60)
+    store.close()
+    return lambda *words: CliRunner().invoke(app, ["samples", *words])
+
+
+def test_samples_are_listed_with_question_and_result(run):
+    text = run("--failed").stdout
+    assert "groundedness FAIL 0.20" in text
+    assert "Q  =question 0" in text
+    assert "question 1" not in text
+
+
+@pytest.mark.parametrize(
+    ("words", "users"),
+    [
+        (["--passed"], ["u1"]),
+        (["--unscored", "--reason", "no_query"], ["u2"]),
+        (["--user", "u0"], ["u0"]),
+        (["--metric", "groundedness", "--sort", "highest"], ["u1", "u0"]),
+        (["--metric", "groundedness", "--max-score", "0.5"], ["u0"]),
+        (["--text", "question 1"], ["u1"]),
+    ],
+)
+def test_options_narrow_the_list_for_programs(run, words, users):
+    found = json.loads(run(*words, "--json").stdout)
+    assert [item["user_id"] for item in found["items"]] == users
+
+
+def test_next_page_goes_on_where_the_last_one_ended(run):
+    first = json.loads(run("--limit", "2", "--json").stdout)
+    rest = json.loads(run("--cursor", first["next"], "--json").stdout)
+    assert [len(first["items"]), len(rest["items"]), rest["next"]] == [2, 1, None]
+
+
+def test_file_is_for_its_owner_alone_and_runs_no_formula(run, tmp_path):
+    file = tmp_path / "found.csv"
+    assert run("-o", str(file)).exit_code == 0
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    rows = list(csv.DictReader(file.read_text().splitlines()))
+    assert {row["query"][:2] for row in rows} == {"'="}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["--failed", "--passed"], ["--min-score", "0.5"], ["--sort", "lowest"], ["-o", "x.txt"],
+     ["--since", "yesterday"], ["--label", "good"], ["--cursor", "x"]],
+)  # fmt: skip
+def test_what_makes_no_sense_is_refused_in_one_line(run, words):
+    done = run(*words)
+    assert done.exit_code == 2
+    assert "Traceback" not in done.output
+    assert "Invalid value" in done.output

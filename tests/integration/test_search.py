@@ -1,0 +1,194 @@
+"""Samples are found by all that is known of them, in order and page by page, on both databases."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from pydantic import ValidationError
+from sqlalchemy import text
+
+from monitor.models import Evaluation
+from monitor.store.retention import Ages, Retention, blank
+from monitor.store.search import SampleFilter, Sort, find_samples, index_older, neighbours
+from monitor.store.tables import labels
+from monitor.store.write import record
+from monitor.testing import make_evaluation, make_interaction, make_sample
+from workers.scoring_run import ScoringRules, result_of
+
+NOW = datetime(2026, 1, 1, 12, 0, 30, tzinfo=UTC)
+RULES = ScoringRules(pass_score=0.7, bucket_s=60, dimensions=("language",))
+SKIPPED = Evaluation.skipped(
+    target_event_id="i", evaluator_name="groundedness", reason="no_contexts"
+)
+
+
+def add(store, score=0.9, *, minutes_ago=0.0, app="bot", **interaction):
+    """Store one scored sample, or one that was skipped if *score* is None; return its id."""
+    at = NOW - timedelta(minutes=minutes_ago)
+    sample = make_sample(make_interaction(app=app, **interaction), sampled_at=at)
+    evaluation = SKIPPED if score is None else make_evaluation(score=score)
+    with store.write() as connection:
+        result = result_of(sample, (evaluation,), RULES, now=NOW)
+        assert record(connection, [result], now=NOW, bucket_s=60) == 1
+    return sample.sample_id
+
+
+def found(store, *, apps=None, sort=Sort.NEWEST, limit=50, cursor="", **wanted):
+    with store.read() as connection:
+        page = find_samples(
+            connection, SampleFilter(**wanted), apps=apps, sort=sort, limit=limit, cursor=cursor
+        )
+    return [item.sample_id for item in page.items]
+
+
+@pytest.fixture
+def three(store):
+    """A good answer in English, a bad one in French, and one that could not be judged."""
+    good = add(store, 0.9, minutes_ago=2, query="How long does a refund take?", output="Five days.",
+               release="v1", user_id="ann", session_id="s1", trace_id="t1",
+               tags={"language": "en"})  # fmt: skip
+    bad = add(store, 0.31, minutes_ago=1, query="Is water damage covered?", output="Ask our CEO.",
+              release="v2", user_id="bob", session_id="s2", tags={"language": "fr"})  # fmt: skip
+    none = add(store, None, app="other", query="Hello there", output="Hi!")
+    return {"good": good, "bad": bad, "none": none}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "names"),
+    [
+        ({}, ["none", "bad", "good"]),
+        ({"app": "bot"}, ["bad", "good"]),
+        ({"metric": "groundedness", "outcome": "passed"}, ["good"]),
+        ({"metric": "groundedness", "outcome": "failed"}, ["bad"]),
+        ({"outcome": "failed"}, ["bad"]),
+        ({"outcome": "scored"}, ["bad", "good"]),
+        ({"outcome": "unscored"}, ["none"]),
+        ({"reason": "no_contexts"}, ["none"]),
+        ({"metric": "groundedness", "reason": "no_contexts"}, ["none"]),
+        ({"metric": "relevance"}, []),
+        ({"segment": ("language=fr",)}, ["bad"]),
+        ({"tag": ("language=en",)}, ["good"]),
+        ({"release": "v1"}, ["good"]),
+        ({"user": "bob"}, ["bad"]),
+        ({"session": "s1"}, ["good"]),
+        ({"trace": "t1"}, ["good"]),
+        ({"metric": "groundedness", "max_score": 0.31}, ["bad"]),
+        ({"metric": "groundedness", "min_score": 0.305, "max_score": 0.309}, []),
+        ({"metric": "groundedness", "min_score": 0.5}, ["good"]),
+        ({"since": NOW - timedelta(minutes=1)}, ["none", "bad"]),
+        ({"until": NOW - timedelta(minutes=1)}, ["good"]),
+        ({"text": "refund"}, ["good"]),
+        ({"text": "REFUND days"}, ["good"]),
+        ({"text": '"water damage"'}, ["bad"]),
+        ({"text": '"damage water"'}, []),
+        ({"text": "cover*"}, ["bad"]),
+        ({"text": "it's * \" ' OR NEAR(x) -- \\"}, []),
+        ({"text": "?!"}, []),
+        ({"text": "refund", "user": "bob"}, []),
+        ({"app": "bot", "outcome": "failed", "text": "damage", "release": "v2"}, ["bad"]),
+    ],
+)
+def test_each_filter_names_exactly_its_samples(store, three, wanted, names):
+    assert found(store, **wanted) == [three[name] for name in names]
+
+
+@pytest.mark.parametrize("wanted", [{"min_score": 0.5}, {"evaluator": "x"}, {"outcome": "bad"}])
+def test_filter_that_makes_no_sense_is_refused(wanted):
+    with pytest.raises(ValidationError):
+        SampleFilter(**wanted)
+
+
+def test_apps_that_may_not_be_seen_are_left_out(store, three):
+    assert found(store, apps={"other"}) == [three["none"]]
+    assert found(store, apps={"other"}, app="bot") == []
+    assert found(store, apps=()) == []
+
+
+def test_labels_are_found_by_what_people_said(store, three):
+    with store.write() as connection:
+        row = {
+            "sample_id": three["bad"], "metric": "groundedness", "evaluator_version": "v",
+            "labelled_by": "ann", "app": "bot", "judge_passed": 0, "human_passed": 1,
+            "labelled_at_ms": 1,
+        }  # fmt: skip
+        connection.execute(labels.insert(), [row])
+    assert found(store, label="pass") == found(store, label="any") == [three["bad"]]
+    assert found(store, label="fail") == []
+    assert found(store, label="none", app="bot") == [three["good"]]
+
+
+@pytest.mark.parametrize("sort", list(Sort))
+def test_pages_hold_every_sample_once_in_order(store, sort):
+    scores = [0.1, 0.9, 0.5, 0.5, 0.9, 0.3, 0.5]
+    ids = [add(store, score, minutes_ago=number) for number, score in enumerate(scores)]
+    seen, cursor = [], ""
+    while cursor is not None:
+        with store.read() as connection:
+            page = find_samples(
+                connection, SampleFilter(metric="groundedness"), sort=sort, cursor=cursor, limit=2
+            )
+        seen += [item.sample_id for item in page.items]
+        cursor = page.next
+    keys = {
+        Sort.NEWEST: lambda i: i, Sort.OLDEST: lambda i: -i,
+        Sort.LOWEST: lambda i: (scores[i], i), Sort.HIGHEST: lambda i: (-scores[i], i),
+    }  # fmt: skip
+    assert seen == [ids[i] for i in sorted(range(len(ids)), key=keys[sort])]
+
+
+@pytest.mark.parametrize("cursor", ["x", "1.2.3", "-1", "1", "200.5", "9" * 30])
+def test_cursor_of_another_list_is_refused(store, cursor):
+    with store.read() as connection, pytest.raises(ValueError, match="begin again"):
+        find_samples(connection, SampleFilter(metric="m"), sort=Sort.LOWEST, cursor=cursor)
+
+
+def test_samples_of_one_millisecond_are_told_apart(store):
+    ids = {add(store) for _ in range(20)}
+    assert set(found(store)) == ids
+
+
+def test_neighbours_are_those_of_the_filtered_list(store, three):
+    with store.read() as connection:
+        beside = neighbours(connection, SampleFilter(), three["bad"], None)
+        alone = neighbours(connection, SampleFilter(outcome="failed"), three["bad"], None)
+    assert beside == (three["none"], three["good"])
+    assert alone == (None, None)
+
+
+def test_row_says_how_each_evaluation_ended(store, three):
+    with store.read() as connection:
+        item = find_samples(connection, SampleFilter(user="bob")).items[0]
+    assert (item.query, item.output, item.release) == (
+        "Is water damage covered?", "Ask our CEO.", "v2",
+    )  # fmt: skip
+    assert [(e.metric, e.score, e.passed) for e in item.evaluations] == [
+        ("groundedness", 0.31, False)
+    ]
+
+
+def test_older_samples_are_indexed_in_bounded_steps(store, three):
+    with store.write() as connection:
+        connection.execute(text("DELETE FROM groundwatch_sample_terms"))
+        connection.execute(text("UPDATE groundwatch_samples SET position = NULL"))
+    assert found(store) == []
+    steps = []
+    while not steps or steps[-1]:
+        with store.write() as connection:
+            steps.append(index_older(connection, 2))
+    assert steps == [2, 1, 0]
+    assert found(store, text="refund", user="ann") == [three["good"]]
+
+
+def test_emptied_sample_keeps_its_place_but_not_its_words_and_names(store, three):
+    with store.write() as connection:
+        blank(connection, [three["good"]], why="too old")
+    assert found(store, text="refund") == found(store, user="ann") == []
+    assert found(store, app="bot", outcome="passed") == [three["good"]]
+
+
+def test_deleted_samples_leave_the_index(store, three):
+    ages = Ages(texts=1, evaluations=1, incidents=1, outbox=1, audit=1, dead_letters=1)
+    Retention(store=store, ages=ages).run(NOW.timestamp() + 2 * 86_400)
+    assert found(store) == []
+    with store.read() as connection:
+        left = connection.execute(text("SELECT count(*) FROM groundwatch_sample_terms")).scalar()
+    assert left == 0

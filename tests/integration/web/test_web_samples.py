@@ -1,0 +1,130 @@
+"""The list of samples: what it shows, where numbers lead, what is exported, who may see it."""
+
+import csv
+import html
+import io
+import json
+import re
+
+import pytest
+
+from monitor.web.auth import Role, new_token
+from monitor.web.time_range import metric_path, sample_path
+
+LISTED = re.compile(r'<td class="wide"><a href="(/sample/[^"]+)"')
+PASSING = metric_path("support-bot", "groundedness")
+BROKEN = metric_path("shop", "groundedness")
+
+
+def listed(text):
+    return [html.unescape(path) for path in LISTED.findall(text)]
+
+
+def links(text, part):
+    """Return the addresses on a page that lead to lists of samples, and hold *part*."""
+    found = map(html.unescape, re.findall(r'href="(/samples\?[^"]+)"', text))
+    return [path for path in found if part in path]
+
+
+def test_list_shows_question_answer_and_scores(get):
+    text = get("/samples?app=shop").text
+    assert len(listed(text)) == 12
+    assert "How long does a refund take?" in text
+    assert "lighthouse keeper" in text
+    assert re.search(r"fail</span> groundedness <span class=\"num\">0\.\d\d", text)
+
+
+@pytest.mark.parametrize(
+    ("query", "n"),
+    [
+        ("app=shop&metric=groundedness&outcome=failed", 12),
+        ("app=shop&metric=groundedness&outcome=passed", 0),
+        ("app=shop&segment=language%3Dfr", 4),
+        ("text=ducats+lighthouse", 12),
+        ("app=support-bot&metric=relevance&reason=no_query", 1),
+        ("app=nobody", 0),
+    ],
+)
+def test_filters_of_an_address_narrow_the_list(get, query, n):
+    assert len(listed(get(f"/samples?{query}").text)) == n
+
+
+def test_pages_lead_through_the_whole_list(get):
+    path, seen = "/samples?app=shop&limit=5", []
+    while path:
+        text = get(path).text
+        seen += listed(text)
+        following = re.search(r'<a href="([^"]+)" rel="next">Next page', text)
+        path = f"{html.unescape(following[1])}&limit=5" if following else ""
+    assert len(seen) == len(set(seen)) == 12
+
+
+@pytest.mark.parametrize("query", ["min_score=1", "sort=lowest", "limit=0", "since=x", "cursor=x"])
+def test_wrong_filter_says_what_is_wrong(get, query):
+    page = get(f"/samples?{query}")
+    assert page.status_code == 400
+    assert 'role="alert"' in page.text
+
+
+def test_sample_leads_to_its_neighbours_in_the_filtered_list(get):
+    first, second, third = listed(get("/samples?app=shop&outcome=failed").text)[:3]
+    text = get(second).text
+    assert html.unescape(re.search(r'<a href="([^"]+)" rel="prev"', text)[1]) == first
+    assert html.unescape(re.search(r'<a href="([^"]+)" rel="next"', text)[1]) == third
+
+
+def test_number_of_a_segment_leads_to_exactly_its_samples(get):
+    text = get(BROKEN).text
+    row = re.search(r"language <b>fr</b>.*?data-label=\"n\"><a href=\"([^\"]+)\">(\d+)</a>", text)
+    assert len(listed(get(html.unescape(row[1])).text)) == int(row[2]) == 4
+
+
+def test_bars_of_the_histogram_lead_to_all_scores_of_the_window(get):
+    text = get(PASSING).text
+    bars = links(text.split("<h2>Scores now")[1].split("</svg>")[0], "min_score")
+    whole = links(text.split("<h2>Scores now")[1].split("</section>")[0], "scored")[-1]
+    found = [path for bar in bars for path in listed(get(bar).text)]
+    ids = sorted(path.split("?")[0] for path in found)
+    assert ids == sorted(path.split("?")[0] for path in listed(get(whole).text))
+
+
+def test_reason_without_a_score_leads_to_its_sample(get):
+    (path,) = set(links(get(metric_path("support-bot", "relevance")).text, "reason=no_query"))
+    assert len(listed(get(path).text)) == 1
+
+
+def test_every_link_to_samples_on_a_metric_page_answers(get):
+    found = set(links(get(BROKEN).text, ""))
+    assert len(found) > 8
+    for path in found:
+        assert get(path).status_code == 200, path
+
+
+def test_export_holds_what_the_list_shows(get):
+    lines = get("/samples.jsonl?app=shop&outcome=failed").text.splitlines()
+    assert {json.loads(line)["app"] for line in lines} == {"shop"}
+    assert len(lines) == 12
+    answer = get("/samples.csv?app=shop&metric=groundedness&outcome=failed")
+    assert 'filename="samples.csv"' in answer.headers["content-disposition"]
+    rows = list(csv.DictReader(io.StringIO(answer.text)))
+    assert len(rows) == 24  # two metrics each
+    assert rows[0]["output"].startswith("Wire four ducats")
+
+
+def test_programs_get_the_same_page_by_page(get):
+    first = get("/api/v1/samples?app=shop&limit=7").json()
+    second = get(f"/api/v1/samples?app=shop&limit=7&cursor={first['next']}").json()
+    assert [len(first["items"]), len(second["items"]), second["next"]] == [7, 5, None]
+    assert get("/api/v1/samples?sort=lowest").status_code == 400
+
+
+def test_expired_sample_says_that_it_was_not_scored(get, world):
+    assert "No evaluations yet" not in get(sample_path(world.samples["shop"])).text
+
+
+def test_figures_alone_are_not_enough_to_list_samples(client_with):
+    token, entry = new_token(Role.VIEWER, "screen")
+    client = client_with(GROUNDWATCH_WEB_TOKENS=entry)
+    for path in ("/samples", "/samples.jsonl", "/samples.csv", "/api/v1/samples"):
+        answer = client.get(path, headers={"Authorization": f"Bearer {token}"})
+        assert answer.status_code == 403, path
