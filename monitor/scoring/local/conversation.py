@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from monitor.models.interaction import Turn
 from monitor.scoring.local.reading import Reading, asks_number, names_anything
+from monitor.scoring.local.requests import Settled
 from monitor.scoring.words import language, words
 
 #: What becomes of a relevance whose answer is, or is not, about what the question refers to.
@@ -27,13 +28,6 @@ _REPEATED, _LEAST_REPEATED = 0.9, 3  # share of an answer's words that were said
 _PREFIX = 5
 _NAMING = frozenset("BCDEFGHJKLMNPQRSTUVWXYZ")  # "hall B": a letter that is no word of its own
 _LINE = re.compile(r"^\s*(?:[-*•–]|\(?\d{1,2}[.)])\s+(.+)$", re.MULTILINE)
-
-
-class Understood(NamedTuple):
-    """The relevance of an answer in a conversation; None where it cannot be known."""
-
-    relevance: float | None
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +72,7 @@ class _Exchange(NamedTuple):
 
 def follow(
     query: str, history: Sequence[Turn], output: str, reading: Reading, relevance: float | None
-) -> Understood | None:
+) -> Settled | None:
     """
     Judge an answer to a question that refers to earlier turns; None where it stands by itself.
 
@@ -106,19 +100,19 @@ def follow(
     return found._replace(relevance=max(relevance or 0.0, ABOUT_AT_LEAST))
 
 
-def _of_item(exchange: _Exchange, wanted: frozenset[str], others: frozenset[str]) -> Understood:
+def _of_item(exchange: _Exchange, wanted: frozenset[str], others: frozenset[str]) -> Settled:
     """Judge an answer about one item of a list, which *wanted* names, and *others* the others."""
     about, beside = (_named(stems, exchange.said) for stems in (wanted, others))
     if not about and not beside:
         about, beside = (_named(stems, exchange.told) for stems in (wanted, others))
     if about:
-        return Understood(ABOUT_AT_LEAST, "It is about the item that is asked for.")
+        return Settled(ABOUT_AT_LEAST, "It is about the item that is asked for.")
     if beside:
-        return Understood(BESIDE_AT_MOST, "It is about another item of the list.")
-    return Understood(None, "")
+        return Settled(BESIDE_AT_MOST, "It is about another item of the list.")
+    return Settled(None, "unclear_reference")
 
 
-def _of_what_is_new(exchange: _Exchange, query: str, reading: Reading) -> Understood | None:
+def _of_what_is_new(exchange: _Exchange, query: str, reading: Reading) -> Settled | None:
     """Judge an answer by what no earlier turn names; None where that settles nothing."""
     before = frozenset[str]().union(*exchange.earlier)
     new, said = exchange.asked - before, exchange.said
@@ -126,17 +120,17 @@ def _of_what_is_new(exchange: _Exchange, query: str, reading: Reading) -> Unders
         return None
     repeated = len(said & before) >= _REPEATED * len(said) and len(said) >= _LEAST_REPEATED
     if repeated and not _named(new, said):
-        return Understood(BESIDE_AT_MOST, "It repeats what was said before.")
+        return Settled(BESIDE_AT_MOST, "It repeats what was said before.")
     if not _patterns().goes_on.match(query):
         return None
     if exchange.about(new):
-        return Understood(ABOUT_AT_LEAST, "It takes up what is new in the question.")
+        return Settled(ABOUT_AT_LEAST, "It takes up what is new in the question.")
     if _named(new, reading.passages.places):
-        return Understood(BESIDE_AT_MOST, "It takes up nothing of what is new in the question.")
-    return Understood(None, "")
+        return Settled(BESIDE_AT_MOST, "It takes up nothing of what is new in the question.")
+    return Settled(None, "unclear_reference")
 
 
-def _of_the_subject(exchange: _Exchange, query: str, output: str) -> Understood | None:
+def _of_the_subject(exchange: _Exchange, query: str, output: str) -> Settled | None:
     """Judge whether an answer goes on with the subject; None where that does not settle it."""
     subject = frozenset[str]().union(*exchange.earlier[-2:])
     goes_on = _named(subject, exchange.said | exchange.around)
@@ -144,12 +138,12 @@ def _of_the_subject(exchange: _Exchange, query: str, output: str) -> Understood 
         takes_up = exchange.about(exchange.asked) or _patterns().yes_no.match(output)
         settled = goes_on and takes_up
     elif not exchange.told:
-        return Understood(None, "")
+        return Settled(None, "unclear_reference")
     elif not goes_on or (asks_number(query) and not any(w.number for w in words(output))):
-        return Understood(BESIDE_AT_MOST, "It leaves what the earlier turns are about.")
+        return Settled(BESIDE_AT_MOST, "It leaves what the earlier turns are about.")
     else:
         settled = True
-    return Understood(ABOUT_AT_LEAST, "It goes on with the earlier turns.") if settled else None
+    return Settled(ABOUT_AT_LEAST, "It goes on with the earlier turns.") if settled else None
 
 
 def _stems(*texts: str) -> frozenset[str]:

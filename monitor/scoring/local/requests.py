@@ -17,9 +17,11 @@ from monitor.scoring.words import language, words
 
 #: What becomes of a relevance that is settled: the answer does what is asked, or it does not.
 DOES_AT_LEAST, DOES_NOT_AT_MOST = 0.85, 0.1
-_TAKEN, _NOT_TAKEN = 0.4, 0.15  # share of an answer's information that is in the text worked on
+_TAKEN, _NOT_TAKEN = 0.4, 0.05  # share of an answer's information that is in the text worked on
 _MOST_TALK = 10  # words
 _BARE, _TERSE = 8, 12  # words of a bare yes or no, and of an answer that is a number or a name
+_EVEN = 0.5  # below it words speak against an answer
+_FEW_ASKED, _FEW_SAID = 3, 4  # words of a question and an answer that say too little to compare
 _FIRST = 4  # words of a question that say what it asks for
 _OWN_TEXT = 12  # content words of a request that brings its text along
 _COVERED = 0  # place of the share that the passages hold among a claim's figures
@@ -57,7 +59,17 @@ def settle(query: str, output: str, reading: Reading, relevance: float | None) -
             if relevance is not None and relevance >= DOES_AT_LEAST
             else Settled(None, "instruction")
         )
-    return _terse(query, plain, output, reading, relevance)
+    taken = any(claim.values[_COVERED] >= _TAKEN for claim in reading.claims)
+    if taken and _pattern("retell", r"(?:{})\b").match(task):
+        return None if (relevance or 0.0) >= _EVEN else Settled(None, "instruction")
+    if only_yes_or_no(plain, output):
+        return Settled(DOES_AT_LEAST, "It answers yes or no.")
+    return None if relevance is None else _terse(plain, output, reading, relevance)
+
+
+def asks_translation(query: str) -> bool:
+    """Return whether *query* wants a text in other words than those of its passages."""
+    return _pattern("translate", r"\b(?:{})\b").search(" ".join(query.split()[:_BARE])) is not None
 
 
 def is_small_talk(query: str) -> bool:
@@ -75,7 +87,7 @@ def is_small_talk(query: str) -> bool:
 
 def _worked_on(query: str, task: str, output: str, reading: Reading) -> Settled:
     """Judge a summary or another form of a text: of the passages, else of the request itself."""
-    if _pattern("translate").search(task):
+    if asks_translation(task):
         return Settled(None, "instruction")
     if reading.claims:
         taken = max(claim.values[_COVERED] for claim in reading.claims)
@@ -92,34 +104,35 @@ def _worked_on(query: str, task: str, output: str, reading: Reading) -> Settled:
     return Settled(None, "instruction")
 
 
-def _terse(
-    query: str, plain: str, output: str, reading: Reading, relevance: float | None
-) -> Settled | None:
-    """Judge "Yes.", "14" and "In 1987.", and answers that lack the number that is asked for."""
-    said = words(plain_times(output))
-    asked = {word.stem for word in words(query) if word.content}
+def only_yes_or_no(query: str, output: str) -> bool:
+    """Return whether *output* says yes or no and nothing else, to a question of that kind."""
+    said, known = words(output), {word.stem for word in words(query)}
     yes_or_no = re.compile(
         rf"\W*(?:unfortunately |leider )?(?:{language()['conversation']['yes_no']}|not)\b",
         re.IGNORECASE,
     )
-    if len(said) <= _BARE and plain.endswith("?") and yes_or_no.match(output):
-        beyond = [w for w in words(yes_or_no.sub("", output)) if w.content and w.stem not in asked]
-        if not beyond and (
-            asks_yes_or_no(plain) or not _pattern("wh", r"\b(?:{})\b").search(plain)
-        ):
-            return Settled(DOES_AT_LEAST, "It answers yes or no.")
-    if relevance is None or not asks_number(" ".join(plain.split()[:_FIRST])):
-        return None
-    if not any(word.number for word in said):
-        if _pattern("quantities", r"\b(?:{})\b").search(output):
-            return None
-        return Settled(
-            min(relevance, _NO_FIGURE), "It lacks the number or the time that is asked for."
-        )
+    if len(said) > _BARE or not query.endswith("?") or not yes_or_no.match(output):
+        return False
+    beyond = [w for w in words(yes_or_no.sub("", output)) if w.content and w.stem not in known]
+    asks_what = _pattern("wh", r"\b(?:{})\b").search(query) and not asks_yes_or_no(query)
+    return not beyond and not asks_what
+
+
+def _terse(query: str, output: str, reading: Reading, relevance: float) -> Settled | None:
+    """Judge "14" and "In 1987.", and answers that lack the number that is asked for."""
+    said = words(plain_times(output))
+    asked = {word.stem for word in words(query) if word.content}
     evidence = [claim.evidence[0] for claim in reading.claims if claim.evidence]
     told = {word.stem for number in evidence for word in reading.passages.words[number]}
     new = [word for word in said if word.content and word.stem not in asked]
-    taken = all(word.stem in told for word in new) and not asked.isdisjoint(told)
-    if len(said) <= _TERSE and new and taken and relevance < DOES_AT_LEAST:
-        return Settled(DOES_AT_LEAST, "It is a figure from a sentence about the question.")
-    return None
+    terse = 0 < len(new) <= len(said) <= _TERSE and all(word.stem in told for word in new)
+    vague = terse and len(said) <= _FEW_SAID and len(asked) <= _FEW_ASKED and relevance < _EVEN
+    if asks_number(" ".join(query.split()[:_FIRST])):
+        if not any(word.number for word in said):
+            if _pattern("quantities", r"\b(?:{})\b").search(output):
+                return None
+            lacks = "It lacks the number or the time that is asked for."
+            return Settled(min(relevance, _NO_FIGURE), lacks)
+        if terse and not asked.isdisjoint(told) and relevance < DOES_AT_LEAST:
+            return Settled(DOES_AT_LEAST, "It is a figure from a sentence about the question.")
+    return Settled(None, "terse_answer") if vague else None

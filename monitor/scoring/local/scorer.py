@@ -42,7 +42,7 @@ from monitor.scoring.local.reading import (
     script,
     type_of_answer,
 )
-from monitor.scoring.local.requests import settle
+from monitor.scoring.local.requests import asks_translation, settle
 from monitor.scoring.words import Word, has_words, language, words
 
 #: The most that is left of a probability where a copied claim changes a detail.
@@ -118,18 +118,20 @@ class LocalJudge:
         reading = read(query, contexts, output, self._rewrite)
         relevant, reason = self._judge_relevance(query, output, reading)
         skipped = "nothing_asked"
-        if query and (found := settle(query, output, reading, relevant)) is not None:
-            relevant, reason = found
-            skipped = skipped if relevant is not None else reason
-        elif query and interaction.history:
-            followed = follow(query, interaction.history, output, reading, relevant)
-            if followed is not None:
-                (relevant, reason), skipped = followed, "unclear_reference"
+        settled = settle(query, output, reading, relevant) if query else None
+        alone = settled is None or settled.reason == "terse_answer"
+        if query and interaction.history and alone:
+            settled = follow(query, interaction.history, output, reading, relevant)
+        if settled is not None:
+            relevant, reason = settled
+            skipped = reason if relevant is None else skipped
         declines = bool(len(reading.passages)) and not reading.claims
         declines = declines and any(each.refuses for each in reading.sentences)
         wrong = _wrong_refusal(reading, query) if declines and query else None
         claims, groundedness = self._judge_claims(reading)
+        translated = skipped == "instruction" and asks_translation(query or "")
         return Judgement(
+            readable=not translated,  # of other words nothing is found in the passages
             claims=(wrong,) if wrong else claims,
             groundedness=wrong.support if wrong else groundedness,
             relevance=relevant,

@@ -60,6 +60,7 @@ RELEVANT_PASSAGES = Criterion(
         "nothing_asked",
         "small_talk",
         "instruction",
+        "terse_answer",
         "unclear_reference",
         "right_refusal",
     ),
@@ -69,10 +70,10 @@ def relevance(judgement: Judgement, _: Interaction, __: NoParameters) -> Finding
     """Read relevance out of a judgement; passages are not needed."""
     if judgement.declined_rightly:
         return Finding(skipped="right_refusal")
-    if not judgement.readable:
-        return Finding(skipped="unsupported_text")
-    if judgement.relevance is None:
+    if judgement.relevance is None and judgement.relevance_skipped != "nothing_asked":
         return Finding(skipped=judgement.relevance_skipped)
+    if judgement.relevance is None or not judgement.readable:
+        return Finding(skipped="nothing_asked" if judgement.readable else "unsupported_text")
     return Finding(score=judgement.relevance, explanation=judgement.relevance_reason)
 
 

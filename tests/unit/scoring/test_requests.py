@@ -55,6 +55,27 @@ def test_short_answers_are_judged_by_what_is_asked_for(query, output, passes):
     assert (relevance(query=query, contexts=ARTICLE, output=output).score >= 0.7) is passes
 
 
+def test_translation_is_not_judged_by_the_words_of_its_passages():
+    query, output = "Translate the article into French.", "Le conseil ferme le pont."
+    [found] = evaluate([{"query": query, "contexts": ARTICLE, "output": output}])
+    assert [each.reason for each in found] == ["unsupported_text", "instruction"]
+
+
+@pytest.mark.parametrize(
+    ("query", "output", "contexts", "reason"),
+    [
+        ("price?", "12 euros", ["The ticket costs 12 euros. The price includes a drink."],
+         "terse_answer"),
+        ("List all ingredients", "Flour, eggs and milk", ["Pancakes: flour, eggs and milk."],
+         "instruction"),
+    ],
+)  # fmt: skip
+def test_relevance_is_skipped_when_the_passages_have_it_and_the_question_names_nothing(
+    query, output, contexts, reason
+):
+    assert relevance(query=query, contexts=contexts, output=output).reason == reason
+
+
 def test_refusal_fails_when_the_passages_hold_the_figure():
     found = relevance(query="How long is the fair?", contexts=["The fair is 3 days long."],
                       output="I'm sorry, I don't know.")  # fmt: skip
