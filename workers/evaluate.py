@@ -19,9 +19,10 @@ from alerts.decide import decide
 from alerts.model import AlertKey, thresholds_from
 from alerts.routing import Recipient, RoutingConfig
 from alerts.state import timers_from
-from monitor.models import StreamKey, Tally, Verdict
+from monitor.models import Level, StreamKey, Tally, Verdict
 from monitor.models.status import FleetFall
 from monitor.rolling.fleet import AppNews, budget_keys
+from monitor.rolling.level import VerifiedLevel, translated
 from monitor.rolling.policies import (
     EvidencePolicy,
     PolicyChoice,
@@ -41,6 +42,7 @@ from monitor.store.verdicts import PoolKey, StatusChange, VerdictKey, read_verdi
 from workers.drift_reference import reference_tallies
 from workers.fleet import FleetPools
 from workers.jobs import ErrorThrottle
+from workers.level import Evidence, LevelOf, Levels
 from workers.stream_states import StreamStates, StreamToJudge
 
 
@@ -70,6 +72,7 @@ class Evaluator:
     conditions: Callable[[datetime], Sequence[Verdict]] = no_conditions
     hold: Hold = hold_nothing
     _states: StreamStates = field(init=False)
+    _levels: Levels = field(init=False)
     _pools: FleetPools = field(default_factory=FleetPools)
     _falls: list[FleetFall] = field(default_factory=list)
     _failing: ErrorThrottle = field(default_factory=ErrorThrottle)
@@ -79,6 +82,7 @@ class Evaluator:
     def __post_init__(self) -> None:
         windows = self.settings.windows
         self._states = StreamStates(bucket_s=windows.bucket_s, news_s=windows.status_window_s)
+        self._levels = Levels(thresholds=self.thresholds, bucket_s=windows.bucket_s)
 
     def run(
         self,
@@ -148,7 +152,10 @@ class Evaluator:
         }
         # The reference ends where the status window begins, so it is no other window's.
         reference = {status_window_s: self._reference_tallies(connection, now)}
-        evidence = self._evidence(connection, streams, windows[status_window_s], before, now)
+        levels = self._levels.read(connection, streams, now)
+        evidence, shown = self._evidence(
+            connection, streams, windows[status_window_s], levels, before, now
+        )
         return [
             judge_window(
                 WindowData(
@@ -165,6 +172,7 @@ class Evaluator:
                 now=now,
                 previous=before.get((*stream.key[:3], window_s)),
                 evidence=evidence.get(stream.key),
+                level=shown.get(stream.key),
             )
             for window_s, tallies in windows.items()
             for stream in streams
@@ -175,20 +183,34 @@ class Evaluator:
         connection: Connection,
         streams: Sequence[Stream],
         windows: Mapping[int, Tally],
+        levels: Mapping[StreamKey, LevelOf],
         before: Mapping[VerdictKey, Verdict],
         now: datetime,
-    ) -> dict[StreamKey, EvidenceFinding]:
-        """Take every stream whose policy collects evidence to *now*; return what it comes to."""
-        alike: dict[EvidencePolicy, list[Stream]] = defaultdict(list)
+    ) -> tuple[dict[StreamKey, EvidenceFinding], dict[StreamKey, Level | None]]:
+        """
+        Take every stream whose policy collects evidence to *now*; return what it comes to.
+
+        Also what is known of each stream's level. Only such policies can be translated to levels.
+        """
+        alike: dict[tuple[EvidencePolicy, Rules], list[Stream]] = defaultdict(list)
         pooled: dict[PoolKey, list[AppNews]] = {}
+        n_keys = budget_keys([stream.key for stream in streams])
+        shown: dict[StreamKey, Level | None] = {
+            key: Level(verified=False, needs="only the policy anytime goes by labels")
+            if isinstance(level, VerifiedLevel)
+            else level
+            for key, level in levels.items()
+        }
         for stream in streams:
             policy = find_policy(self.policies.of(stream.key.app, stream.key.metric))
+            level = levels[stream.key]
             if isinstance(policy, EvidencePolicy):
-                alike[policy].append(stream)
-        n_keys = budget_keys([stream.key for stream in streams])
+                rules = self._rules(policy, n_keys)
+                if isinstance(level, VerifiedLevel) and level.level_bin is None:
+                    rules = translated(rules, level.rates)
+                alike[policy, rules].append(stream)
         found = {}
-        for policy, group in alike.items():
-            rules = self._rules(policy, n_keys)
+        for (policy, rules), group in alike.items():
             asked = [
                 StreamToJudge(
                     stream, before.get((*stream.key[:3], self.settings.windows.status_window_s))
@@ -197,14 +219,19 @@ class Evaluator:
             ]
             advanced = self._states.advance(connection, asked, rules, now=now)
             for stream, (before_looks, looks, state) in zip(group, advanced, strict=True):
+                key, level = stream.key, levels[stream.key]
                 window = window_stats(windows.get(stream.stream_id, Tally()))
-                found[stream.key] = evidence_finding(state, window, rules)
+                found[key] = evidence_finding(state, window, rules)
+                if isinstance(level, VerifiedLevel):
+                    found[key], shown[key] = self._levels.apply(
+                        connection, stream, level, Evidence(found[key], window, rules, state), now
+                    )
                 if policy.use_reference:
-                    pool = pooled.setdefault((stream.key.metric, stream.key.evaluator_version), [])
-                    pool.append(AppNews(stream.key.app, before_looks, looks))
+                    pool = pooled.setdefault((key.metric, key.evaluator_version), [])
+                    pool.append(AppNews(key.app, before_looks, looks))
         rules = self._rules(EvidencePolicy(use_reference=True), n_keys)
         self._falls = self._pools.advance(connection, pooled, rules, now=now)
-        return found
+        return found, shown
 
     def _rules(self, policy: EvidencePolicy, n_keys: int) -> Rules:
         return Rules(

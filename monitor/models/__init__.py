@@ -33,7 +33,7 @@ from .evaluation import (
 )
 from .interaction import Context, Interaction, Sample, ToolCall
 from .outcome import Outcome, ScoredSample
-from .status import ROOT, Drift, Status, StreamKey, Tally, Verdict
+from .status import ROOT, Drift, Level, Status, StreamKey, Tally, Verdict
 
 __all__ = [
     "ROOT",
@@ -56,6 +56,7 @@ __all__ = [
     "Incident",
     "Interaction",
     "LengthEvaluation",
+    "Level",
     "MultiEvaluationResult",
     "Outcome",
     "PerformanceSummary",

@@ -111,6 +111,30 @@ class Drift(BaseModel):
     ks: float | None = Field(None, ge=0.0, le=1.0, description="Kolmogorov-Smirnov distance.")
 
 
+class Level(BaseModel):
+    """
+    Whether a pass rate is known to be the share of good answers, and by what.
+
+    Where it is verified by labels, ``pass_rate``, ``low`` and ``high`` of the verdict are the
+    level, corrected for what the evaluator gets wrong, and those here are the evaluator's own,
+    with the thresholds in its own units. Rates are in [0, 1].
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    verified: bool
+    by: Literal["labels", "judge"] | None = None
+    n_labels: int = Field(0, ge=0, description="Labels drawn at random that count.")
+    release: str = Field("", description="The release that the labels hold for.")
+    until: AwareDatetime | None = Field(None, description="Then the labels expire.")
+    needs: str = Field("", description="What would verify it, if it is not verified.")
+    pass_rate: float | None = Field(None, ge=0.0, le=1.0)
+    low: float | None = Field(None, ge=0.0, le=1.0)
+    high: float | None = Field(None, ge=0.0, le=1.0)
+    warning_rate: float | None = Field(None, ge=0.0, le=1.0)
+    critical_rate: float | None = Field(None, ge=0.0, le=1.0)
+
+
 class Verdict(BaseModel):
     """
     The status of one app and metric, with the figures on which it rests.
@@ -172,6 +196,7 @@ class Verdict(BaseModel):
     n_agreed: int = Field(0, ge=0, description="Judged ones on which the local score agreed.")
     cost_usd: float = Field(0.0, ge=0.0)
     drift: Drift | None = None
+    level: Level | None = Field(None, description="Absent of what is not scored by an evaluator.")
     evaluated_at: AwareDatetime
 
     @model_validator(mode="before")

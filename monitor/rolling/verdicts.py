@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from monitor.models import Status, StreamKey, Tally, Verdict
+from monitor.models import Level, Status, StreamKey, Tally, Verdict
 from monitor.rolling.evidence_state import (
     DAY_BUCKETS,
     LINE,
@@ -58,6 +58,7 @@ def judge_window(
     now: datetime,
     previous: Verdict | None = None,
     evidence: EvidenceFinding | None = None,
+    level: Level | None = None,
 ) -> Verdict:
     """
     Return the verdict on a stream; ``status_since`` goes on from *previous* while it is the same.
@@ -106,6 +107,7 @@ def judge_window(
         n_agreed=window.agreed,
         cost_usd=window.cost_usd,
         drift=drift(data.reference, data.current, min_n=thresholds.min_n),
+        level=level,
         evaluated_at=now,
     )
 

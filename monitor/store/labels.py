@@ -7,7 +7,7 @@ last word of each annotator counts. Several annotators make one verdict by major
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -31,6 +31,8 @@ APP_ANNOTATOR = "app"
 USUAL_METRIC = "groundedness"
 MOST_NOTE_CHARS = 500
 _AT_ONCE = 500
+#: So many of the newest samples tell the present release.
+_PRESENT = 50
 _WORDS = {"pass": True, "fail": False, "good": True, "bad": False, "1": True, "0": False}
 
 
@@ -392,6 +394,68 @@ def verdicts_of_people(
     ).group_by(voted.c.sample_id)
     found = {i: majority(int(p), int(f)) for i, p, f in connection.execute(query)}
     return {sample_id: good for sample_id, good in found.items() if good is not None}
+
+
+class DrawnLabel(NamedTuple):
+    """What people say of a sample that was drawn at random, beside what its evaluator said."""
+
+    score: float
+    passed: bool
+    good: bool
+    release: str
+    occurred_s: float
+    labelled_s: float
+
+
+def drawn_labels(
+    connection: Connection, *, since: datetime
+) -> dict[tuple[str, str, str], list[DrawnLabel]]:
+    """
+    Read the majority's labels since *since* by app, metric and evaluator version, the oldest first.
+
+    Of samples drawn at random whose evaluation is still there; of a cascade, of those that its
+    judge was asked about.
+    """
+    c, e = labels.c, evaluations.c
+    query = (
+        select(labels, e.score, e.occurred_at_ms, e.record["metadata"]["judged"].label("asked"))
+        .join(
+            evaluations,
+            (e.sample_id == c.sample_id)
+            & (e.metric == c.metric)
+            & (e.evaluator_version == c.evaluator_version),
+        )
+        .where(e.score.is_not(None))
+        .order_by(c.labelled_at_ms, c.sample_id)
+    )
+    since_ms = round(since.timestamp() * 1000)
+    recent = select(c.sample_id).where(c.drawn == 1, c.labelled_at_ms >= since_ms)
+    by_sample: dict[tuple[str, ...], list[Row[Any]]] = defaultdict(list)
+    for row in connection.execute(query.where(c.sample_id.in_(recent))):
+        if row.asked is not False:
+            by_sample[row.app, row.metric, row.evaluator_version, row.sample_id].append(row)
+    found: dict[tuple[str, str, str], list[DrawnLabel]] = defaultdict(list)
+    for (app, metric, version, _), rows in by_sample.items():
+        passes = sum(row.human_passed for row in rows)
+        good = majority(passes, len(rows) - passes)
+        if good is not None and any(row.drawn for row in rows):
+            first, last = rows[0], rows[-1]
+            times = (first.occurred_at_ms / 1000, last.labelled_at_ms / 1000)
+            found[app, metric, version].append(
+                DrawnLabel(first.score, bool(first.judge_passed), good, first.release, *times)
+            )
+    for many in found.values():
+        many.sort(key=lambda label: label.labelled_s)
+    return dict(found)
+
+
+def present_release(connection: Connection, app: str) -> str:
+    """Return the release that most of an app's newest samples are of; empty if they name none."""
+    release = samples.c.payload["interaction"]["release"].as_string()
+    query = select(release).where(samples.c.app == app)
+    newest = connection.execute(query.order_by(samples.c.occurred_at_ms.desc()).limit(_PRESENT))
+    counts = Counter((of or "")[:200] for of in newest.scalars())
+    return counts.most_common(1)[0][0] if counts else ""
 
 
 def agreements(

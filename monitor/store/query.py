@@ -8,7 +8,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, Table, func, select, true
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    Table,
+    case,
+    func,
+    select,
+    true,
+    tuple_,
+)
 
 from monitor.models import ROOT, StreamKey, Tally
 from monitor.models.status import TALLY_SUMS
@@ -203,6 +214,29 @@ class PassLine(NamedTuple):
 
     line: float
     n: int
+
+
+def read_first_scores(connection: Connection, key: LineKey) -> dict[int, int]:
+    """Read an app's first scores by hundredths, from which its own lines are learnt."""
+    columns = (pass_lines.c.app, pass_lines.c.metric, pass_lines.c.evaluator_version)
+    query = select(pass_lines.c.bins).where(tuple_(*columns) == key)
+    bins = connection.execute(query).scalar() or {}
+    return {int(position): int(count) for position, count in bins.items()}
+
+
+def passes_from_bin(
+    connection: Connection, stream_id: int, *, position: int, from_s: int
+) -> list[tuple[int, int, int]]:
+    """List start, scores, and scores at or above *position* hundredths of minutes since then."""
+    table = BUCKETS.bins
+    above = func.sum(case((table.c.bin >= position, table.c.count), else_=0))
+    query = (
+        select(table.c.start_s, func.sum(table.c.count), above)
+        .where(table.c.stream_id == stream_id, table.c.start_s >= from_s)
+        .group_by(table.c.start_s)
+        .order_by(table.c.start_s)
+    )
+    return [(start_s, int(n), int(passed)) for start_s, n, passed in connection.execute(query)]
 
 
 LineKey = tuple[str, str, str]  #: app, metric and evaluator version

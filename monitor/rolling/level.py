@@ -1,0 +1,172 @@
+"""
+What labels make of the evidence of a stream: thresholds in its own units, figures as levels.
+
+The evidence itself goes on betting on plain pass rates. Labels only say which pass rates stand for
+the thresholds (`translated`), and what level a bound of the pass rate leaves possible
+(`as_levels`). As the one is the inverse of the other, a status and the level beside it agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from monitor.models import Level, Status
+from monitor.rolling.anytime import advance
+from monitor.rolling.baseline import Baseline
+from monitor.rolling.evidence_state import ALARMED, Certainty, EvidenceState
+from monitor.rolling.looks import Looks
+from monitor.rolling.policies import PolicyFinding, Rules, Thresholds
+from monitor.rolling.verdicts import EvidenceFinding
+from monitor.stats.intervals import Interval
+from monitor.stats.level import ErrorRates
+
+_SEVERITY: Final = {Status.WARNING: 1, Status.CRITICAL: 2}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifiedLevel:
+    """What labels of one release taught about one evaluator version."""
+
+    rates: ErrorRates
+    n_labels: int
+    release: str
+    until: datetime
+    level_bin: int | None = None  #: of a local scorer: the hundredth from which a score passes
+
+
+def translated(rules: Rules, rates: ErrorRates) -> Rules:
+    """Return the rules with thresholds as pass rates of the evaluator."""
+    warning, critical = (rates.threshold(r) for r in (rules.warning_rate, rules.critical_rate))
+    return replace(rules, warning_rate=warning, critical_rate=critical)
+
+
+def as_levels(
+    found: EvidenceFinding,
+    verified: VerifiedLevel,
+    thresholds: Thresholds,
+    *,
+    worst: Status = Status.CRITICAL,
+) -> EvidenceFinding:
+    """
+    Return a finding under `translated` rules with its figures as levels.
+
+    An alarm keeps its status, no worse than *worst*. Without one, labels by which the level of
+    their own period is certainly below a threshold are an alarm themselves, until the pass rate
+    stands for a level above the warning threshold.
+    """
+    head, rates, status = found.headline, verified.rates, found.finding.status
+    if head.pass_rate is None or head.interval is None:
+        return found
+    size = head.n / max(found.effect, 1.0)
+    level, (low, high) = rates.level(head.pass_rate * size, size)
+    certainty, of_labels = found.certainty, rates.labelled_level()
+    n = f"{verified.n_labels} labels"
+    if status in ALARMED:
+        high = rates.highest_level(head.interval.high)
+        low = min(rates.lowest_level(head.interval.low), high)
+    elif of_labels[1].high < thresholds.warning_rate and level < thresholds.warning_rate:
+        level, (low, high) = of_labels
+        status = Status.CRITICAL if high < thresholds.critical_rate else Status.WARNING
+        certainty = Certainty.CONFIRMED
+    else:
+        high = max(high, thresholds.warning_rate)  # it is not refuted, so it lies inside
+    if _SEVERITY.get(status, 0) > _SEVERITY[worst]:
+        status, high = worst, max(high, thresholds.critical_rate)
+    level = min(level, high)
+    percents = [f"{100 * r:.4g} %" for r in (thresholds.warning_rate, thresholds.critical_rate)]
+    reason = found.finding.reason
+    if status in ALARMED:
+        line = percents[status is Status.CRITICAL]
+        reason = f"level is below the {line} {status.value} threshold, by {n}"
+        if worst is Status.WARNING:
+            reason += ", if the answers are still written as they were: label new ones"
+    elif status is Status.HEALTHY:
+        reason = f"no evidence of a level below {percents[0]}, by {n}"
+    return replace(
+        found,
+        finding=PolicyFinding(status, reason),
+        headline=replace(head, pass_rate=level, interval=Interval(min(low, level), high)),
+        certainty=certainty,
+        phase=found.phase if status is Status.INSUFFICIENT_DATA else None,
+        resolution=None if found.resolution is None else rates.highest_level(found.resolution),
+    )
+
+
+def worse_of(by_line: EvidenceFinding, by_level: EvidenceFinding) -> EvidenceFinding:
+    """
+    Return which of two findings of a local scorer speaks: by its pass line, or by labels.
+
+    The worse alarm does. Without one the level does as soon as its evidence suffices; what the
+    pass line cannot decide for want of scores, labels do not decide either.
+    """
+    line, level = by_line.finding.status, by_level.finding.status
+    if _SEVERITY.get(line, 0) > _SEVERITY.get(level, 0):
+        reason = f"{by_line.finding.reason}: answers do not come from their contexts"
+        return replace(by_line, finding=PolicyFinding(line, reason))
+    if level in ALARMED or (line is Status.HEALTHY and by_level.phase != "collecting"):
+        return by_level
+    if line is Status.HEALTHY:
+        return replace(by_level, finding=by_line.finding, phase=None)
+    return by_line
+
+
+def described(verified: VerifiedLevel, own: EvidenceFinding, rules: Rules) -> Level:
+    """Return what a verdict says of a level that labels verify; *rules* are translated ones."""
+    bounds = own.headline.interval
+    return Level(
+        verified=True,
+        by="labels",
+        n_labels=verified.n_labels,
+        release=verified.release,
+        until=verified.until,
+        pass_rate=own.headline.pass_rate,
+        low=bounds.low if bounds else None,
+        high=bounds.high if bounds else None,
+        warning_rate=rules.warning_rate,
+        critical_rate=rules.critical_rate,
+    )
+
+
+class BucketPasses(NamedTuple):
+    """How many scores of a bucket lie at or above the line of the level."""
+
+    start_s: int
+    n: int
+    passed: int
+
+
+@dataclass(frozen=True, slots=True)
+class LevelEvidence:
+    """
+    Evidence at the line of the level, collected from the histograms of a local scorer.
+
+    What it saw last is its newest bucket; samples that come late for older ones are left out.
+    """
+
+    state: EvidenceState
+    newest: BucketPasses | None = None
+
+    def after(
+        self, rows: Sequence[BucketPasses], now_s: float, rules: Rules, effect: Baseline
+    ) -> LevelEvidence:
+        """Take in *rows*, in order: the newest bucket of before as it is now, and later ones."""
+        news = []
+        for row in rows:
+            known = BucketPasses(row.start_s, 0, 0)
+            if self.newest is not None and row.start_s == self.newest.start_s:
+                known = self.newest
+            if row.n > known.n:
+                end_s = min(now_s, row.start_s + rules.bucket_s - 0.001)
+                news.append((end_s, row.n - known.n, row.passed - known.passed))
+        baseline = Baseline(effect=effect.effect, effect_known=effect.effect_known)
+        state = self.state.but(baseline=baseline)
+        if news:
+            time_s, n, passed = np.array(news, dtype=np.float64).T
+            time_s = np.maximum.accumulate(np.maximum(time_s, state.at_s))
+            state, _ = advance(state, Looks(time_s, n, n, passed), rules)
+        return LevelEvidence(state, rows[-1] if rows else self.newest)

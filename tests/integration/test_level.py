@@ -1,0 +1,169 @@
+"""Labels verify a level: it is what people see, and status and interval agree."""
+
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+
+from alerts.routing import Recipient
+from monitor.models import Status
+from monitor.models.passing import OWN_LEAST, PassRule
+from monitor.rolling.policies import PolicyChoice, Thresholds
+from monitor.settings import Settings
+from monitor.store.labels import LabelRecord, take_labels
+from monitor.store.lease import acquire
+from monitor.store.verdicts import read_verdicts
+from monitor.store.write import record
+from monitor.testing import make_evaluation, make_interaction, make_sample
+from workers.evaluate import Evaluator
+from workers.scoring_run import ScoringRules, result_of
+
+NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
+KEY = ("support-bot", "groundedness", "*", 3600)
+SETTINGS = Settings()
+LOCAL = ("local-3-aa", PassRule(OWN_LEAST, own=True))
+JUDGE = ("openai-m-1", PassRule(0.7))
+
+
+class World:
+    """An app whose answers are good or bad, an evaluator that errs, and people who do not."""
+
+    def __init__(self, store, kind, hit=0.95, miss=0.25):
+        self.store, (self.version, self.rule) = store, kind
+        self.hit, self.miss = hit, miss
+        self.now, self.rng = NOW, np.random.default_rng(3)
+        self.lease = acquire(store, "scheduler", "test", ttl_s=600)
+        self.answers = {}
+        self.evaluator = Evaluator(
+            store=store,
+            settings=SETTINGS,
+            thresholds=Thresholds(),
+            recipients=[Recipient("slack", "")],
+            policies=PolicyChoice.parse(SETTINGS.status_policy, SETTINGS.status_policies),
+        )
+
+    def minutes(self, count, *, level, release="v1", n=40):
+        rules = ScoringRules(pass_score=0.7, bucket_s=60)
+        for _ in range(count):
+            results = []
+            for _ in range(n):
+                good = self.rng.random() < level
+                high = self.rng.random() < (self.hit if good else self.miss)
+                score = self.rng.uniform(0.75, 1.0) if high else self.rng.uniform(0.25, 0.6)
+                sample = make_sample(make_interaction(release=release), sampled_at=self.now)
+                self.answers[sample.sample_id] = (good, high)
+                criteria = self.rule.criteria()
+                made = make_evaluation(
+                    score=score, evaluator_version=self.version, criteria=criteria
+                )
+                results.append(result_of(sample, [made], rules, now=self.now))
+            with self.store.write() as connection:
+                record(connection, results, now=self.now, bucket_s=60)
+            verdict = self.evaluate()
+        return verdict
+
+    def label(self, n):
+        """Label the newest answers, half of those with high scores and half of the others."""
+        found = [
+            [key for key, (_, high) in reversed(self.answers.items()) if high is side][: n // 2]
+            for side in (True, False)
+        ]
+        records = [
+            LabelRecord(sample_id=key, label=self.answers[key][0], drawn=True)
+            for key in (*found[0], *found[1])
+        ]
+        with self.store.write() as connection:
+            take_labels(connection, records, annotator="ann", now=self.now)
+        return self.evaluate()
+
+    def evaluate(self, after_s=60.0):
+        self.now += timedelta(seconds=after_s)
+        self.evaluator.run(self.lease, now=self.now)
+        with self.store.read() as connection:
+            verdict = read_verdicts(connection)[KEY]
+        agrees(verdict)
+        return verdict
+
+
+def agrees(verdict):
+    """Check the status against the interval beside it."""
+    high = verdict.high
+    if verdict.status is Status.CRITICAL:
+        assert high < 0.7
+    if verdict.status is Status.WARNING:
+        assert 0.7 <= high < 0.85
+    if verdict.status is Status.HEALTHY:
+        assert high >= 0.85
+    if verdict.pass_rate is not None:
+        assert verdict.low <= verdict.pass_rate <= high
+
+
+@pytest.fixture
+def world(store):
+    return lambda kind, **errors: World(store, kind, **errors)
+
+
+def test_level_of_the_local_scorer_is_not_verified_until_fifty_answers_are_labelled(world):
+    app = world(LOCAL)
+    before = app.minutes(15, level=0.95)
+    assert (before.level.verified, before.level.needs) == (
+        False, "label 50 answers, or ask a judge"
+    )  # fmt: skip
+    assert "20 so far" in app.label(20).level.needs
+    after = app.label(50)
+    assert (after.level.verified, after.level.by, after.status) == (True, "labels", Status.HEALTHY)
+    assert after.pass_rate == pytest.approx(0.95, abs=0.05)
+    assert after.level.pass_rate > 0.9  # the evaluator's own stays beside it
+
+
+def test_later_fall_is_a_warning_by_level_that_the_pass_line_does_not_see(world):
+    app = world(LOCAL)
+    app.minutes(15, level=0.95)
+    app.label(50)
+    fallen = app.minutes(12, level=0.3)
+    assert fallen.level.pass_rate > 0.85
+    assert fallen.status is Status.WARNING
+    assert "label new ones" in fallen.reason
+    assert fallen.pass_rate < 0.75
+
+
+def test_harsh_judges_bias_against_people_is_corrected(world):
+    app = world(JUDGE, hit=0.75, miss=0.05)
+    assert app.minutes(6, level=0.97).status is not Status.HEALTHY
+    assert app.minutes(1, level=0.97).level.by == "judge"
+    app.label(50)
+    after = app.minutes(12, level=0.97)
+    assert (after.status, after.level.by) == (Status.HEALTHY, "labels")
+    assert after.pass_rate == pytest.approx(0.97, abs=0.06)
+    assert app.minutes(10, level=0.3).status is Status.CRITICAL
+
+
+def test_app_that_is_sick_from_birth_is_called_so_by_its_labels(world):
+    app = world(LOCAL)
+    assert app.minutes(15, level=0.5).status is Status.HEALTHY
+    sick = app.label(50)
+    assert sick.status is Status.WARNING
+    assert sick.low <= 0.5 <= sick.high
+
+
+def test_labels_hold_for_the_release_that_they_were_drawn_from(world):
+    app = world(LOCAL)
+    app.minutes(15, level=0.95)
+    assert app.label(50).level.verified
+    new = app.minutes(3, level=0.95, release="v2")
+    assert (new.level.verified, new.level.needs) == (
+        False, "release v2: label 30 answers (0 so far)"
+    )  # fmt: skip
+
+
+def test_labels_expire(world):
+    app = world(LOCAL)
+    app.minutes(15, level=0.95)
+    assert app.label(50).level.verified
+    assert "older than 90 days" in app.evaluate(91 * 86_400).level.needs
+
+
+def test_judge_that_passes_what_people_fail_is_called_unfit(world):
+    app = world(JUDGE, hit=0.9, miss=0.85)
+    app.minutes(10, level=0.6)
+    assert "does not tell good answers from bad" in app.label(60).level.needs

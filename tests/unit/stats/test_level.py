@@ -1,0 +1,81 @@
+"""Error rates from labels, and the level and the thresholds that follow from them."""
+
+import numpy as np
+import pytest
+
+from monitor.stats.agreement import Confusion
+from monitor.stats.level import JUDGE, LOCAL, learn, level_bin, renewed_at
+
+RNG = np.random.default_rng(7)
+
+
+def labelled(hit, miss, level, n_labels=50, scored=400):
+    """Return what labels of an app teach, half of them on passes and half on fails."""
+    good = RNG.random(scored) < level
+    passed = RNG.random(scored) < np.where(good, hit, miss)
+    fails = np.flatnonzero(~passed)[: n_labels // 2]
+    drawn = np.r_[fails, np.flatnonzero(passed)[: n_labels - fails.size]]
+    pairs = [(bool(passed[i]), bool(good[i])) for i in drawn]
+    confusion = Confusion(*(pairs.count(p) for p in PAIRS))
+    return learn(confusion, passed=passed.sum(), scored=scored)
+
+
+PAIRS = ((True, True), (True, False), (False, True), (False, False))
+
+
+@pytest.mark.parametrize(("hit", "miss"), [(0.96, 0.10), (0.93, 0.25), (0.80, 0.05)])
+def test_later_fall_is_seen_at_its_true_level_whatever_the_judges_bias(hit, miss):
+    found = [
+        labelled(hit, miss, 0.95).level(RNG.binomial(400, miss + 0.7 * (hit - miss)), 400)
+        for _ in range(60)
+    ]
+    assert np.mean([level for level, _ in found]) == pytest.approx(0.7, abs=0.06)
+    assert np.mean([bounds.low <= 0.7 <= bounds.high for _, bounds in found]) >= 0.94
+
+
+def test_harsh_judge_of_a_good_app_gets_a_lower_threshold():
+    thresholds = [labelled(0.80, 0.05, 0.95).threshold(0.85) for _ in range(40)]
+    # The app passes 76 % while it is good: its threshold lies below that.
+    assert 0.6 < np.mean(thresholds) < 0.72
+
+
+def test_status_read_from_the_highest_level_agrees_with_the_threshold():
+    rates = labelled(0.93, 0.25, 0.9)
+    for level in (0.85, 0.7, 0.31):
+        threshold = rates.threshold(level)
+        assert rates.highest_level(threshold - 1e-6) < level
+        assert rates.highest_level(threshold + 1e-6) >= level
+
+
+def test_interval_covers_the_level_of_the_labelled_period():
+    found = [labelled(0.9, 0.3, 0.9).labelled_level()[1] for _ in range(60)]
+    assert np.mean([bounds.low <= 0.9 <= bounds.high for bounds in found]) >= 0.94
+
+
+def test_judge_that_passes_half_of_the_bad_answers_does_not_tell():
+    assert labelled(0.9, 0.85, 0.7, n_labels=200).tells() is False
+    assert labelled(0.96, 0.1, 0.7, n_labels=200).tells()
+
+
+def test_same_labels_say_the_same():
+    one, two = (learn(Confusion(20, 5, 9, 16), passed=300, scored=400) for _ in range(2))
+    assert one.level(300, 400) == two.level(300, 400)
+
+
+@pytest.mark.parametrize("beliefs", [JUDGE, LOCAL])
+@pytest.mark.parametrize("labels", [Confusion(50, 0, 0, 0), Confusion(0, 0, 0, 50), Confusion()])
+@pytest.mark.parametrize("passed", [0, 100])
+def test_extreme_counts_give_rates(labels, passed, beliefs):
+    rates = learn(labels, passed=passed, scored=100, beliefs=beliefs)
+    for value in (rates.threshold(0.85), rates.highest_level(0.0), rates.lowest_level(1.0)):
+        assert 0 <= value <= 1
+    level, bounds = rates.level(0, 0)
+    assert 0 <= bounds.low <= level <= bounds.high <= 1
+
+
+def test_estimates_are_renewed_at_set_numbers_of_labels():
+    assert [renewed_at(n) for n in (0, 19, 20, 49, 50, 99, 5_000)] == [0, 0, 20, 30, 50, 50, 2_000]
+
+
+def test_a_quarter_of_the_first_scores_lies_below_the_line_of_the_level():
+    assert level_bin({10: 25, 50: 1, 80: 74}) == 50

@@ -1,0 +1,229 @@
+"""
+Levels that labels verify: which streams have one, and the verdicts that follow.
+
+`Levels.read` learns an evaluator's error rates from the labels of the present release, anew at set
+numbers of labels only; `Levels.apply` turns the finding of a stream into one about its level.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Final, Literal, NamedTuple
+
+from sqlalchemy import Connection
+
+from monitor.models import Level, Status, StreamKey, Tally
+from monitor.models.passing import OWN, OWN_LEARNT_AT
+from monitor.rolling.baseline import Baseline
+from monitor.rolling.evidence_state import EvidenceState
+from monitor.rolling.level import (
+    BucketPasses,
+    LevelEvidence,
+    VerifiedLevel,
+    as_levels,
+    described,
+    translated,
+    worse_of,
+)
+from monitor.rolling.policies import Rules, Thresholds
+from monitor.rolling.tallies import WindowStats, score_bin
+from monitor.rolling.verdicts import EvidenceFinding, evidence_finding
+from monitor.stats.agreement import Confusion
+from monitor.stats.level import JUDGE, LOCAL, learn, level_bin, renewed_at
+from monitor.store.insights import read_marks
+from monitor.store.labels import DrawnLabel, drawn_labels, present_release
+from monitor.store.query import (
+    Stream,
+    passes_from_bin,
+    read_first_scores,
+    window_tallies,
+)
+
+#: Labels that verify a level at first, and those that do so after a change of the release.
+FIRST_LABELS, NEW_LABELS = 50, 30
+#: A level expires so long after the last label that it rests on.
+_EXPIRES: Final = timedelta(days=90)
+#: In seconds: so often labels are read.
+_FRESH_S: Final = 10.0
+#: In seconds: evidence at the line of the level begins so far back.
+_REPLAYED_S: Final = 2 * 86_400
+#: How versions of evaluators begin that no judge makes: the local scorer, and plain formulas.
+_LOCAL: Final = "local-"
+_FORMULAS: Final = ("computed-", "combined-", "screen-", "unasked-")
+
+LevelOf = VerifiedLevel | Level | None
+
+
+class Evidence(NamedTuple):
+    """What a stream's own pass rate came to, and from what."""
+
+    finding: EvidenceFinding
+    window: WindowStats
+    rules: Rules
+    state: EvidenceState
+
+
+class _Learnt(NamedTuple):
+    """What the labels were from which a level was learnt, and the level."""
+
+    basis: tuple[object, ...]
+    level: VerifiedLevel | None  #: None: it does not tell good answers from bad ones
+
+
+@dataclass(slots=True)
+class Levels:
+    """The levels of all streams, kept between evaluations; made anew from what is stored."""
+
+    thresholds: Thresholds
+    bucket_s: int
+    _read_s: float = -math.inf
+    _labels: Mapping[tuple[str, str, str], list[DrawnLabel]] = field(default_factory=dict)
+    _learnt: dict[StreamKey, _Learnt] = field(default_factory=dict)
+    _evidence: dict[StreamKey, tuple[VerifiedLevel, LevelEvidence]] = field(default_factory=dict)
+
+    def read(
+        self, connection: Connection, streams: Sequence[Stream], now: datetime
+    ) -> dict[StreamKey, LevelOf]:
+        """
+        Return for each stream what labels taught of it, or what its level still needs.
+
+        None of plain formulas: what they compute is not an estimate of anything else.
+        """
+        if not 0 <= now.timestamp() - self._read_s < _FRESH_S:
+            self._labels = drawn_labels(connection, since=now - _EXPIRES - _EXPIRES)
+            self._read_s = now.timestamp()
+        return {stream.key: self._of(connection, stream, now) for stream in streams}
+
+    def _of(self, connection: Connection, stream: Stream, now: datetime) -> LevelOf:
+        app, metric, _, version = stream.key
+        if version.startswith(_FORMULAS):
+            return None
+        judge: Literal["judge"] | None = None if version.startswith(_LOCAL) else "judge"
+        every = self._labels.get((app, metric, version), [])
+        if not every:
+            needs = f"label {FIRST_LABELS} answers, or ask a judge"
+            return Level(verified=judge is not None, by=judge, needs="" if judge else needs)
+        release = present_release(connection, app)
+        mine = [label for label in every if label.release == release]
+        deploys = [
+            mark for mark in read_marks(connection, app=app) if mark.release not in {"", release}
+        ]
+        changed_s = max((mark.at.timestamp() for mark in deploys), default=0.0)
+        if not release:  # samples do not name theirs, so a deploy is what tells a new one
+            mine = [label for label in mine if label.labelled_s > changed_s]
+        enough = NEW_LABELS if len(every) > len(mine) else FIRST_LABELS
+        used = mine[: renewed_at(len(mine))]
+        unverified = Level(
+            verified=judge is not None, by=judge, n_labels=len(mine), release=release
+        )
+        if len(mine) < enough:
+            what = "label" if enough == FIRST_LABELS else f"release {release or 'new'}: label"
+            needs = f"{what} {enough} answers ({len(mine)} so far)"
+            return unverified.model_copy(update={"needs": needs})
+        until = datetime.fromtimestamp(used[-1].labelled_s, UTC) + _EXPIRES
+        if now >= until:
+            needs = f"labels are older than {_EXPIRES.days} days: label {NEW_LABELS} answers"
+            return unverified.model_copy(update={"needs": needs})
+        level = self._verified(connection, stream, used, release, until)
+        if level is None:
+            needs = "labels say that this evaluator does not tell good answers from bad ones here"
+            return unverified.model_copy(update={"needs": needs, "verified": False, "by": None})
+        return level
+
+    def _verified(
+        self,
+        connection: Connection,
+        stream: Stream,
+        labels: Sequence[DrawnLabel],
+        release: str,
+        until: datetime,
+    ) -> VerifiedLevel | None:
+        """Learn the error rates; only if the labels, or the line that they teach, are others."""
+        key, line = stream.key, None
+        if key.evaluator_version.endswith(OWN):
+            first = read_first_scores(connection, (key.app, key.metric, key.evaluator_version))
+            if sum(first.values()) < OWN_LEARNT_AT[0]:
+                return None
+            line = level_bin(first)
+        pairs = [
+            (label.passed if line is None else score_bin(label.score) >= line, label.good)
+            for label in labels
+        ]
+        counts = Confusion(
+            *(pairs.count((p, good)) for p in (True, False) for good in (True, False))
+        )
+        basis = (counts, release, line, until)
+        known = self._learnt.get(key)
+        if known is None or known.basis != basis:
+            passed, scored = self._period(connection, stream, labels, line)
+            beliefs = JUDGE if line is None else LOCAL
+            rates = learn(counts, passed=passed, scored=scored, beliefs=beliefs)
+            level = VerifiedLevel(
+                rates=rates, n_labels=len(labels), release=release, until=until, level_bin=line
+            )
+            # A judge that does not tell is none; a local scorer's interval says so by itself.
+            unfit = line is None and rates.tells() is False
+            known = self._learnt[key] = _Learnt(basis, None if unfit else level)
+        return known.level
+
+    def _period(
+        self, connection: Connection, stream: Stream, labels: Sequence[DrawnLabel], line: int | None
+    ) -> tuple[float, float]:
+        """Count the passes, and all verdicts, of the time from which the labels were drawn."""
+        width, times_s = self.bucket_s, [int(label.occurred_s) for label in labels]
+        tally = window_tallies(
+            connection,
+            from_s=min(times_s) // width * width,
+            to_s=max(times_s) // width * width + width,
+            app=stream.key.app,
+        ).get(stream.stream_id, Tally())
+        if line is not None:
+            return sum(c for b, c in tally.histogram.items() if b >= line), tally.n
+        rate = tally.sum_wy / tally.sum_w if tally.sum_w else 0.0
+        return min(max(rate, 0.0), 1.0) * tally.n, tally.n
+
+    def apply(
+        self,
+        connection: Connection,
+        stream: Stream,
+        verified: VerifiedLevel,
+        by_line: Evidence,
+        now: datetime,
+    ) -> tuple[EvidenceFinding, Level]:
+        """Return the finding about the level, and what a verdict says of how it is known."""
+        found, rules = by_line.finding, by_line.rules
+        if verified.level_bin is None:
+            return as_levels(found, verified, self.thresholds), described(verified, found, rules)
+        own_rules = translated(replace(rules, use_reference=False), verified.rates)
+        baseline = by_line.state.baseline
+        evidence = self._advanced(connection, stream, verified, own_rules, baseline, now)
+        own = evidence_finding(evidence.state, by_line.window, own_rules)
+        level = as_levels(own, verified, self.thresholds, worst=Status.WARNING)
+        return worse_of(found, level), described(verified, found, rules)
+
+    def _advanced(
+        self,
+        connection: Connection,
+        stream: Stream,
+        verified: VerifiedLevel,
+        rules: Rules,
+        baseline: Baseline,
+        now: datetime,
+    ) -> LevelEvidence:
+        """Take the evidence at the line of the level to *now*; other labels begin it anew."""
+        now_s = now.timestamp()
+        known = self._evidence.get(stream.key)
+        from_s = int(now_s - _REPLAYED_S) // self.bucket_s * self.bucket_s
+        evidence = LevelEvidence(EvidenceState.fresh(from_s))
+        if known is not None and known[0] is verified:
+            evidence = known[1]
+            from_s = evidence.newest.start_s if evidence.newest else from_s
+        rows = passes_from_bin(
+            connection, stream.stream_id, position=verified.level_bin or 0, from_s=from_s
+        )
+        evidence = evidence.after([BucketPasses(*row) for row in rows], now_s, rules, baseline)
+        self._evidence[stream.key] = (verified, evidence)
+        return evidence
