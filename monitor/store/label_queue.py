@@ -17,6 +17,9 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, select
 
+from monitor.models.passing import OWN, OWN_LEARNT_AT
+from monitor.stats.level import level_bin
+from monitor.store.query import read_first_scores
 from monitor.store.tables import evaluations, labels, samples
 
 #: Drawn among so many of the newest verdicts, so that a draw costs the same however many there are.
@@ -59,12 +62,15 @@ def draw(
     Draw the next sample for *annotator*, who passes over those in *skip*; None without verdicts.
 
     First what annotators are split over, then what wants a second annotator, then new samples of
-    the verdict that has fewer labels.
+    the verdict that has fewer labels. Where the pass line is an app's own, hardly anything lies
+    below it: there scores count as high or low by the line that teaches most of the level.
     """
     release = samples.c.payload["interaction"]["release"].as_string()
     columns = evaluations.c
     query = (
-        select(columns.sample_id, columns.passed, columns.evaluator_version, release)
+        select(
+            columns.sample_id, columns.passed, columns.evaluator_version, release, columns.score
+        )
         .join(samples, samples.c.sample_id == columns.sample_id)
         .where(
             columns.app == app, columns.metric == metric, columns.passed.is_not(None),
@@ -73,11 +79,20 @@ def draw(
         .order_by(columns.occurred_at_ms.desc())
         .limit(_NEWEST)
     )  # fmt: skip
-    rows = [(i, bool(passed), v, (r or "")[:200]) for i, passed, v, r in connection.execute(query)]
+    rows = [
+        (i, bool(passed), (v, (r or "")[:200]), score)
+        for i, passed, v, r, score in connection.execute(query)
+    ]
     if not rows:
         return None
-    (version, present), _ = Counter((v, r) for _, _, v, r in rows[:_PRESENT]).most_common(1)[0]
-    drawn = {i: passed for i, passed, v, r in rows if (v, r) == (version, present)}
+    (version, present), _ = Counter(row[2] for row in rows[:_PRESENT]).most_common(1)[0]
+    first = read_first_scores(connection, (app, metric, version)) if version.endswith(OWN) else {}
+    line = level_bin(first) if sum(first.values()) >= OWN_LEARNT_AT[0] else None
+    drawn = {
+        i: passed if line is None else round(100 * score) >= line
+        for i, passed, of, score in rows
+        if of == (version, present)
+    }
     of_stream = (
         (labels.c.app == app) & (labels.c.metric == metric) & (labels.c.release == present)
         & (labels.c.evaluator_version == version)
@@ -91,7 +106,8 @@ def draw(
         votes.setdefault(sample_id, {})[who] = bool(good)
         judged[sample_id] = bool(passed)
     counts = Counter(judged.values())
-    fewer = counts[True] <= counts[False]
+    halves = Counter(drawn.get(sample_id, passed) for sample_id, passed in judged.items())
+    fewer = halves[True] <= halves[False]
 
     def place(sample_id: str) -> tuple[int, bytes] | None:
         by = votes.get(sample_id, {})
