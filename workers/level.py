@@ -162,7 +162,13 @@ class Levels:
             beliefs = JUDGE if line is None else LOCAL
             rates = learn(counts, passed=passed, scored=scored, beliefs=beliefs)
             level = VerifiedLevel(
-                rates=rates, n_labels=len(labels), release=release, until=until, level_bin=line
+                rates=rates,
+                n_labels=len(labels),
+                release=release,
+                until=until,
+                scored=scored,
+                last_s=max(label.occurred_s for label in labels),
+                level_bin=line,
             )
             # A judge that does not tell is none; a local scorer's interval says so by itself.
             unfit = line is None and rates.tells() is False

@@ -83,8 +83,31 @@ def verdict_word(verdict: Verdict) -> str:
 
 
 def verdict_rate(verdict: Verdict) -> str:
-    """Return the pass rate of a verdict with the interval that decides: never a bare value."""
-    return rate_with_interval(verdict.pass_rate, verdict.low, verdict.high)
+    """
+    Return the pass rate of a verdict with the interval that decides: never a bare value.
+
+    With what is known of its level: a rate that nobody verified says so.
+    """
+    said = rate_with_interval(verdict.pass_rate, verdict.low, verdict.high)
+    level = verdict.level
+    if level is None or verdict.pass_rate is None:
+        return said
+    return said if level.verified else f"{said}, level not verified"
+
+
+def level_sentence(verdict: Verdict) -> str:
+    """Return by what the level of a verdict is known, or what would verify it; may be empty."""
+    level = verdict.level
+    if level is None:
+        return ""
+    if not level.verified:
+        return f"level not verified: {plain_text(level.needs)}"
+    if level.by == "judge":
+        needs = f": {plain_text(level.needs)}" if level.needs else ""
+        return f"level is the judge's, not verified by people{needs}"
+    of = f" of release {plain_text(level.release)}" if level.release else ""
+    own = rate_with_interval(level.pass_rate, level.low, level.high)
+    return f"level verified by {level.n_labels:,} labels{of}; {own} pass by the evaluator itself"
 
 
 def window_rate(verdict: Verdict) -> str:
@@ -157,6 +180,8 @@ def incident_sentence(incident: Alert, now: datetime) -> str:
 def reason_sentence(verdict: Verdict) -> str:
     """Return why a status is what it is, and what a simple threshold check says if it differs."""
     why = plain_text(verdict.reason)
+    if level := level_sentence(verdict):
+        why = f"{why}; {level}"
     if verdict.point_status is verdict.status or verdict.status is Status.BLIND:
         return why
     return f"{why}; simple threshold check: {WORDS[verdict.point_status]}"

@@ -25,6 +25,8 @@ from monitor.rolling.verdicts import EvidenceFinding
 from monitor.stats.intervals import Interval
 from monitor.stats.level import ErrorRates
 
+#: Figures on so many times the verdicts of the labelled time are still about that time.
+_SAME_TIME: Final = 1.5
 _SEVERITY: Final = {Status.WARNING: 1, Status.CRITICAL: 2}
 
 
@@ -36,6 +38,8 @@ class VerifiedLevel:
     n_labels: int
     release: str
     until: datetime
+    scored: float = 0.0  #: verdicts in the time from which the labels were drawn
+    last_s: float = 0.0  #: when that time ended
     level_bin: int | None = None  #: of a local scorer: the hundredth from which a score passes
 
 
@@ -63,8 +67,11 @@ def as_levels(
     if head.pass_rate is None or head.interval is None:
         return found
     size = head.n / max(found.effect, 1.0)
-    level, (low, high) = rates.level(head.pass_rate * size, size)
     certainty, of_labels = found.certainty, rates.labelled_level()
+    if head.since_s <= verified.last_s and head.n <= _SAME_TIME * verified.scored:
+        level, (low, high) = of_labels  # much the same samples: their labels tell most
+    else:
+        level, (low, high) = rates.level(head.pass_rate * size, size)
     n = f"{verified.n_labels} labels"
     if status in ALARMED:
         high = rates.highest_level(head.interval.high)
