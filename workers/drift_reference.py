@@ -155,8 +155,11 @@ class References:
             from_s = end_s - self.settings.windows.reference_s
             spans = well_spans(began, from_s=from_s, to_s=end_s)
             if self._total(stream, spans).n >= _ENOUGH:
-                break
-        return spans
+                return spans
+        # A stream that is hardly ever well is still compared with itself.
+        end_s = window.from_s - gap_s
+        whole = [ReferenceSpan(end_s - self.settings.windows.reference_s, end_s)]
+        return whole if self._total(stream, whole).n >= _ENOUGH else spans
 
     def _total(self, stream: Stream, spans: Sequence[ReferenceSpan]) -> Tally:
         # Whole apps are asked about every time, their segments a few times a day.

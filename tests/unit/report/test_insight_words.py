@@ -137,3 +137,29 @@ def test_new_judge_is_told_for_a_day():
     young = CALM.model_copy(update={"version_since": NOW, "evaluator_version": "judge-2"})
     assert "a new series" in insight_lines(young, NOW)[0]
     assert insight_lines(young, NOW + timedelta(days=2)) == []
+
+
+@pytest.mark.parametrize(
+    ("version", "after", "proposed"),
+    [("local-3-aa pass own", 0.4, True), ("local-3-aa pass own", 0.9, False), ("j-1", 0.4, False)],
+)
+def test_fall_of_the_local_score_proposes_a_check_by_people(version, after, proposed):
+    finding = DriftFinding(
+        app="shop", metric="groundedness", segment="*", test="mean", from_s=0, found_at=NOW,
+        mean_before=0.7, mean_after=after, n=300, level=9.0,
+    )  # fmt: skip
+    lines = insight_lines(
+        CALM.model_copy(
+            update={
+                "app": "shop",
+                "metric": "groundedness",
+                "evaluator_version": version,
+                "findings": [finding],
+            }
+        ),
+        NOW,
+    )
+    said = [
+        line for line in lines if "check 10 before and 10 after (groundwatch check shop" in line
+    ]
+    assert bool(said) is proposed

@@ -1,0 +1,245 @@
+"""
+Whether a pass rate means what people mean: streams made of labelled answers of known level.
+
+    python benchmarks/level.py FOLDER [--streams 6]
+
+FOLDER holds the labelled records. Answers are scored by the shipped local scorer, which was fitted
+to half of these documents, and drawn with replacement at a level that is set, at two a minute.
+Takes about ten minutes of one core.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+from common import make_parser, print_head, print_row
+from labelled import GROUNDEDNESS, MODERN, Row, contexts, document, read_rows
+from numpy.typing import NDArray
+
+from monitor.models import Context, Interaction, Status
+from monitor.models.passing import OWN_LEARNT_AT, OWN_LEAST, own_line
+from monitor.rolling import backtest
+from monitor.scoring.local.scorer import LocalJudge
+from monitor.stats.agreement import Confusion
+from monitor.stats.level import LOCAL, ErrorRates, learn, level_bin
+
+Floats = NDArray[np.float64]
+_STEP_S: Final = 30.0
+_DAY: Final = 2_880  # samples
+_LEVELS: Final = (0.95, 0.90, 0.80, 0.60)
+_FOREIGN: Final = 60
+_LEAST_GOOD: Final = 0.9
+_WARNING, _CRITICAL = 0.85, 0.70
+
+
+class Source(NamedTuple):
+    """Scores of one source's good, bad and foreign answers; foreign ones have other contexts."""
+
+    name: str
+    good: Floats
+    bad: Floats
+    foreign: Floats
+
+    def stream(self, rng: np.random.Generator, n: int, level: float) -> tuple[Floats, Floats]:
+        """Draw scores with replacement, and whether each answer is good."""
+        good = rng.random(n) < level
+        return np.where(good, rng.choice(self.good, n), rng.choice(self.bad, n)), good
+
+
+def main() -> None:
+    """Print a table of each question."""
+    parser = make_parser(__doc__)
+    parser.add_argument("folder", type=Path, help="folder with the labelled records")
+    parser.add_argument("--streams", type=int, default=6, help="streams a source and cell")
+    arguments = parser.parse_args()
+    judge = LocalJudge()
+    rows = read_rows(arguments.folder, GROUNDEDNESS)
+    sources = list(sources_of(rows, judge))
+    rng = np.random.default_rng(1)
+    print_head("on streams of the local scorer", "figure", "goal")
+    healthy, alarms = lines(sources, rng)
+    print_row("sources whose 95 %-good app reads healthy, two days", healthy, ">= 16 of 17")
+    print_row("false alarms in a week of all", alarms, "<= 1")
+    print_row("critical after n foreign answers: worst median", foreign(sources, rng), "<= 10")
+    goals = ("2.6", "3.5", "4.2", "6.2")
+    for level, goal in zip(_LEVELS, goals, strict=True):
+        error, covers, sick = labels(sources, rng, level, 4 * arguments.streams)
+        print_row(f"50 labels at {level:.0%}: r.m.s. error in points", f"{error:.1f}", goal)
+        print_row(f"50 labels at {level:.0%}: interval covers", f"{covers:.3f}", ">= 0.94")
+        print_row(f"50 labels at {level:.0%}: called sick", f"{sick:.3f}", "0.95: 0, 0.60: 0.99")
+    for now, goal in ((0.95, "0"), (0.70, ">= 0.75"), (0.40, ">= 0.95")):
+        seen, after = later(sources, rng, now, arguments.streams)
+        print_row(f"later level {now:.0%}, 50 labels: alarm within two days", f"{seen:.2f}", goal)
+        print_row(f"later level {now:.0%}: median samples to it", after, "")
+    good, of = modern(read_rows(arguments.folder, MODERN), judge, rng)
+    print_row("modern models >= 90 % faithful that read healthy", f"{good} of {of}", ">= 95 %")
+
+
+def sources_of(rows: Sequence[Row], judge: LocalJudge) -> Iterator[Source]:
+    """Score the answers of each source, and some beside the contexts of another document."""
+    by_source: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        by_source[row["source"]].append(row)
+    for name, mine in sorted(by_source.items()):
+        scores = {label: _scores(judge, mine, label) for label in (0, 1)}
+        swapped = []
+        step = max(1, len(mine) // _FOREIGN)
+        for row, other in zip(mine[::step], mine[len(mine) // 2 :: step], strict=False):
+            if document(row) != document(other):
+                swapped.append(row | {"contexts": other["contexts"]})
+        yield Source(name, scores[0], scores[1], _scores(judge, swapped))
+
+
+def _scores(judge: LocalJudge, rows: Sequence[Row], label: int | None = None) -> Floats:
+    found = []
+    for row in rows:
+        if label is None or row["label"] == label:
+            texts = [Context(text=text) for text in contexts(row)]
+            said = judge.judge(
+                Interaction(
+                    id="x",
+                    app="x",
+                    query=row["query"] or None,
+                    contexts=texts,
+                    output=row["output"],
+                )
+            )
+            if said.groundedness is not None and not said.declined_rightly:
+                found.append(said.groundedness)
+    return np.array(found)
+
+
+def by_own_line(scores: Floats) -> NDArray[np.bool_]:
+    """Return which scores pass, as a worker decides: the line is learnt as they come."""
+    line = np.full(scores.size, OWN_LEAST)
+    for n in OWN_LEARNT_AT:
+        line[n:] = own_line(_bins(scores[:n])) if scores.size > n else OWN_LEAST
+    return np.asarray(scores >= line)
+
+
+def _bins(scores: Floats) -> Counter[int]:
+    return Counter(np.rint(100 * scores).astype(int).tolist())
+
+
+def _changes(passed: NDArray[np.bool_], **rules: float) -> list[tuple[float, Status]]:
+    times = 1.8e9 + _STEP_S * np.arange(passed.size)
+    return backtest(times, passed.astype(float), passed, **rules)
+
+
+def _alarms(changes: Sequence[tuple[float, Status]]) -> int:
+    return sum(status in {Status.WARNING, Status.CRITICAL} for _, status in changes)
+
+
+def lines(sources: Sequence[Source], rng: np.random.Generator) -> tuple[str, int]:
+    """Count sources that read healthy after two days without an alarm, and alarms in a week."""
+    healthy = alarms = 0
+    for source in sources:
+        scores, _ = source.stream(rng, 7 * _DAY, 0.95)
+        passed = by_own_line(scores)
+        changes = _changes(passed[: 2 * _DAY])
+        healthy += changes[-1][1] is Status.HEALTHY and not _alarms(changes)
+        alarms += _alarms(_changes(passed))
+    return f"{healthy} of {len(sources)}", alarms
+
+
+def foreign(sources: Sequence[Source], rng: np.random.Generator) -> str:
+    """Return after how many foreign answers a healthy stream is critical; the worst source."""
+    worst, name = 0.0, ""
+    for source in sources:
+        if not source.foreign.size:
+            continue
+        found = []
+        for _ in range(7):
+            before, _ = source.stream(rng, _DAY, 0.95)
+            passed = by_own_line(np.r_[before, rng.choice(source.foreign, 300)])
+            begun = 1.8e9 + _STEP_S * _DAY
+            found.append(
+                next(
+                    (
+                        (at - begun) / _STEP_S
+                        for at, status in _changes(passed)
+                        if status is Status.CRITICAL and at >= begun
+                    ),
+                    np.inf,
+                )
+            )
+        if np.median(found) > worst:
+            worst, name = float(np.median(found)), source.name
+    return f"{worst:.0f} ({name})"
+
+
+def _labelled(
+    source: Source, rng: np.random.Generator, level: float
+) -> tuple[ErrorRates, float, int]:
+    """Label 50 of 2,000 answers, half of them above the line of the level; return it as well."""
+    scores, good = source.stream(rng, 2_000, level)
+    line = level_bin(_bins(scores[: OWN_LEARNT_AT[-1]]))
+    passed = np.rint(100 * scores) >= line
+    drawn = np.r_[
+        rng.permutation(np.flatnonzero(passed))[:25], rng.permutation(np.flatnonzero(~passed))[:25]
+    ]
+    pairs = [(bool(passed[i]), bool(good[i])) for i in drawn]
+    counts = (pairs.count((p, g)) for p in (True, False) for g in (True, False))
+    rates = learn(Confusion(*counts), passed=passed.sum(), scored=passed.size, beliefs=LOCAL)
+    return rates, float(good.mean()), line
+
+
+def labels(
+    sources: Sequence[Source], rng: np.random.Generator, level: float, streams: int
+) -> tuple[float, float, float]:
+    """Return error in points, coverage, and share called sick by the interval of the labels."""
+    errors, covers, sick = [], [], []
+    for source in sources:
+        for _ in range(streams):
+            rates, truth, _ = _labelled(source, rng, level)
+            said, bounds = rates.labelled_level()
+            errors.append(100 * (said - truth))
+            covers.append(bounds.low <= truth <= bounds.high)
+            sick.append(bounds.high < _WARNING)
+    return float(np.sqrt(np.mean(np.square(errors)))), float(np.mean(covers)), float(np.mean(sick))
+
+
+def later(
+    sources: Sequence[Source], rng: np.random.Generator, now: float, streams: int
+) -> tuple[float, str]:
+    """Return how often the shipped bets see a later level, against translated thresholds."""
+    found = []
+    for source in sources:
+        for _ in range(max(1, streams // 3)):
+            rates, _, line = _labelled(source, rng, 0.95)
+            scores, _ = source.stream(rng, 2 * _DAY, now)
+            changes = _changes(
+                np.asarray(np.rint(100 * scores) >= line),
+                warning_rate=rates.threshold(_WARNING),
+                critical_rate=rates.threshold(_CRITICAL),
+            )
+            at = next((t for t, s in changes if s in {Status.WARNING, Status.CRITICAL}), np.inf)
+            found.append((at - 1.8e9) / _STEP_S)
+    middle = float(np.median(found))
+    seen = float(np.mean(np.isfinite(found)))
+    return seen, f"{middle:.0f}" if np.isfinite(middle) else "never"
+
+
+def modern(rows: Sequence[Row], judge: LocalJudge, rng: np.random.Generator) -> tuple[int, int]:
+    """Count models that are at least 90 % faithful in a task, and those that read healthy."""
+    answers: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in rows:
+        answers[row["source"], row["model"]].append(row)
+    faithful = [
+        mine
+        for mine in answers.values()
+        if np.mean([row["label"] == 0 for row in mine]) >= _LEAST_GOOD
+    ]
+    healthy = 0
+    for mine in faithful:
+        changes = _changes(by_own_line(rng.choice(_scores(judge, mine), 2 * _DAY)))
+        healthy += changes[-1][1] is Status.HEALTHY and not _alarms(changes)
+    return healthy, len(faithful)
+
+
+if __name__ == "__main__":
+    main()
