@@ -2,6 +2,8 @@
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from monitor.models.insight import (
     Attribution,
     Deploy,
