@@ -19,7 +19,7 @@ from alerts.decide import decide
 from alerts.model import AlertKey, thresholds_from
 from alerts.routing import Recipient, RoutingConfig
 from alerts.state import timers_from
-from monitor.models import Level, StreamKey, Tally, Verdict
+from monitor.models import AppLevel, StreamKey, Tally, Verdict
 from monitor.models.status import FleetFall
 from monitor.rolling.fleet import AppNews, budget_keys
 from monitor.rolling.level import VerifiedLevel, translated
@@ -42,7 +42,7 @@ from monitor.store.verdicts import PoolKey, StatusChange, VerdictKey, read_verdi
 from workers.drift_reference import reference_tallies
 from workers.fleet import FleetPools
 from workers.jobs import ErrorThrottle
-from workers.level import Evidence, LevelOf, Levels
+from workers.level import LevelOf, Levels, PlainEvidence
 from workers.stream_states import StreamStates, StreamToJudge
 
 
@@ -186,7 +186,7 @@ class Evaluator:
         levels: Mapping[StreamKey, LevelOf],
         before: Mapping[VerdictKey, Verdict],
         now: datetime,
-    ) -> tuple[dict[StreamKey, EvidenceFinding], dict[StreamKey, Level | None]]:
+    ) -> tuple[dict[StreamKey, EvidenceFinding], dict[StreamKey, AppLevel | None]]:
         """
         Take every stream whose policy collects evidence to *now*; return what it comes to.
 
@@ -195,8 +195,8 @@ class Evaluator:
         alike: dict[tuple[EvidencePolicy, Rules], list[Stream]] = defaultdict(list)
         pooled: dict[PoolKey, list[AppNews]] = {}
         n_keys = budget_keys([stream.key for stream in streams])
-        shown: dict[StreamKey, Level | None] = {
-            key: Level(verified=False, needs="only the policy anytime goes by labels")
+        shown: dict[StreamKey, AppLevel | None] = {
+            key: AppLevel(verified=False, needs="only the policy anytime goes by labels")
             if isinstance(level, VerifiedLevel)
             else level
             for key, level in levels.items()
@@ -224,7 +224,11 @@ class Evaluator:
                 found[key] = evidence_finding(state, window, rules)
                 if isinstance(level, VerifiedLevel):
                     found[key], shown[key] = self._levels.apply(
-                        connection, stream, level, Evidence(found[key], window, rules, state), now
+                        connection,
+                        stream,
+                        level,
+                        PlainEvidence(found[key], window, rules, state),
+                        now,
                     )
                 if policy.use_reference:
                     pool = pooled.setdefault((key.metric, key.evaluator_version), [])

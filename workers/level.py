@@ -15,7 +15,7 @@ from typing import Final, Literal, NamedTuple
 
 from sqlalchemy import Connection
 
-from monitor.models import Level, Status, StreamKey, Tally
+from monitor.models import AppLevel, Status, StreamKey, Tally
 from monitor.models.passing import OWN, OWN_LEARNT_AT
 from monitor.rolling.baseline import Baseline
 from monitor.rolling.evidence_state import EvidenceState
@@ -54,10 +54,10 @@ _REPLAYED_S: Final = 2 * 86_400
 _LOCAL: Final = "local-"
 _FORMULAS: Final = ("computed-", "combined-", "screen-", "unasked-")
 
-LevelOf = VerifiedLevel | Level | None
+LevelOf = VerifiedLevel | AppLevel | None
 
 
-class Evidence(NamedTuple):
+class PlainEvidence(NamedTuple):
     """What a stream's own pass rate came to, and from what."""
 
     finding: EvidenceFinding
@@ -105,7 +105,7 @@ class Levels:
         every = self._labels.get((app, metric, version), [])
         if not every:
             needs = f"label {FIRST_LABELS} answers, or ask a judge"
-            return Level(verified=judge is not None, by=judge, needs="" if judge else needs)
+            return AppLevel(verified=judge is not None, by=judge, needs="" if judge else needs)
         release = present_release(connection, app)
         mine = [label for label in every if label.release == release]
         deploys = [
@@ -116,7 +116,7 @@ class Levels:
             mine = [label for label in mine if label.labelled_s > changed_s]
         enough = NEW_LABELS if len(every) > len(mine) else FIRST_LABELS
         used = mine[: renewed_at(len(mine))]
-        unverified = Level(
+        unverified = AppLevel(
             verified=judge is not None, by=judge, n_labels=len(mine), release=release
         )
         if len(mine) < enough:
@@ -196,9 +196,9 @@ class Levels:
         connection: Connection,
         stream: Stream,
         verified: VerifiedLevel,
-        by_line: Evidence,
+        by_line: PlainEvidence,
         now: datetime,
-    ) -> tuple[EvidenceFinding, Level]:
+    ) -> tuple[EvidenceFinding, AppLevel]:
         """Return the finding about the level, and what a verdict says of how it is known."""
         found, rules = by_line.finding, by_line.rules
         if verified.level_bin is None:

@@ -33,7 +33,7 @@ from .evaluation import (
 )
 from .interaction import Context, Interaction, Sample, ToolCall
 from .outcome import Outcome, ScoredSample
-from .status import ROOT, Drift, Level, Status, StreamKey, Tally, Verdict
+from .status import ROOT, AppLevel, Drift, Status, StreamKey, Tally, Verdict
 
 __all__ = [
     "ROOT",
@@ -41,6 +41,7 @@ __all__ = [
     "ABTestEvaluation",
     "Alert",
     "AlertEvent",
+    "AppLevel",
     "Context",
     "CustomEvaluation",
     "Delivery",
@@ -56,7 +57,6 @@ __all__ = [
     "Incident",
     "Interaction",
     "LengthEvaluation",
-    "Level",
     "MultiEvaluationResult",
     "Outcome",
     "PerformanceSummary",

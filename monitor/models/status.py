@@ -111,7 +111,7 @@ class Drift(BaseModel):
     ks: float | None = Field(None, ge=0.0, le=1.0, description="Kolmogorov-Smirnov distance.")
 
 
-class Level(BaseModel):
+class AppLevel(BaseModel):
     """
     Whether a pass rate is known to be the share of good answers, and by what.
 
@@ -196,7 +196,9 @@ class Verdict(BaseModel):
     n_agreed: int = Field(0, ge=0, description="Judged ones on which the local score agreed.")
     cost_usd: float = Field(0.0, ge=0.0)
     drift: Drift | None = None
-    level: Level | None = Field(None, description="Absent of what is not scored by an evaluator.")
+    level: AppLevel | None = Field(
+        None, description="Absent of what is not scored by an evaluator."
+    )
     evaluated_at: AwareDatetime
 
     @model_validator(mode="before")

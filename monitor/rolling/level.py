@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from monitor.models import Level, Status
+from monitor.models import AppLevel, Status
 from monitor.rolling.anytime import advance
 from monitor.rolling.baseline import Baseline
 from monitor.rolling.evidence_state import ALARMED, Certainty, EvidenceState
@@ -122,10 +122,10 @@ def worse_of(by_line: EvidenceFinding, by_level: EvidenceFinding) -> EvidenceFin
     return by_line
 
 
-def described(verified: VerifiedLevel, own: EvidenceFinding, rules: Rules) -> Level:
+def described(verified: VerifiedLevel, own: EvidenceFinding, rules: Rules) -> AppLevel:
     """Return what a verdict says of a level that labels verify; *rules* are translated ones."""
     bounds = own.headline.interval
-    return Level(
+    return AppLevel(
         verified=True,
         by="labels",
         n_labels=verified.n_labels,

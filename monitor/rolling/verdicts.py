@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from monitor.models import Level, Status, StreamKey, Tally, Verdict
+from monitor.models import AppLevel, Status, StreamKey, Tally, Verdict
 from monitor.rolling.evidence_state import (
     DAY_BUCKETS,
     LINE,
@@ -58,7 +58,7 @@ def judge_window(
     now: datetime,
     previous: Verdict | None = None,
     evidence: EvidenceFinding | None = None,
-    level: Level | None = None,
+    level: AppLevel | None = None,
 ) -> Verdict:
     """
     Return the verdict on a stream; ``status_since`` goes on from *previous* while it is the same.
