@@ -14,6 +14,7 @@ Nothing but this file is loaded before a test asks for it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -34,16 +35,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     marker = metafunc.definition.get_closest_marker("testset")
     if marker is None or "case" not in metafunc.fixturenames:
         return
-    from monitor.errors import GroundwatchError  # noqa: PLC0415 - see above
-    from monitor.testsets import TestSet  # noqa: PLC0415
-
     if not marker.args:
         raise pytest.UsageError(f"{metafunc.definition.nodeid}: testset needs the path of a file")
     beside = metafunc.definition.path.parent / marker.args[0]
     path = beside if beside.exists() else metafunc.config.rootpath / marker.args[0]
     try:
-        tests = TestSet.read(path)
-    except GroundwatchError as error:
+        tests = _testsets().TestSet.read(path)
+    except import_module("monitor.errors").GroundwatchError as error:
         raise pytest.UsageError(str(error)) from None
     if tests.unreadable:
         bad = ", ".join(f"{reason} {n}" for reason, n in tests.unreadable.items())
@@ -60,17 +58,32 @@ def case() -> Any:
 @pytest.fixture
 def case_result(request: pytest.FixtureRequest, case: Any) -> dict[str, Any]:
     """Ask the app of the marker about the case; return its output, error and evaluation."""
-    from monitor.testsets import EvaluationRunner, TestSet  # noqa: PLC0415
-
+    ours = _testsets()
     options = dict(request.node.get_closest_marker("testset").kwargs)
     app, metrics = options.pop("app", None), options.pop("metrics", None)
     rubric = {} if metrics is None else {"rubric": metrics}
-    return EvaluationRunner(TestSet("case"), agent=app, **rubric, **options).run_test(case)
+    runner = ours.EvaluationRunner(ours.TestSet("case"), agent=app, **rubric, **options)
+    result: dict[str, Any] = runner.run_test(case)
+    return result
 
 
 @pytest.fixture
 def assert_grounded() -> Callable[..., Any]:
     """Return `monitor.testsets.assert_grounded`."""
-    from monitor.testsets import assert_grounded as check  # noqa: PLC0415
-
+    check: Callable[..., Any] = _testsets().assert_grounded
     return check
+
+
+def _testsets() -> Any:
+    """Return `monitor.testsets`, or say why it cannot be had."""
+    try:
+        ours = import_module("monitor.testsets")
+        ours.assert_grounded  # noqa: B018 - what it needs is loaded at first use
+    except ModuleNotFoundError as error:
+        missing = error.name or ""
+        if missing.split(".")[0] == "monitor":
+            why = "a module 'monitor' of your own hides it; evaluate with: groundwatch eval"
+        else:
+            why = f"{missing} is not installed: pip install 'groundwatch[eval]'"
+        raise pytest.UsageError(f"groundwatch: {why}") from None
+    return ours

@@ -77,6 +77,13 @@ def test_assertion_and_marker_run_in_a_suite_of_a_user(tmp_path):
     assert "Traceback" not in done.stdout + done.stderr
 
 
+def test_module_of_the_host_that_hides_ours_is_named_where_the_plugin_is_used(monkeypatch):
+    plugin = import_module("groundwatch.pytest_plugin")
+    monkeypatch.setitem(sys.modules, "monitor.testsets", None)
+    with pytest.raises(pytest.UsageError, match="a module 'monitor' of your own hides it"):
+        plugin._testsets()
+
+
 def test_pytest_finds_the_plugin_by_itself():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert import_module(project["entry-points"]["pytest11"]["groundwatch"]).pytest_configure
