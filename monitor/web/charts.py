@@ -175,7 +175,7 @@ def histograms(
         # A bin holds the hundredths to which scores are rounded; the last one also 1.00.
         least, most = i / len(now) - 0.005, (i + 1) / len(now) - 0.005001
         scores = f"min_score={least:.6g}&max_score={1.01 if i + 1 == len(now) else most:.6g}"
-        words = f"{now[i]:,.0f} samples with a score from {i / len(now):.2f}"
+        words = f"{now[i]:,.0f} samples, scores {i / len(now):.2f} and up"
         return f'<a href="{escape(f"{samples}&{scores}")}" aria-label="{words}">'
 
     bars = [
@@ -210,7 +210,9 @@ def histograms(
         ),
         *ticks,
     ]
-    return _svg("histogram", width, height, words, parts)
+    drawn = _svg("histogram", width, height, words, parts)
+    # A picture has no links in it.
+    return Markup(drawn.replace('role="img"', 'role="group"', 1)) if samples else drawn  # noqa: S704
 
 
 def status_strip(cells: Sequence[Cell], cell: str) -> Markup:
