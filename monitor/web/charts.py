@@ -212,7 +212,7 @@ def histograms(
     ]
     drawn = _svg("histogram", width, height, words, parts)
     # A picture has no links in it.
-    return Markup(drawn.replace('role="img"', 'role="group"', 1)) if samples else drawn  # noqa: S704
+    return Markup(str(drawn).replace('role="img"', 'role="group"', 1)) if samples else drawn  # noqa: S704
 
 
 def status_strip(cells: Sequence[Cell], cell: str) -> Markup:
