@@ -36,7 +36,7 @@ def retrieve(question: str) -> list[str]:
 
 async def generate(passages: list[str]) -> AsyncIterator[str]:
     """Stand in for a language model: stream the best passage word by word."""
-    text = "Send the parcel to the moon base first." if os.environ.get("BROKEN") else passages[0]
+    text = "Purple engines are sold on the moon base." if os.environ.get("BROKEN") else passages[0]
     for word in text.split():
         await asyncio.sleep(0)
         yield f"{word} "

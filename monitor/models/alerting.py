@@ -102,7 +102,7 @@ class Incident(Alert):
     `metric`, `segment` and `window_s` are those of the worst alert.
     """
 
-    alerts: Sequence[Alert] = Field((), description="Its alerts, the first to fire first.")
+    alerts: tuple[Alert, ...] = Field((), description="Its alerts, the first to fire first.")
 
     @classmethod
     def of(cls, alerts: Sequence[Alert]) -> Self:

@@ -78,6 +78,7 @@ def scored(environment, n=1):
         select(samples.c.app, samples.c.payload, evaluations.c.passed)
         .join(evaluations, evaluations.c.sample_id == samples.c.sample_id)
         .where(evaluations.c.metric == "groundedness")
+        .order_by(samples.c.occurred_at_ms)
     )
     with parts.store.read() as connection:
         rows = [

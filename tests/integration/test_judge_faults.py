@@ -61,7 +61,7 @@ FAULTS = {
     "cut": ("judge_unavailable", 3),
     "error_flood": ("judge_unavailable", 3),
 }
-HARMLESS = {"ok", "fenced", "no_usage", "wrong_quote"}
+HARMLESS = {"ok", "three_claims", "fenced", "no_usage", "wrong_quote"}
 HARMLESS |= {"no_response_format", "no_temperature", "no_seed", "no_max_tokens"}
 HARMLESS |= {"duplicate_number", "first_missing", "truncated_when_long", "thinking", "cached"}
 HARMLESS |= {"gullible", "gullible_in_role", "thoughts_in_total"}
