@@ -7,6 +7,7 @@ each metric and evaluator version, over all apps, and attributions for each app 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -225,7 +226,8 @@ def _read(connection: Connection, key: JudgedStream) -> dict[str, Any] | None:
 
 
 def _write(connection: Connection, key: JudgedStream, state: BaseModel) -> None:
-    put(connection, judge_checks, [key._asdict() | {"state": state.model_dump(mode="json")}])
+    # As JSON, which has null for minus infinity; PostgreSQL takes no other form.
+    put(connection, judge_checks, [key._asdict() | {"state": json.loads(state.model_dump_json())}])
 
 
 def _with_infinity(state: dict[str, Any]) -> dict[str, Any]:

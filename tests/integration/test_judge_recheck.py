@@ -14,7 +14,6 @@ from monitor.models import Status
 from monitor.rolling.tallies import stream_key
 from monitor.settings import Settings
 from monitor.stats.judge_shift import Cause
-from monitor.store.engine import Store
 from monitor.store.judge_checks import read_attributions
 from monitor.store.lease import acquire
 from monitor.store.tables import rejudged
@@ -38,18 +37,12 @@ def server():
 
 
 @pytest.fixture
-def settings(server, sqlite_url):
+def settings(server, store):
+    url = store.engine.url.render_as_string(hide_password=False)
     return Settings.model_validate({
-        "database_url": sqlite_url, "scorer": "judge", "openai_base_url": server.url,
+        "database_url": url, "scorer": "judge", "openai_base_url": server.url,
         "openai_api_key": "sk-test", "metrics": ("groundedness",),
     })  # fmt: skip
-
-
-@pytest.fixture
-def store(sqlite_url):
-    store = Store(sqlite_url)
-    yield store
-    store.close()
 
 
 def put(store, n, *, output, passed, ago):
