@@ -271,7 +271,7 @@ class Hook:
             recorder = self._recorder or self._begin()
             found = pick(recorder.experiments.get(experiment), experiment, key, variants)
             chosen.set({**chosen.get(), experiment: found})
-            self._experiments = True
+            self._experiments = recorder.chooses = True
         except Exception as error:  # noqa: BLE001  # as in sample
             self._mistake = f"{type(error).__name__} in choose()"
             return next(iter(variants), "")

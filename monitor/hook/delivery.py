@@ -73,6 +73,7 @@ class SenderLoop:
         self._batches = 0
         self._asked_rate: float | None = None
         self._published: bytes | None = None
+        self._may_not_read_shares = False
         # Seeded by the system once; asking it for each id costs more than the rest of the id.
         self._random = Random()  # noqa: S311
         self._backoff = Backoff(self._random)
@@ -189,11 +190,14 @@ class SenderLoop:
                 app=self._options.app,
                 hook_id=recorder.hook_id,
                 feedback=feedback,
+                experiments=recorder.chooses and not self._may_not_read_shares,
                 counters=counters,
                 heartbeat_at_ms=time.time_ns() // 1_000_000,
             )
         except Exception as error:  # noqa: BLE001  # whatever it is: keep the batch, try again
             text = str(error) if isinstance(error, QueueError) else type(error).__name__
+            # Samples go before shares: where reading these is forbidden, an even split remains.
+            self._may_not_read_shares |= recorder.chooses and "NOPERM" in text
             self._backoff.failed(time.monotonic())
             recorder.connected, recorder.last_error = False, text
             if self._producer is not None:

@@ -78,6 +78,7 @@ class Recorder:
         self.full = False
         self.connected = False
         self.experiments: Shares = {}
+        self.chooses = False  #: whether the app asks for variants
         self.last_error: str | None = None
         self.encode_error: str | None = None  #: class of the last error while encoding a sample
         self.reported: Progress | None = None

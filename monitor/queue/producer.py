@@ -85,11 +85,15 @@ class Producer:
         app: str,
         hook_id: str,
         feedback: Sequence[Entry] = (),
+        experiments: bool = False,
         counters: Mapping[str, str | int],
         heartbeat_at_ms: int,
     ) -> Answer:
         """
         Append the entries and the *feedback*, and replace the hook's counters, all or nothing.
+
+        With *experiments* the answer has the shares of the app's variants; an app that has none
+        does not ask, because its user of Redis may not be allowed to.
 
         Raises
         ------
@@ -109,7 +113,7 @@ class Producer:
             pack_command("EXPIRE", key, COUNTERS_KEPT_S),
             pack_command("ZADD", names.HOOKS, now, hook_id),
             pack_command("GET", names.rate(app)),
-            pack_command("GET", names.experiments(app)),
+            *([pack_command("GET", names.experiments(app))] if experiments else []),
             pack_command("XLEN", names.SAMPLES),
             pack_command("EXEC"),
         ]
@@ -119,7 +123,9 @@ class Producer:
                 self._connection.connect()
             self._connection.send_packed_command([b"".join([*packed, *rest])])
             results = read_answers(self._connection, 1 + len(entries) + len(feedback) + len(rest))
-            *_, rate, experiments, backlog = results
+            backlog = results.pop()
+            shares = results.pop() if experiments else None
+            rate = results.pop()
             # What else has failed, such as counters under a key of another type, is no reason
             # to send the samples again.
             for answer in (*results[: len(entries) + len(feedback)], backlog):
@@ -136,7 +142,7 @@ class Producer:
             asked = float(rate) if isinstance(rate, bytes) else None
         except ValueError:  # whatever else stands there asks for nothing
             asked = None
-        return Answer(int(backlog), asked, experiments if isinstance(experiments, bytes) else None)
+        return Answer(int(backlog), asked, shares if isinstance(shares, bytes) else None)
 
     def close(self) -> None:
         """Drop the connection; the next send opens a new one."""

@@ -145,6 +145,19 @@ def test_the_user_of_the_app_can_send_samples_and_be_told_a_rate(guarded, redis_
         assert admin.execute_command("ACL", "LOG") == []
 
 
+def test_samples_of_an_app_that_may_not_read_shares_arrive_all_the_same(guarded, redis_url):
+    url = guarded("groundwatch-app")
+    keys = [f"~{names.SAMPLES}", f"~{names.HOOKS}", "~groundwatch:hook:*", "%R~groundwatch:rate:*"]
+    with closing(redis.Redis.from_url(redis_url)) as admin:
+        admin.execute_command("ACL", "SETUSER", "groundwatch-app", "resetkeys", *keys)
+        hook = monitor.Hook(app="bot", sample_rate=1.0, redis_url=url)
+        hook.choose("prompt", "user-1", variants=["a", "b"])
+        hook.sample(query="q", output="o")
+        assert hook.flush(20)
+        hook.close(1)
+        assert admin.xlen(names.SAMPLES) == 1
+
+
 @pytest.mark.parametrize(
     "command",
     [
