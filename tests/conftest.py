@@ -11,6 +11,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 import redis
+import structlog
 
 from monitor.settings import PREFIX
 from monitor.store.engine import HEAD, Store, migrate
@@ -25,6 +26,13 @@ hypothesis.settings.register_profile(
     "patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
 hypothesis.settings.load_profile("patient")
+
+
+@pytest.fixture(autouse=True)
+def own_logs() -> Iterator[None]:
+    """Commands that run in the tests' process set logs up; the stream of one test ends with it."""
+    yield
+    structlog.reset_defaults()
 
 
 @pytest.fixture(autouse=True)
