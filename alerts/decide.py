@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 import structlog
-from sqlalchemy import Connection, bindparam, insert, select, update
+from sqlalchemy import Connection, insert, select, update
 
 from alerts.background import Backgrounds
 from alerts.conditions import (
@@ -49,7 +49,8 @@ from alerts.model import (
     Snapshot,
 )
 from alerts.outbox import outbox_row
-from alerts.routing import Recipient, RoutingConfig, SilenceRule, silence_for
+from alerts.routing import Recipient, RoutingConfig
+from alerts.silencing import Silenced, apply_silences
 from alerts.state import Decision, Observation, Timers, close, step, timers_for
 from alerts.store import (
     Stored,
@@ -63,15 +64,13 @@ from alerts.store import (
     recipients_told,
     reopen_groups,
     save,
-    silence_named,
-    silences_after,
     write_groups,
     write_incidents,
 )
 from monitor.models.alerting import AlertEvent, DeliveryStatus, Severity, TimelineEvent
 from monitor.models.status import Status, Verdict
 from monitor.report.format import plain_text
-from monitor.store.alert_tables import alert_channels, incidents, outbox
+from monitor.store.alert_tables import alert_channels, outbox
 from monitor.store.engine import insert_new
 from monitor.store.lease import database_now
 
@@ -242,71 +241,6 @@ def _frozen(change: _Change, shown: Mapping[str, Any]) -> Snapshot:
             "onsets": state.quiet_onsets,
         }
     )
-
-
-@dataclass(slots=True)
-class Silenced:
-    """The incidents that are silenced now, and the news of those whose silence has ended."""
-
-    incident_ids: set[str] = field(default_factory=set)
-    ended: list[Snapshot] = field(default_factory=list)
-
-
-def apply_silences(
-    connection: Connection,
-    config: RoutingConfig,
-    events: Sequence[Snapshot],
-    verdicts: Mapping[AlertKey, Verdict],
-    now: datetime,
-) -> Silenced:
-    """
-    Write down which incidents are silenced now, and return them.
-
-    *events* are those of this evaluation, whose incidents are written already. What still fires
-    when its silence ends is news.
-    """
-    rules: list[SilenceRule] = [*silences_after(connection, now), *config.maintenance]
-    found, changes = Silenced(), []
-    by = incidents.c.silenced_by.label("silenced_by")
-    query = select(incidents, by).where(incidents.c.resolved_at.is_(None))
-    if not rules:
-        query = query.where(incidents.c.silenced_by.is_not(None))
-    for row in connection.execute(query).all():
-        last = None
-        verdict = verdicts.get(AlertKey(row.app, row.metric, row.segment, row.window_s))
-        if verdict is None:
-            last = last_snapshot(connection, row.incident_id)
-            verdict = last.verdict
-        rule = silence_for(rules, config.labels(verdict, Severity(row.level)), now)
-        if rule is not None:
-            found.incident_ids.add(row.incident_id)
-        elif row.silenced_by is not None:
-            last = last or last_snapshot(connection, row.incident_id)
-            silence = silence_named(connection, row.silenced_by)
-            who = f"{silence.author}: {silence.comment}" if silence else row.silenced_by
-            if not last.flapping:
-                news = {
-                    "event": AlertEvent.UNSILENCED,
-                    "verdict": verdict,
-                    "at": now,
-                    "quiet": False,
-                    "note": f"it was silenced by {who}",
-                }
-                found.ended.append(last.model_copy(update=news))
-        name = None if rule is None else rule.silence_id
-        if name != row.silenced_by:
-            changes.append({"id": row.incident_id, "by": name})
-    if changes:
-        one = update(incidents).where(incidents.c.incident_id == bindparam("id"))
-        connection.execute(one.values(silenced_by=bindparam("by")), changes)
-    # The end of what was silenced is silenced as well.
-    found.incident_ids |= {
-        event.incident_id
-        for event in events
-        if event.event is not AlertEvent.FIRED
-        and silence_for(rules, config.labels(event.verdict, event.level), now)
-    }
-    return found
 
 
 @dataclass(slots=True)

@@ -24,15 +24,8 @@ from sqlalchemy import Connection, text
 
 from monitor.models import Interaction, Sample
 from monitor.store.engine import JsonText, Store, migrate
-from monitor.store.search import (
-    Ended,
-    SampleFilter,
-    Sort,
-    allot_positions,
-    find_samples,
-    terms_of,
-    write_terms,
-)
+from monitor.store.sample_index import Ended, allot_positions, terms_of, write_terms
+from monitor.store.search import SampleFilter, Sort, find_samples
 from monitor.store.tables import evaluations, samples
 
 _BATCH = 2_000

@@ -34,7 +34,7 @@ from monitor.rolling.verdicts import EvidenceFinding, evidence_finding
 from monitor.stats.agreement import Confusion
 from monitor.stats.level import JUDGE, LOCAL, learn, level_bin, renewed_at
 from monitor.store.insights import read_marks
-from monitor.store.labels import DrawnLabel, drawn_labels, present_release
+from monitor.store.label_agreement import DrawnLabel, drawn_labels, present_release
 from monitor.store.query import (
     Stream,
     passes_from_bin,

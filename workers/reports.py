@@ -44,7 +44,7 @@ from monitor.rolling.tallies import window_stats
 from monitor.settings import Settings
 from monitor.store.engine import Store
 from monitor.store.insights import read_findings, read_insights, read_marks, read_states
-from monitor.store.labels import agreements
+from monitor.store.label_agreement import agreements
 from monitor.store.lease import Lease, fence
 from monitor.store.ledger import (
     Booking,

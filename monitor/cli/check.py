@@ -20,8 +20,9 @@ from monitor.scoring.limits.budget import caps_from
 from monitor.settings import Settings
 from monitor.stats.pair_check import LOOKS, CheckAnswer, PairCheck, check_pairs, power
 from monitor.store.engine import Store
+from monitor.store.label_agreement import verdicts_of_people
 from monitor.store.label_queue import SamplePair, draw_pairs
-from monitor.store.labels import LabelRecord, take_labels, verdicts_of_people
+from monitor.store.labels import LabelRecord, take_labels
 from monitor.store.samples import read_sample
 from workers.judge_again import JudgeAgain
 

@@ -26,14 +26,13 @@ from monitor.scoring.metrics import metric_question
 from monitor.settings import Settings
 from monitor.store.engine import Store
 from monitor.store.feedback import complained_of, feedback_of
+from monitor.store.label_agreement import Agreement, agreements
 from monitor.store.label_queue import ENOUGH, draw
 from monitor.store.labels import (
     USUAL_METRIC,
-    Agreement,
     LabelOutcome,
     LabelRecord,
     Taken,
-    agreements,
     all_labels,
     labels_of,
     read_record,

@@ -7,23 +7,20 @@ last word of each annotator counts. Several annotators make one verdict by major
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
-from sqlalchemy import Connection, Row, func, select
+from sqlalchemy import Connection, Row, select
 
 from monitor.errors import own_words
-from monitor.models import ROOT
 from monitor.models.interaction import Name
-from monitor.stats.agreement import Confusion, confusion, majority, pairwise_agreement
 from monitor.store.engine import put
 from monitor.store.samples import note_act
-from monitor.store.tables import evaluations, labels, samples, streams
+from monitor.store.tables import evaluations, labels, samples
 
 #: The annotator of labels that the app itself sends with its samples.
 APP_ANNOTATOR = "app"
@@ -31,8 +28,6 @@ APP_ANNOTATOR = "app"
 USUAL_METRIC = "groundedness"
 MOST_NOTE_CHARS = 500
 _AT_ONCE = 500
-#: So many of the newest samples tell the present release.
-_PRESENT = 50
 _WORDS = {"pass": True, "fail": False, "good": True, "bad": False, "1": True, "0": False}
 
 
@@ -104,47 +99,6 @@ class Label:
     labelled_at: datetime
     release: str = ""
     drawn: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LabelledSample:
-    """What all annotators say of one evaluation."""
-
-    sample_id: str
-    evaluator_version: str
-    release: str
-    evaluator_passed: bool
-    passes: int
-    fails: int
-    drawn: bool  #: drawn at random among samples with the same verdict
-    labelled_at: datetime  #: the last word
-
-    @property
-    def good(self) -> bool | None:
-        """The majority's verdict; None for a tie."""
-        return majority(self.passes, self.fails)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Agreement:
-    """How one evaluator version and people agree on one metric of an app."""
-
-    app: str
-    metric: str
-    evaluator_version: str
-    confusion: Confusion  #: of samples whose annotators have a majority
-    drawn: int  #: how many of these were drawn at random
-    weighted: Confusion | None  #: shares of all answers, by the drawn; None without any
-    tied: int  #: samples whose annotators are split evenly
-    annotators: int
-    between_annotators: float | None  #: share of pairs of annotators that agree
-    releases: dict[str, int]  #: samples by release of the app
-    last_at: datetime
-
-    @property
-    def n(self) -> int:
-        """How many samples the confusion counts."""
-        return int(self.confusion.n)
 
 
 def read_record(value: object) -> LabelRecord | LabelOutcome:
@@ -333,180 +287,3 @@ def all_labels(
         query = query.where(labels.c.metric == metric)
     for row in connection.execute(query):
         yield _label(row)
-
-
-def labelled_samples(
-    connection: Connection,
-    *,
-    app: str,
-    metric: str,
-    evaluator_version: str | None = None,
-    release: str | None = None,
-    drawn_only: bool = False,
-) -> list[LabelledSample]:
-    """List what people say of each evaluation of a metric; filters narrow it where given."""
-    c = labels.c
-    key = (c.sample_id, c.evaluator_version)
-    query = (
-        select(
-            *key, func.max(c.release).label("release"), func.max(c.judge_passed).label("judged"),
-            func.sum(c.human_passed).label("passes"), func.count().label("n"),
-            func.max(c.drawn).label("drawn"), func.max(c.labelled_at_ms).label("at_ms"),
-        )
-        .where(c.app == app, c.metric == metric)
-        .group_by(*key)
-        .order_by("at_ms", c.sample_id)
-    )  # fmt: skip
-    if evaluator_version is not None:
-        query = query.where(c.evaluator_version == evaluator_version)
-    if release is not None:
-        query = query.where(c.release == release)
-    if drawn_only:
-        query = query.having(func.max(c.drawn) == 1)
-    return [
-        LabelledSample(
-            sample_id=row.sample_id,
-            evaluator_version=row.evaluator_version,
-            release=row.release,
-            evaluator_passed=bool(row.judged),
-            passes=int(row.passes),
-            fails=int(row.n - row.passes),
-            drawn=bool(row.drawn),
-            labelled_at=datetime.fromtimestamp(row.at_ms / 1000, UTC),
-        )
-        for row in connection.execute(query)
-    ]
-
-
-def verdicts_of_people(
-    connection: Connection, sample_ids: Collection[str], metric: str
-) -> dict[str, bool]:
-    """Return the majority's verdict on each sample that has one."""
-    c = labels.c
-    voted = (
-        select(c.sample_id, c.labelled_by, func.max(c.human_passed).label("good"))
-        .where(c.sample_id.in_(list(sample_ids)), c.metric == metric)
-        .group_by(c.sample_id, c.labelled_by)
-        .subquery()
-    )
-    query = select(
-        voted.c.sample_id, func.sum(voted.c.good), func.count() - func.sum(voted.c.good)
-    ).group_by(voted.c.sample_id)
-    found = {i: majority(int(p), int(f)) for i, p, f in connection.execute(query)}
-    return {sample_id: good for sample_id, good in found.items() if good is not None}
-
-
-class DrawnLabel(NamedTuple):
-    """What people say of a sample that was drawn at random, beside what its evaluator said."""
-
-    score: float
-    passed: bool
-    good: bool
-    release: str
-    occurred_s: float
-    labelled_s: float
-
-
-def drawn_labels(
-    connection: Connection, *, since: datetime
-) -> dict[tuple[str, str, str], list[DrawnLabel]]:
-    """
-    Read the majority's labels since *since* by app, metric and evaluator version, the oldest first.
-
-    Of samples drawn at random whose evaluation is still there; of a cascade, of those that its
-    judge was asked about.
-    """
-    c, e = labels.c, evaluations.c
-    query = (
-        select(labels, e.score, e.occurred_at_ms, e.record["metadata"]["judged"].label("asked"))
-        .join(
-            evaluations,
-            (e.sample_id == c.sample_id)
-            & (e.metric == c.metric)
-            & (e.evaluator_version == c.evaluator_version),
-        )
-        .where(e.score.is_not(None))
-        .order_by(c.labelled_at_ms, c.sample_id)
-    )
-    since_ms = round(since.timestamp() * 1000)
-    recent = select(c.sample_id).where(c.drawn == 1, c.labelled_at_ms >= since_ms)
-    by_sample: dict[tuple[str, ...], list[Row[Any]]] = defaultdict(list)
-    for row in connection.execute(query.where(c.sample_id.in_(recent))):
-        if row.asked is not False:
-            by_sample[row.app, row.metric, row.evaluator_version, row.sample_id].append(row)
-    found: dict[tuple[str, str, str], list[DrawnLabel]] = defaultdict(list)
-    for (app, metric, version, _), rows in by_sample.items():
-        passes = sum(row.human_passed for row in rows)
-        good = majority(passes, len(rows) - passes)
-        if good is not None and any(row.drawn for row in rows):
-            first, last = rows[0], rows[-1]
-            times = (first.occurred_at_ms / 1000, last.labelled_at_ms / 1000)
-            found[app, metric, version].append(
-                DrawnLabel(first.score, bool(first.judge_passed), good, first.release, *times)
-            )
-    for many in found.values():
-        many.sort(key=lambda label: label.labelled_s)
-    return dict(found)
-
-
-def present_release(connection: Connection, app: str) -> str:
-    """Return the release that most of an app's newest samples are of; empty if they name none."""
-    release = samples.c.payload["interaction"]["release"].as_string()
-    query = select(release).where(samples.c.app == app)
-    newest = connection.execute(query.order_by(samples.c.occurred_at_ms.desc()).limit(_PRESENT))
-    counts = Counter((of or "")[:200] for of in newest.scalars())
-    return counts.most_common(1)[0][0] if counts else ""
-
-
-def agreements(
-    connection: Connection, *, app: str | None = None, metric: str | None = None
-) -> list[Agreement]:
-    """Return the agreement of every evaluator version that has labels, by app and metric."""
-    c = labels.c
-    query = select(c.app, c.metric).distinct().order_by(c.app, c.metric)
-    query = query if app is None else query.where(c.app == app)
-    query = query if metric is None else query.where(c.metric == metric)
-    found = []
-    for of_app, of_metric in connection.execute(query).all():
-        by_version: dict[str, list[LabelledSample]] = defaultdict(list)
-        for item in labelled_samples(connection, app=of_app, metric=of_metric):
-            by_version[item.evaluator_version].append(item)
-        people = (
-            select(c.evaluator_version, func.count(c.labelled_by.distinct()))
-            .where(c.app == of_app, c.metric == of_metric)
-            .group_by(c.evaluator_version)
-        )
-        rates = {
-            version: sum_wy / sum_w
-            for version, sum_w, sum_wy in connection.execute(
-                select(streams.c.evaluator_version, streams.c.sum_w, streams.c.sum_wy).where(
-                    streams.c.app == of_app, streams.c.metric == of_metric,
-                    streams.c.segment == ROOT, streams.c.sum_w > 0,
-                )
-            )
-        }  # fmt: skip
-        annotators = {version: int(n) for version, n in connection.execute(people)}
-        for version, items in sorted(by_version.items()):
-            decided = [(item, item.good) for item in items if item.good is not None]
-            drawn = [(item.evaluator_passed, good) for item, good in decided if item.drawn]
-            releases: dict[str, int] = defaultdict(int)
-            for item in items:
-                releases[item.release] += 1
-            found.append(
-                Agreement(
-                    app=of_app,
-                    metric=of_metric,
-                    evaluator_version=version,
-                    confusion=confusion((item.evaluator_passed, good) for item, good in decided),
-                    drawn=len(drawn),
-                    weighted=confusion(drawn).at_pass_rate(min(1.0, max(0.0, rates[version])))
-                    if drawn and version in rates
-                    else None,
-                    tied=len(items) - len(decided),
-                    annotators=annotators[version],
-                    between_annotators=pairwise_agreement([(i.passes, i.fails) for i in items]),
-                    releases=dict(releases),
-                    last_at=max(item.labelled_at for item in items),
-                )
-            )
-    return found

@@ -23,7 +23,7 @@ from monitor.models.interaction import without_texts
 from monitor.store.alert_tables import alert_events, alert_groups, incidents, outbox, silences
 from monitor.store.engine import Store, add, put
 from monitor.store.rollup import DAY_S, HOUR_S, Guard, read_marks
-from monitor.store.search import index_older, index_stored, remove_terms
+from monitor.store.sample_index import index_older, index_stored, remove_terms
 from monitor.store.tables import (
     audit,
     counts,

@@ -30,7 +30,7 @@ from monitor.store.labels import APP_ANNOTATOR, USUAL_METRIC, Label, save_labels
 from monitor.store.ledger import Entry, Kind, book
 from monitor.store.query import STREAM_SUMS, past_name
 from monitor.store.rollup import Inputs, add_inputs, add_late
-from monitor.store.search import Ended, allot_positions, terms_of, write_terms
+from monitor.store.sample_index import Ended, allot_positions, terms_of, write_terms
 from monitor.store.tables import (
     bucket_bins,
     buckets,

@@ -23,7 +23,7 @@ from monitor.settings import Settings
 from monitor.stats.intervals import wilson_interval
 from monitor.store.engine import Store
 from monitor.store.insights import read_marks
-from monitor.store.labels import Agreement, agreements
+from monitor.store.label_agreement import Agreement, agreements
 from monitor.store.query import Stream, active_streams, read_pass_lines, series, window_tallies
 from monitor.store.rollup import BUCKETS, HOURS
 from monitor.store.rollup import read_marks as read_levels

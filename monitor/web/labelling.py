@@ -16,16 +16,9 @@ from starlette.responses import Response
 from monitor.report.format import plain_text
 from monitor.scoring.metrics import metric_question
 from monitor.store.feedback import complained_of, count_feedback, read_complaints
+from monitor.store.label_agreement import Agreement, agreements
 from monitor.store.label_queue import ENOUGH, draw
-from monitor.store.labels import (
-    MOST_NOTE_CHARS,
-    Agreement,
-    Taken,
-    agreements,
-    labels_of,
-    read_record,
-    take_labels,
-)
+from monitor.store.labels import MOST_NOTE_CHARS, Taken, labels_of, read_record, take_labels
 from monitor.store.samples import read_sample
 from monitor.web import schema, time_range
 from monitor.web.actions import Form, note, posted, see

@@ -8,7 +8,8 @@ from sqlalchemy import text
 
 from monitor.models import Evaluation
 from monitor.store.retention import Ages, Retention, blank
-from monitor.store.search import SampleFilter, Sort, find_samples, index_older, neighbours
+from monitor.store.sample_index import index_older
+from monitor.store.search import SampleFilter, Sort, find_samples, neighbours
 from monitor.store.tables import labels
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample
