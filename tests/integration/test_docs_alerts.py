@@ -1,4 +1,4 @@
-"""The page about alerts: its commands run, its file is read, its lists are the program's."""
+"""The pages about alerts: commands run, the file is read, the lists are the program's."""
 
 import re
 import shlex
@@ -12,7 +12,8 @@ from alerts.conditions import CONDITIONS
 from alerts.routes_file import read_routes_file
 from monitor.cli.alerts import app
 
-PAGE = (Path(__file__).parents[2] / "docs" / "alerts.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "alerts.md").read_text(encoding="utf-8")
 
 
 def blocks(language):
@@ -45,8 +46,9 @@ def test_the_routes_file_of_the_page_is_read(tmp_path, monkeypatch):
     assert [route.name for route in file.plan.router.routes] == ["pages", "office hours", "route 3"]
 
 
-def test_the_page_names_every_condition_and_channel():
-    named = set(re.findall(r"^\| `([\w:-]+)`", PAGE, flags=re.MULTILINE))
+def test_the_pages_name_every_condition_and_channel():
+    pages = PAGE + (DOCS / "channels.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"^\| `([\w:-]+)`", pages, flags=re.MULTILINE))
     kinds = {each.model_fields["type"].annotation.__args__[0]
              for each in DeclaredChannel.__origin__.__args__}  # fmt: skip
     assert set(CONDITIONS) | kinds | {"monitor:blind"} == named
