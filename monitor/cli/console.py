@@ -9,6 +9,7 @@ import sys
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
+from typing import Annotated
 
 import structlog
 import typer
@@ -19,6 +20,7 @@ from monitor.errors import SettingsError, StoreError
 from monitor.report.format import plain_text
 from monitor.settings import Settings
 from monitor.store.engine import Store, check_schema
+from monitor.testsets.exports import Source
 from monitor.testsets.records import STDIN
 from workers.reports import read_status
 
@@ -51,6 +53,10 @@ class JudgeKind(StrEnum):
     CASCADE = "cascade"
     NLI = "nli"
 
+
+FromTool = Annotated[
+    Source | None, typer.Option("--from", help="The tool that exported the file, if one did.")
+]
 
 _LONGEST_S = 10 * 365 * 86_400
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}

@@ -9,7 +9,7 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from monitor.cli.console import JudgeKind, err, out, quiet_logs, readable, warn
+from monitor.cli.console import FromTool, JudgeKind, err, out, quiet_logs, readable, warn
 from monitor.errors import SettingsError
 from monitor.report.words import reasons
 from monitor.settings import Settings
@@ -20,9 +20,10 @@ from monitor.testsets.runner import EvaluationRunner
 
 def evaluate(  # noqa: PLR0913 - the options of a command
     golden: Annotated[
-        Path, typer.Argument(help="Test set: JSONL, .json or .csv.", callback=readable)
+        Path, typer.Argument(help="Test set: JSONL, .json, .csv or .parquet.", callback=readable)
     ],
     *,
+    source: FromTool = None,
     app: Annotated[
         str, typer.Option(help="module:function, http(s)://..., a file of answers, or recorded.")
     ] = "recorded",
@@ -63,7 +64,7 @@ def evaluate(  # noqa: PLR0913 - the options of a command
     settings = Settings.from_env()
     if judge is not None:
         settings = settings.model_copy(update={"scorer": judge.value})
-    cases = TestSet.read(golden, tell=lambda text: warn(f"{golden.name} {text}"))
+    cases = TestSet.read(golden, tell=lambda text: warn(f"{golden.name} {text}"), source=source)
     columns = TextColumn("evaluating"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     bar = Progress(*columns, console=err)
     task = bar.add_task("", total=None)

@@ -15,7 +15,7 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from monitor.cli.console import err, open_store, out, parse_duration_s, readable, warn
+from monitor.cli.console import FromTool, err, open_store, out, parse_duration_s, readable, warn
 from monitor.errors import QueueUnavailableError, StoreError
 from monitor.hook import Hook
 from monitor.hook.options import check
@@ -38,11 +38,12 @@ def replay(
     file: Annotated[
         Path,
         typer.Argument(
-            help="JSONL, plain or gzipped; - is the standard input.",
+            help="JSONL, JSON, CSV or Parquet; - is JSONL from the standard input.",
             callback=readable,
         ),
     ],
     app: Annotated[str, typer.Option(help="Name of the app the records count for.")],
+    source: FromTool = None,
     rate: Annotated[
         float | None,
         typer.Option(min=0.001, help="Records per second; unset: at full speed."),
@@ -66,7 +67,7 @@ def replay(
         client.ping()
     waiter = _Waiter(settings, app) if wait else None
     with (
-        RecordFile.opened(file, lambda text: warn(f"{file.name} {text}")) as records,
+        RecordFile.opened(file, lambda text: warn(f"{file.name} {text}"), source) as records,
         Progress(
             *(TextColumn("{task.description:>6}"), BarColumn(), MofNCompleteColumn()),
             TimeRemainingColumn(),

@@ -20,7 +20,7 @@ from typing import IO, Annotated, NamedTuple, Self, TypeVar
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from monitor.cli.console import PRIVATE_FILE, JudgeKind, err, readable, warn
+from monitor.cli.console import PRIVATE_FILE, FromTool, JudgeKind, err, readable, warn
 from monitor.errors import BudgetReachedError, GroundwatchError, JudgeOutageError
 from monitor.models import Interaction
 from monitor.queue.consumer import connect
@@ -42,10 +42,11 @@ def score(
     file: Annotated[
         Path,
         typer.Argument(
-            help="JSONL, plain or gzipped; - is the standard input.",
+            help="JSONL, JSON, CSV or Parquet; - is JSONL from the standard input.",
             callback=readable,
         ),
     ],
+    source: FromTool = None,
     metrics: Annotated[
         str, typer.Option(help="Metrics, separated by commas.")
     ] = "groundedness,relevance",
@@ -74,7 +75,7 @@ def score(
     found: Counter[str] = Counter()
     with (
         closing(scorer),
-        RecordFile.opened(file, lambda text: warn(f"{file.name} {text}")) as records,
+        RecordFile.opened(file, lambda text: warn(f"{file.name} {text}"), source) as records,
         closing(ScoreOutput.open(output, not_over=records.path, overwrite=overwrite)) as target,
     ):
         target.check(scorer.versions)

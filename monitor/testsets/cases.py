@@ -28,6 +28,7 @@ from monitor.testsets.columns import (
     row_of,
     to_json,
 )
+from monitor.testsets.exports import Source
 from monitor.testsets.records import ALIASES, RecordFile
 
 #: What a run makes, and what is not part of the test.
@@ -164,9 +165,15 @@ class TestSet:
             self.add_test(each)
 
     @classmethod
-    def read(cls, path: str | Path, *, tell: Callable[[str], None] = lambda _: None) -> Self:
+    def read(
+        cls,
+        path: str | Path,
+        *,
+        tell: Callable[[str], None] = lambda _: None,
+        source: Source | None = None,
+    ) -> Self:
         """
-        Read a set from JSONL, a JSON array or CSV, plain or gzipped.
+        Read a set from JSONL, JSON, CSV or Parquet.
 
         Columns: our own; ``ground_truth`` as an object with ``answer``, ``relevant_docs`` and
         ``citations``; those of RAGAS, DeepEval and Hugging Face data sets. ``answer`` is a recorded
@@ -178,6 +185,8 @@ class TestSet:
             The file; the set is called as it is, without the ending.
         tell
             Gets one sentence for each of the first lines that are passed over.
+        source
+            The tool that exported the file, such as ``"langsmith"``.
 
         Raises
         ------
@@ -186,7 +195,7 @@ class TestSet:
         """
         path = Path(path)
         made = cls(path.name.removesuffix(".gz").rsplit(".", 1)[0])
-        file = RecordFile(path, tell)
+        file = RecordFile(path, tell, Source(source) if source else None)
         for line, value, _ in file.raw():
             if not is_case(value):
                 file.pass_over(line, "missing_field", NO_CASE)

@@ -1,6 +1,6 @@
 """
-Read records from a file: JSONL, a JSON array or CSV, plain or gzipped, with the column names of
-other tools. A bad line is reported, counted by its reason and passed over.
+Read records from a file: JSONL, JSON, CSV or Parquet, with the column names of other tools. A bad
+line is reported, counted by its reason and passed over.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sys
 import tempfile
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -24,10 +24,12 @@ from typing import IO, Any, NamedTuple, Self, cast
 
 from pydantic import ValidationError
 
-from monitor.errors import RecordError, own_words
+from monitor.errors import MissingExtraError, RecordError, own_words
 from monitor.models import Interaction
+from monitor.testsets.exports import RawRecord, Source, from_tool, hint
 
 _SHOWN_MISTAKES = 5
+_SHOWN_COLUMNS = 8
 #: A cell of CSV with a whole document in it is longer than the reader's own limit.
 _LONGEST_CELL = 2**24
 #: Columns of other tools for the same thing; the first that is there is taken.
@@ -37,15 +39,9 @@ ALIASES = {
     "contexts": ("retrieved_contexts", "retrieval_context", "documents"),
     "expected": ("reference", "ground_truth", "expected_output"),
 }
+#: An object with one of these is a record, though one list is all that it holds.
+_OF_A_RECORD = {"output", "outputs", "messages", "query", "input", "inputs", "question"}
 STDIN = Path("-")
-
-
-class RawRecord(NamedTuple):
-    """One object of a file with its line, or its place in an array; ``size_bytes``, unpacked."""
-
-    line: int
-    value: dict[str, Any]
-    size_bytes: int
 
 
 class Record(NamedTuple):
@@ -63,18 +59,22 @@ class RecordFile:
 
     ``unreadable`` counts the lines that are no records by what is wrong with them;
     ``tell`` gets one sentence for each of the first of them. A name that ends with ``.json``
-    is an array, ``.csv`` a table with a header; everything else is JSONL.
+    is an array, ``.csv`` a table with a header, ``.parquet`` one of Parquet; everything else is
+    JSONL. *source* names the tool that wrote it; unset: our columns, or anybody's aliases.
     """
 
     path: Path
     tell: Callable[[str], None]
+    source: Source | None = None
     unreadable: Counter[str] = field(default_factory=Counter)
     name: str = ""  #: for people, where it is not that of the path
     lines: int = 0  #: that are not blank, once they are counted
 
     @classmethod
     @contextmanager
-    def opened(cls, path: Path, tell: Callable[[str], None]) -> Iterator[Self]:
+    def opened(
+        cls, path: Path, tell: Callable[[str], None], source: Source | None = None
+    ) -> Iterator[Self]:
         """
         Open the records of *path* and count its lines; ``-`` is the standard input.
 
@@ -87,7 +87,7 @@ class RecordFile:
             If it cannot be read, is damaged or holds nothing.
         """
         if path != STDIN and path.is_file():
-            made = cls(path, tell)
+            made = cls(path, tell, source)
             made.lines = made.count_lines()
             yield made
             return
@@ -95,18 +95,23 @@ class RecordFile:
             with nullcontext(sys.stdin.buffer) if path == STDIN else path.open("rb") as pipe:
                 shutil.copyfileobj(pipe, copy)
             copy.flush()
-            made = cls(Path(copy.name), tell, name="stdin" if path == STDIN else str(path))
+            name = "stdin" if path == STDIN else str(path)
+            made = cls(Path(copy.name), tell, source, name=name)
             made.lines = made.count_lines()
             yield made
 
     def __iter__(self) -> Iterator[Record]:
         for number, value, size_bytes in self.raw():
-            with self.passing_over(number):
+            with self.passing_over(number, value):
                 interaction = Interaction.model_validate(renamed(value, number))
                 yield Record(number, interaction, size_bytes)
 
     def raw(self) -> Iterator[RawRecord]:
-        """Read the objects of the file as they are."""
+        """Read the objects of the file as they are, or under our names if their tool is known."""
+        objects = self._objects()
+        return from_tool(objects, self.source) if self.source else objects
+
+    def _objects(self) -> Iterator[RawRecord]:
         for number, item, size_bytes in self._items():
             with self.passing_over(number):
                 value = json.loads(item) if isinstance(item, bytes) else item
@@ -130,7 +135,7 @@ class RecordFile:
         return count
 
     @contextmanager
-    def passing_over(self, number: int) -> Iterator[None]:
+    def passing_over(self, number: int, columns: Iterable[str] = ()) -> Iterator[None]:
         """Count a record that cannot be read within, with its reason, and go on."""
         try:
             yield
@@ -140,6 +145,9 @@ class RecordFile:
             if first["type"] == "missing":
                 known = " or ".join((where, *ALIASES.get(where, ())))
                 what = f"column {where!r} is missing; expected {known}"
+                if columns and not self.source:
+                    shown = ", ".join(str(name)[:40] for name in [*columns][:_SHOWN_COLUMNS])
+                    what += f"; there are: {shown}{hint(columns)}"
                 self.pass_over(number, "missing_field", what)
             else:
                 self.pass_over(number, "wrong_type", f"field {where!r}: {own_words(first['msg'])}")
@@ -175,6 +183,8 @@ class RecordFile:
                     yield from self._array(cast("IO[bytes]", lines))
                 elif form == "csv":
                     yield from _table(cast("IO[bytes]", lines))
+                elif form == "parquet":
+                    yield from _parquet(self.path, self._shown)
                 else:
                     for number, line in enumerate(lines, start=1):
                         if line.strip():
@@ -195,7 +205,8 @@ class RecordFile:
             raise RecordError(f"{self._shown}: Invalid JSON: {error}") from None
         if isinstance(value, dict):
             lists = [each for each in value.values() if isinstance(each, list)]
-            value = lists[0] if len(lists) == 1 else [value]
+            is_record = value.keys() & _OF_A_RECORD
+            value = lists[0] if len(lists) == 1 and not is_record else [value]
         if not isinstance(value, list):
             raise RecordError(f"{self._shown}: expected a JSON array of objects")
         for place, item in enumerate(value, start=1):
@@ -212,6 +223,23 @@ def _table(file: IO[bytes]) -> Iterator[tuple[int, object, int]]:
             values = {name: _cell(cell) for name, cell in cells.items() if cell != ""}
             if values:
                 yield rows.line_num, values, sum(map(len, cells.values()))
+
+
+def _parquet(path: Path, shown: str) -> Iterator[tuple[int, object, int]]:
+    try:
+        from pyarrow import ArrowException, parquet  # noqa: PLC0415  # large, and seldom wanted
+    except ModuleNotFoundError:
+        raise MissingExtraError("reading Parquet", "parquet") from None
+    try:
+        with parquet.ParquetFile(path) as file:
+            number = 0
+            for batch in file.iter_batches(1_000):
+                for row in batch.to_pylist():
+                    number += 1
+                    yield number, row, batch.nbytes // batch.num_rows
+    except ArrowException as error:
+        reason = str(error).splitlines()[0]
+        raise RecordError(f"{shown}: Invalid Parquet: {reason}") from None
 
 
 def _cell(text: str) -> object:
@@ -244,10 +272,12 @@ def renamed(value: dict[str, Any], number: int) -> dict[str, Any]:
         record["expected"] = {"answer": record["expected"]}
     if isinstance(record.get("tags"), list):
         record["tags"] = dict.fromkeys((str(tag) for tag in record["tags"]), "true")
-    if isinstance(record.get("timestamp"), str):
+    at = record.get("timestamp")
+    if isinstance(at, str):
         with suppress(ValueError):  # what is no time is named by the model
-            at = datetime.fromisoformat(record["timestamp"])
-            record["timestamp"] = at if at.tzinfo else at.replace(tzinfo=UTC)
+            at = datetime.fromisoformat(at)
+    if isinstance(at, datetime):
+        record["timestamp"] = at if at.tzinfo else at.replace(tzinfo=UTC)
     return record
 
 
