@@ -35,8 +35,8 @@ from monitor.models.passing import PassRule
 from monitor.rolling.tallies import WindowStats, window_stats
 from monitor.scoring.calibration import KEPT, Expected, JudgedSample, fit_curve
 from monitor.scoring.cascade import JudgeSampling
+from monitor.stats.design import difference_estimate
 from monitor.stats.intervals import wilson_interval
-from monitor.stats.prediction_powered import difference_estimate
 
 Array = NDArray[np.float64]
 SHARES = (0.1, 0.25, 0.5)

@@ -17,13 +17,16 @@ from monitor.rolling.score_drift import ScoreReference
 from monitor.rolling.tallies import histogram, window_stats
 from monitor.stats.distance import (
     Divergence,
+    Moments,
     g_test,
     jensen_shannon,
+    ks_test,
+    mann_whitney,
     merge_equal_mass,
     psi_test,
+    standardized_difference,
     wasserstein,
 )
-from monitor.stats.two_samples import Moments, ks_test, mann_whitney, standardized_difference
 
 #: Beyond chance in one look; what is found in many looks has its own, far smaller level.
 _ONE_LOOK = 0.01

@@ -17,8 +17,7 @@ from scipy.special import ndtr
 
 from monitor.models import Interaction
 from monitor.models.insight import InputDrift
-from monitor.stats.distance import g_test
-from monitor.stats.two_samples import ks_test
+from monitor.stats.distance import g_test, ks_test
 
 QUERY_CHARS: Final = "query_chars"
 OUTPUT_CHARS: Final = "output_chars"

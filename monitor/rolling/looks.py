@@ -25,6 +25,7 @@ from monitor.rolling.evidence_state import (
     has_reference,
 )
 from monitor.rolling.policies import Rules
+from monitor.stats.design import answered_probability
 from monitor.stats.evidence import (
     CELLS,
     Samples,
@@ -35,7 +36,6 @@ from monitor.stats.evidence import (
     rate_grid,
     sample_log_payoffs,
 )
-from monitor.stats.prediction_powered import answered_probability
 
 Floats = NDArray[np.float64]
 

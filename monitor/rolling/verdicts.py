@@ -30,8 +30,8 @@ from monitor.rolling.policies import (
 )
 from monitor.rolling.tallies import WindowStats, drift, window_stats
 from monitor.stats.changepoint import Onset
-from monitor.stats.evidence import log_mean, plain_bounds, rate_grid, resolution, samples_to_decide
-from monitor.stats.intervals import Interval
+from monitor.stats.evidence import log_mean, rate_grid, resolution, samples_to_decide
+from monitor.stats.intervals import Interval, wilson_interval
 
 #: So many failed evaluations, and more failed than completed ones, make the monitor blind.
 _BLIND_FROM = 5
@@ -227,7 +227,8 @@ def headline(state: EvidenceState, rules: Rules) -> Headline:
         bounds = Interval(low, state.high)
     else:
         effect = state.baseline.effect
-        plain = plain_bounds(count.passed / effect, count.size / effect)
+        size = count.size / effect
+        plain = wilson_interval(min(max(count.passed / effect, 0.0), size), size)
         # The threshold is not refuted, so it lies inside.
         bounds = Interval(plain.low, max(plain.high, rules.warning_rate))
     # Only `high` decides, so only there a rate is cut: 0 of 300 passed is 0 %.

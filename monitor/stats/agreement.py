@@ -14,7 +14,8 @@ class Confusion(NamedTuple):
     """
     How often an evaluator and people pass the same samples: counts, or shares once reweighted.
 
-    People's verdict is taken for the truth, so the evaluator is a test with two error rates.
+    People's verdict is taken for the truth, so the evaluator is a test with two error rates. All
+    figures are None where there is nothing to divide by.
     """
 
     passed_good: float = 0
@@ -29,16 +30,15 @@ class Confusion(NamedTuple):
 
     @property
     def agreement(self) -> float | None:
-        """Return the share of samples with the same verdict, in [0, 1]; None without samples."""
+        """Return the share of samples with the same verdict, in [0, 1]."""
         return (self.passed_good + self.failed_bad) / self.n if self.n else None
 
     @property
     def kappa(self) -> float | None:
         """
-        Return Cohen's kappa: agreement beyond chance, in [-1, 1]; None where it is undefined.
+        Return Cohen's kappa: agreement beyond chance, in [-1, 1].
 
-        It is undefined without samples, and where both sides give one and the same verdict
-        throughout, because chance alone then explains all agreement.
+        None where both sides give one and the same verdict throughout: chance explains it all.
 
         References
         ----------
@@ -54,18 +54,17 @@ class Confusion(NamedTuple):
             return None
         passed = (self.passed_good + self.passed_bad) / self.n
         good = (self.passed_good + self.failed_good) / self.n
-        chance = passed * good + (1 - passed) * (1 - good)
-        return (self.agreement - chance) / (1 - chance) if chance < 1 else None
+        return _beyond_chance(self.agreement, passed * good + (1 - passed) * (1 - good))
 
     @property
     def true_pass_rate(self) -> float | None:
-        """Return the share of good samples that pass, in [0, 1]; None without good samples."""
+        """Return the share of good samples that pass, in [0, 1]."""
         good = self.passed_good + self.failed_good
         return self.passed_good / good if good else None
 
     @property
     def false_pass_rate(self) -> float | None:
-        """Return the share of bad samples that pass, in [0, 1]; None without bad samples."""
+        """Return the share of bad samples that pass, in [0, 1]."""
         bad = self.passed_bad + self.failed_bad
         return self.passed_bad / bad if bad else None
 
@@ -74,8 +73,8 @@ class Confusion(NamedTuple):
         Return the shares that all samples would show, of which *pass_rate* pass.
 
         Valid for samples drawn at random among those that pass, and among those that fail, in
-        any proportion (stratified sampling): each half gets the weight it has among all. A half
-        without samples keeps the counts' own proportion, as nothing is known of it.
+        any proportion (stratified sampling). A half without samples keeps the counts' own
+        proportion, as nothing is known of it.
 
         Examples
         --------
@@ -85,13 +84,12 @@ class Confusion(NamedTuple):
         passed, failed = self.passed_good + self.passed_bad, self.failed_good + self.failed_bad
         if not passed or not failed:
             return Confusion(*(count / self.n for count in self)) if self.n else self
-        of_passed, of_failed = pass_rate / passed, (1 - pass_rate) / failed
-        return Confusion(
-            self.passed_good * of_passed,
-            self.passed_bad * of_passed,
-            self.failed_good * of_failed,
-            self.failed_bad * of_failed,
-        )
+        scales = (pass_rate / passed,) * 2 + ((1 - pass_rate) / failed,) * 2
+        return Confusion(*(count * scale for count, scale in zip(self, scales, strict=True)))
+
+
+def _beyond_chance(agreed: float, chance: float) -> float | None:
+    return (agreed - chance) / (1 - chance) if chance < 1 else None
 
 
 def confusion(pairs: Iterable[tuple[bool, bool]]) -> Confusion:
@@ -103,10 +101,8 @@ def confusion(pairs: Iterable[tuple[bool, bool]]) -> Confusion:
     >>> confusion([(True, True), (True, False), (False, False)])
     Confusion(passed_good=1, passed_bad=1, failed_good=0, failed_bad=1)
     """
-    counts = {(p, g): 0 for p in (True, False) for g in (True, False)}
-    for passed, good in pairs:
-        counts[bool(passed), bool(good)] += 1
-    return Confusion(*counts.values())
+    counts = Counter((bool(passed), bool(good)) for passed, good in pairs)
+    return Confusion(*(counts[p, g] for p in (True, False) for g in (True, False)))
 
 
 def majority(passes: int, fails: int) -> bool | None:
@@ -116,18 +112,10 @@ def majority(passes: int, fails: int) -> bool | None:
 
 def pairwise_agreement(votes: Sequence[tuple[int, int]]) -> float | None:
     """
-    Return the share of pairs of annotators that agree, over all samples with two or more.
+    Return the share of pairs of annotators that agree, in [0, 1]; None without any pair.
 
-    Parameters
-    ----------
-    votes
-        Passes and fails of each sample.
-
-    Returns
-    -------
-    float | None
-        In [0, 1]; None where no sample has two annotators. No evaluator can be shown to agree
-        with people more often than they agree with each other.
+    *votes* holds passes and fails of each sample. No evaluator can be shown to agree with people
+    more often than they agree with each other.
 
     Examples
     --------
@@ -143,20 +131,8 @@ def cohen_kappa(first: Sequence[object], second: Sequence[object]) -> float | No
     """
     Return Cohen's kappa of two annotators of the same samples, for any categories.
 
-    Returns
-    -------
-    float | None
-        In [-1, 1]; None without samples, or where both give one category throughout.
-
-    Raises
-    ------
-    ValueError
-        If the lengths differ.
-
-    References
-    ----------
-    .. [1] J. Cohen, "A coefficient of agreement for nominal scales", Educational and
-       Psychological Measurement 20 (1960), 37-46.
+    In [-1, 1]; None without samples, or where both give one category throughout. Raise ValueError
+    if the lengths differ. See `Confusion.kappa`.
 
     Examples
     --------
@@ -168,30 +144,17 @@ def cohen_kappa(first: Sequence[object], second: Sequence[object]) -> float | No
     if not n:
         return None
     rows, columns = Counter(first), Counter(second)
-    chance = sum(rows[value] * columns[value] for value in rows) / n**2
     agreed = sum(count for (one, other), count in pairs.items() if one == other) / n
-    return (agreed - chance) / (1 - chance) if chance < 1 else None
+    return _beyond_chance(agreed, sum(rows[value] * columns[value] for value in rows) / n**2)
 
 
 def fleiss_kappa(counts: NDArray[np.float64]) -> float | None:
     """
-    Return Fleiss' kappa: agreement of several annotators beyond chance.
+    Return Fleiss' kappa: agreement of several annotators beyond chance, at most 1.
 
-    Parameters
-    ----------
-    counts
-        How many annotators chose each category, shape (samples, categories); every sample has the
-        same number of annotators, at least two.
-
-    Returns
-    -------
-    float | None
-        At most 1; None where one category was chosen throughout.
-
-    Raises
-    ------
-    ValueError
-        If the numbers of annotators differ or are below two: see `krippendorff_alpha`.
+    *counts* says how many annotators chose each category, shape (samples, categories). None where
+    one category was chosen throughout. Raise ValueError if samples have different numbers of
+    annotators, or fewer than two: see `krippendorff_alpha`.
 
     References
     ----------
@@ -207,8 +170,7 @@ def fleiss_kappa(counts: NDArray[np.float64]) -> float | None:
     if not n.size or n[0] < 2 or (n != n[0]).any():  # noqa: PLR2004  # a pair
         raise ValueError("need the same number of annotators, at least two, for every sample")
     agreed = float(((counts**2).sum(axis=1) - n).mean() / (n[0] * (n[0] - 1)))
-    chance = float(((counts.sum(axis=0) / counts.sum()) ** 2).sum())
-    return (agreed - chance) / (1 - chance) if chance < 1 else None
+    return _beyond_chance(agreed, float(((counts.sum(axis=0) / counts.sum()) ** 2).sum()))
 
 
 def krippendorff_alpha(
@@ -217,6 +179,9 @@ def krippendorff_alpha(
     """
     Return Krippendorff's alpha: agreement of any annotators, not all of whom judged every sample.
 
+    At most 1, and 0 where annotators agree as by chance; above 0.8 is reliable, below 0.667 is
+    not, by convention. None where no sample has two annotators or all say the same throughout.
+
     Parameters
     ----------
     counts
@@ -224,12 +189,6 @@ def krippendorff_alpha(
         annotators say nothing and are left out.
     values
         The values themselves where they lie on an interval scale; else they are categories.
-
-    Returns
-    -------
-    float | None
-        At most 1, 0 where annotators agree as by chance; None where no sample has two annotators
-        or all say the same throughout. Above 0.8 is reliable, below 0.667 is not, by convention.
 
     References
     ----------
@@ -241,15 +200,12 @@ def krippendorff_alpha(
     0.533
     """
     paired = counts[counts.sum(axis=1) >= 2]  # noqa: PLR2004  # a pair
-    n_values = paired.shape[1]
-    if values is None:
-        distance = 1.0 - np.eye(n_values)
-    else:
+    distance = 1.0 - np.eye(paired.shape[1])
+    if values is not None:
         distance = np.subtract.outer(np.asarray(values, float), np.asarray(values, float)) ** 2
     totals = paired.sum(axis=0)
-    n = totals.sum()
     expected = float(totals @ distance @ totals)
     if expected <= 0:
         return None
     within = np.einsum("ui,ij,uj->u", paired, distance, paired) / (paired.sum(axis=1) - 1)
-    return float(1 - (n - 1) * within.sum() / expected)
+    return float(1 - (totals.sum() - 1) * within.sum() / expected)

@@ -21,15 +21,8 @@ def thompson_shares(passed: Floats, n: Floats) -> Floats:
     Traffic that is split by these shares is what Thompson sampling does, a batch at a time.
     Priors are Beta(1, 1); shares are even while nothing is known.
 
-    Parameters
-    ----------
-    passed, n
-        Passes and samples of each variant, 0 <= passed <= n, not necessarily whole, shape (k,).
-
-    Returns
-    -------
-    array
-        Shape (k,), sum 1; the integral of each density times the other distribution functions.
+    *passed* and *n*, 0 <= passed <= n, not necessarily whole, are of shape (k,), and so are the
+    shares, whose sum is 1: the integral of each density times the other distribution functions.
 
     References
     ----------
@@ -40,7 +33,6 @@ def thompson_shares(passed: Floats, n: Floats) -> Floats:
 
     Examples
     --------
-    >>> import numpy as np
     >>> thompson_shares(np.array([90.0, 80.0]), np.array([100.0, 100.0])).round(2).tolist()
     [0.98, 0.02]
     """

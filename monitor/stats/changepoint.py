@@ -6,17 +6,20 @@ from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaln, logsumexp, xlogy
+from scipy.special import betaln, logsumexp
 
-_PRIOR_SIZE = 2000.0
+Floats = NDArray[np.float64]
+
+_PRIOR_SIZE: Final = 2000.0
+_MASS: Final = 0.95
 
 
 class ChangePoint(NamedTuple):
     """
     The bucket with which a new rate began, and the range it began in with 95 % probability.
 
-    ``evidence`` is the natural logarithm of the Bayes factor of one change somewhere
-    against none: 3 is strong.
+    ``evidence`` is the natural logarithm of the Bayes factor of one change somewhere against
+    none: 3 is strong.
     """
 
     bucket: int
@@ -24,70 +27,6 @@ class ChangePoint(NamedTuple):
     high: int
     evidence: float
     rate_after: float
-
-
-def locate_change(
-    passed: NDArray[np.float64],
-    n: NDArray[np.float64],
-    *,
-    reference_passed: float = 0.0,
-    reference_n: float = 0.0,
-) -> ChangePoint | None:
-    """
-    Locate one change of a rate in a series of buckets.
-
-    Before the change the rate is that of the reference, after it any; every bucket is
-    equally likely beforehand. The range is the highest-density part of the posterior. It
-    holds for independent outcomes and one change; divide the counts by the design effect
-    where outcomes hang together.
-
-    Parameters
-    ----------
-    passed, n
-        Arrays of shape (buckets,), 0 <= passed <= n.
-    reference_passed, reference_n
-        Counts of the reference; more than 2,000 count as 2,000.
-
-    Returns
-    -------
-    ChangePoint or None
-        None for a series without any score.
-
-    References
-    ----------
-    .. [1] A. F. M. Smith, "A Bayesian approach to inference about a change-point in a
-       sequence of random variables", Biometrika 62 (1975), 407-416.
-    """
-    if n.sum() <= 0:
-        return None
-    shrink = min(1.0, _PRIOR_SIZE / reference_n) if reference_n > 0 else 0.0
-    a, b = 0.5 + shrink * reference_passed, 0.5 + shrink * (reference_n - reference_passed)
-    before_p, before_n = _before(passed), _before(n)
-    after_p, after_n = passed.sum() - before_p, n.sum() - before_n
-    log = betaln(a + before_p, b + before_n - before_p) - betaln(a, b)
-    log = log + betaln(0.5 + after_p, 0.5 + after_n - after_p) - betaln(0.5, 0.5)
-    none = float(betaln(a + passed.sum(), b + (n - passed).sum()) - betaln(a, b))
-    posterior = np.exp(log - logsumexp(log))
-    order = np.argsort(-posterior, kind="stable")
-    inside = order[: int(np.searchsorted(np.cumsum(posterior[order]), 0.95)) + 1]
-    index = int(order[0])
-    return ChangePoint(
-        index,
-        int(inside.min()),
-        int(inside.max()),
-        float(logsumexp(log) - np.log(len(n)) - none),
-        float(after_p[index] / after_n[index]) if after_n[index] > 0 else 0.0,
-    )
-
-
-def _before(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.concatenate([[0.0], np.cumsum(values)[:-1]])
-
-
-Floats = NDArray[np.float64]
-
-#: Log likelihood that may be missing.
-_MISSING: Final = 3.0
 
 
 class Onset(NamedTuple):
@@ -98,47 +37,73 @@ class Onset(NamedTuple):
     latest_s: float
 
 
-def find_onset(start_s: Floats, passed: Floats, n: Floats) -> Onset | None:
+def locate_change(
+    passed: Floats,
+    n: Floats,
+    *,
+    reference_passed: float = 0.0,
+    reference_n: float = 0.0,
+    falls: bool = False,
+) -> ChangePoint | None:
     """
-    Find the moment after which a pass rate was lower.
+    Locate one change of a rate in a series of buckets.
 
-    Profile likelihood of one change between two unknown rates; all moments whose log
-    likelihood is within 3 of the best are kept, which holds the truth in about nine of ten
-    falls. Valid for one abrupt fall and independent outcomes; moments are starts of buckets.
+    Before the change the rate is that of the reference, after it any; every bucket is equally
+    likely beforehand. The range is the highest-density part of the posterior. It holds for
+    independent outcomes and one change; divide the counts by the design effect where outcomes
+    hang together.
 
     Parameters
     ----------
-    start_s
-        Starts of buckets, rising, shape (t,).
     passed, n
-        Their sums, 0 <= passed <= n, shape (t,).
+        Arrays of shape (buckets,), 0 <= passed <= n.
+    reference_passed, reference_n
+        Counts of the reference; more than 2,000 count as 2,000.
+    falls
+        Consider only changes after which the rate is lower than before in this series.
 
     Returns
     -------
-    Onset or None
-        None when no split has a lower rate after it than before.
+    ChangePoint or None
+        None for a series without any score, or without a fall where only falls count.
 
     References
     ----------
-    .. [1] D. V. Hinkley, "Inference about the change-point in a sequence of random variables",
-       Biometrika 57 (1970), 1-17.
+    .. [1] A. F. M. Smith, "A Bayesian approach to inference about a change-point in a
+       sequence of random variables", Biometrika 62 (1975), 407-416.
     """
-    if len(n) < 2:  # noqa: PLR2004 - a split has two sides
+    if n.sum() <= 0:
         return None
-    before_n, before_s = np.cumsum(n)[:-1], np.cumsum(passed)[:-1]
-    after_n, after_s = n.sum() - before_n, passed.sum() - before_s
-    falls = before_s * after_n > after_s * before_n
-    if not falls.any():
-        return None
-    likely = np.where(falls, _fit(before_s, before_n) + _fit(after_s, after_n), -np.inf)
-    near = np.flatnonzero(likely >= likely.max() - _MISSING)
-    found = start_s[1:]
-    return Onset(float(found[likely.argmax()]), float(found[near[0]]), float(found[near[-1]]))
+    shrink = min(1.0, _PRIOR_SIZE / reference_n) if reference_n > 0 else 0.0
+    a, b = 0.5 + shrink * reference_passed, 0.5 + shrink * (reference_n - reference_passed)
+    before_p, before_n = (np.cumsum(values) - values for values in (passed, n))
+    after_p, after_n = passed.sum() - before_p, n.sum() - before_n
+    log = betaln(a + before_p, b + before_n - before_p) - betaln(a, b)
+    log = log + betaln(0.5 + after_p, 0.5 + after_n - after_p) - betaln(0.5, 0.5)
+    none = float(betaln(a + passed.sum(), b + (n - passed).sum()) - betaln(a, b))
+    if falls:
+        log = np.where(before_p * after_n > after_p * before_n, log, -np.inf)
+        if np.isneginf(log).all():
+            return None
+    posterior = np.exp(log - logsumexp(log))
+    order = np.argsort(-posterior, kind="stable")
+    inside = order[: int(np.searchsorted(np.cumsum(posterior[order]), _MASS)) + 1]
+    index = int(order[0])
+    return ChangePoint(
+        index,
+        int(inside.min()),
+        int(inside.max()),
+        float(logsumexp(log) - np.log(len(n)) - none),
+        float(after_p[index] / after_n[index]) if after_n[index] > 0 else 0.0,
+    )
 
 
-def _fit(passed: Floats, n: Floats) -> Floats:
-    """Give the log likelihood of counts at their own rate."""
-    rate = np.divide(passed, n, out=np.zeros_like(n), where=n > 0)
-    # Sums of weighted counts leave [0, n] by rounding.
-    rate = np.clip(rate, 0.0, 1.0)
-    return np.asarray(n * (xlogy(rate, rate) + xlogy(1.0 - rate, 1.0 - rate)))
+def find_onset(start_s: Floats, passed: Floats, n: Floats) -> Onset | None:
+    """
+    Return the moment after which a pass rate was lower: a start of one of its buckets.
+
+    `locate_change` without a reference; *start_s* rises, all of shape (t,). None when no split has
+    a lower rate after it than before.
+    """
+    found = locate_change(passed, n, falls=True)
+    return found and Onset(*(float(start_s[k]) for k in (found.bucket, found.low, found.high)))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import NamedTuple
+
+import numpy as np
 
 
 class Group(NamedTuple):
@@ -32,20 +33,11 @@ class Part(NamedTuple):
 
 def kitagawa(groups: Sequence[Group]) -> list[Part]:
     """
-    Split the change of an overall rate over the segments of one dimension.
+    Split the change of an overall rate over all segments of one dimension, in their order.
 
-    The parts of all segments add up to the change, exactly. A segment that is there only
-    before or after counts with its share alone, as if its rate had been the same.
-
-    Parameters
-    ----------
-    groups
-        All segments; the shares before add up to 1, and those after.
-
-    Returns
-    -------
-    list[Part]
-        In the order of the groups.
+    The parts add up to the change, exactly, as shares before add up to 1 and those after do. A
+    segment that is there only before or after counts with its share alone, as if its rate had been
+    the same.
 
     References
     ----------
@@ -58,25 +50,12 @@ def kitagawa(groups: Sequence[Group]) -> list[Part]:
     >>> round(part.rate, 3), abs(part.mix)
     (-0.2, 0.0)
     """
-    rates = [_rates(group) for group in groups]
-    overall = (
-        sum(g.share_before * before for g, (before, _) in zip(groups, rates, strict=True))
-        + sum(g.share_after * after for g, (_, after) in zip(groups, rates, strict=True))
-    ) / 2
-    return [
-        Part(
-            (group.share_before + group.share_after) / 2 * (after - before),
-            (group.share_before + group.share_after)
-            / 2
-            * math.sqrt(group.variance_before + group.variance_after),
-            (group.share_after - group.share_before) * ((before + after) / 2 - overall),
-        )
-        for group, (before, after) in zip(groups, rates, strict=True)
-    ]
-
-
-def _rates(group: Group) -> tuple[float, float]:
-    before, after = group.rate_before, group.rate_after
-    before = after if before is None else before
-    after = before if after is None else after
-    return (before or 0.0, after or 0.0)
+    share = np.array([group[:2] for group in groups])
+    rate = np.array([group[2:4] for group in groups], dtype=np.float64)
+    rate = np.nan_to_num(np.where(np.isnan(rate), rate[:, ::-1], rate))
+    error = np.sqrt([group.variance_before + group.variance_after for group in groups])
+    overall = (share * rate).sum() / 2
+    mean_share = share.mean(axis=1)
+    mix = np.diff(share)[:, 0] * (rate.mean(axis=1) - overall)
+    columns = mean_share * np.diff(rate)[:, 0], mean_share * error, mix
+    return [Part(*row) for row in np.stack(columns, axis=1).tolist()]

@@ -1,4 +1,4 @@
-"""What samples are worth that are weighted, or that depend on each other."""
+"""What samples are worth that are weighted, judged in part, or that depend on each other."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ _KNOWN_BLOCKS: Final = 30
 _MOST: Final = 10.0
 #: Samples, half of them passed, that stand in where no variance can be read.
 _BOUNDARY: Final = 4.0
+#: Widths of blocks of time, in buckets.
+_WIDTHS: Final = (1, 5, 15)
 #: Taken to be so while too little is known; a session of three that shares half its outcomes has 2.
 USUAL_EFFECT: Final = 1.5
 
@@ -34,9 +36,7 @@ def block_sums(block: NDArray[np.int64], values: Floats) -> Floats:
     return np.asarray(np.add.reduceat(values, starts))
 
 
-def design_effect(
-    bucket: NDArray[np.int64], passed: Floats, n: Floats, *, widths: tuple[int, ...] = (1, 5, 15)
-) -> DesignEffect:
+def design_effect(bucket: NDArray[np.int64], passed: Floats, n: Floats) -> DesignEffect:
     """
     Measure by how much pass counts vary more than those of independent samples.
 
@@ -55,8 +55,6 @@ def design_effect(
         Numbers of the buckets that hold samples, rising, shape (t,).
     passed, n
         Sums of each bucket, n > 0, shape (t,); weighted ones scaled to the size they are worth.
-    widths
-        Widths of the blocks, in buckets.
 
     Returns
     -------
@@ -71,26 +69,18 @@ def design_effect(
     """
     if not bucket.size:
         return DesignEffect()
-    parts = [_effect(bucket // width, passed, n) for width in widths]
-    known = parts[-1][0] >= _KNOWN_BLOCKS
-    least = 1.0 if known else USUAL_EFFECT
-    certain = [
-        effect
-        for blocks, effect in parts
-        if not known or effect > 1.0 + _Z * math.sqrt(3.0 / blocks)
-    ]
-    return DesignEffect(min(_MOST, max([least, *certain])), known)
-
-
-def _effect(block: NDArray[np.int64], passed: Floats, n: Floats) -> tuple[int, float]:
-    """Give the number of blocks and the factor."""
-    total = block_sums(block, n)
     mean = float(passed.sum() / n.sum())
-    if total.size < _LEAST_BLOCKS or not 0.0 < mean < 1.0:
-        return total.size, 1.0
-    rate = block_sums(block, passed) / total
-    expected = (1.0 / total[1:] + 1.0 / total[:-1]) * mean * (1.0 - mean)
-    return total.size, float(np.sum(np.diff(rate) ** 2 / expected) / (total.size - 1))
+    sums = [[block_sums(bucket // width, x) for x in (passed, n)] for width in _WIDTHS]
+    known = sums[-1][0].size >= _KNOWN_BLOCKS
+    factors = [1.0 if known else USUAL_EFFECT]
+    for part, total in sums:
+        if total.size < _LEAST_BLOCKS or not 0.0 < mean < 1.0:
+            continue
+        expected = (1.0 / total[1:] + 1.0 / total[:-1]) * mean * (1.0 - mean)
+        factor = float(np.sum(np.diff(part / total) ** 2 / expected) / (total.size - 1))
+        if not known or factor > 1.0 + _Z * math.sqrt(3.0 / total.size):
+            factors.append(factor)
+    return DesignEffect(min(_MOST, max(factors)), known)
 
 
 def ratio_variance(
@@ -129,33 +119,20 @@ def ratio_variance(
     """
     if n == 1:
         return math.inf
-    squares = _squares(sum_w2, sum_w2y, sum_w2yy, rate)
-    return squares / (sum_w * sum_w) * n / (n - 1)
+    return _squares(sum_w2, sum_w2y, sum_w2yy, rate) / (sum_w * sum_w) * n / (n - 1)
 
 
 def effective_size(
     n: float, sum_w: float, sum_w2: float, sum_w2y: float, sum_w2yy: float, rate: float
 ) -> float:
     """
-    Tell how many plain passes and failures know as much about a rate as these samples.
+    Return how many plain passes and failures know as much about a rate as these samples.
 
-    The size m at which rate (1 - rate) / m is the variance found, without n / (n - 1)
-    on either side, so that m is n where all weights are equal and every y is 0 or 1.
-    Where the rate is at or beyond 0 or 1, the size of Kish stands in; and if y still
-    varies there, as estimates do, no more than the variance says at a rate drawn two
-    passes and two failures towards the middle.
-
-    Never above n: a wrong but confident size would be worse than a wide interval.
-
-    Parameters
-    ----------
-    n, sum_w, sum_w2, sum_w2y, sum_w2yy, rate
-        As for `ratio_variance`.
-
-    Returns
-    -------
-    float
-        In (0, n].
+    The size m, in (0, n], at which rate (1 - rate) / m is the variance found, without n / (n - 1)
+    on either side, so that m is n where all weights are equal and every y is 0 or 1. Where the
+    rate is at or beyond 0 or 1, the size of Kish stands in; and if y still varies there, as
+    estimates do, no more than the variance says at a rate drawn two passes and two failures
+    towards the middle. Arguments are those of `ratio_variance`.
 
     References
     ----------
@@ -182,3 +159,54 @@ def effective_size(
 
 def _squares(sum_w2: float, sum_w2y: float, sum_w2yy: float, rate: float) -> float:
     return max(0.0, sum_w2yy - 2 * rate * sum_w2y + rate * rate * sum_w2)
+
+
+def difference_estimate(prediction: float, truth: float | None, probability: float) -> float:
+    """
+    Estimate what a dear judge would say of one sample, without bias.
+
+    The prediction plus, where the judge was asked, the inverse-probability weighted difference to
+    it: its expectation over the decision to ask is the judge's own value, whatever the prediction,
+    and its variance (1 / probability - 1) (truth - prediction)^2. It may lie outside the range of
+    *truth*. Valid when prediction and probability were fixed before the judge was asked, and the
+    decision did not look at what the judge would say.
+
+    Parameters
+    ----------
+    prediction
+        What the judge is expected to say, from what is known of every sample.
+    truth
+        What the judge said; None where it was not asked.
+    probability
+        With which the judge was to be asked; outside (0, 1] it raises ValueError.
+
+    References
+    ----------
+    .. [1] C. M. Cassel, C. E. Särndal, J. H. Wretman, "Some results on generalized
+       difference estimation and generalized regression estimation for finite
+       populations", Biometrika 63 (1976), 615-620.
+    .. [2] T. Zrnic, E. J. Candès, "Active statistical inference", ICML (2024).
+
+    Examples
+    --------
+    >>> difference_estimate(0.75, None, 0.25)
+    0.75
+    >>> difference_estimate(0.75, 1.0, 0.25)
+    1.75
+    """
+    if truth is None:
+        return prediction
+    if not 0 < probability <= 1:
+        raise ValueError(f"the probability of asking is in (0, 1], not {probability}")
+    return prediction + (truth - prediction) / probability
+
+
+def answered_probability(probability: float, answered_share: float) -> float:
+    """
+    Return how probable a verdict is for a sample that has a score, in (0, 1].
+
+    Of the samples a part `probability * (1 - answered_share)` fails and has none. If all of
+    them are asked about, the verdict on each that is left is known.
+    """
+    answered = probability * answered_share
+    return answered / (1 - probability + answered)

@@ -40,10 +40,9 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import rel_entr
 
-from monitor.stats.intervals import Interval, wilson_interval
-
 Floats = NDArray[np.float64]
 
+_TINY: Final = 1e-9
 #: The logarithm of no evidence at all; finite, so that it survives JSON.
 NOTHING: Final = -1e6
 _LEAST, _MOST = 0.001, 0.999
@@ -77,6 +76,8 @@ def accumulate(log_r: Floats, gains: Floats, stakes: Floats) -> Path:
     """
     Follow Shiryaev-Roberts sums through any number of looks.
 
+    The recursion of the module's docstring, from cumulative sums: equal to it but for rounding.
+
     Parameters
     ----------
     log_r
@@ -86,12 +87,6 @@ def accumulate(log_r: Floats, gains: Floats, stakes: Floats) -> Path:
     stakes
         New bets before each look, in buckets of time that went by, shape (streams, looks); their
         sum must not be more than the time.
-
-    Returns
-    -------
-    Path
-        The recursion of the module's docstring, from cumulative sums: equal to it but for
-        rounding.
     """
     gained = np.cumsum(gains, axis=1)
     with np.errstate(divide="ignore"):
@@ -111,19 +106,10 @@ def log_mean(log_r: Floats) -> Floats:
 
 def log_payoffs(passed: Floats, failed: Floats, null: Floats | float, rates: Floats) -> Floats:
     """
-    Return what 0/1 samples add to the log of bets on *rates* against *null*.
+    Return what 0/1 samples add to the log of bets on *rates* against *null*, shape (..., bets).
 
-    Parameters
-    ----------
-    passed, failed
-        Counts, none negative, of any shape (...).
-    null, rates
-        Rates of shapes that broadcast with (..., bets); cut to [0.001, 0.999].
-
-    Returns
-    -------
-    array
-        Log likelihood ratios, shape (..., bets).
+    Log likelihood ratios of counts of any shape (...), none negative; *null* and *rates* broadcast
+    with (..., bets) and are cut to [0.001, 0.999].
     """
     m, q = np.clip(null, _LEAST, _MOST), np.clip(rates, _LEAST, _MOST)
     on_fail = np.log((1.0 - q) / (1.0 - m))
@@ -193,14 +179,8 @@ def gain_of_share(size: float, usual: float, share: Floats) -> Floats:
     Return what a sample is worth where *share* is asked, in those of the *usual* share.
 
     The variance of an unbiased estimate is a part R that the prediction leaves however many are
-    asked, and a part (1 - R) / share; R follows from what a sample is worth usually.
-
-    Parameters
-    ----------
-    size
-        What a usual sample is worth in plain ones, in (0, 1].
-    usual, share
-        Shares of samples about which the judge is asked, in (0, 1].
+    asked, and a part (1 - R) / share; R follows from *size*, what a usual sample is worth in plain
+    ones. Shares of samples about which the judge is asked, and sizes, are in (0, 1].
     """
     if usual >= 1.0:
         return np.ones_like(share)
@@ -222,16 +202,9 @@ def sample_log_payoffs(samples: Samples, null: Floats, rates: Floats, worth: Wor
 
     A sample of weight w pays 1 + (w / u) (payoff - 1), u the largest weight.
 
-    Parameters
-    ----------
-    samples
-        Any number k.
-    null
-        Rates m of the null, shape (k, 1) or (1, 1), in (0, 1).
-    rates
-        Rates bet on, shape (k, bets) or (1, bets): all below the null, or mirrored.
-    worth
-        Scales the stakes: s = size (m - q) / (m (1 - m)) for a bet on q.
+    Rates m of the *null*, shape (k, 1) or (1, 1), and those bet on, shape (k, bets) or (1, bets),
+    all below the null or mirrored, lie in (0, 1). *worth* scales the stakes of a bet on q:
+    s = size (m - q) / (m (1 - m)).
     """
     m, q = np.clip(null, _LEAST, _MOST), np.clip(rates, _LEAST, _MOST)
     scale = worth.size * worth.most_weight / worth.mean_weight
@@ -261,12 +234,7 @@ class RateGrid:
 
     Both thresholds are edges of cells and a quantile is linear inside a cell. So an upper bound
     at level 1 - alpha lies below a threshold exactly where the posterior puts at least
-    1 - alpha below it.
-
-    Parameters
-    ----------
-    warning_rate, critical_rate
-        Thresholds in (0, 1), the critical one below the other.
+    1 - alpha below it. Thresholds are in (0, 1), the critical one below the other.
     """
 
     def __init__(self, warning_rate: float, critical_rate: float) -> None:
@@ -292,16 +260,10 @@ class RateGrid:
 
     def quantile(self, log_p: Floats, top: Floats, level: float) -> Floats:
         """
-        Return a quantile of posteriors over the cells.
+        Return a quantile, at *level* in (0, 1), of posteriors over the cells.
 
-        Parameters
-        ----------
-        log_p
-            Log weights of the cells, not normalised, shape (..., CELLS).
-        top
-            Where each grid ends, shape (...).
-        level
-            In (0, 1).
+        *log_p* are log weights of the cells, not normalised, shape (..., CELLS); *top* is where
+        each grid ends, shape (...).
         """
         weights = np.exp(log_p - log_p.max(axis=-1, keepdims=True))
         cdf = np.cumsum(weights, axis=-1)
@@ -330,19 +292,9 @@ def rate_grid(warning_rate: float, critical_rate: float) -> RateGrid:
     return RateGrid(warning_rate, critical_rate)
 
 
-def plain_bounds(passed: float, size: float) -> Interval:
-    """Bound a rate by Wilson's interval at 95 %; [0, 1] of nothing."""
-    if size <= 0:
-        return Interval(0.0, 1.0)
-    return wilson_interval(min(max(passed, 0.0), size), size)
-
-
-_TINY = 1e-9
-
-
 def bernoulli_kl(q: float, m: float) -> float:
     """
-    Give the information, in nats a sample, that tells pass rate *q* from *m*; both in [0, 1].
+    Return the information, in nats a sample, that tells pass rate *q* from *m*; both in [0, 1].
 
     Infinite when *m* is 0 or 1 and *q* is not.
 
@@ -356,21 +308,9 @@ def bernoulli_kl(q: float, m: float) -> float:
 
 def resolution(n: float, line: float, log_threshold: float) -> float:
     """
-    Tell the highest pass rate that *n* samples can tell from *line*.
+    Return the highest pass rate that *n* samples can tell from *line*, in [0, line].
 
-    Parameters
-    ----------
-    n
-        Samples, at least 0.
-    line
-        In (0, 1).
-    log_threshold
-        Log evidence at which an alarm is raised, above 0.
-
-    Returns
-    -------
-    float
-        In [0, line]; 0 when not even a total failure would be seen.
+    It is 0 when not even a total failure would bring *log_threshold*, the log evidence of an alarm.
     """
     if n <= 0 or n * bernoulli_kl(0.0, line) <= log_threshold:
         return 0.0
@@ -383,21 +323,9 @@ def resolution(n: float, line: float, log_threshold: float) -> float:
 
 def samples_to_decide(rate: float, line: float, log_missing: float) -> int | None:
     """
-    Estimate how many more samples decide whether *rate* lies below *line*.
+    Estimate how many more samples at pass rate *rate* show that it lies below *line*.
 
-    Parameters
-    ----------
-    rate
-        Pass rate that is supposed to go on, in [0, 1].
-    line
-        In (0, 1).
-    log_missing
-        Log evidence that is missing.
-
-    Returns
-    -------
-    int or None
-        None when the rate is not below the line, so that no number would do.
+    None when it does not, so that no number would bring the log evidence that is missing.
     """
     if log_missing <= 0:
         return 0

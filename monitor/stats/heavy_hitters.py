@@ -52,10 +52,8 @@ def admit(
 
     Parameters
     ----------
-    census
-        What was known before.
-    counts
-        How often each value came now.
+    census, counts
+        What was known before, and how often each value came now.
     seen
         How often and when those with a place were counted since they got it; one that is
         missing was not counted yet.
@@ -63,11 +61,6 @@ def admit(
         Epoch seconds of what is counted now.
     places, waiting
         How many values have a place, and how many wait, at most.
-
-    Returns
-    -------
-    Census
-        With at most *places* and *waiting* values, decided the same way for the same input.
 
     References
     ----------
@@ -86,7 +79,14 @@ def admit(
             named[value] = 0
             ranks[value] = Seen(counts[value], now_s)
             continue
-        count, error = _count(queue, value, counts[value], waiting)
+        if value in queue:
+            count, error = queue[value][0] + counts[value], queue[value][1]
+        elif len(queue) < waiting:
+            count, error = counts[value], 0
+        else:  # it takes over the lowest count
+            lowest = min(queue, key=lambda other: (queue[other][0], other))
+            error = queue.pop(lowest)[0]
+            count = error + counts[value]
         least = min(
             ranks, key=lambda other: (not _is_idle(ranks[other], now_s), *ranks[other], other)
         )
@@ -102,15 +102,3 @@ def admit(
 
 def _is_idle(seen: Seen, now_s: int) -> bool:
     return now_s - seen.last_s > PATIENCE_S
-
-
-def _count(queue: dict[str, tuple[int, int]], value: str, n: int, waiting: int) -> tuple[int, int]:
-    """Count a value that waits; when there is no room it takes over the lowest count."""
-    if value in queue:
-        count, error = queue[value]
-        return count + n, error
-    if len(queue) < waiting:
-        return n, 0
-    least = min(queue, key=lambda other: (queue[other][0], other))
-    count, _ = queue.pop(least)
-    return count + n, count

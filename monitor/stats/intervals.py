@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv, betaln, gammaln, logsumexp, ndtri, xlog1py, xlogy
+
+Floats = NDArray[np.float64]
+
+_PRIOR: Final = 0.5
+_HALVINGS: Final = 50
 
 
 class Interval(NamedTuple):
@@ -26,10 +31,8 @@ def wilson_interval(passed: float, n: float, *, alpha: float = 0.05) -> Interval
 
     Parameters
     ----------
-    passed
-        Evaluations that passed, 0 <= passed <= n; not whole when weighted.
-    n
-        Evaluations that count, n > 0: the number, or what a weighted sample is worth.
+    passed, n
+        0 <= passed <= n, n > 0; not whole, but what they are worth, when weighted.
     alpha
         Probability, in (0, 1), that the interval misses the true rate.
 
@@ -66,9 +69,7 @@ def wilson_interval(passed: float, n: float, *, alpha: float = 0.05) -> Interval
 
 def wilson_lower(passed: float, n: float, *, alpha: float = 0.02) -> float:
     """
-    Bound a pass rate from below at one fixed sample size, one-sided; see `wilson_interval`.
-
-    The true rate is below it in a share *alpha* of all cases, about.
+    Return the lower end of a `wilson_interval`, one-sided: the true rate is below it in *alpha*.
 
     Examples
     --------
@@ -80,20 +81,10 @@ def wilson_lower(passed: float, n: float, *, alpha: float = 0.02) -> float:
 
 def kish_size(sum_w: float, sum_w2: float) -> float:
     """
-    Tell how many equally weighted samples a weighted one is worth.
+    Return how many equally weighted samples a weighted one is worth; 0 for an empty sample.
 
-    Exact for the variance of a mean of outcomes that do not depend on the weights;
-    an approximation otherwise.
-
-    Parameters
-    ----------
-    sum_w, sum_w2
-        Sums of the weights (inverse sample rates, each >= 1) and of their squares.
-
-    Returns
-    -------
-    float
-        Between 1 and the number of samples; 0 for an empty sample.
+    Exact for the variance of a mean of outcomes that do not depend on the weights. *sum_w* and
+    *sum_w2* are the sums of the weights (inverse sample rates) and of their squares.
 
     References
     ----------
@@ -107,29 +98,15 @@ def kish_size(sum_w: float, sum_w2: float) -> float:
     return sum_w * sum_w / sum_w2 if sum_w2 > 0 else 0.0
 
 
-_STEPS = 60
-
-
 def newcombe_interval(
     before: tuple[float, float], after: tuple[float, float], *, alpha: float = 0.05
 ) -> Interval:
     """
-    Bound the difference of two rates, after - before, at one look.
+    Bound the difference of two rates, after - before, at one look; bounds in [-1, 1].
 
-    Newcombe's hybrid of two Wilson intervals; right for small samples and rates near 0
-    or 1, for independent outcomes and sizes fixed beforehand.
-
-    Parameters
-    ----------
-    before, after
-        Each (passed, n) with 0 <= passed <= n and n > 0; effective counts are welcome.
-    alpha
-        Probability, in (0, 1), of missing the true difference.
-
-    Returns
-    -------
-    Interval
-        Bounds in [-1, 1].
+    Newcombe's hybrid of two Wilson intervals; right for small samples and rates near 0 or 1, for
+    independent outcomes and sizes fixed beforehand. *before* and *after* are (passed, n) as for
+    `wilson_interval`; *alpha* is the probability of missing the true difference.
 
     References
     ----------
@@ -143,8 +120,7 @@ def newcombe_interval(
     (0.0524, 0.3339)
     """
     p, q = before[0] / before[1], after[0] / after[1]
-    first = wilson_interval(*before, alpha=alpha)
-    second = wilson_interval(*after, alpha=alpha)
+    first, second = (wilson_interval(*counts, alpha=alpha) for counts in (before, after))
     down = math.hypot(q - second.low, first.high - p)
     up = math.hypot(second.high - q, p - first.low)
     return Interval(max(-1.0, q - p - down), min(1.0, q - p + up))
@@ -166,45 +142,37 @@ def exact_interval(passed: float, n: float, *, alpha: float = 0.05) -> Interval:
 
 def predictive_tail(passed: float, n: float, *, mean: float, size: float) -> float:
     """
-    Tell how probable so few passes are, as a natural logarithm.
+    Return the log of the probability of so few passes, 0 <= passed <= n.
 
-    The expected rate is itself an estimate, worth *size* samples: the passes then follow
-    a beta-binomial distribution. Counts that are not whole are rounded to the safe side.
-
-    Parameters
-    ----------
-    passed, n
-        0 <= passed <= n.
-    mean
-        The rate that is expected, in (0, 1).
-    size
-        Above 0.
+    The expected rate *mean*, in (0, 1), is itself an estimate, worth *size* samples: the passes
+    then follow a beta-binomial distribution. Counts that are not whole are rounded to the safe
+    side.
     """
     trials = max(1, math.floor(n))
     k = np.arange(min(trials, math.ceil(passed - 1e-9)) + 1)
     a, b = mean * size, (1 - mean) * size
-    ways = gammaln(trials + 1) - gammaln(k + 1) - gammaln(trials - k + 1)
-    return min(0.0, float(logsumexp(ways + betaln(k + a, trials - k + b) - betaln(a, b))))
+    ways = log_choose(trials, k) + betaln(k + a, trials - k + b) - betaln(a, b)
+    return min(0.0, float(logsumexp(ways)))
 
 
-Floats = NDArray[np.float64]
-_PRIOR = 0.5
-_SEQUENCES_STEPS = 50
+def log_choose(n: int, k: NDArray[np.int_]) -> Floats:
+    """Return the log of the number of ways to choose *k* of *n*."""
+    return np.asarray(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1), dtype=np.float64)
+
+
+def binomial(n: int, rate: float, most: int | None = None) -> Floats:
+    """Return the probabilities of 0 to min(n, most) successes in *n* trials."""
+    k = np.arange(n + 1 if most is None else min(n, most) + 1)
+    return np.asarray(np.exp(log_choose(n, k) + xlogy(k, rate) + xlog1py(n - k, -rate)))
 
 
 def log_wealth(passed: Floats, n: Floats, rate: Floats) -> Floats:
     """
-    Weigh a Beta(1/2, 1/2) mixture against one pass rate: the log of a martingale.
+    Weigh a Beta(1/2, 1/2) mixture against pass rates in (0, 1): the log of a martingale.
 
     Theorem [1]_. For independent outcomes with that pass rate, the probability that this ever
-    exceeds log(1/alpha), over all sample sizes, is at most alpha.
-
-    Parameters
-    ----------
-    passed, n
-        Counts, 0 <= passed <= n, of any shapes that broadcast; not whole when tempered.
-    rate
-        Pass rates in (0, 1).
+    exceeds log(1/alpha), over all sample sizes, is at most alpha. Counts, 0 <= passed <= n, of any
+    shapes that broadcast; not whole when tempered.
 
     References
     ----------
@@ -218,23 +186,12 @@ def log_wealth(passed: Floats, n: Floats, rate: Floats) -> Floats:
 
 def anytime_bounds(passed: Floats, n: Floats, *, alpha: float = 0.05) -> tuple[Floats, Floats]:
     """
-    Bound pass rates at all sample sizes at once.
+    Bound pass rates at all sample sizes at once, in [0, 1] and around passed / n.
 
     Valid under continuous peeking, for independent outcomes counted from one fixed start: the
     probability that the true rate is *ever* outside is at most *alpha*. For a window that slides
-    the start is not fixed, and it holds at the level only for each start by itself.
-
-    Parameters
-    ----------
-    passed, n
-        Arrays of one shape, 0 <= passed <= n; n = 0 gives [0, 1].
-    alpha
-        In (0, 1).
-
-    Returns
-    -------
-    tuple of arrays
-        Lower and upper bounds in [0, 1], around passed / n, of the same shape.
+    the start is not fixed, and it holds at the level only for each start by itself. *passed* and
+    *n* are of one shape, 0 <= passed <= n; n = 0 gives [0, 1].
 
     References
     ----------
@@ -245,9 +202,13 @@ def anytime_bounds(passed: Floats, n: Floats, *, alpha: float = 0.05) -> tuple[F
         np.asarray(passed, dtype=np.float64), np.asarray(n, dtype=np.float64)
     )
     centre = np.divide(passed, n, out=np.full(n.shape, 0.5), where=n > 0)
-    low = _edge(passed, n, centre, np.zeros_like(centre), alpha)
-    high = _edge(passed, n, centre, np.ones_like(centre), alpha)
-    return np.where(passed <= 0, 0.0, low), np.where(passed >= n, 1.0, high)
+    # Halve what lies between the rate and each end, until the edge of what is refuted is found.
+    inside, outside = np.stack([centre, centre]), np.stack([0.0 * centre, 1.0 + 0.0 * centre])
+    for _ in range(_HALVINGS):
+        middle = (inside + outside) / 2
+        refuted = log_wealth(passed, n, middle) >= -np.log(alpha)
+        outside, inside = np.where(refuted, middle, outside), np.where(refuted, inside, middle)
+    return np.where(passed <= 0, 0.0, outside[0]), np.where(passed >= n, 1.0, outside[1])
 
 
 def anytime_interval(passed: float, n: float, *, alpha: float = 0.05) -> Interval:
@@ -260,16 +221,5 @@ def anytime_interval(passed: float, n: float, *, alpha: float = 0.05) -> Interva
     >>> round(low, 3), round(high, 3)
     (0.773, 0.996)
     """
-    low, high = anytime_bounds(np.asarray([passed]), np.asarray([n]), alpha=alpha)
-    return Interval(float(low[0]), float(high[0]))
-
-
-def _edge(passed: Floats, n: Floats, inside: Floats, outside: Floats, alpha: float) -> Floats:
-    """Halve [inside, outside] until the edge of the rates that are not refuted is found."""
-    limit = -np.log(alpha)
-    for _ in range(_SEQUENCES_STEPS):
-        middle = (inside + outside) / 2
-        refuted = log_wealth(passed, n, middle) >= limit
-        outside = np.where(refuted, middle, outside)
-        inside = np.where(refuted, inside, middle)
-    return np.asarray(outside)
+    low, high = anytime_bounds(np.asarray(passed), np.asarray(n), alpha=alpha)
+    return Interval(float(low), float(high))

@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from monitor.stats.evidence import NOTHING, Floats, accumulate, log_mean
 
 #: Shares of the stake that are bet on "second above first"; negative: below it.
 _BETS: Final = np.array([-0.9, -0.6, -0.3, 0.3, 0.6, 0.9])
@@ -44,27 +43,26 @@ class ShiftEvidence:
     """
     Evidence that a judge moved, over all pairs so far: a Shiryaev-Roberts sum of fair games.
 
-    Theorem: while first and second verdicts are exchangeable, the expected number of pairs until
-    `found` is at least `PAIRS_A_FALSE_FINDING`, however often one looks.
-
-    References
-    ----------
-    .. [1] J. Shin, A. Ramdas, A. Rinaldo, "E-detectors: a nonparametric framework for sequential
-       change detection", New England Journal of Statistics in Data Science 2 (2024).
+    Theorem (see `monitor.stats.evidence`): while first and second verdicts are exchangeable, the
+    expected number of pairs until `found` is at least `PAIRS_A_FALSE_FINDING`, however often one
+    looks.
     """
 
-    log_sums: tuple[float, ...] = (-math.inf,) * _BETS.size  #: one of each bet
+    log_sums: tuple[float, ...] = (NOTHING,) * _BETS.size  #: one of each bet
     pairs: int = 0
     worse: int = 0  #: passed at first and fails now
     better: int = 0  #: the reverse
 
     def add(self, pairs: Sequence[tuple[bool, bool]]) -> ShiftEvidence:
         """Return the evidence after further pairs of (first, second) verdicts, in their order."""
-        sums = np.array(self.log_sums)
-        for first, second in pairs:
-            sums = np.logaddexp(sums, 0.0) + np.log1p(_BETS * (int(second) - int(first)))
+        if not pairs:
+            return self
+        first_second = np.array(pairs, dtype=np.float64)
+        gains = np.log1p(np.outer(first_second[:, 1] - first_second[:, 0], _BETS))
+        before = np.maximum(self.log_sums, NOTHING)[None]
+        sums = accumulate(before, gains[None], np.ones((1, len(pairs)))).log_r[0, -1]
         return ShiftEvidence(
-            tuple(float(value) for value in sums),
+            tuple(sums.tolist()),
             self.pairs + len(pairs),
             self.worse + sum(first and not second for first, second in pairs),
             self.better + sum(second and not first for first, second in pairs),
@@ -73,9 +71,7 @@ class ShiftEvidence:
     @property
     def found(self) -> bool:
         """Whether the judge moved."""
-        return float(np.logaddexp.reduce(self.log_sums)) >= math.log(
-            PAIRS_A_FALSE_FINDING * _BETS.size
-        )
+        return float(log_mean(np.array(self.log_sums))) >= math.log(PAIRS_A_FALSE_FINDING)
 
     @property
     def shift(self) -> float:
@@ -98,7 +94,7 @@ class ShiftAttribution:
     judge: Shift
     app: Shift
     pairs: int = 0
-    after: int = field(default=0)  #: verdicts since the change
+    after: int = 0  #: verdicts since the change
 
 
 def attribute_shift(

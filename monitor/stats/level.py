@@ -163,11 +163,6 @@ def learn(
     beliefs
         `JUDGE`, or `LOCAL` for a local scorer at `level_bin`.
 
-    Returns
-    -------
-    ErrorRates
-        Draws by importance resampling; the same for the same figures.
-
     Examples
     --------
     >>> rates = learn(Confusion(24, 1, 5, 20), passed=380, scored=400)
@@ -182,15 +177,17 @@ def learn(
     level = rate * if_passed + (1.0 - rate) * if_failed
     hit = rate * if_passed / np.maximum(level, 1e-9)
     miss = rate * (1.0 - if_passed) / np.maximum(1.0 - level, 1e-9)
-    log_weight = _log_beta(hit, beliefs.hit) + _log_beta(miss, beliefs.miss)
+    log_weight = np.zeros(_DRAWS)
+    for drawn, (more, less) in ((hit, beliefs.hit), (miss, beliefs.miss)):
+        inside = np.clip(drawn, 1e-4, 1.0 - 1e-4)  # kept away from the ends of the density
+        log_weight += xlogy(more - 1.0, inside) + xlog1py(less - 1.0, -inside)
     weight = np.exp(log_weight - log_weight.max())
     kept = rng.choice(_DRAWS, _DRAWS, p=weight / weight.sum())
-    n = max((count for count in SPENT if count <= labels.n), default=0)
-    mass = 1.0 - _DOUBT * SPENT.get(n, SPENT[20])
+    mass = 1.0 - _DOUBT * SPENT.get(renewed_at(labels.n), SPENT[20])
     return ErrorRates(hit[kept], miss[kept], level[kept], mass)
 
 
-def renewed_at(n_labels: int) -> int:
+def renewed_at(n_labels: float) -> int:
     """
     Return how many of the first labels count: estimates are renewed at set numbers of them only.
 
@@ -226,9 +223,3 @@ def level_bin(bins: Mapping[int, int]) -> int:
 def _summary(level: Floats, mass: float) -> tuple[float, Interval]:
     low, high = np.quantile(level, [(1.0 - mass) / 2, (1.0 + mass) / 2])
     return float(level.mean()), Interval(float(low), float(high))
-
-
-def _log_beta(x: Floats, shape: tuple[float, float]) -> Floats:
-    """Return the log density of a Beta distribution up to a constant, kept away from its ends."""
-    inside = np.clip(x, 1e-4, 1.0 - 1e-4)
-    return np.asarray(xlogy(shape[0] - 1.0, inside) + xlog1py(shape[1] - 1.0, -inside))

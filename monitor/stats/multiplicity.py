@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 
 def benjamini_hochberg(p_values: Sequence[float], q: float) -> list[bool]:
@@ -25,7 +24,8 @@ def benjamini_hochberg(p_values: Sequence[float], q: float) -> list[bool]:
     >>> benjamini_hochberg([0.001, 0.04, 0.9], q=0.05)
     [True, False, False]
     """
-    return _step_up([-p for p in p_values], [-(k + 1) * q / len(p_values) for k in _ks(p_values)])
+    n = len(p_values)
+    return _step_up([-p for p in p_values], [-(k + 1) * q / n for k in range(n)])
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -51,79 +51,47 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return [float(p) for p in adjusted]
 
 
-def e_benjamini_hochberg(e_values: Sequence[float], q: float) -> list[bool]:
-    """
-    Choose findings by their e-values; the share of wrong ones is at most *q*.
-
-    Whatever the dependence between them.
-
-    References
-    ----------
-    .. [1] R. Wang, A. Ramdas, "False discovery rate control with e-values", JRSS B 84
-       (2022), 822-852.
-
-    Examples
-    --------
-    >>> e_benjamini_hochberg([100.0, 3.0, 0.1], q=0.05)
-    [True, False, False]
-    """
-    return _step_up(e_values, [len(e_values) / (q * (k + 1)) for k in _ks(e_values)])
-
-
-def e_detector_bh(
-    levels: Sequence[float], *, looks: float, budget: float, weights: Sequence[float] | None = None
-) -> list[bool]:
+def e_detector_bh(levels: Sequence[float], *, looks: float, budget: float) -> list[bool]:
     """
     Choose among detectors that run for ever, so that few of those listed are false.
 
-    Each level is that of an e-detector: at a stop it is at most the number of starts on
-    average, when nothing changed. Over *looks* starts, such as the minutes of 30 days, the
-    expected share of false ones, among those that are listed then, is at most *budget*,
-    whatever the dependence. It says nothing about an endless run: no rule can.
-
-    Parameters
-    ----------
-    levels
-        One for each detector, at least 0.
-    looks
-        Starts over which the budget is counted.
-    budget
-        Above 0.
-    weights
-        One for each detector, with mean 1; equal by default.
+    Each of *levels*, at least 0, is that of an e-detector: at a stop it is at most the number of
+    starts on average, when nothing changed. Over *looks* starts, such as the minutes of 30 days,
+    the expected share of false ones, among those that are listed then, is at most *budget* > 0,
+    whatever the dependence. It says nothing about an endless run: no rule can. With ``looks=1``,
+    of e-values, it is the e-BH rule.
 
     References
     ----------
     .. [1] S. Dandapanthula, A. Ramdas, "Multiple testing in multi-stream sequential change
        detection" (2025), arXiv:2501.04130.
+    .. [2] R. Wang, A. Ramdas, "False discovery rate control with e-values", JRSS B 84 (2022),
+       822-852.
+
+    Examples
+    --------
+    >>> e_detector_bh([100.0, 3.0, 0.1], looks=1, budget=0.05)
+    [True, False, False]
     """
-    share = np.ones(len(levels)) if weights is None else np.asarray(weights, dtype=float)
-    weighted = (np.asarray(levels, dtype=float) * share).tolist()
-    return _step_up(weighted, [looks * len(levels) / (budget * (k + 1)) for k in _ks(levels)])
+    n = len(levels)
+    return _step_up(levels, [looks * n / (budget * (k + 1)) for k in range(n)])
 
 
 def stream_shares(n_roots: int, n_segments: int) -> tuple[float, float]:
     """
-    Share a budget of false findings out: half to the whole apps, half to their segments.
+    Return the parts of a budget of false findings of one root and of one segment.
 
-    Returns
-    -------
-    tuple[float, float]
-        The part of one root and the part of one segment; by the union bound the budget
-        holds whatever the dependence between them.
+    Half is for whole apps and half for their segments, where there are any; by the union bound the
+    budget holds whatever the dependence between them.
     """
     if n_segments == 0:
         return 1.0 / max(1, n_roots), 0.0
     return 0.5 / max(1, n_roots), 0.5 / n_segments
 
 
-def _ks(values: Sequence[float]) -> range:
-    return range(len(values))
-
-
 def _step_up(values: Sequence[float], least: Sequence[float]) -> list[bool]:
     """Choose the k largest values, for the largest k whose k-th value reaches its line."""
-    order: NDArray[np.int64] = np.argsort(-np.asarray(values, dtype=float), kind="stable")
+    order = np.argsort(-np.asarray(values, dtype=float), kind="stable")
     reached = [k for k, i in enumerate(order) if values[i] >= least[k]]
     chosen = set(order[: max(reached) + 1].tolist()) if reached else set()
     return [i in chosen for i in range(len(values))]

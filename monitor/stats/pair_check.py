@@ -14,10 +14,8 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import gammaln, xlog1py, xlogy
 
-Floats = NDArray[np.float64]
+from monitor.stats.intervals import Floats, binomial, log_choose
 
 #: Common rates at which a table's p-value is taken; the largest counts.
 _RATES: Final = np.linspace(0.005, 0.995, 199)
@@ -125,10 +123,15 @@ def power(before: float, after: float) -> Power:
     (0.9, 57)
     """
     alive, seen, worse, labels = np.ones((1, 1)), 0, 0.0, 0.0
+
+    def steps(more: int, rate: float) -> Floats:
+        """Return how passes go from 0..seen to 0..seen+more, as a matrix of probabilities."""
+        chances = binomial(more, rate)
+        return np.stack([np.pad(chances, (start, seen - start)) for start in range(seen + 1)])
+
     for look in LOOKS:
         more = look.pairs - seen
-        of_before, of_after = (_steps(seen, more, rate) for rate in (before, after))
-        alive = of_before.T @ alive @ of_after
+        alive = steps(more, before).T @ alive @ steps(more, after)
         labels += 2 * more * float(alive.sum())
         seen = look.pairs
         rejected = p_values(seen, seen) <= look.level
@@ -147,47 +150,19 @@ def p_values(n_before: int, n_after: int) -> Floats:
     The entry [i, j] is for i good before and j good after: the largest probability, over all
     common rates, of a table at least as extreme by Fisher's exact p-value. One look, sizes fixed.
     """
-    fisher = _fisher(n_before, n_after).ravel()
+    table = np.ones((n_before + 1, n_after + 1))  # p-values of Fisher's exact test
+    for total in range(n_before + n_after + 1):
+        good = np.arange(max(0, total - n_after), min(total, n_before) + 1)
+        ways = log_choose(n_before, good) + log_choose(n_after, total - good)
+        logs = ways - log_choose(n_before + n_after, np.array([total]))
+        table[good, total - good] = np.exp(logs)[::-1].cumsum()[::-1]
+    fisher = table.ravel()
     order = np.argsort(fisher, kind="stable")
     most = np.zeros(fisher.size)
     for rate in _RATES:
-        chance = np.outer(_binomial(n_before, rate), _binomial(n_after, rate)).ravel()[order]
+        chance = np.outer(binomial(n_before, rate), binomial(n_after, rate)).ravel()[order]
         most = np.maximum(most, chance.cumsum())
     ends = np.searchsorted(fisher[order], fisher[order] * (1 + 1e-9) + _TINY, side="right") - 1
     found = np.empty(fisher.size)
     found[order] = np.minimum(1.0, most[ends])
     return found.reshape(n_before + 1, n_after + 1)
-
-
-def _fisher(n_before: int, n_after: int) -> Floats:
-    """Return the one-sided p-values of Fisher's exact test of all tables."""
-    found = np.ones((n_before + 1, n_after + 1))
-    for total in range(n_before + n_after + 1):
-        good = np.arange(max(0, total - n_after), min(total, n_before) + 1)
-        logs = (
-            _log_choose(n_before, good)
-            + _log_choose(n_after, total - good)
-            - _log_choose(n_before + n_after, np.array([total]))
-        )
-        found[good, total - good] = np.exp(logs)[::-1].cumsum()[::-1]
-    return found
-
-
-def _log_choose(n: int, k: NDArray[np.int_]) -> Floats:
-    logs: Floats = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
-    return logs
-
-
-def _binomial(n: int, rate: float) -> Floats:
-    k = np.arange(n + 1)
-    chances: Floats = np.exp(_log_choose(n, k) + xlogy(k, rate) + xlog1py(n - k, -rate))
-    return chances
-
-
-def _steps(seen: int, more: int, rate: float) -> Floats:
-    """Return how passes go from 0..seen to 0..seen+more, as a matrix of probabilities."""
-    chances = _binomial(more, rate)
-    steps = np.zeros((seen + 1, seen + more + 1))
-    for start in range(seen + 1):
-        steps[start, start : start + more + 1] = chances
-    return steps

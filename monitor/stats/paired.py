@@ -25,17 +25,8 @@ def paired_fall(differences: Sequence[float], *, alpha: float = 0.05) -> PairedF
     Student's interval for one mean: exact for normal differences, good from about 20 pairs for
     others. Valid for one look at independent pairs; each side misses with probability *alpha*.
 
-    Parameters
-    ----------
-    differences
-        At least one.
-    alpha
-        One-sided, in (0, 0.5).
-
-    Returns
-    -------
-    PairedFall
-        With an infinite half width for one pair, and 0 where all differences are equal.
+    At least one difference; *alpha* is one-sided, in (0, 0.5). The half width is infinite for one
+    pair, and 0 where all differences are equal.
 
     References
     ----------

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
 _MOST_STEPS = 50
 _PRECISE = 1e-5
 _SHORTEST = 1e-6  # of a step, when nothing but rounding is left to gain
 _GAIN = 1e-4  # of what the slope promises (Armijo)
-_STEEPEST = 30.0
 
 Array = NDArray[np.float64]
 
@@ -25,19 +25,10 @@ def ridge_logistic(design: Array, targets: Array, centre: Array, precision: Arra
 
     Parameters
     ----------
-    design
-        Shape (n, d).
-    targets
-        Shape (n,), in [0, 1]: outcomes, or shares (quasi-likelihood).
-    centre
-        Shape (d,): the weights believed beforehand.
-    precision
-        Shape (d,), above 0: how firmly, as 1 / variance.
-
-    Returns
-    -------
-    Array
-        Weights, shape (d,).
+    design, targets
+        Shapes (n, d) and (n,); targets in [0, 1]: outcomes, or shares (quasi-likelihood).
+    centre, precision
+        Shape (d,): the weights believed beforehand, and how firmly, as 1 / variance, above 0.
 
     References
     ----------
@@ -60,7 +51,7 @@ def ridge_logistic(design: Array, targets: Array, centre: Array, precision: Arra
     weights = centre.astype(float)
     before = cost(weights)
     for _ in range(_MOST_STEPS):
-        chance = probability(design @ weights)
+        chance = expit(design @ weights)
         gradient = design.T @ (chance - targets) + precision * (weights - centre)
         curvature = (design.T * (chance * (1 - chance))) @ design + np.diag(precision)
         step = np.linalg.solve(curvature, gradient)
@@ -71,9 +62,3 @@ def ridge_logistic(design: Array, targets: Array, centre: Array, precision: Arra
         if float(np.abs(step).max(initial=0.0)) < _PRECISE:
             break
     return weights
-
-
-def probability(log_odds: Array) -> Array:
-    """Turn log odds into probabilities."""
-    found: Array = 1 / (1 + np.exp(-np.clip(log_odds, -_STEEPEST, _STEEPEST)))
-    return found

@@ -11,9 +11,15 @@ from numpy.typing import NDArray
 
 from monitor.stats.intervals import Interval
 
+_BINS: Final = 10
+_LEAST_POINTS, _LEAST_N = 6, 60
+_WORTH_PER_DAY, _TOO_WIDE_PER_DAY = 0.02, 0.10
+#: A spread beyond sampling noise of this much gives a stability of 1/e.
+_SPREAD: Final = 0.05
+
 
 class Summary(NamedTuple):
-    """Figures of a set of scores in [0, 1]; the deviation is that of a sample (over n - 1)."""
+    """Figures of scores in [0, 1]; the deviation is over n - 1, the histogram of ten bins."""
 
     n: int
     mean: float
@@ -25,21 +31,9 @@ class Summary(NamedTuple):
     histogram: tuple[tuple[str, int], ...]
 
 
-def summarise(scores: Sequence[float], *, bins: int = 10) -> Summary:
+def summarise(scores: Sequence[float]) -> Summary:
     """
-    Summarise scores in [0, 1]: mean, spread, percentile and histogram.
-
-    Parameters
-    ----------
-    scores
-        At least one, each in [0, 1].
-    bins
-        Bins of the histogram, of equal width over [0, 1]; empty ones are left out.
-
-    Raises
-    ------
-    ValueError
-        If there is no score.
+    Summarise scores in [0, 1]; raise ValueError if there is none.
 
     Examples
     --------
@@ -47,32 +41,46 @@ def summarise(scores: Sequence[float], *, bins: int = 10) -> Summary:
     0.8
     """
     values = np.asarray(scores, dtype=float)
-    if len(values) == 0:
+    return _summary(values, np.ones(len(values)))
+
+
+def summarise_bins(counts: Mapping[int, int]) -> Summary:
+    """Summarise counts by hundredth, 0 to 100; right to 0.005; raise ValueError if all are 0."""
+    filled = {position: float(count) for position, count in counts.items() if count > 0}
+    return _summary(np.array([*filled]) / 100, np.array([*filled.values()]))
+
+
+def _summary(values: NDArray[np.float64], counts: NDArray[np.float64]) -> Summary:
+    if not values.size:
         raise ValueError("figures need at least one score")
-    return _summary(values, np.ones(len(values)), bins)
+    order = np.argsort(values)
+    values, counts = values[order], counts[order]
+    n = float(counts.sum())
+    mean = float((values * counts).sum() / n)
+    squares = float((counts * (values - mean) ** 2).sum())
+    # A hair to the right, so that 0.7, which is a little less in binary, opens its bin.
+    position = np.minimum(_BINS - 1, np.floor(values * _BINS + 1e-9).astype(int))
+    totals = np.bincount(position, weights=counts, minlength=_BINS)
+    histogram = tuple(
+        (f"{k / _BINS:.1f}-{(k + 1) / _BINS:.1f}", round(float(total)))
+        for k, total in enumerate(totals)
+        if total > 0
+    )
+    ends = np.cumsum(counts)
 
+    def quantile(share: float) -> float:
+        """Interpolate between neighbouring scores, as numpy does by default."""
+        place = share * (ends[-1] - 1)
+        low, high = (
+            values[np.searchsorted(ends, k, side="right")] for k in (int(place), math.ceil(place))
+        )
+        return float(low + (high - low) * (place - int(place)))
 
-def summarise_bins(counts: Mapping[int, int], *, bins: int = 10) -> Summary:
-    """
-    Summarise a histogram of bins centred on hundredths; right to 0.005.
-
-    Parameters
-    ----------
-    counts
-        Counts by bin, 0 to 100; at least one count.
-    bins
-        Bins of the histogram that is given back.
-
-    Raises
-    ------
-    ValueError
-        If there is no count.
-    """
-    positions = sorted(position for position, count in counts.items() if count > 0)
-    if not positions:
-        raise ValueError("figures need at least one score")
-    values = np.array(positions) / 100
-    return _summary(values, np.array([float(counts[p]) for p in positions]), bins)
+    deviation = math.sqrt(squares / (n - 1)) if n > 1 else 0.0
+    return Summary(
+        round(n), mean, quantile(0.5), deviation, float(values[0]), float(values[-1]),
+        quantile(0.95), histogram,
+    )  # fmt: skip
 
 
 def normal_interval(passed: float, n: float) -> Interval:
@@ -93,50 +101,6 @@ def normal_interval(passed: float, n: float) -> Interval:
     return Interval(max(0.0, p - half), min(1.0, p + half))
 
 
-def _summary(values: NDArray[np.float64], counts: NDArray[np.float64], bins: int) -> Summary:
-    order = np.argsort(values)
-    values, counts = values[order], counts[order]
-    n = float(counts.sum())
-    mean = float((values * counts).sum() / n)
-    squares = float((counts * (values - mean) ** 2).sum())
-    # A hair to the right, so that 0.7, which is a little less in binary, opens its bin.
-    position = np.minimum(bins - 1, np.floor(values * bins + 1e-9).astype(int))
-    totals = np.bincount(position, weights=counts, minlength=bins)
-    histogram = tuple(
-        (f"{k / bins:.1f}-{(k + 1) / bins:.1f}", round(float(total)))
-        for k, total in enumerate(totals)
-        if total > 0
-    )
-    return Summary(
-        n=round(n),
-        mean=mean,
-        median=_quantile(values, counts, 0.5),
-        std_dev=math.sqrt(squares / (n - 1)) if n > 1 else 0.0,
-        min=float(values[0]),
-        max=float(values[-1]),
-        percentile_95=_quantile(values, counts, 0.95),
-        histogram=histogram,
-    )
-
-
-def _quantile(values: NDArray[np.float64], counts: NDArray[np.float64], share: float) -> float:
-    """Interpolate between neighbouring scores, as numpy does by default."""
-    ends = np.cumsum(counts)
-    place = share * (ends[-1] - 1)
-    low, high = (
-        values[np.searchsorted(ends, k, side="right")] for k in (int(place), math.ceil(place))
-    )
-    return float(low + (high - low) * (place - int(place)))
-
-
-Direction = Literal["improving", "declining", "stable", "uncertain"]
-
-_LEAST_POINTS, _LEAST_N = 6, 60
-_WORTH_PER_DAY, _TOO_WIDE_PER_DAY = 0.02, 0.10
-#: A spread beyond sampling noise of this much gives a stability of 1/e.
-_SPREAD: Final = 0.05
-
-
 class PlainTrend(NamedTuple):
     """What the figures of a series say by themselves, without regard to their noise."""
 
@@ -145,36 +109,12 @@ class PlainTrend(NamedTuple):
     stability_score: float
 
 
-class RobustTrend(NamedTuple):
-    """A trend with its uncertainty; slopes are a day."""
-
-    direction: Direction
-    change_per_day: float
-    low: float
-    high: float
-    stability: float
-    points: int
-    n: int
-
-
 def plain_trend(scores: Sequence[float], *, tolerance: float = 0.01) -> PlainTrend:
     """
-    Describe a series of scores, oldest first: its trend and stability.
+    Describe a series of scores above 0, oldest first; raise ValueError if there is none.
 
-    The rate of change is the whole change over the number of scores, and the stability is
-    one less the range over the lowest score.
-
-    Parameters
-    ----------
-    scores
-        At least one; above 0.
-    tolerance
-        A rate of change within this of 0 is stable.
-
-    Raises
-    ------
-    ValueError
-        If there is no score.
+    The rate of change is the whole change over the number of scores, stable within *tolerance* of
+    0, and the stability is one less the range over the lowest score.
 
     Examples
     --------
@@ -191,6 +131,18 @@ def plain_trend(scores: Sequence[float], *, tolerance: float = 0.01) -> PlainTre
     if abs(change) > tolerance:
         trend = "improving" if change > 0 else "declining"
     return PlainTrend(trend, change, max(0.0, 1.0 - spread))
+
+
+class RobustTrend(NamedTuple):
+    """A trend with its uncertainty; slopes are a day."""
+
+    direction: Literal["improving", "declining", "stable", "uncertain"]
+    change_per_day: float
+    low: float
+    high: float
+    stability: float
+    points: int
+    n: int
 
 
 def robust_trend(
@@ -241,18 +193,11 @@ def robust_trend(
     half = 1.96 * math.sqrt(max(1.0, chi2 / freedom) / spread)
     denominator = float(size.sum() - (size**2).sum() / size.sum())
     beyond = max(0.0, (chi2 - freedom) * noise / denominator) if denominator > 0 else 0.0
-    return RobustTrend(
-        _direction(slope, half),
-        slope,
-        slope - half,
-        slope + half,
-        math.exp(-math.sqrt(beyond) / _SPREAD),
-        len(t),
-        round(float(size.sum())),
-    )
-
-
-def _direction(slope: float, half: float) -> Direction:
+    direction: Literal["improving", "declining", "stable", "uncertain"] = "stable"
     if abs(slope) > half and abs(slope) >= _WORTH_PER_DAY:
-        return "improving" if slope > 0 else "declining"
-    return "uncertain" if half > _TOO_WIDE_PER_DAY else "stable"
+        direction = "improving" if slope > 0 else "declining"
+    elif half > _TOO_WIDE_PER_DAY:
+        direction = "uncertain"
+    stability = math.exp(-math.sqrt(beyond) / _SPREAD)
+    bounds = slope - half, slope + half
+    return RobustTrend(direction, slope, *bounds, stability, len(t), round(float(size.sum())))

@@ -58,23 +58,12 @@ def drop_evidence(blocks: Blocks, *, above: float, bets: Sequence[float]) -> Flo
     """
     Return the log evidence that the rate dropped by more than *above*.
 
-    Parameters
-    ----------
-    blocks
-        Any number k; a block with samples of one side only says nothing.
-    above
-        The null is "the drop is at most this", in (-1, 1).
-    bets
-        Drops bet on, each above *above*. The rates around them are learned from earlier blocks.
-
-    Returns
-    -------
-    array
-        After each block, shape (k,): the logarithm of an e-process.
+    After each of k blocks, shape (k,): the logarithm of an e-process. The null is "the drop is at
+    most *above*", in (-1, 1), and *bets* are drops above it; the rates around them are learned from
+    earlier blocks. A block with samples of one side only says nothing.
 
     Examples
     --------
-    >>> import numpy as np
     >>> block = Blocks(*(np.array([count]) for count in (95.0, 100.0, 70.0, 100.0)))
     >>> bool(drop_evidence(block, above=0.0, bets=[0.1, 0.2])[0] > np.log(50))
     True
@@ -121,14 +110,8 @@ def expected_gain(before: float, after: float, *, null: float, ratio: float) -> 
     """
     Return the log evidence against a drop of *null* that a sample after brings at most, on average.
 
-    Parameters
-    ----------
-    before, after
-        Pass rates that are supposed to go on, in [0, 1].
-    null
-        Drop at the edge of the null.
-    ratio
-        Samples before for each one after, above 0.
+    *before* and *after* are pass rates that are supposed to go on, *null* the drop at the edge of
+    the null, and *ratio*, above 0, the samples before for each one after.
     """
     pair = np.clip(np.array([[before], [after]]), _LEAST, 1.0 - _LEAST)
     t, u = _nearest(pair[:1], pair[1:], np.array([[ratio]]), np.array([[1.0]]), null)

@@ -20,10 +20,9 @@ from monitor.models import ABComparison, ABTestEvaluation, Tally
 from monitor.models.passing import Direction
 from monitor.rolling.drift import moments
 from monitor.rolling.tallies import histogram, window_stats
-from monitor.stats.distance import Histogram
+from monitor.stats.distance import Histogram, Moments, mann_whitney, standardized_difference
 from monitor.stats.multiplicity import holm
 from monitor.stats.two_rates import Blocks, drop_evidence
-from monitor.stats.two_samples import Moments, mann_whitney, standardized_difference
 
 #: Below this p-value, and beyond this effect in either direction, a variant is chosen.
 ALPHA: Final = 0.05

@@ -7,8 +7,16 @@ from monitor.rolling.drift import compare, score_reference
 from monitor.rolling.score_drift import ScoreDetector, advance, mirrored, null_mean, threshold
 from monitor.rolling.tallies import tally_of, total
 from monitor.stats.changepoint import locate_change
-from monitor.stats.distance import g_test, jensen_shannon, merge_equal_mass, psi_test
-from monitor.stats.two_samples import Moments, ks_test, mann_whitney, standardized_difference
+from monitor.stats.distance import (
+    Moments,
+    g_test,
+    jensen_shannon,
+    ks_test,
+    mann_whitney,
+    merge_equal_mass,
+    psi_test,
+    standardized_difference,
+)
 from monitor.testing import make_evaluation
 
 RUNS = 600

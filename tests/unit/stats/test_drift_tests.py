@@ -8,14 +8,21 @@ import pytest
 from scipy import stats
 from scipy.spatial.distance import jensenshannon
 
-from monitor.stats.distance import g_test, jensen_shannon, psi_test, wasserstein
+from monitor.stats.distance import (
+    Moments,
+    g_test,
+    jensen_shannon,
+    ks_test,
+    mann_whitney,
+    psi_test,
+    standardized_difference,
+    wasserstein,
+)
 from monitor.stats.multiplicity import (
     benjamini_hochberg,
-    e_benjamini_hochberg,
     e_detector_bh,
     stream_shares,
 )
-from monitor.stats.two_samples import Moments, ks_test, mann_whitney, standardized_difference
 
 SEEDS = range(8)
 
@@ -149,8 +156,8 @@ def test_bh_equals_scipy():
 
 
 def test_e_values_by_hand():
-    assert e_benjamini_hochberg([50, 50, 1, 1], 0.1) == [True, True, False, False]
-    assert e_benjamini_hochberg([19, 1, 1, 1], 0.1) == [False] * 4
+    assert e_detector_bh([50, 50, 1, 1], looks=1, budget=0.1) == [True, True, False, False]
+    assert e_detector_bh([19, 1, 1, 1], looks=1, budget=0.1) == [False] * 4
 
 
 def test_detectors_that_fire_together_need_less_each():

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.stats.design import effective_size, ratio_variance
+from monitor.stats.design import difference_estimate, effective_size, ratio_variance
 from monitor.stats.intervals import wilson_interval
-from monitor.stats.prediction_powered import difference_estimate
 
 rates = st.floats(0.01, 0.99)
 

@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from scipy.special import expit
 
-from monitor.stats.ridge_logistic import probability, ridge_logistic
+from monitor.stats.ridge_logistic import ridge_logistic
 
 sizes = st.integers(0, 30)
 numbers = st.floats(-5, 5)
@@ -19,14 +20,14 @@ def test_what_is_found_is_the_top_of_the_posterior(data, n):
     centre = data.draw(arrays(float, 3, elements=numbers))
     precision = data.draw(arrays(float, 3, elements=st.floats(0.1, 10)))
     weights = ridge_logistic(design, targets, centre, precision)
-    missing = targets - probability(design @ weights)
+    missing = targets - expit(design @ weights)
     assert design.T @ missing == pytest.approx(precision * (weights - centre), abs=1e-3)
 
 
 def test_beliefs_fade_with_what_is_seen():
     random = np.random.default_rng(3)
     design = np.column_stack([np.ones(20_000), random.normal(size=20_000)])
-    targets = (random.random(20_000) < probability(design @ [-1.0, 2.0])).astype(float)
+    targets = (random.random(20_000) < expit(design @ [-1.0, 2.0])).astype(float)
     found = ridge_logistic(design, targets, np.zeros(2), np.ones(2))
     assert found == pytest.approx([-1.0, 2.0], abs=0.1)
 
