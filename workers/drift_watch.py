@@ -217,32 +217,30 @@ class DriftWatch:
                 continue
             states[stream.stream_id] = replace(state, chunk_from_s=to_s)
             if chunk.n >= _CHUNK_LEAST:
-                findings += self._of_chunk(stream, chunk, ReferenceSpan(from_s, to_s), state)
+                span = ReferenceSpan(from_s, to_s)
+                reference = self._references.of(stream, span, by_hour=state.by_hour).tally
+                if reference.n < LEAST_REFERENCE:
+                    of_chunk = []
+                else:
+                    alpha = self._budget(stream) * (span.to_s - span.from_s) / _MONTH_S
+                    of_chunk = [
+                        DriftFinding(
+                            **_whose(stream),
+                            test=found.test,
+                            from_s=span.from_s,
+                            found_at=self._now,
+                            mean_before=moments(reference).mean,
+                            mean_after=moments(chunk).mean,
+                            n=chunk.n,
+                            p_value=found.p_value,
+                        )
+                        for found in chunk_tests(
+                            reference, chunk, alpha=alpha, design_effect=state.design_effect
+                        )
+                        if found.worth_it and found.p_value <= alpha
+                    ]
+                findings += of_chunk
         return findings
-
-    def _of_chunk(
-        self, stream: Stream, chunk: Tally, span: ReferenceSpan, state: ScoreDriftState
-    ) -> list[DriftFinding]:
-        reference = self._references.of(stream, span, by_hour=state.by_hour).tally
-        if reference.n < LEAST_REFERENCE:
-            return []
-        alpha = self._budget(stream) * (span.to_s - span.from_s) / _MONTH_S
-        return [
-            DriftFinding(
-                **_whose(stream),
-                test=found.test,
-                from_s=span.from_s,
-                found_at=self._now,
-                mean_before=moments(reference).mean,
-                mean_after=moments(chunk).mean,
-                n=chunk.n,
-                p_value=found.p_value,
-            )
-            for found in chunk_tests(
-                reference, chunk, alpha=alpha, design_effect=state.design_effect
-            )
-            if found.worth_it and found.p_value <= alpha
-        ]
 
     def _of_alarm(self, stream: Stream, alarm: Alarm) -> DriftFinding:
         onset = locate_onset(

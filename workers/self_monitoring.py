@@ -165,7 +165,13 @@ class VitalsReader:
 
     def __call__(self, now: datetime) -> list[Verdict]:
         """Return a verdict on each condition of the monitor itself and of every app."""
-        self._note_pause(self.clocks().steady_s)
+        now_s = self.clocks().steady_s
+        before_s, self._evaluated_s = self._evaluated_s, now_s
+        if self._paused_at_s is not None and now_s - self._paused_at_s > _PAUSE_REPORTED_S:
+            self._paused_s, self._paused_at_s = 0.0, None
+        pause_s = 0.0 if before_s is None else now_s - before_s
+        if pause_s > max(self._paused_s, 60.0, 3 * self.settings.evaluate_every_s):
+            self._paused_s, self._paused_at_s = pause_s, now_s
         # A clock that was set back must not keep what was found in the future.
         age_s = _READ_EVERY_S if self._read_at is None else (now - self._read_at).total_seconds()
         if not 0 <= age_s < _READ_EVERY_S:
@@ -202,15 +208,6 @@ class VitalsReader:
                     found += verdicts_on(vitals.app, ill, APP_KINDS, window_s=window_s, now=now)
             self._found, self._read_at = found, now
         return [v.model_copy(update={"evaluated_at": now}) for v in self._found]
-
-    def _note_pause(self, now_s: float) -> None:
-        """Remember the longest pause between two evaluations of this process for a while."""
-        before_s, self._evaluated_s = self._evaluated_s, now_s
-        if self._paused_at_s is not None and now_s - self._paused_at_s > _PAUSE_REPORTED_S:
-            self._paused_s, self._paused_at_s = 0.0, None
-        pause_s = 0.0 if before_s is None else now_s - before_s
-        if pause_s > max(self._paused_s, 60.0, 3 * self.settings.evaluate_every_s):
-            self._paused_s, self._paused_at_s = pause_s, now_s
 
 
 def read_apps(connection: Connection, now: datetime, *, status_window_s: int) -> list[AppVitals]:

@@ -55,7 +55,28 @@ class RunPair:
     ) -> None:
         self.baseline, self.run = baseline, run
         self.shared = _shared(run, baseline, shared_cases=shared_cases)
-        _check_evaluators(run, baseline)
+        if run.models != baseline.models:
+            raise NotComparableError(
+                "the runs are of different models; evaluate the baseline again"
+            )
+        for metric, version in baseline.evaluators.items():
+            mine = run.evaluators.get(metric)
+            if mine != version:
+                what = (
+                    "was not evaluated"
+                    if mine is None
+                    else f"is by {mine}, the baseline by {version}"
+                )
+                raise NotComparableError(
+                    f"{metric} {what}; evaluate both runs with the same metrics and judge"
+                )
+        lines, theirs = run.rules(), baseline.rules()
+        for metric in lines.keys() & theirs.keys():
+            if lines[metric] != theirs[metric]:
+                raise NotComparableError(
+                    f"{metric} passes at {lines[metric].line:g}, in the baseline at"
+                    f" {theirs[metric].line:g}; evaluate the baseline again"
+                )
         self.rules: Mapping[str, PassRule] = run.rules()
         self._before, self._after = by_case(baseline), by_case(run)
         #: The cases to which the app answered the same in both runs.
@@ -138,27 +159,6 @@ def _shared(run: EvaluationRun, baseline: EvaluationRun, *, shared_cases: bool) 
                 " on this set, or compare what both have with --shared-cases"
             )
     return same
-
-
-def _check_evaluators(run: EvaluationRun, baseline: EvaluationRun) -> None:
-    if run.models != baseline.models:
-        raise NotComparableError("the runs are of different models; evaluate the baseline again")
-    for metric, version in baseline.evaluators.items():
-        mine = run.evaluators.get(metric)
-        if mine != version:
-            what = (
-                "was not evaluated" if mine is None else f"is by {mine}, the baseline by {version}"
-            )
-            raise NotComparableError(
-                f"{metric} {what}; evaluate both runs with the same metrics and judge"
-            )
-    lines, theirs = run.rules(), baseline.rules()
-    for metric in lines.keys() & theirs.keys():
-        if lines[metric] != theirs[metric]:
-            raise NotComparableError(
-                f"{metric} passes at {lines[metric].line:g}, in the baseline at"
-                f" {theirs[metric].line:g}; evaluate the baseline again"
-            )
 
 
 def verdict_of(results: Sequence[CaseResult]) -> CaseVerdict | None:

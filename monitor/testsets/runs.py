@@ -327,7 +327,28 @@ class Journal:
                     fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError:
                     raise RecordError(f"{output} is being written to by another run") from None
-            self._read(header)
+            assert self._path is not None
+            assert self._file is not None
+            data = self._path.read_bytes()
+            whole = data[: data.rfind(b"\n") + 1]
+            os.ftruncate(self._file, len(whole))
+            before: JournalHeader | None = None
+            for number, line in enumerate(whole.splitlines(), start=1):
+                try:
+                    if before is None or line.startswith(b'{"journal"'):
+                        before = JournalHeader.model_validate_json(line)
+                        self._begin(before, header)
+                    else:
+                        result = CaseResult.model_validate_json(line)
+                        self.found[result.key] = result
+                except ValidationError:
+                    what = "is no unfinished run" if before is None else f"line {number} is damaged"
+                    raise RecordError(
+                        f"{self._path}: {what}; remove it, or add --overwrite to begin anew"
+                    ) from None
+            if before != header:
+                self._begin(header, header)
+                self._write(header.model_dump_json())
         except BaseException:
             os.close(self._file)
             raise
@@ -336,30 +357,6 @@ class Journal:
     def path_of(output: Path) -> Path:
         """Return where the unfinished run of *output* is."""
         return output.with_name(output.name + ".part")
-
-    def _read(self, header: JournalHeader) -> None:
-        assert self._path is not None
-        assert self._file is not None
-        data = self._path.read_bytes()
-        whole = data[: data.rfind(b"\n") + 1]
-        os.ftruncate(self._file, len(whole))
-        before: JournalHeader | None = None
-        for number, line in enumerate(whole.splitlines(), start=1):
-            try:
-                if before is None or line.startswith(b'{"journal"'):
-                    before = JournalHeader.model_validate_json(line)
-                    self._begin(before, header)
-                else:
-                    result = CaseResult.model_validate_json(line)
-                    self.found[result.key] = result
-            except ValidationError:
-                what = "is no unfinished run" if before is None else f"line {number} is damaged"
-                raise RecordError(
-                    f"{self._path}: {what}; remove it, or add --overwrite to begin anew"
-                ) from None
-        if before != header:
-            self._begin(header, header)
-            self._write(header.model_dump_json())
 
     def _begin(self, header: JournalHeader, now: JournalHeader) -> None:
         """Go on under *header*: answers stay, what other evaluators said of them does not."""

@@ -315,7 +315,27 @@ class Synthesizer:
             if verdict.answerable == (slot.kind == "unanswerable"):
                 self.made.taken["answerable" if verdict.answerable else "not_answerable"] += 1
                 continue
-            done[slot.number] = self._case(slot, draft, verdict)
+            question, answer = self._mask(draft.question.strip()), self._mask(draft.answer.strip())
+            self.made.masked += (question, answer) != (draft.question.strip(), draft.answer.strip())
+            expected: dict[str, Any] = {
+                "answer": answer,
+                "relevant": [c.chunk_id for c in slot.chunks],
+            }
+            if slot.kind == "unanswerable":
+                expected = {"answer": UNANSWERABLE, "unanswerable": True, "relevant": []}
+            done[slot.number] = TestCase(
+                id=f"synthetic-{content_hash(question)}",
+                query=question,
+                expected=expected,
+                tags=("synthetic", slot.kind),
+                difficulty=verdict.difficulty,
+                question_type=slot.kind,
+                metadata={
+                    "sources": [chunk.chunk_id for chunk in slot.chunks],
+                    "quotes": [self._mask(quote) for quote in draft.quotes],
+                    "prompt": PROMPT,
+                },
+            )
         return done
 
     def _passes(self, slot: _Slot, draft: _Written) -> bool:
@@ -340,26 +360,6 @@ class Synthesizer:
             return False
         self._stems.append(stems)
         return True
-
-    def _case(self, slot: _Slot, draft: _Written, verdict: _Checked) -> TestCase:
-        question, answer = self._mask(draft.question.strip()), self._mask(draft.answer.strip())
-        self.made.masked += (question, answer) != (draft.question.strip(), draft.answer.strip())
-        expected: dict[str, Any] = {"answer": answer, "relevant": [c.chunk_id for c in slot.chunks]}
-        if slot.kind == "unanswerable":
-            expected = {"answer": UNANSWERABLE, "unanswerable": True, "relevant": []}
-        return TestCase(
-            id=f"synthetic-{content_hash(question)}",
-            query=question,
-            expected=expected,
-            tags=("synthetic", slot.kind),
-            difficulty=verdict.difficulty,
-            question_type=slot.kind,
-            metadata={
-                "sources": [chunk.chunk_id for chunk in slot.chunks],
-                "quotes": [self._mask(quote) for quote in draft.quotes],
-                "prompt": PROMPT,
-            },
-        )
 
     def _write(self, slot: _Slot, attempt: int) -> _Written | None:
         return self._ask(slot, attempt, _Written, {"task": "write", "kind": slot.kind})
