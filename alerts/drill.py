@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from sqlalchemy import insert
 
-from alerts.channels import alertmanager, discord, pagerduty, slack, teams, webhook
+from alerts.channels import chat, programs, slack
 from alerts.channels.base import Channel, Receipt, deliver
 from alerts.channels.email import compose
 from alerts.message import Message, render
@@ -135,11 +135,11 @@ def written(form: MessageForm, message: Message) -> str:
         return compose(message, _ID, sender="groundwatch@example.org").as_string()
     documents: dict[MessageForm, Callable[[], object]] = {
         MessageForm.SLACK: lambda: slack.payload(message, _ID),
-        MessageForm.TEAMS: lambda: teams.card(message, _ID),
-        MessageForm.DISCORD: lambda: discord.embed(message, _ID),
-        MessageForm.PAGERDUTY: lambda: pagerduty.event_of(message, _ID, ""),
-        MessageForm.ALERTMANAGER: lambda: [alertmanager.alert(message, _ID)],
-        MessageForm.WEBHOOK: lambda: json.loads(webhook.document(message)),
+        MessageForm.TEAMS: lambda: chat.card(message, _ID),
+        MessageForm.DISCORD: lambda: chat.embed(message, _ID),
+        MessageForm.PAGERDUTY: lambda: programs.event_of(message, _ID, ""),
+        MessageForm.ALERTMANAGER: lambda: [programs.alert(message, _ID)],
+        MessageForm.WEBHOOK: lambda: json.loads(programs.document(message)),
     }
     return json.dumps(documents[form](), indent=2, ensure_ascii=False)
 

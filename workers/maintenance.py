@@ -1,13 +1,15 @@
 """
 The store's and the queue's upkeep, each part a job of the scheduler.
 
-`Collector` brings the counters of hooks into the ledger; `Expirer` keeps the queue useful
-while samples are not scored; `Keeper` deletes what is older than the settings keep it.
+`Collector` brings the counters of hooks into the ledger, `FeedbackCollector` what users said into
+the store; `Expirer` keeps the queue useful while samples are not scored; `Keeper` deletes what is
+older than the settings keep it.
 `set_rate` asks the hooks of an app for another sampling rate while the app runs.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from collections.abc import Callable, Mapping
@@ -18,6 +20,7 @@ from typing import Any, NamedTuple, Self
 
 import redis
 import structlog
+from pydantic import ValidationError
 
 from monitor.errors import RecordError
 from monitor.queue import names
@@ -26,8 +29,9 @@ from monitor.queue.producer import COUNTERS_KEPT_S
 from monitor.queue.wire import decode
 from monitor.settings import Settings
 from monitor.store.engine import Store
+from monitor.store.feedback import Feedback, save_feedback
 from monitor.store.lease import Lease, database_now, fence
-from monitor.store.ledger import HookCounters, absorb
+from monitor.store.ledger import Entry, HookCounters, Kind, absorb, book
 from monitor.store.retention import Ages, Retention
 from monitor.store.write import Result
 from workers.scoring_run import TOO_OLD, Dead, ScoringRules, commit, expired
@@ -41,6 +45,7 @@ _JUMP_S, _BELIEVED_S = 3600.0, 86_400.0
 #: A queue as full as this is emptied down to the second share; hooks stop at 1.
 _FULL, _ROOM = 0.9, 0.8
 _AT_ONCE = 250
+_FEEDBACK_AT_ONCE, _MOST_ROUNDS = 500, 20
 _BUDGET_S = 3.0
 _MEGABYTE = 1_000_000
 _MOST_CHARS, _MOST_HOST_CHARS = 200, 255
@@ -317,3 +322,59 @@ def asked_rate(client: redis.Redis, app: str) -> float | None:
         return None if raw is None else float(raw)
     except ValueError:
         return None
+
+
+@dataclass(slots=True)
+class FeedbackCollector:
+    """
+    Takes feedback out of its stream, under the scheduler's lease.
+
+    Killed between the commit and the removal, the next round reads the same entries again, and
+    storing them again changes nothing.
+    """
+
+    client: redis.Redis
+    store: Store
+    bucket_s: int
+
+    def run(self, lease: Lease) -> int:
+        """Do one round; return how many were new."""
+        anything: Any = self.client
+        new = 0
+        for _ in range(_MOST_ROUNDS):
+            with translated():
+                entries = anything.xrange(names.FEEDBACK, count=_FEEDBACK_AT_ONCE)
+            if not entries:
+                break
+            read = [_read(fields) for _, fields in entries]
+            found = [item for item in read if isinstance(item, Feedback)]
+            unreadable = len(read) - len(found)
+            with self.store.write() as connection:
+                fence(connection, lease)
+                now = database_now(connection)
+                new += save_feedback(
+                    connection, found, source="hook", now=now, bucket_s=self.bucket_s
+                )
+                if unreadable:
+                    start_s = int(now.timestamp()) // self.bucket_s * self.bucket_s
+                    apps = [item for item in read if isinstance(item, str)]
+                    book(connection, [
+                        Entry(app, start_s, Kind.FEEDBACK_STORED, "unreadable", 1) for app in apps
+                    ])  # fmt: skip
+                    log.warning("feedback_unreadable", count=unreadable)
+            with translated(), anything.pipeline(transaction=True) as pipe:
+                pipe.xdel(names.FEEDBACK, *(entry_id for entry_id, _ in entries))
+                pipe.incrby(names.FEEDBACK_STORED, len(entries))
+                pipe.execute()
+            if len(entries) < _FEEDBACK_AT_ONCE:
+                break
+        return new
+
+
+def _read(fields: Mapping[bytes, bytes]) -> Feedback | str:
+    """Return the feedback of an entry; the name of its app where it cannot be read."""
+    try:
+        return Feedback.model_validate(json.loads(fields[names.FIELD_BODY.encode()]))
+    except (KeyError, ValueError, RecursionError, ValidationError):
+        raw = fields.get(names.FIELD_APP.encode(), b"unknown")
+        return raw.decode("utf-8", "replace").replace("\0", "\ufffd")[:200] or "unknown"

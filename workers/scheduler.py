@@ -23,12 +23,19 @@ from workers.context import Components
 from workers.evaluate import Evaluator, hold_nothing
 from workers.experiments import EVERY_S as EXPERIMENTS_EVERY_S
 from workers.experiments import ExperimentJob
-from workers.feedback import FeedbackCollector
 from workers.insights import Explainer
 from workers.jobs import ErrorThrottle, Job, LeaseHolder, run_jobs
 from workers.judge_recheck import EVERY_S as RECHECK_EVERY_S
 from workers.judge_recheck import JudgeRecheck, hold_for_judge
-from workers.maintenance import EVERY_S, EXPIRE_EVERY_S, Collector, Expirer, Keeper, Limits
+from workers.maintenance import (
+    EVERY_S,
+    EXPIRE_EVERY_S,
+    Collector,
+    Expirer,
+    FeedbackCollector,
+    Keeper,
+    Limits,
+)
 from workers.reports import DigestJob
 from workers.self_monitoring import (
     BLIND_AFTER_S,

@@ -8,15 +8,12 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
 
-from alerts.channels.alertmanager import AlertmanagerChannel
 from alerts.channels.base import Channel
-from alerts.channels.discord import DiscordChannel
+from alerts.channels.chat import DiscordChannel, TeamsChannel
 from alerts.channels.email import EmailChannel
-from alerts.channels.pagerduty import PagerDutyChannel
 from alerts.channels.plain_text import AppriseChannel, ConsoleChannel
+from alerts.channels.programs import AlertmanagerChannel, PagerDutyChannel, WebhookChannel
 from alerts.channels.slack import SlackBotChannel, SlackChannel
-from alerts.channels.teams import TeamsChannel
-from alerts.channels.webhook import WebhookChannel
 from monitor.settings import environment_value
 
 _ADVICE = (

@@ -15,14 +15,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from monitor.testsets.assertions import assert_grounded
     from monitor.testsets.cases import TestCase, TestSet
     from monitor.testsets.gate import GatePolicy
+    from monitor.testsets.grading import assert_grounded
     from monitor.testsets.runner import EvaluationRunner
     from monitor.testsets.runs import EvaluationRun, read_run
 
 _HOMES = {
-    "assert_grounded": "assertions",
+    "assert_grounded": "grading",
     "GatePolicy": "gate",
     "EvaluationRun": "runs",
     "EvaluationRunner": "runner",

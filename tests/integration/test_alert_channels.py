@@ -13,13 +13,10 @@ from urllib.parse import urlsplit
 import pytest
 from pydantic import SecretStr
 
-from alerts.channels.alertmanager import AlertmanagerChannel
-from alerts.channels.discord import DiscordChannel
-from alerts.channels.pagerduty import PagerDutyChannel
+from alerts.channels.chat import DiscordChannel, TeamsChannel
 from alerts.channels.plain_text import ConsoleChannel
+from alerts.channels.programs import AlertmanagerChannel, PagerDutyChannel, WebhookChannel
 from alerts.channels.slack import SlackBotChannel
-from alerts.channels.teams import TeamsChannel
-from alerts.channels.webhook import WebhookChannel
 from alerts.drill import sample_snapshot, send_test
 from alerts.message import render
 from monitor.errors import DeliveryError, SettingsError

@@ -10,13 +10,10 @@ import pytest
 from pydantic import SecretStr
 from sqlalchemy import select
 
-from alerts.channels.alertmanager import AlertmanagerChannel
-from alerts.channels.discord import DiscordChannel
+from alerts.channels.chat import DiscordChannel, TeamsChannel
 from alerts.channels.email import EmailChannel
-from alerts.channels.pagerduty import PagerDutyChannel
+from alerts.channels.programs import AlertmanagerChannel, PagerDutyChannel, WebhookChannel
 from alerts.channels.slack import SlackBotChannel
-from alerts.channels.teams import TeamsChannel
-from alerts.channels.webhook import WebhookChannel
 from alerts.decide import decide
 from alerts.dispatch import Dispatcher
 from alerts.drill import send_test

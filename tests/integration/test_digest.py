@@ -15,7 +15,7 @@ from PIL import Image
 from sqlalchemy import delete, func, select
 
 from alerts import outbox, queries
-from alerts.channels.pagerduty import PagerDutyChannel
+from alerts.channels.programs import PagerDutyChannel
 from alerts.digest import enqueue_once, recipients_of_digests
 from alerts.dispatch import Dispatcher
 from alerts.routes_file import channels_from

@@ -25,8 +25,7 @@ from monitor.store.retention import Ages, Retention
 from monitor.store.tables import feedback as table
 from monitor.store.write import record
 from monitor.testing import make_interaction, make_sample
-from workers.feedback import FeedbackCollector
-from workers.maintenance import Collector
+from workers.maintenance import Collector, FeedbackCollector
 from workers.reconcile import reconcile
 from workers.scoring_run import ScoringRules, result_of
 

@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
 from alerts import queries
-from alerts.channels.pagerduty import PagerDutyChannel
+from alerts.channels.programs import PagerDutyChannel
 from alerts.channels.slack import SlackBotChannel
 from alerts.conditions import ThresholdRule, verdicts_on
 from alerts.decide import decide

@@ -35,7 +35,7 @@ import random, signal, sys, time
 from pydantic import SecretStr
 from alerts import outbox
 from alerts.channels.base import ChannelRate
-from alerts.channels.webhook import WebhookChannel
+from alerts.channels.programs import WebhookChannel
 from alerts.dispatch import Dispatcher
 from monitor.store.engine import Store
 

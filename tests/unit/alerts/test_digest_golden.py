@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from alerts.channels import slack, webhook
+from alerts.channels import programs, slack
 from alerts.channels.email import compose
 from alerts.digest import digest_message
 from monitor.models import Status
@@ -93,7 +93,7 @@ def text_of(form):
         "digest.txt": lambda: found.text,
         "digest.html": lambda: found.html,
         "slack.json": lambda: as_json(slack.payload(found, ID)),
-        "webhook.json": lambda: as_json(json.loads(webhook.document(found))),
+        "webhook.json": lambda: as_json(json.loads(programs.document(found))),
     }[form]()
 
 
