@@ -61,7 +61,7 @@ from monitor.store.verdicts import StatusChange, fleet_falls, read_changes, read
 _STEPS = 48
 _STALE_AFTER_S = 60.0
 #: An insight that was not renewed for so long explains nothing any more.
-_EXPLAINED_FOR = timedelta(minutes=15)
+EXPLAINED_FOR = timedelta(minutes=15)
 _HOUR_S = 3600
 _MOST_POINTS = 28
 _FEW_HOURS = 12
@@ -153,7 +153,7 @@ def _app_facts(
         for stream in active_streams(connection, since_s=from_s, app=app)
     }
     tallies = series(connection, streams, from_s=from_s, step_s=step_s)
-    _, of_apps = read_insights(connection, since=now - _EXPLAINED_FOR, app=app)
+    _, of_apps = read_insights(connection, since=now - EXPLAINED_FOR, app=app)
     return AppFacts(
         app=app,
         verdicts=verdicts,
@@ -207,7 +207,7 @@ def read_explained(
     connection: Connection, app: str, *, now: datetime, since: datetime
 ) -> dict[str, Insight]:
     """Read what explains each metric of an app, with the findings of the whole stretch."""
-    of_metrics, _ = read_insights(connection, since=now - _EXPLAINED_FOR, app=app)
+    of_metrics, _ = read_insights(connection, since=now - EXPLAINED_FOR, app=app)
     found = read_findings(connection, since=since, app=app)
     return {
         metric: insight.model_copy(

@@ -71,6 +71,11 @@ def render_markdown(report: Report) -> str:
     )
 
 
+def render_incident(**values: object) -> str:
+    """Return an incident as Markdown, for a ticket; *values* are those of its page."""
+    return _fill("incident.md.j2", **values)
+
+
 def metric_sentences(item: MetricReport, report: Report) -> list[str]:
     """Return what belongs to the figures of a metric's windows, one sentence each."""
     verdict = item.verdict

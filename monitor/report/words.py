@@ -116,23 +116,24 @@ def window_rate(verdict: Verdict) -> str:
 
 
 def headline(statuses: Mapping[str, Status]) -> str:
-    """Return one sentence on the status of all apps, naming at most three of each kind."""
+    """Return one sentence on the status of all apps, naming at most three, the worst first."""
     if not statuses:
         return "No app has sent anything yet."
     by_status = {
         status: sorted(app for app, found in statuses.items() if found is status)
         for status in Status
     }
-    bad = [(app, WORDS[s]) for s in (Status.CRITICAL, Status.WARNING) for app in by_status[s]]
-    parts = []
-    if bad:
-        need = "needs" if len(bad) == 1 else "need"
-        named = _names([f"{app} ({word})" for app, word in bad])
-        parts.append(f"{count(len(bad), 'app')} {need} attention: {named}")
-    if blind := by_status[Status.BLIND]:
-        parts.append(f"monitoring is blind for {_names(blind)}")
-    if few := by_status[Status.INSUFFICIENT_DATA]:
-        parts.append(f"not enough data yet for {_names(few)}")
+    bad = [f"{app} ({WORDS[s]})" for s in (Status.CRITICAL, Status.WARNING) for app in by_status[s]]
+    need = f"{count(len(bad), 'app')} {'needs' if len(bad) == 1 else 'need'} attention: "
+    parts, left = [], _MOST_NAMED
+    for said, found in (
+        (need, bad),
+        ("monitoring is blind for ", by_status[Status.BLIND]),
+        ("not enough data yet for ", by_status[Status.INSUFFICIENT_DATA]),
+    ):
+        if found:
+            parts.append(f"{said}{_names(found, left) if left else count(len(found), 'app')}")
+            left = max(0, left - len(found))
     if parts:
         said = "; ".join(parts)
         return f"{said[0].upper()}{said[1:]}."
@@ -154,9 +155,9 @@ def fleet_sentence(fall: FleetFall, now: datetime) -> str:
     )
 
 
-def _names(names: Sequence[str]) -> str:
-    more = len(names) - _MOST_NAMED
-    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+def _names(names: Sequence[str], most: int = _MOST_NAMED) -> str:
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def level_words(incident: Alert) -> str:

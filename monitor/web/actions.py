@@ -152,7 +152,8 @@ class Acts:
             return self._silences_page(request, form, str(error))
         said = f"{made.silence_id} {' '.join(map(str, made.matchers))}"
         note(self.site, request, "added silence", said)
-        return see("/silences")
+        back = form.get("back", "")
+        return see(time_range.incident_path(back) if back else "/silences")
 
     @posted
     def end_silence(self, request: Request, form: Form) -> Response:  # noqa: ARG002  # as acts are called

@@ -23,6 +23,7 @@ from monitor.web.actions import Acts
 from monitor.web.api import Api
 from monitor.web.auth import FEEDBACK_PATH, Guard, path_of
 from monitor.web.feedback import FeedbackInbox
+from monitor.web.incident import IncidentPages
 from monitor.web.labelling import Labelling
 from monitor.web.pages import Pages
 from monitor.web.samples import SampleViews
@@ -55,8 +56,7 @@ def make_app(site: Site) -> Starlette:
         site.close()
 
     pages, acts, api, labelling = Pages(site), Acts(site), Api(site), Labelling(site)
-    inbox = FeedbackInbox(site)
-    samples = SampleViews(site)
+    inbox, incident, samples = FeedbackInbox(site), IncidentPages(site), SampleViews(site)
     of_metric = "/api/v1/apps/{app}/metrics/{metric}"
     routes = [
         Route("/", pages.glance),
@@ -70,7 +70,8 @@ def make_app(site: Site) -> Starlette:
         Route("/samples.{form}", samples.export),
         Route("/sample/{sample_id}", samples.sample),
         Route("/incidents", pages.incidents),
-        Route("/incidents/{incident_id}", pages.incident),
+        Route("/incidents/{incident_id}.md", incident.markdown),
+        Route("/incidents/{incident_id}", incident.page),
         Route("/incidents/{incident_id}/ack", acts.acknowledge, methods=["POST"]),
         Route("/silences", acts.silences),
         Route("/silences", acts.add_silence, methods=["POST"]),

@@ -103,15 +103,24 @@ def series_chart(
     spans: Sequence[ShadedSpan] = (),
     marks: Sequence[ChartMark] = (),
     reference: float | None = None,
+    width: int = 720,
+    height: int = 260,
 ) -> Markup:
     """
     Return a large chart with axes, incident shading, release marks and the reference rate.
 
     The axis of rates does not begin at zero; both thresholds are always on it.
     """
-    width, height = 720, 260
     # What a script needs to tell what is under the pointer.
-    data = {"from": series.from_s, "to": series.to_s, "step": series.step_s}
+    values = [
+        f"{i},{100 * s.rate:.1f},{100 * (s.low or 0.0):.1f},{100 * (s.high or 0.0):.1f},{s.n}"
+        for i, s in enumerate(series.steps)
+        if s.rate is not None
+    ]
+    data = {
+        "from": str(series.from_s), "to": str(series.to_s), "step": str(series.step_s),
+        "values": " ".join(values),
+    }  # fmt: skip
     frame = _Frame(
         left=64, right=width - 8, top=22, bottom=height - 24,
         from_s=series.from_s, to_s=series.to_s,
@@ -147,7 +156,7 @@ def series_chart(
             *dotted, *_thresholds(frame, lines),
             *_line(series, frame), *releases,
         ],
-        data | {"left": frame.left, "right": frame.right},
+        data | {"left": _n(frame.left), "right": _n(frame.right)},
     )  # fmt: skip
 
 
@@ -240,9 +249,9 @@ def _svg(
     height: int,
     words: str,
     parts: Iterable[str],
-    data: Mapping[str, float] | None = None,
+    data: Mapping[str, str] | None = None,
 ) -> Markup:
-    more = "".join(f' data-{key}="{_n(value)}"' for key, value in (data or {}).items())
+    more = "".join(f' data-{key}="{value}"' for key, value in (data or {}).items())
     stretch = ' preserveAspectRatio="none"' if name in _STRETCHED else ""
     return Markup(  # noqa: S704  # parts are our own, and what comes from elsewhere is escaped
         f'<svg class="{name}" viewBox="0 0 {width} {height}"{stretch} role="img"'
@@ -320,7 +329,7 @@ def _axes(frame: _Frame) -> list[str]:
     span_s = frame.to_s - frame.from_s
     form = "%H:%M:%S" if span_s < _HOUR else "%H:%M" if span_s <= _DAY else "%b %d %H:%M"
     columns = [
-        f'<text class="tick" x="{_n(frame.x(at))}" y="{_n(frame.bottom + 16)}"'
+        f'<text class="tick" data-at="{at:.0f}" x="{_n(frame.x(at))}" y="{_n(frame.bottom + 16)}"'
         f' text-anchor="{_anchor(i, 4)}">{datetime.fromtimestamp(at, UTC):{form}}</text>'
         for i, at in enumerate(frame.from_s + q * (frame.to_s - frame.from_s) / 4 for q in range(5))
     ]

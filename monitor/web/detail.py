@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, func, select
 
 from alerts.model import AlertKey, AlertState
 from alerts.queries import alerts_since
 from alerts.store import read_state
 from monitor.models import ROOT, Alert, Tally, Verdict
-from monitor.models.insight import Insight
+from monitor.models.insight import Deploy, Insight
 from monitor.models.passing import PassRule
 from monitor.report.model import MetricReport, ReportedChange
 from monitor.rolling.attribution import segment_changes
@@ -25,7 +25,7 @@ from monitor.store.engine import Store
 from monitor.store.insights import read_marks
 from monitor.store.label_agreement import Agreement, agreements
 from monitor.store.query import Stream, active_streams, read_pass_lines, series, window_tallies
-from monitor.store.rollup import BUCKETS, HOURS
+from monitor.store.rollup import BUCKETS, HOURS, LEVELS
 from monitor.store.rollup import read_marks as read_levels
 from monitor.store.samples import (
     StoredEvaluation,
@@ -35,6 +35,7 @@ from monitor.store.samples import (
     unscored,
     worst_samples,
 )
+from monitor.store.tables import streams
 from monitor.store.verdicts import read_changes
 from monitor.web.time_range import Kept, TimeRange
 from monitor.web.time_series import ChartMark, TimeSeries, steps_of, time_series
@@ -47,6 +48,8 @@ _CHART_BINS = 20
 
 
 _MOST = 40
+#: Of a chart whose steps are joined, because each has few scores.
+_FEWEST_STEPS, _LEAST_A_STEP = 24, 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,6 +148,7 @@ class Detail:
     alert: AlertState | None
     incidents: Sequence[Alert]
     changes: Sequence[ReportedChange]
+    deploys: Sequence[Deploy]  #: that were recorded, not compared yet
     marks: Sequence[ChartMark]
     insight: Insight | None
     worst: Sequence[WorstSample]
@@ -170,15 +174,22 @@ class Recent(NamedTuple):
 
 
 def read_recent(
-    store: Store, settings: Settings, *, app: str, metric: str, time_range: TimeRange, now: datetime
+    store: Store,
+    settings: Settings,
+    *,
+    app: str,
+    metric: str,
+    time_range: TimeRange,
+    now: datetime,
+    least_n: int = 0,
 ) -> Recent | None:
-    """Return the time series of one metric of one app; None if there is no such metric."""
+    """Return the time series of a metric, of steps with *least_n* scores; None without one."""
     report = _report(store, settings, app, metric, now)
     if report is None:
         return None
     with store.read() as connection:
         stream = _stream(connection, app, metric, settings, now)
-        return Recent(report, _series(connection, settings, stream, time_range))
+        return Recent(report, _series(connection, settings, stream, time_range, least_n=least_n))
 
 
 def read_detail(
@@ -210,22 +221,17 @@ def read_detail(
             reference = references.of(stream, window)
             segments = read_segments(connection, references, stream, window)
         insight = read_explained(connection, app, now=now, since=since).get(metric)
-        marks = [
-            ChartMark(mark.at.timestamp(), mark.release)
-            for mark in read_marks(connection, app=app, since=since)
-        ]
-        if insight is not None:  # those that only a tag of the samples shows
-            marks += [
-                ChartMark(deploy.at.timestamp(), deploy.release)
-                for deploy in insight.deploys
-                if deploy.source == "tag"
-            ]
+        deploys = read_deploys(connection, app, since)
+        # Those that only a tag of the samples shows are compared, but not recorded.
+        compared = insight.deploys if insight is not None else ()
+        tagged = [deploy for deploy in compared if deploy.source == "tag"]
+        marks = [ChartMark(d.at.timestamp(), d.release) for d in (*deploys, *tagged)]
         key = AlertKey(app, metric, ROOT, settings.windows.status_window_s)
         return Detail(
             app=app,
             metric=metric,
             report=report,
-            series=_series(connection, settings, time_range=time_range, stream=stream),
+            series=_series(connection, settings, stream, time_range, least_n=_LEAST_A_STEP),
             time_range=time_range,
             window_from_s=first_s,
             histogram_now=_in_bins(current),
@@ -246,6 +252,7 @@ def read_detail(
                 and change.window_s == settings.windows.status_window_s
                 and change.at < until
             ],
+            deploys=deploys,
             marks=sorted(marks, key=lambda mark: mark.at_s),
             insight=insight,
             worst=worst_samples(
@@ -263,6 +270,32 @@ def read_detail(
                 None,
             ),
         )
+
+
+def read_first_score_s(store: Store, app: str, metric: str) -> int | None:
+    """Return when the first score of a metric came that is still kept, in epoch seconds."""
+    mine = (streams.c.app == app) & (streams.c.metric == metric) & (streams.c.segment == ROOT)
+    found = []
+    with store.read() as connection:
+        for stream_id in (
+            connection.execute(select(streams.c.stream_id).where(mine)).scalars().all()
+        ):
+            for level in LEVELS:
+                start_s = level.sums.c.start_s
+                first = select(func.min(start_s)).where(level.sums.c.stream_id == stream_id)
+                begun_s = connection.execute(first).scalar()
+                # The start of an hour or a day gives way to that of a bucket within it.
+                slack_s = 0 if level is BUCKETS else level.width_s - 1
+                found += [] if begun_s is None else [int(begun_s) + slack_s]
+    return min(found, default=None)
+
+
+def read_deploys(connection: Connection, app: str, since: datetime) -> list[Deploy]:
+    """Return the releases of an app that were recorded since then, not compared yet."""
+    return [
+        Deploy(release=m.release, at=m.at, source="mark", note=m.note, verdict="no data")
+        for m in read_marks(connection, app=app, since=since)
+    ]
 
 
 def _pass_score(connection: Connection, settings: Settings, verdict: Verdict) -> float:
@@ -294,8 +327,14 @@ def _stream(
 
 
 def _series(
-    connection: Connection, settings: Settings, stream: Stream | None, time_range: TimeRange
+    connection: Connection,
+    settings: Settings,
+    stream: Stream | None,
+    time_range: TimeRange,
+    *,
+    least_n: int = 0,
 ) -> TimeSeries:
+    """Sum a stream to steps; wider ones where a step has fewer than *least_n* scores on average."""
     marks = read_levels(connection)
     kept = Kept(marks[BUCKETS.name].kept_from_s, marks[HOURS.name].kept_from_s)
     step_s = time_range.step_s(settings.windows.bucket_s, kept)
@@ -306,6 +345,12 @@ def _series(
             connection, [stream.stream_id], from_s=from_s, to_s=time_range.to_s + 1, step_s=step_s
         )
         tallies = found.get(stream.stream_id, {})
+    each_n = sum(tally.n for tally in tallies.values()) / max(1, len(tallies))
+    while tallies and each_n < least_n and time_range.length_s >= 2 * _FEWEST_STEPS * step_s:
+        step_s, each_n, finer, tallies = 2 * step_s, 2 * each_n, tallies, {}
+        for start_s, tally in finer.items():
+            at_s = start_s // step_s * step_s
+            tallies[at_s] = tallies.get(at_s, Tally()) + tally
     return time_series(
         steps_of(tallies), now_s=time_range.to_s, span_s=time_range.length_s, step_s=step_s
     )

@@ -16,6 +16,7 @@ from alerts.queries import open_incidents, outbox_counts
 from alerts.store import Ack, acknowledgements
 from monitor.models import Incident, Status, Verdict
 from monitor.report.model import SEVERITY, Report
+from monitor.scoring.metrics import METRICS
 from monitor.settings import Settings
 from monitor.store.engine import Store
 from monitor.store.ledger import Kind, read_between
@@ -94,6 +95,17 @@ class Glance:
         key = (incident.app, incident.metric)
         verdicts = (row.verdict for row in self.rows)
         return next((v for v in verdicts if (v.app, v.metric) == key), None)
+
+    def of_retrieval(self, app: str) -> list[Verdict]:
+        """Return the verdicts of an app's metrics that look at the contexts and no answer."""
+        return [
+            row.verdict
+            for row in self.rows
+            if row.verdict.app == app
+            and (metric := METRICS.get(row.verdict.metric)) is not None
+            and "contexts" in metric.declaration.requires
+            and "output" not in metric.declaration.requires
+        ]
 
     @property
     def counts(self) -> list[tuple[Status, int]]:

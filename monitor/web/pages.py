@@ -3,38 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from alerts.queries import (
-    channel_health,
-    deliveries,
-    incident,
-    incidents_since,
-    noise_since,
-    outbox_counts,
-    snapshots,
-    why_not_notified,
-)
+from alerts.queries import channel_health, incidents_since, noise_since, outbox_counts
 from alerts.state import timers_for, timers_from
-from alerts.store import acknowledgement
+from monitor.report.causes import likely_causes
 from monitor.report.format import setting_value
 from monitor.report.model import worst_status
 from monitor.report.render import comparison_rows, insight_lines
 from monitor.settings import TABLE_OF, setting_field, variable
+from monitor.store.insights import read_insights
 from monitor.store.samples import newest_acts, note_act
 from monitor.web import time_range as names
-from monitor.web.actions import ACK_HOURS
 from monitor.web.auth import Role, needs, principal_of
-from monitor.web.detail import read_detail
+from monitor.web.detail import read_detail, read_first_score_s
 from monitor.web.overview import Glance
 from monitor.web.samples import kept_nowhere
 from monitor.web.site import Site
 from monitor.web.templating import alert_words, why
 from monitor.web.time_range import SPANS, read_time_range
 from monitor.web.time_series import spans_of
+from workers.reports import EXPLAINED_FOR
 
 _NOISE_DAYS, _MOST_KEYS = (7, 30, 90), 200
 _SUMMED = ("fired", "acted_on", "by_itself", "short", "messages")
@@ -83,8 +75,8 @@ class Pages:
         site, now = self.site, self.site.clock()
         bucket_s = site.settings.windows.bucket_s
         shown = read_time_range(
-            request.query_params, now=now, usual_s=self._usual_s(app, metric, now),
-            bucket_s=bucket_s,
+            request.query_params, now=now, usual_s=site.glance.span_s, bucket_s=bucket_s,
+            first_s=read_first_score_s(site.store, app, metric),
         )  # fmt: skip
         may_read = principal_of(request).role >= Role.READER
         found = read_detail(
@@ -98,8 +90,20 @@ class Pages:
             self._note(request, "saw worst samples", f"{app} {metric}")
         timers = timers_for(found.verdict, timers_from(site.settings))
         comparison = found.insight.comparison if found.insight else None
+        with site.store.read() as connection:
+            _, of_apps = read_insights(connection, since=now - EXPLAINED_FOR, app=app)
+        causes = likely_causes(
+            found.insight, began=found.verdict.onset or found.verdict.status_since, ended=now,
+            deploys=found.deploys, retrieval=site.glance.read().of_retrieval(app),
+            inputs=of_apps[app].inputs if app in of_apps else (),
+        )  # fmt: skip
+        failing = {
+            "app": app, "metric": metric, "outcome": "failed", "since": shown.from_s,
+            "until": shown.to_s + 1,
+        }  # fmt: skip
         return kept_nowhere(self.site.page(
-            request, "metric.html", status=found.verdict.status, detail=found,
+            request, "metric.html", causes=causes, failing=failing, detail=found,
+            status=found.verdict.status,
             spans=[name for name, s in SPANS.items() if s >= bucket_s * 10],
             why=[*why(found.verdict, site.lines), *alert_words(found.alert, timers, now)],
             comparison=comparison,
@@ -116,38 +120,6 @@ class Pages:
             found = incidents_since(connection, now - _INCIDENTS_BACK)
         found.sort(key=lambda item: (not item.is_open, -item.opened_at.timestamp()))
         return self.site.page(request, "incidents.html", incidents=found)
-
-    def incident(self, request: Request) -> Response:
-        """Show one incident: its timeline with the evidence, and its notifications."""
-        incident_id = names.unslug(request.path_params["incident_id"])
-        with self.site.store.read() as connection:
-            found = incident(connection, incident_id)
-            if found is None:
-                return self.site.missing(request, "no such incident")
-            events = snapshots(connection, found.incident_id)
-            sent = deliveries(connection, incident_id=found.incident_id)
-            ack = acknowledgement(connection, found.incident_id)
-            kept = timedelta(days=self.site.settings.retention.keep_outbox_days)
-            channels, oldest = self.site.wiring.channels, self.site.clock() - kept
-            why = "" if sent else why_not_notified(connection, found, channels, oldest)
-        principal = principal_of(request)
-        return self.site.page(
-            request, "incident.html", incident=found, events=events, ack=ack,
-            deliveries=list(reversed(sent)), may_read=principal.role >= Role.READER,
-            may_act=principal.role >= Role.OPERATOR, ack_hours=ACK_HOURS,
-            form_token=self.site.access.form_token(principal),
-            not_notified=why,
-        )  # fmt: skip
-
-    def _usual_s(self, app: str, metric: str, now: datetime) -> int:
-        """Return the span of a chart, in seconds: on the first day, only what there is."""
-        glance = self.site.glance
-        for row in glance.read().rows:
-            first_s = row.series.first_scored_s
-            if (row.verdict.app, row.verdict.metric) == (app, metric) and first_s is not None:
-                least_s = 16 * self.site.settings.windows.bucket_s
-                return min(glance.span_s, max(least_s, int(now.timestamp()) - first_s))
-        return glance.span_s
 
     def noise(self, request: Request) -> Response:
         """Show how often each alert rule fired, and whether it was acknowledged."""

@@ -29,7 +29,7 @@ from monitor.web.overview import GlanceReader, QueueState
 
 #: What an app's own pages load, to send what their users say.
 FEEDBACK_SCRIPT = "feedback.js"
-_ASSETS = ("style.css", "page.js", "zoom.js", FEEDBACK_SCRIPT)
+_ASSETS = ("style.css", "page.js", "chart.js", FEEDBACK_SCRIPT)
 #: Stands in the page for the moment it was made, which must not change its tag.
 _MADE_AT = "@made-at@"
 

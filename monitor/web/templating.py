@@ -169,7 +169,7 @@ def environment() -> Environment:
         *(words.judge_sentence, words.ledger_sentence, words.unscored_sentence),
         *(words.incident_sentence, words.reasons, recent_counts),
         *(charts.svg_sparkline, charts.series_chart, charts.histograms, charts.status_strip),
-        *(time_range.metric_path, time_range.app_path),
+        *(time_range.metric_path, time_range.app_path, time_range.releases_path),
         *(time_range.sample_path, time_range.incident_path, time_range.samples_path),
     )
     engine.globals.update({function.__name__: function for function in functions})

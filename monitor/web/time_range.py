@@ -13,7 +13,7 @@ SPANS: Mapping[str, int] = {
     "15m": 900, "1h": 3600, "6h": 21_600, "24h": 86_400, "7d": 604_800, "30d": 2_592_000,
 }  # fmt: skip
 _STEPS = 96
-_LEAST_STEPS = 8
+_LEAST_STEPS, _FIRST_STEPS = 8, 16
 _LONGEST_S = 400 * 86_400
 
 
@@ -57,12 +57,12 @@ class TimeRange:
     @property
     def begins(self) -> str:
         """When it begins, as a form field wants it, in UTC."""
-        return _text(self.from_s)
+        return _text(self.from_s).replace("T", " ")
 
     @property
     def ends(self) -> str:
         """When it ends, as a form field wants it, in UTC."""
-        return _text(self.to_s)
+        return _text(self.to_s).replace("T", " ")
 
     def step_s(self, bucket_s: int, kept: Kept = ALL_KEPT) -> int:
         """
@@ -94,7 +94,12 @@ class TimeRange:
 
 
 def read_time_range(
-    query: Mapping[str, str], *, now: datetime, usual_s: int, bucket_s: int
+    query: Mapping[str, str],
+    *,
+    now: datetime,
+    usual_s: int,
+    bucket_s: int,
+    first_s: int | None = None,
 ) -> TimeRange:
     """
     Return the time range in the query of an address; if unreadable, the last *usual_s* seconds.
@@ -108,6 +113,9 @@ def read_time_range(
         Nothing ends later.
     usual_s, bucket_s
         Seconds.
+    first_s
+        When the first score ever came, in epoch seconds: a span does not reach further back, so
+        that the chart of a first day is not empty.
     """
     now_s = int(now.timestamp())
     first, last = _moment(query.get("from", "")), _moment(query.get("to", ""))
@@ -123,8 +131,10 @@ def read_time_range(
             from_s=middle_s - _LEAST_STEPS * bucket_s, to_s=middle_s, is_fixed=from_s < to_s
         )
     span = query.get("span", "")
-    length_s = SPANS.get(span)
-    return TimeRange.last(usual_s, now) if length_s is None else TimeRange.last(length_s, now, span)
+    length_s = SPANS.get(span, usual_s)
+    if first_s is not None:
+        length_s = min(length_s, max(_FIRST_STEPS * bucket_s, now_s - first_s + bucket_s))
+    return TimeRange.last(length_s, now, span if span in SPANS else "")
 
 
 def _moment(text: str) -> datetime | None:
@@ -179,6 +189,12 @@ def app_path(app: str) -> str:
 def sample_path(sample_id: str) -> str:
     """Address of the page about one sample."""
     return f"/sample/{slug(sample_id)}"
+
+
+def releases_path(app: str, **wanted: str) -> str:
+    """Address of the comparison of two releases of an app, `before` and `after` if named."""
+    query = urlencode({name: value for name, value in wanted.items() if value})
+    return f"/releases/{slug(app)}" + (f"?{query}" if query else "")
 
 
 def incident_path(incident_id: str) -> str:

@@ -1,7 +1,7 @@
 """The pages over HTTP: key facts without a script, hostile texts inert, nothing from elsewhere."""
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 from urllib.parse import urlencode, urlsplit
 
@@ -53,8 +53,9 @@ def pages(world, get):
         metric_path(HOSTILE_APP, "groundedness"),
         *(sample_path(sample_id) for sample_id in world.samples.values()),
         "/samples", "/samples?text=refund", f"/samples?{urlencode({'app': HOSTILE_APP})}",
-        "/incidents", incident, "/labels", "/labels?app=shop&metric=groundedness", "/silences",
-        "/noise", "/channels", "/config", "/audit",
+        "/incidents", incident, f"{incident}.md", "/labels",
+        "/labels?app=shop&metric=groundedness", "/silences", "/noise", "/channels",
+        "/config", "/audit",
     ]  # fmt: skip
 
 
@@ -167,7 +168,7 @@ def test_metric_page_says_why_evaluations_have_no_score(get):
 
 def test_metric_page_says_what_explains_it_and_marks_the_release(get):
     text = get(BROKEN).text
-    explained = text.split('aria-label="Likely cause"')[1].split("</section>")[0]
+    explained = text.split('<section aria-label="Likely cause"')[1].split("</section>")[0]
     assert re.search(r"<li>deploy v12 at .*: not decided</li>", explained)
     assert re.search(r'<g class="mark"><line [^>]*/><text [^>]*>v12</text></g>', text)
 
@@ -180,8 +181,16 @@ def test_release_that_was_told_later_than_the_explanation_is_marked_at_once(worl
 
 
 def test_series_reaches_as_far_back_as_the_address_says(get):
-    tables = [get(f"{BROKEN}?span={span}").text.count("<tr data-at=") for span in ("15m", "7d")]
+    days = [f"{datetime.now(UTC) - timedelta(days=n):%Y-%m-%dT%H:%M}" for n in (7, 0)]
+    week = urlencode({"from": days[0], "to": days[1]})
+    tables = [get(f"{BROKEN}?{query}").text.count("<tr data-at=") for query in ("span=15m", week)]
     assert tables[0] > tables[1] >= 1
+
+
+def test_span_reaches_no_further_back_than_the_first_score(get):
+    text = get(f"{BROKEN}?span=30d").text
+    found = re.search(r'<svg class="series"[^>]* data-from="(\d+)" data-to="(\d+)"', text)
+    assert int(found[2]) - int(found[1]) < 3600
 
 
 def test_series_begins_and_ends_where_the_address_says(get):
@@ -223,6 +232,29 @@ def test_incident_page_tells_the_timeline_and_who_was_told(get):
     text = get(path).text
     assert "fired" in text
     assert "slack" in text
+
+
+def test_incident_page_has_chart_cause_and_each_sample_once(get):
+    text = get(re.search(r'(/incidents/\w+)">shop', get("/incidents").text)[1]).text
+    assert re.search(r'<svg class="series"[^>]*>.*<rect class="span critical"', text)
+    cause = text.split("<h2>Likely cause</h2>")[1].split("</dl>")[0]
+    kinds = ["release", "segment", "retrieval or generation", "judge"]
+    assert re.findall(r"<dt>([^<]*)</dt>", cause) == kinds
+    assert "v12 went live" in cause
+    samples = re.findall(r'href="/sample/([^?"]+)\?([^"]+)"', text)
+    assert len({sample for sample, _ in samples}) == len(samples) >= 1
+    assert all("outcome=failed" in query for _, query in samples)
+
+
+def test_incident_is_markdown_for_a_ticket(get):
+    path = re.search(r'(/incidents/\w+)">shop', get("/incidents").text)[1]
+    answer = get(f"{path}.md")
+    assert answer.headers["content-type"].startswith("text/markdown")
+    assert answer.text.startswith("# shop, groundedness, relevance: critical\n")
+    for part in ("## Likely cause", "## Samples", "## Timeline", "## Notifications"):
+        assert part in answer.text
+    assert f"]({answer.url.copy_with(path=path)})" in answer.text
+    assert get("/incidents/nope.md").status_code == 404
 
 
 def test_settings_are_shown_without_secrets(get, slack):

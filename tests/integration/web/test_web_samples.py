@@ -128,3 +128,14 @@ def test_figures_alone_are_not_enough_to_list_samples(client_with):
     for path in ("/samples", "/samples.jsonl", "/samples.csv", "/api/v1/samples"):
         answer = client.get(path, headers={"Authorization": f"Bearer {token}"})
         assert answer.status_code == 403, path
+
+
+def test_test_case_needs_the_role_that_reads_transcripts(world, client_with):
+    made = {role: new_token(role, role.name.lower()) for role in Role}
+    client = client_with(GROUNDWATCH_WEB_TOKENS=",".join(entry for _, entry in made.values()))
+    path = f"{sample_path(world.samples['shop'])}/case.jsonl"
+    codes = {
+        role: client.get(path, headers={"Authorization": f"Bearer {token}"}).status_code
+        for role, (token, _) in made.items()
+    }
+    assert codes == {Role.VIEWER: 403, Role.READER: 200, Role.OPERATOR: 200}

@@ -86,7 +86,7 @@ def test_cost_of_several_metrics_is_summed():
             {"a": I, "b": B, "c": W, "d": C, "e": H},
             (
                 "2 apps need attention: d (CRITICAL), c (warning); monitoring is blind for b;"
-                " not enough data yet for a."
+                " not enough data yet for 1 app."
             ),
         ),
     ],
