@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -39,9 +39,16 @@ class Preview(NamedTuple):
     warning: str = ""
 
 
-def preview(connection: Connection, config: RoutingConfig, matchers: Sequence[Matcher]) -> Preview:
-    """Return what a silence with these matchers would cover now."""
-    firing, held = open_alerts(connection), []
+def preview(
+    connection: Connection,
+    config: RoutingConfig,
+    matchers: Sequence[Matcher],
+    *,
+    apps: Container[str] | None = None,
+) -> Preview:
+    """Return what a silence with these matchers would cover now, of these apps only."""
+    firing = [each for each in open_alerts(connection) if apps is None or each.app in apps]
+    held = []
     for incident in firing:
         last = last_snapshot(connection, incident.incident_id)
         if all_match(matchers, config.labels(last.verdict, incident.level)):
@@ -49,6 +56,7 @@ def preview(connection: Connection, config: RoutingConfig, matchers: Sequence[Ma
     known = [
         config.labels(verdict, level)
         for verdict in read_verdicts(connection).values()
+        if apps is None or verdict.app in apps
         for level in Severity
     ]
     matching = sum(all_match(matchers, labels) for labels in known)

@@ -56,6 +56,7 @@ PANELS = {
         "worker": _Command("processes", "worker", "Run a worker that scores samples."),
         "scheduler": _Command("processes", "scheduler", "Run what decides statuses and alerts."),
         "web": _Command("processes", "web", "Serve the page and the JSON API."),
+        "tokens": _Command("tokens", "app", "Make and revoke tokens of page and API."),
         "otlp": _Command("processes", "otlp", "Receive OpenTelemetry traces."),
         "migrate": _Command("processes", "migrate", "Create or upgrade the tables."),
         "poison": _Command(

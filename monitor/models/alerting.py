@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from enum import StrEnum
 from typing import Final, Literal, Self
 
@@ -127,6 +127,12 @@ class Incident(Alert):
             closed_as=None if going_on else last.closed_as,
             alerts=tuple(sorted(alerts, key=lambda a: (a.opened_at, a.app, a.metric, a.segment))),
         )
+
+    def narrowed(self, apps: Container[str]) -> Self | None:
+        """Return the incident as far as it is about these apps; None if it is about others."""
+        left = [alert for alert in self.alerts if alert.app in apps]
+        whole = len(left) == len(self.alerts)
+        return (self if self.app in apps else None) if whole else self.of(left) if left else None
 
     @property
     def apps(self) -> list[str]:

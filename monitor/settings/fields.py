@@ -258,7 +258,13 @@ class WebAccess(Table):
     web_tokens: SecretStr | None = Field(
         None,
         description="Who may come with a bearer token, as `name:role:hash`, separated by commas; "
-        "`groundwatch web --new-token NAME:ROLE` makes one.",
+        "`groundwatch web --new-token NAME:ROLE` makes one. Those of `groundwatch tokens` come "
+        "in addition.",
+    )
+    web_require_authentication: bool = Field(
+        False,
+        description="Ask this machine as well for a token or a password; tokens of "
+        "`groundwatch tokens create` are then enough to listen on other addresses.",
     )
     web_users: SecretStr | None = Field(
         None,
@@ -273,6 +279,14 @@ class WebAccess(Table):
     )
     web_proxy_role: Literal["viewer", "reader", "operator"] = Field(
         "reader", description="Role of whoever such a proxy names."
+    )
+    web_proxy_groups_header: str | None = Field(
+        None,
+        description="Header in which such a proxy lists somebody's groups, separated by commas; "
+        "they then see only the apps of their groups.",
+    )
+    web_group_apps: Names = Field(
+        (), description="Apps of groups, such as `payments=shop,ops=*`; `*` stands for all apps."
     )
     feedback_origins: Names = Field(
         (),

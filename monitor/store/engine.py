@@ -50,7 +50,7 @@ Insert = sqlite.Insert | postgresql.Insert
 
 _VERSION_TABLE = "groundwatch_schema"
 #: The revision of the tables that this program knows; a constant, so that a check costs nothing.
-HEAD = "0017"
+HEAD = "0018"
 _SQLITE_PRAGMAS = (
     # Before the journal mode, or it is ignored; a file that is there already keeps what it has.
     "PRAGMA auto_vacuum=INCREMENTAL",

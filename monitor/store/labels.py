@@ -7,7 +7,7 @@ last word of each annotator counts. Several annotators make one verdict by major
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -117,12 +117,13 @@ def take_labels(
     *,
     annotator: str,
     now: datetime,
+    apps: Container[str] | None = None,
 ) -> list[LabelOutcome]:
     """
     Store labels and return what became of each, in their order.
 
     Each is stored beside every verdict that its metric has on the sample. *annotator* is who
-    sends them: records without one of their own are theirs.
+    sends them: records without one of their own are theirs. Samples of other *apps* are unknown.
     """
     outcomes = [item if isinstance(item, LabelOutcome) else None for item in records]
     given = [(i, item) for i, item in enumerate(records) if isinstance(item, LabelRecord)]
@@ -141,6 +142,8 @@ def take_labels(
             continue
         said[key] = record
         found = known.get(record.sample_id)
+        if found is not None and apps is not None and found.app not in apps:
+            found = None
         outcome, made = _labels_from(record, found, who=who, now=now)
         for label in made:
             place = (label.sample_id, label.metric, label.evaluator_version, who)

@@ -465,3 +465,18 @@ audit = Table(
     Column("target", String(400), nullable=False),
     Index("ix_groundwatch_audit_at", "at_ms"),
 )
+
+#: Tokens of the page and the API, of which nothing but a hash is kept; no apps: all of them.
+tokens = Table(
+    "groundwatch_tokens",
+    metadata,
+    Column("secret_hash", String(64), primary_key=True),
+    Column("name", String(200), nullable=False),
+    Column("role", String(16), nullable=False),
+    Column("apps", Json, nullable=False),
+    Column("scopes", Json, nullable=False),
+    Column("created_by", String(200), nullable=False),
+    Column("created_at_ms", BigInt, nullable=False),
+    Column("expires_at_ms", BigInt),
+    Column("revoked_at_ms", BigInt),
+)

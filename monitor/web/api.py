@@ -14,15 +14,15 @@ from prometheus_client.metrics_core import Metric
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from alerts.queries import deliveries, incident, incidents_since, timeline
 from monitor.models import Status, Verdict
 from monitor.report.format import percent
 from monitor.report.model import worst_status
 from monitor.store.samples import unscored
 from monitor.web import charts, schema, time_range
+from monitor.web.auth import RefusedError
 from monitor.web.detail import read_recent
 from monitor.web.overview import Glance, Row
-from monitor.web.site import Site, answer_json, refused
+from monitor.web.site import Site, answer_json, incident_for, incidents_for
 from monitor.web.time_range import TimeRange
 
 _MOST_ITEMS = 500
@@ -32,19 +32,15 @@ _LONGEST_S = 31_536_000
 T = TypeVar("T")
 
 
-class _ParameterError(ValueError):
-    """A parameter of the query is wrong; the text says how."""
-
-
 @dataclass(frozen=True, slots=True)
 class Api:
     """The endpoints that answer with JSON; and those for Prometheus and READMEs."""
 
     site: Site
 
-    def status(self, request: Request) -> Response:  # noqa: ARG002  # as routes are called
+    def status(self, request: Request) -> Response:
         """Return everything at a glance."""
-        found = self.site.glance.read()
+        found = self.site.glance_for(request)
         p = found.pipeline
         return answer_json(
             schema.StatusAnswer(
@@ -64,19 +60,15 @@ class Api:
     def metrics(self, request: Request) -> Response:
         """Return all apps and metrics."""
         app = request.query_params.get("app")
-        verdicts = [r.verdict for r in self.site.glance.read().rows if app in (None, r.verdict.app)]
-        try:
-            items, after = _paged(
-                request, verdicts, lambda v: time_range.metric_path(v.app, v.metric)
-            )
-        except _ParameterError as error:
-            return _wrong(request, error)
+        rows = self.site.glance_for(request).rows
+        verdicts = [row.verdict for row in rows if app in (None, row.verdict.app)]
+        items, after = _paged(request, verdicts, lambda v: time_range.metric_path(v.app, v.metric))
         return answer_json(schema.MetricsPage(items=[_status_of(v) for v in items], next=after))
 
     def metric(self, request: Request) -> Response:
         """Return one metric of one app."""
         app, metric = _key(request)
-        for row in self.site.glance.read().rows:
+        for row in self.site.glance_for(request).rows:
             if (row.verdict.app, row.verdict.metric) == (app, metric):
                 verdict = row.verdict
                 since = verdict.evaluated_at - timedelta(seconds=verdict.window_s)
@@ -86,22 +78,19 @@ class Api:
                 return answer_json(
                     schema.MetricAnswer(**fields, failed=without.failed, skipped=without.skipped)
                 )
-        return _none(request)
+        raise _none()
 
     def series(self, request: Request) -> Response:
         """Return the time series of one metric."""
         app, metric = _key(request)
-        try:
-            span_s = _number(request, "span_s", self.site.glance.span_s, _LONGEST_S)
-        except _ParameterError as error:
-            return _wrong(request, error)
+        span_s = _number(request, "span_s", self.site.glance.span_s, _LONGEST_S)
         now = self.site.clock()
         found = read_recent(
             self.site.store, self.site.settings, app=app, metric=metric,
             time_range=TimeRange.last(span_s, now), now=now,
         )  # fmt: skip
         if found is None:
-            return _none(request)
+            raise _none()
         steps = [
             schema.SeriesStep(
                 start=datetime.fromtimestamp(step.start_s, UTC),
@@ -117,26 +106,23 @@ class Api:
     def incidents(self, request: Request) -> Response:
         """Return the incidents of thirty days."""
         with self.site.store.read() as connection:
-            found = incidents_since(
-                connection, self.site.clock() - _BACK, app=request.query_params.get("app")
+            found = incidents_for(
+                request, connection, self.site.clock() - _BACK, request.query_params.get("app")
             )
-        try:
-            items, after = _paged(request, found, lambda item: item.incident_id)
-        except _ParameterError as error:
-            return _wrong(request, error)
+        items, after = _paged(request, found, lambda item: item.incident_id)
         return answer_json(schema.IncidentsPage(items=items, next=after))
 
     def incident(self, request: Request) -> Response:
         """Return one incident."""
         incident_id = time_range.unslug(request.path_params["incident_id"])
         with self.site.store.read() as connection:
-            found = incident(connection, incident_id)
+            found = incident_for(request, connection, incident_id)
             if found is None:
-                return _none(request)
+                raise _none()
             answer = schema.IncidentAnswer(
-                incident=found,
-                timeline=timeline(connection, found.incident_id),
-                deliveries=deliveries(connection, incident_id=found.incident_id),
+                incident=found.incident,
+                timeline=[event.timeline_event() for event in found.events],
+                deliveries=found.deliveries,
             )
         return answer_json(answer)
 
@@ -144,15 +130,15 @@ class Api:
         """Return the OpenAPI document."""
         return JSONResponse(schema.openapi())
 
-    def prometheus(self, request: Request) -> Response:  # noqa: ARG002  # as routes are called
+    def prometheus(self, request: Request) -> Response:
         """Return the figures in Prometheus' text format."""
-        body, media_type = exposition(self.site.glance.read(), self.site.clock())
+        body, media_type = exposition(self.site.glance_for(request), self.site.clock())
         return Response(body, headers={"Content-Type": media_type})
 
     def badge(self, request: Request) -> Response:
         """Return the badge of an app."""
         app = time_range.unslug(request.path_params["app"])
-        verdicts = [r.verdict for r in self.site.glance.read().rows if r.verdict.app == app]
+        verdicts = [r.verdict for r in self.site.glance_for(request).rows if r.verdict.app == app]
         status = worst_status([v.status for v in verdicts])
         worst = next((v for v in verdicts if v.status is status), None)
         value = percent(worst.pass_rate) if worst and worst.pass_rate is not None else ""
@@ -206,7 +192,7 @@ def _paged(
     if cursor is not None:
         found = [i for i, item in enumerate(items) if name_of(item) == cursor]
         if not found:
-            raise _ParameterError("cursor: what it stood for is gone; begin again without one")
+            raise _wrong("cursor: what it stood for is gone; begin again without one")
         start = found[0] + 1
     page = items[start : start + limit]
     more = start + limit < len(items)
@@ -218,18 +204,17 @@ def _number(request: Request, name: str, usual: int, most: int) -> int:
     if text is None:
         return usual
     if not (text.isascii() and text.isdigit() and len(text) <= 10 and 1 <= int(text) <= most):  # noqa: PLR2004
-        raise _ParameterError(f"{name}: a whole number from 1 to {most}")
+        raise _wrong(f"{name}: a whole number from 1 to {most}")
     return int(text)
 
 
-def _wrong(request: Request, error: _ParameterError) -> Response:
-    return refused(request, 400, "a parameter is wrong", str(error))
+def _wrong(detail: str) -> RefusedError:
+    return RefusedError(400, "a parameter is wrong", detail)
 
 
-def _none(request: Request) -> Response:
-    return refused(
-        request, 404, "not found", "there is no such thing; names in a path are written with ~"
-    )
+def _none() -> RefusedError:
+    detail = "there is no such thing; names in a path are written with ~"
+    return RefusedError(404, "not found", detail)
 
 
 # Figures for Prometheus.
@@ -287,7 +272,8 @@ class _Snapshot:
                 counts = getattr(app.ledger, name.removesuffix("_samples"))
                 family.add_metric([app.app[:_MOST_LABEL_CHARS]], sum(counts.values()))
             yield family
-        yield from _of_pipeline(self._glance)
+        if self._glance.pipeline.is_whole:
+            yield from _of_pipeline(self._glance)
 
 
 def _of_rows(rows: Sequence[Row], now: datetime) -> Iterator[Metric]:
@@ -335,9 +321,11 @@ def _of_pipeline(glance: Glance) -> Iterator[Metric]:
     yield _gauge("groundwatch_redis_up", "Whether Redis answers.", int(found.waiting is not None))
     yield _gauge(
         "groundwatch_judge_cost_today_usd", "What the judge cost since midnight UTC.",
-        found.cost_today_usd,
+        found.cost_today_usd or 0.0,
     )  # fmt: skip
-    yield _gauge("groundwatch_judge_cost_month_usd", "The same this month.", found.cost_month_usd)
+    yield _gauge(
+        "groundwatch_judge_cost_month_usd", "The same this month.", found.cost_month_usd or 0.0
+    )
     yield _gauge("groundwatch_open_incidents", "Open incidents.", len(glance.incidents))
     family = GaugeMetricFamily(
         "groundwatch_alert_messages", "Alert messages by their state.", labels=("state",)

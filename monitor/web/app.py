@@ -11,23 +11,26 @@ import structlog
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
+from starlette.middleware.authentication import AuthenticationMiddleware
 from starlette.middleware.gzip import GZipMiddleware
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute
 
 from monitor.errors import GroundwatchError
 from monitor.models import Status
 from monitor.web import charts
 from monitor.web.actions import Acts
 from monitor.web.api import Api
-from monitor.web.auth import FEEDBACK_PATH, Guard, path_of
+from monitor.web.auth import FEEDBACK_PATH, Doorkeeper, RefusedError, SecureHeaders, path_of
+from monitor.web.auth import GuardedRoute as Route
 from monitor.web.feedback import FeedbackInbox
 from monitor.web.incident import IncidentPages
 from monitor.web.labelling import Labelling
 from monitor.web.pages import Pages
 from monitor.web.samples import SampleViews
 from monitor.web.site import FEEDBACK_SCRIPT, Site
+from monitor.web.writing import Writing
 
 _A_YEAR = "public, max-age=31536000, immutable"
 _TYPES = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8"}
@@ -57,6 +60,7 @@ def make_app(site: Site) -> Starlette:
 
     pages, acts, api, labelling = Pages(site), Acts(site), Api(site), Labelling(site)
     inbox, incident, samples = FeedbackInbox(site), IncidentPages(site), SampleViews(site)
+    writing = Writing(site)
     of_metric = "/api/v1/apps/{app}/metrics/{metric}"
     routes = [
         Route("/", pages.glance),
@@ -77,16 +81,28 @@ def make_app(site: Site) -> Starlette:
         Route("/silences", acts.add_silence, methods=["POST"]),
         Route("/silences/{silence_id}/end", acts.end_silence, methods=["POST"]),
         Route("/noise", pages.noise),
-        Route("/channels", pages.channels),
-        Route("/channels/test", acts.test_channel, methods=["POST"]),
-        Route("/config", pages.config),
-        Route("/audit", pages.audit),
+        Route("/channels", pages.channels, whole=True),
+        Route("/channels/test", acts.test_channel, methods=["POST"], whole=True),
+        Route("/config", pages.config, whole=True),
+        Route("/audit", pages.audit, whole=True),
         Route("/api/v1/status", api.status),
         Route("/api/v1/metrics", api.metrics),
         Route(of_metric, api.metric),
         Route(f"{of_metric}/series", api.series),
         Route("/api/v1/incidents", api.incidents),
         Route("/api/v1/incidents/{incident_id}", api.incident),
+        Route(
+            "/api/v1/incidents/{incident_id}/acknowledgements",
+            writing.add_acknowledgement,
+            methods=["POST"],
+        ),
+        Route("/api/v1/deploys", writing.deploys),
+        Route("/api/v1/deploys", writing.add_deploy, methods=["POST"]),
+        Route("/api/v1/silences", writing.silences),
+        Route("/api/v1/silences", writing.add_silence, methods=["POST"]),
+        Route("/api/v1/silences/{silence_id}", writing.end_silence, methods=["DELETE"]),
+        Route("/api/v1/test-cases", writing.cases),
+        Route("/api/v1/test-cases", writing.make_cases, methods=["POST"]),
         Route("/api/v1/labels", labelling.agreement),
         Route("/api/v1/labels", labelling.take, methods=["POST"]),
         Route(FEEDBACK_PATH, inbox.take, methods=["POST", "OPTIONS"]),
@@ -101,12 +117,18 @@ def make_app(site: Site) -> Starlette:
         routes=routes,
         lifespan=lifespan,
         middleware=[
-            Middleware(Guard, access=site.access, refuse=refuse),
+            Middleware(SecureHeaders),
+            Middleware(
+                AuthenticationMiddleware,
+                backend=Doorkeeper(site.access),
+                on_error=refuse.at_the_door,
+            ),
             Middleware(GZipMiddleware, minimum_size=_PACK_FROM_BYTES, compresslevel=5),
         ],
         exception_handlers={
             HTTPException: refuse.of_http,
             GroundwatchError: refuse.of_ours,
+            RefusedError: refuse.of_request,
             Exception: refuse.of_bug,
         },
     )
@@ -168,12 +190,23 @@ class _Refusals:
         if path.startswith("/api/") or path == "/metrics":
             body = {"type": "about:blank", "title": title, "status": code, "detail": detail}
             return JSONResponse(body, code, media_type="application/problem+json")
-        if code in {401, 421}:
+        if code in {401, 421, 429}:
             return PlainTextResponse(f"{title}: {detail}\n", code)
         return self._site.page(
             request, "error.html", code=code, status=Status.INSUFFICIENT_DATA,
             heading=title[:1].upper() + title[1:], said=detail,
         )  # fmt: skip
+
+    def at_the_door(self, conn: HTTPConnection, error: Exception) -> Response:
+        """Refuse whom the doorkeeper did not let in."""
+        assert isinstance(error, RefusedError)
+        answer = self(Request(conn.scope), error.code, error.title, error.detail)
+        answer.headers.update(error.headers)
+        return answer
+
+    async def of_request(self, request: Request, error: Exception) -> Response:
+        """Refuse what an endpoint refused."""
+        return self.at_the_door(request, error)
 
     async def of_http(self, request: Request, error: Exception) -> Response:
         """Refuse what the router refused."""

@@ -1,8 +1,9 @@
 """
-Who asks, what they may do, and what every request passes before a page answers.
+Who asks, what they may do and see, and what every request passes before a page answers.
 
-Bearer tokens and passwords are known by their hashes only; a trusted proxy may vouch for a name.
-Without any of them only this machine may come in. A form carries a signed token of its own.
+Bearer tokens and passwords are known by their hashes only; a trusted proxy may vouch for a name
+and its groups. Without any of them only this machine may come in. A form carries a signed token
+of its own.
 """
 
 from __future__ import annotations
@@ -17,22 +18,33 @@ import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import IntEnum
 from functools import wraps
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from anyio import CapacityLimiter, to_thread
 from itsdangerous import BadData, URLSafeTimedSerializer
 from pydantic import SecretStr
+from starlette.authentication import (
+    AuthCredentials,
+    AuthenticationBackend,
+    AuthenticationError,
+    BaseUser,
+)
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import Response
+from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from monitor.errors import SettingsError
+from monitor.errors import GroundwatchError, SettingsError
 from monitor.settings import Settings, variable
 from monitor.settings.addresses import is_addressed_here, is_loopback
+from monitor.store.engine import Store
+from monitor.store.tokens import find_token
+from monitor.web.time_range import unslug
 
 _SCRYPT_MARK = "scrypt$"
 _HASH = re.compile(r"[0-9a-f]{64}|scrypt\$[0-9a-f]{32}\$[0-9a-f]{64}")
@@ -58,6 +70,7 @@ _HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
+    "Cache-Control": "no-store",
 }
 S = TypeVar("S")
 Method = Callable[[S, Request], Response]
@@ -70,29 +83,44 @@ class Role(IntEnum):
 
     VIEWER = 1  #: figures, no transcripts
     READER = 2  #: transcripts, as the hook's mask left them
-    OPERATOR = 3  #: label, test channels
+    OPERATOR = 3  #: all that can be written: labels, silences, deploys
 
+
+#: What a token may write besides what its role may, and what that is.
+SCOPES: Mapping[str, str] = {
+    "deploys": "record deploys",
+    "acknowledgements": "acknowledge incidents",
+    "silences": "add and end silences",
+    "labels": "store labels",
+    "feedback": "store what users said",
+}
 
 #: A user of the app, whose browser sends feedback from a page that the settings name.
 VISITOR = "visitor"
 
 
 @dataclass(frozen=True, slots=True)
-class Principal:
+class Principal(BaseUser):
     """
     A person or program that asks; ``bearer`` if no browser can have sent it by itself.
 
-    ``apps`` are the only ones that it may see or change anything of; None: all.
+    ``apps`` are the only ones that it may see or change anything of; None: all. ``scopes`` are
+    what it may write though its role may not.
     """
 
     name: str
     role: Role
     bearer: bool = False
     apps: frozenset[str] | None = None
+    scopes: frozenset[str] = frozenset()
 
-    def may_see(self, app: str) -> bool:
-        """Return whether it may see anything of *app*."""
-        return self.apps is None or app in self.apps
+    def may_see(self, *apps: str) -> bool:
+        """Return whether it may see anything of these apps, of each of them."""
+        return self.apps is None or self.apps.issuperset(apps)
+
+    def may_write(self, scope: str) -> bool:
+        """Return whether it may write what *scope* is about."""
+        return self.role >= Role.OPERATOR or scope in self.scopes
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +142,7 @@ class Access:
     """
 
     settings: Settings
+    store: Store | None = None  #: of the tokens that ``groundwatch tokens`` makes
     tokens: list[_Entry] = field(init=False)
     users: list[_Entry] = field(init=False)
     _proxies: list[ipaddress.IPv4Network | ipaddress.IPv6Network] = field(init=False)
@@ -139,8 +168,10 @@ class Access:
 
     @property
     def is_open(self) -> bool:
-        """Whether no authentication is set up; then only this machine may come in."""
-        return not (self.tokens or self.users or self.settings.web_access.web_proxy_user_header)
+        """Whether this machine may come in without a token or a password, and nobody else."""
+        given = self.settings.web_access
+        is_set = self.tokens or self.users or given.web_proxy_user_header
+        return not (is_set or given.web_require_authentication)
 
     def identify(self, headers: Mapping[str, str], peer: str) -> Principal | None:
         """
@@ -153,19 +184,15 @@ class Access:
         peer
             Address from which it comes, as the socket says.
         """
-        if self.is_open:
-            return Principal("this machine", Role.OPERATOR)
         scheme, _, value = headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer":
-            given = hashlib.sha256(value.strip().encode()).hexdigest()
-            found = None
-            for entry in self.tokens:  # all of them: the time must not tell which one
-                if hmac.compare_digest(entry.secret_hash, given):
-                    found = Principal(entry.name, entry.role, bearer=True)
-            return found
+            return self._by_token(value.strip())
+        if self.is_open:
+            return Principal("this machine", Role.OPERATOR)
         if scheme.lower() == "basic":
             return self._by_password(value.strip())
-        header = self.settings.web_access.web_proxy_user_header
+        given = self.settings.web_access
+        header = given.web_proxy_user_header
         name = headers.get(header.lower(), "") if header else ""
         try:
             address = ipaddress.ip_address(peer)
@@ -173,9 +200,16 @@ class Access:
             return None
         if not name or not any(address in network for network in self._proxies):
             return None
-        return Principal(name[:200], Role[self.settings.web_access.web_proxy_role.upper()])
+        apps = None
+        if given.web_proxy_groups_header:
+            groups = headers.get(given.web_proxy_groups_header.lower(), "").split(",")
+            mine = {group.strip() for group in groups}
+            pairs = [entry.rpartition("=")[::2] for entry in given.web_group_apps]
+            apps = frozenset(app for group, app in pairs if group in mine)
+        everything = None if apps is None or "*" in apps else apps
+        return Principal(name[:200], Role[given.web_proxy_role.upper()], apps=everything)
 
-    def may_send_feedback(self, request: Request) -> bool:
+    def may_send_feedback(self, request: HTTPConnection) -> bool:
         """Return whether a request comes from a page that may send feedback, and is such."""
         origins = self.settings.web_access.feedback_origins
         return path_of(request) == FEEDBACK_PATH and request.headers.get("origin", "") in origins
@@ -191,6 +225,22 @@ class Access:
         except BadData:
             return False
         return True
+
+    def _by_token(self, secret: str) -> Principal | None:
+        given, found = hashlib.sha256(secret.encode()).hexdigest(), None
+        for entry in self.tokens:  # all of them: the time must not tell which one
+            if hmac.compare_digest(entry.secret_hash, given):
+                found = Principal(entry.name, entry.role, bearer=True)
+        if found is not None or self.store is None:
+            return found
+        with self.store.read() as connection:
+            token = find_token(connection, secret, datetime.now(UTC))
+        if token is None:
+            return None
+        return Principal(
+            token.name, Role[token.role.upper()], bearer=True,
+            apps=frozenset(token.apps) or None, scopes=frozenset(token.scopes),
+        )  # fmt: skip
 
     def _by_password(self, value: str) -> Principal | None:
         fingerprint = hmac.digest(self._key, value.encode(), "sha256")
@@ -227,7 +277,8 @@ def check_address(settings: Settings, host: str) -> None:
         raise SettingsError(
             f"refusing to listen on {host} without authentication: set"
             f" {variable('web_tokens')}, {variable('web_users')} or"
-            f" {variable('web_proxy_user_header')}, or listen on 127.0.0.1"
+            f" {variable('web_proxy_user_header')}; or make tokens by `groundwatch tokens create`"
+            f" and set {variable('web_require_authentication')}=true; or listen on 127.0.0.1"
         )
 
 
@@ -269,77 +320,124 @@ def _entries(value: SecretStr | None, setting: str) -> list[_Entry]:
     return found
 
 
-class Guard:
+class RefusedError(AuthenticationError):
+    """A request that is not let in: status, title, what to do."""
+
+    def __init__(self, code: int, title: str, detail: str, **headers: str) -> None:
+        super().__init__(title)
+        self.code, self.title, self.detail = code, title, detail
+        self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
+
+
+class Doorkeeper(AuthenticationBackend):
     """
-    Middleware that admits who may come in; unsafe requests only from our own pages.
+    Lets in who may come in; unsafe requests only from our own pages.
 
     Without authentication the name in the address must be this machine's, so that a
     page elsewhere cannot reach in by giving its own name our address (DNS rebinding).
     """
 
-    def __init__(self, app: ASGIApp, *, access: Access, refuse: Refuse) -> None:
-        self._app = app
+    def __init__(self, access: Access) -> None:
         self._access = access
-        self._refuse = refuse
         self._passwords = CapacityLimiter(1)
 
+    async def authenticate(self, conn: HTTPConnection) -> tuple[AuthCredentials, Principal] | None:
+        """Return who asks; None where nobody needs to be known."""
+        if path_of(conn).startswith(_OPEN):
+            return None
+        if self._access.may_send_feedback(conn):
+            return AuthCredentials(), Principal(VISITOR, Role.VIEWER, bearer=True)
+        if conn.headers.get("authorization", "").partition(" ")[0].lower() != "basic":
+            found = await to_thread.run_sync(self._let_in, conn)
+        elif self._passwords.statistics().tasks_waiting >= _MOST_WAITING:
+            raise RefusedError(
+                429, "too many passwords at once", "send it again later", Retry_After="1"
+            )
+        else:  # off the event loop, one at a time: a password takes a while, on purpose
+            found = await to_thread.run_sync(self._let_in, conn, limiter=self._passwords)
+        return AuthCredentials([found.role.name.lower(), *found.scopes]), found
+
+    def _let_in(self, conn: HTTPConnection) -> Principal:
+        headers = conn.headers
+        if self._access.is_open and not is_addressed_here(headers.get("host", "")):
+            detail = "without authentication only 127.0.0.1 and localhost are answered"
+            raise RefusedError(421, "host not allowed", detail)
+        peer = conn.client.host if conn.client else ""
+        try:
+            principal = self._access.identify(dict(headers), peer)
+        except GroundwatchError:
+            detail = "the store of the tokens cannot be read; is it there?"
+            raise RefusedError(503, "not possible now", detail) from None
+        if principal is None:
+            raise RefusedError(
+                401, "authentication required", "send a bearer token or a password",
+                WWW_Authenticate='Basic realm="groundwatch", charset="UTF-8"',
+            )  # fmt: skip
+        if (
+            conn.scope["method"] not in _SAFE
+            and not principal.bearer
+            and not (comes_from_us(headers) or _is_program(conn))
+        ):
+            detail = "nothing was changed; use the form on our page"
+            raise RefusedError(403, "from another site", detail)
+        return principal
+
+
+class SecureHeaders:
+    """Middleware that tells browsers what our pages never do; answers are kept nowhere."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass one request on, or refuse it."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
+        """Pass one request on, and add headers to the answer."""
 
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in _HEADERS.items():
                     headers.setdefault(name, value)
-                headers.setdefault("Cache-Control", "no-store")
             await send(message)
 
-        request = Request(scope, receive)
-        if path_of(request).startswith(_OPEN):
-            refused = None
-        elif self._access.may_send_feedback(request):
-            request.state.principal = Principal(VISITOR, Role.VIEWER, bearer=True)
-            refused = None
-        elif request.headers.get("authorization", "").partition(" ")[0].lower() != "basic":
-            refused = await to_thread.run_sync(self._refusal, request)
-        elif self._passwords.statistics().tasks_waiting >= _MOST_WAITING:
-            headers = {"Retry-After": "1"}
-            refused = PlainTextResponse("too many passwords at once\n", 429, headers=headers)
-        else:  # off the event loop, one at a time: a password takes a while, on purpose
-            refused = await to_thread.run_sync(self._refusal, request, limiter=self._passwords)
-        await (refused or self._app)(scope, receive, with_headers)
-
-    def _refusal(self, request: Request) -> Response | None:
-        headers = request.headers
-        if self._access.is_open and not is_addressed_here(headers.get("host", "")):
-            return self._refuse(
-                request, 421, "host not allowed",
-                "without authentication only 127.0.0.1 and localhost are answered",
-            )  # fmt: skip
-        peer = request.client.host if request.client else ""
-        principal = self._access.identify(dict(headers), peer)
-        if principal is None:
-            answer = self._refuse(
-                request, 401, "authentication required", "send a bearer token or a password"
-            )
-            answer.headers["WWW-Authenticate"] = 'Basic realm="groundwatch", charset="UTF-8"'
-            return answer
-        request.state.principal = principal
-        if (
-            request.method not in _SAFE
-            and not principal.bearer
-            and not (comes_from_us(headers) or _is_program(request))
-        ):
-            return self._refuse(
-                request, 403, "from another site", "nothing was changed; use the form on our page"
-            )
-        return None
+        await self._app(scope, receive, with_headers)
 
 
-def path_of(request: Request) -> str:
+class GuardedRoute(Route):
+    """
+    A route that shows visitors who are limited to some apps nothing of others.
+
+    An app in the path or the query that they may not see is answered as one that is not there. A
+    route about the ``whole`` monitor is refused; what else an endpoint shows, it narrows itself.
+    """
+
+    def __init__(
+        self, path: str, endpoint: Callable[..., Any], *, whole: bool = False, **options: Any
+    ) -> None:
+        super().__init__(path, endpoint, **options)
+        self.whole = whole
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        principal = scope.get("user")
+        if isinstance(principal, Principal) and principal.apps is not None:
+            request = Request(scope)
+            asked = [app for app in request.query_params.getlist("app") if app]
+            if "app" in request.path_params:
+                asked.append(unslug(request.path_params["app"]))
+            refuse: Refuse = request.app.state.refuse
+            if self.whole or not principal.may_see(*asked):
+                detail = f"you may see: {', '.join(sorted(principal.apps)) or 'no app'}"
+                refused = (
+                    refuse(request, 403, "this is about all apps", detail)
+                    if self.whole
+                    else refuse(request, 404, "not found", detail)
+                )
+                await refused(scope, receive, send)
+                return
+        await super().handle(scope, receive, send)
+
+
+def path_of(request: HTTPConnection) -> str:
     """
     Return the path that the router uses.
 
@@ -359,12 +457,13 @@ def comes_from_us(headers: Headers) -> bool:
     return origin is not None and urlsplit(origin).netloc == headers.get("host")
 
 
-def _is_program(request: Request) -> bool:
-    """Return whether no browser can have sent this: to JSON for the API all add an origin."""
+def _is_program(request: HTTPConnection) -> bool:
+    """Return whether no browser can have sent this: to JSON and DELETE all add an origin."""
     headers = request.headers
+    is_json = headers.get("content-type", "").startswith("application/json")
     return (
         path_of(request).startswith("/api/")
-        and headers.get("content-type", "").startswith("application/json")
+        and (is_json or request.scope["method"] == "DELETE")
         and "origin" not in headers
         and "sec-fetch-site" not in headers
     )
@@ -390,5 +489,5 @@ def needs(role: Role) -> Callable[[Method[S]], Method[S]]:
 
 def principal_of(request: Request) -> Principal:
     """Return who asks, as the guard found."""
-    found: Principal = request.state.principal
+    found: Principal = request.user
     return found

@@ -8,18 +8,16 @@ from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pydantic import ValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
-from monitor.errors import own_words
 from monitor.store.feedback import Feedback, save_feedback
 from monitor.store.ledger import Booking, Kind, read_between, read_totals
 from monitor.web import schema
-from monitor.web.auth import VISITOR, Role, principal_of
-from monitor.web.labelling import read_json
-from monitor.web.site import Site, refused
+from monitor.web.auth import VISITOR, RefusedError, Role, principal_of
+from monitor.web.site import Site, answer_json, refused
+from monitor.web.writing import check_may_write, read_json, read_shape
 
 _MOST_BODY_BYTES = 20_000
 #: From all visitors together; beyond, they are asked to come again.
@@ -41,20 +39,14 @@ class FeedbackInbox:
         is_visitor = principal.name == VISITOR and principal.role is Role.VIEWER
         if request.method == "OPTIONS":
             answer = Response(status_code=204)
-        elif is_visitor and self._is_too_much():
-            answer = refused(request, 429, "too much feedback at once", "send it again later")
-            answer.headers["Retry-After"] = "1"
-        elif not is_visitor and principal.role < Role.OPERATOR:
-            answer = refused(request, 403, "this needs the role operator", "nothing was stored")
         else:
-            body = await read_json(request, _MOST_BODY_BYTES)
-            answer = (
-                body
-                if isinstance(body, Response)
-                else await run_in_threadpool(self._store, request, body, is_visitor)
-            )
+            try:
+                answer = await self._take(request, is_visitor)
+            except RefusedError as error:
+                answer = refused(request, error.code, error.title, error.detail)
+                answer.headers.update(error.headers)
         if is_visitor:
-            # The guard has compared the origin with the settings.
+            # The doorkeeper has compared the origin with the settings.
             answer.headers["Access-Control-Allow-Origin"] = request.headers["origin"]
             answer.headers["Access-Control-Allow-Methods"] = "POST"
             answer.headers["Access-Control-Allow-Headers"] = "Content-Type"
@@ -63,13 +55,21 @@ class FeedbackInbox:
             answer.headers["Vary"] = "Origin"
         return answer
 
-    def _store(self, request: Request, body: object, is_visitor: bool) -> Response:
-        try:
-            sent = schema.SentFeedback.model_validate(body)
-        except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            where = ".".join(str(part) for part in first["loc"]) or "body"
-            return refused(request, 400, "no feedback", f"{where}: {own_words(first['msg'])}")
+    async def _take(self, request: Request, is_visitor: bool) -> Response:
+        if is_visitor and self._is_too_much():
+            raise RefusedError(
+                429, "too much feedback at once", "send it again later", Retry_After="1"
+            )
+        principal = principal_of(request)
+        if not is_visitor:
+            check_may_write(principal, "feedback")
+        body = await read_json(request, _MOST_BODY_BYTES)
+        sent = read_shape(schema.SentFeedback, body)
+        if not is_visitor:
+            check_may_write(principal, "feedback", sent.app)
+        return answer_json(await run_in_threadpool(self._store, sent, is_visitor))
+
+    def _store(self, sent: schema.SentFeedback, is_visitor: bool) -> schema.FeedbackTaken:
         now = self.site.clock()
         # The same said again makes no new row.
         name = f"{sent.app}\x1f{sent.trace_id}\x1f{sent.good}\x1f{sent.comment}"
@@ -85,13 +85,12 @@ class FeedbackInbox:
                     code, title = (
                         (429, "too much feedback today") if known else (404, "unknown app")
                     )
-                    return refused(request, code, title, "nothing was stored")
+                    raise RefusedError(code, title, "nothing was stored")
             new = save_feedback(
                 connection, [found], source=_SOURCE, now=now,
                 bucket_s=self.site.settings.windows.bucket_s,
             )  # fmt: skip
-        answer = schema.FeedbackTaken(stored=new, duplicate=1 - new)
-        return Response(answer.model_dump_json(), media_type="application/json")
+        return schema.FeedbackTaken(stored=new, duplicate=1 - new)
 
     def _is_too_much(self) -> bool:
         now = time.monotonic()

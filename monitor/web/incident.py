@@ -13,7 +13,7 @@ from starlette.responses import PlainTextResponse, Response
 
 from alerts.conditions import BLINDNESS, CONDITIONS, MONITOR_PREFIX
 from alerts.model import Snapshot
-from alerts.queries import deliveries, incident, snapshots, why_not_notified
+from alerts.queries import why_not_notified
 from alerts.store import acknowledgement
 from monitor.models import Incident
 from monitor.models.insight import Deploy
@@ -27,7 +27,7 @@ from monitor.web.actions import ACK_HOURS, LASTS
 from monitor.web.auth import Role, principal_of
 from monitor.web.detail import Recent, read_deploys, read_recent
 from monitor.web.samples import kept_nowhere
-from monitor.web.site import Site
+from monitor.web.site import Site, incident_for
 from monitor.web.templating import event_reason
 from monitor.web.time_range import TimeRange
 from monitor.web.time_series import ChartMark, ShadedSpan
@@ -52,7 +52,7 @@ class IncidentPages:
             return self.site.missing(request, "no such incident")
         principal = principal_of(request)
         return kept_nowhere(self.site.page(
-            request, "incident.html", may_act=principal.role >= Role.OPERATOR,
+            request, "incident.html", may_act=principal.may_write("acknowledgements"),
             ack_hours=ACK_HOURS, lasts=list(LASTS),
             form_token=self.site.access.form_token(principal), **found,
         ))  # fmt: skip
@@ -75,15 +75,15 @@ class IncidentPages:
         """Read what page and Markdown say; None where there is no such incident to see."""
         principal, site, now = principal_of(request), self.site, self.site.clock()
         with site.store.read() as connection:
-            found = incident(connection, names.unslug(request.path_params["incident_id"]))
-            if found is None or not all(map(principal.may_see, found.apps)):
+            incident_id = names.unslug(request.path_params["incident_id"])
+            seen = incident_for(request, connection, incident_id)
+            if seen is None:
                 return None
-            events = snapshots(connection, found.incident_id)
-            sent = deliveries(connection, incident_id=found.incident_id)
+            found, events, sent, is_whole = seen
             kept = timedelta(days=site.settings.retention.keep_outbox_days)
-            why = "" if sent else why_not_notified(
-                connection, found, site.wiring.channels, now - kept
-            )  # fmt: skip
+            why = "" if is_whole else "it is about other apps as well, so that you may not see whom"
+            if is_whole and not sent:
+                why = why_not_notified(connection, found, site.wiring.channels, now - kept)
             ack = acknowledgement(connection, found.incident_id)
             deploys = read_deploys(connection, found.app, found.since - _LONGEST_BEFORE)
             causes = self._causes(connection, found, events, deploys, now)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +12,6 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
-from monitor.report.format import plain_text
 from monitor.scoring.metrics import metric_question
 from monitor.store.feedback import complained_of, count_feedback, read_complaints
 from monitor.store.label_agreement import Agreement, agreements
@@ -21,9 +19,10 @@ from monitor.store.label_queue import ENOUGH, draw
 from monitor.store.labels import MOST_NOTE_CHARS, Taken, labels_of, read_record, take_labels
 from monitor.store.samples import read_sample
 from monitor.web import schema, time_range
-from monitor.web.actions import Form, note, posted, see
-from monitor.web.auth import Role, needs, principal_of
-from monitor.web.site import Site, refused
+from monitor.web.actions import Form, posted, see
+from monitor.web.auth import Principal, RefusedError, Role, needs, principal_of
+from monitor.web.site import Site, answer_json
+from monitor.web.writing import check_may_write, read_json
 
 _MOST_LABELS = 1_000
 _MOST_BODY_BYTES = 1_000_000
@@ -49,9 +48,9 @@ class Labelling:
         app, metric = asked.get("app"), asked.get("metric")
         skipped = asked.getlist("skip")[-_MOST_SKIPPED:]
         now = self.site.clock()
-        rows = [(r.verdict.app, r.verdict.metric) for r in self.site.glance.read().rows]
+        rows = [(r.verdict.app, r.verdict.metric) for r in self.site.glance_for(request).rows]
         with self.site.store.read() as connection:
-            said = agreements(connection)
+            said = [item for item in agreements(connection) if principal.may_see(item.app)]
             if not app or not metric:
                 since = now - _FEEDBACK_BACK
                 users = [
@@ -76,6 +75,7 @@ class Labelling:
                     label
                     for label in reversed(labels_of(connection, decided))
                     if (label.metric, label.labelled_by) == (metric, principal.name)
+                    and principal.may_see(label.app)
                 ),
                 None,
             )
@@ -83,13 +83,13 @@ class Labelling:
             request, "label_queue.html", app=app, metric=metric, queue=found, enough=ENOUGH,
             it=sample.sample.interaction if sample else None, what=metric_question(metric),
             skipped=skipped, last=last,
-            may_label=principal.role >= Role.OPERATOR, known=(app, metric) in rows,
+            may_label=principal.may_write("labels"), known=(app, metric) in rows,
             form_token=self.site.access.form_token(principal),
         )  # fmt: skip
         page.headers["Cache-Control"] = "no-store"
         return page
 
-    @posted
+    @posted("labels")
     def decide(self, request: Request, form: Form) -> Response:
         """Store a verdict of the queue, or pass over the sample, and go on to the next one."""
         sample_id, metric = form.get("sample_id", ""), form.get("metric", "")
@@ -98,24 +98,20 @@ class Labelling:
         if form.get("label") == "skip":
             skipped = [*skipped, sample_id][-_MOST_SKIPPED:]
         else:
-            problem = self._store(request, form, sample_id, drawn=True)
-            if problem is not None:
-                return problem
+            self._store(request, form, sample_id, drawn=True)
             place.append(("decided", sample_id))
         return see(f"/labels?{urlencode(place + [('skip', name) for name in skipped])}")
 
-    @posted
+    @posted("labels")
     def label(self, request: Request, form: Form) -> Response:
         """Store what a person says of one evaluation on the page of its sample."""
         sample_id = time_range.unslug(request.path_params["sample_id"])
-        problem = self._store(request, form, sample_id, drawn=False)
-        return problem or see(time_range.sample_path(sample_id))
+        self._store(request, form, sample_id, drawn=False)
+        return see(time_range.sample_path(sample_id))
 
-    def _store(
-        self, request: Request, form: Form, sample_id: str, *, drawn: bool
-    ) -> Response | None:
-        """Store a verdict from a form; return a refusal where it cannot be."""
-        who, now = principal_of(request).name, self.site.clock()
+    def _store(self, request: Request, form: Form, sample_id: str, *, drawn: bool) -> None:
+        """Store a verdict from a form, or refuse it."""
+        who, now = principal_of(request), self.site.clock()
         record = read_record(
             {
                 "sample_id": sample_id,
@@ -127,41 +123,38 @@ class Labelling:
             }
         )
         with self.site.store.write() as connection:
-            (outcome,) = take_labels(connection, [record], annotator=who, now=now)
+            (outcome,) = take_labels(
+                connection, [record], annotator=who.name, now=now, apps=who.apps
+            )
         if outcome.taken.is_refused:
-            return refused(request, 400, "no such evaluation", "nothing was stored")
-        note(
-            self.site, request, f"labelled {form.get('label')}", f"{sample_id} {form.get('metric')}"
-        )
-        return None
+            raise RefusedError(400, "no such evaluation", "nothing was stored")
+        said = f"labelled {form.get('label')}"
+        self.site.note(request, said, f"{sample_id} {form.get('metric')}")
 
     def agreement(self, request: Request) -> Response:
         """Return how evaluators and people agree."""
         asked = request.query_params
         with self.site.store.read() as connection:
             found = agreements(connection, app=asked.get("app"), metric=asked.get("metric"))
-        answer = schema.AgreementsAnswer(items=[_agreement(item) for item in found])
-        headers = {"Cache-Control": "no-store"}
-        return Response(answer.model_dump_json(), media_type="application/json", headers=headers)
+        seen = [item for item in found if principal_of(request).may_see(item.app)]
+        return answer_json(schema.AgreementsAnswer(items=[_agreement(item) for item in seen]))
 
     async def take(self, request: Request) -> Response:
         """Store labels that a program sends as JSON: one object, or a list of them."""
-        principal = principal_of(request)
-        if principal.role < Role.OPERATOR:
-            return refused(request, 403, "this needs the role operator", "nothing was stored")
+        check_may_write(principal_of(request), "labels")
         body = await read_json(request, _MOST_BODY_BYTES)
-        if isinstance(body, Response):
-            return body
         items = body if isinstance(body, list) else [body]
         if not 0 < len(items) <= _MOST_LABELS:
             detail = f"send 1 to {_MOST_LABELS:,} labels at once; nothing was stored"
-            return refused(request, 400, "a list of labels is expected", detail)
-        return await run_in_threadpool(self._take, principal.name, items)
+            raise RefusedError(400, "a list of labels is expected", detail)
+        return await run_in_threadpool(self._take, principal_of(request), items)
 
-    def _take(self, who: str, items: Sequence[object]) -> Response:
+    def _take(self, who: Principal, items: Sequence[object]) -> Response:
         records = [read_record(item) for item in items]
         with self.site.store.write() as connection:
-            outcomes = take_labels(connection, records, annotator=who, now=self.site.clock())
+            outcomes = take_labels(
+                connection, records, annotator=who.name, now=self.site.clock(), apps=who.apps
+            )
         counts = Counter(outcome.taken for outcome in outcomes)
         answer = schema.LabelsTaken(
             stored=counts[Taken.STORED],
@@ -173,24 +166,7 @@ class Labelling:
                 if outcome.taken.is_refused
             ],
         )
-        return Response(answer.model_dump_json(), media_type="application/json")
-
-
-async def read_json(request: Request, most_bytes: int) -> object | Response:
-    """Read the JSON body of a request; return a refusal where it is none or too large."""
-    if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
-        return refused(request, 415, "JSON is expected", "send Content-Type: application/json")
-    body = b""
-    async for part in request.stream():
-        body += part
-        if len(body) > most_bytes:
-            detail = f"send at most {most_bytes:,} bytes; nothing was stored"
-            return refused(request, 413, "the body is too large", detail)
-    try:
-        found: object = json.loads(body)
-    except (ValueError, RecursionError) as error:
-        return refused(request, 400, "no JSON", plain_text(str(error), 200))
-    return found
+        return answer_json(answer)
 
 
 def _agreement(found: Agreement) -> schema.AgreementItem:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import NamedTuple
 
 from sqlalchemy import Connection
@@ -19,7 +20,7 @@ from monitor.report.model import SEVERITY, Report
 from monitor.scoring.metrics import METRICS
 from monitor.settings import Settings
 from monitor.store.engine import Store
-from monitor.store.ledger import Kind, read_between
+from monitor.store.ledger import Booking, Kind, read_between
 from monitor.store.query import active_streams, cost_usd_since, series
 from monitor.store.verdicts import StatusStep, read_steps
 from monitor.web.time_series import Cell, SeriesPoint, TimeSeries, steps_of, strip, time_series
@@ -51,20 +52,49 @@ class Row:
         return self.verdict.pass_rate - drift.reference_pass_rate
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class PipelineState:
-    """How the monitor itself does, over the last hour unless said otherwise."""
+    """
+    How the monitor itself does, over the last hour unless said otherwise.
 
-    counts: Mapping[str, int]
+    What is not about apps is unknown to who may see some of them only: ``is_whole`` is false then.
+    """
+
+    by_app: Mapping[str, Mapping[Booking, int]]
     waiting: int | None  #: in the queue; None when Redis does not answer
     oldest_s: float | None
     stalls: int | None  #: workers that ended themselves for want of progress, ever
     events: Mapping[str, int]  #: of OpenTelemetry about evaluations, by how they ended, ever
-    failed: Mapping[str, int]
-    dropped: Mapping[str, int]
-    cost_today_usd: float
-    cost_month_usd: float
+    cost_today_usd: float | None
+    cost_month_usd: float | None
     outbox: Mapping[str, int]
+    is_whole: bool = True
+
+    @cached_property
+    def counts(self) -> Mapping[str, int]:
+        """Interactions and samples by what became of them."""
+        found: Counter[str] = Counter()
+        for booked in self.by_app.values():
+            for (kind, _), n in booked.items():
+                found[kind.value] += n
+        return found
+
+    def reasons(self, kind: Kind) -> Mapping[str, int]:
+        """Count what ended in one way, by reason."""
+        found: Counter[str] = Counter()
+        for booked in self.by_app.values():
+            found.update({name: n for (ended, name), n in booked.items() if ended is kind})
+        return found
+
+    @property
+    def failed(self) -> Mapping[str, int]:
+        """Samples that could not be scored, by reason."""
+        return self.reasons(Kind.FAILED)
+
+    @property
+    def dropped(self) -> Mapping[str, int]:
+        """Samples that hooks dropped, by reason."""
+        return self.reasons(Kind.DROPPED)
 
     @property
     def coverage(self) -> float | None:
@@ -84,6 +114,26 @@ class Glance:
     pipeline: PipelineState
     span_s: int
     cell_s: int
+
+    def narrowed(self, apps: Container[str]) -> Glance:
+        """Return what of it is about these apps, and nothing that others have a part in."""
+        incidents = [
+            left for incident in self.incidents if (left := incident.narrowed(apps)) is not None
+        ]
+        groups = {incident.group_id for incident in incidents}
+        seen = [item for item in self.report.apps if item.app in apps]
+        booked = {app: n for app, n in self.pipeline.by_app.items() if app in apps}
+        return replace(
+            self,
+            report=self.report.model_copy(update={"apps": seen, "fleet": (), "deliveries": {}}),
+            rows=[row for row in self.rows if row.verdict.app in apps],
+            incidents=incidents,
+            acks={name: ack for name, ack in self.acks.items() if name in groups},
+            pipeline=PipelineState(
+                by_app=booked, waiting=None, oldest_s=None, stalls=None, events={}, outbox={},
+                cost_today_usd=None, cost_month_usd=None, is_whole=False,
+            ),
+        )  # fmt: skip
 
     @property
     def status(self) -> Status:
@@ -258,13 +308,6 @@ class GlanceReader:
         return found
 
     def _pipeline(self, connection: Connection, now: datetime) -> PipelineState:
-        counts: Counter[str] = Counter()
-        reasons: dict[Kind, Counter[str]] = {Kind.FAILED: Counter(), Kind.DROPPED: Counter()}
-        for of_app in read_between(connection, now.timestamp() - 3600).values():
-            for (kind, reason), n in of_app.items():
-                counts[kind.value] += n
-                if kind in reasons:
-                    reasons[kind][reason] += n
         queue = self.backlog()
         if self._cost_at is None or not 0 <= now.timestamp() - self._cost_at < _COST_EVERY_S:
             midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
@@ -275,13 +318,11 @@ class GlanceReader:
             self._cost_at = now.timestamp()
         today, month = self._cost
         return PipelineState(
-            counts=counts,
+            by_app=read_between(connection, now.timestamp() - 3600),
             waiting=queue.waiting,
             oldest_s=queue.oldest_s,
             stalls=queue.stalls,
             events=queue.events,
-            failed=reasons[Kind.FAILED],
-            dropped=reasons[Kind.DROPPED],
             cost_today_usd=today,
             cost_month_usd=month,
             outbox={str(state): n for state, n in outbox_counts(connection).items() if n},

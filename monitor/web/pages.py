@@ -8,7 +8,7 @@ from datetime import timedelta
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from alerts.queries import channel_health, incidents_since, noise_since, outbox_counts
+from alerts.queries import channel_health, noise_since, outbox_counts
 from alerts.state import timers_for, timers_from
 from monitor.report.causes import likely_causes
 from monitor.report.format import setting_value
@@ -16,13 +16,13 @@ from monitor.report.model import worst_status
 from monitor.report.render import comparison_rows, insight_lines
 from monitor.settings import TABLE_OF, setting_field, variable
 from monitor.store.insights import read_insights
-from monitor.store.samples import newest_acts, note_act
+from monitor.store.samples import newest_acts
 from monitor.web import time_range as names
 from monitor.web.auth import Role, needs, principal_of
 from monitor.web.detail import read_detail, read_first_score_s
 from monitor.web.overview import Glance
 from monitor.web.samples import kept_nowhere
-from monitor.web.site import Site
+from monitor.web.site import Site, incidents_for
 from monitor.web.templating import alert_words, why
 from monitor.web.time_range import SPANS, read_time_range
 from monitor.web.time_series import spans_of
@@ -31,6 +31,7 @@ from workers.reports import EXPLAINED_FOR
 _NOISE_DAYS, _MOST_KEYS = (7, 30, 90), 200
 _SUMMED = ("fired", "acted_on", "by_itself", "short", "messages")
 _INCIDENTS_BACK = timedelta(days=30)
+_MOST_DRAWN = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +39,17 @@ class Pages:
     """The endpoints that answer with HTML."""
 
     site: Site
-    _drawn: dict[str, tuple[Glance, str]] = field(default_factory=dict)
+    #: By what may be seen: the whole snapshot that was drawn, and the page.
+    _drawn: dict[frozenset[str] | None, tuple[Glance, str]] = field(default_factory=dict)
 
     def glance(self, request: Request) -> Response:
         """Show all apps and metrics, the worst first; drawn once for each snapshot."""
-        found = self.site.glance.read()
-        drawn = self._drawn.get("glance")
-        if drawn is None or drawn[0] is not found:
+        whole, found = self.site.glance.read(), self.site.glance_for(request)
+        apps = principal_of(request).apps
+        drawn = self._drawn.get(apps)
+        if drawn is None or drawn[0] is not whole:
+            if len(self._drawn) >= _MOST_DRAWN:
+                self._drawn.clear()
             text = self.site.fill(
                 request,
                 "glance.html",
@@ -53,13 +58,13 @@ class Pages:
                 rows=found.rows,
                 least_n=self.site.settings.min_n,
             )
-            drawn = self._drawn["glance"] = (found, text)
+            drawn = self._drawn[apps] = (whole, text)
         return self.site.answer(request, drawn[1])
 
     def app(self, request: Request) -> Response:
         """Show the rows of one app; the same page, narrowed."""
         app = names.unslug(request.path_params["app"])
-        found = self.site.glance.read()
+        found = self.site.glance_for(request)
         rows = [row for row in found.rows if row.verdict.app == app]
         ledger = next((a.ledger for a in found.report.apps if a.app == app), None)
         if ledger is None:
@@ -87,14 +92,14 @@ class Pages:
             what = f"nothing was scored as {metric!r} for an app {app!r}"
             return self.site.missing(request, what)
         if found.worst:
-            self._note(request, "saw worst samples", f"{app} {metric}")
+            self.site.note_view(request, "saw worst samples", f"{app} {metric}")
         timers = timers_for(found.verdict, timers_from(site.settings))
         comparison = found.insight.comparison if found.insight else None
         with site.store.read() as connection:
             _, of_apps = read_insights(connection, since=now - EXPLAINED_FOR, app=app)
         causes = likely_causes(
             found.insight, began=found.verdict.onset or found.verdict.status_since, ended=now,
-            deploys=found.deploys, retrieval=site.glance.read().of_retrieval(app),
+            deploys=found.deploys, retrieval=site.glance_for(request).of_retrieval(app),
             inputs=of_apps[app].inputs if app in of_apps else (),
         )  # fmt: skip
         failing = {
@@ -117,7 +122,7 @@ class Pages:
         """List the incidents of the last thirty days."""
         now = self.site.clock()
         with self.site.store.read() as connection:
-            found = incidents_since(connection, now - _INCIDENTS_BACK)
+            found = incidents_for(request, connection, now - _INCIDENTS_BACK)
         found.sort(key=lambda item: (not item.is_open, -item.opened_at.timestamp()))
         return self.site.page(request, "incidents.html", incidents=found)
 
@@ -126,7 +131,11 @@ class Pages:
         asked, now = request.query_params.get("days", ""), self.site.clock()
         days = int(asked) if asked in map(str, _NOISE_DAYS) else _NOISE_DAYS[1]
         with self.site.store.read() as connection:
-            found = noise_since(connection, now - timedelta(days=days), now)
+            found = [
+                item
+                for item in noise_since(connection, now - timedelta(days=days), now)
+                if principal_of(request).may_see(item.key.app)
+            ]
         return self.site.page(
             request, "noise.html", rows=found[:_MOST_KEYS], left_out=len(found[_MOST_KEYS:]),
             total={name: sum(getattr(item, name) for item in found) for name in _SUMMED},
@@ -172,13 +181,3 @@ class Pages:
     def home(self, request: Request) -> Response:  # noqa: ARG002  # as routes are called
         """Redirect to the first page."""
         return RedirectResponse("/", 308)
-
-    def _note(self, request: Request, act: str, target: str) -> None:
-        """Record a view of transcripts, if people are told apart."""
-        if self.site.access.is_open:
-            return
-        with self.site.store.write() as connection:
-            note_act(
-                connection, who=principal_of(request).name, act=act, target=target,
-                at=self.site.clock(),
-            )  # fmt: skip

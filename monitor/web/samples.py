@@ -14,7 +14,7 @@ from starlette.responses import Response, StreamingResponse
 from monitor.report.sheets import inert
 from monitor.store.feedback import feedback_of
 from monitor.store.labels import labels_of
-from monitor.store.samples import StoredSample, note_act, read_sample
+from monitor.store.samples import StoredSample, read_sample
 from monitor.store.search import (
     FoundSample,
     SampleFilter,
@@ -66,11 +66,8 @@ class SampleViews:
         except ValueError as error:
             asked, wrong = _Asked(SampleFilter(), Sort.NEWEST, "", _PAGE), str(error)
             found = SamplePage((), None)
-        rows = [
-            row for row in self.site.glance.read().rows
-            if principal_of(request).may_see(row.verdict.app)
-        ]  # fmt: skip
-        self._note(request, "listed samples", _query(request))
+        rows = self.site.glance_for(request).rows
+        self.site.note_view(request, "listed samples", _query(request))
         response = self.site.page(
             request, "samples.html", code=400 if wrong else 200, wrong=wrong, wanted=asked.wanted,
             query=asked.query, sort=asked.sort, sorts=list(Sort), cursor=asked.cursor, found=found,
@@ -105,7 +102,7 @@ class SampleViews:
         return kept_nowhere(self.site.page(
             request, "sample.html", found=found, judged=judged_evaluations(found), labels=said,
             beside=beside, query=asked.query, session=session, feedback=feedback,
-            may_label=principal.role >= Role.OPERATOR,
+            may_label=principal.may_write("labels"),
             form_token=self.site.access.form_token(principal),
         ))  # fmt: skip
 
@@ -116,7 +113,7 @@ class SampleViews:
             found = self._find(request, self._asked(request))
         except ValueError as error:
             return refused(request, 400, "a parameter is wrong", str(error))
-        self._note(request, "listed samples", _query(request))
+        self.site.note_view(request, "listed samples", _query(request))
         return answer_json(schema.SamplesPage(items=found.items, next=found.next))
 
     @needs(Role.READER)
@@ -156,7 +153,7 @@ class SampleViews:
             first = self._find(request, asked)
         except ValueError as error:
             return refused(request, 400, "a parameter is wrong", str(error))
-        self._note(request, "exported samples", _query(request))
+        self.site.note_view(request, "exported samples", _query(request))
         media_type, write = _WRITERS[form]
 
         def pages() -> Iterator[FoundSample]:
@@ -202,17 +199,8 @@ class SampleViews:
             found = read_sample(connection, sample_id)
         if found is None or not principal_of(request).may_see(found.sample.interaction.app):
             return None
-        self._note(request, act, sample_id)
+        self.site.note_view(request, act, sample_id)
         return found
-
-    def _note(self, request: Request, act: str, target: str) -> None:
-        """Record a view of transcripts, if people are told apart."""
-        if not self.site.access.is_open:
-            with self.site.store.write() as connection:
-                note_act(
-                    connection, who=principal_of(request).name, act=act, target=target,
-                    at=self.site.clock(),
-                )  # fmt: skip
 
 
 def _query(request: Request) -> str:

@@ -15,9 +15,14 @@ from monitor.models.status import FleetFall
 from monitor.store.feedback import MOST_COMMENT_CHARS
 from monitor.store.labels import LabelRecord
 from monitor.store.search import FoundSample, SampleFilter, Sort
+from monitor.testsets.cases import TestCase
 
 
 class _Answer(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class _Sent(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
@@ -63,8 +68,8 @@ class Pipeline(_Answer):
     counts: dict[str, int]
     waiting: int | None = Field(description="Samples in the queue; null: Redis does not answer.")
     oldest_s: float | None
-    cost_today_usd: float
-    cost_month_usd: float
+    cost_today_usd: float | None = Field(description="null: to who may see some apps only.")
+    cost_month_usd: float | None
     messages: dict[str, int]
 
 
@@ -197,6 +202,96 @@ class FeedbackTaken(_Answer):
     duplicate: int
 
 
+class SentDeploy(_Sent):
+    """A release that went out."""
+
+    app: AppName
+    release: Name = Field(description="Its name, such as v12.")
+    at: AwareDatetime | None = Field(None, description="When it went out; now unless given.")
+    note: str = Field("", max_length=2000)
+
+
+class DeployAnswer(_Answer):
+    """A recorded deploy."""
+
+    app: str
+    release: str
+    at: AwareDatetime
+    note: str
+
+
+class DeploysAnswer(_Answer):
+    """The deploys of ninety days, the newest first."""
+
+    items: Sequence[DeployAnswer]
+
+
+class SentAcknowledgement(_Sent):
+    """Somebody takes care of an incident."""
+
+    note: str = Field("", max_length=500)
+    hours: float = Field(8.0, gt=0, le=720, description="For so long no reminders are sent.")
+
+
+class AcknowledgementAnswer(_Answer):
+    """Who acknowledged an incident, and until when no reminders are sent."""
+
+    by: str
+    note: str
+    until: AwareDatetime
+
+
+class SentSilence(_Sent):
+    """Alerts that match all matchers are not sent for a while."""
+
+    matchers: Sequence[str] = Field(
+        min_length=1, max_length=20, description="Such as app=shop, severity=warning."
+    )
+    comment: str = Field(min_length=1, max_length=1000, description="Why, for the others.")
+    hours: float = Field(gt=0, le=720)
+    starts_at: AwareDatetime | None = Field(None, description="Now unless given.")
+
+
+class SilenceAnswer(_Answer):
+    """A silence."""
+
+    silence_id: str
+    matchers: Sequence[str]
+    starts_at: AwareDatetime
+    ends_at: AwareDatetime
+    author: str
+    comment: str
+
+
+class SilencesAnswer(_Answer):
+    """The silences that are not over, the first to end first."""
+
+    items: Sequence[SilenceAnswer]
+
+
+class SentCases(_Sent):
+    """Samples that become test cases."""
+
+    sample_ids: Sequence[str] = Field(min_length=1, max_length=500)
+    answer: str | None = Field(None, description="What should have been answered.")
+    tags: Sequence[str] = ()
+    critical: bool = Field(False, description="A gate tolerates no failure of these.")
+
+
+class LeftOut(_Answer):
+    """A sample that became no test case: unknown_sample, no_question or disputed."""
+
+    sample_id: str
+    reason: str
+
+
+class CasesAnswer(_Answer):
+    """Test cases, each as a line of a test set holds it."""
+
+    items: Sequence[TestCase]
+    left_out: Sequence[LeftOut]
+
+
 class Problem(_Answer):
     """Why a request was refused (RFC 9457)."""
 
@@ -217,6 +312,10 @@ _SPAN = {
     "schema": {"type": "integer", "minimum": 1, "maximum": 31_536_000},
 }
 _APP_ONLY = {"name": "app", "in": "query", "schema": {"type": "string"}}
+_ANNOTATORS = {
+    "name": "annotators", "in": "query", "description": "Least people who labelled a sample.",
+    "schema": {"type": "integer", "minimum": 1, "maximum": 100},
+}  # fmt: skip
 _METRIC = {"name": "metric", "in": "query", "schema": {"type": "string"}}
 
 
@@ -247,21 +346,41 @@ _PATHS: dict[str, tuple[str, type[BaseModel], list[dict[str, Any]]]] = {
     "/api/v1/incidents/{incident_id}": ("One incident", IncidentAnswer, []),
     "/api/v1/samples": ("Samples; needs the role reader", SamplesPage, [*_filters(), *_CURSOR]),
     "/api/v1/samples/{sample_id}": ("One sample; needs the role reader", SampleAnswer, []),
+    "/api/v1/deploys": ("Deploys of ninety days", DeploysAnswer, [_APP_ONLY]),
+    "/api/v1/silences": ("Silences that are not over", SilencesAnswer, []),
+    "/api/v1/test-cases": (
+        "Test cases by what people labelled; needs the role reader",
+        CasesAnswer,
+        [_APP_ONLY | {"required": True}, _METRIC, _ANNOTATORS],
+    ),
     "/api/v1/labels": ("How evaluators and people agree", AgreementsAnswer, [_APP_ONLY, _METRIC]),
 }
-#: What is sent by POST: path to (what it does, shape of one item of the list, of the answer).
-_POSTED: dict[str, tuple[str, type[BaseModel], type[BaseModel]]] = {
-    "/api/v1/labels": ("Store labels; needs the role operator", LabelRecord, LabelsTaken),
-    "/api/v1/feedback": (
-        "Store what a user said; role operator, or a page of GROUNDWATCH_FEEDBACK_ORIGINS",
+#: What is written: method and path to (what it does, shape of the body, of the answer).
+_WRITTEN: dict[tuple[str, str], tuple[str, type[BaseModel] | None, type[BaseModel]]] = {
+    ("post", "/api/v1/deploys"): ("Record a deploy; scope deploys", SentDeploy, DeployAnswer),
+    ("post", "/api/v1/incidents/{incident_id}/acknowledgements"): (
+        "Acknowledge an incident; scope acknowledgements",
+        SentAcknowledgement, AcknowledgementAnswer,
+    ),
+    ("post", "/api/v1/silences"): ("Add a silence; scope silences", SentSilence, SilenceAnswer),
+    ("delete", "/api/v1/silences/{silence_id}"): (
+        "End a silence; scope silences", None, SilenceAnswer,
+    ),
+    ("post", "/api/v1/labels"): ("Store labels; scope labels", LabelRecord, LabelsTaken),
+    ("post", "/api/v1/feedback"): (
+        "Store what a user said; scope feedback, or a page of GROUNDWATCH_FEEDBACK_ORIGINS",
         SentFeedback, FeedbackTaken,
+    ),
+    ("post", "/api/v1/test-cases"): (
+        "Make test cases of samples; needs the role reader", SentCases, CasesAnswer,
     ),
 }  # fmt: skip
 #: Sent as a list.
 _LISTS = frozenset({"/api/v1/labels"})
 _REFUSALS = {
     "400": "a parameter is wrong", "401": "authentication required", "403": "role not sufficient",
-    "404": "not found", "413": "the body is too large", "415": "JSON is expected",
+    "404": "not found", "409": "it is over already", "413": "the body is too large",
+    "415": "JSON is expected",
     "429": "too much at once",
     "503": "the store does not answer",
 }  # fmt: skip
@@ -270,23 +389,25 @@ _REFUSALS = {
 def openapi() -> dict[str, Any]:
     """Return the OpenAPI 3.1 document of the API."""
     shapes = [shape for _, shape, _ in _PATHS.values()] + [Problem]
-    shapes += [answer for *_, answer in _POSTED.values()]
+    shapes += [answer for *_, answer in _WRITTEN.values()]
     unique = [(shape, "serialization") for shape in dict.fromkeys(shapes)]
-    unique += [(sent, "validation") for _, sent, _ in _POSTED.values()]
+    unique += [(sent, "validation") for _, sent, _ in _WRITTEN.values() if sent is not None]
     where = "#/components/schemas/{model}"
     refs, defined = models_json_schema(unique, ref_template=where)  # type: ignore[arg-type]
     paths: dict[str, dict[str, Any]] = {
         path: {"get": _operation(path, says, refs[shape, "serialization"], query, refs)}
         for path, (says, shape, query) in _PATHS.items()
     }
-    for path, (says, sent, shape) in _POSTED.items():
+    for (method, path), (says, sent, shape) in _WRITTEN.items():
         operation = _operation(path, says, refs[shape, "serialization"], [], refs)
-        operation["operationId"] += "_post"
-        shape_sent: dict[str, Any] = refs[sent, "validation"]
-        if path in _LISTS:
-            shape_sent = {"type": "array", "items": shape_sent, "minItems": 1}
-        operation["requestBody"] = {"content": {"application/json": {"schema": shape_sent}}}
-        paths.setdefault(path, {})["post"] = operation
+        operation["operationId"] += f"_{method}"
+        if sent is not None:
+            shape_sent: dict[str, Any] = refs[sent, "validation"]
+            if path in _LISTS:
+                shape_sent = {"type": "array", "items": shape_sent, "minItems": 1}
+            body = {"content": {"application/json": {"schema": shape_sent}}, "required": True}
+            operation["requestBody"] = body
+        paths.setdefault(path, {})[method] = operation
     return {
         "openapi": "3.1.0",
         "info": {

@@ -8,24 +8,29 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from importlib.resources import files
+from typing import NamedTuple
 
 import redis
 from jinja2 import Environment
 from pydantic import BaseModel
+from sqlalchemy import Connection
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
+from alerts.model import Snapshot
+from alerts.queries import deliveries, incident, incidents_since, snapshots
 from alerts.routes_file import Wiring, wiring_from
 from monitor.errors import GroundwatchError
-from monitor.models import Status
+from monitor.models import Delivery, Incident, Status
 from monitor.queue.consumer import backlog, connect
 from monitor.queue.snapshot import read_events, read_stalls
 from monitor.settings import Settings
 from monitor.store.engine import Store
+from monitor.store.samples import note_act
 from monitor.web import templating
 from monitor.web.auth import Access, path_of, principal_of
 from monitor.web.charts import ChartThresholds
-from monitor.web.overview import GlanceReader, QueueState
+from monitor.web.overview import Glance, GlanceReader, QueueState
 
 #: What an app's own pages load, to send what their users say.
 FEEDBACK_SCRIPT = "feedback.js"
@@ -45,12 +50,18 @@ class Site:
     @cached_property
     def access(self) -> Access:
         """Who may come in."""
-        return Access(self.settings)
+        return Access(self.settings, self.store)
 
     @cached_property
     def glance(self) -> GlanceReader:
         """The snapshot that all viewers share."""
         return GlanceReader(self.store, self.settings, self.clock, self.queue_state)
+
+    def glance_for(self, request: Request) -> Glance:
+        """Return the snapshot as far as who asks may see it."""
+        apps = principal_of(request).apps
+        found = self.glance.read()
+        return found if apps is None else found.narrowed(apps)
 
     @cached_property
     def wiring(self) -> Wiring:
@@ -88,13 +99,13 @@ class Site:
         status = values.pop("status", None)
         if status is None:
             try:
-                status = self.glance.read().status
+                status = self.glance_for(request).status
             except GroundwatchError:
                 status = Status.BLIND
         return self.templates.get_template(template).render(
             request=request,
             path=path_of(request),
-            principal=principal_of(request) if hasattr(request.state, "principal") else None,
+            principal=request.scope.get("user"),
             status=status,
             now=now,
             made_at=_MADE_AT,
@@ -125,6 +136,19 @@ class Site:
             heading="Not found", said=what,
         )  # fmt: skip
 
+    def note(self, request: Request, act: str, target: str) -> None:
+        """Record what somebody did."""
+        with self.store.write() as connection:
+            note_act(
+                connection, who=principal_of(request).name, act=act, target=target,
+                at=self.clock(),
+            )  # fmt: skip
+
+    def note_view(self, request: Request, act: str, target: str) -> None:
+        """Record a view of transcripts, if people are told apart."""
+        if principal_of(request).bearer or not self.access.is_open:
+            self.note(request, act, target)
+
     def close(self) -> None:
         """Close all connections."""
         self.store.close()
@@ -144,6 +168,50 @@ class Site:
         except (GroundwatchError, redis.RedisError):
             return QueueState()
         return QueueState(found.waiting, found.oldest_age_s, stalls, events)
+
+
+class SeenIncident(NamedTuple):
+    """
+    One incident as far as who asks may see it.
+
+    Unless ``is_whole``, it is about other apps as well: it cannot be acknowledged, and whom it was
+    sent to is not shown.
+    """
+
+    incident: Incident
+    events: list[Snapshot]
+    deliveries: list[Delivery]
+    is_whole: bool
+
+
+def incidents_for(
+    request: Request, connection: Connection, since: datetime, app: str | None = None
+) -> list[Incident]:
+    """Return the incidents since then that who asks may see, the newest first."""
+    apps, found = principal_of(request).apps, incidents_since(connection, since, app=app)
+    if apps is None:
+        return found
+    return [left for item in found if (left := item.narrowed(apps)) is not None]
+
+
+def incident_for(request: Request, connection: Connection, incident_id: str) -> SeenIncident | None:
+    """Return an incident with its evidence; None if there is none that who asks may see."""
+    found, apps = incident(connection, incident_id), principal_of(request).apps
+    seen = found if found is None or apps is None else found.narrowed(apps)
+    if found is None or seen is None:
+        return None
+    events = snapshots(connection, found.incident_id)
+    sent = deliveries(connection, incident_id=found.incident_id)
+    if apps is None or apps.issuperset(found.apps):
+        return SeenIncident(seen, events, sent, is_whole=True)
+    mine = [
+        event.model_copy(
+            update={"others": (), "recovered": (), "more": 0, "cause": None, "shared_cause": ""}
+        )
+        for event in events
+        if event.verdict.app in apps
+    ]
+    return SeenIncident(seen, mine, [], is_whole=False)
 
 
 def refused(request: Request, code: int, title: str, detail: str) -> Response:

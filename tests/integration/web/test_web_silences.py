@@ -94,8 +94,8 @@ def test_another_site_can_neither_silence_nor_acknowledge(world, post, incident,
     assert active(world) == []
 
 
-def test_silence_that_is_over_cannot_be_ended(post):
-    assert post("/silences/nothing/end").status_code == 409
+def test_silence_that_is_not_there_cannot_be_ended(post):
+    assert post("/silences/nothing/end").status_code == 404
 
 
 def test_acknowledgement_is_shown_and_counts_as_acted_on(world, post, get, incident):
@@ -114,7 +114,7 @@ def test_acknowledgement_is_shown_and_counts_as_acted_on(world, post, get, incid
 
 def test_acknowledging_for_ever_or_nothing_is_refused(post, incident):
     assert post(f"/incidents/{incident.incident_id}/ack", hours="9999").status_code == 400
-    assert post("/incidents/nothing/ack", hours="8").status_code == 409
+    assert post("/incidents/nothing/ack", hours="8").status_code == 404
 
 
 def test_maintenance_windows_of_the_routes_file_are_listed(client_with, tmp_path, slack):

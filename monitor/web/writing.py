@@ -1,0 +1,312 @@
+"""What programs send: deploys, acknowledgements, silences, test cases; CI needs no database."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Coroutine
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from functools import wraps
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+
+from alerts.routing import Matcher, Silence, parse_all
+from alerts.silencing import add_silence, expire_silence
+from alerts.store import Ack, acknowledge, silence_named, silences_after
+from monitor.errors import RecordError, SettingsError, own_words
+from monitor.report.format import plain_text
+from monitor.store.insights import ReleaseMark, add_mark, read_marks
+from monitor.store.labels import USUAL_METRIC, labels_of
+from monitor.store.samples import read_sample
+from monitor.testsets.golden import golden_case, golden_set
+from monitor.web import schema
+from monitor.web.auth import Principal, RefusedError, Role, needs, principal_of
+from monitor.web.site import Site, answer_json, incident_for
+from monitor.web.time_range import unslug
+
+_MOST_BODY_BYTES = 20_000
+_DEPLOYS_BACK = timedelta(days=90)
+#: The clocks of those who deploy may be ahead of ours.
+_MOST_AHEAD = timedelta(minutes=5)
+A = TypeVar("A", bound="Writing")
+M = TypeVar("M", bound=BaseModel)
+Endpoint = Callable[[A, Request], Coroutine[Any, Any, Response]]
+
+
+async def read_json(request: Request, most_bytes: int) -> object:
+    """
+    Read the JSON body of a request.
+
+    Raises
+    ------
+    RefusedError
+        If it is none, or too large.
+    """
+    if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+        raise RefusedError(415, "JSON is expected", "send Content-Type: application/json")
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > most_bytes:
+            detail = f"send at most {most_bytes:,} bytes; nothing was stored"
+            raise RefusedError(413, "the body is too large", detail)
+    try:
+        found: object = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise RefusedError(400, "no JSON", plain_text(str(error), 200)) from None
+    return found
+
+
+def read_shape(shape: type[M], body: object) -> M:
+    """
+    Read a value of *shape* out of a body.
+
+    Raises
+    ------
+    RefusedError
+        If it is none; it names the field, and what is wrong with it.
+    """
+    try:
+        return shape.model_validate(body)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"]) or "body"
+        detail = f"{where}: {own_words(first['msg'])}; nothing was stored"
+        raise RefusedError(400, "the body is wrong", plain_text(detail, 400)) from None
+
+
+def check_may_write(principal: Principal, scope: str, *apps: str) -> None:
+    """
+    Check that somebody may write what *scope* is about, of these apps.
+
+    Raises
+    ------
+    RefusedError
+        If not.
+    """
+    if not principal.may_write(scope):
+        title = f"this needs the role operator, or a token with the scope {scope}"
+        raise RefusedError(403, title, "nothing was changed")
+    if not principal.may_see(*apps):
+        names = ", ".join(sorted(principal.apps or ()))
+        raise RefusedError(403, "not one of your apps", f"you may write of: {names}")
+
+
+def writes(
+    shape: type[M], scope: str
+) -> Callable[[Callable[[A, Request, M], BaseModel]], Endpoint[A]]:
+    """Make an endpoint of a method that takes a body of *shape*, from who may write *scope*."""
+
+    def decorate(do: Callable[[A, Request, M], BaseModel]) -> Endpoint[A]:
+        @wraps(do)
+        async def endpoint(self: A, request: Request) -> Response:
+            check_may_write(principal_of(request), scope)
+            sent = read_shape(shape, await read_json(request, _MOST_BODY_BYTES))
+            try:
+                return answer_json(await run_in_threadpool(do, self, request, sent))
+            except SettingsError as error:
+                raise RefusedError(400, "the body is wrong", plain_text(str(error), 400)) from None
+
+        return endpoint
+
+    return decorate
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """The endpoints by which programs write, and those that list what was written."""
+
+    site: Site
+
+    def deploys(self, request: Request) -> Response:
+        """List the deploys of ninety days, the newest first."""
+        since, app = self.site.clock() - _DEPLOYS_BACK, request.query_params.get("app")
+        with self.site.store.read() as connection:
+            marks = read_marks(connection, app=app, since=since)
+        seen = [mark for mark in reversed(marks) if principal_of(request).may_see(mark.app)]
+        return answer_json(schema.DeploysAnswer(items=[_deploy(mark) for mark in seen]))
+
+    @writes(schema.SentDeploy, "deploys")
+    def add_deploy(self, request: Request, sent: schema.SentDeploy) -> BaseModel:
+        """Record a deploy."""
+        check_may_write(principal_of(request), "deploys", sent.app)
+        now = self.site.clock()
+        mark = ReleaseMark(sent.app, sent.release, sent.at or now, sent.note, now)
+        if mark.at > now + _MOST_AHEAD:
+            raise SettingsError("at: is still to come; send a deploy when it is out")
+        with self.site.store.write() as connection:
+            add_mark(connection, mark)
+        self.site.note(request, "recorded deploy", f"{mark.app} {mark.release}")
+        return _deploy(mark)
+
+    @writes(schema.SentAcknowledgement, "acknowledgements")
+    def add_acknowledgement(self, request: Request, sent: schema.SentAcknowledgement) -> BaseModel:
+        """Acknowledge an incident."""
+        until = self.site.clock() + timedelta(hours=sent.hours)
+        ack = acknowledge_incident(self.site, request, note=sent.note, until=until)
+        return schema.AcknowledgementAnswer(**ack._asdict())
+
+    def silences(self, request: Request) -> Response:
+        """List the silences that are not over."""
+        with self.site.store.read() as connection:
+            found = silences_after(connection, self.site.clock())
+        seen = [s for s in found if is_about(s.matchers, principal_of(request).apps)]
+        return answer_json(schema.SilencesAnswer(items=[_silence(item) for item in seen]))
+
+    @writes(schema.SentSilence, "silences")
+    def add_silence(self, request: Request, sent: schema.SentSilence) -> BaseModel:
+        """Add a silence."""
+        begins = sent.starts_at or self.site.clock()
+        made = silence_alerts(
+            self.site, request, parse_all(sent.matchers), starts_at=begins,
+            ends_at=begins + timedelta(hours=sent.hours), comment=sent.comment,
+        )  # fmt: skip
+        return _silence(made)
+
+    def end_silence(self, request: Request) -> Response:
+        """End a silence."""
+        return answer_json(_silence(expire(self.site, request)))
+
+    @needs(Role.READER)
+    def cases(self, request: Request) -> Response:
+        """Return what people labelled as test cases, by majority."""
+        query = request.query_params
+        app, least = query.get("app", ""), query.get("annotators", "1")
+        if not app or not (least.isascii() and least.isdigit() and 1 <= int(least[:4]) <= 100):  # noqa: PLR2004
+            detail = "expected app=NAME, and annotators from 1 to 100"
+            raise RefusedError(400, "a parameter is wrong", detail)
+        with self.site.store.read() as connection:
+            found = golden_set(
+                connection, app=app, metric=query.get("metric", USUAL_METRIC),
+                annotators=int(least),
+            )  # fmt: skip
+        self.site.note_view(request, "took test cases", app)
+        return answer_json(
+            schema.CasesAnswer(
+                items=found.cases,
+                left_out=[
+                    schema.LeftOut(sample_id=name, reason="disputed") for name in found.disputed
+                ],
+            )
+        )
+
+    async def make_cases(self, request: Request) -> Response:
+        """Make test cases of samples."""
+        if principal_of(request).role < Role.READER:
+            raise RefusedError(403, "this needs the role reader", "test cases hold transcripts")
+        sent = read_shape(schema.SentCases, await read_json(request, _MOST_BODY_BYTES))
+        return answer_json(await run_in_threadpool(self._make_cases, request, sent))
+
+    def _make_cases(self, request: Request, sent: schema.SentCases) -> BaseModel:
+        made, left_out = [], []
+        with self.site.store.read() as connection:
+            for name in dict.fromkeys(sent.sample_ids):
+                stored = read_sample(connection, name)
+                if stored is None or not principal_of(request).may_see(
+                    stored.sample.interaction.app
+                ):
+                    left_out.append(schema.LeftOut(sample_id=name, reason="unknown_sample"))
+                    continue
+                said = labels_of(connection, name)
+                try:
+                    made.append(
+                        golden_case(
+                            stored, said, answer=sent.answer, tags=sent.tags, critical=sent.critical
+                        )
+                    )
+                except RecordError:
+                    left_out.append(schema.LeftOut(sample_id=name, reason="no_question"))
+        self.site.note_view(request, "took test cases", ", ".join(case.id for case in made))
+        return schema.CasesAnswer(items=made, left_out=left_out)
+
+
+def acknowledge_incident(site: Site, request: Request, *, note: str, until: datetime) -> Ack:
+    """
+    Acknowledge the incident in the path.
+
+    Raises
+    ------
+    RefusedError
+        If there is none that who asks may acknowledge, or it is over.
+    """
+    who = principal_of(request)
+    with site.store.write() as connection:
+        found = incident_for(request, connection, unslug(request.path_params["incident_id"]))
+        if found is None:
+            raise RefusedError(404, "not found", "there is no such incident")
+        if not found.is_whole:
+            detail = "it is about other apps as well; nothing was changed"
+            raise RefusedError(403, "not one of your apps", detail)
+        name = found.incident.incident_id
+        if not acknowledge(connection, name, by=who.name, note=note, now=site.clock(), until=until):
+            raise RefusedError(409, "the incident is over", "nothing was changed")
+    site.note(request, "acknowledged incident", name)
+    return Ack(who.name, note, until)
+
+
+def silence_alerts(
+    site: Site, request: Request, matchers: tuple[Matcher, ...], *, ends_at: datetime,
+    comment: str, starts_at: datetime | None = None,
+) -> Silence:  # fmt: skip
+    """
+    Add a silence.
+
+    Raises
+    ------
+    SettingsError
+        If it is incomplete, or would silence apps that who asks may not see.
+    """
+    who = principal_of(request)
+    if not is_about(matchers, who.apps):
+        names = ", ".join(sorted(who.apps or ()))
+        raise SettingsError(f"a silence of yours needs a matcher app=NAME, of: {names}")
+    with site.store.write() as connection:
+        made = add_silence(
+            connection, matchers, now=site.clock(), starts_at=starts_at, ends_at=ends_at,
+            author=who.name, comment=comment,
+        )  # fmt: skip
+    site.note(request, "added silence", f"{made.silence_id} {' '.join(map(str, matchers))}")
+    return made
+
+
+def expire(site: Site, request: Request) -> Silence:
+    """
+    End the silence in the path now.
+
+    Raises
+    ------
+    RefusedError
+        If there is none that who asks may end.
+    """
+    who, name, now = principal_of(request), unslug(request.path_params["silence_id"]), site.clock()
+    check_may_write(who, "silences")
+    with site.store.write() as connection:
+        found = silence_named(connection, name)
+        if found is None or not is_about(found.matchers, who.apps):
+            raise RefusedError(404, "no such silence", "nothing was changed")
+        if not expire_silence(connection, name, now):
+            raise RefusedError(409, "the silence is over", "nothing was changed")
+        ended = silence_named(connection, name)
+    assert ended is not None
+    site.note(request, "ended silence", name)
+    return ended
+
+
+def is_about(matchers: tuple[Matcher, ...], apps: frozenset[str] | None) -> bool:
+    """Return whether matchers match alerts of these apps only; None stands for all apps."""
+    return apps is None or any(
+        each.name == "app" and each.operator == "=" and each.value in apps for each in matchers
+    )
+
+
+def _deploy(mark: ReleaseMark) -> schema.DeployAnswer:
+    return schema.DeployAnswer(app=mark.app, release=mark.release, at=mark.at, note=mark.note)
+
+
+def _silence(silence: Silence) -> schema.SilenceAnswer:
+    values = asdict(silence) | {"matchers": [str(each) for each in silence.matchers]}
+    return schema.SilenceAnswer(**values)
