@@ -14,6 +14,7 @@ Every error of groundwatch, in one tree.
     - JudgeRefusedError              it refuses this text: trying again cannot help
     - JudgeOutageError                 no call can succeed now: key, model, quota, long Retry-After
     - JudgeReplyError                the answer is not what was asked for
+    - TooExpensiveError              one sample took more CPU time than a sample may
     - BudgetReachedError             the judge's budget is spent; no call was made
   + StoreError
     - StoreUnavailableError          transient
@@ -132,6 +133,12 @@ class JudgeReplyError(JudgeError):
     """The judge answered, but not with what was asked for."""
 
     code = "judge_reply_invalid"
+
+
+class TooExpensiveError(JudgeError):
+    """One sample took more CPU time than a sample may; the others go on."""
+
+    code = "too_expensive"
 
 
 class BudgetReachedError(JudgeError):

@@ -5,6 +5,7 @@ Evaluate records from Python, without a server: the same metrics as in productio
 
     evaluate([{"query": "How long?", "contexts": ["Five days."], "output": "Five days."}])
     faithfulness(contexts=["Five days."], output="Five days.").score
+    pandas.DataFrame(to_rows(evaluate(frame, ["groundedness", "precision_at_k"])))
 
 Every metric of ``groundwatch metrics`` can be imported by its name. Judge, key, budget and lines
 come from the environment, or from *settings*.
@@ -17,14 +18,28 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import redis
+
 from monitor.models import Evaluation, Interaction
 from monitor.scoring.metrics import METRICS
 from monitor.scoring.registry import make_scorer
 from monitor.settings import Settings
 
-__all__ = ["aevaluate", "evaluate"]
+__all__ = ["aevaluate", "evaluate", "to_rows"]
 
 Record = Interaction | Mapping[str, Any]
+
+
+def _records(records: Any) -> Iterable[Record]:
+    """Return the rows of a data frame of pandas or Polars, without empty cells; else *records*."""
+    if hasattr(records, "to_dicts"):
+        rows = records.to_dicts()
+    elif hasattr(records, "to_dict"):
+        rows = records.to_dict("records")
+    else:
+        return records  # type: ignore[no-any-return]
+    # An empty cell is None or a float that is not itself.
+    return [{k: v for k, v in row.items() if v is not None and v == v} for row in rows]  # noqa: PLR0124
 
 
 def evaluate(
@@ -33,6 +48,7 @@ def evaluate(
     *,
     parameters: Mapping[str, Mapping[str, Any]] | None = None,
     settings: Settings | None = None,
+    client: redis.Redis | None = None,
 ) -> list[tuple[Evaluation, ...]]:
     """
     Evaluate records; return one evaluation a metric for each of them, in order.
@@ -45,12 +61,15 @@ def evaluate(
     records
         Interactions, or objects with their fields: ``output``, and ``query``, ``contexts``,
         ``expected`` and so on as the metrics need; ``id`` is the place, from 1, unless given.
+        A data frame of pandas or Polars has a row for each and a column for each field.
     metrics
         Names of metrics.
     parameters
         Parameters by metric, such as ``{"precision_at_k": {"k": 3}}``.
     settings
-        Judge, key and budget; those of the environment by default.
+        Judge, key, retries and budget; those of the environment by default.
+    client
+        The Redis that keeps the judge's budget and cached verdicts; neither without it.
 
     Raises
     ------
@@ -66,9 +85,9 @@ def evaluate(
         each
         if isinstance(each, Interaction)
         else Interaction.model_validate({"id": str(n)} | {**each})
-        for n, each in enumerate(records, start=1)
+        for n, each in enumerate(_records(records), start=1)
     ]
-    scorer = make_scorer(wanted, once=True, parameters=parameters)
+    scorer = make_scorer(wanted, client=client, once=True, parameters=parameters)
     try:
         if scorer.concurrency == 1:
             return [scorer.score(each) for each in interactions]
@@ -83,6 +102,28 @@ async def aevaluate(
 ) -> list[tuple[Evaluation, ...]]:
     """Evaluate without blocking the event loop; takes and returns what `evaluate` does."""
     return await asyncio.to_thread(evaluate, records, *arguments, **options)
+
+
+def to_rows(found: Iterable[tuple[Evaluation, ...]]) -> list[dict[str, Any]]:
+    """
+    Return one flat row a record, such as a data frame takes.
+
+    Columns are ``id``, and for each metric its score under its name (None without one), and
+    ``NAME_status`` (completed, failed or skipped) and ``NAME_reason`` (the explanation, or why
+    there is no score).
+    """
+    rows = []
+    for evaluations in found:
+        row: dict[str, Any] = {"id": evaluations[0].target_event_id} if evaluations else {}
+        for each in evaluations:
+            name = each.evaluator_name
+            row |= {
+                name: each.score,
+                f"{name}_status": each.status.value,
+                f"{name}_reason": each.reason or each.explanation or "",
+            }
+        rows.append(row)
+    return rows
 
 
 def __getattr__(name: str) -> Callable[..., Evaluation]:

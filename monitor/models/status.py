@@ -43,13 +43,17 @@ def segment_name(dimension: str, value: str) -> str:
     return f"{dimension}={value}"
 
 
+#: What an evaluation counts in a window, under this name in its metadata; else 1.
+WINDOW_WEIGHT = "window_weight"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
     """
     Sums over evaluations; ``+`` merges two of them.
 
     ``n`` counts completed evaluations, ``passed`` those at or above the pass
-    score. ``w`` is a weight, the inverse of the sample rate; ``y`` is 1 for a
+    score. ``w`` is a weight: that of the evaluation over the sample rate; ``y`` is 1 for a
     pass; ``x`` is the score in [0, 1]. Where a judge was asked about some samples
     only, ``y`` and ``x`` are unbiased estimates of what it would have said, and may
     lie outside [0, 1]; ``judged`` counts those it was asked about, ``agreed`` those

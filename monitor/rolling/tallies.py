@@ -11,7 +11,7 @@ import numpy as np
 
 from monitor.models import Drift, Evaluation, EvaluationStatus, StreamKey, Tally
 from monitor.models.passing import PassRule
-from monitor.models.status import BINS
+from monitor.models.status import BINS, WINDOW_WEIGHT
 from monitor.stats.design import effective_size
 from monitor.stats.distance import Histogram, kolmogorov_smirnov, population_stability_index
 from monitor.stats.intervals import Interval, wilson_interval
@@ -74,7 +74,8 @@ def tally_of(evaluation: Evaluation, *, sample_rate: float, pass_score: float) -
     score = numeric_score(evaluation)
     if score is None:
         return Tally(failed=1, cost_microusd=cost)
-    weight = 1.0 / sample_rate
+    own = (evaluation.metadata or {}).get(WINDOW_WEIGHT)
+    weight = (float(own) if isinstance(own, int) and own > 0 else 1.0) / sample_rate
     rule = PassRule.of(evaluation, pass_score)
     found = _estimate(evaluation, score, rule)
     return Tally(

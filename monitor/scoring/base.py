@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import math
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
+from monitor.errors import TooExpensiveError
 from monitor.models import Evaluation, Interaction
 
 
@@ -101,3 +107,22 @@ class Scorer(Protocol):
 
     def close(self) -> None:
         """Close connections."""
+
+
+_CPU_ENDS_S: ContextVar[float] = ContextVar("cpu_ends_s", default=math.inf)
+
+
+@contextmanager
+def cpu_budget(budget_s: float) -> Iterator[None]:
+    """Give this thread's work within the block so much CPU time; `check_cpu` keeps it."""
+    token = _CPU_ENDS_S.set(time.thread_time() + budget_s)
+    try:
+        yield
+    finally:
+        _CPU_ENDS_S.reset(token)
+
+
+def check_cpu() -> None:
+    """Raise ``TooExpensiveError`` once the sample in work has used up its CPU time."""
+    if time.thread_time() > _CPU_ENDS_S.get():
+        raise TooExpensiveError("scoring this sample takes more CPU time than a sample may")

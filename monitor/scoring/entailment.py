@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TypeVar
 
-from monitor.scoring.base import Claim, ClaimVerdict, Judgement
+from monitor.scoring.base import Claim, ClaimVerdict, Judgement, check_cpu
 from monitor.scoring.local.passages import Passages
 from monitor.scoring.local.reading import read_claim
 from monitor.scoring.local.scorer import LocalJudge
@@ -92,6 +92,7 @@ def _claim_of(statement: str, by_text: dict[str, Claim]) -> Claim | None:
     """Find the claim that a statement is; of several within or around it, the least supported."""
     if statement in by_text or not statement:
         return by_text.get(statement)
+    check_cpu()
     padded = f" {statement} "
     near = [
         claim
@@ -149,6 +150,7 @@ def _judge() -> LocalJudge:
 
 @lru_cache(maxsize=512)
 def _supports(question: _Question) -> tuple[float, ...]:
+    check_cpu()
     premise, hypotheses = question.take()
     if not premise.strip() or not hypotheses:
         return (0.0,) * len(hypotheses)

@@ -20,6 +20,8 @@ import hashlib
 import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from typing import Any, TypeVar
 
 import structlog
@@ -34,7 +36,7 @@ from monitor.errors import (
 from monitor.models import ErrorInfo, Evaluation, EvaluationStatus, Interaction
 from monitor.models.passing import Direction, advice_for
 from monitor.queue.wire import unscorable
-from monitor.scoring.base import Finding, Judge, Judgement, Scorer
+from monitor.scoring.base import Finding, Judge, Judgement, Scorer, check_cpu, cpu_budget
 from monitor.scoring.declaration import (
     Combined,
     Computed,
@@ -49,6 +51,7 @@ from monitor.scoring.limits.budget import BudgetWatch
 from monitor.scoring.metrics.measures import Similarity, compared_by
 
 T = TypeVar("T")
+_CPU_S = 10.0  # of a sample; usual ones take milliseconds
 _log = structlog.get_logger("groundwatch.scoring")
 
 
@@ -80,6 +83,9 @@ class MetricPipeline:
         Scores the metrics of *judged* then; without it they are skipped as ``budget_reached``.
     similarity
         Compares meanings for the metrics that embed; without it they are skipped.
+    cpu_s
+        The most CPU time for one sample; what is not scored by then is failed as
+        ``too_expensive``.
     """
 
     def __init__(  # noqa: PLR0913 - what it is composed of, by name
@@ -94,6 +100,7 @@ class MetricPipeline:
         budget: BudgetWatch | None = None,
         fallback: Scorer | None = None,
         similarity: Similarity | None = None,
+        cpu_s: float = _CPU_S,
     ) -> None:
         self._metrics = {each.name: each for each in metrics}
         self._wanted = tuple(self._metrics if wanted is None else wanted)
@@ -103,6 +110,7 @@ class MetricPipeline:
         self._budget = budget
         self._fallback = fallback
         self._similarity = similarity
+        self._cpu_s = cpu_s
         self._versions: dict[str, str] = {}
         for each in metrics:
             self._versions[each.name] = self._version_of(each)
@@ -128,11 +136,17 @@ class MetricPipeline:
             If the judge cannot be asked now, which is no fault of the interaction. Anything
             else that goes wrong is a failed evaluation.
         """
-        with compared_by(self._similarity):
+        with compared_by(self._similarity), cpu_budget(self._cpu_s):
             unseen = unscorable(interaction)
-            found = self._judge(interaction, key)
-            if self._criteria_judge is not None and not unseen:
-                found |= self._ask(self._criteria_judge, interaction, key or interaction.id)
+            judge = None if unseen else self._criteria_judge
+            if judge is None or self._judged is None:
+                found = self._judge(interaction, key)
+                found |= self._ask(judge, interaction, key) if judge is not None else {}
+            else:  # both calls of a sample side by side
+                with ThreadPoolExecutor(1, "groundwatch-criteria") as pool:
+                    asked = pool.submit(copy_context().run, self._ask, judge, interaction, key)
+                    found = self._judge(interaction, key)
+                    found |= asked.result()
             for each in self._metrics.values():
                 if each.name not in found:
                     found[each.name] = self._compute(each, found, interaction, unseen)
@@ -194,7 +208,7 @@ class MetricPipeline:
         if not asked:
             return {}
         metrics = [each for each, _ in asked]
-        if not self._is_asked(key):
+        if not self._is_asked(key or interaction.id):
             return self._skipped(metrics, interaction, "not_asked")
         if self._budget is not None and self._budget.reached() is not None:
             return self._skipped(metrics, interaction, "budget_reached")
@@ -211,10 +225,11 @@ class MetricPipeline:
                 raise
             paid_usd = error.context.get("cost_usd")
             return self._skipped(metrics, interaction, "budget_reached", paid_usd)
-        return {
-            each.name: self._read(each, metric, reply, interaction, shared_by=len(asked))
-            for each, metric in asked
-        }
+        with cpu_budget(self._cpu_s):
+            return {
+                each.name: self._read(each, metric, reply, interaction, shared_by=len(asked))
+                for each, metric in asked
+            }
 
     def _read(
         self,
@@ -388,6 +403,7 @@ def _finished(
     """
     call = dict(call_details or {})
     try:
+        check_cpu()
         finding = find()
         if finding.skipped is not None:
             metadata = finding.details | call

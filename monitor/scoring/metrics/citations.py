@@ -38,6 +38,7 @@ _SHARED: dict[str, Any] = {
 STRONG, PARTIAL = 0.8, 0.5
 _PARTIAL_SCORE = 0.7
 _MOST_MARKS = 20
+_LONGEST_NAME = 60  # characters of the name of a variable before its index
 _HIDDEN = "\ue000"  #: stands for a bracket in code
 _ID = r"[\w.:/-]{1,100}"
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]+`", re.DOTALL)
@@ -77,15 +78,18 @@ def _cited_claim(sentence: str, ids: Collection[str]) -> CitedClaim:
     cited: dict[str, None] = {}
 
     def take(mark: re.Match[str]) -> str:
+        if len(cited) >= _MOST_MARKS:
+            return mark[0]
         parts = [part.lstrip("^") for part in re.split(r"\s*[,;]\s*", mark[1] or mark[2])]
-        before = re.search(r"[\w)\]]+$", sentence[: mark.start()])
+        start = mark.start()
+        before = re.search(r"[\w)\]]+$", sentence[max(0, start - _LONGEST_NAME) : start])
         after = sentence[mark.end() : mark.end() + 2]
         # The index of a variable, such as ``rows[2].name`` or ``x_1[3]``.
         is_index = before and ("_" in before[0] or re.match(r"\.\w|\(|\s?=", after))
         is_citation = not is_index and all(
             part in ids or (part != "0" and re.search(r"[\d_:/.-]", part)) for part in parts
         )
-        if len(cited) >= _MOST_MARKS or not is_citation:
+        if not is_citation:
             return mark[0]
         cited.update(dict.fromkeys(parts))
         return ""

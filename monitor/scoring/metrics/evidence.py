@@ -13,7 +13,7 @@ from pydantic import Field
 
 from monitor.models import Interaction
 from monitor.models.passing import Direction
-from monitor.scoring.base import Finding, Judgement
+from monitor.scoring.base import Finding, Judgement, check_cpu
 from monitor.scoring.declaration import (
     Answers,
     Cost,
@@ -86,6 +86,7 @@ def screen_passages(interaction: Interaction, _: NoParameters) -> Finding:
     lines = [split_sentences(text)[:_MOST_SENTENCES] for text in texts]
     hits: set[tuple[int, int]] = set()
     for i, premise in enumerate(texts):
+        check_cpu()
         owned = [(j, line) for j, each in enumerate(lines) if j != i for line in each]
         flags = contradictions(premise, [line for _, line in owned])
         hits |= {

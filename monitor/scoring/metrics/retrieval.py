@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from pydantic import Field
 
 from monitor.models import Interaction
+from monitor.models.status import WINDOW_WEIGHT
 from monitor.scoring.base import Finding
 from monitor.scoring.declaration import (
     Answers,
@@ -202,14 +203,20 @@ def _ranked(
     return computed(requires=_NEEDS, skips=("nothing_relevant",), **declared)(compute)
 
 
-def _f1(name: str, what: str) -> Computed:
+def _f1(name: str, what: str, version: str = "1", *, summed: bool = False) -> Computed:
+    """Make a metric of the F1 of a query; *summed*: a window sums the counts of its queries."""
+
     def compute(interaction: Interaction, _: NoParameters) -> Finding:
         found = counts(passage_ids(interaction), relevant_ids(interaction))
-        return Finding(score=f1(found), details=found._asdict())
+        # Σ 2TP / Σ (2TP + FP + FN) is the mean of the F1s weighted by their divisors.
+        size = 2 * found.true_positives + found.false_positives + found.false_negatives
+        weight = {WINDOW_WEIGHT: size} if summed else {}
+        return Finding(score=f1(found), details=found._asdict() | weight)
 
     return computed(
         name=name,
         what=what,
+        version=version,
         formula="2TP / (2TP + FP + FN)",
         requires=_NEEDS,
         source="van Rijsbergen 1979, Information Retrieval",
@@ -313,7 +320,9 @@ METRICS: tuple[Metric, ...] = (
     _f1("macro_f1", "F1 of all passages of a query; the window's mean is macro F1."),
     _f1(
         "micro_f1",
-        "The same F1 of one query, with its counts on record. The window's mean is macro F1; for"
-        " micro F1 sum the counts (monitor.scoring.metrics.retrieval.micro_f1).",
+        "F1 of all passages of a query; queries weigh by their passages, so the window's mean is"
+        " micro F1, from summed counts.",
+        "2",
+        summed=True,
     ),
 )

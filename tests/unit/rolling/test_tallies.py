@@ -2,8 +2,17 @@
 
 import pytest
 
+from monitor.metrics import micro_f1
 from monitor.models import ErrorInfo, Evaluation, StreamKey, Tally
-from monitor.rolling.tallies import bucket_start, score_bin, stream_key, tally_of, total
+from monitor.rolling.tallies import (
+    bucket_start,
+    score_bin,
+    stream_key,
+    tally_of,
+    total,
+    window_stats,
+)
+from monitor.scoring.metrics import retrieval
 from monitor.testing import make_evaluation
 
 
@@ -96,3 +105,18 @@ def test_agreement_is_about_passing(score, agreed):
 def test_sample_that_was_not_judged_agrees_with_nothing():
     result = tally(make_evaluation(score=0.4, metadata=CASCADED | {"judged": False}))
     assert (result.judged, result.agreed) == (0, 0)
+
+
+def test_window_of_micro_f1_is_the_f1_of_summed_counts():
+    queries = [("ab", "a"), ("abcdefgh", "ax"), ("abc", "abcd"), ("z", "y")]
+    tallies, counts = [], []
+    for retrieved, relevant in queries:
+        found = micro_f1(
+            output="x",
+            contexts=[{"id": each, "text": each} for each in retrieved],
+            expected={"relevant": list(relevant)},
+        )
+        tallies.append(tally_of(found, sample_rate=0.5, pass_score=0.5))
+        counts.append(retrieval.counts(retrieved, relevant))
+    assert window_stats(total(tallies)).average_score == pytest.approx(retrieval.micro_f1(counts))
+    assert retrieval.micro_f1(counts) != pytest.approx(retrieval.macro_f1(counts))

@@ -1,5 +1,7 @@
 """Metrics of every kind together: each scored, skipped or failed, and none takes another along."""
 
+from threading import Barrier
+
 import pytest
 
 from monitor.errors import JudgeRateLimitedError
@@ -272,3 +274,25 @@ def test_uncertainty_is_skipped_where_only_meaning_could_tell(answers, found):
         0
     ]
     assert found == (made.reason if made.score is None else made.score)
+
+
+def test_both_calls_of_a_sample_are_under_way_together():
+    both = Barrier(2, timeout=20)  # broken, and so a failure, where one waits for the other
+
+    class WaitingJudge(LocalJudge):
+        def judge(self, interaction):
+            both.wait()
+            return super().judge(interaction)
+
+    class WaitingAsker(FixedAsker):
+        def ask(self, interaction, criteria, fields):
+            both.wait()
+            return super().ask(interaction, criteria, fields)
+
+    metrics = resolve_metrics(Settings(metrics=("groundedness", "answer_relevance")), plugins=())
+    judged = JudgementScorer(WaitingJudge(), metrics[:1])
+    pipeline = MetricPipeline(
+        metrics, judged=judged, criteria_judge=WaitingAsker(), similarity=Alike()
+    )
+    found = pipeline.score(make_interaction(**RICH))
+    assert [each.status for each in found] == [EvaluationStatus.COMPLETED] * 2
