@@ -50,7 +50,7 @@ _BUDGET_S = 3.0
 _MEGABYTE = 1_000_000
 _MOST_CHARS, _MOST_HOST_CHARS = 200, 255
 _MOST_PID, _MOST_COUNT = 2**31 - 1, 2**62
-_PLAIN = frozenset({"seen", "sampled", "sent"})
+_PLAIN = frozenset({"seen", "sampled", "sent", "unseen"})
 
 #: A sampling rate ends by itself unless it is set again: workers that die throttle nobody for ever.
 RATE_KEPT_S = 3_600
@@ -125,7 +125,7 @@ def read_counters(hook_id: str, values: Mapping[bytes, bytes]) -> HookCounters |
             counters={
                 name[:100]: min(int(value), _MOST_COUNT)
                 for name, value in text.items()
-                if name in _PLAIN or name.startswith(("dropped:", "feedback:"))
+                if name in _PLAIN or name.startswith(("dropped:", "errored:", "feedback:"))
             },
         )
     except (KeyError, ValueError, OverflowError, OSError) as error:

@@ -78,11 +78,14 @@ def read_status(
         totals = read_totals(connection, app)
         heartbeats = last_heartbeats(connection)
         fleet = [] if app else fleet_falls(connection)
+        since_s = now.timestamp() - settings.windows.status_window_s
+        within = read_between(connection, since_s, app=app)
         facts = [
             AppFacts(
                 app=name,
                 verdicts=verdicts.get(name, []),
                 ledger=make_ledger(plain_counts(totals.get(name))),
+                recent=_by_kind(within.get(name, Counter())),
                 last_heartbeat=heartbeats.get(name),
             )
             for name in sorted(verdicts.keys() | totals.keys())
@@ -128,6 +131,14 @@ def read_report(
     )
 
 
+def _by_kind(counted: Counter[Booking]) -> dict[str, int]:
+    """Sum the counts of each kind, whatever the reason."""
+    sums = dict.fromkeys((kind.value for kind in Kind), 0)
+    for (kind, _), n in counted.items():
+        sums[kind.value] += n
+    return sums
+
+
 def _app_facts(
     connection: Connection,
     app: str,
@@ -143,10 +154,7 @@ def _app_facts(
     without = {
         metric: unscored(connection, app=app, metric=metric, since=since) for metric in metrics
     }
-    recent: Counter[str] = Counter()
-    for counted in read_between(connection, since.timestamp(), app=app).values():
-        for (kind, _), n in counted.items():
-            recent[kind.value] += n
+    within = read_between(connection, since.timestamp(), app=app)
     from_s = int(since.timestamp()) // step_s * step_s
     streams = {
         stream.stream_id: stream.key.metric
@@ -158,7 +166,7 @@ def _app_facts(
         app=app,
         verdicts=verdicts,
         ledger=ledger,
-        recent={kind.value: recent[kind.value] for kind in Kind},
+        recent=_by_kind(within.get(app, Counter())),
         series={streams[stream_id]: found for stream_id, found in tallies.items()},
         changes=[
             report_change(change)

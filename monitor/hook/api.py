@@ -31,6 +31,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 _TEXTS = frozenset({"query", "contexts", "output"})
 #: Misspelt arguments that are logged, each once; the others are only counted.
 _MOST_LOGGED = 20
+#: With these, graphs pause, end or move on.
+_NO_FAILURES = frozenset({"GraphInterrupt", "NodeInterrupt", "ParentCommand", "StopIteration",
+                          "StopAsyncIteration"})  # fmt: skip
 
 logger = logging.getLogger("groundwatch.hook")
 
@@ -289,6 +292,7 @@ class Hook:
         Return what has happened in this process, as plain values.
 
         ``seen = sampled + not_sampled`` and ``sampled = sent + dropped + buffered``, always.
+        ``errored`` counts the requests that failed, by their error.
         ``ignored`` counts what was left out before it could be sampled, by reason. In
         ``feedback``, ``given = sent + dropped + waiting``.
         """
@@ -345,6 +349,29 @@ class Hook:
     def ignore(self, reason: str) -> None:
         """Count something that was left out, by *reason*, for ``stats()["ignored"]``."""
         next(self._ignored.get(reason) or self._ignored.setdefault(reason, itertools.count()))
+
+    def fail(self, error: object, *, counted: bool = False) -> None:
+        """
+        Count a request that failed, by the name of its *error* or of its class, sampled or not.
+
+        Interrupts, exits and cancellations are no failures. *counted* says that `chance` has
+        counted it among the interactions seen.
+        """
+        if isinstance(error, BaseException) and not isinstance(error, Exception):
+            return
+        name = error if isinstance(error, str) else type(error).__name__
+        if name in _NO_FAILURES:
+            return
+        try:
+            recorder = self._recorder or self._begin()
+            if recorder.pid != getpid():  # as in _record
+                self.after_fork()
+                recorder = self._begin()
+            recorder.fail(name, counted=counted)
+            if recorder.unstarted and recorder.options.enabled:
+                sender.start(recorder)
+        except Exception as mistake:  # noqa: BLE001  # as in sample
+            self._mistake = f"{type(mistake).__name__} in fail()"
 
     # --- the recorder of this process, which is made at its first use ---
 
@@ -440,7 +467,8 @@ class Hook:
 
 
 def _own_of_app() -> object:
-    return getattr(sys.modules.get("monitor"), "_hook", None)
+    # Below `groundwatch`, where the host has a `monitor` of its own.
+    return getattr(sys.modules.get(__name__.partition(".")[0]), "_hook", None)
 
 
 def _remade(own: bool, arguments: HookArguments) -> Hook:

@@ -177,6 +177,8 @@ class SenderLoop:
         counters = {
             **self._about, "seen": recorder.seen, "sampled": sampled,
             "sent": recorder.sent + len(batch), "last_error": recorder.encoding_error, **dropped,
+            **{f"errored:{name}": n for name, n in recorder.errored.items()},
+            **({"unseen": unseen} if (unseen := recorder.unseen) else {}),
             **recorder.feedback.counters(len(feedback)),
         }  # fmt: skip
         try:

@@ -20,6 +20,29 @@ class HookProtocol(Protocol):
     def ignore(self, reason: str) -> None:
         """Count something that was left out, by *reason*, for ``stats()["ignored"]``."""
 
+    def fail(self, error: object, *, counted: bool = False) -> None:
+        """Count a request that failed; *counted*: `chance` was asked about it."""
+
+
+class NoHook:
+    """Stands where a hook is expected: chooses with *rate*, and records and counts nothing."""
+
+    def __init__(self, rate: float = 0.0) -> None:
+        self._rate = rate
+
+    def chance(self, trace_id: object = None) -> float:  # noqa: ARG002
+        """Return the rate."""
+        return self._rate
+
+    def take(self, given: Mapping[str, object], rate: float | None = None) -> None:
+        """Record nothing."""
+
+    def ignore(self, reason: str) -> None:
+        """Count nothing."""
+
+    def fail(self, error: object, *, counted: bool = False) -> None:
+        """Count nothing."""
+
 
 class RecordFields(TypedDict, total=False):
     """The fields of a record beside query, contexts and output."""
@@ -46,8 +69,9 @@ class OpenInteraction:
     """
     One interaction under way; set ``contexts``, ``output`` and any other field on it.
 
-    It is recorded at the end of the block, unless there is no output. An exception
-    passes through unchanged. Attributes that are no fields are kept in ``metadata``.
+    It is recorded at the end of the block, unless there is no output. An exception passes
+    through unchanged; without an output it counts as a request that failed. Attributes that are no
+    fields are kept in ``metadata``.
     """
 
     query: Any
@@ -93,7 +117,10 @@ class OpenInteraction:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, _: object, error: object, __: object) -> None:
+        if error is not None and self.output is None:
+            self._hook.fail(error)
+            return
         rate = 0.0 if self.output is None else self._hook.chance(vars(self).get("trace_id"))
         if not rate:
             return
@@ -114,5 +141,5 @@ class OpenInteraction:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, *_: object) -> None:
-        self.__exit__()
+    async def __aexit__(self, _: object, error: object, __: object) -> None:
+        self.__exit__(None, error, None)

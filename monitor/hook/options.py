@@ -63,6 +63,11 @@ class Sampler:
         self._closed = True
 
     @property
+    def closed(self) -> bool:
+        """Whether nothing is counted any more."""
+        return self._closed
+
+    @property
     def seen(self) -> int:
         """How many interactions were counted."""
         return read(self._seen)

@@ -16,6 +16,8 @@ from .experiments import Shares
 from .feedback import FeedbackBuffer
 from .options import Options, Sampler, belongs, is_trace_id, read
 
+#: Errors of the app are counted under so many names; further ones share one.
+_MOST_ERRORS, _LONGEST_NAME = 20, 60
 #: A hook that was replaced has this long to deliver what it holds.
 RETIRE_S = 60.0
 #: Every reason for which a sample is dropped.
@@ -30,7 +32,7 @@ class Progress(NamedTuple):
 
     seen: int
     completed: int
-    dropped: int
+    dropped: int  #: samples, and requests that failed
     feedback: int = 0
 
     def covers(self, other: Progress) -> bool:
@@ -64,6 +66,8 @@ class Recorder:
         self._sequence = itertools.count()
         self._appended = itertools.count()
         self._dropped = {reason: itertools.count() for reason in REASONS}
+        self._errored: dict[str, itertools.count[int]] = {}
+        self._unseen = itertools.count()
         self._predicates_failed = itertools.count()
         self._most_samples = options.buffer_samples
         self._most_chars = options.buffer_chars
@@ -188,6 +192,27 @@ class Recorder:
         for _ in range(n):
             next(self._dropped[reason])
 
+    def fail(self, name: str, *, counted: bool) -> None:
+        """Count a request that failed with the error *name*; *counted*: it is among those seen."""
+        if self.sampler.closed:
+            return
+        if not counted:
+            next(self._unseen)
+        name = name[:_LONGEST_NAME]
+        if name not in self._errored and len(self._errored) >= _MOST_ERRORS:
+            name = "other"
+        next(self._errored.get(name) or self._errored.setdefault(name, itertools.count()))
+
+    @property
+    def errored(self) -> dict[str, int]:
+        """Requests that failed, by the name of their error."""
+        return {name: read(counter) for name, counter in list(self._errored.items())}
+
+    @property
+    def unseen(self) -> int:
+        """Requests that failed before there was an interaction to see."""
+        return read(self._unseen)
+
     def claim(self) -> bool:
         """Take the right to be the one sender."""
         try:
@@ -254,7 +279,7 @@ class Recorder:
 
     def progress(self) -> Progress:
         """Return how far the counters have come, buffered samples not included."""
-        dropped = sum(self.dropped.values())
+        dropped = sum(self.dropped.values()) + sum(self.errored.values())
         return Progress(self.seen, self.completed, dropped, self.feedback.settled)
 
     def has_reported(self, goal: Progress) -> bool:
@@ -263,7 +288,7 @@ class Recorder:
 
     def goal(self) -> Progress:
         """Return how far the counters will have come once everything buffered is done."""
-        dropped = sum(self.dropped.values())
+        dropped = sum(self.dropped.values()) + sum(self.errored.values())
         return Progress(self.seen, read(self._appended), dropped, self.feedback.given)
 
     def stats(self) -> dict[str, Any]:
@@ -281,6 +306,7 @@ class Recorder:
             "seen": seen,
             "sampled": sampled,
             "not_sampled": seen - sampled,
+            "errored": self.errored,
             "buffered": sampled - sent - sum(dropped.values()),
             "sent": sent,
             "dropped": dropped,

@@ -68,7 +68,11 @@ def _plain(function: Function, reader: Reader) -> Function:
 
     @functools.wraps(function)
     def watched_function(*args: Any, **kwargs: Any) -> Any:
-        result = function(*args, **kwargs)
+        try:
+            result = function(*args, **kwargs)
+        except Exception as error:
+            reader.hook.fail(error)
+            raise
         rate = chance()
         if rate:
             reader.take(args, kwargs, result, rate)
@@ -82,7 +86,11 @@ def _coroutine(function: Function, reader: Reader) -> Function:
 
     @functools.wraps(function)
     async def watched_coroutine(*args: Any, **kwargs: Any) -> Any:
-        result = await function(*args, **kwargs)
+        try:
+            result = await function(*args, **kwargs)
+        except Exception as error:
+            reader.hook.fail(error)
+            raise
         rate = chance()
         if rate:
             reader.take(args, kwargs, result, rate)
@@ -97,6 +105,10 @@ def _generator(function: Function, reader: Reader) -> Function:
         collected = Collected(reader, args, kwargs)
         try:
             result = yield from relay(function(*args, **kwargs), collected)
+        except Exception as error:
+            reader.hook.fail(error, counted=collected.rate is not None)
+            raise
+        else:
             collected.end()
             return result
         finally:
@@ -128,6 +140,9 @@ def _async_generator(function: Function, reader: Reader) -> Function:
                     step = inner.athrow(error)
                 else:
                     step = inner.asend(sent)
+        except Exception as error:
+            reader.hook.fail(error, counted=collected.rate is not None)
+            raise
         finally:
             del step  # it may hold an error whose frames hold it
             reader.take_stream(collected)

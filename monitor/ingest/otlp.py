@@ -11,7 +11,7 @@ from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 from monitor.errors import MissingExtraError, RecordError
-from monitor.integrations.spans import Span
+from monitor.integrations.spans import Span, error_of
 
 try:
     from google.protobuf import json_format
@@ -34,6 +34,8 @@ _ID_BYTES = {"trace_id": 16, "span_id": 8}
 _ID_KEYS = ("traceId", "spanId", "parentSpanId", "trace_id", "span_id", "parent_span_id")
 #: google.rpc.Code of a request that cannot be read.
 _INVALID_ARGUMENT = 3
+#: StatusCode of a span that failed.
+_ERROR = 2
 _DEEPEST = 20
 _MISTAKES_SHOWN = 3
 
@@ -160,14 +162,18 @@ def _decoded(request: Any) -> Decoded:
                 name, length = wrong[0]
                 mistakes.append(f"{name} should be {length} bytes, not all of them zero")
                 continue
+            attributes = _attributes(span.attributes)
+            events = [(event.name, _attributes(event.attributes)) for event in span.events]
             spans.append(
                 Span(
                     trace_id=span.trace_id.hex(),
                     is_root=not span.parent_span_id,
                     name=span.name,
-                    attributes=_attributes(span.attributes),
-                    events=[(event.name, _attributes(event.attributes)) for event in span.events],
+                    attributes=attributes,
+                    events=events,
                     resource=resource,
+                    latency_ms=(span.end_time_unix_nano - span.start_time_unix_nano) / 1e6,
+                    error=error_of(span.status.code == _ERROR, attributes, events),
                 )
             )
     shown = "; ".join(sorted(set(mistakes))[:_MISTAKES_SHOWN])

@@ -61,9 +61,11 @@ class InteractionMiddleware:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
         if scope.get("type") == "lifespan":
-            return await self._lifespan(scope, receive, send)
+            await self._lifespan(scope, receive, send)
+            return
         if scope.get("type") != "http":
-            return await self.app(scope, receive, send)
+            await self.app(scope, receive, send)
+            return
 
         def header(name: str) -> str | None:
             wanted = name.encode("latin-1", "replace")
@@ -74,9 +76,11 @@ class InteractionMiddleware:
 
         visit = Visit(self._hook, header, self._names, self._fields)
         try:
-            return await self.app(scope, receive, send)
-        finally:
-            visit.end()
+            await self.app(scope, receive, send)
+        except BaseException as error:
+            visit.end(error)
+            raise
+        visit.end()
 
     async def _lifespan(self, scope: Scope, receive: Receive, send: Send) -> None:
         """

@@ -30,11 +30,14 @@ class Following:
         piece: Callable[[object], str | None],
         asked: Callable[[], dict[str, Any]],
         take: Take,
+        fail: Callable[..., None],
     ) -> None:
         self._chance = chance
         self._piece = piece
         self._ask = asked
         self._take = take
+        self._fail = fail
+        self._ended = False
         self._rate: float | None = None  # 0: it is not to be kept
         self._given: dict[str, Any] = {}
         self._texts: list[str] = []
@@ -60,9 +63,11 @@ class Following:
         except Exception:  # noqa: BLE001  # a mistake of ours must not reach the host
             self._rate = 0.0
 
-    def end(self, *, complete: bool) -> None:
-        """Record the stream, once; never raises."""
-        rate, self._rate = self._rate, 0.0
+    def end(self, *, complete: bool, error: BaseException | None = None) -> None:
+        """Record the stream, once, and whether it failed; never raises."""
+        if not complete and error is not None and not self._ended:
+            self._fail(error, counted=self._rate is not None)
+        rate, self._rate, self._ended = self._rate, 0.0, True
         if not rate:
             return
         try:
@@ -88,7 +93,7 @@ class Chunks:
         try:
             chunk = next(self._inner)
         except BaseException as error:
-            self._following.end(complete=isinstance(error, StopIteration))
+            self._following.end(complete=isinstance(error, StopIteration), error=error)
             raise
         self._following.see(chunk)
         return chunk
@@ -114,7 +119,7 @@ class AsyncChunks:
         try:
             chunk = await anext(self._inner)
         except BaseException as error:
-            self._following.end(complete=isinstance(error, StopAsyncIteration))
+            self._following.end(complete=isinstance(error, StopAsyncIteration), error=error)
             raise
         self._following.see(chunk)
         return chunk

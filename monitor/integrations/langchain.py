@@ -145,21 +145,21 @@ class InteractionHandler(BaseCallbackHandler):
             run.returned(run_id, output if content is None else content)
             self._runs.forget(run_id)
 
-    def on_chain_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:  # noqa: ARG002
-        """Forget a run that failed: there is no answer."""
-        self._runs.forget(run_id)
-
-    def on_retriever_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:  # noqa: ARG002
-        """Forget a run that failed; its root may still answer."""
-        self._runs.forget(run_id)
+    def on_chain_error(
+        self, error: BaseException, *, run_id: UUID, parent_run_id: UUID | None = None, **_: Any
+    ) -> None:
+        """Forget a run that failed; a root's failure is the request's."""
+        self._runs.fail(run_id, error, is_root=parent_run_id is None)
 
     def on_tool_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
         """Keep that a tool failed."""
         self.on_tool_end(f"<{type(error).__name__}>", run_id=run_id)
 
-    def on_llm_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:  # noqa: ARG002
-        """Forget a run that failed."""
-        self._runs.forget(run_id)
+    def on_retriever_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
+        """Forget a run that failed; its root may still answer."""
+        self._runs.fail(run_id, error, is_root=False)
+
+    on_llm_error = on_chain_error
 
 
 def _note_model(run: Run, response: object) -> None:

@@ -11,7 +11,7 @@ from ..hook.interaction import HookProtocol, RecordFields
 from .context import app_hook
 from .following import AsyncChunks, Chunks, Following
 from .messages import as_list, earlier_turns, part_of
-from .runs import Run, Runs
+from .runs import MOST_RUNS, Run, Runs
 
 try:
     from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
@@ -64,6 +64,8 @@ class _Engines:
     def __init__(self, hook: HookProtocol, fields: Mapping[str, Any]) -> None:
         self._hook = hook
         self._runs = Runs(hook, fields)
+        #: Open calls, sampled or not: of these a failure counts.
+        self._outermost: dict[str, None] = {}
 
     def enter(
         self, span_id: str, arguments: BoundArguments, parent_id: str | None, engine: object
@@ -71,6 +73,8 @@ class _Engines:
         """Note the start of an outermost call, or of the writer of a streamed answer."""
         method = span_id.partition("-")[0].rpartition(".")[2]
         if parent_id is None and method in _METHODS:
+            if len(self._outermost) < MOST_RUNS:
+                self._outermost[span_id] = None
             run = self._runs.start(span_id, None)
             if run is not None:
                 first = next(iter(arguments.arguments.values()), None)
@@ -86,6 +90,7 @@ class _Engines:
 
     def leave(self, span_id: str, result: Any) -> None:
         """Record the answer, or follow it while it is streamed."""
+        self._outermost.pop(span_id, None)
         run = self._runs.get(span_id)
         if run is None or run.root != span_id:
             return
@@ -107,9 +112,10 @@ class _Engines:
         else:
             self._runs.end(span_id, lambda: answer)
 
-    def drop(self, span_id: str) -> None:
+    def drop(self, span_id: str, error: object) -> None:
         """Forget a call that failed."""
-        self._runs.forget(span_id)
+        is_root = self._outermost.pop(span_id, False) is None
+        self._runs.fail(span_id, error or "error", is_root=is_root)
 
     def delta(self, span_id: str | None, text: str) -> None:
         """Keep a piece of a chat engine's streamed answer."""
@@ -134,6 +140,7 @@ class _Engines:
             piece=lambda chunk: chunk if isinstance(chunk, str) else None,
             asked=lambda: run.given(None),
             take=lambda given, answer, _, rate: self._hook.take({**given, "output": answer}, rate),
+            fail=lambda error, **_: self._hook.fail(error, counted=True),
         )
         wrap = AsyncChunks if hasattr(result.response_gen, "__anext__") else Chunks
         result.response_gen = wrap(result.response_gen, following)
@@ -172,9 +179,9 @@ class _Spans(BaseSpanHandler[Any]):
         """Hear of a call's result."""
         self._engines.leave(id_, result)
 
-    def span_drop(self, id_: str, *_args: Any, **_kwargs: Any) -> None:
+    def span_drop(self, id_: str, *_args: Any, err: BaseException | None = None, **_: Any) -> None:
         """Hear of a call that failed."""
-        self._engines.drop(id_)
+        self._engines.drop(id_, err)
 
     def new_span(self, *_args: Any, **_kwargs: Any) -> None:
         """Make none."""

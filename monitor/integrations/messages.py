@@ -21,7 +21,8 @@ _TEXT_PARTS = frozenset({"text", "input_text", "output_text"})
 #: What `repr` makes of a generator, a coroutine or any other object that is no text.
 _CUT_OFF = re.compile(r'"<(?:async_generator|generator|coroutine) object\b')
 _PLACEHOLDER = re.compile(
-    r"<[\w.]+ object\b.{0,300}>|<(?:async_)?generator>|<coroutine>", re.DOTALL
+    r"<[\w.]+ object\b.{0,300}>|<(?:async_)?generator>|<coroutine>|<[A-Z]\w*\(.{0,300}\)>",
+    re.DOTALL,
 )
 
 

@@ -9,11 +9,12 @@ from typing import Unpack
 from ..errors import MissingExtraError
 from ..hook.interaction import HookProtocol, RecordFields
 from .context import app_hook
-from .spans import Span
+from .spans import Span, error_of
 from .traces import Traces
 
 try:
     from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
+    from opentelemetry.trace import StatusCode
 except ModuleNotFoundError:
     raise MissingExtraError("the span processor", "otel") from None
 
@@ -56,13 +57,18 @@ class InteractionSpanProcessor(SpanProcessor):
             if context is None:
                 return
             is_root = span.parent is None or span.parent.is_remote
+            events = [(event.name, event.attributes or {}) for event in span.events]
+            attributes = span.attributes or {}
+            failed = span.status.status_code is StatusCode.ERROR
             plain = Span(
                 trace_id=format(context.trace_id, "032x"),
                 is_root=is_root,
                 name=span.name,
-                attributes=span.attributes or {},
-                events=((event.name, event.attributes or {}) for event in span.events),
+                attributes=attributes,
+                events=events,
                 resource=span.resource.attributes,
+                latency_ms=((span.end_time or 0) - (span.start_time or 0)) / 1e6,
+                error=error_of(failed, attributes, events),
             )
             reason = self._traces.see(plain, lambda: self._hook, fields=self._fields, now_s=now_s)
             if reason is not None:

@@ -123,6 +123,12 @@ class Runs:
             given = self.guard(lambda: run.given(answer()))
             self._hook.take(given or self._fields, run.rate)
 
+    def fail(self, run_id: Hashable, error: object, *, is_root: bool) -> None:
+        """Let go of a run that failed; a root's failure is the request's, sampled or not."""
+        self.forget(run_id)
+        if is_root:
+            self._hook.fail(error, counted=True)
+
     def forget(self, run_id: Hashable) -> Run | None:
         """Let go of a run and, if it is a root, of all below it; None when it was let go before."""
         run = self._open.pop(run_id, None)

@@ -8,7 +8,7 @@ Langfuse, MLflow, LangSmith, Traceloop and Vercel's AI SDK write.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 from .messages import (
     ASSISTANTS,
@@ -24,6 +24,7 @@ from .messages import (
     turns_in,
     unwrapped,
 )
+from .replies import ChatReader, cost_of
 
 #: *flow*: a chain or an agent as a whole; *model*: one call of a model.
 Kind = Literal["flow", "model", "retrieval", "reranking", "tool"]
@@ -93,6 +94,19 @@ _MODEL = (
     *("gen_ai.response.model", "gen_ai.request.model", "llm.model_name"),
     *("langfuse.observation.model.name", "mlflow.llm.model", "ai.response.model", "ai.model.id"),
 )
+#: Tokens in and out, as numbers, or as JSON with the names that providers use.
+_TOKENS = {
+    "input_tokens": (
+        *("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt"),
+        *("ai.usage.promptTokens", "ai.usage.inputTokens", "llm.usage.prompt_tokens"),
+    ),
+    "output_tokens": (
+        *("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens"),
+        *("llm.token_count.completion", "ai.usage.completionTokens", "ai.usage.outputTokens"),
+        "llm.usage.completion_tokens",
+    ),
+}
+_USAGE = ("langfuse.observation.usage_details", "mlflow.chat.tokenUsage")
 _RESOURCE = {
     "release": ("service.version",),
     "environment": ("deployment.environment.name", "deployment.environment"),
@@ -129,6 +143,8 @@ class Span(NamedTuple):
     attributes: Attributes
     events: Iterable[Event]
     resource: Attributes
+    latency_ms: float | None = None
+    error: str | None = None  #: what the span's status says went wrong; None if nothing did
 
 
 def kind_of(attributes: Attributes, *, is_root: bool = False) -> Kind | None:
@@ -172,7 +188,8 @@ def read(
 
     A retrieval gives ``query`` and ``contexts``, a tool one of ``tool_calls``, a model or a flow
     ``query``, ``output``, ``session_id``, ``user_id``, ``release``, ``environment`` and
-    ``metadata`` with the model's name. *name* is the span's own, for tools that have no other.
+    ``metadata`` with the model's name; a model also tokens, and the tools called before. *name* is
+    the span's own, for tools that have no other.
     """
     found: dict[str, Any]
     if kind in {"retrieval", "reranking"}:
@@ -198,14 +215,53 @@ def read(
             **{field: _first(attributes, names) for field, names in _FIELDS.items()},
         }
         model = _first(attributes, _MODEL)
-        found["metadata"] = {"model": model} if model else None
+        found["metadata"] = {"model": model} if model else {}
+        if kind == "model":
+            found["metadata"] |= _tokens(attributes)
+            found["tool_calls"] = ChatReader().calls_before([*map(_with_calls, asked)])
     return {field: value for field, value in found.items() if value}
+
+
+def _tokens(attributes: Attributes) -> dict[str, int]:
+    """Read how many tokens went in and came out."""
+    usage = next(filter(None, (from_json(attributes.get(name)) for name in _USAGE)), None)
+    found = {
+        field: next((attributes[name] for name in names if name in attributes), None)
+        for field, names in _TOKENS.items()
+    }
+    known = cost_of({"usage": usage}) | {k: v for k, v in found.items() if isinstance(v, int)}
+    return cast("dict[str, int]", known)
+
+
+def _with_calls(message: Any) -> Any:
+    """Return a message whose tool calls, or their results, are parts of it as chats have them."""
+    parts = as_list(part_of(message, "parts"))
+    calls = [
+        {"id": part_of(part, "id"), "function": part}
+        for part in parts
+        if part_of(part, "type") == "tool_call"
+    ]
+    result = next((p for p in parts if part_of(p, "type") == "tool_call_response"), None)
+    if result is not None:
+        said = part_of(result, "response", "result", "content")
+        return {"role": "tool", "tool_call_id": part_of(result, "id"), "content": said}
+    return {**message, "tool_calls": calls} if calls else message
 
 
 def read_resource(attributes: Attributes) -> dict[str, str]:
     """Read which release answered, and where."""
     found = {field: _first(attributes, names) for field, names in _RESOURCE.items()}
     return {field: value for field, value in found.items() if value}
+
+
+def error_of(failed: bool, attributes: Attributes, events: Iterable[Event]) -> str | None:
+    """Return the type of error of a span that *failed*, ``error`` without one; None of others."""
+    if not failed:
+        return None
+    named = [attributes.get("error.type")]
+    named += [said.get("exception.type") for name, said in events if name == "exception"]
+    found = next((each for each in named if isinstance(each, str) and each), "error")
+    return found.rpartition(".")[2]
 
 
 def size_of(attributes: Attributes | None) -> int:

@@ -54,6 +54,10 @@ class Trace:
         self._reranked: dict[Any, dict[str, Any]] = {}
         self._queries: list[str] = []
         self._calls: list[dict[str, Any]] = []
+        self._asked_calls: list[dict[str, Any]] = []  #: as a model's messages show them
+        self._tokens: dict[str, int] = {}
+        self.latency_ms = 0.0
+        self.error: str | None = None  #: of the whole
 
     def add(self, kind: Kind, read: Read, size: Callable[[], int], hook: HookProtocol) -> None:
         """Take in one span."""
@@ -71,6 +75,12 @@ class Trace:
         elif len(self._waiting) < MOST_SPANS:
             self._waiting.append((kind, read))
 
+    def note(self, span: Span) -> None:
+        """Note how long the trace took, and whether it failed as a whole."""
+        self.latency_ms = max(self.latency_ms, span.latency_ms or 0.0)
+        if span.is_root and span.error:
+            self.error = span.error
+
     def given(self) -> dict[str, Any]:
         """Put together what the hook takes."""
         contexts = list((self._reranked or self._retrieved).values())
@@ -78,23 +88,37 @@ class Trace:
         # A prompt that quotes the passages is not what the user asked.
         if self._queries and (not query or any(c["text"] in query for c in contexts)):
             query = self._queries[0]
+        metadata = {
+            **({"latency_ms": round(self.latency_ms, 1)} if self.latency_ms else {}),
+            **({"error": self.error, "incomplete": True} if self.error else {}),
+            **(self._answer.get("metadata") or {}), **self._tokens,
+        }  # fmt: skip
         return {
             **self._answer,
             "trace_id": self.trace_id,
             "query": query,
             "contexts": contexts or None,
-            "tool_calls": self._calls or None,
+            "tool_calls": self._calls or self._asked_calls or None,
             "output": self._answer.get("output"),
+            "metadata": metadata or None,
         }
 
     @property
     def answered(self) -> bool:
         """Return whether there is an answer that can be recorded, or none to wait for."""
-        return self.rate == 0 or bool(self._answer.get("output"))
+        return self.rate == 0 or bool(self._answer.get("output") or self.error)
 
     def _keep(self, kind: Kind, read: Read) -> None:
         fields = read()
         if kind in _RANKS:
+            calls = fields.pop("tool_calls", [])
+            self._asked_calls = max(self._asked_calls, calls[:MOST_SPANS], key=len)
+            metadata = dict(fields.get("metadata") or {})
+            for name in ("input_tokens", "output_tokens"):
+                n = metadata.pop(name, None)
+                if isinstance(n, int):
+                    self._tokens[name] = self._tokens.get(name, 0) + n
+            fields |= {"metadata": metadata} if metadata else {}
             # The whole flow's answer goes before a model's, and the last before earlier ones.
             if fields.get("output") and _RANKS[kind] >= self._rank:
                 self._answer = {**self._answer, **fields}
@@ -152,6 +176,12 @@ class Traces:
         *fields* go on the record, before what the span says.
         """
         kind = kind_of(span.attributes, is_root=span.is_root)
+        trace = self._open.get(span.trace_id)
+        if trace is not None and kind is None and span.is_root:
+            trace.note(span)
+        known = kind in _RANKS and span.trace_id not in self._done
+        if span.is_root and span.error and (known or trace is not None):
+            hook().fail(span.error, counted=known or (trace and trace.rate) is not None)
         if kind is None:
             reason = ignored_because(span.attributes)
             if reason == "span_unknown_kind" and not self._has_logged:
@@ -168,6 +198,8 @@ class Traces:
 
         size = partial(size_of, span.attributes)
         self.add(span.trace_id, kind, fields_of, size, hook=hook(), now_s=now_s)
+        if (trace := self._open.get(span.trace_id)) is not None:
+            trace.note(span)
         return None
 
     def add(  # one span
@@ -214,4 +246,6 @@ class Traces:
             self._done[trace.trace_id] = None
             if len(self._done) > _MOST_DONE:
                 self._done.pop(next(iter(self._done), ""), None)
-            trace.hook.take(trace.given(), trace.rate)
+            given = trace.given()
+            if given["output"] or not trace.error:  # else it is counted as failed
+                trace.hook.take(given, trace.rate)

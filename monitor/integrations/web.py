@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar, Token
 
-from ..hook.interaction import HookProtocol, OpenInteraction
+from ..hook.interaction import HookProtocol, NoHook, OpenInteraction
 
 #: Looks up a header of the request by its name in lower case.
 Header = Callable[[str], str | None]
@@ -25,7 +25,7 @@ def current() -> OpenInteraction:
     Outside of a request it is one that is never recorded, so that a handler runs the same in tests.
     """
     found = _current.get()
-    return OpenInteraction(_Nobody(), {}) if found is None else found
+    return OpenInteraction(NoHook(), {}) if found is None else found
 
 
 def trace_id_in(traceparent: str | None) -> str | None:
@@ -52,19 +52,24 @@ class Visit:
         """Return whether the handler has set an output."""
         return self._open.output is not None
 
-    def end(self) -> None:
-        """Record it, if the handler has set an output; never raises, and counts once."""
+    def end(self, error: BaseException | None = None) -> None:
+        """
+        Record it, if the handler has set an output; never raises, and counts once.
+
+        With an *error* and without an output it counts as failed, if the handler has set a query:
+        other requests than those to the model pass here as well.
+        """
         token, self._token = self._token, None
         if token is None:
             return
         try:
-            self._open.__exit__(None, None, None)
+            self._open.__exit__(None, None if self._open.query is None else error, None)
             _current.reset(token)
         except Exception:  # noqa: BLE001  # the server may end it in another context
             _current.set(None)
 
 
-class _Request:
+class _Request(NoHook):
     """Stands between a request's interaction and the hook, and adds what the headers say."""
 
     def __init__(self, hook: HookProtocol, header: Header, names: Mapping[str, str | None]) -> None:
@@ -87,20 +92,6 @@ class _Request:
         told = {field: value[:_LONGEST_VALUE] for field, value in read.items() if value}
         self._hook.take({"trace_id": self._trace_id, **told, **known}, rate or self._rate)
 
-    def ignore(self, reason: str) -> None:
+    def fail(self, error: object, *, counted: bool = False) -> None:
         """Count as the hook does."""
-        self._hook.ignore(reason)
-
-
-class _Nobody:
-    """Takes nothing."""
-
-    def chance(self, trace_id: object = None) -> float:  # noqa: ARG002
-        """Choose nothing."""
-        return 0.0
-
-    def take(self, given: Mapping[str, object], rate: float | None = None) -> None:
-        """Take nothing."""
-
-    def ignore(self, reason: str) -> None:
-        """Count nothing."""
+        self._hook.fail(error, counted=counted)

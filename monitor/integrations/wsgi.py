@@ -44,8 +44,8 @@ class InteractionMiddleware:
         visit = Visit(self._hook, header, self._names, self._fields)
         try:
             body: Iterable[bytes] = self.app(environ, start_response)
-        except BaseException:
-            visit.end()
+        except BaseException as error:
+            visit.end(error)
             raise
         file_wrapper = environ.get("wsgi.file_wrapper")
         is_file = isinstance(file_wrapper, type) and isinstance(body, file_wrapper)

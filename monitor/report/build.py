@@ -148,6 +148,7 @@ def make_ledger(counts: Mapping[tuple[str, str], int]) -> Ledger:
     seen = max(seen, sampled)
     return Ledger(
         seen=seen,
+        errored=_by_reason(counts, "errored"),
         sampled=sampled,
         not_sampled=seen - sampled,
         dropped=dropped,

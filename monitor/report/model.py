@@ -37,6 +37,9 @@ class Ledger(_Value):
     """
 
     seen: int = 0
+    errored: Mapping[str, int] = Field(
+        default_factory=dict, description="Requests that failed, by their error."
+    )
     sampled: int = 0
     not_sampled: int = 0
     dropped: Mapping[str, int] = Field(default_factory=dict)
@@ -94,6 +97,12 @@ class MetricReport(_Value):
     labels: Confusion | None = Field(None, description="The present evaluator beside people.")
 
 
+def error_rate(counts: Mapping[str, int]) -> float | None:
+    """Return the share of requests that failed, of counts by kind; None where none came."""
+    requests = counts.get("seen", 0) + counts.get("unseen", 0)
+    return min(1.0, counts.get("errored", 0) / requests) if requests else None
+
+
 class AppReport(_Value):
     """One app: the worst of its metrics first."""
 
@@ -113,6 +122,14 @@ class AppReport(_Value):
     def status(self) -> Status:
         """The worst status of its metrics."""
         return worst_status([metric.verdict.status for metric in self.metrics])
+
+    @computed_field(  # type: ignore[prop-decorator]
+        description="Share of requests that failed within the report's window; none if none came."
+    )
+    @property
+    def error_rate(self) -> float | None:
+        """Share of the requests within the report's window that failed, in [0, 1]."""
+        return error_rate(self.recent)
 
 
 class Report(_Value):

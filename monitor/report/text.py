@@ -21,6 +21,7 @@ from monitor.report.words import (
     ICONS,
     WORDS,
     cost_sentence,
+    error_sentence,
     fleet_sentence,
     headline,
     incident_sentence,
@@ -85,7 +86,7 @@ def render_status(report: Report) -> RenderableType:
     if report.apps:
         parts += [
             StatusTable(report),
-            *(Text(line, style="dim") for app in report.apps for line in _notes(app)),
+            *(Text(line, style="dim") for app in report.apps for line in _notes(app, report)),
             *(
                 Text(
                     f"\n{plain_text(app.app, 40)}, all time:\n{ledger_sentence(app.ledger)}", "dim"
@@ -96,8 +97,8 @@ def render_status(report: Report) -> RenderableType:
     return Group(*parts)
 
 
-def _notes(app: AppReport) -> Iterator[str]:
-    """Return what belongs to the rows of an app: another verdict of the simple rule, and costs."""
+def _notes(app: AppReport, report: Report) -> Iterator[str]:
+    """Return what belongs to the rows of an app: the simple rule's verdict, errors, and costs."""
     name = plain_text(app.app, 40)
     for item in app.metrics:
         verdict = item.verdict
@@ -107,6 +108,8 @@ def _notes(app: AppReport) -> Iterator[str]:
         if said := judge_sentence(item.verdict):
             last = duration(item.verdict.window_s)
             yield f"{name} {plain_text(item.metric, 40)}, last {last}: {said}"
+    if said := error_sentence(app.recent, report.window_s):
+        yield f"{name}, {said}"
     if said := cost_sentence([item.verdict for item in app.metrics]):
         yield f"{name}, {said}"
 

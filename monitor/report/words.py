@@ -20,7 +20,7 @@ from monitor.report.format import (
     usd,
     utc_time,
 )
-from monitor.report.model import Ledger
+from monitor.report.model import Ledger, error_rate
 from monitor.stats.agreement import Confusion
 from monitor.stats.intervals import wilson_interval
 
@@ -258,18 +258,34 @@ def unscored_sentence(
     return f"not scored in the last {duration(window_s)}: {', '.join(parts)}" if parts else ""
 
 
+#: Kinds that are named only where there were some.
+_SELDOM = frozenset({"errored", "unseen"})
+
+
 def recent_sentence(recent: Mapping[str, int], window_s: float) -> str:
     """Return how many interactions of each kind fell into the window of the report."""
-    parts = ", ".join(f"{kind} {n:,}" for kind, n in recent.items())
+    shown = {kind: n for kind, n in recent.items() if n or kind not in _SELDOM}
+    parts = ", ".join(f"{kind} {n:,}" for kind, n in shown.items())
     return f"in the last {duration(window_s)}: {parts}"
+
+
+def error_sentence(counts: Mapping[str, int], window_s: float) -> str:
+    """Return which share of an app's requests failed in a window; empty where none did."""
+    if not counts.get("errored"):
+        return ""
+    requests = counts.get("seen", 0) + counts.get("unseen", 0)
+    failed = f"{counts['errored']:,} of {requests:,} requests failed"
+    return f"error rate {percent(error_rate(counts))} in the last {duration(window_s)}: {failed}"
 
 
 def ledger_sentence(ledger: Ledger) -> str:
     """Return where every interaction went, in two lines that add up from left to right."""
     # Samples rarely expire: named only where some did.
     expired = f" + expired {reasons(ledger.expired)}" if ledger.expired else ""
+    errors = f"; failed requests {reasons(ledger.errored)}" if ledger.errored else ""
     return (
-        f"seen {ledger.seen:,} = sampled {ledger.sampled:,} + not sampled {ledger.not_sampled:,}\n"
+        f"seen {ledger.seen:,} = sampled {ledger.sampled:,} + not sampled {ledger.not_sampled:,}"
+        f"{errors}\n"
         f"sampled {ledger.sampled:,} = dropped {reasons(ledger.dropped)}"
         f" + queued {ledger.queued:,} + scored {ledger.scored:,}"
         f" + failed {reasons(ledger.failed)} + skipped {reasons(ledger.skipped)}{expired}"

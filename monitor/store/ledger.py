@@ -19,15 +19,16 @@ from sqlalchemy import Connection, func, select
 from monitor.store.engine import add, put
 from monitor.store.tables import counts, hooks, totals
 
-_COUNTED = frozenset({"seen", "sampled", "sent"})
-_DROPPED = "dropped:"
-_FEEDBACK = "feedback:"
+_COUNTED = frozenset({"seen", "sampled", "sent", "unseen"})
+_BY_REASON = frozenset({"dropped", "errored", "feedback"})
 
 
 class Kind(StrEnum):
     """What happened to an interaction on its way."""
 
     SEEN = "seen"
+    ERRORED = "errored"  #: requests of the app that failed, by their error
+    UNSEEN = "unseen"  #: those of them that are not among the interactions seen
     SAMPLED = "sampled"
     DROPPED = "dropped"
     SENT = "sent"
@@ -121,7 +122,9 @@ class HookCounters:
     pid: int
     heartbeat_at: datetime  #: by the clock of its host
     heard_at: datetime | None = None  #: by ours, where we know it better than its host
-    counters: Mapping[str, int]  #: seen, sampled, sent, dropped:<reason>, feedback:<...>
+    counters: Mapping[
+        str, int
+    ]  #: seen, sampled, sent, dropped:<reason>, errored:<error>, feedback:<...>
 
 
 def absorb(connection: Connection, news: Sequence[HookCounters], *, bucket_s: int) -> None:
@@ -139,14 +142,9 @@ def absorb(connection: Connection, news: Sequence[HookCounters], *, bucket_s: in
         start_s = int(item.heartbeat_at.timestamp()) // bucket_s * bucket_s
         for name, value in item.counters.items():
             new = value - before.get(name, 0)
-            if new > 0 and name.startswith(_DROPPED):
-                reason = name.removeprefix(_DROPPED)
-                entries.append(Entry(item.app, start_s, Kind.DROPPED, reason, new))
-            elif new > 0 and name.startswith(_FEEDBACK):
-                reason = name.removeprefix(_FEEDBACK)
-                entries.append(Entry(item.app, start_s, Kind.FEEDBACK, reason, new))
-            elif new > 0 and name in _COUNTED:
-                entries.append(Entry(item.app, start_s, Kind(name), "", new))
+            kind, _, reason = name.partition(":")
+            if new > 0 and (kind in _BY_REASON if reason else kind in _COUNTED):
+                entries.append(Entry(item.app, start_s, Kind(kind), reason, new))
         # A report that comes late must not turn the clock of a counter back.
         highest = {name: max(n, before.get(name, 0)) for name, n in item.counters.items()}
         rows.append(

@@ -36,7 +36,9 @@ _BY_HOURS_S = 30 * DAY_S
 #: What ended, by the word for it in the ledger.
 ENDED = (Kind.SCORED, Kind.FAILED, Kind.SKIPPED, Kind.EXPIRED)
 #: What hooks count.
-COUNTED_BY_HOOKS = (Kind.SEEN, Kind.SAMPLED, Kind.SENT, Kind.DROPPED, Kind.FEEDBACK)
+COUNTED_BY_HOOKS = (
+    *(Kind.SEEN, Kind.SAMPLED, Kind.SENT, Kind.DROPPED, Kind.ERRORED, Kind.UNSEEN, Kind.FEEDBACK),
+)
 #: Sums of a bucket that are compared; the others move with them, in the same statement.
 _SUMS = ("n", "passed", "failed", "skipped", "sum_w", "sum_wy", "sum_x")
 #: Sums of fractions differ by rounding, in proportion to their size.

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from monitor.hook.interaction import NoHook
 from monitor.integrations.messages import (
     ASSISTANTS,
     as_list,
@@ -16,7 +17,7 @@ from monitor.integrations.messages import (
     since_last_user,
     text_of,
 )
-from monitor.integrations.openai_replies import ChatReader, ResponsesReader
+from monitor.integrations.replies import ChatReader, ResponsesReader
 from monitor.integrations.spans import kind_of, read
 from monitor.integrations.traces import Trace
 
@@ -207,26 +208,9 @@ _TRACES = {
 }  # fmt: skip
 
 
-class _Keep:
-    """Takes every trace, as a hook that samples everything would."""
-
-    def chance(self, trace_id: object = None) -> float:  # noqa: ARG002
-        """Choose it."""
-        return 1.0
-
-    def take(self, given: Mapping[str, object], rate: float | None = None) -> None:
-        """Keep nothing: records are read when all rows are there."""
-
-    def ignore(self, reason: str) -> None:
-        """Count nothing."""
-
-    def fail(self, error: object, trace_id: object = None) -> None:
-        """Count nothing."""
-
-
 def _joined(rows: Iterable[RawRecord], layout: _Layout) -> Iterator[RawRecord]:
     """Join the rows of each trace; their order does not matter."""
-    traces: dict[str, Trace] = {}
+    traces, hook = dict[str, Trace](), NoHook(1.0)
     first: dict[str, tuple[int, int, object]] = {}
 
     def add(row: Mapping[str, Any], line: int, size: int, above: str | None) -> None:
@@ -243,7 +227,7 @@ def _joined(rows: Iterable[RawRecord], layout: _Layout) -> Iterator[RawRecord]:
                 add(each, line, 0, trace_id)
         if kind is not None:
             fields = read(kind, attributes, name=str(row.get("name") or ""))
-            trace.add(kind, lambda: fields, lambda: 0, _Keep())
+            trace.add(kind, lambda: fields, lambda: 0, hook)
 
     for line, value, size in rows:
         add(value, line, size, None)

@@ -262,6 +262,7 @@ class _Snapshot:
                 family.add_metric([app.app[:_MOST_LABEL_CHARS]], getattr(app.ledger, name))
             yield family
         for name, says in (
+            ("errored", "Requests of the app that failed."),
             ("dropped", "Samples that hooks dropped."),
             ("failed_samples", "Samples that could not be scored."),
             ("skipped", "Samples with nothing to judge."),

@@ -27,7 +27,7 @@ from monitor.report.format import (
     utc_second,
     utc_time,
 )
-from monitor.report.model import AppReport, MetricReport, RatePoint, Report
+from monitor.report.model import AppReport, MetricReport, RatePoint, Report, error_rate
 from monitor.stats.intervals import wilson_interval
 from monitor.web import charts, time_range
 from monitor.web.time_series import SeriesPoint, ShadedSpan, TimeSeries, spans_of
@@ -167,7 +167,7 @@ def environment() -> Environment:
             words.drift_sentence,
         ),
         *(words.judge_sentence, words.ledger_sentence, words.unscored_sentence),
-        *(words.incident_sentence, words.reasons, recent_counts),
+        *(words.incident_sentence, words.reasons, recent_counts, error_rate),
         *(charts.svg_sparkline, charts.series_chart, charts.histograms, charts.status_strip),
         *(time_range.metric_path, time_range.app_path, time_range.releases_path),
         *(time_range.sample_path, time_range.incident_path, time_range.samples_path),

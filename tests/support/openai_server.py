@@ -25,7 +25,8 @@ class OpenAIServer(ThreadingHTTPServer):
     A real HTTP server that answers everything with `WORDS`; use it in a ``with``.
 
     Streamed answers send their first word at once, and the rest when ``go_on`` is set, as it is
-    from the start. With ``calls_tool`` a whole answer is `CALL` instead; with ``fails`` an error.
+    from the start. With ``calls_tool`` a whole answer is `CALL` instead (None: once, if there are
+    tools); with ``fails`` an error. ``/v1/messages`` answers as Anthropic does.
     """
 
     daemon_threads = True
@@ -34,7 +35,7 @@ class OpenAIServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.go_on = threading.Event()
         self.go_on.set()
-        self.calls_tool = False
+        self.calls_tool: bool | None = False
         self.fails = False
 
     @property
@@ -66,15 +67,23 @@ class _Handler(BaseHTTPRequestHandler):
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         chat = self.path.endswith("/completions")
         old = chat and "prompt" in asked
+        calls_tool = self.server.calls_tool
+        if calls_tool is None:
+            calls_tool = bool(asked.get("tools")) and asked["messages"][-1]["role"] != "tool"
         if self.server.fails:
             self._json(400, {"error": {"message": "no", "code": "bad"}})
+        elif self.path.endswith("/messages"):
+            if asked.get("stream"):
+                self._stream(message_events())
+            else:
+                self._json(200, message())
         elif asked.get("stream"):
             events = chat_events(asked.get("n") or 1) if chat else response_events()
             if (asked.get("stream_options") or {}).get("include_usage"):
                 events.append({**events[-1], "choices": [], "usage": USAGE})
             self._stream([as_text_completion(event) for event in events] if old else events)
         else:
-            whole = (completion if chat else response)(calls_tool=self.server.calls_tool)
+            whole = (completion if chat else response)(calls_tool=calls_tool)
             self._json(200, as_text_completion(whole) if old else whole)
 
     def _stream(self, events: list[dict[str, Any]]) -> None:
@@ -179,3 +188,27 @@ def response_events() -> list[dict[str, Any]]:
         {"type": "response.completed", "response": response()},
     ]
     return [{**event, "sequence_number": n} for n, event in enumerate(events)]
+
+
+def message() -> dict[str, Any]:
+    """Make a whole message of Anthropic's."""
+    return {
+        "id": "msg", "type": "message", "role": "assistant", "model": "m-1",
+        "content": [{"type": "text", "text": "".join(WORDS)}], "stop_reason": "end_turn",
+        "stop_sequence": None, "usage": {"input_tokens": 12, "output_tokens": 3},
+    }  # fmt: skip
+
+
+def message_events() -> list[dict[str, Any]]:
+    """Make the events of a streamed message of Anthropic's."""
+    begun = message() | {"content": [], "usage": {"input_tokens": 12, "output_tokens": 1}}
+    deltas = ({"type": "text_delta", "text": word} for word in WORDS)
+    return [
+        {"type": "message_start", "message": begun},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        *({"type": "content_block_delta", "index": 0, "delta": delta} for delta in deltas),
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn", "stop_sequence": None},
+         "usage": {"output_tokens": 3}},
+        {"type": "message_stop"},
+    ]  # fmt: skip

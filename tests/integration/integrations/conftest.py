@@ -50,6 +50,9 @@ class Refusing:
     def ignore(self, reason):
         self.ignored.append(reason)
 
+    def fail(self, error, *, counted=False):
+        self.taken.append(error)
+
 
 class Broken:
     """Raises whatever is asked of it."""
@@ -61,6 +64,9 @@ class Broken:
         raise RuntimeError("a mistake of ours")
 
     def ignore(self, reason):
+        raise RuntimeError("a mistake of ours")
+
+    def fail(self, error, *, counted=False):
         raise RuntimeError("a mistake of ours")
 
 

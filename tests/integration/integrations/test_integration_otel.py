@@ -70,6 +70,7 @@ def test_request_is_recorded_with_its_documents(tracer, recorded):
     ]
     assert (it.trace_id, it.session_id) == (trace_id, "s")
     assert (it.release, it.environment) == ("1.2", "production")
+    assert it.metadata.pop("latency_ms") > 0
     assert it.metadata == {"model": "m"}
 
 

@@ -10,7 +10,7 @@ class Noting:
         self.rate = rate
         self.asked = []
         self.taken = []
-        self.ignored = []
+        self.ignored, self.failed = [], []
 
     def chance(self, trace_id=None):
         self.asked.append(trace_id)
@@ -22,6 +22,9 @@ class Noting:
 
     def ignore(self, reason):
         self.ignored.append(reason)
+
+    def fail(self, error, *, counted=False):
+        self.failed.append((error if isinstance(error, str) else type(error).__name__, counted))
 
 
 @pytest.fixture

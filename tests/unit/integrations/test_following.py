@@ -14,12 +14,13 @@ class Followed:
     def __init__(self, rate=1.0):
         self.rate = rate
         self.asked = 0
-        self.taken = []
+        self.taken, self.failed = [], []
         self.following = Following(
             chance=self.chance,
             piece=lambda chunk: chunk if isinstance(chunk, str) else None,
             asked=lambda: {"query": "q"},
             take=lambda *taken: self.taken.append(taken),
+            fail=lambda error, counted: self.failed.append((type(error), counted)),
         )
 
     def chance(self):

@@ -1,9 +1,9 @@
-"""Where question, answer and tool calls are in the two protocols of the OpenAI client."""
+"""Where question, answer and tool calls are in what the clients of models send and get."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from .messages import (
     as_list,
@@ -15,30 +15,8 @@ from .messages import (
 )
 
 
-class ReplyReader(Protocol):
-    """Knows one protocol."""
-
-    def asked(self, arguments: Mapping[str, Any]) -> object:
-        """Return the messages of a request."""
-
-    def query(self, asked: object) -> str | None:
-        """Find the user's last words."""
-
-    def answer(self, reply: object) -> str | None:
-        """Find the text of a whole reply; None when it has none."""
-
-    def piece(self, chunk: object) -> str | None:
-        """Find the text in a chunk of a streamed reply."""
-
-    def calls_before(self, asked: object) -> list[dict[str, Any]]:
-        """List the tool calls that led to the answer."""
-
-    def calls_in(self, replies: Sequence[object]) -> list[dict[str, Any]]:
-        """List the tool calls that a whole reply, or the chunks of one, ask for."""
-
-
 class ChatReader:
-    """Chat completions; of several choices the first counts."""
+    """Chat completions, and the base of the others; of several choices the first counts."""
 
     def asked(self, arguments: Mapping[str, Any]) -> object:
         """Return the messages of a request."""
@@ -61,7 +39,7 @@ class ChatReader:
         """Join the calls since the user's last words with their results."""
         messages = since_last_user(as_list(asked))
         results = {
-            part_of(message, "tool_call_id"): text_of(part_of(message, "content"))
+            part_of(message, "tool_call_id"): text_of(part_of(message, "content", "contents"))
             for message in messages
             if part_of(message, "role") == "tool"
         }
@@ -90,7 +68,7 @@ class ChatReader:
         return [tool_call(names[index], arguments[index]) for index in sorted(names)]
 
 
-class ResponsesReader:
+class ResponsesReader(ChatReader):
     """The Responses API; its input is a text or a list of items."""
 
     def asked(self, arguments: Mapping[str, Any]) -> object:
@@ -154,6 +132,51 @@ class CompletionsReader(ChatReader):
     def piece(self, chunk: object) -> str | None:
         """Find the text in a chunk of the first choice."""
         return self.answer(chunk)
+
+
+class MessagesReader(ChatReader):
+    """Anthropic's messages, whose contents are blocks."""
+
+    def answer(self, reply: object) -> str | None:
+        """Join the texts of a message."""
+        return text_of(part_of(reply, "content"))
+
+    def piece(self, chunk: object) -> str | None:
+        """Find the text in an event."""
+        piece = part_of(part_of(chunk, "delta"), "text")
+        return piece if isinstance(piece, str) else None
+
+    def calls_before(self, asked: object) -> list[dict[str, Any]]:
+        """Join the calls since the user's last words with their results."""
+        messages = as_list(asked)
+        # Results come in the user's name.
+        last = max((n for n, m in enumerate(messages) if last_text([m])), default=-1)
+        blocks = [b for m in messages[last + 1 :] for b in as_list(part_of(m, "content"))]
+        results = {
+            part_of(block, "tool_use_id"): text_of(part_of(block, "content"))
+            for block in blocks
+            if _is(block, "tool_result")
+        }
+        calls = [block for block in blocks if _is(block, "tool_use")]
+        return [
+            tool_call(part_of(c, "name"), part_of(c, "input"), results.get(part_of(c, "id")))
+            for c in calls
+        ]
+
+    def calls_in(self, replies: Sequence[object]) -> list[dict[str, Any]]:
+        """List the calls in a message, or in the events of one."""
+        found: list[list[Any]] = []
+        for reply in replies:
+            blocks = [*as_list(part_of(reply, "content")), part_of(reply, "content_block")]
+            found += [
+                [part_of(block, "name"), part_of(block, "input") or ""]
+                for block in blocks
+                if _is(block, "tool_use")
+            ]
+            more = part_of(part_of(reply, "delta"), "partial_json")
+            if found and isinstance(more, str) and isinstance(found[-1][1], str):
+                found[-1][1] += more
+        return [tool_call(name, arguments) for name, arguments in found]
 
 
 def cost_of(reply: object) -> dict[str, object]:

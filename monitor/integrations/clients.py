@@ -1,0 +1,234 @@
+"""What watched clients share: their methods answer as before, and each answer is recorded."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, NamedTuple, TypeVar
+
+from ..hook.interaction import HookProtocol, RecordFields
+from .context import active_trace_id, app_hook, current_passages
+from .following import AsyncChunks, Chunks, Following
+from .messages import as_list, earlier_turns, part_of
+from .replies import ChatReader, cost_of
+
+C = TypeVar("C")
+
+#: Methods that make answers, by their path from the client, and who reads the replies.
+Methods = Mapping[str, type[ChatReader]]
+_COPIES = ("copy", "with_options")
+#: Where a manager of Anthropic's keeps the request that it will make.
+_OPENINGS = tuple(f"_{kind}MessageStreamManager__api_request" for kind in ("", "Async"))
+
+logger = logging.getLogger("groundwatch.integrations")
+
+
+def watch_client(
+    client: C,
+    methods: Methods,
+    *,
+    contexts: Callable[[Any], object] | None,
+    hook: HookProtocol | None,
+    fields: RecordFields,
+) -> C:
+    """
+    Record the answers that *client* gives by *methods*, the first of which it should have.
+
+    The methods of this instance are replaced, and those of the copies that it makes.
+    """
+    taker = app_hook(hook)
+    wraps: dict[str, Callable[[Any], Any]] = {
+        path: functools.partial(_watched, Watch(reader(), taker, contexts, dict(fields)))
+        for path, reader in methods.items()
+    }
+    again = functools.partial(
+        watch_client, methods=methods, contexts=contexts, hook=taker, fields=fields
+    )
+    wraps |= {name: functools.partial(_copied, again) for name in _COPIES}
+    missing = [path for path, wrap in wraps.items() if not _replace(client, path, wrap)]
+    if missing:  # as older clients do not have them all
+        level = logging.WARNING if next(iter(methods)) in missing else logging.DEBUG
+        name = type(client).__name__
+        logger.log(level, "client_lacks_methods client=%s missing=%s", name, ",".join(missing))
+    return client
+
+
+class Watch(NamedTuple):
+    """What is needed to record the answers of one method."""
+
+    reader: ChatReader
+    hook: HookProtocol
+    contexts: Callable[[Any], object] | None
+    fields: dict[str, Any]
+
+    def see(self, arguments: Mapping[str, Any], handed_on: Any, began_s: float) -> Any:
+        """Record a reply that is about to be handed on; never raises."""
+        try:
+            # Of `with_raw_response`, as LangChain and LiteLLM call it; it keeps what it has parsed.
+            raw = type(handed_on).__name__ == "LegacyAPIResponse"
+            reply = handed_on.parse() if raw else handed_on
+            if opening := next((name for name in _OPENINGS if hasattr(reply, name)), None):
+                self._follow_later(arguments, reply, opening, began_s)
+            elif arguments.get("stream") is True:
+                self._follow(arguments, reply, began_s)
+            elif answer := self.reader.answer(reply):
+                trace_id = self._trace_id()
+                rate = self.hook.chance(trace_id)
+                if rate:
+                    asked = self.reader.asked(arguments)
+                    given = self.given(asked, current_passages(), trace_id)
+                    self.take(given, answer, [reply], rate, began_s=began_s)
+        except Exception as error:  # noqa: BLE001  # a mistake of ours must not reach the host
+            logger.debug("reply_failed error=%s", type(error).__name__)
+        return handed_on
+
+    def given(self, asked: object, passages: object, trace_id: object) -> dict[str, Any]:
+        """Read what is known before the answer."""
+        if self.contexts is not None:
+            try:
+                passages = self.contexts(asked)
+            except Exception as error:  # noqa: BLE001  # the host's callable may raise anything
+                logger.debug("contexts_failed error=%s", type(error).__name__)
+                passages = None
+        found = {
+            "query": self.reader.query(asked),
+            "contexts": passages,
+            "history": earlier_turns(as_list(asked)),
+            "tool_calls": self.reader.calls_before(asked),
+        }
+        return {"trace_id": trace_id, **self.fields, **found}
+
+    def take(
+        self,
+        given: dict[str, Any],
+        answer: str,
+        replies: list[object],
+        rate: float,
+        *,
+        began_s: float,
+    ) -> None:
+        """Record an interaction that was chosen."""
+        calls = [*given["tool_calls"], *self.reader.calls_in(replies)]
+        metadata: dict[str, object] = {
+            "latency_ms": round(1000 * (time.perf_counter() - began_s), 1)
+        }
+        for reply in replies:
+            metadata |= cost_of(part_of(reply, "response", "message") or reply)
+        metadata |= given.get("metadata") or {}
+        found = {"output": answer, "tool_calls": calls or None, "metadata": metadata}
+        self.hook.take({**given, **found}, rate)
+
+    def _follow(self, arguments: Mapping[str, Any], stream: Any, began_s: float) -> None:
+        inner = getattr(stream, "_iterator", None)
+        if inner is None:
+            return
+        # Inside the stream, which stays the object that the client made.
+        asked, passages = self.reader.asked(arguments), current_passages()
+        trace_id = self._trace_id()
+        following = Following(
+            chance=lambda: self.hook.chance(trace_id),
+            piece=self.reader.piece,
+            asked=lambda: self.given(asked, passages, trace_id),
+            take=functools.partial(self.take, began_s=began_s),
+            fail=self.hook.fail,
+        )
+        wrap = AsyncChunks if hasattr(inner, "__anext__") else Chunks
+        stream._iterator = wrap(inner, following)  # noqa: SLF001  # it has no other door
+        _replace(stream, "close", functools.partial(_closing, following))
+
+    def _follow_later(
+        self, arguments: Mapping[str, Any], manager: Any, name: str, began_s: float
+    ) -> None:
+        """Follow the stream that a manager opens when its block begins."""
+
+        def followed(stream: Any) -> Any:
+            return self.see({**arguments, "stream": True}, stream, began_s)
+
+        async def later() -> Any:
+            return followed(await opening)
+
+        opening = getattr(manager, name)
+        is_async = inspect.isawaitable(opening)
+        setattr(manager, name, later() if is_async else lambda: followed(opening()))
+
+    def _trace_id(self) -> object:
+        return self.fields.get("trace_id") or active_trace_id()
+
+
+def _watched(watch: Watch, method: Callable[..., Any]) -> Callable[..., Any]:
+    async def later(reply: Awaitable[Any], kwargs: Mapping[str, Any], began_s: float) -> Any:
+        try:
+            return watch.see(kwargs, await reply, began_s)
+        except Exception as error:
+            watch.hook.fail(error)
+            raise
+
+    @functools.wraps(method)
+    def watched_method(*args: Any, **kwargs: Any) -> Any:
+        began_s = time.perf_counter()
+        try:
+            reply = method(*args, **kwargs)
+        except Exception as error:
+            watch.hook.fail(error)
+            raise
+        if inspect.isawaitable(reply):
+            return later(reply, kwargs, began_s)
+        return watch.see(kwargs, reply, began_s)
+
+    if inspect.iscoroutinefunction(method):  # and is to stay one
+
+        @functools.wraps(method)
+        async def watched_coroutine(*args: Any, **kwargs: Any) -> Any:
+            return await watched_method(*args, **kwargs)
+
+        return watched_coroutine
+    return watched_method
+
+
+def _copied(again: Callable[[Any], Any], method: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def copy(*args: Any, **kwargs: Any) -> Any:
+        return again(method(*args, **kwargs))
+
+    return copy
+
+
+def _closing(following: Following, close: Callable[[], Any]) -> Callable[[], Any]:
+    """Record a stream that is closed before its end."""
+    if inspect.iscoroutinefunction(close):
+
+        @functools.wraps(close)
+        async def close_later() -> Any:
+            try:
+                return await close()
+            finally:
+                following.end(complete=False)
+
+        return close_later
+
+    @functools.wraps(close)
+    def close_now() -> Any:
+        try:
+            return close()
+        finally:
+            following.end(complete=False)
+
+    return close_now
+
+
+def _replace(owner: Any, path: str, wrap: Callable[[Any], Any]) -> bool:
+    """Put the wrapped method on the instance, once; False when there is no such method."""
+    *holders, name = path.split(".")
+    try:
+        owner = functools.reduce(getattr, holders, owner)
+        method = getattr(owner, name)
+        if not getattr(method, "_groundwatch", False):
+            wrapped = wrap(method)
+            wrapped._groundwatch = True  # noqa: SLF001  # our own mark
+            setattr(owner, name, wrapped)
+    except Exception:  # noqa: BLE001  # whatever was handed over stays what it is
+        return False
+    return True
