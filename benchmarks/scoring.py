@@ -1,14 +1,15 @@
 """
-Measure the local scorer on labelled records: python benchmarks/scoring.py FOLDER [--quick].
+Measure the local scorer on labelled records: python benchmarks/scoring.py FOLDER [--every N].
 
-Every record is scored by models that have not seen its document, and again by models that have
-not seen any source of its family, beside plain word overlap. FaithBench and the answers of modern
-models are never fitted. Probabilities are for traffic of which seven in ten answers are good.
+One table of groundedness: every record scored by models that have not seen its document, again by
+models that have not seen any source of its family, and by the coefficients that ship, beside plain
+word overlap. FaithBench and the answers of modern models are never fitted. One of relevance, then
+what a sample costs and how long the scorer is. Probabilities are for traffic of which seven in ten
+answers are good.
 """
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -16,8 +17,8 @@ from pathlib import Path
 
 import numpy as np
 import train_local as training
+from common import make_parser
 from labelled import (
-    FOLDS,
     GROUNDEDNESS,
     MODERN,
     RELEVANCE,
@@ -33,26 +34,26 @@ from labelled import (
 from rich.console import Console
 from rich.table import Table
 
+import monitor.scoring
 from monitor.models import Interaction
 from monitor.scoring.base import ClaimVerdict, Judgement
+from monitor.scoring.local import passages
 from monitor.scoring.local.model import sigmoid
-from monitor.scoring.local.requests import settle
+from monitor.scoring.local.relevance import settle
 from monitor.scoring.local.scorer import PASS_SCORE, LocalJudge, most_left
 from monitor.scoring.words import words
 
-WARM_UP, DRAWS, BINS = 50, 300, 10
-PUBLISHED = (
-    "Published, on other rows of RAGTruth: F1 of finding bad responses 0.63 for GPT-4 with a"
-    " prompt, 0.79 for a detector of 13 billion parameters fitted to it (Niu et al., 2024)."
-)
+DRAWS = 300
 Split = Callable[[Row], str]
-Array = training.Array
+Scores = dict[str, list[float]]
 
 
-def held_out_groundedness(measured: training.Measured, split: Split) -> dict[str, float]:
+def held_out_groundedness(
+    rows: Sequence[Row], measured: training.Measured, split: Split
+) -> list[float]:
     """Score every record by models that have seen nothing of its part of *split*."""
     scores: dict[str, float] = {}
-    for held in sorted({split(row) for row in measured.rows}):
+    for held in sorted({split(row) for row in rows}):
         unseen = measured.where(
             lambda row, held=held: split(row) == held and not row.get("foreign")
         )
@@ -67,7 +68,7 @@ def held_out_groundedness(measured: training.Measured, split: Split) -> dict[str
         for row, reading, figures, odds in zip(*parts, strict=True):
             supports = [sigmoid(each) for each in model.claim_odds(figures, str(reading.kind))]
             scores[row["id"]] = sigmoid(float(odds)) * most_left(reading.claims, supports)
-    return scores
+    return [scores.get(row["id"], PASS_SCORE) for row in rows]  # without a claim: at the line
 
 
 def held_out_relevance(rows: Sequence[Row], split: Split) -> list[float]:
@@ -97,139 +98,113 @@ def overlap(text: str, other: Sequence[str]) -> float:
     return sum(said) / max(len(said), 1)
 
 
-def table(
-    title: str, rows: Sequence[Row], good: Sequence[int], scores: dict[str, Sequence[float]]
-) -> Table:
-    """Lay out every source: AUROC of each score, and what the last but one of them decides."""
-    made = Table(title=title)
-    headings = ("source", "n", *scores, "pass if good", "pass if bad", "ECE")
-    for heading in headings:
-        made.add_column(heading, justify="left" if heading == "source" else "right")
-    areas, draws = [], []
+def judge_all(rows: Sequence[Row]) -> tuple[list[Judgement], list[float]]:
+    """Judge with the shipped coefficients, every passage read anew; give milliseconds of CPU."""
+    judge, found, cost = LocalJudge(), [], []
+    for row in rows:
+        fields = {"id": row["id"], "query": row["query"], "output": row["output"]}
+        interaction = Interaction.model_validate(fields | {"contexts": contexts(row)})
+        passages.keep.cache_clear()
+        started = time.thread_time()
+        found.append(judge.judge(interaction))
+        cost.append((time.thread_time() - started) * 1000)
+    return found, cost
+
+
+def five_worst(rows: Sequence[Row], scores: Sequence[float], rate: float = 0.95) -> float:
+    """Share of really bad ones among the five worst of 100 answers, *rate* of them good."""
+    random = np.random.default_rng(7)
+    labels, values = np.array([row["label"] for row in rows]), np.array(scores)
+    good, bad = np.flatnonzero(labels == 0), np.flatnonzero(labels == 1)
+    wrong = 0
+    for _ in range(DRAWS):
+        few = round(100 * (1 - rate))
+        drawn = np.concatenate([random.choice(bad, few), random.choice(good, 100 - few)])
+        wrong += labels[drawn[np.argsort(values[drawn], kind="stable")[:5]]].sum()
+    return float(wrong / (5 * DRAWS))
+
+
+def table(title: str, rows: Sequence[Row], good: Sequence[int], scores: Scores) -> Table:
+    """Lay out the AUROC of each score in every source, and what the last of them decides."""
+    made = Table("source", "n", *scores, "pass if good", "pass if bad", title=title)
+    areas = []
     for source, members in by_source(rows).items():
-        labels = np.array([good[i] for i in members])
-        chosen = [np.array([each[i] for i in members]) for each in scores.values()]
-        found = [auroc(labels.tolist(), each.tolist()) for each in chosen]
-        again = drawn([rows[i] for i in members], labels, chosen)
-        shares = [float((chosen[1][labels == each] >= PASS_SCORE).mean()) for each in (1, 0)]
-        error = calibration_error(labels, chosen[1])
-        cells = (*_areas(found, again), *(f"{share:.0%}" for share in shares), f"{error:.2f}")
+        labels, last = [good[i] for i in members], np.array([*scores.values()][-1])[members]
+        found = [auroc(labels, [each[i] for i in members]) for each in scores.values()]
+        shares = [float((last[np.array(labels) == each] >= PASS_SCORE).mean()) for each in (1, 0)]
+        cells = (*(f"{area:.3f}" for area in found), *(f"{share:.0%}" for share in shares))
         made.add_row(source, str(len(members)), *cells)
         areas.append(found)
-        draws.append(again)
-    made.add_section()
-    macro = [float(value) for value in np.nanmean(areas, axis=0)]
-    made.add_row(f"macro over {len(areas)}", "", *_areas(macro, np.nanmean(draws, axis=0)))
+    made.add_row("macro", "", *(f"{area:.3f}" for area in np.nanmean(areas, axis=0)))
     return made
 
 
-def _areas(found: Sequence[float], again: Array) -> list[str]:
-    low, high = np.nanquantile(again, [0.025, 0.975], axis=0)
-    pairs = zip(found[1:], low[1:], high[1:], strict=True)
-    return [f"{found[0]:.3f}", *(f"{value:.3f} [{a:.3f}, {b:.3f}]" for value, a, b in pairs)]
-
-
-def drawn(rows: Sequence[Row], good: Array, scores: Sequence[Array]) -> Array:
-    """AUROC of every score on documents drawn again: one row a draw, one column a score."""
-    random = np.random.default_rng(7)
-    groups: dict[str, list[int]] = {}
-    for index, row in enumerate(rows):
-        groups.setdefault(document(row), []).append(index)
-    members = [np.array(places) for places in groups.values()]
-    found = []
+def interval(
+    rows: Sequence[Row], good: Sequence[int], scores: Sequence[float]
+) -> tuple[float, ...]:
+    """95 % interval of the macro AUROC, documents drawn again within every source."""
+    random, found = np.random.default_rng(7), []
+    sources = []
+    for members in by_source(rows).values():
+        groups: dict[str, list[int]] = {}
+        for i in members:
+            groups.setdefault(document(rows[i]), []).append(i)
+        sources.append([*groups.values()])
     for _ in range(DRAWS):
-        places = np.concatenate(
-            [members[g] for g in random.integers(0, len(members), len(members))]
-        )
-        found.append([auroc(good[places].tolist(), each[places].tolist()) for each in scores])
-    return np.array(found)
-
-
-def calibration_error(good: Array, scores: Array) -> float:
-    """Expected calibration error, records weighted to the share ``PRIOR`` of good answers."""
-    weight = np.where(
-        good == 1, training.PRIOR / good.sum(), (1 - training.PRIOR) / (1 - good).sum()
-    )
-    bins = np.minimum((scores * BINS).astype(int), BINS - 1)
-    return float(sum(abs((weight * (good - scores))[bins == each].sum()) for each in range(BINS)))
-
-
-def groundedness(rows: Sequence[Row]) -> Table:
-    """Measure groundedness on the records that may be fitted."""
-    measured = training.measure(training.with_foreign(rows))
-    # Records without a claim are skipped: they rank at the pass line.
-    columns = {"overlap": [overlap(row["output"], contexts(row)) for row in rows]}
-    for name, split in (("unseen documents", lambda row: str(fold(row))), ("families", family)):
-        scores = held_out_groundedness(measured, split)
-        columns[name] = [scores.get(row["id"], PASS_SCORE) for row in rows]
-    return table("Groundedness, AUROC", rows, [1 - row["label"] for row in rows], columns)
-
-
-def relevance(rows: Sequence[Row]) -> Table:
-    """Measure relevance."""
-    columns: dict[str, Sequence[float]] = {
-        "overlap": [overlap(row["query"], [row["output"]]) for row in rows],
-        "unseen queries": held_out_relevance(rows, lambda row: str(fold(row))),
-        "families": held_out_relevance(rows, family),
-    }
-    kept = [i for i, row in enumerate(rows) if row["source"] != "template"]
-    return table(
-        "Relevance, AUROC",
-        [rows[i] for i in kept],
-        [rows[i]["label"] for i in kept],
-        {name: [each[i] for i in kept] for name, each in columns.items()},
-    )
-
-
-def shipped(rows: Sequence[Row], title: str) -> tuple[Table, str]:
-    """Judge records as the shipped scorer does; say how it explains itself, and what it costs."""
-    judge = LocalJudge()
-    found = [judge.judge(interaction(row)) for row in rows]
-    scores = [PASS_SCORE if each.groundedness is None else each.groundedness for each in found]
-    plain = [overlap(row["output"], contexts(row)) for row in rows]
-    good = [1 - row["label"] for row in rows]
-    made = table(title, rows, good, {"overlap": plain, "shipped": scores})
-    median, high = np.quantile([each.duration_ms for each in found[WARM_UP:]], [0.5, 0.99])
-    accused = [row["label"] for row, each in zip(rows, found, strict=True) if _accuses(each)]
-    odd = sum(each.groundedness is not None and _disagrees(each) for each in found)
-    return made, (
-        f"{title}: median {median:.1f} ms, p99 {high:.1f} ms for both metrics; contradicted in"
-        f" {len(accused)} answers, {sum(accused)} of them bad; {odd} scores disagree with claims"
-    )
-
-
-def _accuses(judgement: Judgement) -> bool:
-    return any(claim.verdict is ClaimVerdict.CONTRADICTED for claim in judgement.claims)
-
-
-def _disagrees(judgement: Judgement) -> bool:
-    verdicts = {claim.verdict for claim in judgement.claims} - {ClaimVerdict.NO_CLAIM}
-    return (verdicts == {ClaimVerdict.SUPPORTED}) != ((judgement.groundedness or 0.0) >= PASS_SCORE)
-
-
-def interaction(row: Row) -> Interaction:
-    """Make the interaction of a labelled record."""
-    fields = {"id": row["id"], "query": row["query"], "output": row["output"]}
-    return Interaction.model_validate(fields | {"contexts": contexts(row)})
+        areas = []
+        for groups in sources:
+            drawn = [i for at in random.integers(0, len(groups), len(groups)) for i in groups[at]]
+            areas.append(auroc([good[i] for i in drawn], [scores[i] for i in drawn]))
+        found.append(np.nanmean(areas))
+    return tuple(float(value) for value in np.quantile(found, [0.025, 0.975]))
 
 
 def main() -> None:
-    """Print the tables and the cost."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n", maxsplit=1)[0])
+    """Print the tables, how right it accuses, the cost and the length."""
+    parser = make_parser(__doc__)
     parser.add_argument("folder", type=Path, help="folder with the labelled records")
-    parser.add_argument("--quick", action="store_true", help="only the shipped scorer")
+    parser.add_argument("--every", type=int, default=1, help="read every Nth record only")
     arguments = parser.parse_args()
-    console, started = Console(width=190), time.perf_counter()
-    rows = read_rows(arguments.folder, GROUNDEDNESS)
-    for name, title in ((GROUNDEDNESS, "Shipped, in-sample"), (MODERN, "Modern answers")):
-        for part in shipped(read_rows(arguments.folder, name), title):
-            console.print(part)
-    if not arguments.quick:
-        console.print(f"{FOLDS} folds of documents; {len(rows)} records")
-        console.print(relevance(read_rows(arguments.folder, RELEVANCE)))
-        console.print(groundedness(rows))
-        console.print(PUBLISHED)
-    console.print(f"measured in {time.perf_counter() - started:.0f} s")
+    console, every = Console(width=140), arguments.every
+    for name, title in ((GROUNDEDNESS, "Labelled answers"), (MODERN, "Modern answers")):
+        rows = read_rows(arguments.folder, name)[::every]
+        good = [1 - row["label"] for row in rows]
+        found, cost = judge_all(rows)
+        shipped = [PASS_SCORE if each.groundedness is None else each.groundedness for each in found]
+        scores: Scores = {"overlap": [overlap(row["output"], contexts(row)) for row in rows]}
+        if name == GROUNDEDNESS:
+            measured = training.measure(training.with_foreign(rows))
+            scores["documents"] = held_out_groundedness(rows, measured, lambda r: str(fold(r)))
+            scores["families"] = held_out_groundedness(rows, measured, family)
+            low, high = interval(rows, good, scores["documents"])
+            print(f"unseen documents: 95 % interval of the macro [{low:.3f}, {high:.3f}]")
+        console.print(table(title, rows, good, scores | {"shipped": shipped}))
+        accused = [
+            row["label"]
+            for row, each in zip(rows, found, strict=True)
+            if any(claim.verdict is ClaimVerdict.CONTRADICTED for claim in each.claims)
+        ]
+        median, high = np.quantile(cost, [0.5, 0.99])
+        print(
+            f"contradicted: {sum(accused)} of {len(accused)} answers are bad; of the five worst of"
+            f" a 95 % good app {five_worst(rows, shipped):.0%}; CPU a sample: median"
+            f" {median:.2f} ms, mean {np.mean(cost):.2f} ms, p99 {high:.1f} ms"
+        )
+    rows = read_rows(arguments.folder, RELEVANCE)[::every]
+    parts: Scores = {"overlap": [overlap(row["query"], [row["output"]]) for row in rows]}
+    parts["queries"] = held_out_relevance(rows, lambda row: str(fold(row)))
+    parts["families"] = held_out_relevance(rows, family)
+    kept = [i for i, row in enumerate(rows) if row["source"] != "template"]  # of one class
+    parts = {name: [each[i] for i in kept] for name, each in parts.items()}
+    good = [rows[i]["label"] for i in kept]
+    console.print(table("Relevance", [rows[i] for i in kept], good, parts))
+    folder = Path(monitor.scoring.__file__).parent
+    shared = [folder / "words.py", folder / "sentences.py"]
+    counts = [
+        sum(len(path.read_text().splitlines()) for path in paths)
+        for paths in ((folder / "local").glob("*.py"), shared)
+    ]
+    print(f"lines: {counts[0]} of the scorer, {counts[1]} of words and sentences")
 
 
 if __name__ == "__main__":

@@ -32,13 +32,8 @@ from monitor.scoring.local.model import (
     response_features,
 )
 from monitor.scoring.local.passages import Passages
-from monitor.scoring.local.reading import (
-    RELEVANCE_FEATURES,
-    AnswerKind,
-    Reading,
-    read,
-    relevance_features,
-)
+from monitor.scoring.local.reading import AnswerKind, Reading, read
+from monitor.scoring.local.relevance import RELEVANCE_FEATURES, relevance_features
 
 OUTPUT = Path(__file__).parent.parent / "monitor/scoring/local" / COEFFICIENTS
 #: Sources whose licence keeps them out of the shipped coefficients.
@@ -49,8 +44,8 @@ PRIOR = 0.7
 #: Drawn towards 0 by so much, and a kind towards the common weights by so much. For relevance a
 #: middle way: the stronger, the better it ranks in families of sources that it has not seen, and
 #: the less its scores mean the same from one source to another (docs/cascade.md).
-RIDGE = {"claim": 200.0, "response": 200.0, "relevance": 100.0}
-OWN = {"claim": 0.5, "response": 1.0, "relevance": 0.0}
+RIDGE = {"claim": 200.0, "response": 100.0, "relevance": 100.0}
+OWN = {"claim": 1.0, "response": 2.0, "relevance": 0.0}
 #: Weight of an answer with foreign contexts beside one with its own, and of all of them in the
 #: calibration.
 FOREIGN, FOREIGN_CALIBRATED = 0.25, 0.25

@@ -7,7 +7,8 @@ import html
 import re
 import tomllib
 import unicodedata
-from functools import cache
+from collections.abc import Sequence
+from functools import cache, lru_cache
 from importlib import resources
 from typing import Any, NamedTuple
 
@@ -61,6 +62,7 @@ _CURRENCIES = {"$": " dollar ", "€": " euro ", "£": " pound ", "¥": " yen "}
 _LONG_NUMBER = 15
 #: A word that was read before takes a fiftieth of the time; 20,000 words are 6 MB a process.
 _MOST_KEPT, _LONGEST_KEPT = 20_000, 40
+_LONGEST_TEXT_KEPT = 500
 
 
 class Word(NamedTuple):
@@ -111,6 +113,17 @@ _words = _Words()
 
 def words(text: str) -> tuple[Word, ...]:
     """Split *text* into words, the same for all ways of writing it in Unicode."""
+    return _kept(text) if len(text) <= _LONGEST_TEXT_KEPT else words_of([text])[0]
+
+
+@lru_cache(maxsize=1024)  # several readers of one sample ask for the words of its sentences
+def _kept(text: str) -> tuple[Word, ...]:
+    return words_of([text])[0]
+
+
+def words_of(texts: Sequence[str]) -> list[tuple[Word, ...]]:
+    """Split texts into words, several times as fast as one by one."""
+    text = "\0".join(texts)
     text = compatible(html.unescape(text) if "&" in text else text)
     if text.count(".") > 1:
         text = _DOTTED.sub(lambda match: match[0].replace(".", ""), text)
@@ -124,7 +137,9 @@ def words(text: str) -> tuple[Word, ...]:
     if not text.isascii():
         marked = _MAY_BE_MARKED.search(text)
         pattern, text = (_MARKED_WORD, spaced(text)) if marked else (_PLAIN_WORD, text)
-    return tuple(map(_words.__getitem__, pattern.findall(text)))
+    if text.count("\0") != len(texts) - 1:  # somebody wrote one
+        return [words_of([each.replace("\0", " ")])[0] for each in texts]
+    return [tuple(map(_words.__getitem__, pattern.findall(each))) for each in text.split("\0")]
 
 
 def has_words(text: str) -> bool:

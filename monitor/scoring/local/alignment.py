@@ -19,23 +19,18 @@ FEATURES = (
     "log_length",  # log of its words
     "runs",  # how much is copied in long pieces: squared lengths of shared runs
     "gaps_wide",  # share of neighbouring informative words that stand far apart in the passages
-    "repeated",  # a rare word is used twice that the evidence has once
     "numbers_absent",  # share of its numbers that neither the passages nor the question hold
     "numbers_not_before_unit",  # numbers that never stand before the word behind them
     "number_conflict",  # a number is absent from what is otherwise covered
     "names_absent",  # share of its capitalised words that no passage holds
-    "names_far",  # share of neighbouring names that stand far apart
     "names_apart",  # names that stand far from the word behind them
     "name_conflict",  # a name is absent from what is otherwise covered
-    "first_name_absent",  # it begins with a rare capitalised word that no passage holds
     "partners",  # share of its words in sentences with its first name, or in the next ones
 )
 
 _MOST_CHARS, _MOST_WORDS = 5_000, 400  # bound the time: hardly a sentence has more
 _MOST_COMPARED = 40  # numbers, and names, of one claim
 _UNIT, _WIDE = 3, 10  # words from a number to what it counts; between two that stand together
-_RARE, _RAREST = 0.6, 0.9
-_SHORTEST_PART, _SHORTEST_JOINED, _LONGEST_JOINED = 2, 4, 30
 
 #: Writes a claim in the words of the passages.
 Rewrite = Callable[[str, Passages], tuple[Word, ...]]
@@ -63,8 +58,9 @@ class Aligned:
 
     def missing(self) -> tuple[str, ...]:
         """Return the informative words that no passage holds, as the claim writes them."""
-        surfaces = {word.stem: word.surface for word in reversed(self.tokens)}
-        return tuple(surfaces[stem] for stem in self.weights if stem not in self.passages)
+        places = self.passages.places
+        unknown = [word for word in self.tokens if word.content and word.stem not in places]
+        return tuple({word.stem: word.surface for word in reversed(unknown)}.values())[::-1]
 
 
 def as_written(claim: str, passages: Passages) -> tuple[Word, ...]:
@@ -75,44 +71,23 @@ def as_written(claim: str, passages: Passages) -> tuple[Word, ...]:
     what they have in no form stays.
     """
     tokens = words(plain_times(claim))
-    if all(word.stem in passages for word in tokens):
+    known = passages.places
+    if all(word.stem in known for word in tokens):
         return tokens
     found: list[Word] = []
-    place = 0
-    while place < len(tokens):
-        one = tokens[place]
-        joined = _joined(one, tokens[place + 1], passages) if place + 1 < len(tokens) else None
-        place += 2 if joined else 1
-        if joined or one.stem in passages:
-            found.append(joined or one)
-        else:
-            found += _apart(one, passages) or (one,)
+    for one in tokens:
+        last = found[-1] if found else None
+        if last and not ((last.stem in known and one.stem in known) or last.number or one.number):
+            surface = last.surface + one.surface
+            if surface[: len(last.surface) + 2].lower() in passages.squeezed:
+                joined = words(surface)
+                if len(joined) == 1 and joined[0].content and joined[0].stem in known:
+                    found[-1] = joined[0]
+                    continue
+        apart = not one.number and one.stem not in known and one.stem in passages.squeezed
+        at = passages.pairs.get(one.stem, 0) if apart else 0
+        found += words(f"{one.surface[:at]} {one.surface[at:]}") if at else (one,)
     return tuple(found)
-
-
-def _joined(one: Word, other: Word, passages: Passages) -> Word | None:
-    """Return both as one word that the passages have, unless they have both apart."""
-    surface = one.surface + other.surface
-    if one.number or other.number or not _SHORTEST_JOINED <= len(surface) <= _LONGEST_JOINED:
-        return None
-    if (one.stem in passages and other.stem in passages) or not passages.near(surface.lower()):
-        return None
-    joined = words(surface)
-    known = len(joined) == 1 and joined[0].content and joined[0].stem in passages
-    return joined[0] if known else None
-
-
-def _apart(word: Word, passages: Passages) -> tuple[Word, ...]:
-    """Return the two words, side by side in the passages, of which *word* is made."""
-    surface = word.surface
-    if word.number or not _SHORTEST_JOINED <= len(surface) <= _LONGEST_JOINED:
-        return ()
-    if word.stem in passages.squeezed:
-        for at in range(_SHORTEST_PART, len(surface) - _SHORTEST_PART + 1):
-            parts = words(f"{surface[:at]} {surface[at:]}")
-            if passages.adjacent(parts[0].stem, parts[-1].stem):
-                return parts
-    return ()
 
 
 def claim_features(aligned: Aligned, query: frozenset[str]) -> list[float]:
@@ -122,59 +97,48 @@ def claim_features(aligned: Aligned, query: frozenset[str]) -> list[float]:
     *query* holds the stems of the question: a number that it names is not made up.
     """
     tokens, passages, weights = aligned.tokens, aligned.passages, aligned.weights
-    two, count = aligned.shares[1], max(len(tokens), 1)
-    known = [stem for stem in weights if stem in passages]
+    places, two = passages.places, aligned.shares[1]
+    known = [stem for stem in weights if stem in places]
     run = longest = 0
     for word in tokens:
         if word.content:
-            run = 0 if word.stem in passages else run + 1
+            run = 0 if word.stem in places else run + 1
             longest = max(longest, run)
-    numbers = [place for place, word in enumerate(tokens) if word.number][:_MOST_COMPARED]
-    made_up = [
-        place
-        for place in numbers
-        if (number := tokens[place].stem) not in passages and number not in query
-    ]
-    said, told = ([word.stem for word in side] for side in (tokens, aligned.found))
-    repeated = any(
-        said.count(stem) > 1 and told.count(stem) == 1 and passages.rarity(stem) > _RARE
-        for stem in weights
-    )
+    numbers = [n for n, word in enumerate(tokens) if word.number][:_MOST_COMPARED]
+    made_up = [n for n in numbers if tokens[n].stem not in places and tokens[n].stem not in query]
+    names = [word.stem for word in tokens[1:] if word.capital][:_MOST_COMPARED]
+    absent = [name for name in names if name not in places]
+    gaps = [passages.distance(one, other) for one, other in pairwise(weights)]
     units = [_to_next(tokens[n : n + 3], passages) for n in numbers]
     partners = [
         _to_next([word, *(w for w in tokens[n + 1 : n + 5] if not w.capital)], passages)
         for n, word in enumerate(tokens)
         if word.capital
     ]
-    names = [word.stem for word in tokens[1:] if word.capital][:_MOST_COMPARED]
-    absent = [name for name in names if name not in passages]
-    held = [*dict.fromkeys(name for name in names if name in passages)]
-    begins = tokens[0] if tokens and tokens[0].capital else None
     return [
         sum(weights[stem] for stem in known) / (sum(weights.values()) or 1.0) if weights else 1.0,
         two,
         math.log1p(longest),
-        math.log(count),
-        copied_in_runs(aligned),
-        _far_apart([*weights], passages) / max(len(weights) - 1, 1),
-        float(repeated),
+        math.log(max(len(tokens), 1)),
+        _copied_in_runs(aligned),
+        sum(gap is not None and abs(gap) > _WIDE for gap in gaps) / max(len(weights) - 1, 1),
         len(made_up) / max(len(numbers), 1),
         float(sum(gap is not None and not 0 < gap <= _UNIT for gap in units)),
         bool(made_up) * two * two,
         len(absent) / max(len(names), 1),
-        _far_apart(held, passages) / max(len(held) - 1, 1),
         float(sum(gap is not None and abs(gap) > _WIDE for gap in partners)),
         bool(absent) * two * two,
-        float(
-            begins is not None
-            and begins.stem not in passages
-            and passages.rarity(begins.stem) >= _RAREST
-        ),
-        share_near_subject(aligned),
+        _share_near_subject(aligned),
     ]
 
 
-def copied_in_runs(aligned: Aligned) -> float:
+def _to_next(tokens: Sequence[Word], passages: Passages) -> int | None:
+    """Return how far the passages have the first word before the next known informative one."""
+    following = next((w.stem for w in tokens[1:] if w.content and w.stem in passages), None)
+    return None if following is None else passages.distance(tokens[0].stem, following)
+
+
+def _copied_in_runs(aligned: Aligned) -> float:
     """Measure how much is copied in long pieces; of one word, whether it is there."""
     passages, stems = aligned.passages, [word.stem for word in aligned.tokens]
     if len(stems) <= 1:
@@ -189,19 +153,7 @@ def copied_in_runs(aligned: Aligned) -> float:
     return math.sqrt(squares) / len(stems)
 
 
-def _far_apart(stems: Sequence[str], passages: Passages) -> int:
-    """Count the neighbours that stand far apart wherever the passages have them."""
-    gaps = [passages.distance(one, other) for one, other in pairwise(stems)]
-    return sum(gap is not None and abs(gap) > _WIDE for gap in gaps)
-
-
-def _to_next(tokens: Sequence[Word], passages: Passages) -> int | None:
-    """Return how far the passages have the first word before the next known informative one."""
-    following = next((w.stem for w in tokens[1:] if w.content and w.stem in passages), None)
-    return None if following is None else passages.distance(tokens[0].stem, following)
-
-
-def share_near_subject(aligned: Aligned) -> float:
+def _share_near_subject(aligned: Aligned) -> float:
     """Measure how many known words stand in a sentence with the first name, or in the next one."""
     passages = aligned.passages
     named = [word.stem for word in aligned.tokens if word.capital]
@@ -209,7 +161,9 @@ def share_near_subject(aligned: Aligned) -> float:
     others = [stem for stem in aligned.weights if stem in passages and stem not in named]
     if subject is None or not others:
         return 1.0
-    near = {number for holder in passages.holders(subject) for number in passages.next_to(holder)}
+    near = {*passages.holders(subject)}
+    told = passages.sentences
+    near |= {n + 1 for n in near if n + 1 < len(told) and told[n + 1][0] == told[n][0]}
     return sum(not near.isdisjoint(passages.holders(stem)) for stem in others) / len(others)
 
 

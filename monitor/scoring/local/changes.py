@@ -30,22 +30,19 @@ _FIRST_YEAR, _LAST_YEAR, _MOST_COUNTED = 1000, 2100, 20
 _DENYING = ("un", "in", "im", "non", "ir", "dis")
 _SHORTEST_DENIED = 4
 _EXCLUSIVE = language()["exclusive"]
+_CALENDAR = ("weekdays", "months")
 _WEEK = [stem(day) for day in _EXCLUSIVE["weekdays"].split()]
-#: Weekdays and months, in full and in short, with what they are and their full stem.
-_CALENDAR = {
-    name: (kind, stem(full))
-    for kind in ("weekdays", "months")
-    for full in _EXCLUSIVE[kind].split()
-    for name in (stem(full), full[:3])
-}
-#: Units with the dimensions that they measure, and one name of each.
-_UNITS: dict[str, tuple[frozenset[int], str]] = {}
-for _number, _dimension in enumerate(_EXCLUSIVE["units"]):
-    for _names in ([stem(name) for name in unit.split("=")] for unit in _dimension.split()):
-        for _name in _names:
-            _known = _UNITS.get(_name, (frozenset(), _names[0]))
-            _UNITS[_name] = _known[0] | {_number}, _known[1]
-_OPPOSITES = {frozenset(map(stem, pair.split())) for pair in _EXCLUSIVE["opposites"].split(",")}
+#: Words that exclude the others of their group, by stem: the groups, and the word's name there.
+_GROUPS: dict[str, dict[str, str]] = {}
+for _group, _members in (
+    *((kind, _EXCLUSIVE[kind]) for kind in _CALENDAR),
+    *((f"unit {n}", dimension) for n, dimension in enumerate(_EXCLUSIVE["units"])),
+    *((pair, pair) for pair in _EXCLUSIVE["opposites"].split(",")),
+):
+    for _member in _members.split():
+        _short = [_member[:3]] if _group in _CALENDAR else []
+        for _name in (*_member.split("="), *_short):
+            _GROUPS.setdefault(stem(_name), {})[_group] = _member
 #: What a passage says, with what does not follow from it.
 _BEYOND = {
     stem(word): frozenset(map(stem, others.split()))
@@ -75,30 +72,32 @@ def changed_details(aligned: Aligned, *, structured: bool = False) -> tuple[Word
     """
     Return the details that a claim changes; only so many words are read, which bounds the time.
 
-    In records, which *structured* says the passages are, only numbers and words are compared.
+    In records, which *structured* says the passages are, only numbers and hours are compared.
     """
     said, told = aligned.tokens[:_MOST_SAID], aligned.found[:_MOST_TOLD]
     if not said or not told:
         return ()
-    found: list[WordChange | None] = []
-    best = aligned.passages.sentences[aligned.evidence[0]][1]  # a question states nothing
     if structured:
-        for number in aligned.evidence:
-            found += changed_values(aligned, said, number)
-    elif aligned.shares[0] >= _WORTH_A_LOOK and not best.rstrip().endswith("?"):
-        places = [place for gap in _gaps(said, told) for place in _exchanged(said, gap)]
-        found += [changed_number(aligned, each) or changed_word(aligned, each) for each in places]
-        found += [changed_name(aligned, each) for each in places]
-        found += denied_on_one_side(aligned, said, told)
-        if not any(found):
-            found.append(changed_places(aligned, said, told))
-    changes = {change.said: change for change in found if change}.values()
-    if structured:
-        return tuple(changes)
-    stems = [{word.stem for word in words(each.said)} for each in changes]
+        values = [each for n in aligned.evidence for each in _changed_values(aligned, said, n)]
+        return tuple({change.said: change for change in values}.values())
+    best = aligned.passages.sentences[aligned.evidence[0]][1]
+    if aligned.shares[0] < _WORTH_A_LOOK or best.rstrip().endswith("?"):  # which states nothing
+        return ()
+    gaps = _gaps(said, told)
+    turned = any(map(denies, said)) != any(map(denies, told))
+    found = [
+        _changed_number(aligned, each)
+        or _changed_word(aligned, each, turned=turned)
+        or _changed_name(aligned, each)
+        for gap in gaps
+        for each in _exchanged(said, gap)
+    ]
+    found += _denied_on_one_side(aligned, said, told)
+    if not any(found):
+        found.append(_changed_places(aligned, said, told))
     return tuple(
-        each._replace(certain=_copied(aligned, exchanged, _COPIED_SURELY))
-        for each, exchanged in zip(changes, stems, strict=True)
+        each._replace(certain=_copied(aligned, {w.stem for w in words(each.said)}, _COPIED_SURELY))
+        for each in {change.said: change for change in found if change}.values()
     )
 
 
@@ -117,7 +116,7 @@ def _exchanged(said: Sequence[Word], gap: Gap) -> Iterator[Gap]:
     """Yield the words of a gap that stand for each other, beside informative words that agree."""
     after = gap.at + len(gap.said)
     beside = (*said[max(gap.at - _BESIDE, 0) : gap.at], *said[after : after + _BESIDE])
-    if 0 < len(gap.said) <= _LONGEST and any(word.content for word in beside):
+    if gap.told and 0 < len(gap.said) <= _LONGEST and any(word.content for word in beside):
         # Where the sentence says more than the claim, what stands next to agreeing words counts.
         length = min(len(gap.said), len(gap.told))
         starts = {0 if gap.at else -1, len(gap.told) - length if after < len(said) else -1}
@@ -125,9 +124,7 @@ def _exchanged(said: Sequence[Word], gap: Gap) -> Iterator[Gap]:
             yield Gap(gap.said, gap.told[start : start + length], gap.at, gap.there + start)
 
 
-def changed_values(
-    aligned: Aligned, said: Sequence[Word], sentence: int
-) -> Iterator[WordChange | None]:
+def _changed_values(aligned: Aligned, said: Sequence[Word], sentence: int) -> Iterator[WordChange]:
     """Compare numbers with the one that a record has behind the same key, and hours by the day."""
     text, told = aligned.passages.sentences[sentence][1], aligned.passages.words[sentence]
     keys = {
@@ -135,24 +132,29 @@ def changed_values(
         for n, word in enumerate(told)
         if n and word.number and f": {word.surface}" in text
     }
-    for at, word in enumerate(said):
-        beside = {w.stem for w in (*said[max(at - 2, 0) : at], *said[at + 1 : at + 2])}
-        same = [n for n, key in keys.items() if key in beside]
-        if word.number and len(same) == 1 and sentence == aligned.evidence[0]:
-            yield changed_number(aligned, Gap([word], [told[same[0]]], at, same[0]))
+    for at, word in enumerate(said if keys and sentence == aligned.evidence[0] else ()):
+        if word.number:
+            beside = {w.stem for w in (*said[max(at - 2, 0) : at], *said[at + 1 : at + 2])}
+            same = [n for n, key in keys.items() if key in beside]
+            change = len(same) == 1 and _changed_number(
+                aligned, Gap([word], [told[same[0]]], at, same[0])
+            )
+            if change:
+                yield change
     times = [word.stem for word in said if ":" in word.stem]
-    days = days_of(said)
-    known = {
-        _WEEK.index(word.stem): [each.stem for each in told[n + 1 : n + 3]]
-        for n, word in enumerate(told[:-2])
-        if word.stem in _WEEK and word.stem != told[n + 1].stem
-    }
-    hours = [known[day] for day in days if day in known and known[day][0] != known[day][1]]
-    if len(times) == 2 and hours and times not in hours:  # noqa: PLR2004 - from one to the other
-        yield WordChange(" to ".join(times), " to ".join(hours[0]))
+    if len(times) == 2:  # noqa: PLR2004 - from one to the other
+        known = {
+            _WEEK.index(word.stem): [each.stem for each in told[n + 1 : n + 3]]
+            for n, word in enumerate(told[:-2])
+            if word.stem in _WEEK and word.stem != told[n + 1].stem
+        }
+        hours = [known[day] for day in _days_of(said) if day in known]
+        hours = [each for each in hours if each[0] != each[1]]
+        if hours and times not in hours:
+            yield WordChange(" to ".join(times), " to ".join(hours[0]))
 
 
-def days_of(said: Sequence[Word]) -> list[int]:
+def _days_of(said: Sequence[Word]) -> list[int]:
     """Return the days (0 is Monday) that a simple claim about hours is about."""
     stems = [word.stem for word in said]
     if not listed("hedged_hours").isdisjoint(stems):
@@ -168,24 +170,22 @@ def days_of(said: Sequence[Word]) -> list[int]:
     return [(first + step) % 7 for step in range((last - first) % 7 + 1)]
 
 
-def changed_word(aligned: Aligned, gap: Gap) -> WordChange | None:
-    """Find a word that excludes what the passage has in the same place."""
-    sides = (aligned.tokens, aligned.found)
-    turned = len({any(map(denies, side)) for side in sides}) > 1
-    said = aligned.tokens[max(gap.at - 2, 0) : gap.at + 2]
-    told = aligned.found[max(gap.there - 2, 0) : gap.there + 2]
-    counted = not {w.stem for w in said if w.number}.isdisjoint(w.stem for w in told if w.number)
+def _changed_word(aligned: Aligned, gap: Gap, *, turned: bool) -> WordChange | None:
+    """Find a word that excludes what the passage has there; a denial turns opposites round."""
     for one in gap.said:
         for other in gap.told:
             kind = exclusive(one, other)
-            # turned round twice is the same again; a unit counts beside the same number
-            plain = kind == "beyond" or (bool(kind) and not turned)
-            if plain and (kind != "unit" or counted) and _is_changed(aligned, one, other):
+            if kind.startswith("unit"):  # it counts beside the same number
+                sides = (aligned.tokens, gap.at), (aligned.found, gap.there)
+                near = ({w.stem for w in s[max(n - 2, 0) : n + 2] if w.number} for s, n in sides)
+                kind = "" if next(near).isdisjoint(next(near)) else kind
+            plain = kind == "beyond" or (kind and not turned)
+            if plain and _is_changed(aligned, one, other):
                 return WordChange(one.surface, other.surface)
     return None
 
 
-def changed_name(aligned: Aligned, gap: Gap) -> WordChange | None:
+def _changed_name(aligned: Aligned, gap: Gap) -> WordChange | None:
     """Compare the names in one place; a shorter or longer form of a name is the same name."""
     sides = [[word for word in words if word.content] for words in (gap.said, gap.told)]
     if gap.at == 0 or not all(side and all(w.capital for w in side) for side in sides):
@@ -194,14 +194,15 @@ def changed_name(aligned: Aligned, gap: Gap) -> WordChange | None:
     one, other = ("".join(word.surface for word in side).lower() for side in sides)
     acronym = any(word.surface.isupper() for side in sides for word in side)
     same = one[:3] == other[:3] or one in "".join(w.surface for w in aligned.found).lower()
-    same = same or acronym or len(sides[0]) != len(sides[1]) or not stems.isdisjoint(_CALENDAR)
+    same = same or acronym or len(sides[0]) != len(sides[1])
+    same = same or any(group in _CALENDAR for each in stems for group in _GROUPS.get(each, ()))
     if same or any(each in aligned.passages for each in stems) or not _copied(aligned, stems):
         return None
     written, told = (" ".join(word.surface for word in side) for side in sides)
     return WordChange(written, told)
 
 
-def changed_number(aligned: Aligned, gap: Gap) -> WordChange | None:
+def _changed_number(aligned: Aligned, gap: Gap) -> WordChange | None:
     """Compare the one number in a place with the one that the passage has there."""
     tokens, found = aligned.tokens, aligned.found
     at = [gap.at + n for n, word in enumerate(gap.said) if word.number]
@@ -227,11 +228,15 @@ def changed_number(aligned: Aligned, gap: Gap) -> WordChange | None:
 
 def _may_agree(said: Word, told: Word, before: Sequence[Word], other: Sequence[Word]) -> bool:
     """Return whether numbers stand for different things, or one within the bound of the other."""
-    one, two = _value(said), _value(told)
-    if one is None or two is None or one == two:
+    try:  # a plain number or a time of day
+        one, two = (
+            sum(float(part) / 60.0**n for n, part in enumerate(word.stem.split(":")))
+            for word in (said, told)
+        )
+    except ValueError:
         return True
     years = [w.surface.isdigit() and _FIRST_YEAR <= int(w.stem) <= _LAST_YEAR for w in (said, told)]
-    if years[0] and said.surface.endswith(told.surface):
+    if one == two or (years[0] and said.surface.endswith(told.surface)):
         return True  # 2007-08
     if years[0] != years[1] and min(one, two) < _MOST_COUNTED:
         return True  # "two films" beside "1995 film"
@@ -244,33 +249,26 @@ def _may_agree(said: Word, told: Word, before: Sequence[Word], other: Sequence[W
     return close and bool((hedges | others) & (_ABOUT | _OVER | _UNDER))
 
 
-def _value(word: Word) -> float | None:
-    """Return a plain number or a time of day; None for anything else."""
-    try:
-        return sum(float(part) / 60.0**n for n, part in enumerate(word.stem.split(":")))
-    except ValueError:
-        return None
-
-
-def denied_on_one_side(
+def _denied_on_one_side(
     aligned: Aligned, said: Sequence[Word], told: Sequence[Word]
 ) -> Iterator[WordChange]:
     """Find a denial on one side of words that agree."""
+    weights, passages = aligned.weights, aligned.passages
     turns = [n for n, word in enumerate(told) if n and word.stem in listed("turns")]
-    weights = aligned.weights
     for a, b in pairwise((0, *turns, len(told))):  # the clause that holds all of the claim
         clause = {word.stem for word in told[a:b]}
-        held = sum(weight for stem_, weight in weights.items() if stem_ in clause)
-        if held >= _COPIED_WHOLLY * sum(weights.values()):
+        if sum(w for s, w in weights.items() if s in clause) >= _COPIED_WHOLLY * sum(
+            weights.values()
+        ):
             told = told[a:b]
             break
     sides = [sum(map(denies, side)) for side in (said, told)]
     if sorted(sides) != [0, 1] or not _copied(aligned, listed("negations"), _COPIED_WHOLLY):
         return
     rarest = max(weights, key=lambda word: (weights[word], word))
-    for number in aligned.passages.holders(rarest):
+    for number in passages.holders(rarest):
         as_much = number != aligned.evidence[0] and _share(aligned, weights, number) >= _TELLS
-        if as_much and any(map(denies, aligned.passages.words[number])) == bool(sides[0]):
+        if as_much and any(map(denies, passages.words[number])) == bool(sides[0]):
             return  # another sentence that tells as much denies as the claim does
     for gap in _gaps(said, told):
         after, there = gap.at + len(gap.said), gap.there + len(gap.told)
@@ -297,7 +295,7 @@ def _exclaims(side: Sequence[Word], place: int) -> bool:
     return side[place : place + 1] != () and side[place].surface == "No" and not denying
 
 
-def changed_places(
+def _changed_places(
     aligned: Aligned, said: Sequence[Word], told: Sequence[Word]
 ) -> WordChange | None:
     """Find two informative words that have changed places while what links them stays."""
@@ -309,13 +307,15 @@ def changed_places(
         for place, word in enumerate(said)
         if word.content and mine.count(word.stem) == theirs.count(word.stem) == 1
     ]
+    there = {place: theirs.index(mine[place]) for place in once}
     for one, other in combinations(once, 2):
-        first, second = theirs.index(mine[other]), theirs.index(mine[one])
+        if there[other] > there[one]:
+            continue
         link = mine[one + 1 : other]
         # "red cars and blue cars" says the same the other way round
         alike = link[: len(link) // 2 + 1] == mine[other + 1 : other + 1 + len(link) // 2 + 1]
         linked = any(word.content for word in said[one + 1 : other])
-        if first < second and theirs[first + 1 : second] == link and linked and not alike:
+        if theirs[there[other] + 1 : there[one]] == link and linked and not alike:
             a, b = said[one].surface, said[other].surface
             return WordChange(f"{a} … {b}", f"{b} … {a}")
     return None
@@ -340,20 +340,19 @@ def _copied(aligned: Aligned, exchanged: AbstractSet[str], least: float = _COPIE
 
 def _share(aligned: Aligned, weights: dict[str, float], sentence: int) -> float:
     """Return how much of the weight of some words one sentence of the passages holds, in [0, 1]."""
-    stems = {word.stem for word in aligned.passages.words[sentence]}
-    return sum(w for s, w in weights.items() if s in stems) / (sum(weights.values()) or 1.0)
+    holders = aligned.passages.holders
+    held = sum(weight for stem_, weight in weights.items() if sentence in holders(stem_))
+    return held / (sum(weights.values()) or 1.0)
 
 
 def exclusive(said: Word, told: Word) -> str:
     """Return how *said* excludes what a passage has *told* in the same place; "" if not."""
-    days = [_CALENDAR.get(w.stem) if w.surface[:1].isupper() else None for w in (said, told)]
-    if days[0] and days[1]:
-        return "day" if days[0][0] == days[1][0] and days[0] != days[1] else ""
-    one, other = _UNITS.get(said.stem), _UNITS.get(told.stem)
-    if one and other and one[0] & other[0] and one[1] != other[1]:
-        return "unit"
+    other = _GROUPS.get(told.stem, {})
+    for group, name in _GROUPS.get(said.stem, {}).items():
+        written = group not in _CALENDAR or (said.surface[0] + told.surface[0]).isupper()
+        if group in other and other[group] != name and written:
+            return group
     short, long = sorted((said.surface.lower(), told.surface.lower()), key=len)
-    denied = len(short) >= _SHORTEST_DENIED and any(long == start + short for start in _DENYING)
-    if denied or frozenset((said.stem, told.stem)) in _OPPOSITES:
+    if len(short) >= _SHORTEST_DENIED and any(long == start + short for start in _DENYING):
         return "opposite"
     return "beyond" if said.stem in _BEYOND.get(told.stem, ()) else ""

@@ -10,13 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from functools import cache
 from typing import NamedTuple
 
 from monitor.models.interaction import Turn
-from monitor.scoring.local.reading import Reading, asks_number, names_anything
-from monitor.scoring.local.requests import Settled
+from monitor.scoring.local.reading import Reading
+from monitor.scoring.local.relevance import Settled, asks_number, names_anything, pattern
 from monitor.scoring.words import language, words
 
 #: What becomes of a relevance whose answer is, or is not, about what the question refers to.
@@ -28,32 +26,6 @@ _REPEATED, _LEAST_REPEATED = 0.9, 3  # share of an answer's words that were said
 _PREFIX = 5
 _NAMING = frozenset("BCDEFGHJKLMNPQRSTUVWXYZ")  # "hall B": a letter that is no word of its own
 _LINE = re.compile(r"^\s*(?:[-*•–]|\(?\d{1,2}[.)])\s+(.+)$", re.MULTILINE)
-
-
-@dataclass(frozen=True, slots=True)
-class _Pattern:
-    goes_on: re.Pattern[str]
-    again: re.Pattern[str]
-    places: tuple[re.Pattern[str], ...]
-    joins: re.Pattern[str]
-    yes_no: re.Pattern[str]
-
-
-@cache
-def _patterns() -> _Pattern:
-    data = language()["conversation"]
-
-    def compiled(pattern: str) -> re.Pattern[str]:
-        return re.compile(pattern, re.IGNORECASE)
-
-    end = rf"\b(?!\W+(?:{data['spans']}))"
-    return _Pattern(
-        goes_on=compiled(rf"[\s¿]*(?:{'|'.join(data['goes_on'])})"),
-        again=compiled("|".join(data["again"])),
-        places=tuple(compiled(rf"\b(?:{place}){end}") for place in data["places"]),
-        joins=compiled(rf",\s*(?:(?:{data['joins']})\s+)?|\s+(?:{data['joins']})\s+"),
-        yes_no=compiled(rf"[\s¡]*(?:{data['yes_no']})\b"),
-    )
 
 
 class _Exchange(NamedTuple):
@@ -80,7 +52,7 @@ def follow(
     """
     turns = [turn for turn in history if turn.role in {"user", "assistant"}][-_TURNS_BACK:]
     asked = _stems(query)
-    if not turns or len(asked) > 2 * _SHORT or _patterns().again.search(query):
+    if not turns or len(asked) > 2 * _SHORT or pattern("again").search(query):
         return None
     sentences = reading.passages.sentences
     best = [each.evidence[0] for each in reading.claims if each.evidence]
@@ -121,7 +93,7 @@ def _of_what_is_new(exchange: _Exchange, query: str, reading: Reading) -> Settle
     repeated = len(said & before) >= _REPEATED * len(said) and len(said) >= _LEAST_REPEATED
     if repeated and not _named(new, said):
         return Settled(BESIDE_AT_MOST, "It repeats what was said before.")
-    if not _patterns().goes_on.match(query):
+    if not pattern("goes_on", r"[\s¿]*(?:{})").match(query):
         return None
     if exchange.about(new):
         return Settled(ABOUT_AT_LEAST, "It takes up what is new in the question.")
@@ -135,8 +107,8 @@ def _of_the_subject(exchange: _Exchange, query: str, output: str) -> Settled | N
     subject = frozenset[str]().union(*exchange.earlier[-2:])
     goes_on = _named(subject, exchange.said | exchange.around)
     if names_anything(query):
-        takes_up = exchange.about(exchange.asked) or _patterns().yes_no.match(output)
-        settled = goes_on and takes_up
+        says = pattern("yes_no", r"[\s¡]*(?:{})\b").match(output)
+        settled = goes_on and (exchange.about(exchange.asked) or says)
     elif not exchange.told:
         return Settled(None, "unclear_reference")
     elif not goes_on or (asks_number(query) and not any(w.number for w in words(output))):
@@ -164,12 +136,17 @@ def _named(wanted: Iterable[str], said: Iterable[str]) -> bool:
 
 def _item(query: str, turns: Sequence[Turn]) -> tuple[frozenset[str], frozenset[str]] | None:
     """Return what names the item that an ordinal points at, and what names the others."""
-    places = [n for n, place in enumerate(_patterns().places) if place.search(query)]
+    spans, ordinals = language()["conversation"]["spans"], language()["conversation"]["places"]
+    places = [
+        n
+        for n, place in enumerate(ordinals)
+        if re.search(rf"\b(?:{place})\b(?!\W+(?:{spans}))", query, re.IGNORECASE)
+    ]
     if len(places) != 1:
         return None
     for turn in reversed(turns):
         items = _items(turn.content[:_TURN_CHARS]) if turn.role == "assistant" else []
-        at = len(items) - 1 if places[0] == len(_patterns().places) - 1 else places[0]
+        at = len(items) - 1 if places[0] == len(ordinals) - 1 else places[0]
         if len(items) > 1 and at < len(items):
             others = frozenset().union(*(each for n, each in enumerate(items) if n != at))
             wanted = items[at] - others
@@ -184,7 +161,8 @@ def _items(text: str) -> list[frozenset[str]]:
         return [_stems(re.split(r"[:–—(]|\s-\s", line)[0]) for line in lines]
     for sentence in reversed(re.split(r"(?<=[.!?])\s+", text)):
         _, colon, listed = sentence.rpartition(":")
-        parts = [part for part in _patterns().joins.split(listed.rstrip(".!?")) if part.strip()]
+        joins = pattern("joins", r",\s*(?:(?:{0})\s+)?|\s+(?:{0})\s+")
+        parts = [part for part in joins.split(listed.rstrip(".!?")) if part.strip()]
         if len(parts) > 1:
             items = [[w.stem for w in words(part) if w.content] for part in parts]
             if not colon:  # the first part begins with what leads to the list

@@ -14,26 +14,24 @@ from numpy.typing import NDArray
 
 from monitor.scoring.local import alignment, records
 
-COEFFICIENTS = "coefficients.v3.json"
+COEFFICIENTS = "coefficients.v4.json"
 CLAIM_FEATURES = (*alignment.FEATURES, *records.FEATURES)
-_MEAN = tuple(name for name in alignment.FEATURES if name != "log_length")
-_LEAST = ("covered_two", "partners")
-_MOST = (
-    "novel_run", "names_far", "repeated", "number_conflict", "name_conflict",
-    "numbers_not_before_unit", "names_apart",
-)  # fmt: skip
-_SUM = ("numbers_absent", "names_absent", "first_name_absent", *records.FEATURES)
+#: How figures of claims are pooled to figures of a response.
+_POOLS = {
+    "mean": tuple(name for name in alignment.FEATURES if name != "log_length"),
+    "least": ("covered_two", "partners"),
+    "most": (
+        *("novel_run", "number_conflict", "name_conflict"),
+        *("numbers_not_before_unit", "names_apart"),
+    ),
+    "sum": ("numbers_absent", "names_absent", *records.FEATURES),
+}
 RESPONSE_FEATURES = (
-    "worst", "second_worst", "mean", "any_unsupported", "log_claims",
-    *(f"mean_{name}" for name in _MEAN),
-    *(f"least_{name}" for name in _LEAST),
-    *(f"most_{name}" for name in _MOST),
-    *(f"sum_{name}" for name in _SUM),
-)  # fmt: skip
-_MEAN_AT, _LEAST_AT, _MOST_AT, _SUM_AT = (
-    [CLAIM_FEATURES.index(name) for name in names] for names in (_MEAN, _LEAST, _MOST, _SUM)
+    *("worst", "second_worst", "mean", "any_unsupported", "log_claims"),
+    *(f"{pool}_{name}" for pool, names in _POOLS.items() for name in names),
 )
-_LENGTH = CLAIM_FEATURES.index("log_length")
+_AT = {pool: [CLAIM_FEATURES.index(name) for name in names] for pool, names in _POOLS.items()}
+LENGTH = CLAIM_FEATURES.index("log_length")
 _STEEPEST = 30.0  # beyond it exp() only makes noise
 
 Array = NDArray[np.float64]
@@ -117,16 +115,16 @@ def response_features(claims: Array, log_odds: Array) -> Array:
         One row in the order of ``RESPONSE_FEATURES``; averages weigh claims by their
         length in words, sums are given as ``log(1 + sum)``.
     """
-    weights = np.exp(claims[:, _LENGTH])
+    weights = np.exp(claims[:, LENGTH])
     ordered = np.sort(log_odds)
     any_unsupported = np.log1p(np.logaddexp(0, -np.clip(ordered, -_STEEPEST, _STEEPEST)).sum())
     second = ordered[min(1, len(ordered) - 1)]
     return np.concatenate(
         [
             (ordered[0], second, ordered.mean(), any_unsupported, np.log(len(ordered))),
-            weights @ claims[:, _MEAN_AT] / weights.sum(),
-            claims[:, _LEAST_AT].min(axis=0),
-            claims[:, _MOST_AT].max(axis=0),
-            np.log1p(claims[:, _SUM_AT].sum(axis=0)),
+            weights @ claims[:, _AT["mean"]] / weights.sum(),
+            claims[:, _AT["least"]].min(axis=0),
+            claims[:, _AT["most"]].max(axis=0),
+            np.log1p(claims[:, _AT["sum"]].sum(axis=0)),
         ]
     )

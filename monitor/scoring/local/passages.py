@@ -8,20 +8,22 @@ import re
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from functools import cache, cached_property
-from importlib import resources
+from functools import cached_property, lru_cache
+from itertools import pairwise
 from typing import Any
 
 from monitor.scoring.sentences import split_sentences
-from monitor.scoring.words import Word, words
+from monitor.scoring.words import Word, words_of
 
-BACKGROUND = "background.v1.json"
 _PREFIX = 5
 _MOST_HOLDERS = 100  # bounds the time: a word in more sentences tells hardly anything
 _MOST_PLACES = 30  # of one word, for the distance between two
 _FARTHEST = 200  # words; farther is all the same, and so is another passage
 _BETWEEN_SENTENCES = 6  # places; words of two sentences do not stand together
 _MOST_SENTENCES = 4_000  # far beyond what a model is given; a bound on time, not on quality
+_LONGEST_KEPT = 8_000  # characters of a passage that is read once for several interactions
+
+Sentences = tuple[tuple[str, tuple[Word, ...]], ...]
 
 
 class Passages:
@@ -30,28 +32,22 @@ class Passages:
     def __init__(self, contexts: Sequence[str]) -> None:
         self.sentences: list[tuple[int, str]] = []  #: index of the passage, text
         self.words: list[tuple[Word, ...]] = []
-        self.places: defaultdict[str, list[int]] = defaultdict(list)
+        self.places: dict[str, list[int]] = {}
         self._starts: list[int] = []  # the place of the first word of each sentence
-        place = 0
+        places, place = defaultdict[str, list[int]](list), 0
         for index, context in enumerate(contexts):
             place += _FARTHEST
-            text = flatten(context)
-            timed = _HINT.search(text) is not None
-            for sentence in split_sentences(text):
-                if len(self.sentences) == _MOST_SENTENCES:
-                    break
-                tokens = words(plain_times(sentence) if timed else sentence)
+            parts = keep(context) if len(context) <= _LONGEST_KEPT else read_passage(context)
+            for sentence, tokens in parts[: _MOST_SENTENCES - len(self.sentences)]:
                 self.sentences.append((index, sentence))
                 self.words.append(tokens)
                 self._starts.append(place)
-                for word in tokens:
-                    self.places[word.stem].append(place)
-                    place += 1
-                place += _BETWEEN_SENTENCES
-        self.places.default_factory = None
+                for at, word in enumerate(tokens, place):
+                    places[word.stem].append(at)
+                place += len(tokens) + _BETWEEN_SENTENCES
+        self.places = dict(places)
         self._holders: dict[str, list[int]] = {}
-        #: The information of a word that no passage holds.
-        self.unknown = math.log(len(self.sentences) + 9.0)
+        self._unknown = math.log(len(self.sentences) + 9.0)  # information of a word not held
 
     def __len__(self) -> int:
         return len(self.sentences)
@@ -63,40 +59,27 @@ class Passages:
         """Return the sentences that hold a word, ascending; of a common one only the first."""
         found = self._holders.get(stem)
         if found is None:
-            places = self.places.get(stem, ())
-            numbers = (bisect_right(self._starts, place) - 1 for place in places)
+            numbers = [bisect_right(self._starts, at) - 1 for at in self.places.get(stem, ())]
             found = self._holders[stem] = [*dict.fromkeys(numbers)][:_MOST_HOLDERS]
         return found
-
-    def next_to(self, number: int) -> tuple[int, ...]:
-        """Return a sentence and the one after it in the same passage, by number."""
-        after = self.sentences[number + 1 : number + 2]
-        together = bool(after) and after[0][0] == self.sentences[number][0]
-        return (number, number + 1) if together else (number,)
 
     def information(self, stem: str) -> float:
         """Return how much a word tells: rare ones more than common ones."""
         held = len(self.holders(stem))
-        return math.log(1.0 + (len(self.sentences) + 8.0) / (held + 1.0)) if held else self.unknown
-
-    def rarity(self, stem: str) -> float:
-        """Return how rare a word is in general and here together, in [0, 1]."""
-        return rarity(stem) * self.information(stem) / self.unknown
+        return math.log(1.0 + (len(self.sentences) + 8.0) / (held + 1.0)) if held else self._unknown
 
     def near(self, stem: str) -> bool:
         """Return whether a word with the same beginning occurs."""
-        return len(stem) >= _PREFIX - 1 and stem[:_PREFIX] in self.prefixes
+        return len(stem) >= _PREFIX - 1 and stem[:_PREFIX] in self._prefixes
 
     def adjacent(self, one: str, other: str) -> bool:
         """Return whether *other* stands right behind *one* somewhere."""
-        after = self.places.get(other)
-        if not after or one not in self.places:
+        first, second = self.places.get(one), self.places.get(other)
+        if not first or not second:
             return False
-        for place in self.places[one][:_MOST_HOLDERS]:
-            at = bisect_right(after, place)
-            if at < len(after) and after[at] == place + 1:
-                return True
-        return False
+        if len(second) == 1:
+            return second[0] - 1 in first[:_MOST_HOLDERS]
+        return not {place + 1 for place in first[:_MOST_HOLDERS]}.isdisjoint(second)
 
     def distance(self, one: str, other: str) -> int | None:
         """
@@ -148,8 +131,7 @@ class Passages:
         return evidence, shares
 
     @cached_property
-    def prefixes(self) -> set[str]:
-        """The beginnings of all words."""
+    def _prefixes(self) -> set[str]:
         return {stem[:_PREFIX] for stem in self.places}
 
     @cached_property
@@ -157,22 +139,23 @@ class Passages:
         """All words without spaces: a word that is there in two parts, "half time", is in it."""
         return "".join([word.surface for tokens in self.words for word in tokens]).lower()
 
-
-def read_background() -> str:
-    """Return the list of common stems with their rarity that ships with the package."""
-    return resources.files("monitor.scoring.local").joinpath(BACKGROUND).read_text("utf-8")
-
-
-@cache
-def rarities() -> dict[str, float]:
-    """Return the rarity of the common stems, in [0, 1)."""
-    levels = json.loads(read_background())["levels"]
-    return {stem: level["rarity"] for level in levels for stem in level["stems"].split()}
+    @cached_property
+    def pairs(self) -> dict[str, int]:
+        """Words side by side, by what they would be if joined, with the length of the first."""
+        sides = (pair for tokens in self.words for pair in pairwise(tokens))
+        return {one.surface.lower() + other.stem: len(one.surface) for one, other in sides}
 
 
-def rarity(stem: str) -> float:
-    """Return the rarity of a word in texts in general: near 0 in every text, 1 if not listed."""
-    return rarities().get(stem, 1.0)
+def read_passage(text: str) -> Sentences:
+    """Return the sentences of a passage, each with its words; times of day in one form."""
+    flat = flatten(text)
+    sentences = split_sentences(flat)
+    plain = map(plain_times, sentences) if _HINT.search(flat) else sentences
+    return tuple(zip(sentences, words_of([*plain]), strict=True))
+
+
+#: What one app retrieves it often retrieves again.
+keep = lru_cache(maxsize=512)(read_passage)
 
 
 _TIME = re.compile(

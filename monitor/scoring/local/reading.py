@@ -1,16 +1,13 @@
-"""Read one interaction: the figures of its claims, and how well it speaks to its query."""
+"""Read one interaction: its claims, with the figures of each and what they rest on."""
 
 from __future__ import annotations
 
-import math
-import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import partial
-from itertools import islice, pairwise
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +15,7 @@ from numpy.typing import NDArray
 from monitor.scoring.local import records
 from monitor.scoring.local.alignment import Aligned, Rewrite, as_written, claim_features
 from monitor.scoring.local.changes import WordChange, changed_details
-from monitor.scoring.local.model import CLAIM_FEATURES
+from monitor.scoring.local.model import CLAIM_FEATURES, LENGTH
 from monitor.scoring.local.passages import Passages
 from monitor.scoring.local.records import Records
 from monitor.scoring.sentences import (
@@ -27,10 +24,9 @@ from monitor.scoring.sentences import (
     is_checkable,
     is_refusal,
     split_sentences,
-    split_statements,
     without_mentions,
 )
-from monitor.scoring.words import Word, compatible, listed, words
+from monitor.scoring.words import compatible, words
 
 #: Characters of a query, and of an output beside it, that are compared: a bound on time.
 MOST_QUERY_CHARS = 40_000
@@ -68,17 +64,12 @@ class ReadClaim:
 
 @dataclass(frozen=True, slots=True)
 class ReadSentence:
-    """
-    A sentence of an output; ``claim`` is None where nothing is stated or compared.
-
-    ``parts`` reads the statements that it joins, each by itself; empty where it makes one.
-    """
+    """A sentence of an output; ``claim`` is None where nothing is stated or compared."""
 
     text: str
     states: bool
     refuses: bool
     claim: ReadClaim | None
-    parts: Callable[[], list[tuple[str, ReadClaim]]] = list
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +79,8 @@ class Reading:
     passages: Passages
     sentences: tuple[ReadSentence, ...]
     kind: AnswerKind
-    not_judged: int = 0  #: sentences after the first ``MOST_SENTENCES``
+    not_judged: int  #: sentences after the first ``MOST_SENTENCES``
+    read_part: Callable[[str], ReadClaim]  #: reads a statement of a sentence by itself
 
     @property
     def claims(self) -> list[ReadClaim]:
@@ -113,18 +105,13 @@ def read(
     def read_part(text: str) -> ReadClaim:
         return read_claim(without_mentions(text), passages, known, asked, rewrite)
 
-    def read_parts(text: str) -> list[tuple[str, ReadClaim]]:
-        parts = split_statements(text)
-        return [(each, read_part(each)) for each in parts] if len(parts) > 1 else []
-
     sentences = []
     for text in found[:MOST_SENTENCES]:
         states = text not in unstated and is_checkable(text)
-        refuses = not states and is_refusal(text)
         claim = read_part(text) if states and len(passages) else None
-        sentences.append(ReadSentence(text, states, refuses, claim, partial(read_parts, text)))
+        sentences.append(ReadSentence(text, states, not states and is_refusal(text), claim))
     claims = [each.claim for each in sentences if each.claim]
-    length = sum(round(np.exp(claim.values[_LENGTH])) for claim in claims)
+    length = sum(round(np.exp(claim.values[LENGTH])) for claim in claims)
     if known.structured:
         kind = AnswerKind.STRUCTURED
     elif not (query or "").strip():
@@ -133,10 +120,9 @@ def read(
         kind = AnswerKind.SHORT_ANSWER
     else:
         kind = AnswerKind.ANSWER if len(claims) <= _FEW else AnswerKind.LONG_ANSWER
-    return Reading(passages, tuple(sentences), kind, len(found) - len(sentences))
+    return Reading(passages, tuple(sentences), kind, len(found) - len(sentences), read_part)
 
 
-_LENGTH = CLAIM_FEATURES.index("log_length")
 _NO_RECORDS = Records()
 
 
@@ -154,16 +140,17 @@ def read_claim(
     missing = aligned.missing()
     changes = changed_details(aligned, structured=known.structured)
     weights = aligned.weights
-    near = sum(weight for stem, weight in weights.items() if passages.near(stem))
-    absent = len(missing) >= FEWEST_MISSING and near < ABSENT_BELOW * sum(weights.values())
+    absent = not known.structured and len(missing) >= FEWEST_MISSING  # records: in other words
+    if absent:
+        near = sum(weight for stem, weight in weights.items() if passages.near(stem))
+        absent = near < ABSENT_BELOW * sum(weights.values())
     return ReadClaim(
         values=values,
         evidence=aligned.evidence,
         covered_two=aligned.shares[1],
         missing=missing,
         changes=(*changes, *(WordChange("", told) for told in compared.certain)),
-        # what a record holds is told in words that are not in it
-        absent=absent and not known.structured,
+        absent=absent,
     )
 
 
@@ -176,106 +163,3 @@ def script(text: str) -> str | None:
     names = Counter(unicodedata.name(char, "?").split()[0].split("-")[0] for char in letters)
     name = max(names, key=lambda each: (names[each], each))
     return "CJK" if name in _EAST_ASIAN else name
-
-
-RELEVANCE_FEATURES = (
-    "query_covered", "query_covered_near", "query_any", "query_bigrams", "echo", "all_echo",
-    "novel_share", "log_new_words", "refusal", "nothing_stated", "parroted",
-    "passages_on_query", "type_fits", "type_misses", "no_type", "length_short", "name_shared",
-    "repeats", "first_person",
-)  # fmt: skip
-
-_PREFIX = 5
-_SHORT_OUTPUT = 4  # content words
-_VERBATIM = 0.95
-_ASKS_NAME = re.compile(
-    r"\b(?:who|whom|whose|where|(?:which|what) (?:country|city|state))\b", re.IGNORECASE
-)
-_ASKS_NUMBER = re.compile(
-    r"\b(?:when|(?:at )?what time|what (?:year|date|day)|which (?:year|date|day)|in what year"
-    r"|how (?:many|much|old|long|far|tall|high|often|big))\b",
-    re.IGNORECASE,
-)
-#: Asks for a figure, and names nothing.
-HOW_MUCH = re.compile(r"\bhow (?:many|much|old|long|far|tall|high|often|big)\b", re.IGNORECASE)
-_ASKS_YES_NO = re.compile(
-    r"^(?:is|are|was|were|do|does|did|has|have|had|can|could|will|would|should|may)\b",
-    re.IGNORECASE,
-)
-_CHOICE = re.compile(rf"\bor\b|{_ASKS_YES_NO.pattern}", re.IGNORECASE)
-_YES_OR_NO = re.compile(r"^\W*(?:yes|no|yeah|yep|nope|not)\b", re.IGNORECASE)
-
-
-def names_anything(query: str) -> bool:
-    """Return whether *query* names what an answer can take up, as "how long?" does not."""
-    return any(word.content for word in words(HOW_MUCH.sub(" ", query[:MOST_QUERY_CHARS])))
-
-
-def asks_number(query: str) -> bool:
-    """Return whether *query* asks for a number, a date or an amount."""
-    return _ASKS_NUMBER.search(query) is not None
-
-
-def asks_yes_or_no(query: str) -> bool:
-    """Return whether *query* begins as a question does that "yes" can answer."""
-    return _ASKS_YES_NO.search(query.strip()) is not None
-
-
-def only_echoes(query: str, asked: Sequence[Word], said: Sequence[Word]) -> bool:
-    """Return whether an output adds no word to a query that leaves no choice between its own."""
-    known = {word.stem for word in asked}
-    new = any(word.content and word.stem not in known for word in said)
-    return not new and not _CHOICE.search(query.strip())
-
-
-def relevance_features(
-    query: str, output: str, sentences: Sequence[ReadSentence], passages: Passages
-) -> list[float]:
-    """Return the figures of a query and an output, in the order of ``RELEVANCE_FEATURES``."""
-    asked, said = words(query[:MOST_QUERY_CHARS]), words(output[:MOST_QUERY_CHARS])
-    question = {word.stem: passages.information(word.stem) for word in asked if word.content}
-    answer = dict.fromkeys(word.stem for word in said if word.content)
-    prefixes = {word[:_PREFIX] for word in answer}
-    total = sum(question.values()) or 1.0
-    shared = [word for word in question if word in answer]
-    near = [word for word in question if word in answer or word[:_PREFIX] in prefixes]
-    new = [word for word in answer if word not in question]
-    speaking = {number for word in question for number in passages.holders(word)}
-    on_query = sum(not speaking.isdisjoint(passages.holders(word)) for word in new)
-    pairs, others = ({*pairwise([w.stem for w in side])} for side in (asked, said))
-    verbatim = len(pairs & others) / max(len(pairs), 1)
-    names = {word.stem for word in asked[1:] if word.capital}
-    fits, misses = type_of_answer(query, output, said)
-    return [
-        sum(question[word] for word in shared) / total,
-        sum(question[word] for word in near) / total,
-        float(bool(near)),
-        verbatim,
-        len(shared) / max(len(answer), 1),
-        float(verbatim >= _VERBATIM or only_echoes(query, asked, said)),
-        len(new) / max(len(answer), 1),
-        math.log1p(len(new)),
-        sum(each.refuses for each in sentences) / max(len(sentences), 1),
-        sum(not each.states for each in sentences) / max(len(sentences), 1),
-        len(pairs & others) / max(len(others), 1),
-        on_query / len(new) if new else 0.0,
-        fits,
-        misses,
-        float(not (fits or misses)),
-        float(len(answer) <= _SHORT_OUTPUT),
-        len(names & answer.keys()) / max(len(names), 1),
-        1 - len({word.stem for word in said}) / max(len(said), 1),
-        sum(word.stem in listed("first_person") for word in said) / max(len(said), 1),
-    ]
-
-
-def type_of_answer(query: str, output: str, said: Sequence[Word]) -> tuple[float, float]:
-    """Return whether the kind of thing asked for (a person, a date, a number) is there, missing."""
-    if _ASKS_NAME.search(query):
-        fits = any(word.capital for word in said)
-    elif asks_number(query):
-        fits = any(word.number for word in said)
-    else:
-        yes_no = _ASKS_YES_NO.search(query.strip()) and _YES_OR_NO.search(output)
-        return float(bool(yes_no)), 0.0
-    return float(fits), float(not fits)

@@ -24,25 +24,29 @@ from monitor.scoring.local.model import (
     response_features,
     sigmoid,
 )
-from monitor.scoring.local.passages import Passages, read_background
+from monitor.scoring.local.passages import Passages
 from monitor.scoring.local.reading import (
     ABSENT_BELOW,
     FEWEST_MISSING,
-    HOW_MUCH,
     MOST_QUERY_CHARS,
-    RELEVANCE_FEATURES,
     ReadClaim,
     Reading,
     ReadSentence,
-    names_anything,
-    only_echoes,
     read,
     read_claim,
-    relevance_features,
     script,
+)
+from monitor.scoring.local.relevance import (
+    HOW_MUCH,
+    RELEVANCE_FEATURES,
+    asks_translation,
+    names_anything,
+    only_echoes,
+    relevance_features,
+    settle,
     type_of_answer,
 )
-from monitor.scoring.local.requests import asks_translation, settle
+from monitor.scoring.sentences import split_statements
 from monitor.scoring.words import Word, has_words, language, words
 
 #: The most that is left of a probability where a copied claim changes a detail.
@@ -101,8 +105,8 @@ class LocalJudge:
         self._relevance = Logistic.by_kind(data["relevance"], RELEVANCE_FEATURES)[""]
         self._relevance_alone = Logistic.by_kind(data["relevance_alone"], RELEVANCE_FEATURES)[""]
         rules = (CONTRADICTED_AT_MOST, ABSENT_AT_MOST, ABSENT_BELOW, FEWEST_MISSING, pass_score)
-        shaping = json.dumps([data, language(), rules], sort_keys=True) + read_background()
-        self.version = f"local-3-{hashlib.sha256(shaping.encode()).hexdigest()[:8]}"
+        shaping = json.dumps([data, language(), rules], sort_keys=True)
+        self.version = f"local-4-{hashlib.sha256(shaping.encode()).hexdigest()[:8]}"
         if rewriter is not None:
             self.version += f"+{rewriter.version}"
 
@@ -190,12 +194,11 @@ class LocalJudge:
         The least supported has the *support* of the sentence, and the others stand above it as
         the model of a claim says.
         """
-        parts = sentence.parts()
-        if not parts or sentence.claim is None:
+        texts = split_statements(sentence.text)
+        if len(texts) == 1 or sentence.claim is None:
             return []
-        if (
-            not sentence.claim.changes
-        ):  # a piece alone is nearer to a sentence that it does not copy
+        parts = [(text, reading.read_part(text)) for text in texts]
+        if not sentence.claim.changes:  # a piece alone is nearer to what it does not copy
             parts = [(text, replace(claim, changes=())) for text, claim in parts]
         odds = self._claim[reading.kind].log_odds(np.array([claim.values for _, claim in parts]))
         own = [_held_down(sigmoid(o), c) for o, (_, c) in zip(odds.tolist(), parts, strict=True)]
@@ -205,8 +208,8 @@ class LocalJudge:
 
     def verdict(self, text: str, claim: ReadClaim, support: float, passages: Passages) -> Claim:
         """Return the verdict on one claim, with its nearest sentence and the reason."""
-        share = f"{100 * claim.covered_two:.0f} % of its information is in the nearest sentences"
-        verdict, reason = ClaimVerdict.NOT_FOUND, share
+        reason = f"{100 * claim.covered_two:.0f} % of its information is in the nearest sentences"
+        verdict = ClaimVerdict.NOT_FOUND
         if support >= self._pass_score:
             verdict = ClaimVerdict.SUPPORTED
         elif claim.changes:
@@ -217,10 +220,8 @@ class LocalJudge:
                 reason = f"the passage says otherwise: {told}"
         elif claim.missing:
             more = len(claim.missing) - _MAX_NAMED
-            named = ", ".join(claim.missing[:_MAX_NAMED]) + (
-                f" and {more} more" if more > 0 else ""
-            )
-            reason = f"{share}; missing: {named}"
+            reason += "; missing: " + ", ".join(claim.missing[:_MAX_NAMED])
+            reason += f" and {more} more" if more > 0 else ""
         best = passages.sentences[claim.evidence[0]] if claim.evidence else None
         return Claim(
             text=text,

@@ -26,7 +26,6 @@ def values(claim, *contexts):
         ("names_apart", "Anna sells bread.", "Anna is a plumber of forty."),
         ("gaps_wide", "The shop opens at 9.", "The shop has bread for people from Graz there."),
         ("names_absent", "The shop is of Anna Weber.", "The shop is of Anna Miller."),
-        ("repeated", "Paul is a plumber from Graz.", "The plumber Paul is a plumber from Graz."),
         ("novel_run", "The shop sells bread.", "The shop exports frozen pastries."),
     ],
 )
