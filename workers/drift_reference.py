@@ -8,18 +8,17 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-import numpy as np
 from sqlalchemy import Connection
 
 from monitor.models import ROOT, StreamKey, Tally, Verdict
 from monitor.models.status import segment_name
 from monitor.rolling.baseline import ReferenceSpan
 from monitor.rolling.drift import Began, has_course, same_hours, well_spans
-from monitor.rolling.tallies import window_stats
+from monitor.rolling.tallies import pass_counts, window_stats
 from monitor.settings import Settings
 from monitor.stats.changepoint import locate_change
-from monitor.stats.design import DesignEffect, design_effect
-from monitor.store.query import Stream, active_streams, series, window_tallies
+from monitor.stats.design import design_effect
+from monitor.store.query import Stream, active_streams, bucket_sums, series, window_tallies
 from monitor.store.verdicts import read_changes, read_verdicts
 
 TRAILING, SAME_HOUR = "trailing", "same_hour"
@@ -196,12 +195,11 @@ _EVIDENCE = 3.0
 
 
 class DriftOnset(NamedTuple):
-    """When a change began, the range that holds it with 95 %, and all that was scored since."""
+    """When a change began, and the range that holds it with 95 %."""
 
     at: datetime
     low: datetime
     high: datetime
-    since: Tally
 
 
 def locate_onset(
@@ -211,47 +209,34 @@ def locate_onset(
     reference: Tally,
     from_s: int,
     to_s: int,
-    bucket_s: int,
     effect: float = 1.0,
 ) -> DriftOnset | None:
     """Locate one change of the pass rate in [from_s, to_s); None without strong evidence."""
-    steps = series(connection, [stream.stream_id], from_s=from_s, step_s=bucket_s)
-    buckets = steps.get(stream.stream_id, {})
-    starts = [start_s for start_s in sorted(buckets) if from_s <= start_s < to_s]
-    if not starts:
-        return None
-    counts = [_counts(buckets[start_s]) for start_s in starts]
-    passed, n = (np.array(column) / effect for column in zip(*counts, strict=True))
-    old_passed, old_n = (count / effect for count in _counts(reference))
-    found = locate_change(passed, n, reference_passed=old_passed, reference_n=old_n)
+    rows = bucket_sums(connection, stream.stream_id, from_s=from_s, to_s=to_s)
+    starts, passed, n = pass_counts(rows, design_effect=effect)
+    window = window_stats(reference)
+    old_n = window.n_effective / effect
+    found = locate_change(
+        passed, n, reference_passed=(window.pass_rate or 0.0) * old_n, reference_n=old_n
+    )
     if found is None or found.evidence < _EVIDENCE:
         return None
-    at, low, high = (
-        datetime.fromtimestamp(starts[k], UTC) for k in (found.bucket, found.low, found.high)
+    return DriftOnset(
+        *(
+            datetime.fromtimestamp(int(starts[k]), UTC)
+            for k in (found.bucket, found.low, found.high)
+        )
     )
-    since = sum((buckets[start_s] for start_s in starts[found.bucket :]), start=Tally())
-    return DriftOnset(at, low, high, since)
 
 
 def measure_design_effect(
     connection: Connection, stream: Stream, *, from_s: int, bucket_s: int
 ) -> float:
     """Measure by how much correlation within sessions inflates the variance of the passes."""
-    steps = series(connection, [stream.stream_id], from_s=from_s, step_s=bucket_s)
-    buckets = steps.get(stream.stream_id, {})
-    starts = [start_s for start_s in sorted(buckets) if buckets[start_s].n > 0]
-    if not starts:
-        return DesignEffect().factor
-    counts = [_counts(buckets[start_s]) for start_s in starts]
-    passed, n = (np.array(column) for column in zip(*counts, strict=True))
-    return design_effect(np.array(starts) // bucket_s, passed, n).factor
-
-
-def _counts(tally: Tally) -> tuple[float, float]:
-    window = window_stats(tally)
-    if window.pass_rate is None:
-        return 0.0, 0.0
-    return window.pass_rate * window.n_effective, window.n_effective
+    to_s = stream.last_bucket_s + bucket_s
+    rows = bucket_sums(connection, stream.stream_id, from_s=from_s, to_s=to_s)
+    starts, passed, n = pass_counts(rows)
+    return design_effect(starts // bucket_s, passed, n).factor
 
 
 # --- reference ---

@@ -29,7 +29,7 @@ from monitor.rolling.score_drift import (
 from monitor.settings import Settings
 from monitor.stats.multiplicity import e_detector_bh, stream_shares
 from monitor.store.insights import bins_by_bucket, read_states
-from monitor.store.query import Stream, window_tallies
+from monitor.store.query import Stream, series, window_tallies
 from workers.drift_reference import References, locate_onset, measure_design_effect
 
 #: Of the budget of false findings, the rest is for drift of the inputs.
@@ -249,9 +249,18 @@ class DriftWatch:
             reference=self._references.of(stream, ReferenceSpan(alarm.at_s, alarm.at_s)).tally,
             from_s=max(alarm.from_s, alarm.at_s - 24 * self._chunk_s),
             to_s=alarm.at_s,
-            bucket_s=self._bucket_s,
         )
-        since = onset.since if onset is not None else Tally()
+        since = Tally()
+        if onset is not None:
+            from_s = int(onset.at.timestamp())
+            sums = series(
+                self._connection,
+                [stream.stream_id],
+                from_s=from_s,
+                to_s=alarm.at_s,
+                step_s=self._bucket_s,
+            )
+            since = sum(sums.get(stream.stream_id, {}).values(), start=since)
         mean = since.sum_x / since.n if since.n else math.nan
         return DriftFinding(
             **_whose(stream),

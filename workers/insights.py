@@ -16,11 +16,12 @@ from sqlalchemy import Connection
 
 from monitor.models import ROOT, Status, Tally, Verdict
 from monitor.models.insight import AppInsight, Attribution, Deploy, DriftFinding, Insight, Trend
-from monitor.rolling.attribution import Mark, Step, explain_change, judge_deploy
+from monitor.rolling.attribution import Mark, explain_change, judge_deploy
 from monitor.rolling.baseline import ReferenceSpan
 from monitor.rolling.drift import compare
 from monitor.rolling.figures import figures_of, trend_of
 from monitor.rolling.input_drift import FEATURES, compare_inputs
+from monitor.rolling.tallies import pass_counts
 from monitor.settings import Settings
 from monitor.store.engine import Store
 from monitor.store.insights import (
@@ -34,7 +35,7 @@ from monitor.store.insights import (
     version_since,
 )
 from monitor.store.lease import Lease, fence
-from monitor.store.query import Stream, active_streams, series, window_tallies
+from monitor.store.query import Stream, active_streams, bucket_sums, series, window_tallies
 from monitor.store.rollup import BUCKETS, DAY_S, DAYS, HOURS, compact_inputs, read_inputs, roll_up
 from monitor.store.verdicts import read_verdicts
 from workers.drift_reference import References, locate_onset
@@ -44,6 +45,8 @@ _MONTH_S = 30 * 86_400
 #: Streams that counted nothing for so many buckets are not looked at.
 _ACTIVE_BUCKETS = 48 * 60
 _INPUT_BUCKETS = 60
+#: The explanation of a stream without news is made anew after this part of the status window.
+_KEPT_PARTS = 6
 _NOT_WELL = frozenset({Status.WARNING, Status.CRITICAL})
 _MOST_DEPLOYS, _MOST_CATEGORIES = 3, 50
 #: Trend and figures are over a day of buckets of a minute; the change is sought in two.
@@ -56,6 +59,7 @@ class Explainer:
 
     store: Store
     settings: Settings
+    _kept: dict[tuple[str, str], tuple[object, Insight]] = field(default_factory=dict)
 
     @property
     def every_s(self) -> float:
@@ -125,17 +129,23 @@ class Explainer:
             by_hour={key for key, state in watched.states.items() if state["by_hour"]},
         )
         verdicts = read_verdicts(connection)
-        recent = [
-            *read_findings(connection, since=now - timedelta(seconds=DAY_S)),
-            *watched.findings,
-        ]
+        lately = read_findings(connection, since=now - timedelta(seconds=DAY_S))
+        recent, marks = [*lately, *watched.findings], read_marks(connection)
+        kept_for = timedelta(seconds=self.settings.windows.status_window_s / _KEPT_PARTS)
         found = []
         for stream in streams:
             if stream.key.segment != ROOT:
                 continue
-            key = (*stream.key[:3], self.settings.windows.status_window_s)
-            mine = [item for item in recent if (item.app, item.metric) == stream.key[:2]]
-            found.append(explanation.insight(stream, verdicts.get(key), mine))
+            app, metric = stream.key[:2]
+            verdict = verdicts.get((*stream.key[:3], self.settings.windows.status_window_s))
+            mine = [item for item in recent if (item.app, item.metric) == (app, metric)]
+            # Where nothing new came, what was found a few minutes ago still holds.
+            news = (stream.stream_id, stream.n_total, verdict and verdict.status, mine, marks)
+            before, insight = self._kept.get((app, metric), (None, None))
+            if insight is None or before != news or not now - insight.made_at < kept_for:
+                insight = explanation.insight(stream, verdict, mine)
+                self._kept[app, metric] = news, insight
+            found.append(insight.model_copy(update={"made_at": now}))
         return found
 
     def _inputs(self, connection: Connection, app: str, n_apps: int, now: datetime) -> AppInsight:
@@ -165,7 +175,9 @@ class StatusExplanation:
     now_s: int
     effects: Mapping[int, float]  #: the design effect of each stream, by its id
     by_hour: Container[int]  #: ids of the streams whose scores have a course of the day
-    _sums: dict[tuple[str, int, str | None], dict[int, Tally]] = field(default_factory=dict)
+    _sums: dict[tuple[str, int, int | None, str | None, bool], dict[int, Tally]] = field(
+        default_factory=dict
+    )
     _known_marks: dict[str, list[Mark]] = field(default_factory=dict)
 
     def insight(
@@ -210,16 +222,26 @@ class StatusExplanation:
     def _whole(self, stream: Stream, from_s: int) -> Tally:
         return self._read(stream, from_s, ROOT).get(stream.stream_id, Tally())
 
-    def _read(self, stream: Stream, from_s: int, segment: str | None) -> dict[int, Tally]:
-        """Sum the app's streams since then, once for all its metrics; histograms of the whole."""
-        key = (stream.key.app, from_s, segment)
+    def _read(
+        self,
+        stream: Stream,
+        from_s: int,
+        segment: str | None,
+        to_s: int | None = None,
+        *,
+        histograms: bool = True,
+    ) -> dict[int, Tally]:
+        """Sum the app's streams over [from_s, to_s), once for all its metrics."""
+        histograms = histograms and segment == ROOT
+        key = (stream.key.app, from_s, to_s, segment, histograms)
         if key not in self._sums:
             self._sums[key] = window_tallies(
                 self.connection,
                 from_s=from_s,
+                to_s=to_s,
                 app=stream.key.app,
                 segment=segment,
-                histograms=segment == ROOT,
+                histograms=histograms,
             )
         return self._sums[key]
 
@@ -249,7 +271,6 @@ class StatusExplanation:
             reference=root_before,
             from_s=self.now_s - 2 * _DAY_BUCKETS * self.settings.windows.bucket_s,
             to_s=self.now_s + 1,
-            bucket_s=self.settings.windows.bucket_s,
             effect=self.effects[stream.stream_id],
         )
         since_s = int(onset.at.timestamp()) if onset is not None else window.from_s
@@ -300,17 +321,14 @@ class StatusExplanation:
         )
         at_s = int(mark.at_s) // width_s * width_s
         last_s = min(int(end_s), at_s + side_s)
-        around = series(
-            self.connection, [stream.stream_id], from_s=at_s - side_s, step_s=width_s
-        ).get(stream.stream_id, {})
-        steps = [Step(start_s, around[start_s]) for start_s in sorted(around) if start_s < last_s]
-        sides = (
-            [step.tally for step in steps if (step.start_s >= at_s) is is_after]
-            for is_after in (False, True)
+        before, after = (
+            self._read(stream, *span, histograms=False).get(stream.stream_id, Tally())
+            for span in ((at_s - side_s, ROOT, at_s), (at_s, ROOT, last_s))
         )
-        before, after = (sum(side, start=Tally()) for side in sides)
         effect = self.effects[stream.stream_id]
-        return judge_deploy(mark, before, after, around=steps, design_effect=effect)
+        rows = bucket_sums(self.connection, stream.stream_id, from_s=at_s - side_s, to_s=last_s)
+        around = pass_counts(rows, design_effect=effect)
+        return judge_deploy(mark, before, after, around=around, design_effect=effect)
 
     def _marks(self, app: str, since_s: int) -> list[Mark]:
         """List the deploys that were told, and those that only the samples' tag shows."""

@@ -9,11 +9,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, Literal, NamedTuple
 
-import numpy as np
-
 from monitor.models import Tally
 from monitor.models.insight import Deploy, SegmentEffect
-from monitor.rolling.tallies import window_stats
+from monitor.rolling.tallies import PassCounts, window_stats
 from monitor.stats.changepoint import locate_change
 from monitor.stats.decomposition import Group, Part, kitagawa
 from monitor.stats.intervals import (
@@ -380,19 +378,12 @@ class Mark(NamedTuple):
     note: str = ""
 
 
-class Step(NamedTuple):
-    """One bucket of a series: its start in epoch seconds, and its sums."""
-
-    start_s: int
-    tally: Tally
-
-
 def judge_deploy(
     mark: Mark,
     before: Tally,
     after: Tally,
     *,
-    around: list[Step],
+    around: PassCounts,
     design_effect: float = 1.0,
 ) -> Deploy:
     """
@@ -409,7 +400,7 @@ def judge_deploy(
     before, after
         Sums of the stretches before and since.
     around
-        Buckets on both sides, in order, in which the change itself is located.
+        Buckets on both sides, in which the change itself is located.
     design_effect
         At least 1; by how much correlation within sessions inflates the variance.
     """
@@ -425,7 +416,7 @@ def judge_deploy(
         }
         return Deploy.model_validate(told | sides | {"verdict": "no data"})
     difference = newcombe_interval(old, new, alpha=_ALPHA)
-    figures = {
+    figures: dict[str, object] = {
         "rate_before": _deploys_rate(old),
         "rate_after": _deploys_rate(new),
         "n_before": old[1],
@@ -435,7 +426,11 @@ def judge_deploy(
         "high": difference.high,
         "verdict": _decide(old, new),
     }
-    return Deploy.model_validate(told | figures | _change(around, old, design_effect))
+    change = locate_change(around.passed, around.n, reference_passed=old[0], reference_n=old[1])
+    if change is not None and change.evidence >= _EVIDENCE:
+        for name, k in (("at", change.bucket), ("low", change.low), ("high", change.high)):
+            figures[f"change_{name}"] = datetime.fromtimestamp(int(around.start_s[k]), UTC)
+    return Deploy.model_validate(told | figures)
 
 
 def _decide(old: tuple[float, float], new: tuple[float, float]) -> Decision:
@@ -444,24 +439,6 @@ def _decide(old: tuple[float, float], new: tuple[float, float]) -> Decision:
     if now.high < was.low:
         return "worse"
     return "better" if now.low > was.high else "not decided"
-
-
-def _change(
-    around: list[Step], old: tuple[float, float], design_effect: float
-) -> dict[str, datetime]:
-    if not around:
-        return {}
-    counts = [_counts(step.tally, design_effect) or (0.0, 0.0) for step in around]
-    passed, n = (np.array(column) for column in zip(*counts, strict=True))
-    found = locate_change(passed, n, reference_passed=old[0], reference_n=old[1])
-    if found is None or found.evidence < _EVIDENCE:
-        return {}
-    moments = (around[found.bucket], around[found.low], around[found.high])
-    names = ("change_at", "change_low", "change_high")
-    return {
-        name: datetime.fromtimestamp(step.start_s, UTC)
-        for name, step in zip(names, moments, strict=True)
-    }
 
 
 def _counts(tally: Tally, design_effect: float) -> tuple[float, float] | None:

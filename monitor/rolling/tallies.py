@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from monitor.models import Drift, Evaluation, EvaluationStatus, StreamKey, Tally
 from monitor.models.passing import PassRule
 from monitor.models.status import BINS, WINDOW_WEIGHT
-from monitor.stats.design import effective_size
+from monitor.stats.design import effective_size, effective_sizes
 from monitor.stats.distance import Histogram, kolmogorov_smirnov, population_stability_index
 from monitor.stats.intervals import Interval, wilson_interval
 
@@ -205,6 +206,28 @@ def window_stats(tally: Tally) -> WindowStats:
         interval=wilson_interval(rate * size, size),
         average_score=min(1.0, max(0.0, tally.sum_wx / tally.sum_w)),
     )
+
+
+class PassCounts(NamedTuple):
+    """A stream's buckets: their starts, rising, passes and samples, each of shape (t,)."""
+
+    start_s: NDArray[np.int64]
+    passed: NDArray[np.float64]
+    n: NDArray[np.float64]
+
+
+def pass_counts(rows: Sequence[Sequence[float]], *, design_effect: float = 1.0) -> PassCounts:
+    """
+    Return what each bucket is worth in passes of plain samples; empty buckets are left out.
+
+    Rows are of a start, then n, sum_w, sum_w2, sum_wy, sum_w2y and sum_w2yy.
+    """
+    table = np.array(rows, dtype=np.float64).reshape(-1, 7)
+    table = table[(table[:, 1] > 0) & (table[:, 2] > 0)]
+    start_s, n, sum_w, sum_w2, sum_wy, sum_w2y, sum_w2yy = table.T
+    rate = sum_wy / sum_w
+    size = effective_sizes(n, sum_w, sum_w2, sum_w2y, sum_w2yy, rate) / design_effect
+    return PassCounts(start_s.astype(np.int64), np.clip(rate, 0.0, 1.0) * size, size)
 
 
 def drift(reference: Tally, current: Tally, *, min_n: int) -> Drift | None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
     ColumnElement,
     Connection,
-    Row,
     Select,
     Table,
     case,
@@ -132,11 +131,10 @@ def window_tallies(
             query = _within(query, table, piece, of).group_by(streams.c.stream_id, table.c.bin)
             for stream_id, position, count in connection.execute(query):
                 bins.setdefault(stream_id, Counter())[position] = int(count)
-        for row in connection.execute(_sum_of_buckets(piece, of)):
-            sums = {name: _number(row, name) for name in TALLY_SUMS}
-            tally = Tally(**sums, histogram=bins.get(row.stream_id, Counter()))
-            before = found.get(row.stream_id)
-            found[row.stream_id] = tally if before is None else before + tally
+        for stream_id, *sums in connection.execute(_sum_of_buckets(piece, of)):
+            tally = _tally(sums, bins.get(stream_id))
+            before = found.get(stream_id)
+            found[stream_id] = tally if before is None else before + tally
     return found
 
 
@@ -158,7 +156,7 @@ def bucket_sums(
         columns = (table.c.start_s, *(table.c[name] for name in BASELINE_SUMS))
         query = select(*columns).where(within).order_by(table.c.start_s)
         if begin_s < end_s:
-            found += [tuple(float(value) for value in row) for row in connection.execute(query)]
+            found += [tuple(row) for row in connection.execute(query)]
     return found
 
 
@@ -176,10 +174,10 @@ def series(
     for piece in pieces(from_s, to_s, read_marks(connection), widest_s=step_s):
         start_s = piece.level.sums.c.start_s
         step = (start_s - start_s % step_s).label("step_s")
-        for row in connection.execute(_sum_of_buckets(piece, of, step)):
-            tally = Tally(**{name: _number(row, name) for name in TALLY_SUMS})
-            steps = found.setdefault(row.stream_id, {})
-            steps[int(row.step_s)] = steps.get(int(row.step_s), Tally()) + tally
+        for stream_id, at_s, *sums in connection.execute(_sum_of_buckets(piece, of, step)):
+            steps, tally = found.setdefault(stream_id, {}), _tally(sums)
+            before = steps.get(int(at_s))
+            steps[int(at_s)] = tally if before is None else before + tally
     return found
 
 
@@ -203,10 +201,15 @@ def _within(query: Select[Any], table: Table, piece: Piece, of: ColumnElement[bo
     return query if piece.to_s is None else query.where(table.c.start_s < piece.to_s)
 
 
-def _number(row: Row[Any], name: str) -> Any:
-    """Read a sum: PostgreSQL gives Decimal for whole numbers."""
-    value = getattr(row, name)
-    return float(value) if name.startswith("sum_") else int(value)
+#: PostgreSQL gives Decimal for whole numbers.
+_KINDS: Sequence[Callable[[Any], Any]] = tuple(
+    float if name.startswith("sum_") else int for name in TALLY_SUMS
+)
+
+
+def _tally(sums: Sequence[Any], histogram: Counter[int] | None = None) -> Tally:
+    values = {name: kind(value) for name, kind, value in zip(TALLY_SUMS, _KINDS, sums, strict=True)}
+    return Tally(**values, histogram=Counter() if histogram is None else histogram)
 
 
 class PassLine(NamedTuple):

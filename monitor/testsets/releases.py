@@ -12,12 +12,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
+from monitor.rolling.tallies import PassCounts
 from monitor.stats.two_rates import Blocks, drop_evidence, expected_gain, no_drop_evidence
 
 Floats = NDArray[np.float64]
@@ -38,14 +39,6 @@ class ReleaseStatus(StrEnum):
     OK = "ok"
     WORSE = "worse"
     NOT_YET = "not yet"
-
-
-class PassCounts(NamedTuple):
-    """A stream's buckets: their starts, rising, passes and samples, each of shape (t,)."""
-
-    start_s: NDArray[np.int64]
-    passed: Floats
-    n: Floats
 
 
 class ReleaseVerdict(BaseModel):

@@ -7,17 +7,14 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import NamedTuple
 
-import numpy as np
 from sqlalchemy import Connection, func, select
 
 from monitor.models import CustomEvaluation, EvaluationStatus, Tally
 from monitor.models.status import OTHER, segment_name
-from monitor.rolling.tallies import tally_of, total
-from monitor.stats.design import effective_size
+from monitor.rolling.tallies import PassCounts, pass_counts, tally_of, total
 from monitor.store.insights import read_states
 from monitor.store.query import BASELINE_SUMS, active_streams, bucket_sums, window_tallies
 from monitor.store.tables import evaluations, samples
-from monitor.testsets.releases import PassCounts
 
 #: Samples that are read where a tag has no segments: the newest ones.
 MOST_READ = 20_000
@@ -76,7 +73,7 @@ def read_parts(
         found[stream.key.metric][value] = TrafficPart(
             stream.key.evaluator_version,
             tallies.get(stream.stream_id, Tally()),
-            _pass_counts(rows, effect),
+            pass_counts(rows, design_effect=effect),
             effect,
         )
     if found:
@@ -87,21 +84,6 @@ def read_parts(
         for metric, of in found_in.items()
     }
     return TrafficParts({metric: of for metric, of in wanted.items() if of}, cut)
-
-
-def _pass_counts(rows: list[tuple[float, ...]], effect: float) -> PassCounts:
-    """Turn buckets into passes of samples that are worth one each."""
-    start_s, passed, size = [], [], []
-    for row in rows:
-        sums = dict(zip(BASELINE_SUMS, row[1:], strict=True))
-        rate = sums.pop("sum_wy") / sums["sum_w"] if sums["sum_w"] > 0 else 0.0
-        n = effective_size(**sums, rate=rate) / effect
-        if n > 0:
-            rate = min(1.0, max(0.0, rate))
-            start_s.append(int(row[0]))
-            passed.append(rate * n)
-            size.append(n)
-    return PassCounts(np.array(start_s, dtype=np.int64), np.array(passed), np.array(size))
 
 
 def _from_samples(
@@ -150,6 +132,6 @@ def _from_samples(
             if start_s + bucket_s <= now.timestamp()
         ]
         found[metric][name] = TrafficPart(
-            newest[metric, name], total(buckets.values()), _pass_counts(closed, 1.0)
+            newest[metric, name], total(buckets.values()), pass_counts(closed)
         )
     return TrafficParts(found, cut=read == MOST_READ)

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from monitor.models import Tally
-from monitor.rolling.attribution import Mark, Step, judge_deploy
+from monitor.rolling.attribution import Mark, judge_deploy
+from monitor.rolling.tallies import pass_counts
 from monitor.stats.intervals import anytime_interval, exact_interval, newcombe_interval
 
 MARK = Mark("v12", 6000.0, "mark")
@@ -15,7 +16,8 @@ def tally(n, passed):
 
 
 def judge(before, after, around=()):
-    return judge_deploy(MARK, tally(*before), tally(*after), around=list(around))
+    rows = [(60 * k, n, n, n, passed, passed, passed) for k, (n, passed) in enumerate(around)]
+    return judge_deploy(MARK, tally(*before), tally(*after), around=pass_counts(rows))
 
 
 def test_clear_fall_is_worse():
@@ -41,17 +43,14 @@ def test_side_without_scores_is_no_data():
 
 def test_time_of_the_change_is_located():
     rng = np.random.default_rng(3)
-    around = [
-        Step(60 * k, tally(10, int(rng.binomial(10, 0.93 if k < 104 else 0.6)))) for k in range(200)
-    ]
+    around = [(10, int(rng.binomial(10, 0.93 if k < 104 else 0.6))) for k in range(200)]
     found = judge((1040, 967), (960, 576), around)
     assert found.change_low.timestamp() <= 60 * 104 <= found.change_high.timestamp()
     assert (found.change_high - found.change_low).total_seconds() <= 1200
 
 
 def test_no_time_is_given_where_nothing_changed():
-    around = [Step(60 * k, tally(10, 9)) for k in range(100)]
-    assert judge((500, 450), (500, 450), around).change_at is None
+    assert judge((500, 450), (500, 450), [(10, 9)] * 100).change_at is None
 
 
 def test_newcombe_by_the_paper():
