@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
@@ -183,9 +184,13 @@ def series(
 
 def _sum_of_buckets(piece: Piece, of: ColumnElement[bool], *by: ColumnElement[Any]) -> Select[Any]:
     table = piece.level.sums
-    sums = (func.sum(table.c[name]).label(name) for name in TALLY_SUMS)
-    query = select(streams.c.stream_id, *by, *sums)
+    query = select(streams.c.stream_id, *by, *_sums(table))
     return _within(query, table, piece, of).group_by(streams.c.stream_id, *by)
+
+
+@cache
+def _sums(table: Table) -> Sequence[ColumnElement[Any]]:
+    return [func.sum(table.c[name]).label(name) for name in TALLY_SUMS]
 
 
 def _within(query: Select[Any], table: Table, piece: Piece, of: ColumnElement[bool]) -> Select[Any]:

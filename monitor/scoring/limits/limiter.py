@@ -41,7 +41,7 @@ from monitor.scoring.limits.cache import (
     content_key,
     question_key,
 )
-from monitor.scoring.limits.rate import CircuitBreaker, Concurrency, RateLimiter
+from monitor.scoring.limits.rate import FRESH_S, CircuitBreaker, Concurrency, RateLimiter
 from monitor.settings import Settings, variable
 
 _LONGEST_RATE_WAIT_S, _NO_HURRY_S = 20.0, 3_600.0
@@ -189,7 +189,7 @@ class JudgeLimiter:
     def _wait_for_rate(self, tokens: int) -> None:
         longest_s = _LONGEST_RATE_WAIT_S if self.longest_wait_s is not None else _NO_HURRY_S
         try:
-            outage = self.breaker.outage() if self.breaker is not None else None
+            outage = None if self.breaker is None else self.breaker.outage(fresh_s=FRESH_S)
             if outage is not None:
                 raise JudgeOutageError(outage.reason, retry_after_s=outage.for_s)
             in_time = self.rate is None or self.rate.wait(tokens, longest_s=longest_s)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import threading
 import time
@@ -15,7 +16,9 @@ from monitor.queue import names
 from monitor.queue.consumer import translated
 from monitor.retry import clock_s, wait_s
 
-_FIRST_LIMIT = 8  # calls in flight
+_LEAST_FIRST = 8  # calls in flight
+#: So long a process goes by what it last read of the breaker and the rate limits.
+FRESH_S = 1.0
 _SHRINK_EVERY_S = 1.0  # calls that fail together are one piece of news
 #: Without a Retry-After a call is tried after a minute; at most an hour, whatever it said.
 _UNKNOWN_OUTAGE_S, _LONGEST_OUTAGE_S = 60.0, 3600.0
@@ -27,27 +30,34 @@ _LONGEST_PAUSE_S = 10.0  # who wants to be left alone for longer is away
 _HEADERS = ("x-ratelimit-{what}-{kind}", "anthropic-ratelimit-{kind}-{what}")
 
 # A bucket of each kind: what was left when the endpoint last said so, and what comes back a
-# millisecond. Takes from both or waits for both.
+# millisecond. Takes for as many calls of a size as there is room for, up to ARGV[3], from both
+# or waits for both; -1 calls where no limit is known.
 _TAKE = """
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local wait = math.max(0, tonumber(redis.call('HGET', KEYS[1], 'pause') or '0') - now)
-local left = {}
+local left, granted, known = {}, tonumber(ARGV[3]), false
 for i, kind in ipairs({'requests', 'tokens'}) do
   local row = redis.call('HMGET', KEYS[1], kind, kind .. ':at', kind .. ':rate', kind .. ':limit')
   if row[1] then
     -- More than the whole bucket will never be there: then the bucket must be full.
     local need = math.min(tonumber(ARGV[i]), tonumber(row[4]))
-    left[kind] = math.min(tonumber(row[4]), row[1] + (now - row[2]) * row[3]) - need
-    if left[kind] < 0 then wait = math.max(wait, -left[kind] / row[3]) end
+    local have = math.min(tonumber(row[4]), row[1] + (now - row[2]) * row[3])
+    if have < need then
+      wait = math.max(wait, (need - have) / row[3])
+    else
+      granted = math.min(granted, math.floor(have / need))
+    end
+    left[kind], known = {have, need}, true
   end
 end
 if wait == 0 then
-  for kind, rest in pairs(left) do
-    redis.call('HSET', KEYS[1], kind, string.format('%.6f', rest), kind .. ':at', now)
+  for kind, row in pairs(left) do
+    local rest = string.format('%.6f', row[1] - granted * row[2])
+    redis.call('HSET', KEYS[1], kind, rest, kind .. ':at', now)
   end
 end
-return math.ceil(wait)
+return {math.ceil(wait), known and granted or -1}
 """
 
 _LEARN = """
@@ -71,18 +81,41 @@ class RateLimiter:
     """
     Keeps all workers within what an endpoint allows: one pause and one token bucket for all.
 
-    The limits are those that the endpoint names in its headers.
+    The limits are those that the endpoint names in its headers. A process takes at once for as
+    many calls as it made in the last second, and where no limit is known it asks once a second.
     """
 
     def __init__(self, client: redis.Redis, endpoint: str) -> None:
         self._keys = [names.judge_pace(endpoint)]
         self._take: Any = client.register_script(_TAKE)
         self._learn: Any = client.register_script(_LEARN)
+        self._lock = threading.Lock()
+        self._left, self._size = 0, 0  #: calls taken and not made yet; the tokens of each
+        self._read_s = -FRESH_S
+        self._calls = self._calls_before = 0  #: in this second and the one before
 
     def wait_s(self, tokens: int) -> float:
         """Take tokens for a call from the bucket; above 0: try again after so many seconds."""
+        with self._lock:
+            now_s = time.monotonic()
+            if now_s - self._read_s >= FRESH_S:
+                self._calls_before, self._calls, self._left = self._calls, 0, 0
+                self._read_s = now_s
+            self._calls += 1
+            if self._left < 0:
+                return 0.0
+            if self._left and tokens <= self._size:
+                self._left -= 1
+                return 0.0
+            wanted = max(1, self._calls_before - self._calls)
         with translated():
-            return float(self._take(keys=self._keys, args=[1, tokens])) / 1000
+            wait_ms, granted = self._take(keys=self._keys, args=[1, tokens, wanted])
+        with self._lock:
+            if not wait_ms and granted < 0:
+                self._left = -1
+            elif not wait_ms and granted > 1:
+                self._left, self._size = int(granted) - 1, tokens
+        return float(wait_ms) / 1000
 
     def wait(self, tokens: int, *, longest_s: float) -> bool:
         """Wait until a call of about *tokens* may begin; False if longer than *longest_s*."""
@@ -113,6 +146,8 @@ class RateLimiter:
         if pause_s is not None and pause_s > _LONGEST_PAUSE_S:
             pause_s = None
         if limits or pause_s is not None:
+            with self._lock:
+                self._left = 0 if pause_s is not None else max(0, self._left)
             pause = "" if pause_s is None else round(pause_s * 1000)
             with translated():
                 self._learn(keys=self._keys, args=[pause, *limits])
@@ -131,8 +166,9 @@ class Concurrency:
     """
     How many calls a process keeps in flight: additive increase, multiplicative decrease.
 
+    It begins with half of ``most``, which bounds it, and doubles as long as nothing has gone wrong.
     A whole round of calls that went well adds one; a request to slow down, or time-outs,
-    halve their number, at most once a second. ``most`` bounds it. May be shared by threads.
+    halve their number, at most once a second. May be shared by threads.
 
     References
     ----------
@@ -142,7 +178,7 @@ class Concurrency:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._limit = float(min(most, _FIRST_LIMIT))
+        self._limit = float(min(most, max(_LEAST_FIRST, most // 2)))
         self._taken = 0
         self._shrunk_s = -_SHRINK_EVERY_S
         self._changed = threading.Condition()
@@ -197,23 +233,29 @@ class CircuitBreaker:
     def __init__(self, client: redis.Redis, endpoint: str) -> None:
         self._redis: Any = client
         self._key = names.judge_away(endpoint)
+        self._closed_s = -math.inf  #: when it was last found closed
 
     def open(self, error: JudgeOutageError) -> bool:
         """Keep all workers from calling for as long as *error* says; False if it was open."""
         for_s = _UNKNOWN_OUTAGE_S
         if error.retry_after_s is not None:
             for_s = min(max(error.retry_after_s, 1.0), _LONGEST_OUTAGE_S)
+        self._closed_s = -math.inf
         with translated():
             reason = str(error)[:_LONGEST_REASON]
             return bool(self._redis.set(self._key, reason, px=round(for_s * 1000), nx=True))
 
-    def outage(self) -> Outage | None:
-        """Return why the breaker is open; None when it is closed."""
+    def outage(self, *, fresh_s: float = 0.0) -> Outage | None:
+        """Return why the breaker is open; None when it is closed, or was *fresh_s* ago."""
+        now_s = time.monotonic()
+        if now_s - self._closed_s < fresh_s:
+            return None
         with translated(), self._redis.pipeline(transaction=True) as pipe:
             pipe.get(self._key)
             pipe.pttl(self._key)
             reason, left_ms = pipe.execute()
         if reason is None:
+            self._closed_s = now_s
             return None
         return Outage(reason.decode("utf-8", "replace"), max(left_ms, 0) / 1000)
 
