@@ -283,7 +283,7 @@ def _with_lines(rule: PassRule, scores: NDArray[np.float64]) -> Iterator[tuple[P
 def scores_of(path: Path) -> dict[tuple[str, str], Scores]:
     """
     Read scores from JSON lines: ``{"timestamp", "app", "metric", "score"}`` each, or what
-    ``groundwatch score -o`` writes.
+    ``groundwatch evaluate -o`` writes.
 
     Raises
     ------

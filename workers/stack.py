@@ -47,6 +47,12 @@ class Stack:
     redis_kind: str
     logs: Path
     page_url: str | None = None
+    page_note: str = ""  #: why the page is not at its usual port
+
+
+def page_url_file(home: Path) -> Path:
+    """Name the file in which `groundwatch up` leaves the address of its page."""
+    return home / "page.url"
 
 
 def plan_stack(
@@ -99,13 +105,20 @@ def plan_stack(
         # Our own judge's calls are no traffic of the app.
         variable("enabled"): "false",
     }
-    page_url, port = None, settings.web_port
+    page_url, page_note, port = None, "", settings.web_port
     # The address at which this machine reaches what listens on all of them.
     everywhere = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # compared with
     host = everywhere.get(settings.web_host, settings.web_host)
     if with_page:
         # The port that is set; the usual one only where nothing else has it.
-        if not port or ("web_port" not in settings.model_fields_set and not _is_free(port)):
+        if port and not _is_free(port):
+            ours_there = _page_at(host, port) is not None
+            page_note = f"{'another groundwatch' if ours_there else 'another program'} has {port}"
+            if "web_port" in settings.model_fields_set:
+                raise ServerStartError(
+                    f"{page_note}; stop it, or choose another port with {variable('web_port')}"
+                )
+        if not port or page_note:
             port = supervise.free_port()
         page_url = f"http://{f'[{host}]' if ':' in host else host}:{port}/"
     if page_url is not None and settings.report_url is None:
@@ -121,7 +134,14 @@ def plan_stack(
         ours_web = {**ours, variable("web_port"): str(port)}
         ready = partial(wait_for_page, host, port)
         services.append(_process("web", ours_web, logs, ready, _PAGE_STOP_S))
-    return Stack(services=services, redis_url=url, redis_kind=kind, logs=logs, page_url=page_url)
+    return Stack(
+        services=services,
+        redis_url=url,
+        redis_kind=kind,
+        logs=logs,
+        page_url=page_url,
+        page_note=page_note,
+    )
 
 
 def _process(
@@ -166,6 +186,7 @@ def announced(settings: Settings, stack: Stack) -> Iterator[None]:
             ) from None
         address.touch(mode=0o600)
         address.write_text(stack.redis_url + "\n", encoding="utf-8")
+        page_url_file(settings.home).write_text(f"{stack.page_url or ''}\n", encoding="utf-8")
         yield
 
 
@@ -229,21 +250,22 @@ def wait_for_page(host: str, port: int, log: Path, process: subprocess.Popen[byt
     ServerStartError
         If it ends, or does not answer within a minute.
     """
+    # Another groundwatch may have the port: its page is not this one's.
+    _wait(lambda: _page_at(host, port) == str(process.pid), process, log)
 
-    def answers() -> bool:
-        connection = HTTPConnection(host, port, timeout=1.0)
-        try:
-            connection.request("GET", "/readyz")
-            response = connection.getresponse()
-        except (OSError, HTTPException):
-            return False
-        finally:
-            connection.close()
-        # Another groundwatch may have the port: its page is not this one's.
-        ours = response.getheader("Groundwatch-Process") == str(process.pid)
-        return response.status == HTTPStatus.OK and ours
 
-    _wait(answers, process, log)
+def _page_at(host: str, port: int) -> str | None:
+    """Return the process whose page answers at an address; None if none of ours does."""
+    connection = HTTPConnection(host, port, timeout=1.0)
+    try:
+        connection.request("GET", "/readyz")
+        response = connection.getresponse()
+    except (OSError, HTTPException):
+        return None
+    finally:
+        connection.close()
+    is_ready = response.status == HTTPStatus.OK
+    return response.getheader("Groundwatch-Process") if is_ready else None
 
 
 def _wait(ready: Callable[[], bool], process: subprocess.Popen[bytes], log: Path) -> None:

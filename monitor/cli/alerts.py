@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import getpass
 import time
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Annotated
@@ -19,6 +21,7 @@ from alerts.channels.base import Channel
 from alerts.conditions import MONITOR_PREFIX
 from alerts.dispatch import Dispatcher
 from alerts.drill import MessageForm, rendered, send_test
+from alerts.model import Snapshot
 from alerts.queries import (
     deliveries,
     incidents_named,
@@ -31,6 +34,7 @@ from alerts.routing import (
     Matcher,
     Recipient,
     RoutingConfig,
+    Silence,
     SilenceRule,
     parse_all,
     silence_for,
@@ -40,20 +44,27 @@ from alerts.silencing import preview as preview_of
 from alerts.store import acknowledge, acknowledgement, acknowledgements, silences_after
 from monitor.cli.backtest import backtest
 from monitor.cli.console import (
+    AsJson,
+    Cell,
+    OnlyApp,
+    Window,
     err,
     open_store,
     out,
     parse_duration_s,
     parse_time,
+    print_json,
+    print_rows,
     quiet_logs,
+    safe,
     warn,
 )
 from monitor.errors import DeliveryError, GroundwatchError, SettingsError
-from monitor.models.alerting import AlertEvent, DeliveryStatus, Incident, Severity
+from monitor.models.alerting import AlertEvent, Delivery, DeliveryStatus, Incident, Severity
 from monitor.report.format import percent, plain_text, short_id, utc_time
-from monitor.report.listing import Listing
 from monitor.report.words import incident_sentence, level_words
 from monitor.settings import Settings, variable
+from monitor.web.schema import IncidentAnswer
 
 #: Where the address of a channel comes from; of all others it is the routes file.
 _SETTINGS = {"slack": "slack_webhook_url", "email": "smtp_url"}
@@ -62,6 +73,15 @@ app = typer.Typer(
     no_args_is_help=True, add_completion=False, help="Incidents, and the messages about them."
 )
 
+
+#: What lists of messages have in common.
+_OF_MESSAGE: dict[str, Callable[[Delivery], Cell]] = {
+    "event": lambda item: item.event,
+    "channel": lambda item: item.channel,
+    "recipient": lambda item: safe(item.recipient, 40),
+    "state": lambda item: item.status,
+    "last error": lambda item: item.error_code or "",
+}
 
 silences_app = typer.Typer(no_args_is_help=True, help="Mute some alerts for a while.")
 
@@ -111,6 +131,7 @@ def preview(matchers: Matchers) -> None:
 @silences_app.command("ls")
 def list_silences(
     window: Annotated[str, typer.Option(help="Also those that ended within: 24h, 7d.")] = "",
+    as_json: AsJson = False,
 ) -> None:
     """List silences, the first to end first, and the maintenance windows of the routes file."""
     settings = Settings.from_env()
@@ -118,16 +139,20 @@ def list_silences(
     since = now - timedelta(seconds=parse_duration_s(window) if window else 0)
     with open_store(settings).read() as connection:
         found = silences_after(connection, since)
-    listed = Listing.of("id", "matchers", "ends", "by", "why")
-    for silence in found:
-        listed.add_row(
-            silence.silence_id,
-            Text(plain_text(" ".join(map(str, silence.matchers)), 60)),
-            utc_time(silence.ends_at, now) + (" (over)" if silence.ends_at <= now else ""),
-            Text(plain_text(silence.author, 30)),
-            Text(plain_text(silence.comment, 60)),
-        )
-    out.print(listed if found else "no silences")
+    if as_json:
+        print_json([
+            asdict(silence) | {"matchers": [str(each) for each in silence.matchers]}
+            for silence in found
+        ])  # fmt: skip
+        return
+    columns: dict[str, Callable[[Silence], Cell]] = {
+        "id": lambda each: each.silence_id,
+        "matchers": lambda each: safe(" ".join(map(str, each.matchers)), 60),
+        "ends": lambda each: utc_time(each.ends_at, now) + " (over)" * (each.ends_at <= now),
+        "by": lambda each: safe(each.author, 30),
+        "why": lambda each: safe(each.comment, 60),
+    }
+    print_rows(found, columns, as_json=False, none="no silences")
     for window_ in wiring_from(settings).plan.maintenance:
         until = window_.hours.until(now)
         state = "now" if until else "not now"
@@ -175,27 +200,21 @@ def outbox(context: typer.Context) -> None:
 @outbox_app.command("ls")
 def list_messages(
     dead: Annotated[bool, typer.Option("--dead", help="Only those that were given up.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """List messages, the newest first."""
     now = datetime.now(UTC)
     status = DeliveryStatus.DEAD if dead else None
     with open_store(Settings.from_env()).read() as connection:
         found = deliveries(connection, status=status)
-    listed = Listing.of(
-        "id", "created", "event", "channel", "recipient", "state", "attempts", "last error"
-    )
-    for item in found:
-        listed.add_row(
-            short_id(item.delivery_id),
-            utc_time(item.created_at, now),
-            str(item.event),
-            item.channel,
-            Text(plain_text(item.recipient, 40)),
-            str(item.status),
-            str(item.attempts),
-            item.error_code or "",
-        )
-    out.print(listed if found else "no messages were given up" if dead else "no messages yet")
+    columns: dict[str, Callable[[Delivery], Cell]] = {
+        "id": lambda item: short_id(item.delivery_id),
+        "created": lambda item: utc_time(item.created_at, now),
+        **_OF_MESSAGE,
+        "attempts": lambda item: str(item.attempts),
+    }
+    none = "no messages were given up" if dead else "no messages yet"
+    print_rows(found, columns, as_json=as_json, none=none)
 
 
 @outbox_app.command("retry")
@@ -265,38 +284,43 @@ app.command("backtest")(backtest)
 Named = Annotated[str, typer.Argument(help="The id that `alerts ls` shows, or its beginning.")]
 
 
+incidents_app = typer.Typer(
+    no_args_is_help=True, add_completion=False, help="What fired: list, show, acknowledge."
+)
+
+
+@incidents_app.command("list")
 @app.command("ls")
-def ls(
-    window: Annotated[str, typer.Option(help="How far back: 90s, 15m, 24h, 7d.")] = "7d",
-) -> None:
+def ls(of: OnlyApp = None, window: Window = "7d", as_json: AsJson = False) -> None:
     """List incidents, the newest first."""
     now = datetime.now(UTC)
     since = now - timedelta(seconds=parse_duration_s(window))
     with open_store(Settings.from_env()).read() as connection:
-        found = incidents_since(connection, since)
+        found = incidents_since(connection, since, app=of)
         acks = acknowledgements(connection)
-    listed = Listing.of("id", "opened", "level", "app", "metric", "state")
-    for incident in found:
-        ack = acks.get(incident.incident_id)
-        marks = [
-            f"silenced by {incident.silenced_by}"
-            if incident.silenced_by and incident.is_open
-            else "",
-            f"acknowledged by {plain_text(ack.by, 30)}" if ack else "",
-        ]
-        listed.add_row(
-            short_id(incident.incident_id),
-            utc_time(incident.opened_at, now),
-            level_words(incident),
-            Text(plain_text(", ".join(incident.apps), 40)),
-            Text(plain_text(", ".join(incident.metrics), 60)),
-            Text(", ".join([incident_sentence(incident, now), *filter(None, marks)])),
-        )
-    out.print(listed if found else f"no incidents in the last {window}")
+
+    def state(incident: Incident) -> Text:
+        said, ack = [incident_sentence(incident, now)], acks.get(incident.incident_id)
+        if incident.silenced_by and incident.is_open:
+            said.append(f"silenced by {incident.silenced_by}")
+        if ack:
+            said.append(f"acknowledged by {plain_text(ack.by, 30)}")
+        return Text(", ".join(said))
+
+    columns: dict[str, Callable[[Incident], Cell]] = {
+        "id": lambda item: short_id(item.incident_id),
+        "opened": lambda item: utc_time(item.opened_at, now),
+        "level": level_words,
+        "app": lambda item: safe(", ".join(item.apps), 40),
+        "metric": lambda item: safe(", ".join(item.metrics), 60),
+        "state": state,
+    }
+    print_rows(found, columns, as_json=as_json, none=f"no incidents in the last {window}")
 
 
+@incidents_app.command("show")
 @app.command("show")
-def show(name: Named) -> None:
+def show(name: Named, as_json: AsJson = False) -> None:
     """Show one incident: what happened and why, and what became of each message."""
     settings, now = Settings.from_env(), datetime.now(UTC)
     with open_store(settings).read() as connection:
@@ -307,50 +331,40 @@ def show(name: Named) -> None:
         oldest = now - timedelta(days=settings.retention.keep_outbox_days)
         channels = {} if sent else wiring_from(settings).channels
         why_not = "" if sent else why_not_notified(connection, incident, channels, oldest)
+    if as_json:
+        line = [event.timeline_event() for event in events]
+        print_json(IncidentAnswer(incident=incident, timeline=line, deliveries=sent))
+        return
     subject = f"{', '.join(incident.apps)} · {', '.join(incident.metrics)}"
     what = f"{subject}: {level_words(incident)}"
-    out.print(Text(plain_text(f"{what}, {incident_sentence(incident, now)}", 200)))
+    out.print(safe(f"{what}, {incident_sentence(incident, now)}", 200))
     if ack:
         until = f"reminders are off until {utc_time(ack.until, now)}"
-        out.print(
-            Text(plain_text(f"acknowledged by {ack.by}: {ack.note or 'no note'}; {until}", 300))
+        out.print(safe(f"acknowledged by {ack.by}: {ack.note or 'no note'}; {until}", 300))
+    story: dict[str, Callable[[Snapshot], Cell]] = {"at": lambda event: utc_time(event.at, now)}
+    if len(incident.alerts) > 1:
+        several = len(incident.apps) > 1
+        story["alert"] = lambda event: safe(
+            f"{event.verdict.app} · {event.verdict.metric}" if several else event.verdict.metric, 60
         )
-    several = len(incident.alerts) > 1
-    story = Listing.of(
-        "at", *(["alert"] if several else []), "event", "level", "pass rate", "n", "why"
-    )
-    for event in events:
-        found = event.verdict
-        rate = "" if found.pass_rate is None else percent(found.pass_rate)
-        why = f"{event.reason}: {event.superseded}" if event.superseded else event.reason
-        at = utc_time(event.at, now)
-        about = found.metric if len(incident.apps) == 1 else f"{found.app} · {found.metric}"
-        story.add_row(
-            at,
-            *([Text(plain_text(about, 60))] if several else []),
-            event.event,
-            event.level,
-            rate,
-            f"{found.n:,}",
-            Text(plain_text(why, 300)),
-        )
-    out.print(story)
-    messages = Listing.of("message", "event", "channel", "recipient", "state", "last error")
-    for item in reversed(sent):
-        messages.add_row(
-            short_id(item.delivery_id),
-            item.event,
-            item.channel,
-            Text(plain_text(item.recipient, 40)),
-            item.status,
-            item.error_code or "",
-        )
-    if sent:
-        out.print(messages)
-    else:
-        out.print(Text(plain_text(f"no notification: {why_not}", 300)))
+    story |= {
+        "event": lambda event: event.event,
+        "level": lambda event: event.level,
+        "pass rate": lambda event: (
+            "" if (rate := event.verdict.pass_rate) is None else percent(rate)
+        ),
+        "n": lambda event: f"{event.verdict.n:,}",
+        "why": lambda event: safe(": ".join(filter(None, (event.reason, event.superseded))), 300),
+    }
+    print_rows(events, story, as_json=False, none="nothing happened yet")
+    messages: dict[str, Callable[[Delivery], Cell]] = {
+        "message": lambda item: short_id(item.delivery_id), **_OF_MESSAGE
+    }  # fmt: skip
+    none = f"no notification: {plain_text(why_not, 300)}"
+    print_rows(sent[::-1], messages, as_json=False, none=none)
 
 
+@incidents_app.command("ack")
 @app.command("ack")
 def ack(
     name: Named,
@@ -418,11 +432,9 @@ def drill(
         dispatcher.run_once()
     with store.read() as connection:
         sent = deliveries(connection, incident_id=began.incident_id)
-    listed = Listing.of("event", "channel", "recipient", "state", "last error")
-    for item in sorted(sent, key=lambda item: item.sequence):
-        error = item.error_code or ""
-        listed.add_row(item.event, item.channel, Text(item.recipient), item.status, error)
-    out.print(listed if sent else f"the routes name no channel for {plain_text(watched)}")
+    sent.sort(key=lambda item: item.sequence)
+    none = f"the routes name no channel for {plain_text(watched)}"
+    print_rows(sent, _OF_MESSAGE, as_json=False, none=none)
     if held:
         names = ", ".join(map(plain_text, held))
         warn(f"a drill is always sent; silence {names} would hold an alert")

@@ -29,18 +29,18 @@ PANELS = {
         "config": _Command("reference", "config", "List every setting and its value."),
     },
     "See how the apps are": {
-        "status": _Command("status", "status", "Show the status of every app and metric."),
-        "show": _Command("status", "show", "Show one metric of one app, and why."),
+        "status": _Command("status", "status", "Show how every app and metric is, and why."),
         "samples": _Command("samples", "samples", "Find samples by text, result, user, time."),
-        "report": _Command("status", "report", "Write what happened, and why."),
-        "digest": _Command("status", "digest", "Show or send the daily or weekly digest."),
-        "alerts": _Command("alerts", "app", "List incidents; test, silence and route alerts."),
-        "mark": _Command("operations", "mark", "Record a deploy."),
+        "report": _Command("status", "report", "Write what happened; send the digest."),
+        "incidents": _Command("alerts", "incidents_app", "List, show, acknowledge incidents."),
+        "open": _Command("open", "open_page", "Open the page of an app, incident or sample."),
+        "alerts": _Command("alerts", "app", "Test, silence and route alerts."),
+        "deploys": _Command("operations", "deploys", "Record and list deploys."),
         "export": _Command("export", "export", "Write statuses and incidents as sheets."),
     },
     "Judge answers": {
         "replay": _Command("replay", "replay", "Send recorded answers through the hook."),
-        "score": _Command("score", "score", "Evaluate a file, without any server."),
+        "evaluate": _Command("score", "score", "Evaluate a file, without any server."),
         "metrics": _Command("reference", "metrics", "List every metric."),
         "label": _Command("labelling", "app", "Label answers as good or bad."),
         "check": _Command("check", "check", "Check by a few labels whether answers got worse."),
@@ -59,7 +59,7 @@ PANELS = {
         "tokens": _Command("tokens", "app", "Make and revoke tokens of page and API."),
         "otlp": _Command("processes", "otlp", "Receive OpenTelemetry traces."),
         "migrate": _Command("processes", "migrate", "Create or upgrade the tables."),
-        "poison": _Command(
+        "dead-letters": _Command(
             "operations", "dead_letters_app", "Inspect dead letters; retry or drop."
         ),
         "backup": _Command("operations", "backup", "Copy the store to a file while it runs."),
@@ -67,6 +67,16 @@ PANELS = {
     },
 }
 COMMANDS = {name: each for panel in PANELS.values() for name, each in panel.items()}
+
+#: Names of earlier releases, which still work, and what to write now.
+RENAMED = {
+    "mark": "deploys", "poison": "dead-letters", "score": "evaluate",
+    "show": "status APP METRIC", "digest": "report --digest",
+}  # fmt: skip
+#: What kept its old options.
+_OLD = {
+    "show": _Command("status", "show", ""), "digest": _Command("status", "digest", ""),
+}  # fmt: skip
 
 #: Commands whose exit code is their answer.
 _CODES_ANSWER = frozenset({"check", "gate", "status"})
@@ -115,6 +125,14 @@ class _LazyGroup(TyperGroup):
         finally:
             self._is_listing = False
 
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        """Complete names of commands without importing any."""
+        self._is_listing = True
+        try:
+            return super().shell_complete(ctx, incomplete)
+        finally:
+            self._is_listing = False
+
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find a command; for a name that is none, name the one that was probably meant."""
         try:
@@ -127,9 +145,12 @@ class _LazyGroup(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
         """Load one command."""
-        if cmd_name not in COMMANDS:
+        if now := RENAMED.get(cmd_name, ""):
+            typer.echo(f"groundwatch: {cmd_name!r} is now: groundwatch {now}", err=True)
+        found = COMMANDS.get(cmd_name) or _OLD.get(cmd_name) or COMMANDS.get(now)
+        if found is None:
             return None
-        module, function, summary = COMMANDS[cmd_name]
+        module, function, summary = found
         if self._is_listing:
             [panel] = [title for title, named in PANELS.items() if cmd_name in named]
             return TyperCommand(cmd_name, help=summary, rich_help_panel=panel)
@@ -147,7 +168,6 @@ app = typer.Typer(
     name="groundwatch",
     cls=_LazyGroup,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Tells you, with a stated confidence, that your LLM app's answers got worse.",

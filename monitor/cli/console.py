@@ -6,23 +6,34 @@ import logging
 import os
 import re
 import sys
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import structlog
 import typer
+from pydantic_core import to_json
 from rich.console import Console
 from rich.text import Text
 
 from monitor.errors import SettingsError, StoreError
 from monitor.report.format import plain_text
+from monitor.report.listing import Listing
 from monitor.settings import Settings
 from monitor.store.engine import Store, check_schema
 from monitor.testsets.exports import Source
 from monitor.testsets.records import STDIN
 from workers.reports import read_status
+
+#: Options that many commands have.
+OnlyApp = Annotated[str | None, typer.Option("--app", help="Only this app.")]
+Window = Annotated[str, typer.Option("--window", help="How far back: 90s, 15m, 24h, 7d.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Machine-readable.")]
+
+T = TypeVar("T")
+Cell = Text | str
 
 #: What others may not do with the files of our data: transcripts are nobody else's business.
 PRIVATE = 0o077
@@ -126,6 +137,35 @@ def readable(path: Path) -> Path:
         what = "is a directory" if path.is_dir() else "does not exist"
         raise typer.BadParameter(f"file '{path}' {what}.")
     return path
+
+
+def print_json(value: object) -> None:
+    """Print a value: models, named tuples and data classes as objects, times in RFC 3339."""
+    typer.echo(to_json(_plain(value), indent=2, fallback=str).decode())
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, list | set):
+        return [_plain(item) for item in value]
+    return value._asdict() if isinstance(value, tuple) and hasattr(value, "_asdict") else value
+
+
+def print_rows(
+    items: Sequence[T], columns: Mapping[str, Callable[[T], Cell]], *, as_json: bool, none: str
+) -> None:
+    """Print a row an item, or all items as JSON; *none* where there is no item."""
+    if as_json:
+        print_json(list(items))
+        return
+    listed = Listing.of(*columns)
+    for item in items:
+        listed.add_row(*(cell(item) for cell in columns.values()))
+    out.print(listed if items else none)
+
+
+def safe(text: str, most_chars: int) -> Text:
+    """Return text of others for one cell: without markup or control characters, and cut."""
+    return Text(plain_text(text, most_chars))
 
 
 def quiet_logs() -> None:

@@ -19,7 +19,7 @@ import typer
 from rich.text import Text
 from sqlalchemy import select
 
-from monitor.cli.console import open_store, out, parse_duration_s, warn
+from monitor.cli.console import open_store, out, parse_duration_s, print_json, warn
 from monitor.errors import GroundwatchError
 from monitor.hook import Hook
 from monitor.hook.options import resolve
@@ -29,7 +29,7 @@ from monitor.queue.consumer import backlog, connect, live_workers, translated
 from monitor.queue.snapshot import read_events, read_stalls
 from monitor.report.format import duration, file_size, plain_text, utc_time
 from monitor.report.listing import Listing
-from monitor.report.words import reasons
+from monitor.report.words import first_run_hint, reasons
 from monitor.scoring.metric_config import resolve_metrics, unmet_needs
 from monitor.scoring.registry import describe_scorer
 from monitor.settings import Settings, masked_url
@@ -41,6 +41,7 @@ from monitor.store.tables import samples
 from monitor.store.write import read_app_names
 from workers.context import Components
 from workers.reconcile import reconcile
+from workers.reports import read_status
 
 #: What waits may take this share of Redis; the rest is for Celery and for the work itself.
 _MOST_OF_MEMORY = 0.7
@@ -94,7 +95,7 @@ def doctor(
     window: Annotated[
         str, typer.Option(help="With --reconcile: rows so far back are counted one by one.")
     ] = "24h",
-    as_json: Annotated[bool, typer.Option("--json", help="With --reconcile: as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
 ) -> None:
     """Check names, settings, Redis, store, workers, scheduler and hooks; say what to do."""
     if reconcile:
@@ -103,7 +104,14 @@ def doctor(
     checks = _CHECKS if only is None else (_ALONE[only],)
     if topic is not None:
         checks = _CLOSER[topic]
-    raise typer.Exit(0 if show(checks, Settings.from_env()) else 1)
+    settings = Settings.from_env()
+    if as_json:
+        results = [item for check in checks for item in found_by(check, settings)]
+        print_json(results)
+        well = all(item.ok or item.optional for item in results)
+    else:
+        well = show(checks, settings)
+    raise typer.Exit(0 if well else 1)
 
 
 def found_by(check: DoctorCheck, settings: Settings) -> Iterator[CheckResult]:
@@ -262,6 +270,7 @@ def check_store(settings: Settings) -> Iterator[CheckResult]:
             heartbeat = last_heartbeat(connection)
             counted = read_between(connection, time.time() - _DROPS_WITHIN_S)
             names_of_apps = read_app_names(connection)
+        status = read_status(store, settings, now=datetime.now(UTC))
     if names_of_apps.waiting:
         newest = plain_text(list(names_of_apps.waiting)[-1], 40)
         yield CheckResult(
@@ -278,6 +287,10 @@ def check_store(settings: Settings) -> Iterator[CheckResult]:
         found = f"last report {duration((datetime.now(UTC) - heartbeat).total_seconds())} ago"
     advice = "call groundwatch.sample(...) in your app, with the same GROUNDWATCH_REDIS_URL"
     yield CheckResult("hooks", ok=heartbeat is not None, found=found, advice=advice)
+    for item in status.apps:
+        if said := first_run_hint(item.app, item.ledger, settings.min_n):
+            what = f"first score of {plain_text(item.app, 40)}"
+            yield CheckResult(what, ok=False, found=said, optional=True)
     for app, counts in counted.items():
         # Report an app that loses most of what it samples: its statuses rest on the rest.
         sampled = sum(n for booking, n in counts.items() if booking.kind is Kind.SAMPLED)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import getpass
 import json
+from collections.abc import Callable
 from contextlib import closing
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,13 +14,22 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from monitor.cli.console import open_store, out, parse_time
+from monitor.cli.console import (
+    AsJson,
+    Cell,
+    open_store,
+    out,
+    parse_time,
+    print_json,
+    print_rows,
+    safe,
+)
 from monitor.queue import names
 from monitor.queue.consumer import connect, translated
 from monitor.report.format import file_size, plain_text, utc_second, utc_time
-from monitor.report.listing import Listing
 from monitor.settings import Settings
 from monitor.store.dead_letters import (
+    DeadLetter,
     begin_retry,
     drop_dead_letter,
     end_retry,
@@ -44,7 +55,7 @@ def backup(
     out.print(Text(f"{path}: {file_size(path.stat().st_size)}, whole"))
 
 
-def mark(
+def deploys(
     app: Annotated[str | None, typer.Argument(help="Name of the app.")] = None,
     release: Annotated[str | None, typer.Option(help="What went out, such as v12.")] = None,
     at: Annotated[
@@ -53,21 +64,24 @@ def mark(
     ] = None,
     note: Annotated[str, typer.Option(help="A word about it.")] = "",
     list_: Annotated[bool, typer.Option("--list", help="List the deploys of 90 days.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="List them as JSON.")] = False,
 ) -> None:
-    """Mark a deploy; reports then show the pass rate before and after."""
+    """Record a deploy, or list them; reports show the pass rate before and after."""
     store = open_store(Settings.from_env())
     now = datetime.now(UTC)
-    if list_:
+    if list_ or as_json:
         with store.read() as connection:
             marks = read_marks(connection, app=app, since=now - _SHOWN)
-        listed = Listing.of("at (UTC)", "app", "release", "note")
-        for item in reversed(marks):
-            cells = (plain_text(text, 80) for text in (item.app, item.release, item.note))
-            listed.add_row(utc_second(item.at), *(Text(name) for name in cells))
-        out.print(listed if marks else "no deploys are marked")
+        columns: dict[str, Callable[[ReleaseMark], Cell]] = {
+            "at (UTC)": lambda item: utc_second(item.at),
+            "app": lambda item: safe(item.app, 80),
+            "release": lambda item: safe(item.release, 80),
+            "note": lambda item: safe(item.note, 80),
+        }
+        print_rows(marks[::-1], columns, as_json=as_json, none="no deploys are marked")
         return
     if not app or not release:
-        raise typer.BadParameter("say whose and which: groundwatch mark APP --release v12")
+        raise typer.BadParameter("which app and release? groundwatch deploys APP --release v12")
     moment = now if at is None else parse_time(at, now)
     if moment > now + timedelta(minutes=5):
         raise typer.BadParameter(f"{at!r} is still to come; mark a deploy when it is out")
@@ -98,40 +112,53 @@ dead_letters_app = typer.Typer(
     help="Dead letters: entries that no worker could score, with the reason.",
 )
 
-Named = Annotated[str, typer.Argument(help="The id that `poison ls` shows, or its beginning.")]
+Named = Annotated[
+    str, typer.Argument(help="The id that `dead-letters list` shows, or its beginning.")
+]
 _MOST_SHOWN = 4_000
 
 
-@dead_letters_app.command("ls")
-def list_dead_letters() -> None:
+@dead_letters_app.command("list")
+@dead_letters_app.command("ls", hidden=True)
+def list_dead_letters(as_json: AsJson = False) -> None:
     """List the dead letters, the newest first."""
     now = datetime.now(UTC)
     with closing(open_store(Settings.from_env())) as store, store.read() as connection:
         found = newest_dead_letters(connection)
-    listed = Listing.of("id", "at", "app", "reason", "size", "state", "detail")
-    for item in found:
-        listed.add_row(
-            item.entry_id,
-            utc_time(item.at, now),
-            Text(plain_text(item.app, 40)),
-            item.reason,
-            f"{len(item.body):,} B",
-            item.state,
-            Text(plain_text(item.detail, 100)),
-        )
-    out.print(listed if found else "no dead letters")
+    if as_json:
+        print_json([_without_body(item) for item in found])
+        return
+    columns: dict[str, Callable[[DeadLetter], Cell]] = {
+        "id": lambda item: item.entry_id,
+        "at": lambda item: utc_time(item.at, now),
+        "app": lambda item: safe(item.app, 40),
+        "reason": lambda item: item.reason,
+        "size": lambda item: f"{len(item.body):,} B",
+        "state": lambda item: item.state,
+        "detail": lambda item: safe(item.detail, 100),
+    }
+    print_rows(found, columns, as_json=False, none="no dead letters")
+
+
+def _without_body(item: DeadLetter) -> dict[str, Any]:
+    values = asdict(item)
+    return values | {"size_bytes": len(values.pop("body"))}
 
 
 @dead_letters_app.command("show")
 def show_dead_letter(
     name: Named,
     whole: Annotated[bool, typer.Option("--whole", help="All of its body, as it came.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show one entry: why no worker could score it, and what it holds."""
     with closing(open_store(Settings.from_env())) as store, store.read() as connection:
         item = find_dead_letter(connection, name)
     if whole:
         typer.echo(item.body, nl=False)
+        return
+    if as_json:
+        print_json(_without_body(item) | {"text": item.body.decode("utf-8", "replace")})
         return
     for what, value in (
         ("entry", item.entry_id),
@@ -148,7 +175,7 @@ def show_dead_letter(
     # As a JSON string, so that nothing in it reaches the terminal.
     out.print(Text(json.dumps(text)), soft_wrap=True)
     if len(item.body) > _MOST_SHOWN:
-        out.print("… cut; all of it: groundwatch poison show --whole ID > FILE")
+        out.print("… cut; all of it: groundwatch dead-letters show --whole ID > FILE")
 
 
 @dead_letters_app.command("retry")

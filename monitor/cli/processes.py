@@ -10,6 +10,7 @@ import signal
 import socket
 import sys
 import threading
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -19,7 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from monitor.cli.console import PRIVATE, err, open_store, out, warn
-from monitor.errors import MissingExtraError, SettingsError
+from monitor.errors import GroundwatchError, MissingExtraError, SettingsError
 from monitor.settings import Settings, masked_url, variable
 from monitor.settings.addresses import is_loopback
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 _LONGEST_END_S = 5
 _SHORTEST_PASSWORD = 12
 _MEGABYTE = 1024 * 1024
+_HINT_EVERY_S = 5.0
 
 
 def up(
@@ -70,6 +72,7 @@ def up(
         try:
             stop = _stop_on_signals()
             out.print(_what_runs(settings, stack, where))
+            threading.Thread(target=_hint_until_scored, args=(settings, stop), daemon=True).start()
             supervisor.watch(stop)
         finally:
             out.print("stopping; the worker finishes what it has in work ...", style="dim")
@@ -94,10 +97,31 @@ def _what_runs(settings: Settings, stack: Stack, where: str) -> Table:
     table.add_row("", "")
     table.add_row("in your app", "groundwatch.sample(query=..., contexts=..., output=...)")
     if stack.page_url:
-        table.add_row("the page", stack.page_url)
+        note = f"  ({stack.page_note})" if stack.page_note else ""
+        table.add_row("the page", f"{stack.page_url}{note}")
     table.add_row("to look", "groundwatch status --watch")
     table.add_row("to stop", "Ctrl-C")
     return table
+
+
+def _hint_until_scored(settings: Settings, stop: threading.Event) -> None:
+    """Say what came, and what to set, until something is scored; once for each state."""
+    from monitor.report.words import first_run_hint
+    from workers.reports import read_status
+
+    said: set[tuple[str, bool]] = set()
+    with closing(open_store(settings)) as store:
+        while not stop.wait(_HINT_EVERY_S):
+            with suppress(GroundwatchError):
+                apps = read_status(store, settings, now=datetime.now(UTC)).apps
+                if any(app.ledger.scored for app in apps):
+                    return
+                for app in apps:
+                    state = (app.app, app.ledger.sampled > 0)
+                    hint = first_run_hint(app.app, app.ledger, settings.min_n)
+                    if hint and state not in said:
+                        out.print(Text(hint, style="yellow"), soft_wrap=True)
+                        said.add(state)
 
 
 def who_is_told(settings: Settings) -> str:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from monitor.cli.console import out
+from monitor.cli.console import AsJson, out, print_json
 from monitor.report.format import plain_text, setting_value
 from monitor.report.listing import Listing
 from monitor.scoring.metric_config import known_metrics
@@ -33,26 +33,31 @@ def config(
     changed: Annotated[
         bool, typer.Option("--changed", help="Only settings that differ from their default.")
     ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """List every setting with its value, secrets masked; those that you set are marked."""
     if form is ListFormat.MARKDOWN:
         typer.echo(manual(), nl=False)
         return
     settings = Settings.from_env()
-    listed = Listing.of("variable", "value", "what it is")
+    listed, found = Listing.of("variable", "value", "what it is"), {}
     for name in TABLE_OF:
         field, value = setting_field(name), settings.value_of(name)
         if changed and value == field.get_default():
             continue
         key = variable(name)
+        found[key] = setting_value(value)
         is_set = key in os.environ or key + FILE_SUFFIX in os.environ  # noqa: TID251
         listed.add_row(
             key,
-            Text(setting_value(value)),
+            Text(found[key]),
             Text(field.description or ""),
             style="bold" if is_set else "",
         )
-    out.print(listed)
+    if as_json:
+        print_json(found)
+    else:
+        out.print(listed)
 
 
 def manual() -> str:
@@ -108,21 +113,28 @@ def metrics(
     form: Annotated[
         ListFormat, typer.Option("--format", help="text: with your own; md: the manual's table.")
     ] = ListFormat.TEXT,
+    as_json: AsJson = False,
 ) -> None:
     """List every metric; those that are scored now are marked."""
     if form is ListFormat.MARKDOWN:
         typer.echo(metrics_manual(), nl=False)
         return
     settings = Settings.from_env()
+    known = known_metrics(read_metrics_file(settings.metrics_file))
     listed = Listing.of("metric", "better", "cost", "needs", "what it is")
-    for name, metric in known_metrics(read_metrics_file(settings.metrics_file)).items():
-        declared = metric.declaration
+    found = []
+    for name, declared in ((name, metric.declaration) for name, metric in known.items()):
+        row = {
+            "metric": name, "better": declared.direction.value, "cost": declared.cost.value,
+            "needs": list(declared.requires), "is_scored": name in settings.metrics,
+            "what": plain_text(declared.what),
+        }  # fmt: skip
+        found.append(row)
         listed.add_row(
-            name,
-            declared.direction.value,
-            declared.cost.value,
-            ", ".join(declared.requires),
-            Text(plain_text(declared.what)),
-            style="bold" if name in settings.metrics else "",
-        )
-    out.print(listed)
+            name, declared.direction.value, declared.cost.value, ", ".join(declared.requires),
+            plain_text(declared.what), style="bold" if row["is_scored"] else "",
+        )  # fmt: skip
+    if as_json:
+        print_json(found)
+    else:
+        out.print(listed)

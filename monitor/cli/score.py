@@ -1,4 +1,4 @@
-"""``groundwatch score``: evaluate the records of a file, without any server."""
+"""``groundwatch evaluate``: evaluate the records of a file, without any server."""
 
 from __future__ import annotations
 

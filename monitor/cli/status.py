@@ -26,6 +26,9 @@ from alerts.routes_file import wiring_from
 from alerts.routing import Recipient
 from monitor.cli.console import (
     PRIVATE_FILE,
+    AsJson,
+    OnlyApp,
+    Window,
     check_app,
     err,
     open_store,
@@ -33,6 +36,7 @@ from monitor.cli.console import (
     parse_duration_s,
     quiet_logs,
 )
+from monitor.models import Verdict
 from monitor.report.build import exit_code
 from monitor.report.digest import Digest, window_before
 from monitor.report.format import (
@@ -48,7 +52,7 @@ from monitor.report.listing import Listing, SparklineRow
 from monitor.report.model import RatePoint, Report
 from monitor.report.render import insight_lines, render_digest, render_markdown
 from monitor.report.text import render_report, render_status, verdict_text
-from monitor.report.words import drift_sentence, unscored_sentence, verdict_rate
+from monitor.report.words import drift_sentence, first_run_hint, unscored_sentence, verdict_rate
 from monitor.settings import Settings
 from monitor.store.engine import Store
 from monitor.web.detail import Detail, read_detail
@@ -62,15 +66,24 @@ _BAR_CHARS, _BESIDE_BARS = 30, 30
 
 
 def status(
-    app: Annotated[str | None, typer.Option(help="Only this app.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
+    of: Annotated[str | None, typer.Argument(metavar="[APP]", help="Only this app.")] = None,
+    metric: Annotated[
+        str | None, typer.Argument(help="One of its metrics: its course, its samples, and why.")
+    ] = None,
+    app: OnlyApp = None,
+    window: Window = "24h",
+    json: AsJson = False,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Stay, and keep it fresh.")] = False,
 ) -> None:
     """
-    Show the status of every app and metric.
+    Show the status of every app and metric, or one metric and why it is so.
 
     Exit code: 0 healthy, 1 warning, 2 critical, 3 unknown (too little data, blind, no store).
     """
+    app = of or app
+    if app is not None and metric is not None:
+        verdict = show(app, metric, window, json)
+        raise typer.Exit(exit_code([verdict.status]))
     settings = Settings.from_env()
     store = open_store(settings)
     check_app(store, settings, app)
@@ -87,15 +100,8 @@ def status(
     else:
         out.print(render_status(report))
         for item in report.apps:
-            if not item.ledger.scored and item.ledger.seen:
-                # At the default rate a status takes 600 requests: too many for a first try.
-                out.print(
-                    f"{plain_text(item.app, 60)}: {item.ledger.sampled:,} of"
-                    f" {item.ledger.seen:,} interactions sampled; a status needs"
-                    f" {settings.min_n} scores. To try it out, set GROUNDWATCH_SAMPLE_RATE=1"
-                    " in the app.",
-                    soft_wrap=True,
-                )
+            if said := first_run_hint(item.app, item.ledger, settings.min_n):
+                out.print(Text(said), soft_wrap=True)
         if not report.apps:
             out.print(
                 "Call groundwatch.sample(...) in your app;"
@@ -107,13 +113,14 @@ def status(
 
 
 def digest(
-    window: Annotated[str, typer.Option(help="How far back: 24h, 7d.")] = "24h",
+    window: Window = "24h",
     send: Annotated[
         str | None, typer.Option(help="Send it through this channel; all: those of the settings.")
     ] = None,
     print_: Annotated[
         bool, typer.Option("--print", help="Show it here; so does leaving out --send.")
     ] = False,
+    json: AsJson = False,
 ) -> None:
     """
     Show or send what happened: verdict, changes, incidents, movers, coverage, cost.
@@ -124,7 +131,9 @@ def digest(
     store, now = open_store(settings), datetime.now(UTC)
     period = window_before(now, parse_duration_s(window))
     found = read_digest(store, settings, period, now=now)
-    if print_ or send is None:
+    if json:
+        typer.echo(found.model_dump_json(indent=2))
+    elif print_ or send is None:
         typer.echo(render_digest(found, width=out.width), nl=False)
     if send is not None:
         _send(found, store, settings, send)
@@ -161,14 +170,30 @@ class ReportFormat(StrEnum):
 
 
 def report(
-    app: Annotated[str | None, typer.Option(help="Only this app.")] = None,
-    window: Annotated[str, typer.Option(help="How far back: 90s, 15m, 24h, 7d.")] = "24h",
+    app: OnlyApp = None,
+    window: Window = "24h",
     format: Annotated[ReportFormat, typer.Option(help="How it is written.")] = ReportFormat.TEXT,  # noqa: A002
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write to this file.")
     ] = None,
+    as_digest: Annotated[
+        bool, typer.Option("--digest", help="In one page, as mails have it, of all apps.")
+    ] = False,
+    send: Annotated[
+        str | None,
+        typer.Option(help="Send the digest through this channel; all: those of the settings."),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="As --format json.")] = False,
 ) -> None:
-    """Tell what happened: statuses, their course, alerts, worst samples, and the ledger."""
+    """
+    Tell what happened: statuses, their course, alerts, worst samples, and the ledger.
+
+    A digest comes by itself with GROUNDWATCH_DIGEST=daily or weekly.
+    """
+    if as_digest or send is not None:
+        digest(window, send, print_=as_digest and send is None, json=json)
+        return
+    format = ReportFormat.JSON if json else format  # noqa: A001
     window_s = parse_duration_s(window)
     settings = Settings.from_env()
     store = open_store(settings)
@@ -203,8 +228,9 @@ def _write(found: Report, form: ReportFormat, settings: Settings) -> str:
 def show(
     app: Annotated[str, typer.Argument(help="Name of the app.")],
     metric: Annotated[str, typer.Argument(help="Name of the metric.")],
-    window: Annotated[str, typer.Option(help="How far back: 90s, 15m, 24h, 7d.")] = "24h",
-) -> None:
+    window: Window = "24h",
+    json: AsJson = False,
+) -> Verdict:
     """Show one metric of one app: its course, its scores, its worst samples, and why."""
     span_s = parse_duration_s(window)
     settings = Settings.from_env()
@@ -221,7 +247,11 @@ def show(
         ]
         there = ", ".join(plain_text(name, 80) for name in known[:10]) or "nothing yet"
         raise typer.BadParameter(f"nothing was scored as {app} {metric}; there is {there}")
-    out.print(Group(*metric_page(found)))
+    if json:
+        typer.echo(found.verdict.model_dump_json(indent=2))
+    else:
+        out.print(Group(*metric_page(found)))
+    return found.verdict
 
 
 def metric_page(found: Detail) -> Iterator[RenderableType]:

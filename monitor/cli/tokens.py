@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import getpass
-import json
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
@@ -11,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from monitor.cli.console import err, open_store, out, parse_duration_s
+from monitor.cli.console import AsJson, err, open_store, out, parse_duration_s, print_json
 from monitor.errors import SettingsError
 from monitor.report.format import plain_text, utc_time
 from monitor.report.listing import Listing
@@ -67,13 +66,13 @@ def create(
 
 @app.command("list")
 def list_tokens(
-    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """List tokens, the newest first, revoked and expired ones as well."""
     with closing(open_store(Settings.from_env())) as store, store.read() as connection:
         found = read_tokens(connection)
     if as_json:
-        typer.echo(json.dumps([token.model_dump(mode="json") for token in found], indent=2))
+        print_json(found)
         return
     now = datetime.now(UTC)
     listed = Listing.of("name", "role", "apps", "may write", "created", "by", "state")

@@ -52,6 +52,19 @@ _CLOSED: Mapping[str, str] = {
 }
 
 
+def first_run_hint(app: str, ledger: Ledger, least_n: int) -> str:
+    """Return how far an app is from its first score, and what to set; '' once it has one."""
+    if ledger.scored or not ledger.seen:
+        return ""
+    said = (
+        f"{plain_text(app, 60)}: {ledger.sampled:,} of {ledger.seen:,} interactions sampled;"
+        f" a status needs {least_n} scores, and there is none yet."
+    )
+    # At the default rate that takes 600 requests: too many for a first try.
+    hint = " To try it out, set GROUNDWATCH_SAMPLE_RATE=1 in the app."
+    return said + hint * (ledger.sampled < ledger.seen)
+
+
 def agreement_line(found: Confusion) -> str:
     """Return such as "45 of 50 agree (90.0 %, 78.6–95.7), kappa 0.71"."""
     if found.agreement is None:

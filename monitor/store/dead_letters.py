@@ -88,7 +88,7 @@ def find_dead_letter(connection: Connection, name: str) -> DeadLetter:
     exact = [row for row in rows if row.entry_id == name]
     if not exact and (len(name) < _SHORTEST or len(rows) != 1):
         problem = "several entries are" if len(rows) > 1 else "no entry is"
-        raise SettingsError(f"{problem} named {name!r}; see: groundwatch poison ls")
+        raise SettingsError(f"{problem} named {name!r}; see: groundwatch dead-letters list")
     return _dead_letter((exact or rows)[0])
 
 

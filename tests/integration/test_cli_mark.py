@@ -66,8 +66,8 @@ def test_list_is_empty_at_first(run):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "groundwatch mark APP --release v12"),
-        (["bot"], "groundwatch mark APP --release v12"),
+        ([], "groundwatch deploys APP --release v12"),
+        (["bot"], "groundwatch deploys APP --release v12"),
         (["bot", "--release", " "], "printable"),
         (["bot", "--release", "v1", "--at", "soon"], "Invalid time 'soon'"),
         (["bot", "--release", "v1", "--at", "2999-01-01"], "still to come"),

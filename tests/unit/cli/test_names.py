@@ -1,0 +1,75 @@
+"""Commands by their names: earlier ones still work, and completion imports nothing."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from monitor.cli.app import COMMANDS, RENAMED, app
+from monitor.store.engine import Store, migrate
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    monkeypatch.setenv("GROUNDWATCH_HOME", str(tmp_path))
+    store = Store(f"sqlite:///{tmp_path}/groundwatch.db")
+    migrate(store)
+    store.close()
+    return lambda line: CliRunner().invoke(app, line.split())
+
+
+@pytest.mark.parametrize(
+    ("line", "now"),
+    [("mark --list", "deploys"), ("poison ls", "dead-letters"), ("digest", "report --digest"),
+     ("show a b", "status APP METRIC"), ("score --help", "evaluate")],
+)  # fmt: skip
+def test_earlier_name_works_and_names_the_present_one_once(run, line, now):
+    found = run(line)
+    assert found.exit_code == (2 if line == "show a b" else 0)
+    assert found.stderr.count(f"is now: groundwatch {now}") == 1
+    assert RENAMED.keys().isdisjoint(COMMANDS)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["status", "report", "report --digest", "incidents list", "alerts ls", "alerts silence ls",
+     "alerts outbox ls", "dead-letters list", "deploys", "tokens list", "metrics", "config",
+     "samples", "label stats"],
+)  # fmt: skip
+def test_every_reader_answers_with_json(run, line):
+    found = run(f"{line} --json")
+    assert found.exit_code == (3 if line == "status" else 0), found.output
+    json.loads(found.stdout)
+
+
+def test_token_is_shown_once_listed_and_revoked(run):
+    secret = run("tokens create ci --app shop --scope deploys --for 90d").stdout.strip()
+    listed = run("tokens list --json").stdout
+    assert secret not in listed
+    (token,) = json.loads(listed)
+    assert (token["apps"], token["scopes"], token["role"]) == (["shop"], ["deploys"], "viewer")
+    assert "a token named 'ci' exists" in str(run("tokens create ci").exception)
+    assert run("tokens revoke ci").exit_code == 0
+    assert "no live token" in str(run("tokens revoke ci").exception)
+    for wrong in ("create x --role king", "create x --scope all"):
+        assert run(f"tokens {wrong}").exit_code == 2
+
+
+def test_page_of_what_is_not_there_is_not_opened(run):
+    assert run("open").stdout == "http://127.0.0.1:8642/\n"
+    assert "no app, incident or sample is named 'nope'" in str(run("open nope").exception)
+
+
+def test_shell_completes_commands_without_importing_them():
+    program = (
+        "import sys; from monitor.cli import main\n"
+        "try: main()\nexcept SystemExit: print('sqlalchemy' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False,
+        env={"_GROUNDWATCH_COMPLETE": "complete_bash", "COMP_WORDS": "groundwatch de",
+             "COMP_CWORD": "1", "PATH": ""},
+    )  # fmt: skip
+    assert {"demo", "deploys", "dead-letters", "False"} <= set(done.stdout.split()), done
