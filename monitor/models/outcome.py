@@ -95,7 +95,8 @@ class Figure(NamedTuple):
 class RunRecord(BaseModel):
     """An interaction that was sampled, without its texts."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    # Before 2.10, pydantic warns of every field that begins with model_.
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
 
     sample_id: str
     run_id: str = Field(description="The interaction's own id.")
