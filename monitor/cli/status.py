@@ -280,7 +280,7 @@ def metric_page(found: Detail) -> Iterator[RenderableType]:
     if found.segments.rows:
         compared = f", against {plain_text(found.segments.reference, 60)}"
         yield Text.assemble(("\nSegments", "bold"), (compared, "dim"))
-        figures = ("share", "n", "pass rate (95 %)", "change", "adds")
+        figures = ("share", "n", "pass rate (90 %)", "change", "adds")
         listed = Listing.of("segment", *figures, right=figures)
         for row in found.segments.rows:
             listed.add_row(

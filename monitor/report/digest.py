@@ -82,7 +82,7 @@ def _period_end(schedule: Schedule, day: date) -> datetime:
 
 
 class DigestPoint(_Value):
-    """The pass rate of one step with its 95 % interval; a step without scores has none."""
+    """The pass rate of one step with its 90 % interval; a step without scores has none."""
 
     rate: float | None = None
     low: float | None = None

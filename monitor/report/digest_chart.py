@@ -57,7 +57,7 @@ class _Frame(NamedTuple):
 
 def draw_series(series: DigestSeries, digest: Digest) -> bytes:
     """
-    Draw pass rate, 95 % band and both lines over the period, as a PNG.
+    Draw pass rate, 90 % band and both lines over the period, as a PNG.
 
     A step without scores is a gap in line and band. The axis does not begin at zero; the
     lines of warning and critical are always on it. All letters are ASCII: names stand

@@ -243,7 +243,7 @@ def _metric(item: MetricReport, report: Report) -> Iterator[RenderableType]:
     )
     if item.series:
         yield SparklineRow(item.series, f"pass rate, last {duration(report.window_s)}")
-    figures = ("pass rate (95 %)", "n", "failed", "skipped", "score", "cost")
+    figures = ("pass rate (90 %)", "n", "failed", "skipped", "score", "cost")
     windows = Listing.of("window", *figures, right=("window", *figures))
     for found in item.windows:
         windows.add_row(

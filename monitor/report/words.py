@@ -124,7 +124,7 @@ def level_sentence(verdict: Verdict) -> str:
 
 
 def window_rate(verdict: Verdict) -> str:
-    """Return the pass rate of the window, the second figure, with its 95 % interval."""
+    """Return the pass rate of the window, the second figure, with its 90 % interval."""
     return rate_with_interval(verdict.window_pass_rate, verdict.window_low, verdict.window_high)
 
 

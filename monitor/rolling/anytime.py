@@ -21,7 +21,7 @@ began, and many streams go together as one does alone.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -30,6 +30,8 @@ from numpy.typing import NDArray
 from monitor.models import Status
 from monitor.rolling.baseline import ReferenceSpan
 from monitor.rolling.evidence_state import (
+    CLEAR_GAIN,
+    CLEAR_SLACK,
     DAY_BUCKETS,
     EASED,
     FALL,
@@ -38,6 +40,7 @@ from monitor.rolling.evidence_state import (
     N_BETS,
     N_RISES,
     RECOVERED,
+    RISES,
     SILENT_BUCKETS,
     Advanced,
     Bets,
@@ -45,6 +48,7 @@ from monitor.rolling.evidence_state import (
     Count,
     EvidenceState,
     StatusTurn,
+    held,
     idle,
     is_doubtful,
     is_known,
@@ -59,16 +63,8 @@ from monitor.stats.evidence import BELOW, CELLS, LOG_PRIOR, NOTHING, accumulate,
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 
-#: Shares by which fewer samples fail in a recovery.
-_RISES: Final = np.array([0.2, 0.35, 0.5, 0.65, 0.8])
-#: A recovery is one to above the threshold less this.
-_CLEAR_SLACK: Final = 0.025
-#: Log payoff that samples alone must bring to a recovery: time brings stakes as well.
-_CLEAR_GAIN: Final = 3.0
 #: In buckets: how long an incident is remembered, so that it stays out of the reference.
 _REFERENCE_BUCKETS: Final = 8 * 1440
-#: So little below a threshold lies the bound of what was decided and is held.
-_JUST: Final = 1e-9
 #: Looks that are computed at once: enough to be fast, few enough to waste little after a change.
 _AT_ONCE: Final = 4096
 
@@ -208,7 +204,7 @@ class CalmWalk(BetsWalk):
         else:
             log_p = bets.log_r[FALL] + LOG_PRIOR
         lead = int(log_p.argmax()) + (LINE.start if confirmed else 0)
-        count = _since_bet(bets, lead)
+        count = bets.since(lead)
         log_p = np.maximum(log_p - log_p.max(), LEAST_LOG_P)
         quasi = state.quasi
         if quasi is not None:
@@ -218,7 +214,7 @@ class CalmWalk(BetsWalk):
         top = self._top[row]
         bounds = [self.grid.upper(p, np.asarray(top)) for p in (log_p, quasi) if p is not None]
         bound = float(max(bounds))
-        high = float(_held(np.array(bound), np.array(count.rate), state.status, self.rules))
+        high = float(held(np.array(bound), np.array(count.rate), state.status, self.rules))
         # Whether samples depend on each other is not known of a young stream.
         sure = confirmed and state.baseline.effect_known
         return state.but(
@@ -242,7 +238,9 @@ class IncidentWalk(BetsWalk):
     ) -> None:
         super().__init__(states, looks, rules)
         line = np.full((1, 1, 1), rules.warning_rate)
-        self._line_old = stacked([_line(state.bets) for state in states])
+        self._line_old = Bets(
+            *(column[:, LINE] for column in stacked([state.bets for state in states]))
+        )
         gains = self.payoffs(line, self.grid.below)
         self._line_log_r, self._line_gained = accumulate(self._line_old.log_r, gains, self.stakes)
         top = self.grid.top(self.references())[..., None]
@@ -263,11 +261,11 @@ class IncidentWalk(BetsWalk):
             bound[row] = np.maximum(bound[row], other)
         self._high = np.where(
             critical,
-            _held(bound, rate, Status.CRITICAL, rules),
-            _held(bound, rate, Status.WARNING, rules),
+            held(bound, rate, Status.CRITICAL, rules),
+            held(bound, rate, Status.WARNING, rules),
         )
-        lines = np.repeat([rules.warning_rate, rules.critical_rate], N_RISES) - _CLEAR_SLACK
-        rises = 1.0 - (1.0 - lines) * (1.0 - np.tile(_RISES, 2))
+        lines = np.repeat([rules.warning_rate, rules.critical_rate], N_RISES) - CLEAR_SLACK
+        rises = 1.0 - (1.0 - lines) * (1.0 - np.tile(RISES, 2))
         gains = np.concatenate(
             [
                 self.payoffs(np.full((1, 1, 1), lines[some][0]), rises[some], up=True)
@@ -289,7 +287,7 @@ class IncidentWalk(BetsWalk):
         lead = self._log_r[..., bets].argmax(axis=-1)
         old = Bets(*(column[:, bets] for column in self._old))
         gain, size, passed, _ = self._since(lead, self._gained[..., bets], old)
-        return np.asarray(risen & (passed >= line * size) & (gain >= _CLEAR_GAIN))
+        return np.asarray(risen & (passed >= line * size) & (gain >= CLEAR_GAIN))
 
     def _new_span(self, rate: Floats) -> Bools:
         """
@@ -302,7 +300,7 @@ class IncidentWalk(BetsWalk):
             return np.asarray(above)
         lead = self._log_p[..., :BELOW].argmax(axis=-1)
         _, size, passed, from_s = self._since(lead, self._line_gained, self._line_old)
-        began = _column(state.count.from_s for state in self.states)
+        began = np.array([[state.count.from_s] for state in self.states])
         return np.asarray(above & (from_s > began) & (size > 0) & (passed <= self._high * size))
 
     def _since(
@@ -366,18 +364,18 @@ class IncidentWalk(BetsWalk):
         if status is Status.HEALTHY:
             return self._ended(state, state.count)
         if self._recovered[row, look]:
-            return self._ended(state, _since_lead(state.rises, RECOVERED))
+            return self._ended(state, state.rises.since(int(state.rises.log_r[RECOVERED].argmax())))
         turned = state if status is state.status else state.but(status=status, status_s=state.at_s)
         if self._changed_again[row, look]:
             assert state.log_p is not None
             lead = LINE.start + int(state.log_p[:BELOW].argmax())
-            turned = turned.but(count=_since_bet(state.bets, lead))
+            turned = turned.but(count=state.bets.since(lead))
         if status is not Status.CRITICAL or not self._eased[row, look]:
             return turned
         rises = state.rises
         none = Bets.none(2 * N_RISES, state.at_s)
         kept = Bets(*(np.r_[a[RECOVERED], b[EASED]] for a, b in zip(rises, none, strict=True)))
-        count = _since_lead(rises, EASED)
+        count = rises.since(EASED.start + int(rises.log_r[EASED].argmax()))
         effect = state.baseline.effect
         log_p = posterior_below(self.grid, count.size / effect, count.passed / effect)
         high = float(self.grid.upper(log_p, np.asarray(self.rules.warning_rate)))
@@ -411,30 +409,3 @@ class IncidentWalk(BetsWalk):
             recent=(Count(count.from_s), count),
             onset=None,
         )
-
-
-def _held(bound: Floats, rate: Floats, status: Status, rules: Rules) -> Floats:
-    """Keep what was decided until the rate since the change is itself above the threshold."""
-    if status is Status.CRITICAL:
-        below = np.minimum(bound, rules.critical_rate - _JUST)
-        above = np.minimum(bound, rules.warning_rate - _JUST)
-        return np.where(rate > rules.critical_rate, above, below)
-    return np.where(rate > rules.warning_rate, bound, np.minimum(bound, rules.warning_rate - _JUST))
-
-
-def _since_lead(bets: Bets, some: slice) -> Count:
-    """Return what was counted since the leading one of *some* bets began."""
-    return _since_bet(bets, some.start + int(bets.log_r[some].argmax()))
-
-
-def _since_bet(bets: Bets, lead: int) -> Count:
-    return Count(*(float(column[lead]) for column in (bets.at_s, bets.n, bets.size, bets.passed)))
-
-
-def _line(bets: Bets) -> Bets:
-    """Return the bets on rates below the warning threshold."""
-    return Bets(*(column[LINE] for column in bets))
-
-
-def _column(values: Iterable[float]) -> Floats:
-    return np.fromiter(values, dtype=np.float64)[:, None]

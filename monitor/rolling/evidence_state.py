@@ -30,8 +30,15 @@ ALARMED: Final = frozenset({Status.WARNING, Status.CRITICAL})
 FALL: Final = slice(0, CELLS)
 LINE: Final = slice(CELLS, CELLS + BELOW)
 N_BETS: Final = CELLS + BELOW
+#: Shares by which fewer samples fail in a recovery: one to above the threshold less the slack.
+RISES: Final = np.array([0.2, 0.35, 0.5, 0.65, 0.8])
+CLEAR_SLACK: Final = 0.025
+#: Log payoff that samples alone must bring to a recovery: time brings stakes as well.
+CLEAR_GAIN: Final = 3.0
+#: So little below a threshold lies the bound of what was decided and is held.
+_JUST: Final = 1e-9
 #: Bets on a recovery to above the warning threshold, then on one to above the critical one.
-N_RISES: Final = 5
+N_RISES: Final = len(RISES)
 RECOVERED: Final = slice(0, N_RISES)
 EASED: Final = slice(N_RISES, 2 * N_RISES)
 
@@ -65,6 +72,24 @@ class Certainty(StrEnum):
     CONFIRMED = "confirmed"  #: certainly below the threshold
 
 
+class Count(NamedTuple):
+    """Samples since a moment: how many, what they are worth, and how much of it passed."""
+
+    from_s: float
+    n: float = 0.0
+    size: float = 0.0
+    passed: float = 0.0
+
+    def plus(self, n: float, size: float, passed: float) -> Count:
+        """Add samples."""
+        return Count(self.from_s, self.n + n, self.size + size, self.passed + passed)
+
+    @property
+    def rate(self) -> float:
+        """The pass rate; 0 of nothing."""
+        return self.passed / self.size if self.size > 0 else 0.0
+
+
 class Bets(NamedTuple):
     """
     Sums of bets, and what was counted since the best moment to begin each; shape (bets,).
@@ -87,23 +112,21 @@ class Bets(NamedTuple):
         gain, n, size, passed = np.zeros((4, bets))
         return cls(np.full(bets, NOTHING), gain, n, size, passed, np.full(bets, now_s))
 
+    def after(self, gains: Floats, counted: Floats, stake: float, now_s: float) -> Self:
+        """Return the bets after one look: log payoffs of each, and n, size and passed."""
+        gain = self.gain + gains
+        anew = gain <= 0.0
+        with np.errstate(divide="ignore"):
+            log_r = np.maximum(np.logaddexp(self.log_r, np.log(stake)) + gains, NOTHING)
+        n, size, passed = (
+            np.where(anew, 0.0, old + more) for old, more in zip(self[2:5], counted, strict=True)
+        )
+        at_s = np.where(anew, now_s, self.at_s)
+        return type(self)(log_r, np.maximum(gain, 0.0), n, size, passed, at_s)
 
-class Count(NamedTuple):
-    """Samples since a moment: how many, what they are worth, and how much of it passed."""
-
-    from_s: float
-    n: float = 0.0
-    size: float = 0.0
-    passed: float = 0.0
-
-    def plus(self, n: float, size: float, passed: float) -> Count:
-        """Add samples."""
-        return Count(self.from_s, self.n + n, self.size + size, self.passed + passed)
-
-    @property
-    def rate(self) -> float:
-        """The pass rate; 0 of nothing."""
-        return self.passed / self.size if self.size > 0 else 0.0
+    def since(self, lead: int) -> Count:
+        """Return what was counted since one of the bets began."""
+        return Count(*(float(column[lead]) for column in (self.at_s, *self[2:5])))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,6 +204,15 @@ class StatusTurn(NamedTuple):
 
 
 Advanced = tuple[EvidenceState, list[StatusTurn]]
+
+
+def held(bound: Floats, rate: Floats, status: Status, rules: Rules) -> Floats:
+    """Keep what was decided until the rate since the change is itself above the threshold."""
+    if status is Status.CRITICAL:
+        below = np.minimum(bound, rules.critical_rate - _JUST)
+        above = np.minimum(bound, rules.warning_rate - _JUST)
+        return np.where(rate > rules.critical_rate, above, below)
+    return np.where(rate > rules.warning_rate, bound, np.minimum(bound, rules.warning_rate - _JUST))
 
 
 def posterior_below(grid: RateGrid, size: float, passed: float) -> Floats:
@@ -305,8 +337,8 @@ def to_json(state: EvidenceState) -> dict[str, Any]:
         "bets": _written(state.bets),
         "rises": _written(state.rises) if state.rises else None,
         "counts": [[_short(x) for x in count] for count in (state.count, *state.recent)],
-        "log_p": None if state.log_p is None else _row(state.log_p),
-        "quasi": None if state.quasi is None else _row(state.quasi),
+        "log_p": None if state.log_p is None else short_row(state.log_p),
+        "quasi": None if state.quasi is None else short_row(state.quasi),
         "high": state.high,
         "incident_from_s": state.incident_from_s,
         "onset": list(state.onset) if state.onset else None,
@@ -388,10 +420,10 @@ def _baseline(value: dict[str, Any]) -> Baseline:
 def _written(bets: Bets) -> list[Any]:
     """Write bets as rows; times count from the first, and sizes that are counts are left out."""
     base_s = float(bets.at_s.min())
-    rows = [_row(column) for column in bets[:5]]
+    rows = [short_row(column) for column in bets[:5]]
     if rows[2] == rows[3]:
         rows[3] = []
-    return [base_s, *rows, _row(bets.at_s - base_s)]
+    return [base_s, *rows, short_row(bets.at_s - base_s)]
 
 
 def _read(rows: list[Any]) -> Bets:
@@ -402,7 +434,8 @@ def _read(rows: list[Any]) -> Bets:
     return Bets(*found)
 
 
-def _row(values: Floats) -> list[float]:
+def short_row(values: Floats) -> list[float]:
+    """Return values with seven digits each, as JSON keeps them."""
     return [_short(value) for value in values.tolist()]
 
 

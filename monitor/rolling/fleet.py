@@ -26,14 +26,26 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from monitor.models import Status, StreamKey
-from monitor.rolling.evidence_state import SILENT_BUCKETS, Count, EvidenceState
+from monitor.rolling.evidence_state import (
+    CLEAR_GAIN,
+    CLEAR_SLACK,
+    LEAST_LOG_P,
+    N_RISES,
+    RISES,
+    SILENT_BUCKETS,
+    Bets,
+    Count,
+    EvidenceState,
+    held,
+    short_row,
+)
 from monitor.rolling.looks import Looks, stakes_of
 from monitor.rolling.policies import Rules, status_of
 from monitor.stats.evidence import NOTHING, log_mean, log_payoffs, sample_log_payoffs
@@ -55,11 +67,6 @@ _BEYOND: Final = 3.0
 _LOW, _HIGH, _STRICT = 0.05, 0.90, 0.95
 #: What is known of the normal rate of an app that has no reference above the threshold.
 _KNOWN_N: Final = 500.0
-#: Shares by which fewer samples fail in a recovery, to above the threshold less the slack.
-_RISES: Final = np.array([0.2, 0.35, 0.5, 0.65, 0.8])
-_CLEAR_SLACK, _CLEAR_GAIN = 0.025, 3.0
-_JUST: Final = 1e-9
-_DIGITS: Final = 7
 
 
 def budget_keys(streams: Sequence[StreamKey]) -> int:
@@ -109,23 +116,15 @@ class Pool:
     """
     What is remembered of a pool between two looks.
 
-    ``log_r`` are the sums of the bets, shape (5,), and ``log_q`` those of the shifts, shape (41,);
-    ``gain`` is the log payoff of each bet since the best moment to begin it, ``counts`` what was
-    counted since then, ``gained`` each app's part of it.
+    ``bets`` are on the five falls, ``log_q`` the sums of the shifts, shape (41,), and ``gained`` is
+    each app's part of the bets' gain.
     """
 
     at_s: float
-    log_r: Floats = field(default_factory=lambda: np.full(_FALLS.size, NOTHING))
+    bets: Bets = field(default_factory=lambda: Bets.none(_FALLS.size, 0.0))
     log_q: Floats = field(default_factory=lambda: np.full(_SHIFTS.size, NOTHING))
-    gain: Floats = field(default_factory=lambda: np.zeros(_FALLS.size))
-    #: Since when, n, size and passed.
-    counts: Floats = field(default_factory=lambda: np.zeros((4, _FALLS.size)))
     gained: Mapping[str, Floats] = field(default_factory=dict)
     incident: PoolIncident | None = None
-
-    def but(self, **changes: Any) -> Self:
-        """Return a copy with some fields changed."""
-        return replace(self, **changes)
 
 
 class FleetFinding(NamedTuple):
@@ -159,18 +158,10 @@ def member_of(state: EvidenceState, now_s: float, rules: Rules) -> PoolMember | 
 
 def advance_pool(pool: Pool, news: Sequence[AppNews], now_s: float, rules: Rules) -> Pool:
     """
-    Take a pool through one look.
+    Take a pool through one look at *now_s*, in epoch seconds, not before the last one.
 
-    Parameters
-    ----------
-    pool
-        What was remembered after the look before.
-    news
-        One item an app, also of those without new samples: they are known to be there.
-    now_s
-        In epoch seconds, not before the last look.
-    rules
-        Thresholds, and the budget of the pool.
+    *news* holds one item an app, also of those without new samples: they are known to be there.
+    The budget in *rules* is that of the pool.
     """
     if pool.incident is not None:
         return _in_incident(pool, pool.incident, news, now_s, rules)
@@ -180,57 +171,50 @@ def advance_pool(pool: Pool, news: Sequence[AppNews], now_s: float, rules: Rules
         if not one.state.alarmed and (member := member_of(one.state, now_s, rules)) is not None
     }
     if len(members) < LEAST_APPS:
-        return pool.but(at_s=now_s)
+        return replace(pool, at_s=now_s)
     inside = [one for one in news if one.app in members]
     null = np.array([members[one.app].null for one in inside])
     each, shifted, total = _payoffs(inside, null)
-    stake = stakes_of(np.array(pool.at_s), np.array(now_s), rules.bucket_s)
-    most = rules.log_threshold() + _BEYOND
+    stake = float(stakes_of(np.array(pool.at_s), np.array(now_s), rules.bucket_s))
+    bets = pool.bets.after(each.sum(axis=0), total, stake, now_s)
     with np.errstate(divide="ignore"):
-        begun = np.log(stake)
-    log_r = np.maximum(np.logaddexp(pool.log_r, begun) + each.sum(axis=0), NOTHING)
-    log_q = np.clip(np.logaddexp(pool.log_q, begun) + shifted, NOTHING, -NOTHING)
-    gain = pool.gain + each.sum(axis=0)
-    anew = gain <= 0.0
-    more = np.array([0.0, *total])[:, None]
-    counts = np.where(anew, [[now_s], [0.0], [0.0], [0.0]], pool.counts + more)
-    gained = {app: np.where(anew, 0.0, parts) for app, parts in pool.gained.items()}
-    for one, parts in zip(inside, each, strict=True):
-        gained[one.app] = np.where(anew, 0.0, gained.get(one.app, 0.0) + parts)
-    moved = pool.but(
+        log_q = np.clip(np.logaddexp(pool.log_q, np.log(stake)) + shifted, NOTHING, -NOTHING)
+    gained = _with_parts(pool.gained, inside, each)
+    gained = {app: parts * (bets.gain > 0.0) for app, parts in gained.items()}
+    alarm = log_mean(bets.log_r) >= rules.log_threshold()
+    most = np.minimum(bets.log_r, rules.log_threshold() + _BEYOND)
+    moved = Pool(
         at_s=now_s,
-        log_r=np.minimum(log_r, most),
+        bets=bets._replace(log_r=most),
         log_q=log_q,
-        gain=np.where(anew, 0.0, gain),
-        counts=counts,
         gained={app: parts for app, parts in gained.items() if parts.any()},
     )
-    return _opened(moved, members, rules) if log_mean(log_r) >= rules.log_threshold() else moved
+    # Open an incident, if the evidence is broad and the pooled rate below the threshold.
+    lead = int(most.argmax())
+    broad = sum(sorted(parts[lead] for parts in moved.gained.values())[:-_LOUDEST])
+    if not alarm or broad < _LOG_BREADTH:
+        return moved
+    low, high = _bounds(log_q, members, rules)
+    if high >= rules.warning_rate:
+        return moved
+    count = bets.since(lead)
+    high = float(held(np.array(high), np.array(count.rate), Status.WARNING, rules))
+    rises = np.full(N_RISES, NOTHING), np.zeros(N_RISES)
+    opened = PoolIncident(
+        status_of(high, rules), now_s, high, min(low, high), lead, count, members,
+        log_q - log_q.max(), *rises,
+    )  # fmt: skip
+    return replace(moved, incident=opened)
 
 
-def _opened(pool: Pool, members: Mapping[str, PoolMember], rules: Rules) -> Pool:
-    """Open an incident, if the evidence is broad and the pooled rate below the threshold."""
-    lead = int(pool.log_r.argmax())
-    parts = sorted(gained[lead] for gained in pool.gained.values())
-    low, high = _bounds(pool.log_q, members, rules)
-    if sum(parts[:-_LOUDEST]) < _LOG_BREADTH or high >= rules.warning_rate:
-        return pool
-    count = Count(*(float(value) for value in pool.counts[:, lead]))
-    high = _held(high, count.rate, Status.WARNING, rules)
-    return pool.but(
-        incident=PoolIncident(
-            status_of(high, rules),
-            pool.at_s,
-            high,
-            min(low, high),
-            lead,
-            count,
-            members,
-            pool.log_q - pool.log_q.max(),
-            np.full(_RISES.size, NOTHING),
-            np.zeros(_RISES.size),
-        )
-    )
+def _with_parts(
+    gained: Mapping[str, Floats], inside: Sequence[AppNews], each: Floats
+) -> dict[str, Floats]:
+    """Add what each app gained by its news."""
+    more = {
+        one.app: gained.get(one.app, 0.0) + parts for one, parts in zip(inside, each, strict=True)
+    }
+    return {**gained, **more}
 
 
 def _in_incident(
@@ -241,46 +225,33 @@ def _in_incident(
     if not inside:
         silent = now_s - pool.at_s > SILENT_BUCKETS * rules.bucket_s
         return Pool(at_s=now_s) if silent else pool
-    members, lead = incident.members, incident.lead
+    members = incident.members
     each, shifted, total = _payoffs(inside, np.array([members[one.app].null for one in inside]))
     count = incident.counted.plus(*(float(value) for value in total))
     log_p = incident.log_p + shifted
     log_p -= log_p.max()
     low, high = _bounds(log_p, members, rules)
-    high = _held(high, count.rate, incident.status, rules)
-    line = rules.warning_rate - _CLEAR_SLACK
+    high = float(held(np.array(high), np.array(count.rate), incident.status, rules))
+    line = rules.warning_rate - CLEAR_SLACK
     good, bad = (
         np.array(sum(values)) for values in zip(*(_effective(one) for one in inside), strict=True)
     )
-    paid = log_payoffs(good, bad, line, 1.0 - (1.0 - line) * (1.0 - _RISES))
+    paid = log_payoffs(good, bad, line, 1.0 - (1.0 - line) * (1.0 - RISES))
     stake = stakes_of(np.array(pool.at_s), np.array(now_s), rules.bucket_s)
     with np.errstate(divide="ignore"):
         rises = np.maximum(np.logaddexp(incident.rises, np.log(stake)) + paid, NOTHING)
     gain = np.maximum(incident.gain + paid, 0.0)
-    recovered = log_mean(rises) >= rules.log_clear and gain[rises.argmax()] >= _CLEAR_GAIN
+    recovered = log_mean(rises) >= rules.log_clear and gain[rises.argmax()] >= CLEAR_GAIN
     status = status_of(high, rules)
     if status is Status.HEALTHY or recovered:
         return Pool(at_s=now_s)
-    gained = dict(pool.gained)
-    for one, parts in zip(inside, each, strict=True):
-        gained[one.app] = gained.get(one.app, np.zeros(_FALLS.size)) + parts
-    same = status is incident.status
-    return pool.but(
-        at_s=now_s,
-        gained=gained,
-        incident=PoolIncident(
-            status,
-            incident.status_s if same else now_s,
-            high,
-            min(low, high),
-            lead,
-            count,
-            members,
-            np.maximum(log_p, -600.0),
-            rises,
-            gain,
-        ),
-    )
+    status_s = incident.status_s if status is incident.status else now_s
+    goes_on = PoolIncident(
+        status, status_s, high, min(low, high), incident.lead, count, members,
+        np.maximum(log_p, LEAST_LOG_P), rises, gain,
+    )  # fmt: skip
+    gained = _with_parts(pool.gained, inside, each)
+    return replace(pool, at_s=now_s, gained=gained, incident=goes_on)
 
 
 def finding_of(pool: Pool) -> FleetFinding | None:
@@ -349,29 +320,21 @@ def _bounds(log_p: Floats, members: Mapping[str, PoolMember], rules: Rules) -> t
     return low, max(usual, min(strict, rules.critical_rate))
 
 
-def _held(high: float, rate: float, status: Status, rules: Rules) -> float:
-    """Keep what was decided until the rate since the change is itself above the threshold."""
-    if status is Status.CRITICAL:
-        line = rules.critical_rate if rate <= rules.critical_rate else rules.warning_rate
-        return min(high, line - _JUST)
-    return high if rate > rules.warning_rate else min(high, rules.warning_rate - _JUST)
-
-
 def pool_to_json(pool: Pool) -> dict[str, Any]:
     """Return a pool as plain values: about forty bytes an app beside half a kilobyte."""
     incident = pool.incident
     return {
         "at_s": pool.at_s,
-        "sums": [_row(pool.log_r), _row(pool.log_q), _row(pool.gain)],
-        "counts": [[round(value, 3) for value in row] for row in pool.counts.tolist()],
-        "gained": {app: _row(parts) for app, parts in pool.gained.items()},
+        "sums": [short_row(row) for row in (pool.bets.log_r, pool.log_q, pool.bets.gain)],
+        "counts": [short_row(row) for row in (pool.bets.at_s, *pool.bets[2:5])],
+        "gained": {app: short_row(parts) for app, parts in pool.gained.items()},
         "incident": incident
         and {
             **incident._asdict(),
             "status": incident.status.value,
             "counted": list(incident.counted),
             "members": {app: list(member) for app, member in incident.members.items()},
-            **{name: _row(getattr(incident, name)) for name in ("log_p", "rises", "gain")},
+            **{name: short_row(getattr(incident, name)) for name in ("log_p", "rises", "gain")},
         },
     }
 
@@ -379,13 +342,12 @@ def pool_to_json(pool: Pool) -> dict[str, Any]:
 def pool_from_json(value: Mapping[str, Any]) -> Pool:
     """Read a pool."""
     log_r, log_q, gain = (np.array(row, dtype=np.float64) for row in value["sums"])
+    at_s, n, size, passed = np.array(value["counts"], dtype=np.float64)
     incident = value["incident"]
     return Pool(
         at_s=value["at_s"],
-        log_r=log_r,
+        bets=Bets(log_r, gain, n, size, passed, at_s),
         log_q=log_q,
-        gain=gain,
-        counts=np.array(value["counts"], dtype=np.float64),
         gained={app: np.array(row, dtype=np.float64) for app, row in value["gained"].items()},
         incident=incident
         and PoolIncident(
@@ -398,7 +360,3 @@ def pool_from_json(value: Mapping[str, Any]) -> Pool:
             | {name: np.array(incident[name]) for name in ("log_p", "rises", "gain")}
         ),
     )
-
-
-def _row(values: Floats) -> list[float]:
-    return [float(f"{value:.{_DIGITS}g}") for value in values.tolist()]

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -28,8 +28,6 @@ _MONTH_S: Final = 30 * _DAY_S
 FALL_SHARE: Final = 0.85
 #: One stream never gets more than this part of the project's budget, however few there are.
 _MOST_OF_PROJECT: Final = 0.1
-#: Streams of segments together get this part, when there are any.
-_SEGMENTS_SHARE: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,36 +73,20 @@ class Rules:
         return math.log(_DAY_S / self.bucket_s)
 
 
-def status_of(high: float, rules: Rules) -> Status:
+def status_of(high: float, lines: Rules | Thresholds) -> Status:
     """Return the status that an upper bound of the pass rate stands for."""
-    if high < rules.critical_rate:
+    if high < lines.critical_rate:
         return Status.CRITICAL
-    return Status.WARNING if high < rules.warning_rate else Status.HEALTHY
+    return Status.WARNING if high < lines.warning_rate else Status.HEALTHY
 
 
-def stream_budget(
-    false_alarms_per_month: float, *, roots: int, segments: int = 0, is_root: bool = True
-) -> float:
+def stream_budget(false_alarms_per_month: float, *, roots: int) -> float:
     """
-    Share a project's budget among its streams (weighted e-Bonferroni).
+    Return the false alarms in 30 days that one of so many streams may raise (e-Bonferroni).
 
-    Half is for segments when there are any; within each half all get the same, but no stream
-    more than a tenth of the whole. The mean number of false alarms of all streams together
-    keeps to the budget whatever the dependence between them, as means add up.
-
-    Parameters
-    ----------
-    false_alarms_per_month
-        Of the whole project in 30 days, above 0.
-    roots, segments
-        How many streams there are of each sort.
-    is_root
-        Of which sort this stream is.
-
-    Returns
-    -------
-    float
-        The stream's own false alarms in 30 days.
+    All get the same, but none more than a tenth of the whole. The mean number of false alarms of
+    all streams together keeps to the project's budget whatever the dependence between them, as
+    means add up.
 
     References
     ----------
@@ -116,9 +98,7 @@ def stream_budget(
     >>> stream_budget(1.0, roots=1000)
     0.001
     """
-    part = 1.0 if not segments else (1.0 - _SEGMENTS_SHARE if is_root else _SEGMENTS_SHARE)
-    weight = part / max(1, roots if is_root else segments)
-    return false_alarms_per_month * min(_MOST_OF_PROJECT, weight)
+    return false_alarms_per_month * min(_MOST_OF_PROJECT, 1.0 / max(1, roots))
 
 
 Policy = Callable[[WindowStats, Thresholds], PolicyFinding]
@@ -145,28 +125,26 @@ def point_min_n(window: WindowStats, thresholds: Thresholds) -> PolicyFinding:
 
 
 def wilson(window: WindowStats, thresholds: Thresholds) -> PolicyFinding:
-    """Call a rate low only when the whole 95 % interval lies below the threshold."""
+    """Call a rate low only when the whole 90 % interval lies below the threshold."""
     if window.interval is None:
         return _nothing_scored(window)
     if window.n_effective < thresholds.min_n:
         return _too_few(window, thresholds)
-    return _by_rate(window.interval.high, thresholds, what="upper bound of the pass rate")
+    what = "upper bound of the pass rate (90 % interval)"
+    return _by_rate(window.interval.high, thresholds, what=what)
 
 
 POLICIES: Mapping[str, Policy] = {"point": point, "point_min_n": point_min_n, "wilson": wilson}
 
 
 def _by_rate(rate: float, thresholds: Thresholds, what: str = "pass rate") -> PolicyFinding:
-    figure = f"{what} {100 * rate:.1f} %"
-    warning, critical = (
-        f"{100 * line:.4g} %" for line in (thresholds.warning_rate, thresholds.critical_rate)
-    )
-    if rate < thresholds.critical_rate:
-        reason = f"{figure} is below the {critical} critical threshold"
-        return PolicyFinding(Status.CRITICAL, reason)
-    if rate < thresholds.warning_rate:
-        return PolicyFinding(Status.WARNING, f"{figure} is below the {warning} warning threshold")
-    return PolicyFinding(Status.HEALTHY, f"{figure} is not below the {warning} warning threshold")
+    status = status_of(rate, thresholds)
+    critical = status is Status.CRITICAL
+    line = thresholds.critical_rate if critical else thresholds.warning_rate
+    where = "is not below" if status is Status.HEALTHY else "is below"
+    name = "critical" if critical else "warning"
+    reason = f"{what} {100 * rate:.1f} % {where} the {100 * line:.4g} % {name} threshold"
+    return PolicyFinding(status, reason)
 
 
 def _too_few(window: WindowStats, thresholds: Thresholds) -> PolicyFinding:
@@ -178,11 +156,9 @@ def _too_few(window: WindowStats, thresholds: Thresholds) -> PolicyFinding:
 
 
 def _nothing_scored(window: WindowStats) -> PolicyFinding:
-    if window.skipped:
-        return PolicyFinding(
-            Status.INSUFFICIENT_DATA, f"nothing to judge: all {window.skipped} were skipped"
-        )
-    return PolicyFinding(Status.INSUFFICIENT_DATA, "no scores in the window")
+    skipped = f"nothing to judge: all {window.skipped} were skipped"
+    reason = skipped if window.skipped else "no scores in the window"
+    return PolicyFinding(Status.INSUFFICIENT_DATA, reason)
 
 
 _GROUP: Final = "groundwatch.policies"
@@ -215,15 +191,29 @@ def find_policy(name: str) -> Policy | EvidencePolicy:
     built_in = EVIDENCE_POLICIES.get(name) or POLICIES.get(name)
     if built_in is not None:
         return built_in
-    for entry in entry_points(group=_GROUP, name=name):
-        return _a_function(name, _imported(name, entry.load))
-    if ":" in name or "." in name:
-        return _a_function(name, _imported(name, lambda: _by_dotted_name(name)))
-    known = [*EVIDENCE_POLICIES, *POLICIES, *sorted(e.name for e in entry_points(group=_GROUP))]
-    raise SettingsError(
-        f"GROUNDWATCH_STATUS_POLICY: no policy {name!r}; there are {', '.join(known)},"
-        " and package.module:function names one of your own"
-    )
+    published = [*entry_points(group=_GROUP, name=name)]
+    if not published and not (":" in name or "." in name):
+        known = [*EVIDENCE_POLICIES, *POLICIES, *sorted(e.name for e in entry_points(group=_GROUP))]
+        raise SettingsError(
+            f"GROUNDWATCH_STATUS_POLICY: no policy {name!r}; there are {', '.join(known)},"
+            " and package.module:function names one of your own"
+        )
+    module, _, attribute = name.partition(":") if ":" in name else name.rpartition(".")
+    try:
+        found = (
+            published[0].load() if published
+            else getattr(importlib.import_module(module), attribute)
+        )  # fmt: skip
+    except (ImportError, AttributeError, ValueError) as error:
+        raise SettingsError(
+            f"GROUNDWATCH_STATUS_POLICY: cannot import the policy {name!r}: {error}"
+        ) from error
+    if not callable(found):
+        raise SettingsError(
+            f"GROUNDWATCH_STATUS_POLICY: {name!r} is no function of a window and thresholds"
+        )
+    policy: Policy = found
+    return policy
 
 
 class PolicyRule(BaseModel):
@@ -240,6 +230,9 @@ class PolicyRule(BaseModel):
         return self.app in (None, app) and self.metric in (None, metric)
 
 
+_RULES: Final = TypeAdapter(tuple[PolicyRule, ...])
+
+
 @dataclass(frozen=True, slots=True)
 class PolicyChoice:
     """The policy of each app and metric: the first rule that fits, else the usual one."""
@@ -250,21 +243,19 @@ class PolicyChoice:
     @classmethod
     def parse(cls, usual: str, rules: str | None = None) -> PolicyChoice:
         """
-        Read the settings, and find every policy that they name.
+        Read the settings: the name of the usual policy, and rules as JSON.
 
-        Parameters
-        ----------
-        usual
-            Name of the policy for all that no rule speaks of.
-        rules
-            JSON, such as ``[{"app": "shop", "metric": "relevance", "policy": "wilson"}]``.
-
-        Raises
-        ------
-        SettingsError
-            If the JSON is wrong or a policy does not exist.
+        Raise SettingsError if the JSON is wrong or a policy that they name does not exist.
         """
-        choice = cls(usual, tuple(_parsed(rules)) if rules else ())
+        try:
+            choice = cls(usual, _RULES.validate_json(rules) if rules else ())
+        except ValidationError as error:
+            problem = error.errors()[0]
+            where = ".".join(str(part) for part in problem["loc"])
+            raise SettingsError(
+                f"{_SETTING}: {where + ': ' if where else ''}{own_words(problem['msg'])};"
+                ' write [{"app": "shop", "metric": "relevance", "policy": "wilson"}]'
+            ) from None
         for name in (usual, *(rule.policy for rule in choice.rules)):
             find_policy(name)
         return choice
@@ -273,38 +264,3 @@ class PolicyChoice:
         """Name the policy of an app and metric."""
         fitting = (rule.policy for rule in self.rules if rule.fits(app, metric))
         return next(fitting, self.usual)
-
-
-def _parsed(rules: str) -> Sequence[PolicyRule]:
-    try:
-        return TypeAdapter(list[PolicyRule]).validate_json(rules)
-    except ValidationError as error:
-        problem = error.errors()[0]
-        where = ".".join(str(part) for part in problem["loc"])
-        raise SettingsError(
-            f"{_SETTING}: {where + ': ' if where else ''}{own_words(problem['msg'])};"
-            ' write [{"app": "shop", "metric": "relevance", "policy": "wilson"}]'
-        ) from None
-
-
-def _imported(name: str, load: Any) -> Any:
-    try:
-        return load()
-    except (ImportError, AttributeError, ValueError) as error:
-        raise SettingsError(
-            f"GROUNDWATCH_STATUS_POLICY: cannot import the policy {name!r}: {error}"
-        ) from error
-
-
-def _by_dotted_name(name: str) -> Any:
-    module, _, attribute = name.partition(":") if ":" in name else name.rpartition(".")
-    return getattr(importlib.import_module(module), attribute)
-
-
-def _a_function(name: str, found: Any) -> Policy:
-    if not callable(found):
-        raise SettingsError(
-            f"GROUNDWATCH_STATUS_POLICY: {name!r} is no function of a window and thresholds"
-        )
-    policy: Policy = found
-    return policy

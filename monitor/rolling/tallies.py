@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,8 @@ from monitor.stats.distance import Histogram, kolmogorov_smirnov, population_sta
 from monitor.stats.intervals import Interval, wilson_interval
 
 _MICRO = 1_000_000
+#: Every interval of a pass rate that is shown is one of 90 %.
+DOUBT: Final = 0.10
 
 
 class _Estimate(NamedTuple):
@@ -169,12 +171,17 @@ class WindowStats:
     average_score: float | None = None
     cost_usd: float = 0.0
 
+    def counts(self, design_effect: float = 1.0) -> tuple[float, float]:
+        """Return passes and scores as plain samples would be worth them; 0 of 0 for nothing."""
+        n = self.n_effective / design_effect
+        return (self.pass_rate or 0.0) * n, n
+
 
 def window_stats(tally: Tally) -> WindowStats:
     """
     Turn the sums of a window into figures.
 
-    The interval is Wilson's at 95 %, at the size that the variance found is worth:
+    The interval is Wilson's at `DOUBT`, at the size that the variance found is worth:
     right for one look at independent samples, too narrow for a judgement that is
     repeated every few seconds. For estimates it is an approximation that wants about
     thirty judged samples in the window.
@@ -203,7 +210,7 @@ def window_stats(tally: Tally) -> WindowStats:
         **counts,  # type: ignore[arg-type]
         n_effective=size,
         pass_rate=rate,
-        interval=wilson_interval(rate * size, size),
+        interval=wilson_interval(rate * size, size, alpha=DOUBT),
         average_score=min(1.0, max(0.0, tally.sum_wx / tally.sum_w)),
     )
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from monitor.models import AppLevel, Status, StreamKey, Tally, Verdict
 from monitor.rolling.evidence_state import (
+    ALARMED,
     DAY_BUCKETS,
     LINE,
     Certainty,
@@ -27,8 +28,9 @@ from monitor.rolling.policies import (
     Thresholds,
     find_policy,
     point,
+    status_of,
 )
-from monitor.rolling.tallies import WindowStats, drift, window_stats
+from monitor.rolling.tallies import DOUBT, WindowStats, drift, window_stats
 from monitor.stats.changepoint import Onset
 from monitor.stats.evidence import log_mean, rate_grid, resolution, samples_to_decide
 from monitor.stats.intervals import Interval, wilson_interval
@@ -67,15 +69,25 @@ def judge_window(
     those of the window. A monitor that does not see says ``blind`` whatever the policy would say.
     """
     window = window_stats(data.current)
+    rate = window.pass_rate
     headline = evidence.headline if evidence else None
-    finding = evidence.finding if evidence else _by_window(window, policy_name, thresholds)
+    if evidence is not None:
+        finding = evidence.finding
+    elif isinstance(policy := find_policy(policy_name), EvidencePolicy):
+        raise TypeError(f"the policy {policy_name!r} judges by its evidence, which is missing")
+    else:
+        finding = policy(window, thresholds)
+        if policy is point and window.n:  # it knows no weights
+            rate = window.passed / window.n
     if window.failed >= _BLIND_FROM and window.failed > window.n:
         tried = window.failed + window.n
         finding = PolicyFinding(Status.BLIND, f"{window.failed} of {tried} evaluations failed")
     elif data.trouble:
         finding = PolicyFinding(Status.BLIND, data.trouble)
     same = previous is not None and previous.status is finding.status
-    bounds = headline.interval if headline else window.interval
+    bounds = headline.interval if headline else _shown_interval(window, rate, finding, thresholds)
+    if bounds is None and finding.status in ALARMED:
+        finding = finding._replace(reason=f"{finding.reason}, which may be chance")
     since = now - timedelta(seconds=data.window_s)
     return Verdict(
         app=data.stream.app,
@@ -87,7 +99,7 @@ def judge_window(
         status=finding.status,
         point_status=point(window, thresholds).status,
         reason=f"{finding.reason}; {data.note}" if data.note else finding.reason,
-        pass_rate=headline.pass_rate if headline else window.pass_rate,
+        pass_rate=headline.pass_rate if headline else rate,
         low=bounds.low if bounds else None,
         high=bounds.high if bounds else None,
         n=headline.n if headline else window.n,
@@ -112,11 +124,16 @@ def judge_window(
     )
 
 
-def _by_window(window: WindowStats, policy_name: str, thresholds: Thresholds) -> PolicyFinding:
-    policy = find_policy(policy_name)
-    if isinstance(policy, EvidencePolicy):
-        raise TypeError(f"the policy {policy_name!r} judges by its evidence, which is missing")
-    return policy(window, thresholds)
+def _shown_interval(
+    window: WindowStats, rate: float | None, finding: PolicyFinding, thresholds: Thresholds
+) -> Interval | None:
+    """Return the window's interval; None where a status that rests on less contradicts it."""
+    bounds = window.interval
+    if bounds is None or rate is None or not bounds.low <= rate <= bounds.high:
+        return None
+    says = finding.status if finding.status in ALARMED else Status.HEALTHY
+    agrees = finding.status is Status.BLIND or status_of(bounds.high, thresholds) is says
+    return bounds if agrees else None
 
 
 def _evidence(evidence: EvidenceFinding | None, status: Status) -> dict[str, Any]:
@@ -218,21 +235,26 @@ def headline(state: EvidenceState, rules: Rules) -> Headline:
     n = round(count.n)
     if count.size <= 0:
         return Headline(pass_rate=None, interval=None, n=n, since_s=count.from_s)
+    rate = min(max(count.rate, 0.0), 1.0)
     if state.alarmed and state.log_p is not None:
         grid = rate_grid(rules.warning_rate, rules.critical_rate)
         limits = state.baseline.fallen_below or (math.nan,)
         top = grid.top(np.asarray(sum(limits) / len(limits)))
         both = [log_p for log_p in (state.log_p, state.quasi) if log_p is not None]
-        low = min(state.high, *(float(grid.quantile(log_p, top, _LOW)) for log_p in both))
-        bounds = Interval(low, state.high)
+        low, middle = (
+            [float(grid.quantile(log_p, top, level)) for log_p in both] for level in (_LOW, 0.5)
+        )
+        bounds = Interval(min(state.high, *low), state.high)
+        if rate > state.high:  # it changed again, and what was counted lags behind
+            rate = max(middle)
     else:
         effect = state.baseline.effect
         size = count.size / effect
-        plain = wilson_interval(min(max(count.passed / effect, 0.0), size), size)
+        plain = wilson_interval(min(max(count.passed / effect, 0.0), size), size, alpha=DOUBT)
         # The threshold is not refuted, so it lies inside.
         bounds = Interval(plain.low, max(plain.high, rules.warning_rate))
     # Only `high` decides, so only there a rate is cut: 0 of 300 passed is 0 %.
-    rate = min(max(count.rate, 0.0), bounds.high)
+    rate = min(rate, bounds.high)
     bounds = bounds._replace(low=min(bounds.low, rate))
     return Headline(pass_rate=rate, interval=bounds, n=n, since_s=count.from_s)
 

@@ -19,6 +19,7 @@ from monitor.models.passing import PassRule
 from monitor.report.model import MetricReport, ReportedChange
 from monitor.rolling.attribution import segment_changes
 from monitor.rolling.baseline import ReferenceSpan
+from monitor.rolling.tallies import DOUBT
 from monitor.settings import Settings
 from monitor.stats.intervals import wilson_interval
 from monitor.store.engine import Store
@@ -114,7 +115,7 @@ def read_segments(
             continue
         dimension, _, value = found.segment.partition("=")
         now_n, rate = found.now.n, found.now.rate
-        low, high = wilson_interval(rate * now_n, now_n) if now_n > 0 else (None, None)
+        low, high = wilson_interval(rate * now_n, now_n, alpha=DOUBT) if now_n else (None, None)
         rows.append(
             SegmentRow(
                 dimension=dimension, value=value, n=now_n, share=found.share_now,

@@ -28,6 +28,7 @@ from monitor.report.format import (
     utc_time,
 )
 from monitor.report.model import AppReport, MetricReport, RatePoint, Report, error_rate
+from monitor.rolling.tallies import DOUBT
 from monitor.stats.intervals import wilson_interval
 from monitor.web import charts, time_range
 from monitor.web.time_series import SeriesPoint, ShadedSpan, TimeSeries, spans_of
@@ -226,7 +227,7 @@ def series_of(points: Sequence[RatePoint]) -> TimeSeries:
     """
     Turn the points of a report into a time series with bounds.
 
-    Wilson's at 95 %, as if the samples of a step had one weight; the points hold no more.
+    Wilson's at 90 %, as if the samples of a step had one weight; the points hold no more.
     """
     steps = []
     for point in points:
@@ -234,7 +235,7 @@ def series_of(points: Sequence[RatePoint]) -> TimeSeries:
         if point.pass_rate is None or point.n == 0:
             steps.append(SeriesPoint(start_s))
         else:
-            low, high = wilson_interval(point.pass_rate * point.n, point.n)
+            low, high = wilson_interval(point.pass_rate * point.n, point.n, alpha=DOUBT)
             steps.append(SeriesPoint(start_s, point.n, point.pass_rate, low, high))
     step_s = steps[1].start_s - steps[0].start_s if len(steps) > 1 else 1
     return TimeSeries(step_s, tuple(steps)).fitted()

@@ -1,19 +1,20 @@
 """The status and the figures beside it never disagree, whatever arrives and however it is cut."""
 
 import json
+from datetime import UTC, datetime
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monitor.models import Status
+from monitor.models import Status, StreamKey, Tally
 from monitor.rolling.anytime import advance, advance_all
 from monitor.rolling.baseline import Baseline
 from monitor.rolling.evidence_state import EvidenceState, from_json, idle, to_json
 from monitor.rolling.looks import Looks
-from monitor.rolling.policies import Rules
-from monitor.rolling.verdicts import headline
+from monitor.rolling.policies import POLICIES, PolicyFinding, Rules, Thresholds, status_of
+from monitor.rolling.verdicts import WindowData, headline, judge_window
 
 HOURLY = tuple(0.86 + 0.003 * hour for hour in range(24))
 BASELINES = [
@@ -93,6 +94,51 @@ def test_streams_go_together_as_each_goes_alone(streams, rules, seed):
         assert changes == expected
         assert (found.status, found.count) == (alone.status, alone.count)
         np.testing.assert_allclose(found.bets.log_r, alone.bets.log_r, rtol=1e-9, atol=1e-9)
+
+
+def harsh(window, _):
+    return PolicyFinding(Status.CRITICAL if window.n else Status.INSUFFICIENT_DATA, "always")
+
+
+@given(
+    samples=st.lists(st.tuples(st.booleans(), st.sampled_from([1.0, 1.0, 20.0])), max_size=60),
+    policy=st.sampled_from([*POLICIES, f"{__name__}:harsh"]),
+)
+def test_no_policy_shows_an_interval_that_contradicts_its_status(samples, policy):
+    y, w = np.array(samples, dtype=float).reshape(-1, 2).T
+    sums = (w, w * w, w * y, w * w * y, w * w * y * y)
+    names = ("sum_w", "sum_w2", "sum_wy", "sum_w2y", "sum_w2yy")
+    tally = Tally(
+        n=y.size, passed=int(y.sum()), sum_wx=float((w * y).sum()),
+        **{name: float(column.sum()) for name, column in zip(names, sums, strict=True)},
+    )  # fmt: skip
+    key = StreamKey("bot", "groundedness", "*", "local-1")
+    data = WindowData(stream=key, window_s=3600, current=tally, reference=Tally())
+    lines = Thresholds()
+    found = judge_window(data, policy_name=policy, thresholds=lines, now=datetime.now(UTC))
+    alarmed = found.status in {Status.WARNING, Status.CRITICAL}
+    if found.high is None:
+        assert not alarmed or "may be chance" in found.reason
+        return
+    assert found.low <= found.pass_rate <= found.high
+    assert status_of(found.high, lines) is (found.status if alarmed else Status.HEALTHY)
+
+
+def test_rate_that_changed_again_is_shown_inside_its_interval_and_not_cut_to_it():
+    rng, looks_at, cut = np.random.default_rng(12), 0, 0
+    for _ in range(6):
+        levels = rng.choice([0.2, 0.5, 0.65, 0.75, 0.8, 0.84], 3)
+        passed = (rng.random(1_100) < np.repeat([0.92, *levels], [200, 300, 300, 300])) * 1.0
+        state = EvidenceState.fresh(0.0).but(baseline=BASELINES[1])
+        for k in range(0, passed.size, 20):
+            one = np.ones(20)
+            look = Looks(60.0 * np.arange(k, k + 20), one, one, passed[k : k + 20])
+            state, _ = advance(state, look, Rules())
+            shown = headline(state, Rules())
+            looks_at += state.alarmed
+            cut += state.alarmed and shown.pass_rate >= shown.interval.high - 1e-12
+    assert looks_at > 200
+    assert cut <= looks_at / 100
 
 
 @settings(max_examples=30, deadline=None)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from monitor.rolling.drift import compare, score_reference
-from monitor.rolling.score_drift import ScoreDetector, advance, mirrored, null_mean, threshold
+from monitor.rolling.score_drift import ScoreDetector, advance, null_mean, threshold
 from monitor.rolling.tallies import tally_of, total
 from monitor.stats.changepoint import locate_change
 from monitor.stats.distance import (
@@ -17,6 +17,7 @@ from monitor.stats.distance import (
     psi_test,
     standardized_difference,
 )
+from monitor.stats.evidence import log_mean
 from monitor.testing import make_evaluation
 
 RUNS = 600
@@ -93,18 +94,20 @@ def test_detector_of_the_mean_keeps_its_run_length():
             for s in rng.beta(8, 2, 3000)
         )
     )
-    line, alarms = threshold(600, budget), 0
-    for turn in (dict, mirrored):
-        null = null_mean(base if turn is dict else base._replace(mean=1 - base.mean))
+    line, alarms = np.log(threshold(600, budget)), 0
+    for turned in (False, True):
+        null = null_mean(base._replace(mean=1 - base.mean) if turned else base)
         for _ in range(2):
-            detector = ScoreDetector()
-            for _ in range(days * 144):
-                scores = np.floor(rng.beta(8, 2, rng.poisson(10)) * 100 + 0.5).astype(int)
-                bins, counts = np.unique(scores, return_counts=True)
-                bucket = turn(dict(zip(bins.tolist(), counts.tolist(), strict=True)))
-                detector = advance(detector, bucket, null=null)
-                if detector.level >= line:
-                    alarms, detector = alarms + 1, ScoreDetector()
+            counts = np.stack([
+                np.bincount(np.floor(rng.beta(8, 2, n) * 100 + 0.5).astype(int), minlength=101)
+                for n in rng.poisson(10, days * 144)
+            ])  # fmt: skip
+            left = counts[:, ::-1] if turned else counts
+            while left.size:
+                path = advance(ScoreDetector(), left, null=null)
+                over = np.flatnonzero(log_mean(path) >= line)
+                alarms += over.size > 0
+                left = left[over[0] + 1 :] if over.size else left[:0]
     assert alarms <= 1
 
 
@@ -116,13 +119,12 @@ def test_detector_of_the_mean_sees_a_fall_soon():
             for s in rng.beta(8, 2, 3000)
         )
     )
-    detector, seen = ScoreDetector(), 0
-    while detector.level < threshold(60, 0.1):
-        scores = np.floor(rng.beta(5, 3, 10) * 100 + 0.5).astype(int)
-        bins, counts = np.unique(scores, return_counts=True)
-        bucket = dict(zip(bins.tolist(), counts.tolist(), strict=True))
-        detector, seen = advance(detector, bucket, null=null_mean(base)), seen + 10
-    assert seen <= 150
+    counts = np.stack([
+        np.bincount(np.floor(rng.beta(5, 3, 10) * 100 + 0.5).astype(int), minlength=101)
+        for _ in range(15)
+    ])  # fmt: skip
+    path = advance(ScoreDetector(), counts, null=null_mean(base))
+    assert (log_mean(path) >= np.log(threshold(60, 0.1))).any()
 
 
 def test_range_of_the_onset_holds_it():

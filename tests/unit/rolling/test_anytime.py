@@ -234,8 +234,6 @@ def test_nothing_is_learned_from_nothing():
 def test_budget_is_shared_and_never_more_than_a_tenth_for_one():
     assert stream_budget(1.0, roots=2) == 0.1
     assert stream_budget(1.0, roots=1000) == 0.001
-    assert stream_budget(1.0, roots=50, segments=10) == pytest.approx(0.01)
-    assert stream_budget(1.0, roots=50, segments=100, is_root=False) == pytest.approx(0.005)
 
 
 def test_narrow_buckets_need_the_evidence_of_as_many_minutes():

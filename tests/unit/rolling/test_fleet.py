@@ -137,7 +137,7 @@ def test_cascade_pays_sample_by_sample():
         advance_pool(Pool(at_s=0.0), [AppNews(f"{i}", state, news) for i in range(6)], 60.0, RULES)
         for news in (sampled, looks(60.0, 2, 3.0))
     ]
-    assert pools[0].log_r == pytest.approx(pools[1].log_r)
+    assert pools[0].bets.log_r == pytest.approx(pools[1].bets.log_r)
 
 
 def test_pool_is_remembered_as_json_and_goes_on_as_before():
