@@ -10,8 +10,9 @@ Takes about ten minutes of one core.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -21,17 +22,27 @@ from labelled import GROUNDEDNESS, MODERN, Row, contexts, document, read_rows
 from numpy.typing import NDArray
 
 from monitor.models import Context, Interaction, Status
-from monitor.models.passing import OWN_LEARNT_AT, OWN_LEAST, own_line
+from monitor.models.passing import OWN_LEARNT_AT, OWN_LEAST, PassRule, own_line
 from monitor.rolling import backtest
+from monitor.rolling.anytime import advance
+from monitor.rolling.evidence_state import EvidenceState, evidence_rises, learn_due_s, relearn
+from monitor.rolling.looks import StreamSample, history_columns, looks_of
+from monitor.rolling.policies import Rules
+from monitor.scoring.calibration import KEPT, JudgedSample, fit_curve
+from monitor.scoring.cascade import JudgeSampling
 from monitor.scoring.local.scorer import LocalJudge
-from monitor.stats.agreement import Confusion
-from monitor.stats.level import LOCAL, ErrorRates, learn, level_bin
+from monitor.stats.agreement import confusion
+from monitor.stats.level import LOCAL, SPENT, ErrorRates, learn, level_bin
 
 Floats = NDArray[np.float64]
 _STEP_S: Final = 30.0
 _DAY: Final = 2_880  # samples
 _LEVELS: Final = (0.95, 0.90, 0.80, 0.60)
 _FOREIGN: Final = 60
+_SHARE, _RISING_SHARE = 0.1, 0.5
+_A_LOOK: Final = 4  # samples, two minutes
+_ALIKE, _WORSE = 0.02, 0.20
+_SWITCHES: Final = 180
 _LEAST_GOOD: Final = 0.9
 _WARNING, _CRITICAL = 0.85, 0.70
 
@@ -71,11 +82,28 @@ def main() -> None:
         print_row(f"50 labels at {level:.0%}: r.m.s. error in points", f"{error:.1f}", goal)
         print_row(f"50 labels at {level:.0%}: interval covers", f"{covers:.3f}", ">= 0.94")
         print_row(f"50 labels at {level:.0%}: called sick", f"{sick:.3f}", "0.95: 0, 0.60: 0.99")
+        always = renewed(sources, rng, level, arguments.streams)
+        print_row(
+            f"labels at {level:.0%}: renewed interval covers at every look",
+            f"{always:.3f}",
+            ">= 0.94",
+        )
     for now, goal in ((0.95, "0"), (0.70, ">= 0.75"), (0.40, ">= 0.95")):
         seen, after = later(sources, rng, now, arguments.streams)
         print_row(f"later level {now:.0%}, 50 labels: alarm within two days", f"{seen:.2f}", goal)
         print_row(f"later level {now:.0%}: median samples to it", after, "")
-    good, of = modern(read_rows(arguments.folder, MODERN), judge, rng)
+    for hit, miss, goals_judged in ((1.0, 0.0, (350, 140)), (0.93, 0.25, (1_100, 330))):
+        for now, most in zip((0.70, 0.40), goals_judged, strict=True):
+            seen, after = judged(sources, rng, (hit, miss), now, arguments.streams)
+            name = f"a tenth judged (passes {hit:.0%} of good, {miss:.0%} of bad), 95 -> {now:.0%}"
+            print_row(f"{name}: seen, samples", f"{seen:.2f}, {after}", f"<= {most}")
+    rows = read_rows(arguments.folder, MODERN)
+    for row, (name, goal) in zip(
+        switches(rows, judge, rng), (("equal", "0 of 180"), (">= 20 points worse", "180 of 180")),
+        strict=True,
+    ):  # fmt: skip
+        print_row(f"a tenth judged, model switched, {name}: alarms", row, goal)
+    good, of = modern(rows, judge, rng)
     print_row("modern models >= 90 % faithful that read healthy", f"{good} of {of}", ">= 95 %")
 
 
@@ -182,9 +210,8 @@ def _labelled(
     drawn = np.r_[
         rng.permutation(np.flatnonzero(passed))[:25], rng.permutation(np.flatnonzero(~passed))[:25]
     ]
-    pairs = [(bool(passed[i]), bool(good[i])) for i in drawn]
-    counts = (pairs.count((p, g)) for p in (True, False) for g in (True, False))
-    rates = learn(Confusion(*counts), passed=passed.sum(), scored=passed.size, beliefs=LOCAL)
+    counts = confusion(zip(passed[drawn], good[drawn], strict=True))
+    rates = learn(counts, passed=passed.sum(), scored=passed.size, beliefs=LOCAL)
     return rates, float(good.mean()), line
 
 
@@ -201,6 +228,127 @@ def labels(
             covers.append(bounds.low <= truth <= bounds.high)
             sick.append(bounds.high < _WARNING)
     return float(np.sqrt(np.mean(np.square(errors)))), float(np.mean(covers)), float(np.mean(sick))
+
+
+def renewed(
+    sources: Sequence[Source], rng: np.random.Generator, level: float, streams: int
+) -> float:
+    """Return the share of streams whose interval, renewed at set numbers, never misses."""
+    held = []
+    for source in sources:
+        for _ in range(streams):
+            scores, good = source.stream(rng, 4_000, level)
+            passed = np.rint(100 * scores) >= level_bin(_bins(scores[: OWN_LEARNT_AT[-1]]))
+            sides = [rng.permutation(np.flatnonzero(side)) for side in (passed, ~passed)]
+            inside = True
+            for n in SPENT:
+                drawn = np.concatenate([side[: n // 2] for side in sides])
+                if drawn.size < n:
+                    break  # one side has no more
+                counts = confusion(zip(passed[drawn], good[drawn], strict=True))
+                rates = learn(counts, passed=passed.sum(), scored=passed.size, beliefs=LOCAL)
+                low, high = rates.labelled_level()[1]
+                inside &= low <= good.mean() <= high
+            held.append(inside)
+    return float(np.mean(held))
+
+
+def _alarm_after(
+    rng: np.random.Generator,
+    scores: Floats,
+    verdicts: NDArray[np.bool_],
+    from_n: int,
+    rates: tuple[float, float] = (1.0, 0.0),
+) -> float:
+    """
+    Return after how many samples from *from_n* on a cascade's status is bad.
+
+    As live: a tenth is judged, more often where the local score is undecided, and half while
+    evidence builds up; the curve and the reference are learnt as verdicts come; thresholds are in
+    the judge's own units.
+    """
+    hit, miss = rates
+    warning, critical = (miss + level * (hit - miss) for level in (_WARNING, _CRITICAL))
+    rules = Rules(warning_rate=warning, critical_rate=critical, false_alarms_per_month=1.0)
+    rule, asking = PassRule(0.7), JudgeSampling(_SHARE)
+    known: deque[JudgedSample] = deque(maxlen=KEPT)
+    curve, new, past = fit_curve((), rule), 0, []
+    draws, state = rng.random(scores.size), EvidenceState.fresh(1.8e9)
+    for start in range(0, scores.size, _A_LOOK):
+        now_s = 1.8e9 + _STEP_S * (start + _A_LOOK)
+        if now_s >= learn_due_s(state, rules) and past:
+            state = relearn(state, history_columns(past, rules.bucket_s), now_s, rules)
+        share = _RISING_SHARE if evidence_rises(state) else _SHARE
+        for i in range(start, min(start + _A_LOOK, scores.size)):
+            score, passed, at_s = float(scores[i]), bool(verdicts[i]), 1.8e9 + _STEP_S * i
+            expected = curve.expect(score)
+            pi = asking.probability(expected.spread, share=share)
+            asked = bool(draws[i] < pi)
+            odds = (expected.passes, pi, asked, passed, 1.0, share, _SHARE)
+            past.append(StreamSample(at_s, at_s, *odds))
+            if asked:
+                known.append(JudgedSample(score, passed, float(passed)))
+                new += 1
+        if new * 5 >= len(known) > 0:
+            curve, new = fit_curve(known, rule), 0
+        news = past[start:]
+        state, _ = advance(state, looks_of(news, [now_s] * len(news), state.baseline), rules)
+        if state.alarmed and start >= from_n:
+            return start + len(news) - from_n
+    return np.inf
+
+
+def judged(
+    sources: Sequence[Source],
+    rng: np.random.Generator,
+    rates: tuple[float, float],
+    now: float,
+    streams: int,
+) -> tuple[float, str]:
+    """Return how often a cascade sees a fall within a day, and the median of the samples."""
+    found = []
+    for source in sources:
+        for _ in range(max(1, streams // 3)):
+            parts = [source.stream(rng, _DAY, level) for level in (0.95, now)]
+            scores, good = (np.concatenate(both) for both in zip(*parts, strict=True))
+            verdicts = rng.random(good.size) < np.where(good, *rates)
+            found.append(_alarm_after(rng, scores, verdicts, _DAY, rates))
+    middle = float(np.median(found))
+    shown = f"{middle:.0f}" if np.isfinite(middle) else "never"
+    return float(np.mean(np.isfinite(found))), shown
+
+
+def switches(rows: Sequence[Row], judge: LocalJudge, rng: np.random.Generator) -> tuple[str, str]:
+    """
+    Return in how many switches of the model of a healthy app, judged in part, an alarm follows.
+
+    First switches to models within 2 points, then to those at least 20 points worse; a day each.
+    """
+    answers: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in rows:
+        answers[row["source"], row["model"]].append(row)
+    good = {key: np.mean([row["label"] == 0 for row in mine]) for key, mine in answers.items()}
+    scored = cache(lambda key: [(_scores(judge, [r]), r["label"] == 0) for r in answers[key]])
+    pairs = [
+        (a, b) for a in answers for b in answers
+        if a != b and a[0] == b[0] and good[a] >= _LEAST_GOOD
+    ]  # fmt: skip
+    shown = []
+    for wanted in (
+        [p for p in pairs if abs(good[p[0]] - good[p[1]]) <= _ALIKE and good[p[1]] >= _LEAST_GOOD],
+        [p for p in pairs if good[p[0]] - good[p[1]] >= _WORSE],
+    ):
+        seen = 0
+        chosen = [wanted[i] for i in rng.permutation(len(wanted))[:_SWITCHES]]
+        for pair in chosen:
+            parts = []
+            for key in pair:
+                known = [(float(s[0]), label) for s, label in scored(key) if s.size]
+                parts += [known[i] for i in rng.integers(0, len(known), _DAY)]
+            scores, labels_ = np.array(parts).T
+            seen += bool(np.isfinite(_alarm_after(rng, scores, labels_ > 0, _DAY)))
+        shown.append(f"{seen} of {len(chosen)}")
+    return shown[0], shown[1]
 
 
 def later(

@@ -29,7 +29,6 @@ from status_rivals import RIVALS
 from monitor.models import Status
 from monitor.rolling import backtest
 from monitor.rolling.policies import stream_budget
-from monitor.stats.evidence import lorden_delay
 from support import status_streams as streams
 from support.status_streams import Cell, Job, Stream
 
@@ -237,7 +236,7 @@ def _rows(cell: Cell, ours: Sequence[Outcome]) -> Iterator[Row]:
         delays = [one.delay for one in ours]
         middle = float(np.quantile(delays, 0.5, method="higher"))
         bounds = [
-            lorden_delay(line, cell.after, _MINUTES_TO_FALSE_ALARM * rate)
+            streams.lorden_delay(line, cell.after, _MINUTES_TO_FALSE_ALARM * rate)
             for line in (streams.BEFORE, streams.LINE)
         ]
         ratios = " and ".join(f"{middle / bound:.2f}" for bound in bounds)

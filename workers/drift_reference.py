@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection
 
-from monitor.models import ROOT, StreamKey, Tally, Verdict
+from monitor.models import ROOT, Status, StreamKey, Tally, Verdict
 from monitor.models.status import segment_name
 from monitor.rolling.baseline import ReferenceSpan
 from monitor.rolling.drift import Began, has_course, same_hours, well_spans
@@ -69,8 +69,9 @@ class References:
             if app not in self._pinned:
                 segment = segment_name("release", release)
                 found = active_streams(self.connection, since_s=0, segment=segment)
+                newest_s = max((item.last_bucket_s for item in found), default=0)
                 tallies = window_tallies(
-                    self.connection, from_s=_oldest_s(found), app=app, segment=segment
+                    self.connection, from_s=max(0, newest_s - _KEPT_S), app=app, segment=segment
                 )
                 self._pinned[app] = {
                     item.key._replace(segment=ROOT): tallies.get(item.stream_id, Tally())
@@ -91,23 +92,15 @@ class References:
         if kind != TRAILING:
             return kind == SAME_HOUR
         spans = self._well(stream, ReferenceSpan(now_s, now_s))
-        steps = (
-            series(
-                self.connection,
-                [stream.stream_id],
-                from_s=spans[0].from_s // _HOUR_S * _HOUR_S,
-                step_s=_HOUR_S,
-            )
-            if spans
-            else {}
-        )
-        hours = steps.get(stream.stream_id, {})
-        well = {
+        if not spans:
+            return False
+        from_s = spans[0].from_s // _HOUR_S * _HOUR_S
+        steps = series(self.connection, [stream.stream_id], from_s=from_s, step_s=_HOUR_S)
+        return has_course({
             start_s: tally
-            for start_s, tally in hours.items()
+            for start_s, tally in steps.get(stream.stream_id, {}).items()
             if any(span.from_s <= start_s < span.to_s for span in spans)
-        }
-        return has_course(well)
+        })  # fmt: skip
 
     def segments(self, stream: Stream, window: ReferenceSpan) -> tuple[str, dict[int, Tally]]:
         """
@@ -137,10 +130,12 @@ class References:
             span = ReferenceSpan(window.from_s - _WEEK_S - slack_s, window.to_s - _WEEK_S + slack_s)
             return "the same time a week before", [span]
         if "/" in kind:
-            return kind.replace("/", " to "), [_days(kind)]
+            days = (datetime.fromisoformat(day).replace(tzinfo=UTC) for day in kind.split("/"))
+            span = ReferenceSpan(*(int(day.timestamp()) for day in days))
+            return kind.replace("/", " to "), [span]
         spans = self._well(stream, window)
-        days = round(sum(span.to_s - span.from_s for span in spans) / _DAY_S)
-        return f"the {days} d before" if days > 1 else "the time before", spans
+        n_days = round(sum(span.to_s - span.from_s for span in spans) / _DAY_S)
+        return f"the {n_days} d before" if n_days > 1 else "the time before", spans
 
     def _well(self, stream: Stream, window: ReferenceSpan) -> list[ReferenceSpan]:
         if self._courses is None:
@@ -175,21 +170,6 @@ class References:
         return self._sums[key]
 
 
-def _oldest_s(streams: Sequence[Stream]) -> int:
-    return max(0, max((stream.last_bucket_s for stream in streams), default=0) - _KEPT_S)
-
-
-def _days(text: str) -> ReferenceSpan:
-    first, last = (
-        int(datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp()) for day in text.split("/")
-    )
-    return ReferenceSpan(first, last)
-
-
-# --- onset ---
-# When a stream changed: the buckets around it, located against its reference.
-
-
 #: So strong must the evidence be before a time is given.
 _EVIDENCE = 3.0
 
@@ -214,11 +194,8 @@ def locate_onset(
     """Locate one change of the pass rate in [from_s, to_s); None without strong evidence."""
     rows = bucket_sums(connection, stream.stream_id, from_s=from_s, to_s=to_s)
     starts, passed, n = pass_counts(rows, design_effect=effect)
-    window = window_stats(reference)
-    old_n = window.n_effective / effect
-    found = locate_change(
-        passed, n, reference_passed=(window.pass_rate or 0.0) * old_n, reference_n=old_n
-    )
+    old_passed, old_n = window_stats(reference).counts(effect)
+    found = locate_change(passed, n, reference_passed=old_passed, reference_n=old_n)
     if found is None or found.evidence < _EVIDENCE:
         return None
     return DriftOnset(
@@ -237,13 +214,6 @@ def measure_design_effect(
     rows = bucket_sums(connection, stream.stream_id, from_s=from_s, to_s=to_s)
     starts, passed, n = pass_counts(rows)
     return design_effect(starts // bucket_s, passed, n).factor
-
-
-# --- reference ---
-# Read the sums of the reference: what each stream counted while all was well.
-
-
-_Key = tuple[str, str, str]
 
 
 def reference_tallies(
@@ -274,24 +244,22 @@ def reference_tallies(
 
 def status_courses(
     connection: Connection, from_s: int, status_window_s: int
-) -> dict[_Key, list[Began]]:
+) -> dict[tuple[str, str, str], list[Began]]:
     """List how the status of each key went, the one that was there at *from_s* first."""
-    found: dict[_Key, list[Began]] = {}
+    found: dict[tuple[str, str, str], list[Began]] = {}
+
+    def began(at: datetime, status: Status, verdict: Verdict) -> Began:
+        """Note also the earliest time at which the fall may have begun, if it was located."""
+        onset = verdict.onset_earliest or verdict.onset
+        return Began(at.timestamp(), status, onset.timestamp() if onset else None)
+
     for change in read_changes(connection, since=datetime.fromtimestamp(from_s, UTC)):
         if change.window_s == status_window_s:
             key = (change.app, change.metric, change.segment)
             at_first = [Began(from_s, change.before)] if change.before else []
-            began = Began(change.at.timestamp(), change.after, _onset_s(change.verdict))
-            found.setdefault(key, at_first).append(began)
+            found.setdefault(key, at_first).append(began(change.at, change.after, change.verdict))
     for verdict in read_verdicts(connection).values():
         if verdict.window_s == status_window_s:
             key = (verdict.app, verdict.metric, verdict.segment)
-            began = Began(verdict.status_since.timestamp(), verdict.status, _onset_s(verdict))
-            found.setdefault(key, [began])
+            found.setdefault(key, [began(verdict.status_since, verdict.status, verdict)])
     return found
-
-
-def _onset_s(verdict: Verdict) -> float | None:
-    """Give the earliest time at which the fall may have begun, if the policy located it."""
-    onset = verdict.onset_earliest or verdict.onset
-    return None if onset is None else onset.timestamp()

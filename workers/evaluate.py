@@ -45,19 +45,8 @@ from workers.jobs import ErrorThrottle
 from workers.level import LevelOf, Levels, PlainEvidence
 from workers.stream_states import StreamStates, StreamToJudge
 
-
-def no_conditions(_now: datetime) -> Sequence[Verdict]:
-    """Say nothing about the monitor itself."""
-    return ()
-
-
 #: Returns verdicts as alerts are to see them.
 Hold = Callable[[Connection, Sequence[Verdict], datetime], list[Verdict]]
-
-
-def hold_nothing(_: Connection, verdicts: Sequence[Verdict], _now: datetime) -> list[Verdict]:
-    """Let alerts see every verdict as it is."""
-    return list(verdicts)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -69,8 +58,8 @@ class Evaluator:
     thresholds: Thresholds
     recipients: Sequence[Recipient] | RoutingConfig
     policies: PolicyChoice
-    conditions: Callable[[datetime], Sequence[Verdict]] = no_conditions
-    hold: Hold = hold_nothing
+    conditions: Callable[[datetime], Sequence[Verdict]] | None = None  #: about the monitor itself
+    hold: Hold | None = None  #: None: alerts see every verdict as it is
     _states: StreamStates = field(init=False)
     _levels: Levels = field(init=False)
     _pools: FleetPools = field(default_factory=FleetPools)
@@ -78,6 +67,8 @@ class Evaluator:
     _failing: ErrorThrottle = field(default_factory=ErrorThrottle)
     _reference: dict[int, Tally] = field(default_factory=dict)
     _reference_at: datetime | None = None
+    _token: int | None = None
+    _open: bool = False  #: an evaluation has begun that was not committed
 
     def __post_init__(self) -> None:
         windows = self.settings.windows
@@ -101,11 +92,15 @@ class Evaluator:
         status_window_s = self.settings.windows.status_window_s
         with self.store.read() as connection:
             before = read_verdicts(connection)
-            self._states.begin(connection, lease)
-            self._pools.begin(connection, lease)
+            if self._token != lease.token or self._open:  # another process may have written since
+                self._states.read(connection)
+                self._pools.read(connection)
+            self._token, self._open = lease.token, True
+            self._states.begin()
             verdicts = self._verdicts(connection, before, now, trouble=trouble, note=note)
             leading = [verdict for verdict in verdicts if verdict.window_s == status_window_s]
-            leading = self.hold(connection, leading, now)
+            if self.hold is not None:
+                leading = self.hold(connection, leading, now)
         leading += self._of_monitor(now)
         leading.append(fleet_verdict(self._falls, window_s=status_window_s, now=now))
         with self.store.write() as connection:
@@ -124,8 +119,7 @@ class Evaluator:
                 thresholds=thresholds_from(self.settings),
                 report_url=self.settings.report_url,
             )
-        self._states.committed()
-        self._pools.committed()
+        self._open = False
         return changes
 
     def _verdicts(
@@ -211,11 +205,9 @@ class Evaluator:
                 alike[policy, rules].append(stream)
         found = {}
         for (policy, rules), group in alike.items():
+            window_s = self.settings.windows.status_window_s
             asked = [
-                StreamToJudge(
-                    stream, before.get((*stream.key[:3], self.settings.windows.status_window_s))
-                )
-                for stream in group
+                StreamToJudge(stream, before.get((*stream.key[:3], window_s))) for stream in group
             ]
             advanced = self._states.advance(connection, asked, rules, now=now)
             for stream, (before_looks, looks, state) in zip(group, advanced, strict=True):
@@ -223,12 +215,9 @@ class Evaluator:
                 window = window_stats(windows.get(stream.stream_id, Tally()))
                 found[key] = evidence_finding(state, window, rules)
                 if isinstance(level, VerifiedLevel):
+                    plain = PlainEvidence(found[key], window, rules, state)
                     found[key], shown[key] = self._levels.apply(
-                        connection,
-                        stream,
-                        level,
-                        PlainEvidence(found[key], window, rules, state),
-                        now,
+                        connection, stream, level, plain, now
                     )
                 if policy.use_reference:
                     pool = pooled.setdefault((key.metric, key.evaluator_version), [])
@@ -252,7 +241,10 @@ class Evaluator:
     def _of_monitor(self, now: datetime) -> Sequence[Verdict]:
         """Say how the monitor does; that this cannot be read must cost no status and no alert."""
         found: list[Verdict] = []
-        error = self._failing.guard("conditions", lambda: found.extend(self.conditions(now)))
+        conditions = self.conditions
+        if conditions is None:
+            return found
+        error = self._failing.guard("conditions", lambda: found.extend(conditions(now)))
         if error is None:
             return found
         kind = "monitor:store_unsafe"

@@ -66,15 +66,11 @@ class ExperimentJob:
             ]
             for stream in streams if len(streams) <= _MOST_VARIANTS else ():
                 value = stream.key.segment.removeprefix(prefix)
-                if value == OTHER:
-                    continue
                 tallies = window_tallies(
                     connection, from_s=from_s, app=app, segment=stream.key.segment, histograms=False
                 )
-                if stream.stream_id in tallies:
-                    window = window_stats(tallies[stream.stream_id])
-                    n = window.n_effective
-                    variants[value] = (window.pass_rate or 0.0) * n, n
+                if value != OTHER and stream.stream_id in tallies:
+                    variants[value] = window_stats(tallies[stream.stream_id]).counts()
             if len(variants) > 1:
                 counts = np.array(list(variants.values()))
                 shares = thompson_shares(counts[:, 0], counts[:, 1])

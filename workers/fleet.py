@@ -23,7 +23,6 @@ from monitor.rolling.fleet import (
 )
 from monitor.rolling.policies import Rules
 from monitor.store.insights import read_marks
-from monitor.store.lease import Lease
 from monitor.store.verdicts import PoolKey, read_pools, save_pools
 
 #: So long before a fall a release may have gone out that explains it.
@@ -35,17 +34,12 @@ class FleetPools:
     """The pools, by metric and evaluator version, kept for as long as one lease lasts."""
 
     _pools: dict[PoolKey, Pool] = field(default_factory=dict)
-    _token: int | None = None
-    _open: bool = False  #: an evaluation has begun that was not committed
     _falls: dict[PoolKey, FleetFall] = field(default_factory=dict)
 
-    def begin(self, connection: Connection, lease: Lease) -> None:
-        """Read what is remembered, unless this process wrote it last."""
-        if self._token != lease.token or self._open:
-            found = read_pools(connection)
-            self._pools = {key: pool_from_json(state) for key, state in found.items()}
-            self._token = lease.token
-        self._open = True
+    def read(self, connection: Connection) -> None:
+        """Read what is remembered."""
+        found = read_pools(connection)
+        self._pools = {key: pool_from_json(state) for key, state in found.items()}
 
     def advance(
         self,
@@ -74,50 +68,28 @@ class FleetPools:
         states = {key: pool_to_json(pool) for key, pool in self._pools.items()}
         save_pools(connection, states, self._falls, now=now)
 
-    def committed(self) -> None:
-        """Note that what was saved stays; otherwise it is read again the next time."""
-        self._open = False
-
 
 def _fall(connection: Connection, key: PoolKey, found: FleetFinding) -> FleetFall:
     since, status_since = (
         datetime.fromtimestamp(at_s, UTC) for at_s in (found.since_s, found.status_s)
     )
-    return FleetFall(
-        metric=key[0],
-        evaluator_version=key[1],
-        status=found.status,
-        status_since=status_since,
-        since=since,
-        pass_rate=found.pass_rate,
-        low=found.low,
-        high=found.high,
-        n=found.n,
-        fell=found.fell,
-        n_apps=found.n_apps,
-        cause=_cause(connection, found, since, status_since),
-    )
-
-
-def _cause(
-    connection: Connection, found: FleetFinding, since: datetime, status_since: datetime
-) -> str:
-    """
-    Return what changed for most of the apps when they fell.
-
-    The pool is of one version of the evaluator, so a judge of another name is no explanation; and
-    nothing else is blamed without a change that was seen.
-    """
+    # The pool is of one version of the evaluator, so a judge of another name is no explanation; and
+    # nothing else is blamed without a change that was seen.
     apps = set(found.fell)
     releases = Counter(
         mark.release
         for mark in read_marks(connection, since=since - _BEFORE)
         if mark.app in apps and mark.at <= status_since
     )
-    for release, n in releases.most_common(1):
-        if n > len(apps) / 2:
-            return f"release {release} went out to {n} of them at that time"
-    return (
-        "cause unknown: the evaluator's version is the same as before, and no release went out"
-        " to most of them"
-    )
+    release, n = next(iter(releases.most_common(1)), ("", 0))
+    cause = f"release {release} went out to {n} of them at that time"
+    if n <= len(apps) / 2:
+        cause = (
+            "cause unknown: the evaluator's version is the same as before, and no release went out"
+            " to most of them"
+        )
+    names = ("status", "pass_rate", "low", "high", "n", "fell", "n_apps")
+    return FleetFall(
+        metric=key[0], evaluator_version=key[1], status_since=status_since, since=since,
+        cause=cause, **{name: getattr(found, name) for name in names},
+    )  # fmt: skip

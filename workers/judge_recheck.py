@@ -125,15 +125,10 @@ class JudgeRecheck:
             day_s = int((now - _DAY).timestamp())
             tallies = window_tallies(connection, from_s=day_s)
             # Of several versions the newest: another judge would tell nothing of the one before.
-            newest = {
-                (each.key.app, each.key.metric): each
-                for each in sorted(
-                    active_streams(connection, since_s=day_s), key=lambda each: each.stream_id
-                )
-                if each.key.segment == ROOT
-            }
-            for (app, metric), each in newest.items():
-                if (tally := tallies.get(each.stream_id)) is not None:
+            streams = active_streams(connection, since_s=day_s)
+            newest = {each.key[:3]: each for each in sorted(streams, key=lambda s: s.stream_id)}
+            for (app, metric, segment), each in newest.items():
+                if segment == ROOT and (tally := tallies.get(each.stream_id)) is not None:
                     n = tally.judged if cascade else tally.n
                     judged[JudgedStream(app, metric, each.key.evaluator_version)] = n
             by_app: dict[str, int] = {}
@@ -142,10 +137,9 @@ class JudgeRecheck:
             room = _DRIP_SHARE * sum(by_app.values()) - calls_since(
                 connection, now - _DAY, purpose="drip"
             )
-            streams = [key for key, n in judged.items() if n]
-            if room < 1 or not streams:
+            if room < 1 or not any(judged.values()):
                 return
-            (stream,) = self.rng.choices(streams, [judged[key] for key in streams])
+            (stream,) = self.rng.choices([*judged], [*judged.values()])
             state = read_judge(connection, stream.metric, stream.evaluator_version)
             found = old_samples(
                 connection, stream, before=settled, since=state.found_at,
@@ -176,18 +170,12 @@ class JudgeRecheck:
                     break
                 second = again.passes(evaluations).get(stream.metric)
                 if second is not None:
-                    model = next(
-                        (str((e.metadata or {}).get("model") or "") for e in evaluations), ""
-                    )
-                    pairs.append(
-                        VerdictPair(
-                            sample_id=old.sample_id,
-                            stream=stream,
-                            first=old.first,
-                            second=second,
-                            model=model,
-                        )
-                    )
+                    noted = (evaluations[0].metadata or {}) if evaluations else {}
+                    pair = VerdictPair(
+                        sample_id=old.sample_id, stream=stream, first=old.first, second=second,
+                        model=str(noted.get("model") or ""),
+                    )  # fmt: skip
+                    pairs.append(pair)
         return pairs
 
     def _learn(
@@ -235,13 +223,16 @@ def hold_for_judge(
 
     Statuses stay what they are. An alert that fires already goes on.
     """
-    known = read_attributions(connection)
-    held = {
-        (v.app, v.metric): found
-        for v in verdicts
-        if v.segment == ROOT and v.status in _BAD
-        and (found := _hold(_attribution(known, v), v, now))
-    }  # fmt: skip
+    known, held = read_attributions(connection), {}
+    for v in verdicts:
+        if v.segment != ROOT or v.status not in _BAD:
+            continue
+        found = _attribution(known, v)
+        if found is None and now - v.status_since < _WAIT:
+            held[v.app, v.metric] = "old samples are judged again first: is it the judge?"
+        elif found is not None and found.cause is Cause.JUDGE:
+            moved = f"the judge moved by {points(found.judge_change)} on {found.pairs} old samples"
+            held[v.app, v.metric] = f"{moved}, not the app"
     return [
         v.model_copy(update={"status": Status.INSUFFICIENT_DATA, "reason": held[v.app, v.metric]})
         if (v.app, v.metric) in held and v.status in _BAD
@@ -255,17 +246,6 @@ def _attribution(
 ) -> StoredAttribution | None:
     found = known.get(JudgedStream(verdict.app, verdict.metric, verdict.evaluator_version))
     return found if found and found.status_since >= verdict.status_since else None
-
-
-def _hold(found: StoredAttribution | None, verdict: Verdict, now: datetime) -> str:
-    """Return why an alert waits; '' when it does not."""
-    if found is None:
-        is_new = now - verdict.status_since < _WAIT
-        return "old samples are judged again first: is it the judge?" if is_new else ""
-    if found.cause is not Cause.JUDGE:
-        return ""
-    change = points(found.judge_change)
-    return f"the judge moved by {change} on {found.pairs} old samples, not the app"
 
 
 def judge_sentences(connection: Connection, now: datetime) -> dict[tuple[str, str], str]:

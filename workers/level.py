@@ -29,9 +29,9 @@ from monitor.rolling.level import (
     worse_of,
 )
 from monitor.rolling.policies import Rules, Thresholds
-from monitor.rolling.tallies import WindowStats, score_bin
+from monitor.rolling.tallies import WindowStats, score_bin, window_stats
 from monitor.rolling.verdicts import EvidenceFinding, evidence_finding
-from monitor.stats.agreement import Confusion
+from monitor.stats.agreement import confusion
 from monitor.stats.level import JUDGE, LOCAL, learn, level_bin, renewed_at
 from monitor.store.insights import read_marks
 from monitor.store.label_agreement import DrawnLabel, drawn_labels, present_release
@@ -148,12 +148,9 @@ class Levels:
             if sum(first.values()) < OWN_LEARNT_AT[0]:
                 return None
             line = level_bin(first)
-        pairs = [
+        counts = confusion(
             (label.passed if line is None else score_bin(label.score) >= line, label.good)
             for label in labels
-        ]
-        counts = Confusion(
-            *(pairs.count((p, good)) for p in (True, False) for good in (True, False))
         )
         basis = (counts, release, line, until)
         known = self._learnt.get(key)
@@ -162,14 +159,9 @@ class Levels:
             beliefs = JUDGE if line is None else LOCAL
             rates = learn(counts, passed=passed, scored=scored, beliefs=beliefs)
             level = VerifiedLevel(
-                rates=rates,
-                n_labels=len(labels),
-                release=release,
-                until=until,
-                scored=scored,
-                last_s=max(label.occurred_s for label in labels),
-                level_bin=line,
-            )
+                rates=rates, n_labels=len(labels), release=release, until=until, scored=scored,
+                last_s=max(label.occurred_s for label in labels), level_bin=line,
+            )  # fmt: skip
             # A judge that does not tell is none; a local scorer's interval says so by itself.
             unfit = line is None and rates.tells() is False
             known = self._learnt[key] = _Learnt(basis, None if unfit else level)
@@ -188,8 +180,7 @@ class Levels:
         ).get(stream.stream_id, Tally())
         if line is not None:
             return sum(c for b, c in tally.histogram.items() if b >= line), tally.n
-        rate = tally.sum_wy / tally.sum_w if tally.sum_w else 0.0
-        return min(max(rate, 0.0), 1.0) * tally.n, tally.n
+        return (window_stats(tally).pass_rate or 0.0) * tally.n, tally.n
 
     def apply(
         self,

@@ -20,7 +20,7 @@ from alerts.queries import oldest_waiting
 from monitor.errors import GroundwatchError
 from monitor.store.lease import Lease, database_now
 from workers.context import Components
-from workers.evaluate import Evaluator, hold_nothing
+from workers.evaluate import Evaluator
 from workers.experiments import EVERY_S as EXPERIMENTS_EVERY_S
 from workers.experiments import ExperimentJob
 from workers.insights import Explainer
@@ -71,7 +71,7 @@ class Scheduler:
             thresholds=context.thresholds,
             recipients=context.recipients,
             policies=context.policies,
-            hold=hold_for_judge if JudgeRecheck.is_wanted(settings) else hold_nothing,
+            hold=hold_for_judge if JudgeRecheck.is_wanted(settings) else None,
             conditions=VitalsReader(
                 store=context.store,
                 settings=settings,

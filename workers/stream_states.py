@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from sqlalchemy import Connection
@@ -32,7 +32,6 @@ from monitor.rolling.looks import (
 )
 from monitor.rolling.policies import Rules
 from monitor.stats.changepoint import find_onset
-from monitor.store.lease import Lease
 from monitor.store.query import Stream, bucket_sums
 from monitor.store.verdicts import (
     StoredScore,
@@ -116,23 +115,27 @@ class StreamStates:
     news_s: float  #: what is older than this when it arrives is no news
     _stored: dict[int, _Stored] = field(default_factory=dict)
     _changed: set[int] = field(default_factory=set)
-    _open: bool = False  #: an evaluation has begun that was not committed
-    _token: int | None = None
     _may_learn: int = 0
     _scores: dict[tuple[str, str, str], list[StoredScore]] = field(default_factory=dict)
     _read_from_ms: float = math.inf
     _looked_at: dict[int, dict[str, int]] = field(default_factory=dict)
     _looked_from_ms: dict[int, int] = field(default_factory=dict)
 
-    def begin(self, connection: Connection, lease: Lease) -> None:
-        """Read what is remembered, unless this process wrote it last."""
-        if self._token != lease.token or self._open:
-            found = {stream_id: _read(row) for stream_id, row in read_states(connection).items()}
-            self._stored = {stream_id: stored for stream_id, stored in found.items() if stored}
-            self._token = lease.token
-            self._looked_at, self._looked_from_ms = {}, {}
-        self._changed, self._open = set(), True
-        self._may_learn = _LEARN_AT_ONCE
+    def read(self, connection: Connection) -> None:
+        """Read what is remembered."""
+        self._stored = {}
+        for stream_id, row in read_states(connection).items():
+            state = from_json(row["memory"])
+            if state is not None:
+                seen = _Seen(*row["seen"])
+                if seen.received_ms <= _FIRST_MS:  # in a former form it meant something else
+                    seen = seen._replace(received_ms=0)
+                self._stored[stream_id] = _Stored(state, seen)
+        self._looked_at, self._looked_from_ms = {}, {}
+
+    def begin(self) -> None:
+        """Begin an evaluation."""
+        self._changed, self._may_learn = set(), _LEARN_AT_ONCE
         self._read_from_ms, self._scores = math.inf, {}
 
     def advance(
@@ -169,7 +172,13 @@ class StreamStates:
             all_news_is_here = n >= total.n
             before = _Seen(total.n - n, total.sum_w - w, total.sum_w2 - w2, total.sum_wy - wy)
             stored = _Stored(EvidenceState.fresh(begun_s), _Seen() if all_news_is_here else before)
-        state = self._learned(connection, stream, stored.state, now_s, rules)
+        state = stored.state
+        if now_s >= learn_due_s(state, rules) and self._may_learn > 0:
+            rows = self._rows(connection, stream, now_s, _HISTORY)
+            self._may_learn -= len(rows)
+            columns = np.array(rows, dtype=np.float64).reshape(-1, 7).T
+            history = History((columns[0] // self.bucket_s).astype(np.int64), *columns[1:])
+            state = relearn(state, history, now_s, rules)
         if stream.n_total == stored.seen.n:
             return _Begun(stream, stored, state, _NOTHING_NEW, stored.seen)
         if goes_by_samples(
@@ -278,32 +287,12 @@ class StreamStates:
 
     def save(self, connection: Connection, *, now: datetime) -> None:
         """Write what changed, in the transaction that is fenced by the lease."""
-        save_states(
-            connection, {key: _written(self._stored[key]) for key in self._changed}, now=now
-        )
-
-    def committed(self) -> None:
-        """Note that what was saved stays; otherwise it is read again the next time."""
-        self._changed, self._open = set(), False
-
-    def _learned(
-        self,
-        connection: Connection,
-        stream: Stream,
-        state: EvidenceState,
-        now_s: float,
-        rules: Rules,
-    ) -> EvidenceState:
-        if now_s < learn_due_s(state, rules) or self._may_learn <= 0:
-            return state
-        columns = (
-            np.array(self._rows(connection, stream, now_s, _HISTORY), dtype=np.float64)
-            .reshape(-1, 7)
-            .T
-        )
-        self._may_learn -= columns.shape[1]
-        history = History((columns[0] // self.bucket_s).astype(np.int64), *columns[1:])
-        return relearn(state, history, now_s, rules)
+        rows = {}
+        for key in self._changed:
+            state, seen = self._stored[key]
+            rises = evidence_rises(state)
+            rows[key] = {"memory": to_json(state), "seen": list(seen), "rises": rises}
+        save_states(connection, rows, now=now)
 
     def _pieces(
         self,
@@ -342,21 +331,3 @@ class StreamStates:
     ) -> list[tuple[float, ...]]:
         from_s = int(now_s) - n_buckets * self.bucket_s
         return bucket_sums(connection, stream.stream_id, from_s=from_s, to_s=int(now_s) + 1)
-
-
-def _read(row: dict[str, Any]) -> _Stored | None:
-    state = from_json(row["memory"])
-    if state is None:
-        return None
-    n, sum_w, sum_w2, sum_wy, received_ms = row["seen"]
-    # The form before this one ended with a small number of another meaning.
-    arrived_ms = received_ms if received_ms > _FIRST_MS else 0
-    return _Stored(state, _Seen(n, sum_w, sum_w2, sum_wy, arrived_ms))
-
-
-def _written(stored: _Stored) -> dict[str, Any]:
-    return {
-        "memory": to_json(stored.state),
-        "seen": list(stored.seen),
-        "rises": evidence_rises(stored.state),
-    }

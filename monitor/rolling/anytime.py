@@ -78,22 +78,10 @@ def advance_all(
     states: Sequence[EvidenceState], looks: Sequence[Looks], rules: Rules
 ) -> list[Advanced]:
     """
-    Take streams through more looks.
+    Take streams, as remembered after the look before, through any number of looks each.
 
-    Parameters
-    ----------
-    states
-        What was remembered of each stream after the look before.
-    looks
-        Of each stream any number, none earlier than its last one.
-    rules
-        Thresholds and budget of all of them.
-
-    Returns
-    -------
-    list of tuple
-        Of each stream what is remembered now, and the statuses that began. Cutting the looks
-        anywhere, and going on from what was remembered, gives the same.
+    Return of each what is remembered now, and the statuses that began. Cutting the looks anywhere,
+    and going on from what was remembered, gives the same.
     """
     moved = [restarted(state, rules) for state in states]
     changes: list[list[StatusTurn]] = [[] for _ in states]

@@ -7,13 +7,14 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
+
+import numpy as np
 
 from monitor.models import Tally
 from monitor.models.insight import Deploy, SegmentEffect
-from monitor.rolling.tallies import PassCounts, window_stats
+from monitor.rolling.tallies import PassCounts, total, window_stats
 from monitor.stats.changepoint import locate_change
-from monitor.stats.decomposition import Group, Part, kitagawa
 from monitor.stats.intervals import (
     anytime_interval,
     exact_interval,
@@ -30,6 +31,7 @@ _LEAST_BEFORE, _LEAST_AFTER, _LEAST_SHARE = 30.0, 5.0, 0.005
 #: What is named explains this part of the change, and moves the whole by this much.
 _LEAST_EXPLAINED, _LEAST_EFFECT = 0.15, 0.002
 _MOST_NAMED = 5
+_WEIGHTS: Final = ("sum_w", "sum_w2")
 #: The segment of what has no value in a dimension.
 NONE = "(none)"
 
@@ -54,6 +56,59 @@ class SegmentExplanation:
     mix: Mapping[str, float]
     mix_shift: Sequence[str]
     simpson: Sequence[str]
+
+
+class Group(NamedTuple):
+    """
+    One segment before and after: share of the traffic, pass rate, variance of the rate.
+
+    A rate is None where the segment had no score.
+    """
+
+    share_before: float
+    share_after: float
+    rate_before: float | None
+    rate_after: float | None
+    variance_before: float = 0.0
+    variance_after: float = 0.0
+
+
+class Part(NamedTuple):
+    """What one segment adds: by its own rate, with the standard error of that, and by its share."""
+
+    rate: float
+    rate_error: float
+    mix: float
+
+
+def kitagawa(groups: Sequence[Group]) -> list[Part]:
+    """
+    Split the change of an overall rate over all segments of one dimension, in their order.
+
+    The parts add up to the change, exactly, as shares before add up to 1 and those after do. A
+    segment that is there only before or after counts with its share alone, as if its rate had been
+    the same.
+
+    References
+    ----------
+    .. [1] E. M. Kitagawa, "Components of a difference between two rates", JASA 50 (1955),
+       1168-1194.
+
+    Examples
+    --------
+    >>> part, _ = kitagawa([Group(0.5, 0.5, 0.9, 0.5), Group(0.5, 0.5, 0.9, 0.9)])
+    >>> round(part.rate, 3), abs(part.mix)
+    (-0.2, 0.0)
+    """
+    share = np.array([group[:2] for group in groups])
+    rate = np.array([group[2:4] for group in groups], dtype=np.float64)
+    rate = np.nan_to_num(np.where(np.isnan(rate), rate[:, ::-1], rate))
+    error = np.sqrt([group.variance_before + group.variance_after for group in groups])
+    overall = (share * rate).sum() / 2
+    mean_share = share.mean(axis=1)
+    mix = np.diff(share)[:, 0] * (rate.mean(axis=1) - overall)
+    columns = mean_share * np.diff(rate)[:, 0], mean_share * error, mix
+    return [Part(*row) for row in np.stack(columns, axis=1).tolist()]
 
 
 class _Candidate(NamedTuple):
@@ -94,20 +149,9 @@ def explain_change(
     that changed more than that, in the direction of the whole, the error rate is controlled
     over all segments of all dimensions together.
 
-    Parameters
-    ----------
-    before, after
-        Tallies by segment, ``dimension=value``; the values of a dimension are parts of the
-        whole, and what is missing to the whole is its part without a value.
-    root_before, root_after
-        The whole.
-    design_effect
-        At least 1; by how much correlation within sessions inflates the variance.
-
-    Returns
-    -------
-    Explanation or None
-        None when one of the two has no score.
+    *before* and *after* are tallies by segment, ``dimension=value``; the values of a dimension are
+    parts of the whole, and what is missing to the whole is its part without a value. None when one
+    of the wholes has no score.
     """
     whole = _rate(root_before, design_effect), _rate(root_after, design_effect)
     if whole[0].n <= 0 or whole[1].n <= 0:
@@ -117,19 +161,35 @@ def explain_change(
     falls = change <= 2 * _error(whole)
     candidates: list[_Candidate] = []
     mix: dict[str, float] = {}
-    shifted, reversed_ = [], []
+    shifted: list[str] = []
+    reversed_: list[str] = []
     for dimension, names in sorted(_by_dimension([*before, *after]).items()):
         rates = _rates(dimension, names, (before, after), (root_before, root_after), design_effect)
         groups = {name: _group(pair, whole) for name, pair in rates.items()}
         parts = dict(zip(groups, kitagawa(list(groups.values())), strict=True))
         mix[dimension] = sum(part.mix for part in parts.values())
-        shifted += _mix_shift(change, whole, parts)
-        reversed_ += [dimension] if _is_simpson(change, whole, parts) else []
+        certain, sign = abs(change) > 2 * _error(whole), math.copysign(1.0, change)
+        if certain and sign * mix[dimension] > abs(change) / 2:
+            # Shares explain most of it: name the segment whose share did most.
+            shifted.append(max(parts, key=lambda name: sign * parts[name].mix))
+        rate = sum(part.rate for part in parts.values())
+        error = math.sqrt(sum(part.rate_error**2 for part in parts.values()))
+        if certain and rate * change < 0 and abs(rate) > 2 * error:
+            # The segments went one way and the whole the other, both beyond chance.
+            reversed_.append(dimension)
         candidates += _candidates(rates, groups, parts, falls=falls)
+    beyond_chance = benjamini_hochberg([math.exp(item.log_p) for item in candidates], _Q)
+    least = max(_LEAST_EFFECT, _LEAST_EXPLAINED * abs(change))
+    guilty = [
+        item
+        for item, is_named in zip(candidates, beyond_chance, strict=True)
+        if is_named and abs(item.excess) >= least
+    ]
+    guilty.sort(key=lambda item: (item.log_p, item.segment))
     return SegmentExplanation(
         before=whole[0],
         after=whole[1],
-        named=[_effect(item, change) for item in _guilty(candidates, change)][:_MOST_NAMED],
+        named=[_effect(item, change) for item in guilty[:_MOST_NAMED]],
         considered=len(candidates),
         mix=mix,
         mix_shift=shifted,
@@ -147,15 +207,8 @@ def segment_changes(
     """
     List every segment with its part of the change, guilty or not; the largest parts first.
 
-    The parts of one dimension add up to the change of the whole. They are figures, not
-    findings: some part is always the largest.
-
-    Parameters
-    ----------
-    before, now
-        Tallies by segment, ``dimension=value``.
-    root_before, root_now
-        The whole; when there was nothing before, no segment has a part.
+    The parts of one dimension add up to the change of the whole, and when there was nothing before,
+    no segment has one. They are figures, not findings: some part is always the largest.
     """
     whole = _rate(root_before, 1.0), _rate(root_now, 1.0)
     if whole[1].n <= 0:
@@ -171,25 +224,12 @@ def segment_changes(
             SegmentChange(name, *rates[name], group.share_before, group.share_after, part)
             for (name, group), part in zip(groups.items(), parts, strict=True)
         ]
-    return sorted(found, key=_largest_first)
 
+    def largest_first(item: SegmentChange) -> tuple[float, float, str]:
+        part = abs(item.part.rate + item.part.mix) if item.part else 0.0
+        return -part, -item.share_now, item.segment
 
-def _largest_first(item: SegmentChange) -> tuple[float, float, str]:
-    part = abs(item.part.rate + item.part.mix) if item.part else 0.0
-    return -part, -item.share_now, item.segment
-
-
-def _guilty(candidates: Sequence[_Candidate], change: float) -> list[_Candidate]:
-    if not candidates:
-        return []
-    beyond_chance = benjamini_hochberg([math.exp(item.log_p) for item in candidates], _Q)
-    least = max(_LEAST_EFFECT, _LEAST_EXPLAINED * abs(change))
-    guilty = [
-        item
-        for item, is_named in zip(candidates, beyond_chance, strict=True)
-        if is_named and abs(item.excess) >= least
-    ]
-    return sorted(guilty, key=lambda item: (item.log_p, item.segment))
+    return sorted(found, key=largest_first)
 
 
 def _candidates(
@@ -245,22 +285,6 @@ def _expected(rate: float, rest_before: float, rest_after: float) -> float:
     return min(rate + change, passes, failures) if change < 0 else rate
 
 
-def _mix_shift(change: float, whole: tuple[Rate, Rate], parts: Mapping[str, Part]) -> list[str]:
-    """Name the segment whose share did most, where shares explain most of a certain change."""
-    total = sum(part.mix for part in parts.values())
-    if abs(change) < 2 * _error(whole) or abs(total) <= abs(change) / 2 or total * change < 0:
-        return []
-    sign = math.copysign(1.0, change)
-    return [max(parts, key=lambda name: sign * parts[name].mix)]
-
-
-def _is_simpson(change: float, whole: tuple[Rate, Rate], parts: Mapping[str, Part]) -> bool:
-    """Tell whether the segments went one way and the whole the other, both beyond chance."""
-    rate = sum(part.rate for part in parts.values())
-    error = math.sqrt(sum(part.rate_error**2 for part in parts.values()))
-    return rate * change < 0 and abs(rate) > 2 * error and abs(change) > 2 * _error(whole)
-
-
 def _error(whole: tuple[Rate, Rate]) -> float:
     return math.sqrt(whole[0].variance + whole[1].variance)
 
@@ -274,11 +298,13 @@ def _rates(
 ) -> dict[str, tuple[Rate, Rate]]:
     """Give each segment's rates, and those of what has no value in this dimension."""
     tallies = {name: tuple(p.get(name, Tally()) for p in periods) for name in names}
-    rest = tuple(
-        _minus(root, [pair[k] for pair in tallies.values()]) for k, root in enumerate(roots)
-    )
+    rest = []
+    for k, root in enumerate(roots):
+        parts = total(pair[k] for pair in tallies.values())
+        left = {name: max(0.0, getattr(root, name) - getattr(parts, name)) for name in _WEIGHTS}
+        rest.append(Tally(n=max(0, root.n - parts.n), sum_wy=root.sum_wy - parts.sum_wy, **left))
     if rest[0].n > 0 or rest[1].n > 0:
-        tallies[f"{dimension}={NONE}"] = rest
+        tallies[f"{dimension}={NONE}"] = tuple(rest)
     return {
         name: (_rate(pair[0], design_effect), _rate(pair[1], design_effect))
         for name, pair in tallies.items()
@@ -324,15 +350,6 @@ def _turn(rate: Rate) -> Rate:
     return rate._replace(rate=1 - rate.rate)
 
 
-def _minus(root: Tally, parts: Sequence[Tally]) -> Tally:
-    return Tally(
-        n=max(0, root.n - sum(part.n for part in parts)),
-        sum_w=max(0.0, root.sum_w - sum(part.sum_w for part in parts)),
-        sum_w2=max(0.0, root.sum_w2 - sum(part.sum_w2 for part in parts)),
-        sum_wy=root.sum_wy - sum(part.sum_wy for part in parts),
-    )
-
-
 def _by_dimension(segments: Sequence[str]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = defaultdict(list)
     for segment in dict.fromkeys(segments):
@@ -366,8 +383,6 @@ _ALPHA: Final = 0.05
 #: So strong must the evidence of a change be before a time is given for it.
 _EVIDENCE: Final = 3.0
 
-Decision = Literal["worse", "better", "not decided", "no data"]
-
 
 class Mark(NamedTuple):
     """A release and when it went out, as someone said or as the samples' tag shows."""
@@ -393,61 +408,26 @@ def judge_deploy(
     exact one before, whose data are complete, and one after that stays valid however often
     one looks: together they are wrong with a probability of at most 5 %.
 
-    Parameters
-    ----------
-    mark
-        The deploy.
-    before, after
-        Sums of the stretches before and since.
-    around
-        Buckets on both sides, in which the change itself is located.
-    design_effect
-        At least 1; by how much correlation within sessions inflates the variance.
+    *before* and *after* are the sums of the stretches before and since; *around* are buckets on
+    both sides, in which the change itself is located.
     """
     at = datetime.fromtimestamp(mark.at_s, UTC)
-    told = {"release": mark.release, "at": at, "source": mark.source, "note": mark.note}
-    old, new = (_counts(tally, design_effect) for tally in (before, after))
-    if old is None or new is None:
-        sides = {
-            "rate_before": _deploys_rate(old),
-            "rate_after": _deploys_rate(new),
-            "n_before": 0.0 if old is None else old[1],
-            "n_after": 0.0 if new is None else new[1],
-        }
-        return Deploy.model_validate(told | sides | {"verdict": "no data"})
-    difference = newcombe_interval(old, new, alpha=_ALPHA)
-    figures: dict[str, object] = {
-        "rate_before": _deploys_rate(old),
-        "rate_after": _deploys_rate(new),
-        "n_before": old[1],
-        "n_after": new[1],
-        "difference": new[0] / new[1] - old[0] / old[1],
-        "low": difference.low,
-        "high": difference.high,
-        "verdict": _decide(old, new),
-    }
+    told: dict[str, Any] = {
+        "release": mark.release, "at": at, "source": mark.source, "note": mark.note
+    }  # fmt: skip
+    old, new = (window_stats(tally).counts(design_effect) for tally in (before, after))
+    rates = [passed / n if n else None for passed, n in (old, new)]
+    told |= {"rate_before": rates[0], "rate_after": rates[1], "n_before": old[1], "n_after": new[1]}
+    if rates[0] is None or rates[1] is None:
+        return Deploy.model_validate(told | {"verdict": "no data"})
+    low, high = newcombe_interval(old, new, alpha=_ALPHA)
+    was = exact_interval(*old, alpha=_ALPHA / 2)
+    now = anytime_interval(*new, alpha=_ALPHA / 2)
+    better = "better" if now.low > was.high else "not decided"
+    told |= {"difference": rates[1] - rates[0], "low": low, "high": high}
+    told |= {"verdict": "worse" if now.high < was.low else better}
     change = locate_change(around.passed, around.n, reference_passed=old[0], reference_n=old[1])
     if change is not None and change.evidence >= _EVIDENCE:
         for name, k in (("at", change.bucket), ("low", change.low), ("high", change.high)):
-            figures[f"change_{name}"] = datetime.fromtimestamp(int(around.start_s[k]), UTC)
-    return Deploy.model_validate(told | figures)
-
-
-def _decide(old: tuple[float, float], new: tuple[float, float]) -> Decision:
-    was = exact_interval(*old, alpha=_ALPHA / 2)
-    now = anytime_interval(*new, alpha=_ALPHA / 2)
-    if now.high < was.low:
-        return "worse"
-    return "better" if now.low > was.high else "not decided"
-
-
-def _counts(tally: Tally, design_effect: float) -> tuple[float, float] | None:
-    window = window_stats(tally)
-    if window.pass_rate is None:
-        return None
-    n = window.n_effective / design_effect
-    return window.pass_rate * n, n
-
-
-def _deploys_rate(counts: tuple[float, float] | None) -> float | None:
-    return None if counts is None else counts[0] / counts[1]
+            told[f"change_{name}"] = datetime.fromtimestamp(int(around.start_s[k]), UTC)
+    return Deploy.model_validate(told)

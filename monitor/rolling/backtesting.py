@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -91,7 +91,16 @@ def backtest(  # noqa: PLR0913 - options of one policy, by keyword
     >>> backtest(range(0, 6000, 60), [0.9] * 50 + [0.1] * 50, [1] * 50 + [0] * 50)[-1][1].value
     'critical'
     """
-    times, outcome = _checked(times_s, scores, passed)
+    times, score, outcome = (np.asarray(a, dtype=np.float64) for a in (times_s, scores, passed))
+    if times.ndim != 1 or not times.shape == score.shape == outcome.shape:
+        shapes = f"{times.shape}, {score.shape} and {outcome.shape}"
+        raise ValueError(f"times_s, scores and passed should be of one length, not {shapes}")
+    if not np.isfinite(times).all():
+        raise ValueError("times_s: every time should be a finite number of epoch seconds")
+    valid = (score >= 0) & (score <= 1)
+    times, outcome = times[valid], outcome[valid]
+    if not np.isin(outcome, (0.0, 1.0)).all():
+        raise ValueError("passed: should hold 0 and 1 only")
     thresholds = Thresholds(warning_rate=warning_rate, critical_rate=critical_rate, min_n=min_n)
     found = find_policy(policy)
     if not times.size:
@@ -113,7 +122,11 @@ def backtest(  # noqa: PLR0913 - options of one policy, by keyword
     counted = History(moments, plain, plain, plain, outcome, outcome, outcome)
     # Nobody knows when a late one arrived, but not before the one ahead of it.
     clock = np.maximum.accumulate(times)
-    return _fold(clock, lambda some, _: _plain_looks(clock, outcome, some), counted, rules)
+
+    def looks(some: slice, _: Baseline) -> Looks:
+        return Looks(clock[some], plain[some], plain[some], outcome[some])
+
+    return _fold(clock, looks, counted, rules)
 
 
 class BucketSums(NamedTuple):
@@ -136,25 +149,14 @@ class BucketSums(NamedTuple):
 
 def backtest_buckets(sums: BucketSums, rules: Rules, *, end_s: float) -> Changes:
     """
-    Replay a stream of which only sums by bucket are kept through an ``anytime`` policy.
+    Replay a stream of which only sums by bucket are kept.
 
     Causal: a bucket is looked at when it is over, so an alarm comes up to a bucket's width
     later than it did live; where only hours are kept, up to an hour later. The stream begins
     fresh, as in `backtest`.
 
-    Parameters
-    ----------
-    sums
-        The buckets; those without samples may be left out.
-    rules
-        What the stream is judged by, and the width of a bucket.
-    end_s
-        When to stop, in epoch seconds: a silent stream becomes unknown.
-
-    Returns
-    -------
-    list of (float, Status)
-        Epoch seconds at which a status began, and the status.
+    Buckets without samples may be left out. At *end_s*, in epoch seconds, a stream that has been
+    silent becomes unknown.
     """
     # The last moment of a bucket belongs to it, not to the next one.
     clock = np.maximum.accumulate(sums.end_s - 0.001)
@@ -180,22 +182,9 @@ def backtest_samples(
     Replay a stream sample by sample, looked at every *every_s* seconds as it was live.
 
     The same code in the same order as live, so statuses turn at the same looks where these were at
-    whole multiples of *every_s*, in epoch seconds, and samples were committed when they arrived.
-
-    Parameters
-    ----------
-    samples
-        In the order of their arrival.
-    rules
-        What the stream is judged by.
-    end_s
-        When to stop, in epoch seconds.
-    every_s
-        How often it was looked at.
-    news_s
-        What was older than this when it arrived is no news: it counts for the baseline only.
-    cascade
-        Whether a judge was asked about some of the samples.
+    whole multiples of *every_s*, in epoch seconds, and *samples*, in the order of their arrival,
+    were committed when they arrived. What was older than *news_s* then is no news: it counts for
+    the baseline only. In a *cascade* a judge was asked about some of the samples.
     """
     if not samples:
         return []
@@ -226,11 +215,6 @@ def backtest_samples(
         clock, looks, counted, rules,
         end_s=end_s, every_s=every_s, began_s=began_s, cut_s=by_samples_s,
     )  # fmt: skip
-
-
-def _plain_looks(clock: Floats, passed: Floats, some: slice) -> Looks:
-    one = np.ones_like(clock[some])
-    return Looks(clock[some], one, one, passed[some])
 
 
 def _fold(
@@ -297,19 +281,6 @@ def _history(counted: History, upto: int, now_s: float, rules: Rules) -> History
     return History(bucket, *sums)
 
 
-def _checked(times_s: ArrayLike, scores: ArrayLike, passed: ArrayLike) -> tuple[Floats, Floats]:
-    times, score, outcome = (np.asarray(a, dtype=np.float64) for a in (times_s, scores, passed))
-    if times.ndim != 1 or not times.shape == score.shape == outcome.shape:
-        shapes = f"{times.shape}, {score.shape} and {outcome.shape}"
-        raise ValueError(f"times_s, scores and passed should be of one length, not {shapes}")
-    if not np.isfinite(times).all():
-        raise ValueError("times_s: every time should be a finite number of epoch seconds")
-    valid = (score >= 0) & (score <= 1)
-    if not np.isin(outcome[valid], (0.0, 1.0)).all():
-        raise ValueError("passed: should hold 0 and 1 only")
-    return times[valid], outcome[valid]
-
-
 def _replay_windows(
     times: Floats,
     passed: Floats,
@@ -322,51 +293,34 @@ def _replay_windows(
     """
     List how a status went, looked at after every sample and whenever a bucket leaves the window.
 
-    *times* in order of arrival, *passed* of 0 and 1, both of shape (n,), n > 0; the policy is
-    asked once for each different window.
+    The policy is asked once for each different window.
     """
-    look_s, arrivals = _look_times(times, bucket_s, window_s)
-    begins = np.floor(times / bucket_s)
-    # A sample counts from its own look until the first at which its bucket has left the window.
-    leaves = np.searchsorted(np.floor(look_s / bucket_s), begins + window_s // bucket_s)
-    stays = leaves > arrivals
-    n, s = (
-        _present(arrivals[stays], leaves[stays], weights[stays], look_s.size)
-        for weights in (np.ones_like(passed), passed)
-    )
-    pairs, place = np.unique(np.stack([n, s]), axis=1, return_inverse=True)
-    found = np.array([_status(policy, thresholds, int(a), int(b)) for a, b in pairs.T])[place]
-    turns = np.flatnonzero(np.concatenate([[True], found[1:] != found[:-1]]))
-    return [(float(look_s[look]), Status(found[look])) for look in turns]
-
-
-def _look_times(times: Floats, bucket_s: int, window_s: int) -> tuple[Floats, NDArray[np.int64]]:
-    """Give the times of all looks, and which of them are those of the samples."""
-    clock = np.maximum.accumulate(times)
-    leaving = (np.unique(np.floor(times / bucket_s)) + window_s // bucket_s) * bucket_s
+    clock, begins = np.maximum.accumulate(times), np.floor(times / bucket_s)
+    stay = window_s // bucket_s
+    leaving = (np.unique(begins) + stay) * bucket_s
     leaving = leaving[(leaving > clock[0]) & (leaving <= clock[-1])]
     look_s = np.concatenate([leaving, clock])
     order = np.argsort(look_s, kind="stable")
-    place = np.empty_like(order)
-    place[order] = np.arange(order.size)
-    return look_s[order], place[leaving.size :]
+    arrivals = np.argsort(order, kind="stable")[leaving.size :]  # which looks are those of samples
+    look_s = look_s[order]
+    # A sample counts from its own look until the first at which its bucket has left the window.
+    leaves = np.searchsorted(np.floor(look_s / bucket_s), begins + stay)
+    some = leaves > arrivals
 
+    def present(weights: Floats) -> Floats:
+        """Sum what is in the window at each look."""
+        came, went = (
+            np.bincount(at[some], weights[some], look_s.size + 1) for at in (arrivals, leaves)
+        )
+        return np.asarray(np.rint(np.cumsum(came - went)[: look_s.size]))
 
-def _present(
-    start: NDArray[np.int64], end: NDArray[np.int64], weights: Floats, size: int
-) -> NDArray[np.int64]:
-    moves = np.bincount(start, weights, size + 1) - np.bincount(end, weights, size + 1)
-    return np.asarray(np.rint(np.cumsum(moves)[:size]), dtype=np.int64)
+    def status(n: float, s: float) -> str:
+        sums: dict[str, Any] = {"sum_w": n, "sum_w2": n, "sum_wy": s, "sum_w2y": s, "sum_w2yy": s}
+        tally = Tally(n=int(n), passed=int(s), **sums)
+        return policy(window_stats(tally), thresholds).status.value
 
-
-def _status(policy: Policy, thresholds: Thresholds, n: int, passed: int) -> str:
-    tally = Tally(
-        n=n,
-        passed=passed,
-        sum_w=float(n),
-        sum_w2=float(n),
-        sum_wy=float(passed),
-        sum_w2y=float(passed),
-        sum_w2yy=float(passed),
-    )
-    return policy(window_stats(tally), thresholds).status.value
+    pairs = np.stack([present(np.ones_like(passed)), present(passed)])
+    pairs, place = np.unique(pairs, axis=1, return_inverse=True)
+    found = np.array([status(*pair) for pair in pairs.T.tolist()])[place]
+    turns = np.flatnonzero(np.concatenate([[True], found[1:] != found[:-1]]))
+    return [(float(look_s[look]), Status(found[look])) for look in turns]

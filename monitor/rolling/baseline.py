@@ -112,7 +112,9 @@ def learn(
 
     Predictable: only buckets before *now_bucket* are used, so that what is learned is fixed
     before the samples that are compared with it. While a stream is younger than two days, the
-    newest half of its past stays out instead of the newest day.
+    newest half of its past stays out instead of the newest day. The true rate of the reference is
+    above its lower limits in 98 of 100 cases (Wilson), less the slack that the wandering of the
+    rate asks for.
 
     Parameters
     ----------
@@ -129,14 +131,11 @@ def learn(
     before
         What was learned the last time. The dependence that was measured then holds until it can
         be measured anew: after a long incident little of the last two days is left.
-
-    Returns
-    -------
-    Baseline
-        With lower limits such that the true rate of the reference is above them in 98 of 100
-        cases (Wilson), less the slack that the wandering of the rate asks for.
     """
-    history = _before(history, now_bucket, incidents)
+    kept = (history.bucket < now_bucket) & (history.sum_w > 0)
+    for span in incidents:
+        kept &= (history.bucket < span.from_s) | (history.bucket >= span.to_s)
+    history = history.at(kept)
     if not history.bucket.size:
         return Baseline()
     gap = min(GAP_BUCKETS, (now_bucket - begun_bucket) // 2)
@@ -164,13 +163,6 @@ def learn(
     if max(limits) <= warning_rate:
         return plain
     return plain._replace(fallen_below=tuple(max(limit, warning_rate) for limit in limits))
-
-
-def _before(history: History, now_bucket: int, incidents: Sequence[ReferenceSpan]) -> History:
-    kept = history.bucket < now_bucket
-    for span in incidents:
-        kept &= (history.bucket < span.from_s) | (history.bucket >= span.to_s)
-    return history.at(kept & (history.sum_w > 0))
 
 
 class _ReferenceLimits:

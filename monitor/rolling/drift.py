@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,6 @@ from monitor.rolling.baseline import ReferenceSpan
 from monitor.rolling.score_drift import ScoreReference
 from monitor.rolling.tallies import histogram, window_stats
 from monitor.stats.distance import (
-    Divergence,
     Moments,
     g_test,
     jensen_shannon,
@@ -40,6 +39,11 @@ _STEPS: dict[str, tuple[float, float, float]] = {
     "cohens_d": (0.20, 0.50, 0.80),
 }
 _LEAST_FOR_CHI2 = 200
+_DIVERGENCES: Final = {
+    "psi": psi_test,
+    "jensen_shannon": jensen_shannon,
+    "wasserstein": wasserstein,
+}
 #: Over the root of mn/(m+n): the mean of the KS distance, 1.64 standard errors of the ranks.
 _KS_NOISE, _RANK_NOISE = 0.87, 0.473
 
@@ -73,35 +77,31 @@ def compare(
     if reference.n < max(2, min_n) or current.n < max(2, min_n):
         return None
     before, now = histogram(reference), histogram(current)
-    worth: dict[str, float] = {"design_effect": design_effect}
-    effect = standardized_difference(
-        _worth(moments(reference), design_effect), _worth(moments(current), design_effect)
-    )
-    ks, ranks = ks_test(before, now, exact_below=0.05, **worth), mann_whitney(before, now, **worth)
-    psi, shannon = psi_test(before, now, **worth), jensen_shannon(before, now, **worth)
-    merged = merge_equal_mass(before, now)
-    exact = g_test(merged[0], merged[1], design_effect=design_effect).p_value
+    sides = [moments(tally) for tally in (reference, current)]
+    # As small as a sample is worth; never so small that it has no spread.
+    worth = [side._replace(n=max(1.5, side.n / design_effect)) for side in sides]
+    effect = standardized_difference(*worth)
+    ks = ks_test(before, now, exact_below=0.05, design_effect=design_effect)
+    ranks = mann_whitney(before, now, design_effect=design_effect)
+    exact = g_test(*merge_equal_mass(before, now), design_effect=design_effect).p_value
     small = min(reference.n, current.n) < _LEAST_FOR_CHI2
     figures = [
         _figure("ks", ks.distance, None, ks.p_value, ks.distance),
         _figure(
-            "mann_whitney",
-            ranks.superiority,
-            None,
-            ranks.p_value,
-            abs(ranks.superiority - 0.5),
+            "mann_whitney", ranks.superiority, None, ranks.p_value, abs(ranks.superiority - 0.5)
         ),
-        _divergence("psi", psi, exact if small else psi.p_value),
-        _divergence("jensen_shannon", shannon, exact if small else shannon.p_value),
-        _divergence("wasserstein", wasserstein(before, now, **worth), None),
-        _figure("cohens_d", effect.d, None, effect.p_value, abs(effect.d)),
     ]
+    for name, test in _DIVERGENCES.items():
+        found = test(before, now, design_effect=design_effect)
+        p_value = exact if small and found.p_value is not None else found.p_value
+        figures.append(_figure(name, found.value, found.excess, p_value, found.excess))
+    figures.append(_figure("cohens_d", effect.d, None, effect.p_value, abs(effect.d)))
     return DriftComparison(
         reference=described,
         reference_n=reference.n,
-        reference_mean=moments(reference).mean,
+        reference_mean=sides[0].mean,
         n=current.n,
-        mean=moments(current).mean,
+        mean=sides[1].mean,
         figures=figures,
     )
 
@@ -122,19 +122,15 @@ def chunk_tests(
     size = reference.n * chunk.n / (reference.n + chunk.n) / design_effect
     gap = ks.distance - _KS_NOISE / math.sqrt(size)
     lead = abs(ranks.superiority - 0.5) - _RANK_NOISE / math.sqrt(size)
+    leads = lead >= _STEPS["mann_whitney"][0]
     return [
         ChunkTest("ks", ks.distance, ks.p_value, gap >= _STEPS["ks"][0]),
-        ChunkTest(
-            "mann_whitney",
-            ranks.superiority,
-            ranks.p_value,
-            lead >= _STEPS["mann_whitney"][0],
-        ),
+        ChunkTest("mann_whitney", ranks.superiority, ranks.p_value, leads),
     ]
 
 
 def moments(tally: Tally) -> Moments:
-    """Give size, mean and variance of a tally's scores, weighted by the sample rates."""
+    """Return size, mean and variance of a tally's scores, weighted by the sample rates."""
     window = window_stats(tally)
     if tally.n == 0 or tally.sum_w <= 0:
         return Moments(0.0, 0.0, 0.0)
@@ -144,13 +140,8 @@ def moments(tally: Tally) -> Moments:
     return Moments(size, mean, variance * size / (size - 1) if size > 1 else variance)
 
 
-def _worth(sample: Moments, design_effect: float) -> Moments:
-    """Make a sample as small as it is worth; never so small that it has no spread."""
-    return sample._replace(n=max(1.5, sample.n / design_effect))
-
-
 def score_reference(tally: Tally) -> ScoreReference:
-    """Give the reference of the sequential detector, from the scores as they were sampled."""
+    """Return the reference of the sequential detector, from the scores as they were sampled."""
     if tally.n == 0:
         return ScoreReference(0.0, 0.0, 0)
     mean = tally.sum_x / tally.n
@@ -158,31 +149,19 @@ def score_reference(tally: Tally) -> ScoreReference:
     return ScoreReference(mean, math.sqrt(variance), tally.n)
 
 
-def _divergence(name: str, found: Divergence, p_value: float | None) -> DriftFigure:
-    return _figure(name, found.value, found.excess, p_value, found.excess)
-
-
 def _figure(
     name: str, value: float, excess: float | None, p_value: float | None, effect: float
 ) -> DriftFigure:
-    size = _size(name, effect)
+    steps = zip(_STEPS[name], ("small", "medium", "large"), strict=True)
+    size = next((word for least, word in [*steps][::-1] if effect >= least), "none")
     return DriftFigure(
         test=name,
         value=value if math.isfinite(value) else math.copysign(99.0, value),
         excess=excess,
         p_value=p_value,
-        effect=size,
+        effect=cast("Size", size),
         significant=size != "none" and p_value is not None and p_value < _ONE_LOOK,
     )
-
-
-def _size(name: str, effect: float) -> Size:
-    small, medium, large = _STEPS[name]
-    if effect >= large:
-        return "large"
-    if effect >= medium:
-        return "medium"
-    return "small" if effect >= small else "none"
 
 
 _HOUR_S: Final = 3600
@@ -201,12 +180,8 @@ def has_course(hours: Mapping[int, Tally]) -> bool:
     the day against what is left when each day has its own mean and each hour of the day its own.
     So a bad day is no course, and neither is noise of any size. Valid for hours that are
     independent of each other; a rate that wanders within the day makes it say yes more often,
-    which costs a smaller reference and nothing else.
-
-    Parameters
-    ----------
-    hours
-        Sums of the hours, by their start in epoch seconds.
+    which costs a smaller reference and nothing else. *hours* are sums by their start in epoch
+    seconds.
 
     Examples
     --------
@@ -237,12 +212,7 @@ def same_hours(spans: Iterable[ReferenceSpan], window: ReferenceSpan) -> list[Re
     """
     Keep of *spans* the hours of the day that *window* covers, and one on either side.
 
-    Parameters
-    ----------
-    spans
-        In order, without overlap.
-    window
-        The stretch that is compared; of 22 hours or more, all hours are kept.
+    Of a window of 22 hours or more, all hours are kept.
 
     Examples
     --------
@@ -286,19 +256,8 @@ def well_spans(changes: Iterable[Began], *, from_s: int, to_s: int) -> list[Refe
 
     A reference that held an incident would make the next one look normal. A status turns
     a little after its trouble began: where the onset is known, the cut is made there;
-    otherwise a remainder of the trouble stays in.
-
-    Parameters
-    ----------
-    changes
-        Status changes of one key, oldest first; they may begin before *from_s*.
-    from_s, to_s
-        The whole stretch, in epoch seconds.
-
-    Returns
-    -------
-    list[Span]
-        In order, without overlap; empty when nothing was well.
+    otherwise a remainder of the trouble stays in. *changes* are those of one key, oldest first;
+    they may begin before *from_s*. The spans are in order, without overlap.
 
     Examples
     --------

@@ -24,6 +24,7 @@ from monitor.stats.evidence import BELOW, CELLS, NOTHING, RateGrid, log_mean, ra
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 _FORM: Final = 2
+_PLAIN: Final = ("high", "incident_from_s", "learned_s")  # fields that JSON takes as they are
 _MOST_INCIDENTS: Final = 40
 ALARMED: Final = frozenset({Status.WARNING, Status.CRITICAL})
 #: Bets on a fall from the reference, then bets on a rate below the warning threshold.
@@ -339,13 +340,11 @@ def to_json(state: EvidenceState) -> dict[str, Any]:
         "counts": [[_short(x) for x in count] for count in (state.count, *state.recent)],
         "log_p": None if state.log_p is None else short_row(state.log_p),
         "quasi": None if state.quasi is None else short_row(state.quasi),
-        "high": state.high,
-        "incident_from_s": state.incident_from_s,
         "onset": list(state.onset) if state.onset else None,
         "incidents": [list(span) for span in state.incidents],
         "baseline": [[_short(x) for x in base.fallen_below], *base[1:]],
-        "learned_s": state.learned_s,
         "thresholds": list(state.thresholds),
+        **{name: getattr(state, name) for name in _PLAIN},
     }
 
 
@@ -378,13 +377,11 @@ def from_json(value: dict[str, Any]) -> EvidenceState | None:
         recent=(recent[0], recent[1]),
         log_p=None if log_p is None else np.array(log_p, dtype=np.float64),
         quasi=None if value["quasi"] is None else np.array(value["quasi"], dtype=np.float64),
-        high=value["high"],
-        incident_from_s=value["incident_from_s"],
         onset=Onset(*value["onset"]) if value["onset"] else None,
         incidents=tuple(ReferenceSpan(*span) for span in value["incidents"]),
         baseline=_baseline(value),
-        learned_s=value["learned_s"],
         thresholds=(value["thresholds"][0], value["thresholds"][1]),
+        **{name: value[name] for name in _PLAIN},
     )
 
 

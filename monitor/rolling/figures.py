@@ -17,7 +17,7 @@ from monitor.stats.summary import normal_interval, robust_trend, summarise_bins
 
 def figures_of(tally: Tally, per_category: Mapping[str, Tally] | None = None) -> Figures | None:
     """
-    Give the aggregate figures of a tally; None when nothing was scored.
+    Return the aggregate figures of a tally; None when nothing was scored.
 
     The mean and the pass rate are weighted by the inverse sample rates; median,
     percentile and histogram are of the scores as they were sampled, right to 0.005.
@@ -26,7 +26,7 @@ def figures_of(tally: Tally, per_category: Mapping[str, Tally] | None = None) ->
     if window.pass_rate is None or window.average_score is None or not tally.histogram:
         return None
     plain = summarise_bins(tally.histogram)
-    passed, n = window.pass_rate * window.n_effective, window.n_effective
+    passed, n = window.counts()
     return Figures(
         count=tally.n,
         mean=window.average_score,
@@ -50,15 +50,13 @@ def figures_of(tally: Tally, per_category: Mapping[str, Tally] | None = None) ->
 
 
 def trend_of(steps: Mapping[int, Tally]) -> Trend | None:
-    """Give the trend of a course: tallies by the start of their step, in epoch seconds."""
-    days, passed, n = [], [], []
+    """Return the trend of a course: tallies by the start of their step, in epoch seconds."""
+    points: list[tuple[float, float, float]] = []
     for start_s, tally in sorted(steps.items()):
         window = window_stats(tally)
         if window.pass_rate is not None:
-            days.append(start_s / 86_400)
-            passed.append(window.pass_rate * window.n_effective)
-            n.append(window.n_effective)
-    found = robust_trend(days, passed, n)
+            points.append((start_s / 86_400, *window.counts()))
+    found = robust_trend(*zip(*points, strict=True)) if points else None
     return None if found is None else Trend.model_validate(found._asdict())
 
 
@@ -94,44 +92,27 @@ def movements(
     .. [1] Y. Benjamini, D. Yekutieli, "False discovery rate-adjusted multiple confidence
        intervals for selected parameters", JASA 100 (2005), 71-81.
     """
-    compared = [(pair, *_sides(pair)) for pair in pairs if _enough(pair, min_n)]
+    compared = []
+    for pair in pairs:
+        if min(pair.before.n, pair.after.n) >= min_n:
+            before, after = (
+                window_stats(side).counts(pair.design_effect) for side in (pair.before, pair.after)
+            )
+            compared.append((pair, before, after))
     p_values = [_p_value(before, after) for _, before, after in compared]
     chosen = benjamini_hochberg(p_values, false_share)
     share_chosen = sum(chosen) / len(chosen) if chosen else 0.0
     found = []
     for (pair, before, after), p_value, certain in zip(compared, p_values, chosen, strict=True):
         alpha = false_share * share_chosen if certain else false_share
-        bounds = newcombe_interval(before, after, alpha=alpha)
-        found.append(
-            Movement(
-                app=pair.app,
-                metric=pair.metric,
-                before=before[0] / before[1],
-                after=after[0] / after[1],
-                n_before=before[1],
-                n_after=after[1],
-                low=bounds.low,
-                high=bounds.high,
-                p_value=p_value,
-                certain=certain,
-            )
-        )
+        low, high = newcombe_interval(before, after, alpha=alpha)
+        move = Movement(
+            app=pair.app, metric=pair.metric, before=before[0] / before[1],
+            after=after[0] / after[1], n_before=before[1], n_after=after[1],
+            low=low, high=high, p_value=p_value, certain=certain,
+        )  # fmt: skip
+        found.append(move)
     return sorted(found, key=lambda item: (-abs(item.difference), item.app, item.metric))
-
-
-def _enough(pair: Pair, min_n: int) -> bool:
-    return pair.before.n >= min_n and pair.after.n >= min_n
-
-
-def _sides(pair: Pair) -> tuple[tuple[float, float], tuple[float, float]]:
-    return _counts(pair.before, pair.design_effect), _counts(pair.after, pair.design_effect)
-
-
-def _counts(tally: Tally, design_effect: float) -> tuple[float, float]:
-    found = window_stats(tally)
-    assert found.pass_rate is not None
-    n = found.n_effective / design_effect
-    return found.pass_rate * n, n
 
 
 def _p_value(before: tuple[float, float], after: tuple[float, float]) -> float:

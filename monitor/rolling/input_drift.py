@@ -77,15 +77,16 @@ def fingerprint(interaction: Interaction) -> dict[str, dict[int, int]]:
 
 
 def length_bin(chars: int) -> int:
-    """Give the bin of a length: two bins for each doubling, 0 for nothing."""
+    """Return the bin of a length: two bins for each doubling, 0 for nothing."""
     if chars <= 0:
         return 0
     # By whole numbers: the square tells in which half of its doubling a length lies.
-    return min(60, _BINS_PER_DOUBLING * (chars.bit_length() - 1) + _upper_half(chars) + 1)
+    upper_half = int(chars * chars >= 1 << (2 * chars.bit_length() - 1))
+    return min(60, _BINS_PER_DOUBLING * (chars.bit_length() - 1) + upper_half + 1)
 
 
 def length_of_bin(position: int) -> int:
-    """Give the least length that falls into a bin."""
+    """Return the least length that falls into a bin."""
     if position <= 0:
         return 0
     doublings, upper = divmod(position - 1, _BINS_PER_DOUBLING)
@@ -93,7 +94,7 @@ def length_of_bin(position: int) -> int:
 
 
 def topic_groups(text: str) -> set[int]:
-    """Give the groups into which the words of a text fall, each once: a set of 0 to 127."""
+    """Return the groups into which the words of a text fall, each once: a set of 0 to 127."""
     found = set(_WORD.findall(text.casefold()))
     return {_kept_group(w) if len(w) <= _LONGEST_KEPT else _group(w) for w in found}
 
@@ -114,10 +115,6 @@ def guess_language(text: str) -> str:
     best = max(hits.values())
     named = [name for name, n in hits.items() if n == best]
     return named[0] if best > 0 and len(named) == 1 else "latin"
-
-
-def _upper_half(chars: int) -> int:
-    return int(chars * chars >= 1 << (2 * chars.bit_length() - 1))
 
 
 def _group(word: str) -> int:
@@ -145,8 +142,8 @@ _LEAST_EXPECTED: Final = 5.0
 class _Found(NamedTuple):
     distance: float
     p_value: float
-    before: str
-    after: str
+    before: str = ""
+    after: str = ""
 
 
 def compare_inputs(
@@ -159,58 +156,35 @@ def compare_inputs(
     by the G test, and topics group by group: the share of the questions in which a group
     of words occurs, with the p-values of all groups put together by Bonferroni.
 
-    Parameters
-    ----------
-    before, after
-        Histograms by feature, as `fingerprint` counts them.
-    alpha
-        The level, in (0, 1), at which a feature counts as moved; small where the
-        comparison is repeated.
-
-    Returns
-    -------
-    list[InputDrift]
-        One a feature that has at least 30 on both sides.
+    *before* and *after* are histograms by feature, as `fingerprint` counts them. At the level
+    *alpha*, in (0, 1), a feature counts as moved; it should be small where the comparison is
+    repeated. What has fewer than 30 on either side is left out.
     """
     found = []
-    for feature in (QUERY_CHARS, OUTPUT_CHARS, CONTEXTS, LANGUAGE, TOPIC):
-        sizes = _size(before, feature), _size(after, feature)
-        if min(sizes) < _LEAST:
+    for feature in FEATURES:
+        counted = QUERIES if feature == TOPIC else feature
+        n = [sum(bins.get(counted, {}).values()) for bins in (before, after)]
+        if min(n) < _LEAST:
             continue
-        result = _compare(feature, before, after)
+        first, second = before[feature], after[feature]
+        if feature == TOPIC:
+            result = _topics(first, n[0], second, n[1])
+        elif feature == LANGUAGE:
+            result = _languages(first, second)
+        else:
+            counts = _array(first, 64), _array(second, 64)
+            ks = ks_test(*counts, exact_below=0.05)
+            middles = [int(np.searchsorted(np.cumsum(c), c.sum() / 2)) for c in counts]
+            in_words = "median {}" if feature == CONTEXTS else "median about {} characters"
+            shown = middles if feature == CONTEXTS else [length_of_bin(m) for m in middles]
+            result = _Found(ks.distance, ks.p_value, *(in_words.format(m) for m in shown))
+        moved = result.p_value <= alpha and result.distance >= _WORTH
         found.append(
             InputDrift(
-                feature=feature,
-                before=result.before,
-                after=result.after,
-                n_before=sizes[0],
-                n_after=sizes[1],
-                distance=result.distance,
-                p_value=result.p_value,
-                moved=result.p_value <= alpha and result.distance >= _WORTH,
+                feature=feature, n_before=n[0], n_after=n[1], moved=moved, **result._asdict()
             )
         )
     return found
-
-
-def _size(bins: Mapping[str, Bins], feature: str) -> int:
-    return sum(bins.get(QUERIES if feature == TOPIC else feature, {}).values())
-
-
-def _compare(feature: str, before: Mapping[str, Bins], after: Mapping[str, Bins]) -> _Found:
-    first, second = before[feature], after[feature]
-    if feature == TOPIC:
-        return _topics(first, _size(before, TOPIC), second, _size(after, TOPIC))
-    if feature == LANGUAGE:
-        return _languages(first, second)
-    counts = _array(first, 64), _array(second, 64)
-    ks = ks_test(*counts, exact_below=0.05)
-    middles = [int(np.searchsorted(np.cumsum(c), c.sum() / 2)) for c in counts]
-    old, new = (
-        f"median {m}" if feature == CONTEXTS else f"median about {length_of_bin(m)} characters"
-        for m in middles
-    )
-    return _Found(ks.distance, ks.p_value, old, new)
 
 
 def _languages(first: Bins, second: Bins) -> _Found:
@@ -239,7 +213,7 @@ def _topics(first: Bins, n_first: int, second: Bins, n_second: int) -> _Found:
     expected = pooled * min(n_first, n_second)
     tested = (expected >= _LEAST_EXPECTED) & ((1 - pooled) * min(n_first, n_second) >= 1)
     if not tested.any():
-        return _Found(0.0, 1.0, "", "")
+        return _Found(0.0, 1.0)
     p_value = min(1.0, float(2 * ndtr(-z[tested].max())) * int(tested.sum()))
     moved = int(np.argmax(np.where(tested, np.abs(q - p), -1.0)))
     old, new = (f"a group of words in {100 * share[moved]:.0f} %" for share in (p, q))

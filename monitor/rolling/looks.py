@@ -25,7 +25,7 @@ from monitor.rolling.evidence_state import (
     has_reference,
 )
 from monitor.rolling.policies import Rules
-from monitor.stats.design import answered_probability
+from monitor.stats.design import answered_probability, difference_estimate
 from monitor.stats.evidence import (
     CELLS,
     Samples,
@@ -180,14 +180,12 @@ def history_columns(samples: Sequence[StreamSample], bucket_s: int) -> History:
     """Return what each sample adds to the bucket in which it happened."""
     moment = np.array([sample.occurred_s for sample in samples]) // bucket_s
     w = np.array([sample.weight for sample in samples])
-    y = np.array([_stream_samples_estimate(sample) for sample in samples])
+    y = np.array([
+        difference_estimate(s.prediction, float(s.passed) if s.asked else None, s.probability)
+        for s in samples
+    ])  # fmt: skip
     columns = (np.ones_like(w), w, w * w, w * y, w * w * y, w * w * y * y)
     return History(moment.astype(np.int64), *columns)
-
-
-def _stream_samples_estimate(sample: StreamSample) -> float:
-    error = sample.passed - sample.prediction if sample.asked else 0.0
-    return sample.prediction + error / sample.probability
 
 
 def weighted_looks(
@@ -251,9 +249,7 @@ class BetsWalk:
     def tops(self) -> Floats:
         """Return where the grid of each stream ends for quantiles: one place a stream."""
         means = [
-            sum(state.baseline.fallen_below) / len(state.baseline.fallen_below)
-            if known
-            else math.nan
+            float(np.mean(state.baseline.fallen_below)) if known else math.nan
             for state, known in zip(self.states, self.known, strict=True)
         ]
         return np.asarray(self.grid.top(np.array(means)))

@@ -149,10 +149,8 @@ def _by_rate(rate: float, thresholds: Thresholds, what: str = "pass rate") -> Po
 
 def _too_few(window: WindowStats, thresholds: Thresholds) -> PolicyFinding:
     missing = max(1, round(thresholds.min_n - window.n_effective))
-    return PolicyFinding(
-        Status.INSUFFICIENT_DATA,
-        f"{window.n} scores in the window, about {missing} more needed",
-    )
+    reason = f"{window.n} scores in the window, about {missing} more needed"
+    return PolicyFinding(Status.INSUFFICIENT_DATA, reason)
 
 
 def _nothing_scored(window: WindowStats) -> PolicyFinding:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,19 +22,9 @@ _MICRO = 1_000_000
 DOUBT: Final = 0.10
 
 
-class _Estimate(NamedTuple):
-    """What is summed of one completed evaluation, and what the local score said of it."""
-
-    passed: float
-    score: float
-    local_score: float
-    judged: int = 0
-    agreed: int = 0
-
-
 def numeric_score(evaluation: Evaluation) -> float | None:
     """
-    Read a completed evaluation's score as a number in [0, 1].
+    Return a completed evaluation's score as a number in [0, 1].
 
     A bool counts as 0 or 1. A category or a number on another scale has no place
     in a rate and gives None.
@@ -47,29 +37,17 @@ def numeric_score(evaluation: Evaluation) -> float | None:
 
 def tally_of(evaluation: Evaluation, *, sample_rate: float, pass_score: float) -> Tally:
     """
-    Turn one evaluation into what it adds to its bucket.
+    Return what one evaluation adds to its bucket.
 
-    Parameters
-    ----------
-    evaluation
-        Completed, failed or skipped. Only a completed one with a score in [0, 1]
-        counts in ``n``; a completed one without is counted as failed, so that it
-        is seen.
-    sample_rate
-        Probability, in (0, 1], with which the interaction was sampled.
-    pass_score
-        In [0, 1]; a score at or above it passes, unless the evaluation's criteria name a
-        line and a direction of their own.
+    Only a completed one with a score in [0, 1] counts in ``n``; a completed one without is counted
+    as failed, so that it is seen. *sample_rate* is the probability, in (0, 1], with which the
+    interaction was sampled. A score at or above *pass_score* passes, unless the evaluation's
+    criteria name a line and a direction of their own.
 
     Where a cascade made the evaluation, its metadata holds unbiased estimates of what
     the judge would have said, and these are what the weighted sums take; ``passed``
     and ``sum_x`` stay what was said, and the histogram holds local scores throughout,
     so that a changed share of judged samples is no drift.
-
-    Returns
-    -------
-    Tally
-        Sums over this one evaluation.
     """
     cost = round((evaluation.cost_usd or 0.0) * _MICRO)
     if evaluation.status is EvaluationStatus.SKIPPED:
@@ -80,45 +58,33 @@ def tally_of(evaluation: Evaluation, *, sample_rate: float, pass_score: float) -
     own = (evaluation.metadata or {}).get(WINDOW_WEIGHT)
     weight = (float(own) if isinstance(own, int) and own > 0 else 1.0) / sample_rate
     rule = PassRule.of(evaluation, pass_score)
-    found = _estimate(evaluation, score, rule)
+    y, x, local, judged = float(rule.passes(score)), score, score, False
+    noted = evaluation.metadata or {}
+    if "pass_estimate" in noted:
+        y, x = float(noted["pass_estimate"]), float(noted["score_estimate"])
+        local = min(1.0, max(0.0, float(noted["local_score"])))
+        judged = bool(noted["judged"])
     return Tally(
         n=1,
         passed=int(rule.passes(score)),
-        judged=found.judged,
-        agreed=found.agreed,
+        judged=int(judged),
+        agreed=int(judged and rule.passes(local) == rule.passes(score)),
         sum_w=weight,
         sum_w2=weight * weight,
-        sum_wy=weight * found.passed,
-        sum_w2y=weight * weight * found.passed,
-        sum_w2yy=weight * weight * found.passed * found.passed,
+        sum_wy=weight * y,
+        sum_w2y=weight * weight * y,
+        sum_w2yy=weight * weight * y * y,
         sum_x=score,
         sum_x2=score * score,
-        sum_wx=weight * found.score,
-        sum_wxx=weight * found.score * found.score,
+        sum_wx=weight * x,
+        sum_wxx=weight * x * x,
         cost_microusd=cost,
-        histogram=Counter({score_bin(found.local_score): 1}),
-    )
-
-
-def _estimate(evaluation: Evaluation, score: float, rule: PassRule) -> _Estimate:
-    """Read what a cascade noted; any other evaluation speaks for itself."""
-    noted = evaluation.metadata or {}
-    if "pass_estimate" not in noted:
-        return _Estimate(float(rule.passes(score)), score, score)
-    local = min(1.0, max(0.0, float(noted["local_score"])))
-    judged = bool(noted["judged"])
-    agreed = judged and rule.passes(local) == rule.passes(score)
-    return _Estimate(
-        float(noted["pass_estimate"]),
-        float(noted["score_estimate"]),
-        local,
-        int(judged),
-        int(agreed),
+        histogram=Counter({score_bin(local): 1}),
     )
 
 
 def score_bin(score: float) -> int:
-    """Give the bin of a score in [0, 1], centred on hundredths: 0 to 100."""
+    """Return the bin of a score in [0, 1], centred on hundredths: 0 to 100."""
     return min(BINS - 1, int(score * (BINS - 1) + 0.5))
 
 
@@ -126,7 +92,7 @@ def stream_key(
     app: str, evaluation: Evaluation, *, pass_score: float, segment: str = "*"
 ) -> StreamKey:
     """
-    Tell to which stream an evaluation belongs.
+    Return the stream to which an evaluation belongs.
 
     What passes is a part of the version: a new pass score must not look like a new
     quality either.
@@ -137,7 +103,7 @@ def stream_key(
 
 
 def bucket_start(epoch_s: float, width_s: int) -> int:
-    """Give the start, in epoch seconds, of the bucket that holds *epoch_s*."""
+    """Return the start, in epoch seconds, of the bucket that holds *epoch_s*."""
     return int(epoch_s // width_s) * width_s
 
 
@@ -192,22 +158,16 @@ def window_stats(tally: Tally) -> WindowStats:
     .. [2] A. N. Angelopoulos et al., "Prediction-powered inference", Science 382
        (2023), 669-674.
     """
-    counts = {
-        "n": tally.n,
-        "passed": tally.passed,
-        "failed": tally.failed,
-        "skipped": tally.skipped,
-        "judged": tally.judged,
-        "agreed": tally.agreed,
-        "cost_usd": tally.cost_microusd / 1e6,
-    }
+    names = ("n", "passed", "failed", "skipped", "judged", "agreed")
+    counts: dict[str, Any] = {name: getattr(tally, name) for name in names}
+    counts["cost_usd"] = tally.cost_microusd / _MICRO
     if tally.n == 0:
-        return WindowStats(**counts)  # type: ignore[arg-type]
+        return WindowStats(**counts)
     found = tally.sum_wy / tally.sum_w
     size = effective_size(tally.n, tally.sum_w, tally.sum_w2, tally.sum_w2y, tally.sum_w2yy, found)
     rate = min(1.0, max(0.0, found))
     return WindowStats(
-        **counts,  # type: ignore[arg-type]
+        **counts,
         n_effective=size,
         pass_rate=rate,
         interval=wilson_interval(rate * size, size, alpha=DOUBT),

@@ -16,7 +16,6 @@ from monitor.rolling.evidence_state import (
     DAY_BUCKETS,
     LINE,
     Certainty,
-    Count,
     EvidenceState,
     is_doubtful,
     line_threshold,
@@ -154,8 +153,10 @@ def _evidence(evidence: EvidenceFinding | None, status: Status) -> dict[str, Any
 
 #: A fall that would be seen within a day only below this rate is as good as not seen.
 _LOW_POWER: Final = 0.3
-#: Level of the lower bound of a posterior.
+_RESOLUTIONS: Final = lru_cache(maxsize=16_384)(resolution)
+#: Level of the lower bound of a posterior; how sure it is, in words.
 _LOW: Final = 0.05
+_SURE: Final = ((0.99, "99 in 100"), (0.95, "19 in 20"), (0.9, "9 in 10"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,18 +193,18 @@ def evidence_finding(state: EvidenceState, window: WindowStats, rules: Rules) ->
     """Return how a stream stands; *window* is the status window, for the rate that goes on."""
     # Two digits are enough to show, and seldom change.
     n = float(f"{state.n_day / state.baseline.effect:.2g}")
-    finest = _resolution_of(n, rules.warning_rate, line_threshold(state, rules))
+    finest = _RESOLUTIONS(n, rules.warning_rate, line_threshold(state, rules))
     more_n = _more_n(state, window, rules)
-    status = state.status
+    status, undecided = state.status, _is_undecided(state, rules)
     phase: Literal["collecting", "undecided"] | None = None
     if status is Status.HEALTHY and finest < _LOW_POWER:
         status, phase = Status.INSUFFICIENT_DATA, "collecting"
         reason = f"low power: only a pass rate below {_percent(finest)} would be seen in a day"
     elif status is Status.INSUFFICIENT_DATA:
-        phase = "undecided" if _is_undecided(state, rules) else "collecting"
+        phase = "undecided" if undecided else "collecting"
         if window.n == 0 and window.skipped:
             reason = f"nothing to judge: all {window.skipped:,} were skipped"
-        elif _is_undecided(state, rules):
+        elif undecided:
             decides = "" if more_n is None else f", about {more_n:,} more needed"
             reason = (
                 f"{state.count.n:,.0f} scored{decides}: {_rate(state.count.rate)} passed, below"
@@ -214,9 +215,11 @@ def evidence_finding(state: EvidenceState, window: WindowStats, rules: Rules) ->
         else:
             reason = f"{math.floor(state.n_day + 0.5)} of {rules.min_n} scores"
     elif state.alarmed:
-        reason = _alarm_reason(state, window, rules)
+        reason = _alarm_reason(state, rules)
     else:
         reason = _healthy_reason(state, window, rules, finest, more_n)
+    if window.n == 0 and status in {Status.HEALTHY, *ALARMED}:
+        reason = f"no scores in the status window, so the status is that of before: {reason}"
     return EvidenceFinding(
         finding=PolicyFinding(status, reason),
         headline=headline(state, rules),
@@ -231,7 +234,12 @@ def evidence_finding(state: EvidenceState, window: WindowStats, rules: Rules) ->
 
 def headline(state: EvidenceState, rules: Rules) -> Headline:
     """Return the figures on which the status of a stream rests."""
-    count = state.count if state.alarmed or _is_undecided(state, rules) else _recent(state, rules)
+    count = state.count
+    if not state.alarmed and not _is_undecided(state, rules):
+        # Of the last half to whole day, or since evidence began anew.
+        older, count = state.recent
+        if older.n > 0 and state.at_s - older.from_s <= DAY_BUCKETS * rules.bucket_s:
+            count = older.plus(*count[1:])
     n = round(count.n)
     if count.size <= 0:
         return Headline(pass_rate=None, interval=None, n=n, since_s=count.from_s)
@@ -259,19 +267,11 @@ def headline(state: EvidenceState, rules: Rules) -> Headline:
     return Headline(pass_rate=rate, interval=bounds, n=n, since_s=count.from_s)
 
 
-def _recent(state: EvidenceState, rules: Rules) -> Count:
-    """Return what was counted in the last half to whole day, or since evidence began anew."""
-    older, newer = state.recent
-    if older.n <= 0 or state.at_s - older.from_s > DAY_BUCKETS * rules.bucket_s:
-        return newer
-    return older.plus(*newer[1:])
-
-
 def _healthy_reason(
     state: EvidenceState, window: WindowStats, rules: Rules, finest: float, more_n: int | None
 ) -> str:
     line = rules.warning_rate
-    told = f"{_held(window)}no evidence of a pass rate below {_percent(line)}"
+    told = f"no evidence of a pass rate below {_percent(line)}"
     told += f"; a fall below {_rate(finest)} would be seen within a day"
     if state.incidents and window.pass_rate is not None and window.pass_rate < line:
         count = state.count
@@ -285,7 +285,7 @@ def _healthy_reason(
     return f"{told}; about {more_n:,} more samples as low as these would be evidence"
 
 
-def _alarm_reason(state: EvidenceState, window: WindowStats, rules: Rules) -> str:
+def _alarm_reason(state: EvidenceState, rules: Rules) -> str:
     critical = state.status is Status.CRITICAL
     line = rules.critical_rate if critical else rules.warning_rate
     name = "critical" if critical else "warning"
@@ -303,10 +303,7 @@ def _alarm_reason(state: EvidenceState, window: WindowStats, rules: Rules) -> st
     before = state.baseline.rate
     if state.certainty is Certainty.PROBABLE and before is not None:
         where += f"; it fell from {_rate(before)}"
-    return f"{_held(window)}{where}"
-
-
-_SURE: Final = ((0.99, "99 in 100"), (0.95, "19 in 20"), (0.9, "9 in 10"))
+    return where
 
 
 def _percent(rate: float) -> str:
@@ -317,13 +314,6 @@ def _percent(rate: float) -> str:
 def _rate(rate: float) -> str:
     """Write a rate as `monitor.report.format.percent` does: 65.9 %."""
     return f"{100 * rate:.1f} %"
-
-
-def _held(window: WindowStats) -> str:
-    """Say that a status rests on what came before the window; empty where the window has scores."""
-    return (
-        "no scores in the status window, so the status is that of before: " if window.n == 0 else ""
-    )
 
 
 def _is_undecided(state: EvidenceState, rules: Rules) -> bool:
@@ -344,8 +334,3 @@ def _more_n(state: EvidenceState, window: WindowStats, rules: Rules) -> int | No
     missing = line_threshold(state, rules) - max(0.0, float(log_mean(state.bets.log_r[LINE])))
     decides = samples_to_decide(rate, rules.warning_rate, missing)
     return None if decides is None else math.ceil(decides * state.baseline.effect)
-
-
-@lru_cache(maxsize=16_384)
-def _resolution_of(n: float, line: float, limit: float) -> float:
-    return resolution(n, line, limit)

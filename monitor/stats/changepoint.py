@@ -60,12 +60,8 @@ def locate_change(
     reference_passed, reference_n
         Counts of the reference; more than 2,000 count as 2,000.
     falls
-        Consider only changes after which the rate is lower than before in this series.
-
-    Returns
-    -------
-    ChangePoint or None
-        None for a series without any score, or without a fall where only falls count.
+        Consider only changes after which the rate is lower than before in this series. None for a
+        series without any, as for one without any score.
 
     References
     ----------

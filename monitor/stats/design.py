@@ -83,45 +83,6 @@ def design_effect(bucket: NDArray[np.int64], passed: Floats, n: Floats) -> Desig
     return DesignEffect(min(_MOST, max(factors)), known)
 
 
-def ratio_variance(
-    n: float, sum_w: float, sum_w2: float, sum_w2y: float, sum_w2yy: float, rate: float
-) -> float:
-    """
-    Estimate the variance of a weighted mean (Hájek) of independent samples, from sums.
-
-    Linearised: sum of w^2 (y - rate)^2 over (sum of w)^2, with n / (n - 1). Right for
-    many samples; with few, or with a weight far above the others, too small. Takes y
-    as it is, so that for estimates of y it holds sampling and asking together.
-
-    Parameters
-    ----------
-    n
-        Samples, at least 1.
-    sum_w, sum_w2, sum_w2y, sum_w2yy
-        Sums of w, w^2, w^2 y and w^2 y^2, with w > 0.
-    rate
-        The mean itself, sum of w y over sum of w.
-
-    Returns
-    -------
-    float
-        At least 0; infinite for a single sample.
-
-    References
-    ----------
-    .. [1] C. E. Särndal, B. Swensson, J. Wretman, "Model Assisted Survey Sampling",
-       Springer (1992), section 5.7.
-
-    Examples
-    --------
-    >>> ratio_variance(4, 4.0, 4.0, 2.0, 2.0, 0.5)
-    0.08333333333333333
-    """
-    if n == 1:
-        return math.inf
-    return _squares(sum_w2, sum_w2y, sum_w2yy, rate) / (sum_w * sum_w) * n / (n - 1)
-
-
 def effective_size(
     n: float, sum_w: float, sum_w2: float, sum_w2y: float, sum_w2yy: float, rate: float
 ) -> float:
@@ -132,11 +93,21 @@ def effective_size(
     on either side, so that m is n where all weights are equal and every y is 0 or 1. Where the
     rate is at or beyond 0 or 1, the size of Kish stands in; and if y still varies there, as
     estimates do, no more than the variance says at a rate drawn two passes and two failures
-    towards the middle. Arguments are those of `ratio_variance`.
+    towards the middle.
+
+    Parameters
+    ----------
+    n
+        Samples, at least 1.
+    sum_w, sum_w2, sum_w2y, sum_w2yy
+        Sums of w, w^2, w^2 y and w^2 y^2, with w > 0.
+    rate
+        The mean itself, sum of w y over sum of w.
 
     References
     ----------
-    .. [1] L. Kish, "Survey Sampling", Wiley (1965), sections 8.2 and 11.7.
+    .. [1] L. Kish, "Survey Sampling", Wiley (1965), sections 8.2 and 11.7; C. E. Särndal,
+       B. Swensson, J. Wretman, "Model Assisted Survey Sampling", Springer (1992), section 5.7.
     .. [2] A. Agresti, B. A. Coull, "Approximate is better than exact for interval
        estimation of binomial proportions", American Statistician 52 (1998), 119-126.
 
@@ -146,7 +117,9 @@ def effective_size(
     4.0
     """
     kish = min(float(n), sum_w * sum_w / sum_w2)
-    variance = _squares(sum_w2, sum_w2y, sum_w2yy, rate) / (sum_w * sum_w)
+    # Of the weighted mean (Hájek), linearised.
+    squares = max(0.0, sum_w2yy - 2 * rate * sum_w2y + rate * rate * sum_w2)
+    variance = squares / (sum_w * sum_w)
     if 0 < rate < 1:
         return min(float(n), rate * (1 - rate) / variance) if variance > 0 else kish
     # Sums of equal numbers differ by rounding alone.
@@ -170,10 +143,6 @@ def effective_sizes(
     with np.errstate(divide="ignore", invalid="ignore"):
         size = np.minimum(np.where(inside, n, kish), share * (1 - share) / variance)
     return np.where(variance <= np.where(inside, 0.0, 1e-12 * sum_w2 / square), kish, size)
-
-
-def _squares(sum_w2: float, sum_w2y: float, sum_w2yy: float, rate: float) -> float:
-    return max(0.0, sum_w2yy - 2 * rate * sum_w2y + rate * rate * sum_w2)
 
 
 def difference_estimate(prediction: float, truth: float | None, probability: float) -> float:

@@ -331,18 +331,3 @@ def samples_to_decide(rate: float, line: float, log_missing: float) -> int | Non
         return 0
     gain = bernoulli_kl(rate, line) if rate < line else 0.0
     return math.ceil(log_missing / gain) if gain > _TINY else None
-
-
-def lorden_delay(line: float, rate: float, samples_to_false_alarm: float) -> float:
-    """
-    Bound from below the mean delay of any detector, in samples, to first order.
-
-    No rule whose mean number of samples to a false alarm is *samples_to_false_alarm* at pass
-    rate *line* finds a fall to *rate* with a smaller worst mean delay, as the former grows.
-
-    References
-    ----------
-    .. [1] G. Lorden, "Procedures for reacting to a change in distribution", Annals of
-       Mathematical Statistics 42 (1971), 1897-1908.
-    """
-    return math.log(samples_to_false_alarm) / bernoulli_kl(rate, line)

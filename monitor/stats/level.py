@@ -73,9 +73,8 @@ class ErrorRates:
     """
     Draws from what is known of an evaluator, each array of shape (draws,), in [0, 1].
 
-    ``hit`` and ``miss`` are the shares of the good and of the bad answers that pass; ``labelled``
-    is the level of the period from which the labels were drawn; ``mass`` is what an interval
-    covers at this number of labels.
+    ``hit`` and ``miss`` are the shares of good and of bad answers that pass; ``labelled`` is the
+    level of the labelled period; ``mass`` is what an interval covers at this number of labels.
     """
 
     hit: Floats
@@ -89,10 +88,9 @@ class ErrorRates:
 
     def level(self, passed: float, scored: float) -> tuple[float, Interval]:
         """
-        Return mean and interval of the level of another window of the same writer.
+        Return mean and interval, in [0, 1], of the level of another window of the same writer.
 
-        *passed* of *scored* are effective counts of its verdicts. The mean and the interval lie
-        in [0, 1].
+        *passed* of *scored* are effective counts of its verdicts.
         """
         rng = np.random.default_rng(_SEED)
         rate = rng.beta(1.0 + passed, 1.0 + max(scored - passed, 0.0), self.hit.size)

@@ -84,9 +84,8 @@ def stream_shares(n_roots: int, n_segments: int) -> tuple[float, float]:
     Half is for whole apps and half for their segments, where there are any; by the union bound the
     budget holds whatever the dependence between them.
     """
-    if n_segments == 0:
-        return 1.0 / max(1, n_roots), 0.0
-    return 0.5 / max(1, n_roots), 0.5 / n_segments
+    roots = max(1, n_roots)
+    return (0.5 / roots, 0.5 / n_segments) if n_segments else (1.0 / roots, 0.0)
 
 
 def _step_up(values: Sequence[float], least: Sequence[float]) -> list[bool]:

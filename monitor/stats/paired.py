@@ -43,10 +43,9 @@ def paired_fall(differences: Sequence[float], *, alpha: float = 0.05) -> PairedF
     mean = math.fsum(values) / n
     if n == 1:
         return PairedFall(1, mean, math.inf)
-    spread = float(values.std(ddof=1))
-    if spread < 1e-9:  # noqa: PLR2004 - rounding
-        return PairedFall(n, mean, 0.0)
-    return PairedFall(n, mean, float(stdtrit(n - 1, 1 - alpha)) * spread / math.sqrt(n))
+    error = float(values.std(ddof=1)) / math.sqrt(n)
+    error = 0.0 if error < 1e-9 else error  # noqa: PLR2004 - rounding
+    return PairedFall(n, mean, float(stdtrit(n - 1, 1 - alpha)) * error)
 
 
 def pairs_needed(fall: PairedFall, half_width: float) -> int | None:

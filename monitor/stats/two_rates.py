@@ -94,7 +94,7 @@ def _log_evidence(blocks: Blocks, null: float, drops: Floats) -> Floats:
 
 
 def _nearest(a: Floats, b: Floats, m: Floats, n: Floats, null: float) -> tuple[Floats, Floats]:
-    """Return the pair with a drop of *null* that is nearest to (a, b), for m and n samples."""
+    """Return the pair with a drop of *null* nearest to (a, b), for m and n samples."""
     low, high = np.minimum(a, b + null), np.maximum(a, b + null)
     for _ in range(_HALVINGS if null else 0):
         t = (low + high) / 2

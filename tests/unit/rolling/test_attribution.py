@@ -3,8 +3,7 @@
 import pytest
 
 from monitor.models import Tally
-from monitor.rolling.attribution import explain_change
-from monitor.stats.decomposition import Group, kitagawa
+from monitor.rolling.attribution import Group, explain_change, kitagawa
 
 
 def tally(n, rate):

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import entropy
 
-from monitor.stats.evidence import bernoulli_kl, lorden_delay, resolution, samples_to_decide
+from monitor.stats.evidence import bernoulli_kl, resolution, samples_to_decide
+from support.status_streams import lorden_delay
 
 
 @pytest.mark.parametrize(("q", "m"), [(0.8, 0.85), (0.0, 0.5), (1.0, 0.9), (0.3, 0.3)])

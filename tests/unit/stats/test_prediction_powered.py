@@ -1,13 +1,11 @@
 """Estimates from cheap predictions and a few dear verdicts."""
 
-import math
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.stats.design import difference_estimate, effective_size, ratio_variance
+from monitor.stats.design import difference_estimate, effective_size
 from monitor.stats.intervals import wilson_interval
 
 rates = st.floats(0.01, 0.99)
@@ -64,15 +62,6 @@ def test_size_is_above_nothing_and_never_above_n(pairs):
 def test_certain_rate_of_estimates_that_vary_is_not_certain():
     size = effective_size(**sums([1.0] * 40, [1.0] * 38 + [10.0, -7.0]))
     assert size < 10
-
-
-def test_one_sample_has_no_variance():
-    assert ratio_variance(**sums([1.0], [1.0])) == math.inf
-
-
-def test_variance_of_a_plain_mean_is_the_textbooks():
-    values = [0.0, 1.0, 1.0, 1.0, 0.5]
-    assert ratio_variance(**sums([3.0] * 5, values)) == pytest.approx(np.var(values, ddof=1) / 5)
 
 
 def test_interval_covers_the_rate_as_often_as_it_says():
