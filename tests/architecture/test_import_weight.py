@@ -60,3 +60,11 @@ def test_list_of_commands_loads_none_of_them():
     shown = run(code)
     assert "Run everything on this machine." in shown
     assert shown.strip().endswith("[]")
+
+
+def test_processes_of_the_monitor_load_no_part_of_scipy_but_its_functions():
+    code = (
+        "import sys, workers.scheduler\n"
+        "print([m for m in ('scipy.optimize', 'scipy.stats', 'scipy.sparse') if m in sys.modules])"
+    )
+    assert run(code).strip() == "[]"

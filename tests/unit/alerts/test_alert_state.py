@@ -5,9 +5,18 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from alerts.model import AlertKey, AlertState, Evidence, Phase, Reason
-from alerts.state import Decision, Observation, Timers, close, step
+from alerts.state import (
+    Decision,
+    Observation,
+    Timers,
+    close,
+    step,
+    timers_from,
+    timers_of_evidence,
+)
 from monitor.models.alerting import AlertEvent, Severity
 from monitor.models.status import Status
+from monitor.settings import Settings
 from monitor.testing.factories import make_verdict
 
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -267,3 +276,15 @@ def test_a_state_of_a_newer_release_is_read(firing):
     stored = firing.state.model_dump(mode="json")
     stored["colour"] = stored["bad"]["colour"] = "new"
     assert AlertState.model_validate(stored) == firing.state
+
+
+def test_a_timer_that_is_set_is_a_minimum_under_a_policy_of_evidence_too():
+    timers = timers_of_evidence(timers_from(Settings(warning_for_s=120)))
+    state, events = AlertState(key=KEY), []
+    for minute in range(4):
+        at = START + timedelta(minutes=minute)
+        verdict = make_verdict(Status.WARNING, at, n_total=100 + minute)
+        decision = step(state, Observation.of(verdict), at, timers)
+        state = decision.state
+        events.append(decision.event)
+    assert events == [None, None, AlertEvent.FIRED, None]
