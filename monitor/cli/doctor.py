@@ -289,8 +289,7 @@ def check_store(settings: Settings) -> Iterator[CheckResult]:
     yield CheckResult("hooks", ok=heartbeat is not None, found=found, advice=advice)
     for item in status.apps:
         if said := first_run_hint(item.app, item.ledger, settings.min_n):
-            what = f"first score of {plain_text(item.app, 40)}"
-            yield CheckResult(what, ok=False, found=said, optional=True)
+            yield CheckResult("first score", ok=False, found=said, optional=True)
     for app, counts in counted.items():
         # Report an app that loses most of what it samples: its statuses rest on the rest.
         sampled = sum(n for booking, n in counts.items() if booking.kind is Kind.SAMPLED)

@@ -10,13 +10,22 @@ from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.panel import Panel
 from rich.text import Text
 
-from monitor.cli.console import check_app, err, open_store, out, readable, warn
+from monitor.cli.console import (
+    AsJson,
+    check_app,
+    err,
+    open_store,
+    out,
+    print_json,
+    readable,
+    warn,
+)
 from monitor.errors import SettingsError
 from monitor.models import Interaction
 from monitor.report.format import NONE, percent, plain_text, score, utc_second
@@ -26,7 +35,7 @@ from monitor.scoring.metrics import metric_question
 from monitor.settings import Settings
 from monitor.store.engine import Store
 from monitor.store.feedback import complained_of, feedback_of
-from monitor.store.label_agreement import Agreement, agreements
+from monitor.store.label_agreement import agreements
 from monitor.store.label_queue import ENOUGH, draw
 from monitor.store.labels import (
     USUAL_METRIC,
@@ -40,6 +49,7 @@ from monitor.store.labels import (
 )
 from monitor.store.samples import read_sample
 from monitor.store.verdicts import read_verdicts
+from monitor.web.schema import AgreementItem
 
 _MOST_CHARS = 8_000
 _SHOWN = 5
@@ -282,13 +292,13 @@ def export_labels(
 def show_stats(
     of: App = None,
     metric: Metric = None,
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show how evaluators and people agree: confusion, Cohen's kappa, between annotators."""
     with closing(open_store(Settings.from_env())) as store, store.read() as connection:
         found = agreements(connection, app=of, metric=metric)
     if as_json:
-        typer.echo(json.dumps([_as_json(item) for item in found], indent=2))
+        print_json([AgreementItem.of(item) for item in found])
         return
     if not found:
         out.print("no labels yet; begin with: groundwatch label --app NAME")
@@ -319,24 +329,3 @@ def show_stats(
             utc_second(item.last_at),
         )
     out.print(listed)
-
-
-def _as_json(item: Agreement) -> dict[str, Any]:
-    c = item.confusion
-    return {
-        "app": item.app,
-        "metric": item.metric,
-        "evaluator_version": item.evaluator_version,
-        "n": item.n,
-        "drawn": item.drawn,
-        "tied": item.tied,
-        "annotators": item.annotators,
-        "between_annotators": item.between_annotators,
-        "agreement": c.agreement,
-        "kappa": c.kappa,
-        "weighted_agreement": item.weighted.agreement if item.weighted else None,
-        "weighted_kappa": item.weighted.kappa if item.weighted else None,
-        "confusion": c._asdict(),
-        "releases": item.releases,
-        "last_at": item.last_at.isoformat(),
-    }

@@ -8,6 +8,7 @@ import encodings.idna  # noqa: F401  # the resolver's; it cannot be loaded any m
 import importlib.metadata
 import logging
 import socket
+import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -36,6 +37,8 @@ BATCH_KEPT_S = 60.0
 HEARTBEAT_S = 10.0
 #: A heartbeat follows a change of the counters within this time.
 FRESH_S = 1.0
+#: An app that has set up no logs reads on stderr that Redis is away, after this time.
+SAY_AWAY_AFTER_S = 5.0
 POLL_S = 0.2
 IDLE_POLL_S = 0.5
 IDLE_AFTER_S = 5.0
@@ -78,6 +81,8 @@ class SenderLoop:
         self._random = Random()  # noqa: S311
         self._backoff = Backoff(self._random)
         self._complaints = Complaints()
+        #: Since when Redis is away, in monotonic seconds; endless once that was said.
+        self._away_since: float | None = None
         self._room = QueueRoom(self._options.queue_limit, self._options.queue_limit_megabytes)
 
     def step(self, now: float) -> float | None:
@@ -95,6 +100,8 @@ class SenderLoop:
         )
         if line:
             logger.warning("delivery_trouble hook_id=%s %s", recorder.hook_id, line)
+        if self._away_since is not None and now - self._away_since >= SAY_AWAY_AFTER_S:
+            self._say_away()
         if recorder.close_by is not None and (self._all_done() or now >= recorder.close_by):
             self._end(now)
             return None
@@ -105,6 +112,16 @@ class SenderLoop:
             self._batches += 1
             return 0.0 if self._batches % BREATH_EVERY else BREATH_S
         return IDLE_POLL_S if now - self._busy_at > IDLE_AFTER_S else POLL_S
+
+    def _say_away(self) -> None:
+        """Say once on stderr that Redis cannot be reached, where the app has set up no logs."""
+        self._away_since = float("inf")
+        if not logging.getLogger().handlers and sys.stderr is not None:
+            with contextlib.suppress(OSError, ValueError):
+                sys.stderr.write(
+                    f"groundwatch: Redis cannot be reached ({self._recorder.last_error}); samples"
+                    " wait in memory. Set GROUNDWATCH_REDIS_URL, or run: groundwatch doctor hook\n"
+                )
 
     def _fill(self, now: float, work_s: float = BATCH_WORK_S) -> None:
         """Take the next batch; a full queue keeps what is buffered waiting here."""
@@ -202,11 +219,14 @@ class SenderLoop:
             self._may_not_read_shares |= recorder.chooses and "NOPERM" in text
             self._backoff.failed(time.monotonic())
             recorder.connected, recorder.last_error = False, text
+            self._away_since = now if self._away_since is None else self._away_since
             if self._producer is not None:
                 self._producer.close()
             self._producer = None
             return
         self._backoff.succeeded()
+        if self._away_since != float("inf"):
+            self._away_since = None
         self._batch, self._feedback = [], []
         recorder.feedback.sent += len(feedback)
         self._reported_at = now

@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from monitor.scoring.metrics import metric_question
 from monitor.store.feedback import complained_of, count_feedback, read_complaints
-from monitor.store.label_agreement import Agreement, agreements
+from monitor.store.label_agreement import agreements
 from monitor.store.label_queue import ENOUGH, draw
 from monitor.store.labels import MOST_NOTE_CHARS, Taken, labels_of, read_record, take_labels
 from monitor.store.samples import read_sample
@@ -137,7 +137,9 @@ class Labelling:
         with self.site.store.read() as connection:
             found = agreements(connection, app=asked.get("app"), metric=asked.get("metric"))
         seen = [item for item in found if principal_of(request).may_see(item.app)]
-        return answer_json(schema.AgreementsAnswer(items=[_agreement(item) for item in seen]))
+        return answer_json(
+            schema.AgreementsAnswer(items=[schema.AgreementItem.of(item) for item in seen])
+        )
 
     async def take(self, request: Request) -> Response:
         """Store labels that a program sends as JSON: one object, or a list of them."""
@@ -167,24 +169,3 @@ class Labelling:
             ],
         )
         return answer_json(answer)
-
-
-def _agreement(found: Agreement) -> schema.AgreementItem:
-    counts = found.confusion
-    return schema.AgreementItem(
-        app=found.app,
-        metric=found.metric,
-        evaluator_version=found.evaluator_version,
-        n=found.n,
-        drawn=found.drawn,
-        tied=found.tied,
-        annotators=found.annotators,
-        between_annotators=found.between_annotators,
-        agreement=counts.agreement,
-        kappa=counts.kappa,
-        weighted_agreement=found.weighted.agreement if found.weighted else None,
-        weighted_kappa=found.weighted.kappa if found.weighted else None,
-        confusion={name: int(count) for name, count in counts._asdict().items()},
-        releases=found.releases,
-        last_at=found.last_at,
-    )

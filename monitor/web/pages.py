@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 
 from alerts.queries import channel_health, noise_since, outbox_counts
 from alerts.state import timers_for, timers_from
@@ -177,7 +177,3 @@ class Pages:
         with self.site.store.read() as connection:
             acts = newest_acts(connection)
         return self.site.page(request, "audit.html", acts=acts)
-
-    def home(self, request: Request) -> Response:  # noqa: ARG002  # as routes are called
-        """Redirect to the first page."""
-        return RedirectResponse("/", 308)

@@ -13,6 +13,7 @@ from monitor.models import Delivery, Evaluation, Incident, Sample, Status, Timel
 from monitor.models.interaction import AppName, Name
 from monitor.models.status import FleetFall
 from monitor.store.feedback import MOST_COMMENT_CHARS
+from monitor.store.label_agreement import Agreement
 from monitor.store.labels import LabelRecord
 from monitor.store.search import FoundSample, SampleFilter, Sort
 from monitor.testsets.cases import TestCase
@@ -159,6 +160,21 @@ class AgreementItem(_Answer):
     confusion: Mapping[str, int]
     releases: Mapping[str, int] = Field(description="Samples by release of the app.")
     last_at: AwareDatetime
+
+    @classmethod
+    def of(cls, found: Agreement) -> AgreementItem:
+        """Return what programs read of an agreement."""
+        same = ("app", "metric", "evaluator_version", "n", "drawn", "tied", "annotators",
+                "between_annotators", "releases", "last_at")  # fmt: skip
+        counts, weighted = found.confusion, found.weighted
+        return cls(
+            **{name: getattr(found, name) for name in same},
+            agreement=counts.agreement,
+            kappa=counts.kappa,
+            weighted_agreement=weighted.agreement if weighted else None,
+            weighted_kappa=weighted.kappa if weighted else None,
+            confusion={name: int(count) for name, count in counts._asdict().items()},
+        )
 
 
 class AgreementsAnswer(_Answer):

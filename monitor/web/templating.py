@@ -159,6 +159,7 @@ def environment() -> Environment:
         *(duration, percent, plain_text, points, score, usd, utc_second, utc_time),
         *(
             words.agreement_line,
+            words.first_run_hint,
             words.fleet_sentence,
             words.headline,
             words.status_word,

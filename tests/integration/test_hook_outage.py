@@ -250,3 +250,17 @@ def test_why_samples_cannot_be_encoded_is_told_everywhere(run, tmp_path, redis_u
         told = client.hgetall(names.hook(hook_id.decode()))
     assert told[b"last_error"] == b"encode_failed: SchemaError"
     assert 'dropped="encode_failed 1 (SchemaError)"' in (tmp_path / "log").read_text()
+
+
+def test_app_without_logs_reads_once_on_stderr_that_redis_is_away():
+    code = (
+        "import monitor, time, monitor.hook.delivery as delivery\n"
+        "delivery.SAY_AWAY_AFTER_S = 0.0\n"
+        "monitor.init(sample_rate=1.0, redis_url='redis://127.0.0.1:1/0')\n"
+        "for _ in range(4): monitor.sample(output='a'); time.sleep(0.3)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True
+    )
+    assert done.stderr.count("groundwatch: Redis cannot be reached") == 1
+    assert "GROUNDWATCH_REDIS_URL" in done.stderr
