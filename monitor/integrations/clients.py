@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from ..hook.interaction import HookProtocol, RecordFields
 from .context import active_trace_id, app_hook, current_passages
-from .following import AsyncChunks, Chunks, Following
+from .following import AnyChunks, AsyncChunks, Chunks, Following
 from .messages import as_list, earlier_turns, part_of
 from .replies import ChatReader, cost_of
 
@@ -73,7 +73,8 @@ class Watch(NamedTuple):
             if opening := next((name for name in _OPENINGS if hasattr(reply, name)), None):
                 self._follow_later(arguments, reply, opening, began_s)
             elif arguments.get("stream") is True:
-                self._follow(arguments, reply, began_s)
+                followed = self._follow(arguments, reply, began_s)
+                return handed_on if raw else followed
             elif answer := self.reader.answer(reply):
                 trace_id = self._trace_id()
                 rate = self.hook.chance(trace_id)
@@ -121,11 +122,7 @@ class Watch(NamedTuple):
         found = {"output": answer, "tool_calls": calls or None, "metadata": metadata}
         self.hook.take({**given, **found}, rate)
 
-    def _follow(self, arguments: Mapping[str, Any], stream: Any, began_s: float) -> None:
-        inner = getattr(stream, "_iterator", None)
-        if inner is None:
-            return
-        # Inside the stream, which stays the object that the client made.
+    def _follow(self, arguments: Mapping[str, Any], stream: Any, began_s: float) -> Any:
         asked, passages = self.reader.asked(arguments), current_passages()
         trace_id = self._trace_id()
         following = Following(
@@ -135,9 +132,14 @@ class Watch(NamedTuple):
             take=functools.partial(self.take, began_s=began_s),
             fail=self.hook.fail,
         )
+        inner = getattr(stream, "_iterator", stream)
+        if inner is stream:
+            return AnyChunks(stream, following)
         wrap = AsyncChunks if hasattr(inner, "__anext__") else Chunks
+        # Inside the stream, which stays the object that the client made.
         stream._iterator = wrap(inner, following)  # noqa: SLF001  # it has no other door
         _replace(stream, "close", functools.partial(_closing, following))
+        return stream
 
     def _follow_later(
         self, arguments: Mapping[str, Any], manager: Any, name: str, began_s: float
@@ -159,9 +161,11 @@ class Watch(NamedTuple):
 
 
 def _watched(watch: Watch, method: Callable[..., Any]) -> Callable[..., Any]:
-    async def later(reply: Awaitable[Any], kwargs: Mapping[str, Any], began_s: float) -> Any:
+    names = [*inspect.signature(method).parameters]
+
+    async def later(reply: Awaitable[Any], given: Mapping[str, Any], began_s: float) -> Any:
         try:
-            return watch.see(kwargs, await reply, began_s)
+            return watch.see(given, await reply, began_s)
         except Exception as error:
             watch.hook.fail(error)
             raise
@@ -169,14 +173,15 @@ def _watched(watch: Watch, method: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(method)
     def watched_method(*args: Any, **kwargs: Any) -> Any:
         began_s = time.perf_counter()
+        given = dict(zip(names, args, strict=False)) | kwargs
         try:
             reply = method(*args, **kwargs)
         except Exception as error:
             watch.hook.fail(error)
             raise
         if inspect.isawaitable(reply):
-            return later(reply, kwargs, began_s)
-        return watch.see(kwargs, reply, began_s)
+            return later(reply, given, began_s)
+        return watch.see(given, reply, began_s)
 
     if inspect.iscoroutinefunction(method):  # and is to stay one
 

@@ -82,7 +82,7 @@ class Following:
 class Chunks:
     """The chunks of a synchronous stream."""
 
-    def __init__(self, inner: Iterator[Any], following: Following) -> None:
+    def __init__(self, inner: Any, following: Following) -> None:
         self._inner = inner
         self._following = following
 
@@ -108,7 +108,7 @@ class Chunks:
 class AsyncChunks:
     """The chunks of an asynchronous stream."""
 
-    def __init__(self, inner: AsyncIterator[Any], following: Following) -> None:
+    def __init__(self, inner: Any, following: Following) -> None:
         self._inner = inner
         self._following = following
 
@@ -129,3 +129,7 @@ class AsyncChunks:
 
     def __del__(self) -> None:
         self._following.end(complete=False)
+
+
+class AnyChunks(Chunks, AsyncChunks):
+    """The chunks of a stream that is read in either way, as LiteLLM's are."""

@@ -30,7 +30,7 @@ def test_code_runs(code):
 @pytest.mark.parametrize(("module", "name"), NAMES)
 def test_name_is_there(module, name):
     assert hasattr(import_module(module), name)
-    assert len(NAMES) == 7
+    assert len(NAMES) == 8
 
 
 def test_command_is_there():
