@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -139,3 +140,41 @@ def test_metrics_of_a_team_score_a_file(environment):
     assert found["calm"] == {"no_promises": 1.0, "on_brand": 1.0}
     assert found["bold"]["no_promises"] == 0.0
     assert found["bold"]["on_brand"] == pytest.approx(0.3)
+
+
+def steps_of_the_workflow(folder):
+    """The commands of the example's workflow that begin with groundwatch."""
+    lines = (folder / "gate.yml").read_text(encoding="utf-8").splitlines()
+    found = [line.partition("run: ")[2].split() for line in lines if "run: groundwatch " in line]
+    return [words[1:] for words in found]
+
+
+def test_batch_job_is_sampled_and_its_gate_stops_a_broken_release(environment, tmp_path):
+    folder = tmp_path / "batch_gate"
+    shutil.copytree(EXAMPLES / "batch_gate", folder)
+
+    def ends_with(words, **more):
+        command = [sys.executable, "-m", "monitor", *words]
+        return subprocess.run(
+            command,
+            cwd=folder,
+            env=environment | more,
+            capture_output=True,
+            check=False,
+            timeout=120,
+        ).returncode
+
+    evaluate, gate = steps_of_the_workflow(folder)
+    assert ends_with([*evaluate[:-1], "main.json"]) == 0
+    assert ends_with([*evaluate, "--app-version", "broken"], BROKEN="1") == 0
+    assert ends_with(gate) == 1
+    assert "gift" in (folder / "gate.md").read_text(encoding="utf-8")
+
+    subprocess.run(
+        [sys.executable, "job.py", "questions.txt"],
+        cwd=folder,
+        env=environment,
+        check=True,
+        timeout=60,
+    )
+    assert [passed for _, _, passed in scored(environment, n=3)] == [1, 1, 1]
