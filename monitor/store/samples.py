@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, case, func, select
 
-from monitor.models import CustomEvaluation, Evaluation, EvaluationStatus, Sample
+from monitor.models import CustomEvaluation, Evaluation, EvaluationStatus, Interaction, Sample
 from monitor.store.tables import audit, evaluations, samples
 
 #: So many times the samples asked for are read, to find ones that differ.
@@ -254,5 +254,45 @@ def newest_acts(connection: Connection, limit: int = 100) -> Sequence[AuditEntry
     query = select(audit).order_by(audit.c.audit_id.desc()).limit(limit)
     return [
         AuditEntry(datetime.fromtimestamp(row.at_ms / 1000, UTC), row.who, row.act, row.target)
+        for row in connection.execute(query)
+    ]
+
+
+class ScoredExchange(NamedTuple):
+    """A sample whose evaluation counts, with its texts as the app's mask left them."""
+
+    sample_id: str
+    at: datetime
+    interaction: Interaction
+    passed: bool
+    evaluation: Evaluation
+
+
+def scored_exchanges(
+    connection: Connection,
+    app: str,
+    metric: str,
+    since: datetime,
+    until: datetime | None = None,
+    *,
+    limit: int,
+) -> list[ScoredExchange]:
+    """List the newest *limit* samples of [since, until) that passed or failed, the newest first."""
+    c = evaluations.c
+    query = (
+        select(c.sample_id, c.occurred_at_ms, c.passed, c.record, samples.c.payload)
+        .join(samples, samples.c.sample_id == c.sample_id)
+        .where(*_within(app, metric, since, until), c.passed.is_not(None))
+        .order_by(c.occurred_at_ms.desc())
+        .limit(limit)
+    )
+    return [
+        ScoredExchange(
+            sample_id=row.sample_id,
+            at=datetime.fromtimestamp(row.occurred_at_ms / 1000, UTC),
+            interaction=Sample.model_validate(row.payload).interaction,
+            passed=bool(row.passed),
+            evaluation=CustomEvaluation.model_validate(row.record),
+        )
         for row in connection.execute(query)
     ]

@@ -1,0 +1,70 @@
+"""``groundwatch why``: cause, changes and failure modes of stored samples."""
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from typer.testing import CliRunner
+
+from monitor.cli.app import app
+from monitor.store.engine import Store
+from monitor.store.write import record
+from monitor.testing import make_evaluation, make_interaction, make_sample
+from monitor.testsets.cases import TestSet
+from workers.scoring_run import ScoringRules, result_of
+
+TOPICS = ["refund", "delivery", "warranty", "battery", "manual", "price", "weight", "colour"]
+
+
+@pytest.fixture
+def run(sqlite_url, monkeypatch):
+    """A shop whose contexts no longer hold the question since an hour ago, with v12."""
+    monkeypatch.setenv("GROUNDWATCH_DATABASE_URL", sqlite_url)
+    store, rules = Store(sqlite_url), ScoringRules(pass_score=0.7, bucket_s=60)
+    now, results = datetime.now(UTC), []
+    for i in range(160):
+        late, topic = i >= 80, TOPICS[i % 8]
+        held = TOPICS[(i + 3) % 8] if late and i % 2 else topic
+        interaction = make_interaction(
+            query=f"What about the {topic} of product{i % 40}?",
+            contexts=[f"This text is about the {held} of product{(i + 7 * (held != topic)) % 40}."],
+            output=f"It lasts like a {'postcard' if held == topic else 'unicorn'}.",
+            release="v12" if late else "v11",
+        )
+        at = now - timedelta(minutes=30 if late else 300, seconds=i)
+        evaluation = make_evaluation(score=0.1 if held != topic else 0.9)
+        sample = make_sample(interaction, sampled_at=at)
+        results.append(result_of(sample, (evaluation,), rules, now=now))
+    with store.write() as connection:
+        record(connection, results, now=now, bucket_s=60)
+    store.close()
+    return lambda *words: CliRunner().invoke(app, ["why", *words])
+
+
+def test_cause_and_change_are_named(run):
+    text = run("support-bot", "--since", "1h").stdout
+    assert "Cause: retrieval (contexts do not hold what is asked)" in text
+    assert "Changed: release v12, from 0.0 % to 100.0 % of the samples" in text
+
+
+def test_programs_get_the_same_figures(run):
+    found = json.loads(run("support-bot", "--since", "1h", "--json").stdout)
+    assert (found["n_before"], found["n_after"], found["n_failed"]) == (80, 80, 40)
+    assert found["blame"]["cause"] == "retrieval"
+    assert found["components"][0]["value"] == "v12"
+
+
+def test_examples_of_the_modes_become_a_test_set(run, tmp_path):
+    file = tmp_path / "modes.jsonl"
+    assert run("support-bot", "--since", "1h", "--test-set", str(file)).exit_code == 0
+    assert all("unicorn" in case.metadata["production"]["output"] for case in TestSet.read(file))
+
+
+def test_a_beginning_after_the_fall_is_refused(run):
+    done = run("support-bot", "--since", "24h", "--before", "1h")
+    assert done.exit_code == 2
+    assert "--before 1h is not before --since 24h" in done.output
+
+
+def test_too_few_samples_are_said(run):
+    assert "Cause: too few samples (0 before, 160 after; 30 needed)" in run("support-bot").stdout
