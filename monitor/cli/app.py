@@ -31,6 +31,7 @@ PANELS = {
     "See how the apps are": {
         "status": _Command("status", "status", "Show how every app and metric is, and why."),
         "why": _Command("why", "why", "Explain failures: cause, changes, failure modes."),
+        "plan": _Command("plan", "plan", "Plan the sample rate that finds a fall in time."),
         "samples": _Command("samples", "samples", "Find samples by text, result, user, time."),
         "report": _Command("status", "report", "Write what happened; send the digest."),
         "incidents": _Command("alerts", "incidents_app", "List, show, acknowledge incidents."),
