@@ -15,7 +15,16 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from monitor.errors import BudgetReachedError, JudgeError, JudgeOutageError, SettingsError
+from monitor.errors import (
+    BudgetReachedError,
+    JudgeError,
+    JudgeOutageError,
+    JudgeRateLimitedError,
+    JudgeRefusedError,
+    JudgeReplyError,
+    JudgeUnavailableError,
+    SettingsError,
+)
 from monitor.queue import names
 from monitor.queue.consumer import connect
 from monitor.scoring.judges.openai_client import RetryPolicy
@@ -38,6 +47,8 @@ from support.judge_server import JudgeServer
 
 PRICES = Prices(100.0, 400.0)
 CAP = 60_000_000
+#: Errors after which the next call may succeed.
+PASSING = (JudgeUnavailableError, JudgeRateLimitedError, JudgeRefusedError, JudgeReplyError)
 
 
 @pytest.fixture
@@ -194,7 +205,7 @@ def test_what_a_call_cost_is_what_is_charged(client):
 def test_failure_is_charged_unless_the_endpoint_refused(fault, charges, client):
     budget = Budget(client, [Cap("hour", CAP)])
     with JudgeServer(always=fault) as server:
-        judge = judge_for(server, budget)
+        judge = judge_for(server, budget, timeout_s=0.4 if fault == "hang" else 10.0)
         with pytest.raises(JudgeError):
             judge.judge(make_interaction())
         judge.close()
@@ -293,8 +304,9 @@ def judge_for(server, budget, timeout_s=0.4):
 class Vendor(JudgeServer):
     """Bills every request that it works on, also those whose answer never arrives."""
 
-    def __init__(self):
+    def __init__(self, *behaviours):
         super().__init__()
+        self.behaviours = behaviours
         self.billed_microusd = 0.0
         self._chance = random.Random(5)
         self._till = threading.Lock()
@@ -303,9 +315,7 @@ class Vendor(JudgeServer):
         super().take(request)
         time.sleep(0.01)
         with self._till:
-            behaviour = self._chance.choice(
-                ["ok", "ok", "malformed", "reset", "hang", "503", "429"]
-            )
+            behaviour = self._chance.choice(self.behaviours)
             if behaviour not in {"503", "429"}:
                 reply = completion(json.dumps(judge_by_overlap(request)), request, "m")
                 used = reply["usage"]
@@ -339,7 +349,7 @@ def spend_all(url, server_url, told):
 def test_eight_racing_workers_never_exceed_the_cap(redis_url, client):
     spawn = multiprocessing.get_context("fork")
     told = spawn.Queue()
-    with Vendor() as vendor:
+    with Vendor("ok", "ok", "malformed", "reset", "hang", "503", "429") as vendor:
         workers = [
             spawn.Process(target=spend_all, args=(redis_url, vendor.url, told)) for _ in range(8)
         ]
@@ -370,3 +380,28 @@ def test_what_was_paid_before_the_budget_was_reached_is_on_record(client, policy
     [charge] = Budget(client, [Cap("hour", 2_210)]).charges()
     assert found.cost_usd == pytest.approx(charge.charged_microusd / 1e6, abs=1e-6)
     assert found.cost_usd > 0
+
+
+@pytest.mark.parametrize(
+    "behaviours",
+    [
+        ("ok",),
+        ("ok", "refusal", "null", "empty_choices", "malformed", "content_filter", "503"),
+        ("ok", "ok", "no_usage", "error_in_200", "html", "503"),
+    ],
+)
+def test_nine_tenths_of_a_cap_are_really_spent_before_it_stops(behaviours, client):
+    cap = 20_000_000
+    budget = Budget(client, [Cap("day", cap)])
+    with Vendor(*behaviours) as vendor:
+        judge = judge_for(vendor, budget, timeout_s=30.0)
+        for turn in range(2_000):
+            try:
+                judge.judge(make_interaction(query=f"{turn}?"))
+            except BudgetReachedError:
+                break
+            except PASSING:
+                continue
+        judge.close()
+    assert vendor.billed_microusd <= charged(budget)[0] <= cap
+    assert vendor.billed_microusd >= 0.9 * cap

@@ -16,6 +16,7 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from importlib import resources
 from typing import Any, Generic, Self, TypeVar
 
 from monitor.models import Interaction
@@ -396,6 +397,8 @@ def _json(value: object) -> str:
 MARK = "^"
 _CHARS_READ = 500_000  # of what is sent; usual settings send a tenth of that
 _SPACES = re.compile(r"\s+")
+_SIGN = "[\u3040-\u30ff\u3400-\u9fff]"
+_BETWEEN_SIGNS = re.compile(f"(?<={_SIGN})(?={_SIGN})")
 #: Letters that show nothing: they hide words between letters, or a whole text.
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060-\u2064\ufeff\U000e0000-\U000e007f]")
 _INVISIBLE_TEXT = re.compile("[\U000e0020-\U000e007e]{8}")  # longer than the flag of a country
@@ -412,11 +415,38 @@ _SPEAKS_TO_A_MODEL = re.compile(
     rf"[^.!?\n]{{0,20}}\b{_VERDICT}\b"
     r"|\b(?:say|state|report|reply|respond|answer|output|return)\b[^.!?\n]{0,20}"
     rf"\b(?:everything|all|every|each)\b[^.!?\n]{{0,40}}\b{_VERDICT}\b"
-    r"|[\"']?\b(?:verdicts?|answered|canary)\b[\"']?\s*:\s*[\"\[{]"
+    r"|\bas (?:an?|the) (?:ai |llm |automated )?(?:judge|grader|evaluator|fact[- ]?checker)\b"
+    rf"|\bverdicts?\b[^.!?\n]{{0,60}}\b{_VERDICT}\b"
+    r"|\b(?:reviewer|evaluator|grader|auditor|qa)(?:'s)? (?:notes?|verified|approved|passed)\b"
+    r"|[\"']?\b(?:verdicts?|answered|canary)\b[\"']?\s*(?:[:=]\s*[\"\[{]|=\s*\w)"
     r"|</?(?:data|system|assistant|user|instructions?)\b[^>\n]{0,40}>"
     r"|<\|(?:im_start|im_end|system|user|assistant|end|endoftext)\|>|\[/?INST\]",
     re.IGNORECASE,
 )
+#: Stems by which an order in other languages shows: a verb to disregard and a word for rules in one
+#: sentence, or words for rating, all and right. Those in "signs" have no word boundaries.
+_ORDER_WORDS = tuple(
+    re.compile(rf"\b(?:{'|'.join(each['words'])})|{'|'.join(each['signs'])}", re.IGNORECASE)
+    for each in json.loads(
+        resources.files(__package__).joinpath("orders.json").read_text("utf-8")
+    ).values()
+)
+_SENTENCE_END = re.compile(r"[.!?。！？\n]")  # noqa: RUF001 - other languages
+_SPELT_OUT = re.compile(r"(?:\b[^\W\d_][ .-]{1,3}){10}")
+_LEET, _LEET_WORD = (
+    str.maketrans("013457@$", "oieastas"),
+    re.compile(r"[a-z][013457@$][a-z]", re.IGNORECASE),
+)
+
+
+def _orders(text: str) -> bool:
+    """Return whether a sentence gives a judge orders in one of some twenty languages."""
+
+    def gives(part: str) -> bool:
+        ignore, rules, rate, every, right = (each.search(part) is not None for each in _ORDER_WORDS)
+        return (ignore and rules) or (rate and every and right)
+
+    return gives(text) and any(map(gives, _SENTENCE_END.split(text)))
 
 
 def suspected(texts: Mapping[str, str]) -> tuple[str, ...]:
@@ -431,19 +461,22 @@ def suspected(texts: Mapping[str, str]) -> tuple[str, ...]:
     for name, text in texts.items():
         read = text[:_CHARS_READ]
         plain = _INVISIBLE.sub("", compatible(read)[:_CHARS_READ])  # some letters expand to 18
-        if _SPEAKS_TO_A_MODEL.search(plain) or _INVISIBLE_TEXT.search(read):
+        forms = [plain, plain.translate(_LEET)] if _LEET_WORD.search(plain) else [plain]
+        speaks = any(_SPEAKS_TO_A_MODEL.search(each) or _orders(each) for each in forms)
+        if speaks or _SPELT_OUT.search(plain) or _INVISIBLE_TEXT.search(read):
             found.append(name)
     return tuple(found)
 
 
 def marked(text: str) -> str:
     """
-    Put ``MARK`` for every space, so that no sentence reads as one addressed to the reader.
+    Put ``MARK`` for every space, and between signs that are written without spaces (Han, kana), so
+    that no sentence reads as one addressed to the reader.
 
     Source: "datamarking" in Hines et al. (2024), Defending against indirect prompt
     injection attacks with spotlighting, arXiv:2403.14720.
     """
-    return _SPACES.sub(MARK, _INVISIBLE_TEXT.sub("", text))
+    return _SPACES.sub(MARK, _BETWEEN_SIGNS.sub(MARK, _INVISIBLE_TEXT.sub("", text)))
 
 
 def secret_word(prefix: str, data: str) -> str:

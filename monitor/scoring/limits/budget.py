@@ -47,6 +47,7 @@ _FRAME_TOKENS = 1_000  # roles, separators and the schema, which endpoints count
 #: Longest answer of a request that names no limit; the caller's deadline ends it before that.
 _UNLIMITED_TOKENS = 32_000
 _MOST_TOKENS = 1_000_000_000
+_MARGIN = 1.1  # over the tokens a byte that an endpoint has counted
 
 log = structlog.get_logger("groundwatch.scoring")
 
@@ -343,6 +344,8 @@ class Meter:
         self._price = price
         self._rate = rate
         self._concurrency = concurrency
+        #: The most tokens counted so far: input over the most it can be, output a byte of answer.
+        self._shares: tuple[float, ...] = (0.0, 0.0)
 
     @asynccontextmanager
     async def attempt(self, request: Mapping[str, Any]) -> AsyncIterator[Attempt]:
@@ -416,21 +419,26 @@ class Meter:
         """TokenPrice what an attempt has used; None when that cannot be known."""
         if attempt.status is not None:
             return None if attempt.status in MAY_BE_BILLED else 0
+        if attempt.body is None:  # it broke off: anything may have been billed
+            return None
         try:
-            answer = json.loads(attempt.body or b"")
+            answer = json.loads(attempt.body)
         except (ValueError, RecursionError):
-            return None
-        if not isinstance(answer, dict):
-            return None
-        usage = read_usage(answer)
+            answer = None
+        usage = read_usage(answer) if isinstance(answer, dict) else Usage(None, None, 0)
+        most_input, most_output = most_tokens(request)
+        size = max(1, len(attempt.body))
         used: tuple[int, int, int] | None = None
         if usage.input_tokens is not None and usage.output_tokens is not None:
             used = usage.input_tokens, usage.output_tokens, usage.cached_tokens
-        elif "max_tokens" in request and answer.get("choices") and not answer.get("error"):
-            # A token is at least one byte of the answer; models that think unseen are asked
+            shares = usage.input_tokens / most_input, usage.output_tokens / size
+            self._shares = tuple(map(max, self._shares, shares))
+        elif "max_tokens" in request:
+            # A whole answer, be it empty or a refusal: it took at most a token a byte, and no
+            # more than this endpoint has counted before; models that think unseen are asked
             # with another limit.
-            most_input, most_output = most_tokens(request)
-            used = most_input, min(most_output, len(attempt.body or b"")), 0
+            given, made = (min(1.0, _MARGIN * share or 1.0) for share in self._shares)
+            used = math.ceil(given * most_input), min(most_output, math.ceil(made * size)), 0
         cost_usd = self._price(*used) if used is not None and self._price is not None else None
         return None if cost_usd is None else microusd_up(cost_usd)
 
