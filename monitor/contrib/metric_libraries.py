@@ -86,27 +86,10 @@ def ragas_metric(
     requires: tuple[str, ...] = ("output",),
 ) -> Computed:
     """
-    Make a metric of the Ragas class *kind*, such as ``ExactMatch`` or ``Faithfulness``.
+    Make a metric of the single-turn Ragas class *kind*, such as ``ExactMatch``.
 
-    Parameters
-    ----------
-    name
-        What it will be called here.
-    kind
-        A single-turn class of ``ragas.metrics``.
-    arguments
-        Its constructor's, such as ``{"llm": a wrapped model}``.
-    direction
-        Lower for ``NoiseSensitivity``.
-    requires
-        Fields without which it is skipped.
-
-    Raises
-    ------
-    MissingExtraError
-        If ragas is not installed, or cannot be imported with what is installed.
-    SettingsError
-        If there is no such class, or it does not take the arguments.
+    Takes and raises what `deepeval_metric` does; *arguments* may hold
+    ``{"llm": a wrapped model}``, and lower is better for ``NoiseSensitivity``.
     """
     library, samples = _imported("ragas", "metrics", "dataset_schema")
     made = getattr(library, kind, None)

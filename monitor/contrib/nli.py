@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import PurePath
+from typing import Any
 
-from monitor.contrib.nli_model import Inference, NliModel
-from monitor.errors import SettingsError
+import numpy as np
+
+from monitor.errors import JudgeReplyError, MissingExtraError, SettingsError
 from monitor.models import Interaction
 from monitor.scoring.base import Claim, ClaimVerdict, Judgement
 from monitor.scoring.local.passages import flatten
@@ -21,9 +24,19 @@ from monitor.scoring.sentences import (
 from monitor.scoring.words import storable
 from monitor.settings import Settings, variable
 
+try:
+    import tokenizers
+
+    from monitor.contrib.onnx_model import OnnxModel
+except ImportError as missing:
+    raise MissingExtraError("the NLI judge", extra="nli") from missing
+
 _ENTAILED = _CONTRADICTED = 0.5
 _LONGEST_EVIDENCE = 300
 _LONGEST_NAME = 60
+_BATCH = 16
+_FEWEST_LABELS = 2
+_OVERLAP = 0.25  # of a window, so that no sentence is cut in two by all of them
 
 
 def make_judge(settings: Settings) -> NliJudge:
@@ -123,3 +136,109 @@ def _claim(sentence: str, row: Sequence[Inference], passages: Sequence[tuple[int
         reason=f"entailed with {100 * support:.0f} %,"
         f" contradicted with {100 * row[against].contradiction:.0f} %",
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Inference:
+    """Probabilities that a premise entails or contradicts a claim, each in [0, 1]."""
+
+    entailment: float
+    contradiction: float
+
+
+class NliModel:
+    """
+    A cross-encoder in ONNX with its tokenizer; ``name`` is a folder or an id on the hub.
+
+    Raises
+    ------
+    SettingsError
+        If the model is not there, has no ONNX file, or does not give and name two or three
+        scores.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._model = OnnxModel(name, "nli_model")
+        self._columns = _columns(name, self._model.config)
+        self._tokenizer = self._model.tokenizer
+        self._longest = self._model.longest
+        self._tokenizer.enable_truncation(
+            self._longest, stride=int(self._longest * _OVERLAP), strategy="only_first"
+        )
+        self.fingerprint = self._model.fingerprint  #: of the weights
+        given = self._model.run(self._encode([("a", "a")])).shape
+        named = len(self._model.config["id2label"])
+        if given != (1, named) or named < _FEWEST_LABELS:
+            raise SettingsError(
+                f"{variable('nli_model')}: {name} names {named} labels and gives scores of shape"
+                f" {given[1:]}; a score for entailment and one for its opposite are needed"
+            )
+
+    def infer(self, pairs: Sequence[tuple[str, str]]) -> list[Inference]:
+        """
+        Judge each pair of premise and claim.
+
+        A premise that is too long is read in windows that overlap: the best window
+        entails, and the worst one contradicts.
+
+        Raises
+        ------
+        JudgeReplyError
+            If the model returns a value that is not finite, as one in half precision may.
+        """
+        windows = [
+            (number, window)
+            for number, encoding in enumerate(self._encode(pairs))
+            for window in (encoding, *encoding.overflowing)
+        ]
+        windows.sort(key=lambda each: len(each[1].ids))  # so that little is padded
+        found = [Inference(0.0, 0.0)] * len(pairs)
+        for start in range(0, len(windows), _BATCH):
+            batch = windows[start : start + _BATCH]
+            for (number, _), row in zip(
+                batch, self._run([window for _, window in batch]), strict=True
+            ):
+                best = found[number]
+                found[number] = Inference(
+                    max(best.entailment, row.entailment),
+                    max(best.contradiction, row.contradiction),
+                )
+        return found
+
+    def _encode(self, pairs: Sequence[tuple[str, str]]) -> list[tokenizers.Encoding]:
+        texts, most = [], self._longest // 2  # the other half of the window is the premise's
+        for premise, claim in pairs:
+            encoding = self._tokenizer.encode(claim, add_special_tokens=False)
+            end = len(claim) if len(encoding.ids) <= most else encoding.offsets[most - 1][1]
+            texts.append((premise, claim[:end]))
+        return list(self._tokenizer.encode_batch(texts))
+
+    def _run(self, windows: Sequence[tokenizers.Encoding]) -> Iterator[Inference]:
+        logits = np.asarray(self._model.run(windows), dtype=np.float64)
+        if not np.isfinite(logits).all():
+            raise JudgeReplyError("the NLI model gave a score that is not a number")
+        shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
+        softmax = np.asarray(shifted / shifted.sum(axis=1, keepdims=True), dtype=np.float64)
+        for row in softmax:
+            entailment, contradiction = self._columns
+            yield Inference(
+                float(row[entailment]),
+                0.0 if contradiction is None else float(row[contradiction]),
+            )
+
+
+def _columns(name: str, config: dict[str, Any]) -> tuple[int, int | None]:
+    """Return the columns for entailment and contradiction; two-way models lack the second."""
+    found: dict[str, int] = {}
+    for column, label in (config.get("id2label") or {}).items():
+        plain = str(label).lower()
+        negated = plain.startswith(("not", "non"))
+        for kind in ("entail", "contradict"):
+            if kind in plain and not negated:
+                found[kind] = int(column)
+    if "entail" not in found:
+        raise SettingsError(
+            f"{variable('nli_model')}: the config.json of {name} does not say which label means"
+            " entailment (id2label); it may be another kind of model"
+        )
+    return found["entail"], found.get("contradict")

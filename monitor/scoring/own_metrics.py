@@ -134,16 +134,6 @@ class _Library(BaseModel):
     requires: tuple[str, ...] = ("output",)
     direction: Direction = Direction.HIGHER
 
-    def metric(self, name: str, place: str) -> Metric:
-        """Return the metric of this table; the library is imported only here."""
-        library = "deepeval" if self.deepeval is not None else "ragas"
-        make = load(_LIBRARIES[library], place)
-        kind = self.deepeval or self.ragas
-        made: Metric = make(
-            name, kind, self.arguments, direction=self.direction, requires=self.requires
-        )
-        return made
-
 
 def own_metric(
     name: str, table: dict[str, Any], known: Mapping[str, Metric], *, where: str, folder: Path
@@ -180,9 +170,9 @@ def own_metric(
             metric = known[table["like"]]
             return replace(metric, declaration=replace(metric.declaration, name=name))
         if "function" in table:
-            own = _Function.model_validate(table)
-            loaded = load(own.function, place, folder)
-            return function_metric(loaded, name=name, **own.model_dump(exclude={"function"}))
+            function = _Function.model_validate(table)
+            loaded = load(function.function, place, folder)
+            return function_metric(loaded, name=name, **function.model_dump(exclude={"function"}))
         if "criteria" in table:
             rubric = Rubric.model_validate(table)
             text = rubric.criteria if isinstance(rubric.criteria, str) else str(rubric.criteria)
@@ -190,8 +180,13 @@ def own_metric(
         if "weights" in table:
             weighted = Weighted.model_validate(table)
             return weighted.metric(name, "own", f"{weighted.version}-{_digest(str(weighted))}")
-        if _LIBRARIES.keys() & table.keys():
-            return _Library.model_validate(table).metric(name, place)
+        for library in _LIBRARIES.keys() & table.keys():
+            other = _Library.model_validate(table)
+            own = other.model_dump(include={"requires", "direction"})
+            made: Metric = load(_LIBRARIES[library], place)(
+                name, getattr(other, library), other.arguments, **own
+            )
+            return made
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         key = ".".join(str(part) for part in first["loc"])

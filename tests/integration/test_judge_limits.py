@@ -13,8 +13,12 @@ from monitor.queue import names
 from monitor.queue.consumer import connect
 from monitor.scoring.base import Claim, ClaimVerdict, Judgement
 from monitor.scoring.declaration import Answers, Criterion, CriterionAnswer, Form, Reply
-from monitor.scoring.limits.cache import VerdictCache, content_key
-from monitor.scoring.limits.limiter import JudgeLimiter, LimitedJudge
+from monitor.scoring.limits.limiter import (
+    JudgeLimiter,
+    LimitedJudge,
+    VerdictCache,
+    content_key,
+)
 from monitor.scoring.limits.rate import CircuitBreaker, Concurrency, RateLimiter
 from monitor.scoring.registry import make_scorer
 from monitor.settings import Settings

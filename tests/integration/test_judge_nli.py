@@ -9,8 +9,7 @@ import pytest
 from onnx import TensorProto, helper
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
-from monitor.contrib.nli import NliJudge
-from monitor.contrib.nli_model import NliModel
+from monitor.contrib.nli import NliJudge, NliModel
 from monitor.errors import SettingsError
 from monitor.scoring.metric_config import resolve_metrics
 from monitor.scoring.pipeline import JudgementScorer

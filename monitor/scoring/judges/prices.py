@@ -11,7 +11,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from monitor.errors import SettingsError, own_words
 from monitor.settings import Settings, variable
@@ -33,15 +33,12 @@ class Price(BaseModel):
 
 
 class _Table(BaseModel):
-    """A table that says of which month its prices are."""
+    """A table of prices by model, and of which month they are, if it says so."""
 
     model_config = ConfigDict(extra="ignore")
 
-    as_of: str
+    as_of: str = ""
     models: dict[str, Price]
-
-
-_TABLE = TypeAdapter(dict[str, Price])
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +60,13 @@ class Prices:
         SettingsError
             If the file of prices cannot be read or is not as it should be.
         """
-        own, as_of = (
-            _read(settings.judge_prices.prices) if settings.judge_prices.prices else ({}, "")
-        )
+        given = settings.judge_prices
+        own = _read(given.prices) if given.prices else _Table(models={})
         return cls(
-            settings.judge_prices.judge_usd_per_million_input_tokens,
-            settings.judge_prices.judge_usd_per_million_output_tokens,
-            own,
-            as_of,
+            given.judge_usd_per_million_input_tokens,
+            given.judge_usd_per_million_output_tokens,
+            own.models,
+            own.as_of,
         )
 
     def cost_usd(
@@ -141,31 +137,25 @@ def _in(table: Mapping[str, Price], name: str) -> Price | None:
     return table.get(name) or table.get(_DATED.sub("", name))
 
 
-def _read(path: Path) -> tuple[dict[str, Price], str]:
-    name = variable("prices")
+def _read(path: Path) -> _Table:
+    name, bare = variable("prices"), False
     try:
-        text = path.read_bytes()
-        if _has_month(text):
-            table = _Table.model_validate_json(text)
-            return table.models, table.as_of
-        return _TABLE.validate_json(text), ""
+        found = json.loads(path.read_bytes())
+        bare = not isinstance(found, dict) or "as_of" not in found
+        return _Table.model_validate({"models": found} if bare else found)
     except OSError as error:
         raise SettingsError(f"{name}: cannot read {path}: {error.strerror}") from None
-    except ValidationError as error:
-        item = error.errors(include_input=False, include_url=False)[0]
-        place = ".".join(str(part) for part in item["loc"]) or "the file"
+    except (ValueError, RecursionError) as error:
+        place, what = "the file", "Invalid JSON"
+        if isinstance(error, ValidationError):
+            item = error.errors(include_input=False, include_url=False)[0]
+            place = ".".join(map(str, item["loc"][bare:])) or place
+            what = own_words(item["msg"])
         raise SettingsError(
-            f"{name}: {path}: {place}: {own_words(item['msg'])}; a line is"
+            f"{name}: {path}: {place}: {what}; a line is"
             ' {"my-model": {"input": 0.4, "cached": 0.1, "output": 1.6}}, US dollars a million'
             " tokens"
         ) from None
-
-
-def _has_month(text: bytes) -> bool:
-    try:
-        return "as_of" in json.loads(text)
-    except (ValueError, TypeError, RecursionError):
-        return False
 
 
 @cache
