@@ -19,7 +19,7 @@ from monitor.errors import MissingExtraError, SettingsError
 from monitor.models import Interaction
 from monitor.models.passing import Direction
 from monitor.scoring.base import Finding
-from monitor.scoring.declaration import Computed, Cost, Declaration, NoParameters, lookup
+from monitor.scoring.declaration import Computed, Cost, NoParameters, computed, lookup
 
 
 def deepeval_metric(
@@ -73,8 +73,8 @@ def deepeval_metric(
             details={"library": "deepeval", "cost_usd": getattr(metric, "evaluation_cost", None)},
         )
 
-    skips = ("no_score_from_deepeval",)
-    return _metric("deepeval", name, kind, compute, direction, requires, skips)
+    declared = {"name": name, "direction": direction, "requires": requires}
+    return _metric("deepeval", kind, compute, skips=("no_score_from_deepeval",), **declared)
 
 
 def ragas_metric(
@@ -101,7 +101,7 @@ def ragas_metric(
         score = metric.single_turn_score(samples.SingleTurnSample(**sample_fields(interaction)))
         return Finding(score=float(score), details={"library": "ragas"})
 
-    return _metric("ragas", name, kind, compute, direction, requires, ())
+    return _metric("ragas", kind, compute, name=name, direction=direction, requires=requires)
 
 
 def case_fields(interaction: Interaction) -> dict[str, Any]:
@@ -141,27 +141,15 @@ def _constructed(name: str, kind: str, made: Any, arguments: Mapping[str, Any]) 
 
 
 def _metric(
-    library: str,
-    name: str,
-    kind: str,
-    compute: Callable[[Interaction, Any], Finding],
-    direction: Direction,
-    requires: tuple[str, ...],
-    skips: tuple[str, ...],
+    library: str, kind: str, compute: Callable[[Interaction, Any], Finding], **declared: Any
 ) -> Computed:
     version = metadata.version(library)
-    return Computed(
-        Declaration(
-            name=name,
-            what=f"{kind} of {library}.",
-            formula="the library's own",
-            requires=requires,
-            source=f"{library} {version}",
-            backend=f"{library}, with its own model",
-            cost=Cost.JUDGE,
-            version=f"{library}-{version}",
-            direction=direction,
-            skips=skips,
-        ),
-        compute,
-    )
+    return computed(
+        what=f"{kind} of {library}.",
+        formula="the library's own",
+        source=f"{library} {version}",
+        backend=f"{library}, with its own model",
+        cost=Cost.JUDGE,
+        version=f"{library}-{version}",
+        **declared,
+    )(compute)

@@ -25,7 +25,7 @@ from typing import Any
 
 from monitor.models import Evaluation, EvaluationStatus, Interaction
 from monitor.models.outcome import places_of
-from monitor.scoring.calibration import Calibration, Expected, JudgedSample
+from monitor.scoring.calibration import Calibration, JudgedSample
 from monitor.scoring.pipeline import JudgementScorer
 from monitor.stats.design import answered_probability, difference_estimate
 
@@ -120,75 +120,60 @@ class Cascade:
             if each.status is EvaluationStatus.COMPLETED
         }
         probability, answered_share = 0.0, self._answering.share
-        judged: dict[str, Evaluation] = {}
+        verdicts: dict[str, Evaluation] = {}
         if expected:
             spread = max(each.spread for each in expected.values())
             factor = self.budget_factor()
             probability = self.sampling.probability(spread, share=share, factor=factor)
             if draw(key or interaction.id) < probability:
-                judged = {e.evaluator_name: e for e in self.judge.score(interaction, key=key)}
-                failed = any(e.status is EvaluationStatus.FAILED for e in judged.values())
+                verdicts = {e.evaluator_name: e for e in self.judge.score(interaction, key=key)}
+                failed = any(e.status is EvaluationStatus.FAILED for e in verdicts.values())
                 self._answering.note(answered=not failed)
-        sample = _Sample(interaction.app, places, probability, answered_share, share)
+
+        def combined(each: Evaluation) -> Evaluation:
+            name = each.evaluator_name
+            wanted, judged = expected.get(name), verdicts.get(name)
+            if wanted is None:
+                return each
+            if judged is not None and judged.status is EvaluationStatus.FAILED:
+                return judged
+            shown, verdict, local_score = each, None, float(each.score or 0.0)
+            passed = score = None
+            if judged is not None and judged.status is EvaluationStatus.COMPLETED:
+                shown, score = judged, float(judged.score or 0.0)
+                rule = self.calibration.rule(name)
+                verdict = JudgedSample(local_score, rule.passes(score), score, places)
+                passed = float(verdict.passed)
+                self.calibration.learn(interaction.app, name, verdict)
+            answered = answered_probability(probability, answered_share)
+            metadata = (shown.metadata or {}) | {
+                "judged": verdict is not None,
+                "judge_probability": probability,
+                "answered_share": answered_share,
+                "local_score": local_score,
+                "expected_pass": wanted.passes,
+                "pass_estimate": difference_estimate(wanted.passes, passed, answered),
+                "score_estimate": difference_estimate(wanted.score, score, answered),
+            }
+            if share not in {None, self.sampling.share}:
+                # What is judged more densely than usual tells more: see `gain_of_share`.
+                metadata |= {"judge_share": share, "usual_share": self.sampling.share}
+            if judged is not None and verdict is None:
+                metadata["judge_skipped"] = judged.reason
+            return shown.model_copy(update={"metadata": metadata})
+
         version, made = self.version, []
         for metric, each in zip(self.local.metrics, local, strict=True):
-            verdict = judged.get(metric.name)
-            found = self._combined(each, verdict, expected.get(metric.name), sample)
+            paid_usd = getattr(verdicts.get(metric.name), "cost_usd", None)  # whatever came of it
             update: dict[str, Any] = {"evaluator_version": metric.judged_by(version)}
-            if verdict is not None and verdict.cost_usd is not None:
-                update["cost_usd"] = verdict.cost_usd  # paid whatever came of it
-            made.append(found.model_copy(update=update))
+            update |= {} if paid_usd is None else {"cost_usd": paid_usd}
+            made.append(combined(each).model_copy(update=update))
         return tuple(made)
 
     def close(self) -> None:
         """Close the connections of both."""
         self.local.close()
         self.judge.close()
-
-    def _combined(
-        self,
-        local: Evaluation,
-        judged: Evaluation | None,
-        expected: Expected | None,
-        sample: _Sample,
-    ) -> Evaluation:
-        if expected is None:
-            return local
-        if judged is not None and judged.status is EvaluationStatus.FAILED:
-            return judged
-        shown, verdict, local_score = local, None, float(local.score or 0.0)
-        passed = score = None
-        if judged is not None and judged.status is EvaluationStatus.COMPLETED:
-            shown, score = judged, float(judged.score or 0.0)
-            rule = self.calibration.rule(local.evaluator_name)
-            verdict = JudgedSample(local_score, rule.passes(score), score, sample.places)
-            passed = float(verdict.passed)
-            self.calibration.learn(sample.app, local.evaluator_name, verdict)
-        each = answered_probability(sample.probability, sample.answered_share)
-        metadata = (shown.metadata or {}) | {
-            "judged": verdict is not None,
-            "judge_probability": sample.probability,
-            "answered_share": sample.answered_share,
-            "local_score": local_score,
-            "expected_pass": expected.passes,
-            "pass_estimate": difference_estimate(expected.passes, passed, each),
-            "score_estimate": difference_estimate(expected.score, score, each),
-        }
-        if sample.share not in {None, self.sampling.share}:
-            # What is judged more densely than usual tells more: see `gain_of_share`.
-            metadata |= {"judge_share": sample.share, "usual_share": self.sampling.share}
-        if judged is not None and verdict is None:
-            metadata["judge_skipped"] = judged.reason
-        return shown.model_copy(update={"metadata": metadata})
-
-
-@dataclass(frozen=True, slots=True)
-class _Sample:
-    app: str
-    places: tuple[int, ...]
-    probability: float
-    answered_share: float
-    share: float | None = None  #: to be asked about; None: that of all
 
 
 class JudgeSampling:

@@ -22,6 +22,8 @@ import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 import structlog
@@ -55,6 +57,7 @@ _CPU_S = 10.0  # of a sample; usual ones take milliseconds
 _log = structlog.get_logger("groundwatch.scoring")
 
 
+@dataclass
 class MetricPipeline:
     """
     Scores all metrics that are wanted, and the parts that combined ones need besides.
@@ -88,38 +91,30 @@ class MetricPipeline:
         ``too_expensive``.
     """
 
-    def __init__(  # noqa: PLR0913 - what it is composed of, by name
-        self,
-        metrics: Sequence[ConfiguredMetric],
-        *,
-        wanted: Sequence[str] | None = None,
-        judged: Scorer | None = None,
-        criteria_judge: CriteriaJudge | None = None,
-        concurrency: int = 1,
-        is_asked: Callable[[str], bool] = lambda _: True,
-        budget: BudgetWatch | None = None,
-        fallback: Scorer | None = None,
-        similarity: Similarity | None = None,
-        cpu_s: float = _CPU_S,
-    ) -> None:
-        self._metrics = {each.name: each for each in metrics}
-        self._wanted = tuple(self._metrics if wanted is None else wanted)
-        self._judged = judged
-        self._criteria_judge = criteria_judge
-        self._is_asked = is_asked
-        self._budget = budget
-        self._fallback = fallback
-        self._similarity = similarity
-        self._cpu_s = cpu_s
-        self._versions: dict[str, str] = {}
-        for each in metrics:
+    metrics: Sequence[ConfiguredMetric]
+    wanted: Sequence[str] | None = None
+    judged: Scorer | None = None
+    criteria_judge: CriteriaJudge | None = None
+    concurrency: int = 1
+    is_asked: Callable[[str], bool] = lambda _: True
+    budget: BudgetWatch | None = None
+    fallback: Scorer | None = None
+    similarity: Similarity | None = None
+    cpu_s: float = _CPU_S
+    _versions: dict[str, str] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        self._metrics = {each.name: each for each in self.metrics}
+        self._wanted = tuple(self._metrics if self.wanted is None else self.wanted)
+        for each in self.metrics:
             self._versions[each.name] = self._version_of(each)
-        self.concurrency = max(concurrency, judged.concurrency if judged else 1)
+        if self.judged is not None:
+            self.concurrency = max(self.concurrency, self.judged.concurrency)
 
     @property
     def version(self) -> str:
         """The version of the judge, else of the formulas."""
-        return self._judged.version if self._judged else "computed"
+        return self.judged.version if self.judged else "computed"
 
     @property
     def versions(self) -> dict[str, str]:
@@ -136,10 +131,10 @@ class MetricPipeline:
             If the judge cannot be asked now, which is no fault of the interaction. Anything
             else that goes wrong is a failed evaluation.
         """
-        with compared_by(self._similarity), cpu_budget(self._cpu_s):
+        with compared_by(self.similarity), cpu_budget(self.cpu_s):
             unseen = unscorable(interaction)
-            judge = None if unseen else self._criteria_judge
-            if judge is None or self._judged is None:
+            judge = None if unseen else self.criteria_judge
+            if judge is None or self.judged is None:
                 found = self._judge(interaction, key)
                 found |= self._ask(judge, interaction, key) if judge is not None else {}
             else:  # both calls of a sample side by side
@@ -160,18 +155,18 @@ class MetricPipeline:
 
     def close(self) -> None:
         """Close the connections to the judge."""
-        for each in (self._judged, self._criteria_judge):
+        for each in (self.judged, self.criteria_judge):
             if each is not None:
                 each.close()
 
     def _version_of(self, each: ConfiguredMetric) -> str:
-        embeds = each.declaration.embeds and self._similarity is not None
-        beside = f"+{self._similarity.version}" if embeds and self._similarity else ""
-        if isinstance(each.metric, JudgementMetric) and self._judged is not None:
-            return each.judged_by(self._judged.version)
+        embeds = each.declaration.embeds and self.similarity is not None
+        beside = f"+{self.similarity.version}" if embeds and self.similarity else ""
+        if isinstance(each.metric, JudgementMetric) and self.judged is not None:
+            return each.judged_by(self.judged.version)
         if isinstance(each.metric, RubricMetric):
-            if self._criteria_judge is not None:
-                return f"{self._criteria_judge.criteria_version}-{each.version}{beside}"
+            if self.criteria_judge is not None:
+                return f"{self.criteria_judge.criteria_version}-{each.version}{beside}"
             kind = "unasked" if each.metric.screen is None else "screen"
             return f"{kind}-{each.version}"
         if isinstance(each.metric, Combined):
@@ -181,18 +176,18 @@ class MetricPipeline:
 
     def _judge(self, interaction: Interaction, key: str) -> dict[str, Evaluation]:
         """Score the metrics that share one judgement, as far as the budget allows it."""
-        if self._judged is None:
+        if self.judged is None:
             return {}
         paid_usd = None
-        if self._budget is None or self._budget.reached() is None:
+        if self.budget is None or self.budget.reached() is None:
             try:
-                return _by_name(self._judged.score(interaction, key=key))
+                return _by_name(self.judged.score(interaction, key=key))
             except BudgetReachedError as error:
-                if self._budget is None:
+                if self.budget is None:
                     raise
                 paid_usd = error.context.get("cost_usd")
-        if self._fallback is not None:
-            return _by_name(_with_cost(self._fallback.score(interaction, key=key), paid_usd))
+        if self.fallback is not None:
+            return _by_name(_with_cost(self.fallback.score(interaction, key=key), paid_usd))
         metrics = [m for m in self._metrics.values() if isinstance(m.metric, JudgementMetric)]
         return self._skipped(metrics, interaction, "budget_reached", paid_usd)
 
@@ -208,9 +203,9 @@ class MetricPipeline:
         if not asked:
             return {}
         metrics = [each for each, _ in asked]
-        if not self._is_asked(key or interaction.id):
+        if not self.is_asked(key or interaction.id):
             return self._skipped(metrics, interaction, "not_asked")
-        if self._budget is not None and self._budget.reached() is not None:
+        if self.budget is not None and self.budget.reached() is not None:
             return self._skipped(metrics, interaction, "budget_reached")
         criteria: dict[str, Criterion] = {}
         for each, metric in asked:
@@ -221,11 +216,11 @@ class MetricPipeline:
                 lambda: judge.ask(interaction, tuple(criteria.values()), fields), interaction.id
             )
         except BudgetReachedError as error:
-            if self._budget is None:
+            if self.budget is None:
                 raise
             paid_usd = error.context.get("cost_usd")
             return self._skipped(metrics, interaction, "budget_reached", paid_usd)
-        with cpu_budget(self._cpu_s):
+        with cpu_budget(self.cpu_s):
             return {
                 each.name: self._read(each, metric, reply, interaction, shared_by=len(asked))
                 for each, metric in asked
@@ -240,7 +235,7 @@ class MetricPipeline:
         *,
         shared_by: int,
     ) -> Evaluation:
-        fields = self._fields(each, interaction)
+        fields = _record_fields(each, self._versions[each.name], interaction)
         if isinstance(reply, Exception):
             return failure(reply, fields, shared_by=shared_by)
         fields |= {
@@ -262,7 +257,7 @@ class MetricPipeline:
         unseen: str | None,
     ) -> Evaluation:
         """Compute what no judge scored: from the scores of its parts, or the interaction."""
-        fields, metric = self._fields(each, interaction), each.metric
+        fields, metric = _record_fields(each, self._versions[each.name], interaction), each.metric
         if isinstance(metric, Combined):
             parts = {part: found[part] for part in metric.weights}
             scores = {
@@ -284,9 +279,6 @@ class MetricPipeline:
         duration_ms = (time.perf_counter() - started_s) * 1000
         return made.model_copy(update={"duration_ms": duration_ms})
 
-    def _fields(self, each: ConfiguredMetric, interaction: Interaction) -> dict[str, Any]:
-        return _record_fields(each, self._versions[each.name], interaction)
-
     def _skipped(
         self,
         metrics: Iterable[ConfiguredMetric],
@@ -295,11 +287,15 @@ class MetricPipeline:
         paid_usd: float | None = None,
     ) -> dict[str, Evaluation]:
         made = [
-            Evaluation.skipped(reason=reason, **self._fields(each, interaction)) for each in metrics
+            Evaluation.skipped(
+                reason=reason, **_record_fields(each, self._versions[each.name], interaction)
+            )
+            for each in metrics
         ]
         return _by_name(_with_cost(made, paid_usd))
 
 
+@dataclass
 class JudgementScorer:
     """
     Scores the metrics that are read out of one judgement; may be shared by threads.
@@ -314,17 +310,14 @@ class JudgementScorer:
         How many calls of ``score`` are worth having in flight.
     """
 
-    def __init__(
-        self, judge: Judge, metrics: Sequence[ConfiguredMetric], *, concurrency: int = 1
-    ) -> None:
-        self._judge = judge
-        self.metrics = tuple(metrics)
-        self.concurrency = concurrency
+    judge: Judge
+    metrics: Sequence[ConfiguredMetric]
+    concurrency: int = 1
 
     @property
     def version(self) -> str:
         """The version of the judge; a metric with parameters of its own adds them to it."""
-        return self._judge.version
+        return self.judge.version
 
     def score(self, interaction: Interaction, *, key: str = "") -> tuple[Evaluation, ...]:  # noqa: ARG002
         """Return one evaluation a metric, in order; raises what `MetricPipeline.score` does."""
@@ -333,7 +326,7 @@ class JudgementScorer:
         shared_by = reasons.count(None)
         outcome: Judgement | Exception | None = None
         if shared_by:
-            outcome = _outcome(lambda: self._judge.judge(interaction), interaction.id)
+            outcome = _outcome(lambda: self.judge.judge(interaction), interaction.id)
         made = []
         for each, reason in zip(self.metrics, reasons, strict=True):
             fields = _record_fields(each, each.judged_by(self.version), interaction)
@@ -342,37 +335,24 @@ class JudgementScorer:
             elif isinstance(outcome, Exception):
                 made.append(failure(outcome, fields, shared_by=shared_by))
             else:
-                made.append(self._read(each, outcome, interaction, fields, shared_by))
+                metric, said = each.metric, outcome
+                assert isinstance(metric, JudgementMetric)
+                fields["duration_ms"] = said.duration_ms
+                fields["cost_usd"] = _share(said.cost_usd, shared_by)
+                used = {
+                    "model": said.model,
+                    "input_tokens": said.input_tokens,
+                    "output_tokens": said.output_tokens,
+                    "kept_verdict": said.kept or None,
+                }
+                call = said.details | {k: v for k, v in used.items() if v is not None}
+                read = partial(metric.read, said, interaction, each.parameters)
+                made.append(_finished(each, read, fields, call))
         return tuple(made)
-
-    def _read(
-        self,
-        each: ConfiguredMetric,
-        judgement: Judgement,
-        interaction: Interaction,
-        fields: dict[str, Any],
-        shared_by: int,
-    ) -> Evaluation:
-        metric = each.metric
-        assert isinstance(metric, JudgementMetric)
-        fields["duration_ms"] = judgement.duration_ms
-        fields["cost_usd"] = _share(judgement.cost_usd, shared_by)
-        used = {
-            "model": judgement.model,
-            "input_tokens": judgement.input_tokens,
-            "output_tokens": judgement.output_tokens,
-            "kept_verdict": judgement.kept or None,
-        }
-        details = judgement.details | {
-            key: value for key, value in used.items() if value is not None
-        }
-        return _finished(
-            each, lambda: metric.read(judgement, interaction, each.parameters), fields, details
-        )
 
     def close(self) -> None:
         """Close the judge's connections."""
-        self._judge.close()
+        self.judge.close()
 
 
 # What all records have in common.

@@ -17,11 +17,11 @@ import math
 import threading
 import time
 import uuid
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import redis
 import structlog
@@ -305,13 +305,9 @@ class BudgetWatch:
             return self._charges
 
 
-class TokenPrice(Protocol):
-    """What tokens of one model cost, in US dollars; None when its price is not known."""
-
-    def __call__(
-        self, input_tokens: int, output_tokens: int, cached_tokens: int = 0, /
-    ) -> float | None:
-        """TokenPrice a call; cached tokens are part of the input."""
+#: What input and output tokens cost, in US dollars, cached ones (part of the input) third and
+#: optional; None when the price is not known.
+TokenPrice = Callable[..., float | None]
 
 
 @dataclass(slots=True)
@@ -416,7 +412,7 @@ class Meter:
             log.warning("judge_call_not_settled", message=str(error))
 
     def _spent_microusd(self, request: Mapping[str, Any], attempt: Attempt) -> int | None:
-        """TokenPrice what an attempt has used; None when that cannot be known."""
+        """Price what an attempt has used; None when that cannot be known."""
         if attempt.status is not None:
             return None if attempt.status in MAY_BE_BILLED else 0
         if attempt.body is None:  # it broke off: anything may have been billed

@@ -13,20 +13,18 @@ from pydantic import Field
 
 from monitor.models import Interaction
 from monitor.models.passing import Direction
-from monitor.scoring.base import Finding, Judgement, check_cpu
+from monitor.scoring.base import Claim, Finding, check_cpu
 from monitor.scoring.declaration import (
     Answers,
-    Cost,
     Criterion,
     Form,
     Metric,
     NoParameters,
     asked,
     computed,
-    read,
 )
 from monitor.scoring.entailment import MOST_PASSAGES, contradictions
-from monitor.scoring.metrics.groundedness import nothing_stated, stated
+from monitor.scoring.metrics.groundedness import of_claims
 from monitor.scoring.metrics.measures import (
     entropy_bits,
     lexical_cosine,
@@ -159,28 +157,22 @@ def recency(published: datetime, now: datetime, half_life: timedelta) -> float:
     return math.pow(0.5, age / half_life)
 
 
-@read(
+@of_claims(
     name="evidence_quality",
     what="How strong, independent, recent and trusted the evidence for the answer is.",
     formula="0.4 support + 0.3 diversity + 0.2 recency + 0.1 authority",
-    requires=("output", "contexts"),
     source="ours: weights and factors as given",
-    backend="local scorer, NLI or judge, in the shared call",
-    cost=Cost.JUDGE,
     skips=("no_claim", "unsupported_text"),
     parameters=EvidenceRules,
     pass_score=0.5,
 )
-def evidence_quality(judgement: Judgement, interaction: Interaction, p: EvidenceRules) -> Finding:
+def evidence_quality(claims: list[Claim], interaction: Interaction, p: EvidenceRules) -> Finding:
     """
     Read ``source`` and ``published`` (ISO 8601) of each passage where they are there.
 
     A passage without a source counts as its own; one without a date as half as recent as
     can be. Recency is that at the interaction's own time.
     """
-    claims = stated(judgement)
-    if not claims:
-        return nothing_stated(judgement)
     extras = [each.model_extra or {} for each in interaction.contexts[:MOST_PASSAGES]]
     sources = [str(extra.get("source") or f"#{i}") for i, extra in enumerate(extras)]
     now = interaction.timestamp or datetime.now(UTC)

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from monitor.models import Interaction
 from monitor.models.passing import OWN_LEAST, Direction, PassRule
 from monitor.scoring.base import Claim, ClaimVerdict, Finding, Judgement
-from monitor.scoring.declaration import Cost, Metric, NoParameters, read
+from monitor.scoring.declaration import Cost, JudgementMetric, Metric, NoParameters, read
 from monitor.scoring.entailment import MOST_PASSAGES, supports
 from monitor.scoring.metrics.measures import lexical_cosine, share, weighted_mean
 from monitor.stats.summary import normal_interval
@@ -40,9 +40,20 @@ def stated(judgement: Judgement) -> list[Claim]:
     return [each for each in judgement.claims if each.verdict is not ClaimVerdict.NO_CLAIM]
 
 
-def nothing_stated(judgement: Judgement) -> Finding:
-    """Return why an answer without claims is skipped."""
-    return Finding(skipped="no_claim" if judgement.readable else "unsupported_text")
+def of_claims(
+    **declared: Any,
+) -> Callable[[Callable[[list[Claim], Interaction, Any], Finding]], JudgementMetric]:
+    """Make a metric of what an answer states, skipped where that is nothing."""
+
+    def made(function: Callable[[list[Claim], Interaction, Any], Finding]) -> JudgementMetric:
+        def evaluate(judgement: Judgement, interaction: Interaction, p: Any) -> Finding:
+            if claims := stated(judgement):
+                return function(claims, interaction, p)
+            return Finding(skipped="no_claim" if judgement.readable else "unsupported_text")
+
+        return read(**_SHARED | declared)(evaluate)
+
+    return made
 
 
 @read(
@@ -138,19 +149,15 @@ def semantic_weights(statements: Sequence[str], query: str) -> list[float]:
     return weights if any(weights) else [1.0] * len(statements)
 
 
-@read(
+@of_claims(
     name="faithfulness",
     what="Share of the answer's statements that its passages support.",
     formula="Σ w · supported / Σ w; w uniform, 1 / position or nearness to the query",
     source="Es et al. 2023, RAGAS (arXiv:2309.15217); DeepEval",
     parameters=ClaimWeights,
-    **_SHARED,
 )
-def faithfulness(judgement: Judgement, interaction: Interaction, p: ClaimWeights) -> Finding:
+def faithfulness(claims: list[Claim], interaction: Interaction, p: ClaimWeights) -> Finding:
     """Count supported claims; the 95 % interval is in the details."""
-    claims = stated(judgement)
-    if not claims:
-        return nothing_stated(judgement)
     texts = [claim.text for claim in claims]
     weights = None
     if p.weights == "position":
@@ -171,20 +178,16 @@ def faithfulness(judgement: Judgement, interaction: Interaction, p: ClaimWeights
     )
 
 
-@read(
+@of_claims(
     name="hallucination",
     version="2",
     what="Share of the answer's statements that contradict the passages or go beyond them.",
     formula="(contradicted + not found + with a false quote) / statements",
     source="DeepEval, HallucinationMetric",
     direction=Direction.LOWER,
-    **_SHARED,
 )
-def hallucination(judgement: Judgement, _: Interaction, __: NoParameters) -> Finding:
+def hallucination(claims: list[Claim], _: Interaction, __: NoParameters) -> Finding:
     """Count the claims that are not supported; a quote that proves nothing supports nothing."""
-    claims = stated(judgement)
-    if not claims:
-        return nothing_stated(judgement)
     counts = Counter(claim.verdict for claim in claims)
     wrong = len(claims) - counts[ClaimVerdict.SUPPORTED]
     contradicted, unverified = counts[ClaimVerdict.CONTRADICTED], counts[ClaimVerdict.UNVERIFIED]
@@ -197,19 +200,16 @@ def hallucination(judgement: Judgement, _: Interaction, __: NoParameters) -> Fin
     )
 
 
-@read(
+@of_claims(
     name="contradicted_contexts",
     what="Share of the passages that the answer contradicts.",
     formula="contradicted passages / passages",
     source="DeepEval, HallucinationMetric by contexts",
     direction=Direction.LOWER,
-    **_SHARED,
 )
-def contradicted_contexts(judgement: Judgement, interaction: Interaction, _: object) -> Finding:
+def contradicted_contexts(claims: list[Claim], interaction: Interaction, _: object) -> Finding:
     """Count the passages that a contradicted claim points at: one passage a claim."""
-    if not stated(judgement):
-        return nothing_stated(judgement)
-    found = {c.context_index for c in judgement.claims if c.verdict is ClaimVerdict.CONTRADICTED}
+    found = {each.context_index for each in claims if each.verdict is ClaimVerdict.CONTRADICTED}
     named = [n for n in range(1, len(interaction.contexts) + 1) if n - 1 in found]
     total = len(interaction.contexts)
     return Finding(
@@ -219,18 +219,14 @@ def contradicted_contexts(judgement: Judgement, interaction: Interaction, _: obj
     )
 
 
-@read(
+@of_claims(
     name="grounding_score",
     what="Mean support of the answer's statements by the passages.",
     formula="1/n Σ max over passages of P(entailment)",
     source="deepset, Groundedness Score",
-    **_SHARED,
 )
-def grounding_score(judgement: Judgement, _: Interaction, __: NoParameters) -> Finding:
+def grounding_score(claims: list[Claim], _: Interaction, __: NoParameters) -> Finding:
     """Average the support of the claims."""
-    claims = stated(judgement)
-    if not claims:
-        return nothing_stated(judgement)
     score = weighted_mean([claim.support for claim in claims])
     return Finding(score=score, details={"statements": len(claims)})
 
@@ -266,23 +262,19 @@ def with_pairs(
     )
 
 
-@read(
+@of_claims(
     name="multi_document_grounding",
     what="Like grounding_score, with pairs of passages where the support is undecided.",
     formula="1/n Σ max over passages, and over pairs below 0.8, of P(entailment)",
     source="deepset, Groundedness Score, over sets of passages",
-    **_SHARED,
 )
 def multi_document_grounding(
-    judgement: Judgement, interaction: Interaction, _: NoParameters
+    claims: list[Claim], interaction: Interaction, _: NoParameters
 ) -> Finding:
     """
     Try pairs of the first 8 passages where the back end is neither sure that a claim is
     supported nor that it is not; a judge reads all passages at once and is always sure.
     """
-    claims = stated(judgement)
-    if not claims:
-        return nothing_stated(judgement)
     open_ones = [
         place
         for place, claim in enumerate(claims)

@@ -26,7 +26,7 @@ from monitor.scoring.declaration import (
 from monitor.scoring.metrics.measures import (
     NEEDS_EMBEDDING,
     configured_similarity,
-    share,
+    named_share,
     weighted_mean,
 )
 
@@ -77,26 +77,23 @@ def relevance(judgement: Judgement, _: Interaction, __: NoParameters) -> Finding
     return Finding(score=judgement.relevance, explanation=judgement.relevance_reason)
 
 
-@asked(
+answer_relevancy = named_share(
     IRRELEVANT,
+    "sentences",
+    good=False,
+    noted="irrelevant",
     name="answer_relevancy",
     what="Share of the answer's statements that address the query.",
     formula="relevant statements / statements",
     requires=("query", "output"),
     source="DeepEval, AnswerRelevancyMetric",
 )
-def answer_relevancy(answers: Answers, _: Interaction, __: NoParameters) -> Finding:
-    """Count sentences."""
-    said = answers[IRRELEVANT.name]
-    return Finding(
-        score=1 - share(len(said.numbers), len(answers.sentences)),
-        explanation=said.reasoning,
-        details={"irrelevant": list(said.numbers)},
-    )
 
 
-@asked(
+contextual_relevancy = named_share(
     RELEVANT_PASSAGES,
+    "places",
+    noted="relevant",
     name="contextual_relevancy",
     what="Share of the passages that help to answer the query.",
     formula="relevant passages / passages",
@@ -104,14 +101,6 @@ def answer_relevancy(answers: Answers, _: Interaction, __: NoParameters) -> Find
     source="DeepEval, ContextualRelevancyMetric",
     pass_score=0.5,
 )
-def contextual_relevancy(answers: Answers, _: Interaction, __: NoParameters) -> Finding:
-    """Count passages."""
-    said = answers[RELEVANT_PASSAGES.name]
-    return Finding(
-        score=share(len(said.numbers), len(answers.places)),
-        explanation=said.reasoning,
-        details={"relevant": list(said.numbers)},
-    )
 
 
 @asked(

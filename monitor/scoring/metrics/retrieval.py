@@ -27,7 +27,7 @@ from monitor.scoring.declaration import (
     asked,
     computed,
 )
-from monitor.scoring.metrics.measures import share
+from monitor.scoring.metrics.measures import named_share, share
 from monitor.scoring.metrics.relevance import RELEVANT_PASSAGES
 
 _NEEDS = ("contexts", "expected.relevant")
@@ -255,20 +255,15 @@ def context_precision(answers: Answers, _: Interaction, __: NoParameters) -> Fin
     return Finding(score=said.score, explanation=said.reasoning)
 
 
-@asked(
+context_recall = named_share(
     FOUND_REFERENCE,
+    "reference",
     name="context_recall",
     what="Share of the reference's statements that the passages hold.",
     formula="statements of the reference found in the passages / statements of the reference",
     requires=("contexts", "expected.answer"),
     source="RAGAS, context recall",
 )
-def context_recall(answers: Answers, _: Interaction, __: NoParameters) -> Finding:
-    """Count sentences of ``expected.answer``."""
-    said = answers[FOUND_REFERENCE.name]
-    return Finding(
-        score=share(len(said.numbers), len(answers.reference)), explanation=said.reasoning
-    )
 
 
 METRICS: tuple[Metric, ...] = (

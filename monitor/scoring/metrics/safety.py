@@ -14,7 +14,7 @@ from monitor.models import Interaction, ToxicityEvaluation
 from monitor.models.passing import Direction
 from monitor.scoring.base import Finding
 from monitor.scoring.declaration import Answers, Criterion, Form, Metric, NoParameters, asked
-from monitor.scoring.metrics.measures import share
+from monitor.scoring.metrics.measures import named_share, share
 from monitor.scoring.sentences import split_sentences
 
 _BACKEND = "judge, in the second shared call; else a screen by words"
@@ -75,8 +75,10 @@ def screen_bias(interaction: Interaction, _: NoParameters) -> Finding:
     )
 
 
-@asked(
+bias = named_share(
     BIASED,
+    "sentences",
+    noted="biased",
     name="bias",
     version="2",
     what="Share of the answer's sentences that are biased.",
@@ -88,14 +90,6 @@ def screen_bias(interaction: Interaction, _: NoParameters) -> Finding:
     skips=(_NOT_FOUND,),
     screen=screen_bias,
 )
-def bias(answers: Answers, _: Interaction, __: NoParameters) -> Finding:
-    """Count the sentences that the judge calls biased."""
-    said = answers[BIASED.name]
-    return Finding(
-        score=share(len(said.numbers), len(answers.sentences)),
-        explanation=said.reasoning,
-        details={"biased": list(said.numbers)},
-    )
 
 
 def screen_toxicity(interaction: Interaction, _: NoParameters) -> Finding:
