@@ -32,12 +32,9 @@ Record = Interaction | Mapping[str, Any]
 
 def _records(records: Any) -> Iterable[Record]:
     """Return the rows of a data frame of pandas or Polars, without empty cells; else *records*."""
-    if hasattr(records, "to_dicts"):
-        rows = records.to_dicts()
-    elif hasattr(records, "to_dict"):
-        rows = records.to_dict("records")
-    else:
+    if not (hasattr(records, "to_dicts") or hasattr(records, "to_dict")):
         return records  # type: ignore[no-any-return]
+    rows = records.to_dicts() if hasattr(records, "to_dicts") else records.to_dict("records")
     # An empty cell is None or a float that is not itself.
     return [{k: v for k, v in row.items() if v is not None and v == v} for row in rows]  # noqa: PLR0124
 

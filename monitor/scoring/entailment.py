@@ -305,7 +305,7 @@ def check_stream(
             if not check.goes_on(text_of(chunk)):
                 return
             yield chunk
-        check.end()
+        check.goes_on(None)
     finally:
         if (close := getattr(source, "close", None)) is not None:
             close()
@@ -327,7 +327,7 @@ async def acheck_stream(
             if not check.goes_on(text_of(chunk)):
                 return
             yield chunk
-        check.end()
+        check.goes_on(None)
     finally:
         if (close := getattr(source, "aclose", None)) is not None:
             await close()
@@ -340,19 +340,12 @@ class _StreamCheck:
         self._stream: StreamingGrounding | None = StreamingGrounding(contexts, threshold)
         self._on_sentence = on_sentence
 
-    def goes_on(self, text: str) -> bool:
-        """Take a piece; return whether the caller wants to go on."""
-        return self._tell(lambda stream: stream.feed(text))
-
-    def end(self) -> None:
-        """Check what is left."""
-        self._tell(lambda stream: stream.finish())
-
-    def _tell(self, step: Callable[[StreamingGrounding], list[SentenceGrounding]]) -> bool:
+    def goes_on(self, text: str | None) -> bool:
+        """Take a piece, None after the last; return whether the caller wants to go on."""
         if self._stream is None:
             return True
         try:
-            finished = step(self._stream)
+            finished = self._stream.finish() if text is None else self._stream.feed(text)
         except Exception as error:  # noqa: BLE001  # no mistake of ours ends the app's stream
             logger.warning("stream_check_failed error=%s", type(error).__name__)
             self._stream = None

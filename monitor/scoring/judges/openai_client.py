@@ -80,18 +80,17 @@ class Spent:
         """Count what one answer used."""
         self.model = envelope.model or self.model
         self.fingerprint = envelope.fingerprint or self.fingerprint
-        self.input_tokens = _sum(self.input_tokens, envelope.usage.input_tokens)
-        self.output_tokens = _sum(self.output_tokens, envelope.usage.output_tokens)
-        self.cached_tokens += envelope.usage.cached_tokens
+        usage, known = envelope.usage, (self.input_tokens, self.output_tokens)
+        self.input_tokens, self.output_tokens = (
+            None if total is None or more is None else total + more
+            for total, more in zip(known, usage[:2], strict=True)
+        )
+        self.cached_tokens += usage.cached_tokens
 
     @property
     def duration_ms(self) -> float:
         """How long it has taken so far."""
         return (time.perf_counter() - self.started) * 1000
-
-
-def _sum(total: int | None, more: int | None) -> int | None:
-    return None if total is None or more is None else total + more
 
 
 class ChatEndpoint:

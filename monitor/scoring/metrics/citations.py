@@ -216,27 +216,38 @@ class CitedAnswer:
         return Entailment(judgement, texts, [claim.text for claim in self.claims])
 
 
-def _skipped(answer: CitedAnswer, judgement: Judgement) -> Finding | None:
-    """Return why nothing can be said of an answer's citations; None when it can."""
-    if not answer.has_citations:
-        return Finding(skipped="no_citation")
-    return None if judgement.readable else Finding(skipped="unsupported_text")
+def _of_citations(
+    *skips: str, **declared: Any
+) -> Callable[[Callable[[CitedAnswer, Entailment, Interaction, Any], Finding]], JudgementMetric]:
+    """Make a metric of what an answer cites, skipped where that is nothing."""
+
+    def made(
+        function: Callable[[CitedAnswer, Entailment, Interaction, Any], Finding],
+    ) -> JudgementMetric:
+        def evaluate(judgement: Judgement, interaction: Interaction, p: Any) -> Finding:
+            answer = CitedAnswer.of(interaction)
+            if not answer.has_citations:
+                return Finding(skipped="no_citation")
+            if not judgement.readable:
+                return Finding(skipped="unsupported_text")
+            return function(answer, answer.entailment(judgement, interaction), interaction, p)
+
+        skipped = ("no_citation", "unsupported_text", *skips)
+        return read(skips=skipped, **_SHARED, **declared)(evaluate)
+
+    return made
 
 
-@read(
+@_of_citations(
     name="citation_accuracy",
     what="Share of the citations whose passage carries what is said.",
     formula="citations with entailment above 0.8 / citations",
     source="Gao et al. 2023, ALCE (arXiv:2305.14627), citation precision",
-    skips=("no_citation", "unsupported_text"),
-    **_SHARED,
 )
-def citation_accuracy(judgement: Judgement, interaction: Interaction, _: NoParameters) -> Finding:
+def citation_accuracy(
+    answer: CitedAnswer, entailment: Entailment, _: Interaction, __: NoParameters
+) -> Finding:
     """Check every citation; one that leads nowhere is wrong."""
-    answer = CitedAnswer.of(interaction)
-    if skipped := _skipped(answer, judgement):
-        return skipped
-    entailment = answer.entailment(judgement, interaction)
     found = [
         None if passage is None else entailment.support(claim, passage)
         for claim, cited in enumerate(answer.claims)
@@ -274,25 +285,21 @@ def citation_accuracy_grace(interaction: Interaction, _: NoParameters) -> Findin
     return Finding(score=share(right, total), details={"claims": total})
 
 
-@read(
+@_of_citations(
     name="citation_quality",
     what="Whether citations exist, point to the right passage and are grounded.",
     formula="0.4 existence + 0.3 accuracy + 0.3 grounding",
     source="ours: existence, accuracy and grounding of each citation",
-    skips=("no_citation", "unsupported_text"),
-    **_SHARED,
 )
-def citation_quality(judgement: Judgement, interaction: Interaction, _: NoParameters) -> Finding:
+def citation_quality(
+    answer: CitedAnswer, entailment: Entailment, interaction: Interaction, _: NoParameters
+) -> Finding:
     """
     Average over citations.
 
     Right is the passage in ``expected.citations`` for that claim; without it, the one that
     entails the claim best of all.
     """
-    answer = CitedAnswer.of(interaction)
-    if skipped := _skipped(answer, judgement):
-        return skipped
-    entailment = answer.entailment(judgement, interaction)
     truth = answer.truth(interaction)
     scores = []
     for claim, statement in enumerate(answer.claims):
@@ -321,11 +328,9 @@ def _graph(
 ) -> JudgementMetric:
     """Make a metric of the passages that are cited and those that support a cited claim."""
 
-    def evaluate(judgement: Judgement, interaction: Interaction, p: Support) -> Finding:
-        answer = CitedAnswer.of(interaction)
-        if skipped := _skipped(answer, judgement):
-            return skipped
-        entailment = answer.entailment(judgement, interaction)
+    def evaluate(
+        answer: CitedAnswer, entailment: Entailment, _: Interaction, p: Support
+    ) -> Finding:
         citing = [n for n, claim in enumerate(answer.claims) if claim.cited]
         named = {
             mark if (passage := answer.passage_of[mark]) is None else answer.ids[passage]
@@ -342,14 +347,13 @@ def _graph(
             return Finding(skipped="nothing_supports", details=details)
         return Finding(score=score(named, supporting), details=details)
 
-    return read(
+    return _of_citations(
+        *("nothing_supports",) * needs_support,
         name=name,
         what=what,
         formula=formula,
         source="Gao et al. 2023, ALCE (arXiv:2305.14627), over the graph of passages",
-        skips=("no_citation", "unsupported_text") + ("nothing_supports",) * needs_support,
         parameters=Support,
-        **_SHARED,
     )(evaluate)
 
 
