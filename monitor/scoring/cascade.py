@@ -36,6 +36,24 @@ _STEP = 0.02
 _SMALLEST = 1e-3  # below it a single verdict would weigh more than a window
 
 
+class AnsweredShare:
+    """The share of questions that come back answered; may be shared by threads."""
+
+    def __init__(self) -> None:
+        self._share = 1.0
+        self._lock = threading.Lock()
+
+    @property
+    def share(self) -> float:
+        """The share so far, in [0.1, 1], the last fifty questions counting most."""
+        return max(0.1, self._share)
+
+    def note(self, *, answered: bool) -> None:
+        """Count one question."""
+        with self._lock:
+            self._share += _STEP * (answered - self._share)
+
+
 @dataclass(slots=True)
 class Cascade:
     """
@@ -66,9 +84,7 @@ class Cascade:
     budget_factor: Callable[[], float] = lambda: 1.0
     share_of: Callable[[str], float] | None = None
     dimensions: tuple[str, ...] = ()
-    #: The share of questions that come back answered, the last fifty counting most.
-    _answered: float = 1.0
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _answering: AnsweredShare = field(default_factory=AnsweredShare)
 
     @property
     def version(self) -> str:
@@ -103,7 +119,7 @@ class Cascade:
             for each in local
             if each.status is EvaluationStatus.COMPLETED
         }
-        probability, answered_share = 0.0, max(0.1, self._answered)
+        probability, answered_share = 0.0, self._answering.share
         verdicts: dict[str, Evaluation] = {}
         if expected:
             spread = max(each.spread for each in expected.values())
@@ -112,8 +128,7 @@ class Cascade:
             if draw(key or interaction.id) < probability:
                 verdicts = {e.evaluator_name: e for e in self.judge.score(interaction, key=key)}
                 failed = any(e.status is EvaluationStatus.FAILED for e in verdicts.values())
-                with self._lock:
-                    self._answered += _STEP * ((not failed) - self._answered)
+                self._answering.note(answered=not failed)
 
         def combined(each: Evaluation) -> Evaluation:
             name = each.evaluator_name

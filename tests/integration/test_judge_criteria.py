@@ -251,8 +251,8 @@ def test_wrong_answer_is_asked_for_again(server, score):
 
 def test_shared_judgement_and_questions_fail_apart(server, score):
     server.script(["503", "ok"])
-    grounded, quality = score("groundedness", "quality", judge_attempts=1)
-    assert (grounded.status, quality.status) == ("failed", "completed")
+    found = score("groundedness", "quality", judge_attempts=1)  # either is asked first
+    assert sorted(each.status for each in found) == ["completed", "failed"]
 
 
 ROW = {"name": "a", "reasoning": "", "numbers": [], "texts": [], "score": 0.5, "suggestions": []}
