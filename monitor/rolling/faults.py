@@ -17,7 +17,7 @@ COMPONENTS = ("release", "model", "prompt_version", "retriever", "index")
 _CHANGED_SHARE = 0.5
 
 
-class ScoredSample(Protocol):
+class StoredAnswer(Protocol):
     """A sample with the evaluation of one metric."""
 
     @property
@@ -56,7 +56,7 @@ class Faults(NamedTuple):
     modes: tuple[FailureMode, ...]
 
 
-def find_faults(before: Sequence[ScoredSample], after: Sequence[ScoredSample]) -> Faults:
+def find_faults(before: Sequence[StoredAnswer], after: Sequence[StoredAnswer]) -> Faults:
     """Compare the samples of two times; failure modes are of the later ones."""
     sides = [
         [
@@ -78,7 +78,7 @@ def find_faults(before: Sequence[ScoredSample], after: Sequence[ScoredSample]) -
     )
 
 
-def _text(sample: ScoredSample) -> str:
+def _text(sample: StoredAnswer) -> str:
     """Return the question with what was wrong with the answer; with all of it where it passed."""
     listed = (sample.evaluation.metadata or {}).get("claims")
     claims = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
@@ -92,7 +92,7 @@ def _text(sample: ScoredSample) -> str:
 
 
 def _component_changes(
-    before: Sequence[ScoredSample], after: Sequence[ScoredSample]
+    before: Sequence[StoredAnswer], after: Sequence[StoredAnswer]
 ) -> list[ComponentChange]:
     """Return the values that most samples have now and did not have before."""
     found = []
