@@ -25,6 +25,7 @@ from monitor.queue import names
 from monitor.queue.consumer import connect, live_workers
 from monitor.queue.wire import encode
 from monitor.store.engine import Store, migrate
+from monitor.store.packing import record_of
 from monitor.store.tables import evaluations, samples
 from monitor.store.verdicts import read_verdicts
 from monitor.testing import make_interaction, make_sample
@@ -170,12 +171,17 @@ def slow_judge(bench: Bench, n: int) -> dict[str, float]:
         hook.close(1)
     store = Store(bench.store_url)
     with store.read() as connection:
-        columns = samples.c.received_at_ms - samples.c.occurred_at_ms, evaluations.c.record
+        columns = (
+            (samples.c.received_at_ms - samples.c.occurred_at_ms).label("ms"),
+            samples.c.payload, evaluations.c.evaluation_id, evaluations.c.record,
+        )  # fmt: skip
         rows = connection.execute(
             select(*columns).join(evaluations, evaluations.c.sample_id == samples.c.sample_id)
         ).all()
     store.close()
-    alone = sorted(ms / 1000 for ms, said in rows if _is_not_asked(said["metadata"] or {}))
+    alone = sorted(
+        row.ms / 1000 for row in rows if _is_not_asked(record_of(row).get("metadata") or {})
+    )
     found["cascade_20s_not_asked_ratio"] = len(alone) / len(rows)
     for share in (50, 75, 90):
         found[f"cascade_20s_not_asked_p{share}_s"] = alone[len(alone) * share // 100]

@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Any
 
 import redis
-from sqlalchemy import Connection, bindparam, select
+from sqlalchemy import func, select
 
 from alerts.store import forget_quotes
 from monitor.errors import RecordError
@@ -24,7 +24,9 @@ from monitor.queue.consumer import Consumer, StreamEntry, translated
 from monitor.queue.wire import decode, user_of
 from monitor.store.dead_letters import DEAD, drop_dead_letter
 from monitor.store.engine import Store
+from monitor.store.packing import record_of
 from monitor.store.retention import blank
+from monitor.store.sample_index import samples_of_user
 from monitor.store.samples import note_act
 from monitor.store.tables import dead_letters, evaluations, feedback, labels, samples
 from monitor.store.write import Result
@@ -63,15 +65,16 @@ def forget_user(
     done: Counter[str] = Counter()
     done["waiting"] = _forget_waiting(client, store, user_id, rules, now, dry_run=dry_run)
     with store.read() as connection:
-        # Reads all samples, as nothing is indexed by user.
-        user = samples.c.payload["interaction"]["user_id"].as_string()
-        query = select(samples.c.sample_id).where(user == user_id)
-        sample_ids = list(connection.execute(query).scalars())
+        sample_ids = samples_of_user(connection, user_id)
         # What evaluators said of these samples: alerts may have quoted it.
         quotes: set[str] = set()
         for batch in _batches(sample_ids):
-            said = select(evaluations.c.record).where(evaluations.c.sample_id.in_(batch))
-            records = connection.execute(said).scalars()
+            said = (
+                select(evaluations.c.evaluation_id, evaluations.c.record, samples.c.payload)
+                .join(samples, samples.c.sample_id == evaluations.c.sample_id)
+                .where(evaluations.c.sample_id.in_(batch))
+            )
+            records = map(record_of, connection.execute(said))
             quotes.update(record.get("explanation") or "" for record in records)
         quotes.discard("")
         # Dead letters that are, or may be, of the user.
@@ -97,11 +100,12 @@ def forget_user(
             of_user = select(samples.c.trace_id).where(samples.c.sample_id.in_(batch))
             comments = feedback.update().where(feedback.c.trace_id.in_(of_user))
             done["feedback"] += connection.execute(comments.values(comment="")).rowcount
-            blank(connection, batch, why=FORGOTTEN)
+            blank(connection, batch, why=FORGOTTEN, shorten=_shorten)
             done["samples"] += len(batch)
-            done["evaluations"] += _empty_evaluations(connection, batch)
-            mine = labels.update().where(labels.c.sample_id.in_(batch))
-            done["labels"] += connection.execute(mine.values(note="")).rowcount
+            mine = select(func.count()).where(evaluations.c.sample_id.in_(batch))
+            done["evaluations"] += connection.execute(mine).scalar_one()
+            notes = labels.update().where(labels.c.sample_id.in_(batch))
+            done["labels"] += connection.execute(notes.values(note="")).rowcount
     with store.write() as connection:
         for entry_id in letters:
             drop_dead_letter(connection, entry_id, why=FORGOTTEN)
@@ -154,24 +158,15 @@ def _forget_waiting(
     return len(found)
 
 
-def _empty_evaluations(connection: Connection, sample_ids: Sequence[str]) -> int:
-    """Leave of the evaluations of these samples what counts; return how many there are."""
-    query = select(evaluations.c.evaluation_id, evaluations.c.record)
-    emptied = []
-    for row in connection.execute(query.where(evaluations.c.sample_id.in_(sample_ids))):
-        kept = {name: value for name, value in row.record.items() if name in _KEPT}
-        if isinstance(kept.get("score"), str):
-            kept["score"] = None
-        if error := row.record.get("error"):
-            code = error.get("code")
-            kept["error"] = {"type": error["type"], "message": FORGOTTEN, "code": code}
-        kept |= {"target_event_id": "removed", "metadata": {"removed": FORGOTTEN}}
-        emptied.append({"of": row.evaluation_id, "record": kept})
-    if emptied:
-        mine = evaluations.update().where(evaluations.c.evaluation_id == bindparam("of"))
-        record = bindparam("record", type_=evaluations.c.record.type)
-        connection.execute(mine.values(record=record), emptied)
-    return len(emptied)
+def _shorten(record: dict[str, Any]) -> dict[str, Any]:
+    """Leave of the record of an evaluation what counts."""
+    kept = {name: value for name, value in record.items() if name in _KEPT}
+    if isinstance(kept.get("score"), str):
+        kept["score"] = None
+    if error := record.get("error"):
+        code = error.get("code")
+        kept["error"] = {"type": error["type"], "message": FORGOTTEN, "code": code}
+    return kept | {"target_event_id": "removed", "metadata": {"removed": FORGOTTEN}}
 
 
 def _batches(ids: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -295,7 +295,7 @@ def _skipped(
 ) -> dict[str, int]:
     """Add what came without passages, judged by the newest evaluations of groundedness."""
     query = (
-        select(evaluations.c.status, evaluations.c.record)
+        select(evaluations.c.status, evaluations.c.reason)
         .where(
             evaluations.c.app == app,
             evaluations.c.metric == "groundedness",
@@ -305,10 +305,7 @@ def _skipped(
         .limit(_LATEST)
     )
     latest = list(connection.execute(query))
-    without = 0
-    for status, record in latest:
-        reason = (record.get("metadata") or {}).get("reason") or record.get("explanation")
-        without += status == "skipped" and reason == "no_context"
+    without = sum(tuple(row) == ("skipped", "no_context") for row in latest)
     found = dict(skipped)
     if latest and without > _MOSTLY * len(latest):
         found["no_context"] = max(found.get("no_context", 0), without)

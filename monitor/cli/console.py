@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -21,7 +20,7 @@ from rich.text import Text
 from monitor.errors import SettingsError, StoreError
 from monitor.report.format import plain_text
 from monitor.report.listing import Listing
-from monitor.settings import Settings
+from monitor.settings import Settings, kinds
 from monitor.store.engine import Store, check_schema
 from monitor.testsets.exports import Source
 from monitor.testsets.records import STDIN
@@ -69,26 +68,13 @@ FromTool = Annotated[
     Source | None, typer.Option("--from", help="The tool that exported the file, if one did.")
 ]
 
-_LONGEST_S = 10 * 365 * 86_400
-_UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-
 
 def parse_duration_s(text: str) -> int:
-    """
-    Read a duration such as 90s, 15m, 24h or 7d, in seconds.
-
-    Raises
-    ------
-    typer.BadParameter
-        If *text* is not a duration; the message shows what one looks like.
-    """
-    match = re.fullmatch(r"(\d+)\s*([smhdw])", text.strip().lower())
-    if not match or int(match[1]) == 0:
-        raise typer.BadParameter(f"Invalid duration {text!r}: expected 90s, 15m, 24h or 7d")
-    seconds = int(match[1]) * _UNITS_S[match[2]]
-    if seconds > _LONGEST_S:
-        raise typer.BadParameter(f"Invalid duration {text!r}: longer than ten years")
-    return seconds
+    """Return a duration such as 90s or 7d in seconds; raise typer.BadParameter for others."""
+    try:
+        return kinds.parse_duration_s(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 def parse_share(text: str) -> float:
@@ -111,24 +97,11 @@ def parse_share(text: str) -> float:
 
 
 def parse_time(text: str, now: datetime) -> datetime:
-    """
-    Return the time that *text* names, in UTC: ISO 8601, or a duration such as 30m for so long ago.
-
-    Raises
-    ------
-    typer.BadParameter
-        If it names none; the message shows what one looks like. A time without a zone is UTC.
-    """
-    if re.fullmatch(r"\d+\s*[smhdw]", text.strip().lower()):
-        return now - timedelta(seconds=parse_duration_s(text))
+    """Return the time that *text* names, see `kinds.parse_time`; else raise typer.BadParameter."""
     try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        raise typer.BadParameter(
-            f"Invalid time {text!r}: expected 2026-11-21T14:05, with +01:00 if not in UTC,"
-            " or 30m for 30 minutes ago"
-        ) from None
-    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+        return kinds.parse_time(text, now)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 def readable(path: Path) -> Path:

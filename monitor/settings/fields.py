@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -308,6 +308,11 @@ class EventExport(Table):
     )
 
 
+def _table(table: type[Table]) -> Any:
+    """Return the field of a table: what its docstring says first is its description."""
+    return Field(table(), description=(table.__doc__ or "").strip().partition("\n")[0])
+
+
 class Fields(BaseModel):
     """All settings; the descriptions are the manual."""
 
@@ -348,10 +353,7 @@ class Fields(BaseModel):
     capture: Literal["full", "metadata"] = Field(
         "full", description="`metadata` sends no texts, only lengths, counts, tags and ids."
     )
-    hook_limits: HookLimits = Field(
-        HookLimits(),
-        description="Bounds of the hook: how much it keeps in the app's memory and in Redis.",
-    )
+    hook_limits: HookLimits = _table(HookLimits)
     metrics: Names = Field(
         ("groundedness", "relevance"), description="Metrics to score, separated by commas."
     )
@@ -379,25 +381,13 @@ class Fields(BaseModel):
     openai_api_key: SecretStr | None = Field(None, description="Key of the judge's endpoint.")
     openai_base_url: str | None = Field(None, description="Any OpenAI-compatible endpoint.")
     judge_model: str = Field("gpt-4.1-mini", min_length=1, description="Model that judges.")
-    judge_limits: JudgeLimits = Field(
-        JudgeLimits(),
-        description="Bounds of one judgement: time, attempts, calls in flight, tokens, cache.",
-    )
-    judge_budget: JudgeBudget = Field(
-        JudgeBudget(),
-        description="What the judge may cost, and what happens when that is spent.",
-    )
-    judge_prices: JudgePrices = Field(
-        JudgePrices(),
-        description="What the judge's tokens cost.",
-    )
+    judge_limits: JudgeLimits = _table(JudgeLimits)
+    judge_budget: JudgeBudget = _table(JudgeBudget)
+    judge_prices: JudgePrices = _table(JudgePrices)
     worker_processes: int = Field(
         2, ge=1, le=256, description="Processes of the worker that `up` and `worker` start."
     )
-    worker_timers: WorkerTimers = Field(
-        WorkerTimers(),
-        description="How long samples may wait, and when a worker counts as dead or stalled.",
-    )
+    worker_timers: WorkerTimers = _table(WorkerTimers)
     pass_score: Rate = Field(
         0.7,
         description="A score at or above this passes. Unless it is set, the local scorer has lines "
@@ -423,10 +413,7 @@ class Fields(BaseModel):
         description="False alarms of the whole project in 30 days, on average, that `anytime` may "
         "raise; no stream gets more than a tenth. 10 is sensitive, 0.1 is quiet.",
     )
-    windows: Windows = Field(
-        Windows(),
-        description="Buckets, and the windows and the reference that are sums of them.",
-    )
+    windows: Windows = _table(Windows)
     segments: Annotated[Names, AfterValidator(dimensions)] = Field(
         ("release", "environment", "model", "prompt_version", "variant", "route", "language"),
         description="Fields and tags by whose values the traffic is also counted apart.",
@@ -436,19 +423,10 @@ class Fields(BaseModel):
         description="Tags between whose values `groundwatch.choose` splits traffic, by the pass "
         "rates of the first metric; they are counted apart as well.",
     )
-    drift: DriftDetection = Field(
-        DriftDetection(),
-        description="What drift is measured against, and its false-alarm budget.",
-    )
+    drift: DriftDetection = _table(DriftDetection)
     evaluate_every_s: Seconds = Field(5.0, description="How often statuses are computed.")
-    retention: RetentionTimes = Field(
-        RetentionTimes(),
-        description="How long each kind of data is kept.",
-    )
-    alert_timers: AlertTimers = Field(
-        AlertTimers(),
-        description="How long a status must last to alert or resolve; how often alerts repeat.",
-    )
+    retention: RetentionTimes = _table(RetentionTimes)
+    alert_timers: AlertTimers = _table(AlertTimers)
     slack_webhook_url: Annotated[SecretStr, AfterValidator(an_http_url)] | None = Field(
         None, description="Slack incoming webhook; unset: no Slack."
     )
@@ -468,33 +446,21 @@ class Fields(BaseModel):
         None,
         description="Channels, routes and maintenance windows as a TOML file; see docs/alerts.md.",
     )
-    dead_mans_switch: DeadMansSwitchCalls = Field(
-        DeadMansSwitchCalls(),
-        description="A call to an outside service for as long as the whole chain works.",
-    )
+    dead_mans_switch: DeadMansSwitchCalls = _table(DeadMansSwitchCalls)
     delivery_timeout_s: Seconds = Field(20.0, description="Longest time one delivery may take.")
     report_url: str | None = Field(
         None,
         description="Address of the page (web), for links in alerts; `up` knows its own.",
     )
-    digest_schedule: DigestSchedule = Field(
-        DigestSchedule(),
-        description="A page about the day or week, by mail and chat; see docs/reports.md.",
-    )
+    digest_schedule: DigestSchedule = _table(DigestSchedule)
     web_host: str = Field(
         "127.0.0.1",
         min_length=1,
         description="Address the page listens on; any but this machine's own needs authentication.",
     )
     web_port: int = Field(8642, ge=0, le=65535, description="Port of the page; 0 takes a free one.")
-    web_access: WebAccess = Field(
-        WebAccess(),
-        description="Who may open the page.",
-    )
-    evaluation_events: EventExport = Field(
-        EventExport(),
-        description="Evaluations as OpenTelemetry events.",
-    )
+    web_access: WebAccess = _table(WebAccess)
+    evaluation_events: EventExport = _table(EventExport)
     otlp_token: SecretStr | None = Field(
         None,
         description="Bearer token that `groundwatch otlp` asks of senders; needed to listen on any "

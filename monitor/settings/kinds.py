@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import SplitResult, urlsplit
@@ -16,6 +16,42 @@ from pydantic import (
 )
 
 from .addresses import REDIS_URL_FORMS, is_redis_url
+
+_LONGEST_S = 10 * 365 * 86_400
+_UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_DURATION = re.compile(r"([0-9]{1,10})\s*([smhdw])", re.IGNORECASE)
+
+
+def parse_duration_s(text: str) -> int:
+    """Return a duration such as 90s, 15m, 24h or 7d in seconds; raise ValueError for others."""
+    match = _DURATION.fullmatch(text.strip())
+    if not match or int(match[1]) == 0:
+        raise ValueError(f"Invalid duration {text[:40]!r}: expected 90s, 15m, 24h or 7d")
+    seconds = int(match[1]) * _UNITS_S[match[2].lower()]
+    if seconds > _LONGEST_S:
+        raise ValueError(f"Invalid duration {text[:40]!r}: longer than ten years")
+    return seconds
+
+
+def parse_time(text: str, now: datetime) -> datetime:
+    """
+    Return the time that *text* names, in UTC: ISO 8601, or a duration such as 30m for so long ago.
+
+    Raises
+    ------
+    ValueError
+        If it names none; the message shows what one looks like. A time without a zone is UTC.
+    """
+    if _DURATION.fullmatch(text.strip()):
+        return now - timedelta(seconds=parse_duration_s(text))
+    try:
+        found = datetime.fromisoformat(text.strip())
+        return found.replace(tzinfo=found.tzinfo or UTC).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise ValueError(
+            f"Invalid time {text[:40]!r}: expected 2026-11-21T14:05, with +01:00 if not in UTC,"
+            " or, for so long ago, 90s, 30m, 24h or 7d"
+        ) from None
 
 
 def split_commas(value: object) -> object:

@@ -13,6 +13,7 @@ from monitor.models.insight import AppInsight, DriftFinding, Insight
 from monitor.models.outcome import Figure, RunRecord
 from monitor.models.status import ROOT
 from monitor.store.engine import put
+from monitor.store.packing import record_of
 from monitor.store.rollup import BUCKETS, LEVELS
 from monitor.store.tables import (
     bucket_bins,
@@ -262,14 +263,19 @@ def read_runs(
     )
     rows = list(reversed(connection.execute(newest).all()))
     figures: dict[str, dict[str, Figure]] = defaultdict(dict)
-    columns = (evaluations.c.sample_id, evaluations.c.metric, evaluations.c.score)
-    for some in _some_of(evaluations.c.sample_id, [row.sample_id for row in rows]):
-        for row in connection.execute(select(*columns, evaluations.c.record).where(some)):
-            value = (row.record.get("metadata") or {}).get("value")
+    columns = (
+        evaluations.c.evaluation_id, evaluations.c.sample_id, evaluations.c.metric,
+        evaluations.c.score, evaluations.c.record,
+    )  # fmt: skip
+    payloads = {row.sample_id: row.payload for row in rows}
+    for some in _some_of(evaluations.c.sample_id, list(payloads)):
+        for row in connection.execute(select(*columns).where(some)):
+            record = record_of(row, payloads[row.sample_id])
+            value = (record.get("metadata") or {}).get("value")
             figures[row.sample_id][row.metric] = Figure(
                 score=row.score,
                 value=float(value) if isinstance(value, int | float) else None,
-                explanation=row.record.get("explanation") or "",
+                explanation=record.get("explanation") or "",
             )
     runs = []
     for row in rows:

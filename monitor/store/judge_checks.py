@@ -17,9 +17,10 @@ from typing import Any, NamedTuple
 from pydantic import AwareDatetime, BaseModel, ConfigDict
 from sqlalchemy import ColumnElement, Connection, func, select, true
 
-from monitor.models import Interaction, Sample
+from monitor.models import Interaction
 from monitor.stats.judge_shift import Cause, ShiftEvidence
 from monitor.store.engine import insert_new, put
+from monitor.store.packing import sample_of
 from monitor.store.tables import evaluations, judge_checks, rejudged, samples
 
 #: Drawn among so many of the newest verdicts of a stretch of time.
@@ -81,7 +82,7 @@ class StoredAttribution(BaseModel):
 
 def _of(stream: JudgedStream, *, cascade: bool) -> list[ColumnElement[bool]]:
     c = evaluations.c
-    judged = c.record[("metadata", "judged")].as_boolean() if cascade else true()
+    judged = c.judged == 1 if cascade else true()
     return [
         c.app == stream.app,
         c.metric == stream.metric,
@@ -126,7 +127,7 @@ def old_samples(
     payloads = select(samples.c.sample_id, samples.c.payload)
     found = connection.execute(payloads.where(samples.c.sample_id.in_(list(chosen))))
     return [
-        OldSample(sample_id, chosen[sample_id], Sample.model_validate(payload).interaction)
+        OldSample(sample_id, chosen[sample_id], sample_of(payload).interaction)
         for sample_id, payload in found
     ]
 

@@ -146,7 +146,7 @@ def drawn_labels(
     """
     c, e = labels.c, evaluations.c
     query = (
-        select(labels, e.score, e.occurred_at_ms, e.record["metadata"]["judged"].label("asked"))
+        select(labels, e.score, e.occurred_at_ms, e.judged.label("asked"))
         .join(
             evaluations,
             (e.sample_id == c.sample_id)
@@ -160,7 +160,7 @@ def drawn_labels(
     recent = select(c.sample_id).where(c.drawn == 1, c.labelled_at_ms >= since_ms)
     by_sample: dict[tuple[str, ...], list[Row[Any]]] = defaultdict(list)
     for row in connection.execute(query.where(c.sample_id.in_(recent))):
-        if row.asked is not False:
+        if row.asked != 0:
             by_sample[row.app, row.metric, row.evaluator_version, row.sample_id].append(row)
     found: dict[tuple[str, str, str], list[DrawnLabel]] = defaultdict(list)
     for (app, metric, version, _), rows in by_sample.items():
@@ -179,10 +179,9 @@ def drawn_labels(
 
 def present_release(connection: Connection, app: str) -> str:
     """Return the release that most of an app's newest samples are of; empty if they name none."""
-    release = samples.c.payload["interaction"]["release"].as_string()
-    query = select(release).where(samples.c.app == app)
+    query = select(samples.c.release).where(samples.c.app == app)
     newest = connection.execute(query.order_by(samples.c.occurred_at_ms.desc()).limit(_PRESENT))
-    counts = Counter((of or "")[:200] for of in newest.scalars())
+    counts = Counter(of or "" for of in newest.scalars())
     return counts.most_common(1)[0][0] if counts else ""
 
 

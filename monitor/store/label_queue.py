@@ -65,11 +65,11 @@ def draw(
     the verdict that has fewer labels. Where the pass line is an app's own, hardly anything lies
     below it: there scores count as high or low by the line that teaches most of the level.
     """
-    release = samples.c.payload["interaction"]["release"].as_string()
     columns = evaluations.c
     query = (
         select(
-            columns.sample_id, columns.passed, columns.evaluator_version, release, columns.score
+            columns.sample_id, columns.passed, columns.evaluator_version, samples.c.release,
+            columns.score,
         )
         .join(samples, samples.c.sample_id == columns.sample_id)
         .where(
@@ -80,7 +80,7 @@ def draw(
         .limit(_NEWEST)
     )  # fmt: skip
     rows = [
-        (i, bool(passed), (v, (r or "")[:200]), score)
+        (i, bool(passed), (v, r or ""), score)
         for i, passed, v, r, score in connection.execute(query)
     ]
     if not rows:

@@ -217,12 +217,11 @@ class _Known(NamedTuple):
 def _known(connection: Connection, sample_ids: set[str]) -> dict[str, _Known]:
     found: dict[str, _Known] = {}
     wanted = sorted(sample_ids)
-    release = samples.c.payload["interaction"]["release"].as_string()
     for first in range(0, len(wanted), _AT_ONCE):
         batch = wanted[first : first + _AT_ONCE]
-        query = select(samples.c.sample_id, samples.c.app, release)
+        query = select(samples.c.sample_id, samples.c.app, samples.c.release)
         for sample_id, app, of in connection.execute(query.where(samples.c.sample_id.in_(batch))):
-            found[sample_id] = _Known(app, (of or "")[:200], {}, {})
+            found[sample_id] = _Known(app, of or "", {}, {})
         columns = evaluations.c
         verdicts = select(
             columns.sample_id, columns.metric, columns.evaluator_version, columns.passed

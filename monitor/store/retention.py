@@ -16,12 +16,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from sqlalchemy import Column, Connection, Table, delete, func, select, text
+from sqlalchemy import Column, Connection, Table, bindparam, delete, func, select, text
 
-from monitor.models import Sample
+from monitor.models import CustomEvaluation
 from monitor.models.interaction import without_texts
 from monitor.store.alert_tables import alert_events, alert_groups, incidents, outbox, silences
-from monitor.store.engine import Store, add, put
+from monitor.store.engine import Store, add, compact_json, put
+from monitor.store.packing import WITH_SAMPLE, pack, record_of, sample_of
 from monitor.store.rollup import DAY_S, HOUR_S, Guard, read_marks
 from monitor.store.sample_index import index_older, index_stored, remove_terms
 from monitor.store.tables import (
@@ -216,16 +217,37 @@ def _blank_texts(connection: Connection, horizon_s: float) -> int:
     return len(ids)
 
 
-def blank(connection: Connection, sample_ids: Sequence[str], *, why: str) -> None:
-    """Empty samples, but for what counts."""
+def blank(
+    connection: Connection,
+    sample_ids: Sequence[str],
+    *,
+    why: str,
+    shorten: Callable[[dict[str, Any]], dict[str, Any]] = lambda record: record,
+) -> None:
+    """Empty samples, but for what counts; *shorten* says what stays of each evaluation's record."""
     mine = samples.c.sample_id.in_(sample_ids)
     rows = [dict(row) for row in connection.execute(select(samples).where(mine)).mappings()]
-    for row in rows:
-        bare = without_texts(Sample.model_validate(row["payload"]), why)
-        row |= {"payload": bare.model_dump(mode="json"), "interaction_id": bare.interaction.id}
-        row["trace_id"] = row["session_id"] = None
     if not rows:
         return
+    remove_terms(connection, sample_ids)
+    payloads = {row["sample_id"]: row["payload"] for row in rows}
+    e = evaluations.c
+    records: dict[str, list[str]] = {}
+    moved = []
+    of_samples = select(e.evaluation_id, e.sample_id, e.record, e.reason)
+    for said in connection.execute(of_samples.where(e.sample_id.in_(sample_ids))).all():
+        record = shorten(record_of(said, payloads[said.sample_id]))
+        records.setdefault(said.sample_id, []).append(compact_json(record))
+        reason = CustomEvaluation.model_validate(record).reason
+        if said.record is not None or said.reason != reason:
+            moved.append({"of": said.evaluation_id, "why": reason})
+    for row in rows:
+        bare = without_texts(sample_of(row["payload"]), why)
+        row["payload"] = pack(
+            bare.model_dump_json(exclude_defaults=True), records.get(row["sample_id"], ())
+        )
+        row["interaction_id"] = bare.interaction.id
+        row["trace_id"] = row["session_id"] = row["release"] = None
     if connection.dialect.name == "sqlite":
         # A row that shrinks leaves its page half empty for ever. A new one goes to the end of the
         # file, and the pages of the old ones, which lie together, can be given back.
@@ -234,6 +256,9 @@ def blank(connection: Connection, sample_ids: Sequence[str], *, why: str) -> Non
         connection.execute(samples.insert(), rows)
     else:
         put(connection, samples, rows)
+    if moved:
+        these = evaluations.update().where(e.evaluation_id == bindparam("of"))
+        connection.execute(these.values(record=WITH_SAMPLE, reason=bindparam("why")), moved)
     index_stored(connection, sample_ids)
 
 

@@ -17,7 +17,7 @@ from sqlalchemy import Connection, bindparam, select, text
 
 from monitor.models import Sample
 from monitor.queue.names import DOCTOR_APP
-from monitor.store.samples import REASON
+from monitor.store.packing import sample_of
 from monitor.store.tables import evaluations, samples
 
 #: Below the milliseconds of a position: tells samples of one millisecond apart.
@@ -27,6 +27,7 @@ TIE_BITS = 21
 LATEST_MS = 2**41 - 1
 
 
+_AT_ONCE = 500
 _MOST_QUERY_CHARS, _MOST_OUTPUT_CHARS = 2_000, 6_000
 
 
@@ -55,7 +56,7 @@ class Terms(NamedTuple):
 
 def facet(*parts: str) -> int:
     """Return a name such as ``("user", "ann")`` as a signed 64-bit number."""
-    name = "\x1f".join(parts).encode("utf-8", "replace")
+    name = "\x1f".join(parts).replace("\0", "\ufffd").encode("utf-8", "replace")
     return int.from_bytes(hashlib.blake2b(name, digest_size=8).digest(), signed=True)
 
 
@@ -123,11 +124,8 @@ def write_terms(connection: Connection, items: Iterable[Terms]) -> None:
     if not ordered:
         return
     if connection.dialect.name == "sqlite":
-        statement = f"INSERT OR REPLACE INTO {TERMS} (rowid, facets, words) VALUES (:p, :f, :w)"  # noqa: S608
-        rows = [
-            {"p": item.position, "f": " ".join(map(token_of, sorted(item.facets))), "w": item.words}
-            for item in ordered
-        ]
+        statement = f"INSERT INTO {TERMS} (rowid, facets, words) VALUES (:p, :f, :w)"  # noqa: S608
+        rows = [_as_fts5(item) for item in ordered]
     else:
         statement = (
             f"INSERT INTO {TERMS} (position, sample_id, facets, words)"  # noqa: S608  # ours
@@ -135,51 +133,65 @@ def write_terms(connection: Connection, items: Iterable[Terms]) -> None:
             " ON CONFLICT (sample_id) DO UPDATE SET position = excluded.position,"
             " facets = excluded.facets, words = excluded.words"
         )
+        # Releases follow each other in time: their own index, on the first element, finds an old
+        # one.
         rows = [
-            {"p": item.position, "s": item.sample_id, "f": _release_first(item), "w": item.words}
+            {"p": item.position, "s": item.sample_id, "f": [item.release, *sorted(item.facets)],
+             "w": item.words}
             for item in ordered
-        ]
+        ]  # fmt: skip
     connection.execute(text(statement), rows)
 
 
-def _release_first(item: Terms) -> list[int]:
-    # Releases follow each other in time: their own index, on the first element, finds an old one.
-    return [item.release, *sorted(item.facets)]
+def _as_fts5(item: Terms) -> dict[str, Any]:
+    facets = " ".join(map(token_of, sorted(item.facets)))
+    return {"p": item.position, "f": facets, "w": item.words}
 
 
 def remove_terms(connection: Connection, sample_ids: Sequence[str]) -> None:
     """Take samples out of the index, before they are deleted or changed."""
-    of = select(samples.c.position).where(samples.c.sample_id.in_(sample_ids))
-    rows = [{"p": p} for p in connection.execute(of).scalars() if p is not None]
-    if rows:
-        key = "rowid" if connection.dialect.name == "sqlite" else "position"
-        connection.execute(text(f"DELETE FROM {TERMS} WHERE {key} = :p"), rows)  # noqa: S608
-
-
-def index_stored(connection: Connection, sample_ids: Sequence[str]) -> None:
-    """Bring the index up to date with stored samples."""
-    mine = samples.c.sample_id.in_(sample_ids)
-    rows = connection.execute(select(samples).where(mine, samples.c.app != DOCTOR_APP)).all()
-    remove_terms(connection, sample_ids)
-    without = {row.sample_id: row.occurred_at_ms for row in rows if row.position is None}
-    places = allot_positions(connection, without)
-    if places:
-        moved = samples.update().where(samples.c.sample_id == bindparam("id"))
-        connection.execute(
-            moved.values(position=bindparam("p")), [{"id": i, "p": p} for i, p in places.items()]
+    if connection.dialect.name == "sqlite":
+        # The index keeps no texts: what is taken out of it is worked out again.
+        statement = (
+            f"INSERT INTO {TERMS} ({TERMS}, rowid, facets, words)"  # noqa: S608  # ours
+            " VALUES ('delete', :p, :f, :w)"
         )
+        rows = [_as_fts5(item) for item in _stored_terms(connection, sample_ids)]
+    else:
+        statement = f"DELETE FROM {TERMS} WHERE sample_id = :s"  # noqa: S608  # ours
+        rows = [{"s": sample_id} for sample_id in sample_ids]
+    if rows:
+        connection.execute(text(statement), rows)
+
+
+def _stored_terms(connection: Connection, sample_ids: Sequence[str]) -> list[Terms]:
+    """Return what the index holds of stored samples that have a place in it."""
     ended: dict[str, list[Ended]] = {}
     for item in ended_evaluations(connection, sample_ids):
         passed = None if item.passed is None else bool(item.passed)
         found = Ended(item.metric, item.evaluator_version, item.score, passed, item.reason)
         ended.setdefault(item.sample_id, []).append(found)
-    write_terms(connection, [
+    placed = samples.c.sample_id.in_(sample_ids) & samples.c.position.is_not(None)
+    return [
         terms_of(
-            places.get(row.sample_id, row.position), Sample.model_validate(row.payload),
-            row.segments, row.reason, ended.get(row.sample_id, ()),
+            row.position, sample_of(row.payload), row.segments, row.reason,
+            ended.get(row.sample_id, ()),
         )
-        for row in rows
-    ])  # fmt: skip
+        for row in connection.execute(select(samples).where(placed, samples.c.app != DOCTOR_APP))
+    ]  # fmt: skip
+
+
+def index_stored(connection: Connection, sample_ids: Sequence[str]) -> None:
+    """Put stored samples into the index, those without a place as well."""
+    missing = samples.c.sample_id.in_(sample_ids) & samples.c.position.is_(None)
+    times = select(samples.c.sample_id, samples.c.occurred_at_ms)
+    rows = connection.execute(times.where(missing, samples.c.app != DOCTOR_APP))
+    if places := allot_positions(connection, {row.sample_id: row.occurred_at_ms for row in rows}):
+        moved = samples.update().where(samples.c.sample_id == bindparam("id"))
+        connection.execute(
+            moved.values(position=bindparam("p")), [{"id": i, "p": p} for i, p in places.items()]
+        )
+    write_terms(connection, _stored_terms(connection, sample_ids))
 
 
 def index_older(connection: Connection, limit: int = 200) -> int:
@@ -195,6 +207,29 @@ def index_older(connection: Connection, limit: int = 200) -> int:
     return len(ids)
 
 
+def samples_of_user(connection: Connection, user_id: str) -> list[str]:
+    """List the samples of a user; those that are not in the index yet are read one by one."""
+    mark = facet("user", user_id)
+    if connection.dialect.name == "sqlite":
+        query, value = f"SELECT rowid FROM {TERMS} WHERE {TERMS} MATCH :of", token_of(mark)  # noqa: S608
+        positions = connection.execute(text(query), {"of": f"facets : {value}"})
+    else:
+        query = f"SELECT position FROM {TERMS} WHERE facets @> CAST(:of AS bigint[])"  # noqa: S608
+        positions = connection.execute(text(query), {"of": [mark]})
+    placed = [int(position) for position in positions.scalars()]
+    columns = select(samples.c.sample_id, samples.c.payload)
+    batches = [
+        samples.c.position.in_(placed[first : first + _AT_ONCE])
+        for first in range(0, len(placed), _AT_ONCE)
+    ]
+    return [
+        row.sample_id
+        for some in (*batches, samples.c.position.is_(None))
+        for row in connection.execute(columns.where(some))
+        if row.payload["interaction"].get("user_id") == user_id
+    ]
+
+
 def token_of(number: int) -> str:
     """Return a facet as a word of the FTS5 table."""
     return f"x{number % 2**64:016x}"
@@ -205,6 +240,6 @@ def ended_evaluations(connection: Connection, sample_ids: Sequence[str]) -> Sequ
     e = evaluations.c
     query = select(
         e.sample_id, e.metric, e.evaluator_version, e.status, e.score, e.passed,
-        REASON.label("reason"),
+        e.reason,
     ).where(e.sample_id.in_(sample_ids))  # fmt: skip
     return connection.execute(query.order_by(e.metric, e.evaluator_version)).all()

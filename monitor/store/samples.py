@@ -15,6 +15,7 @@ from typing import NamedTuple
 from sqlalchemy import ColumnElement, Connection, case, func, select
 
 from monitor.models import CustomEvaluation, Evaluation, EvaluationStatus, Interaction, Sample
+from monitor.store.packing import record_of, sample_of
 from monitor.store.tables import audit, evaluations, samples
 
 #: So many times the samples asked for are read, to find ones that differ.
@@ -24,15 +25,6 @@ _MOST_TARGET_CHARS = 400
 _WORST_FIRST = case(
     (evaluations.c.evaluator_version.like("% pass <= %"), -evaluations.c.score),
     else_=evaluations.c.score,
-)
-_IS_FAILED = evaluations.c.status == EvaluationStatus.FAILED.value
-#: Where an evaluation's record says why it has no score: `Evaluation.reason`, as SQL.
-REASON = func.coalesce(
-    case(
-        (_IS_FAILED, evaluations.c.record[("error", "code")].as_string()),
-        else_=evaluations.c.record[("metadata", "reason")].as_string(),
-    ),
-    "",
 )
 
 
@@ -81,6 +73,7 @@ def worst_samples(
             evaluations.c.sample_id,
             evaluations.c.score,
             evaluations.c.occurred_at_ms,
+            evaluations.c.evaluation_id,
             evaluations.c.record,
             samples.c.interaction_id,
             samples.c.payload,
@@ -98,7 +91,7 @@ def worst_samples(
             interaction_id=row.interaction_id,
             occurred_at=datetime.fromtimestamp(row.occurred_at_ms / 1000, UTC),
             score=row.score,
-            evaluation=CustomEvaluation.model_validate(row.record),
+            evaluation=CustomEvaluation.model_validate(record_of(row)),
             query=interaction.get("query") or "",
             output=interaction["output"],
         )
@@ -132,9 +125,10 @@ def worst_explanations(
     since: datetime,
     limit: int = 3,
 ) -> tuple[str, ...]:
-    """Return what one evaluator said of the worst samples, without reading the samples."""
+    """Return what one evaluator said of the worst samples."""
     query = (
-        select(evaluations.c.record)
+        select(evaluations.c.evaluation_id, evaluations.c.record, samples.c.payload)
+        .join(samples, samples.c.sample_id == evaluations.c.sample_id)
         .where(
             *_within(app, metric, since),
             evaluations.c.evaluator_version == evaluator_version,
@@ -143,7 +137,7 @@ def worst_explanations(
         .order_by(_WORST_FIRST, evaluations.c.occurred_at_ms.desc())
         .limit(limit * _READ)
     )
-    found = (record.get("explanation") for record in connection.execute(query).scalars())
+    found = (record_of(row).get("explanation") for row in connection.execute(query))
     return tuple(dict.fromkeys(text for text in found if text))[:limit]
 
 
@@ -174,12 +168,13 @@ def read_sample(connection: Connection, sample_id: str) -> StoredSample | None:
     if row is None:
         return None
     query = (
-        select(evaluations)
+        select(evaluations, samples.c.payload)
+        .join(samples, samples.c.sample_id == evaluations.c.sample_id)
         .where(evaluations.c.sample_id == sample_id)
         .order_by(evaluations.c.metric, evaluations.c.evaluator_version)
     )
     return StoredSample(
-        sample=Sample.model_validate(row.payload),
+        sample=sample_of(row.payload),
         received_at=datetime.fromtimestamp(row.received_at_ms / 1000, UTC),
         outcome=row.outcome,
         reason=row.reason,
@@ -188,7 +183,7 @@ def read_sample(connection: Connection, sample_id: str) -> StoredSample | None:
                 metric=found.metric,
                 evaluator_version=found.evaluator_version,
                 passed=None if found.passed is None else bool(found.passed),
-                evaluation=CustomEvaluation.model_validate(found.record),
+                evaluation=CustomEvaluation.model_validate(record_of(found)),
             )
             for found in connection.execute(query)
         ],
@@ -217,13 +212,13 @@ def unscored(
     """
     count = func.count()
     query = (
-        select(evaluations.c.status, REASON.label("reason"), count)
+        select(evaluations.c.status, evaluations.c.reason, count)
         .where(
             *_within(app, metric, since, until),
             evaluations.c.status != EvaluationStatus.COMPLETED.value,
         )
-        .group_by(evaluations.c.status, "reason")
-        .order_by(count.desc(), "reason")
+        .group_by(evaluations.c.status, evaluations.c.reason)
+        .order_by(count.desc(), evaluations.c.reason)
     )
     failed: dict[str, int] = {}
     skipped: dict[str, int] = {}
@@ -280,7 +275,7 @@ def scored_exchanges(
     """List the newest *limit* samples of [since, until) that passed or failed, the newest first."""
     c = evaluations.c
     query = (
-        select(c.sample_id, c.occurred_at_ms, c.passed, c.record, samples.c.payload)
+        select(c, samples.c.payload)
         .join(samples, samples.c.sample_id == c.sample_id)
         .where(*_within(app, metric, since, until), c.passed.is_not(None))
         .order_by(c.occurred_at_ms.desc())
@@ -290,9 +285,9 @@ def scored_exchanges(
         ScoredExchange(
             sample_id=row.sample_id,
             at=datetime.fromtimestamp(row.occurred_at_ms / 1000, UTC),
-            interaction=Sample.model_validate(row.payload).interaction,
+            interaction=sample_of(row.payload).interaction,
             passed=bool(row.passed),
-            evaluation=CustomEvaluation.model_validate(row.record),
+            evaluation=CustomEvaluation.model_validate(record_of(row)),
         )
         for row in connection.execute(query)
     ]

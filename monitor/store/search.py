@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple, Self
 
@@ -26,6 +26,7 @@ from sqlalchemy import Connection, select, text
 
 from monitor.errors import own_words
 from monitor.queue.names import DOCTOR_APP
+from monitor.settings.kinds import parse_time
 from monitor.store.sample_index import (
     LATEST_MS,
     TERMS,
@@ -39,8 +40,8 @@ from monitor.store.tables import labels, samples
 
 _MOST_PHRASES = 20
 _BINS = range(101)
-_UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _NEAR, _FEW = 3_000, 5_000
+_BINS_AT_ONCE = 10
 
 
 #: A facet that no sample has.
@@ -107,7 +108,7 @@ class SampleFilter(BaseModel):
             if given and name in {"segment", "tag"}:
                 found[name] = given
             elif given and name in {"since", "until"}:
-                found[name] = _moment(given[-1], now)
+                found[name] = parse_time(given[-1], now)
             elif given:
                 found[name] = given[-1]
         try:
@@ -175,20 +176,6 @@ class SampleFilter(BaseModel):
                 " AND e.metric = :score_metric AND e.score BETWEEN :lowest AND :highest)"
             )
         return parts, values
-
-
-def _moment(value: str, now: datetime) -> datetime:
-    ago = re.fullmatch(r"([0-9]{1,6})([smhdw])", value.strip().lower())
-    try:
-        if ago:
-            return now - timedelta(seconds=int(ago[1]) * _UNITS_S[ago[2]])
-        found = datetime.fromisoformat(value.strip())
-        return found.replace(tzinfo=found.tzinfo or UTC).astimezone(UTC)
-    except (ValueError, OverflowError):
-        raise ValueError(
-            f"Invalid time {value[:40]!r}: expected 2026-11-21T14:05 or, for so long ago, 90s, 15m,"
-            " 24h, 7d"
-        ) from None
 
 
 class FoundEvaluation(BaseModel):
@@ -259,8 +246,16 @@ def find_samples(
         if not wanted.metric:
             raise ValueError("an order by score needs a metric")
         bins = list(_BINS if sort is Sort.LOWEST else reversed(_BINS))
-        found = []
-        for number in bins[bins.index(first_bin) if first_bin is not None else 0 :]:
+        bins = bins[bins.index(first_bin) if first_bin is not None else 0 :]
+        found, empty = [], set[int]()
+        for place, number in enumerate(bins):
+            if place % _BINS_AT_ONCE == 0:  # most have no sample: many are passed over in one look
+                these = bins[place : place + _BINS_AT_ONCE]
+                any_of = wanted.bins(these) or [_NOTHING]
+                if not _positions(connection, wanted, apps, any_of, Sort.NEWEST, None, 1):
+                    empty.update(these)
+            if number in empty:
+                continue
             of_bin = wanted.bins([number]) or [_NOTHING]
             start = at if number == first_bin else None
             more = limit + 1 - len(found)
@@ -348,20 +343,20 @@ def _positions(
         low, high = (max(low, after), high) if sort is Sort.OLDEST else (low, min(high, after))
     values |= {"low": low, "high": high, "limit": limit}
     where = " AND ".join(conditions).format(position=f"{table}.{position}")
-    ordered = f"ORDER BY {position} {'ASC' if sort is Sort.OLDEST else 'DESC'}"
+    direction = "ASC" if sort is Sort.OLDEST else "DESC"
     if connection.dialect.name != "sqlite" and table == TERMS:
-        found = _dense_or_few(connection, where, ordered, values)
+        found = _dense_or_few(connection, where, direction, values)
         if found is not None:
             return sorted(found, reverse=sort is not Sort.OLDEST)[:limit]
     statement = (
         f"SELECT {position} FROM {table} WHERE {where} AND {position} > :low"  # noqa: S608  # ours
-        f" AND {position} < :high {ordered} LIMIT :limit"
+        f" AND {position} < :high ORDER BY {position} {direction} LIMIT :limit"
     )
     return [int(p) for p in connection.execute(text(statement), values).scalars()]
 
 
 def _dense_or_few(
-    connection: Connection, where: str, ordered: str, values: Mapping[str, Any]
+    connection: Connection, where: str, direction: str, values: Mapping[str, Any]
 ) -> list[int] | None:
     """
     Return the samples if they are dense among the nearest or few at all, else None.
@@ -369,14 +364,23 @@ def _dense_or_few(
     PostgreSQL guesses badly how rare a facet is, and would read a million rows in order to find
     the one sample of a user. An expression keeps it off the order, so that GIN finds the few.
     """
-    near = (
-        f"SELECT * FROM {TERMS} WHERE position > :low AND position < :high"  # noqa: S608  # ours
-        f" {ordered} LIMIT {_NEAR}"
+    # Plans must know the values: a general one reads all samples of an app.
+    connection.execute(text("SET LOCAL plan_cache_mode = force_custom_plan"))
+    key, low, high = "position", ":low", ":high"
+    ordered = f"ORDER BY position {direction}"
+    if "release" in values:
+        # Of a release, which has an index of its own: compared so, no other one serves.
+        key, low, high = "(facets[1], position)", "(:release, :low)", "(:release, :high)"
+        ordered = f"ORDER BY facets[1] {direction}, position {direction}"
+    dense = (
+        f"WITH {TERMS} AS MATERIALIZED (SELECT * FROM {TERMS}"  # noqa: S608  # ours
+        f" WHERE {key} > {low} AND {key} < {high} {ordered} LIMIT {_NEAR})"
+        f" SELECT ARRAY(SELECT position FROM {TERMS} WHERE {where}"
+        f" ORDER BY position {direction} LIMIT :limit), (SELECT count(*) FROM {TERMS})"
     )
-    dense = f"SELECT position FROM ({near}) AS {TERMS} WHERE {where} {ordered} LIMIT :limit"  # noqa: S608
-    found = [int(p) for p in connection.execute(text(dense), values).scalars()]
-    if len(found) == values["limit"]:
-        return found
+    found, read = connection.execute(text(dense), values).one()
+    if len(found) == values["limit"] or read < _NEAR:
+        return list(found)
     few = (
         f"SELECT position FROM {TERMS} WHERE {where} AND position + 0 > :low"  # noqa: S608  # ours
         f" AND position + 0 < :high LIMIT {_FEW + 1}"

@@ -7,6 +7,8 @@ counters of hooks; verdicts; what explains a status; what people say and do; lea
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import (
     JSON,
     BigInteger,
@@ -26,6 +28,9 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
+from monitor.models.status import TALLY_SUMS
+from monitor.store.packing import Packed
+
 metadata = MetaData(
     naming_convention={
         "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -40,21 +45,57 @@ metadata = MetaData(
 Json = JSON().with_variant(JSONB(), "postgresql")
 #: A 64-bit number; SQLite only counts up an INTEGER by itself.
 BigInt = BigInteger().with_variant(Integer(), "sqlite")
+#: What is not a number in a key, and how many characters it has at most.
+_CHARS = {
+    "sample_id": 64, "interaction_id": 200, "app": 200, "metric": 100, "segment": 200,
+    "evaluator_version": 200, "dimension": 60, "feature": 32, "test": 32, "kind": 16,
+    "reason": 100, "outcome": 16, "status": 16, "release": 200, "trace_id": 200, "state": 16,
+    "labelled_by": 200, "hook_id": 64, "feedback_id": 64, "entry_id": 64, "evaluation_id": 64,
+    "level": 16, "source": 16, "purpose": 16, "model": 200, "who": 200, "act": 50, "target": 400,
+    "name": 64, "owner": 255, "host": 255, "after": 32,
+}  # fmt: skip
+
+
+def _key(*names: str) -> list[Column[Any]]:
+    """Return the columns of a key: texts, or numbers that are given and not counted up."""
+    of = {"window_s": Integer, "bin": SmallInteger}
+    return [
+        Column(
+            name,
+            String(_CHARS[name]) if name in _CHARS else of.get(name, BigInt),
+            primary_key=True,
+            autoincrement=False,
+        )
+        for name in names
+    ]
+
+
+def _texts(*names: str) -> list[Column[Any]]:
+    """Return text columns that are never empty."""
+    return [Column(name, String(_CHARS[name]), nullable=False) for name in names]
+
+
+def _numbers(kind: Any, *names: str, default: str | None = None) -> list[Column[Any]]:
+    """Return columns of one kind that are never empty."""
+    return [Column(name, kind, nullable=False, server_default=default) for name in names]
+
+
+def _where_missing(name: str, table: str, column: str) -> Index:
+    missing = text(f"{column} IS NULL")
+    return Index(name, table, sqlite_where=missing, postgresql_where=missing)
 
 
 #: Samples as the hook sent them, with what became of them. The key is the hook's UUIDv7.
 samples = Table(
     "groundwatch_samples",
     metadata,
-    Column("sample_id", String(64), primary_key=True),
-    Column("interaction_id", String(200), nullable=False),
-    Column("app", String(200), nullable=False),
-    Column("occurred_at_ms", BigInt, nullable=False),
-    Column("received_at_ms", BigInt, nullable=False),
+    *_key("sample_id"),
+    *_texts("interaction_id", "app"),
+    *_numbers(BigInt, "occurred_at_ms", "received_at_ms"),
     Column("sample_rate", Float, nullable=False),
-    Column("outcome", String(16), nullable=False),
-    Column("reason", String(100), nullable=False),
-    Column("payload", Json, nullable=False),
+    *_texts("outcome", "reason"),
+    # The sample with the records of its evaluations.
+    Column("payload", Packed, nullable=False),
     # The segments it was counted in, decided once, so that nothing has to be decided again.
     Column("segments", Json, nullable=False, server_default="[]"),
     # Joins what users said of it; samples that had none have none here.
@@ -63,6 +104,8 @@ samples = Table(
     Column("session_id", String(200)),
     # Its place in the index by which samples are found: grows with its time. None: not there yet.
     Column("position", BigInt),
+    # Of the app, where it named one.
+    Column("release", String(200)),
     # The newest samples of an app, for reports.
     Index("ix_groundwatch_samples_app_time", "app", "occurred_at_ms"),
     # The oldest samples, for retention; by our clock, not by that of an app.
@@ -71,28 +114,25 @@ samples = Table(
     Index("ix_groundwatch_samples_session", "session_id"),
     Index("ix_groundwatch_samples_position", "position"),
     # Samples of before there was an index.
-    Index(
-        "ix_groundwatch_samples_unplaced",
-        "sample_id",
-        sqlite_where=text("position IS NULL"),
-        postgresql_where=text("position IS NULL"),
-    ),
+    _where_missing("ix_groundwatch_samples_unplaced", "sample_id", "position"),
 )
 
 #: One row an evaluation; the unique key is what makes sums exact under redelivery.
 evaluations = Table(
     "groundwatch_evaluations",
     metadata,
-    Column("evaluation_id", String(64), primary_key=True),
+    *_key("evaluation_id"),
     Column("sample_id", String(64), ForeignKey(samples.c.sample_id), nullable=False),
-    Column("app", String(200), nullable=False),
-    Column("metric", String(100), nullable=False),
-    Column("evaluator_version", String(200), nullable=False),
-    Column("status", String(16), nullable=False),
+    *_texts("app", "metric", "evaluator_version", "status"),
     Column("score", Float),
     Column("passed", SmallInteger),
-    Column("occurred_at_ms", BigInt, nullable=False),
-    Column("record", Json, nullable=False),
+    *_numbers(BigInt, "occurred_at_ms"),
+    # Empty where it is kept with its sample, as all are by now.
+    Column("record", Packed, nullable=False),
+    # Why there is no score; '' where there is one.
+    Column("reason", Text, nullable=False, server_default=""),
+    # Of a cascade, whether its judge was asked.
+    Column("judged", SmallInteger),
     UniqueConstraint("sample_id", "metric", "evaluator_version"),
     # The worst samples of a metric in a window, for reports and alerts.
     Index("ix_groundwatch_evaluations_worst", "app", "metric", "occurred_at_ms"),
@@ -102,21 +142,14 @@ streams = Table(
     "groundwatch_streams",
     metadata,
     Column("stream_id", BigInt, primary_key=True, autoincrement=True),
-    Column("app", String(200), nullable=False),
-    Column("metric", String(100), nullable=False),
-    Column("segment", String(200), nullable=False),
-    Column("evaluator_version", String(200), nullable=False),
+    *_texts("app", "metric", "segment", "evaluator_version"),
     Column("n_total", BigInt, nullable=False, default=0),
     Column("last_bucket_s", BigInt, nullable=False, default=0),
     # What was ever added: the difference between two looks is what arrived between them.
-    Column("sum_w", Float, nullable=False, server_default="0"),
-    Column("sum_w2", Float, nullable=False, server_default="0"),
-    Column("sum_wy", Float, nullable=False, server_default="0"),
+    *_numbers(Float, "sum_w", "sum_w2", "sum_wy", default="0"),
     # The part of these that arrived when it was older than the status window: not current.
-    Column("past_n", BigInt, nullable=False, server_default="0"),
-    Column("past_w", Float, nullable=False, server_default="0"),
-    Column("past_w2", Float, nullable=False, server_default="0"),
-    Column("past_wy", Float, nullable=False, server_default="0"),
+    *_numbers(BigInt, "past_n", default="0"),
+    *_numbers(Float, "past_w", "past_w2", "past_wy", default="0"),
     UniqueConstraint("app", "metric", "segment", "evaluator_version"),
     # Those that counted something lately: with every release, more are quiet for ever.
     Index("ix_groundwatch_streams_last", "last_bucket_s"),
@@ -127,61 +160,57 @@ streams = Table(
 pass_lines = Table(
     "groundwatch_pass_lines",
     metadata,
-    Column("app", String(200), primary_key=True),
-    Column("metric", String(100), primary_key=True),
-    Column("evaluator_version", String(200), primary_key=True),
-    Column("n", Integer, nullable=False),
+    *_key("app", "metric", "evaluator_version"),
+    *_numbers(Integer, "n"),
     Column("bins", Json, nullable=False),
-    Column("line", Float, nullable=False),
+    *_numbers(Float, "line"),
     sqlite_with_rowid=False,
 )
 
-#: Sums over the evaluations of one stream that fall into one bucket of time.
-buckets = Table(
-    "groundwatch_buckets",
-    metadata,
-    Column("stream_id", BigInt, primary_key=True, autoincrement=False),
-    Column("start_s", BigInt, primary_key=True, autoincrement=False),
-    Column("n", BigInt, nullable=False),
-    Column("passed", BigInt, nullable=False),
-    Column("failed", BigInt, nullable=False),
-    Column("skipped", BigInt, nullable=False),
-    Column("judged", BigInt, nullable=False, server_default="0"),
-    Column("agreed", BigInt, nullable=False, server_default="0"),
-    Column("late", BigInt, nullable=False, server_default="0"),
-    Column("sum_w", Float, nullable=False),
-    Column("sum_w2", Float, nullable=False),
-    Column("sum_wy", Float, nullable=False),
-    Column("sum_w2y", Float, nullable=False),
-    Column("sum_w2yy", Float, nullable=False, server_default="0"),
-    Column("sum_x", Float, nullable=False),
-    Column("sum_x2", Float, nullable=False),
-    Column("sum_wx", Float, nullable=False),
-    Column("sum_wxx", Float, nullable=False, server_default="0"),
-    Column("cost_microusd", BigInt, nullable=False),
-    sqlite_with_rowid=False,
-)
+#: Sums that tables of buckets had from the beginning, and so without a default.
+_FIRST_SUMS = frozenset({
+    "n", "passed", "failed", "skipped", "sum_w", "sum_w2", "sum_wy", "sum_w2y", "sum_x", "sum_x2",
+    "sum_wx", "cost_microusd",
+})  # fmt: skip
 
-#: The sparse histogram of a bucket's scores; bin j counts scores that round to j/100.
-bucket_bins = Table(
-    "groundwatch_bucket_bins",
-    metadata,
-    Column("stream_id", BigInt, primary_key=True, autoincrement=False),
-    Column("start_s", BigInt, primary_key=True, autoincrement=False),
-    Column("bin", SmallInteger, primary_key=True, autoincrement=False),
-    Column("count", BigInt, nullable=False),
-    sqlite_with_rowid=False,
-)
+
+def _buckets(name: str) -> Table:
+    """Return a table of sums over the evaluations of a stream that fall into a stretch of time."""
+    sums = [
+        _numbers(
+            Float if each.startswith("sum_") else BigInt,
+            each,
+            default=None if each in _FIRST_SUMS else "0",
+        )
+        for each in TALLY_SUMS
+    ]
+    columns = [column for [column] in sums]
+    return Table(name, metadata, *_key("stream_id", "start_s"), *columns, sqlite_with_rowid=False)
+
+
+def _bins(name: str, *key: str) -> Table:
+    """Return a table of sparse histograms; bin j counts scores that round to j/100."""
+    counted = _numbers(BigInt, "count")
+    return Table(name, metadata, *_key(*key, "bin"), *counted, sqlite_with_rowid=False)
+
+
+buckets = _buckets("groundwatch_buckets")
+hour_buckets = _buckets("groundwatch_hour_buckets")
+day_buckets = _buckets("groundwatch_day_buckets")
+bucket_bins = _bins("groundwatch_bucket_bins", "stream_id", "start_s")
+hour_bins = _bins("groundwatch_hour_bins", "stream_id", "start_s")
+day_bins = _bins("groundwatch_day_bins", "stream_id", "start_s")
+#: What the app was asked and how long it answered.
+input_bins = _bins("groundwatch_input_bins", "app", "start_s", "feature")
 
 #: The last cumulative counters of each hook, so that only what is new is added.
 hooks = Table(
     "groundwatch_hooks",
     metadata,
-    Column("hook_id", String(64), primary_key=True),
-    Column("app", String(200), nullable=False),
-    Column("host", String(255), nullable=False),
-    Column("pid", Integer, nullable=False),
-    Column("heartbeat_at_ms", BigInt, nullable=False),
+    *_key("hook_id"),
+    *_texts("app", "host"),
+    *_numbers(Integer, "pid"),
+    *_numbers(BigInt, "heartbeat_at_ms"),
     Column("counters", Json, nullable=False),
     Index("ix_groundwatch_hooks_app", "app", "heartbeat_at_ms"),
     Index("ix_groundwatch_hooks_heartbeat", "heartbeat_at_ms"),
@@ -191,10 +220,8 @@ hooks = Table(
 totals = Table(
     "groundwatch_totals",
     metadata,
-    Column("app", String(200), primary_key=True),
-    Column("kind", String(16), primary_key=True),
-    Column("reason", String(100), primary_key=True),
-    Column("count", BigInt, nullable=False),
+    *_key("app", "kind", "reason"),
+    *_numbers(BigInt, "count"),
     sqlite_with_rowid=False,
 )
 
@@ -202,11 +229,8 @@ totals = Table(
 counts = Table(
     "groundwatch_counts",
     metadata,
-    Column("app", String(200), primary_key=True),
-    Column("start_s", BigInt, primary_key=True, autoincrement=False),
-    Column("kind", String(16), primary_key=True),
-    Column("reason", String(100), primary_key=True),
-    Column("count", BigInt, nullable=False),
+    *_key("app", "start_s", "kind", "reason"),
+    *_numbers(BigInt, "count"),
     Index("ix_groundwatch_counts_start", "start_s"),
     sqlite_with_rowid=False,
 )
@@ -215,8 +239,8 @@ counts = Table(
 detectors = Table(
     "groundwatch_detectors",
     metadata,
-    Column("stream_id", BigInt, primary_key=True, autoincrement=False),
-    Column("updated_at_ms", BigInt, nullable=False),
+    *_key("stream_id"),
+    *_numbers(BigInt, "updated_at_ms"),
     Column("state", Json, nullable=False),
 )
 
@@ -224,9 +248,8 @@ detectors = Table(
 pools = Table(
     "groundwatch_pools",
     metadata,
-    Column("metric", String(100), primary_key=True),
-    Column("evaluator_version", String(200), primary_key=True),
-    Column("updated_at_ms", BigInt, nullable=False),
+    *_key("metric", "evaluator_version"),
+    *_numbers(BigInt, "updated_at_ms"),
     Column("state", Json, nullable=False),
     Column("fall", Json, nullable=True),
     sqlite_with_rowid=False,
@@ -236,11 +259,8 @@ pools = Table(
 verdicts = Table(
     "groundwatch_verdicts",
     metadata,
-    Column("app", String(200), primary_key=True),
-    Column("metric", String(100), primary_key=True),
-    Column("segment", String(200), primary_key=True),
-    Column("window_s", Integer, primary_key=True, autoincrement=False),
-    Column("evaluated_at_ms", BigInt, nullable=False),
+    *_key("app", "metric", "segment", "window_s"),
+    *_numbers(BigInt, "evaluated_at_ms"),
     Column("verdict", Json, nullable=False),
 )
 
@@ -249,13 +269,11 @@ status_changes = Table(
     "groundwatch_status_changes",
     metadata,
     Column("change_id", BigInt, primary_key=True, autoincrement=True),
-    Column("app", String(200), nullable=False),
-    Column("metric", String(100), nullable=False),
-    Column("segment", String(200), nullable=False),
-    Column("window_s", Integer, nullable=False),
-    Column("at_ms", BigInt, nullable=False),
+    *_texts("app", "metric", "segment"),
+    *_numbers(Integer, "window_s"),
+    *_numbers(BigInt, "at_ms"),
     Column("before", String(32)),
-    Column("after", String(32), nullable=False),
+    *_texts("after"),
     Column("verdict", Json, nullable=False),
     Index("ix_groundwatch_status_changes_app_at", "app", "at_ms"),
 )
@@ -264,10 +282,10 @@ status_changes = Table(
 dead_letters = Table(
     "groundwatch_dead_letters",
     metadata,
-    Column("entry_id", String(64), primary_key=True),
-    Column("app", String(200), nullable=False),
-    Column("at_ms", BigInt, nullable=False),
-    Column("reason", String(100), nullable=False),
+    *_key("entry_id"),
+    *_texts("app"),
+    *_numbers(BigInt, "at_ms"),
+    *_texts("reason"),
     Column("detail", Text, nullable=False),
     Column("body", LargeBinary, nullable=False),
     # The fields of the entry beside its body, and its sample where that can be read; a sample
@@ -284,32 +302,18 @@ dead_letters = Table(
 leases = Table(
     "groundwatch_leases",
     metadata,
-    Column("name", String(64), primary_key=True),
-    Column("owner", String(255), nullable=False),
-    Column("token", BigInt, nullable=False),
-    Column("expires_at_s", Float, nullable=False),
+    *_key("name"),
+    *_texts("owner"),
+    *_numbers(BigInt, "token"),
+    *_numbers(Float, "expires_at_s"),
 )
-
 
 #: Which values of a dimension have a segment of their own, and which wait to get one.
 dimensions = Table(
     "groundwatch_dimensions",
     metadata,
-    Column("app", String(200), primary_key=True),
-    Column("dimension", String(60), primary_key=True),
+    *_key("app", "dimension"),
     Column("census", Json, nullable=False),
-    sqlite_with_rowid=False,
-)
-
-#: What the app was asked and how long it answered: histograms, as sparse as the buckets' own.
-input_bins = Table(
-    "groundwatch_input_bins",
-    metadata,
-    Column("app", String(200), primary_key=True),
-    Column("start_s", BigInt, primary_key=True, autoincrement=False),
-    Column("feature", String(32), primary_key=True),
-    Column("bin", SmallInteger, primary_key=True, autoincrement=False),
-    Column("count", BigInt, nullable=False),
     sqlite_with_rowid=False,
 )
 
@@ -318,10 +322,8 @@ marks = Table(
     "groundwatch_marks",
     metadata,
     Column("mark_id", BigInt, primary_key=True, autoincrement=True),
-    Column("app", String(200), nullable=False),
-    Column("release", String(200), nullable=False),
-    Column("at_ms", BigInt, nullable=False),
-    Column("made_at_ms", BigInt, nullable=False),
+    *_texts("app", "release"),
+    *_numbers(BigInt, "at_ms", "made_at_ms"),
     Column("note", Text, nullable=False),
     Index("ix_groundwatch_marks_app_at", "app", "at_ms"),
 )
@@ -330,7 +332,7 @@ marks = Table(
 drift_states = Table(
     "groundwatch_drift_states",
     metadata,
-    Column("stream_id", BigInt, primary_key=True, autoincrement=False),
+    *_key("stream_id"),
     Column("state", Json, nullable=False),
 )
 
@@ -338,12 +340,8 @@ drift_states = Table(
 drift_findings = Table(
     "groundwatch_drift_findings",
     metadata,
-    Column("app", String(200), primary_key=True),
-    Column("metric", String(100), primary_key=True),
-    Column("segment", String(200), primary_key=True),
-    Column("test", String(32), primary_key=True),
-    Column("from_s", BigInt, primary_key=True, autoincrement=False),
-    Column("found_at_ms", BigInt, nullable=False),
+    *_key("app", "metric", "segment", "test", "from_s"),
+    *_numbers(BigInt, "found_at_ms"),
     Column("finding", Json, nullable=False),
     Index("ix_groundwatch_drift_findings_found", "found_at_ms"),
 )
@@ -352,62 +350,33 @@ drift_findings = Table(
 insights = Table(
     "groundwatch_insights",
     metadata,
-    Column("app", String(200), primary_key=True),
-    Column("metric", String(100), primary_key=True),
-    Column("made_at_ms", BigInt, nullable=False),
+    *_key("app", "metric"),
+    *_numbers(BigInt, "made_at_ms"),
     Column("insight", Json, nullable=False),
 )
-
-
-def _like(source: Table, name: str) -> Table:
-    """Make a table with the columns of another one: one row shape at all levels."""
-    columns = [
-        Column(
-            column.name,
-            column.type,
-            primary_key=column.primary_key,
-            autoincrement=False,
-            nullable=column.nullable,
-            server_default=getattr(column.server_default, "arg", None),
-        )
-        for column in source.columns
-    ]
-    return Table(name, metadata, *columns, sqlite_with_rowid=False)
-
-
-hour_buckets = _like(buckets, "groundwatch_hour_buckets")
-hour_bins = _like(bucket_bins, "groundwatch_hour_bins")
-day_buckets = _like(buckets, "groundwatch_day_buckets")
-day_bins = _like(bucket_bins, "groundwatch_day_bins")
 
 #: Up to when a level holds everything, and from when it still does; epoch seconds.
 levels = Table(
     "groundwatch_levels",
     metadata,
-    Column("level", String(16), primary_key=True),
-    Column("complete_to_s", BigInt, nullable=False),
-    Column("kept_from_s", BigInt, nullable=False),
+    *_key("level"),
+    *_numbers(BigInt, "complete_to_s", "kept_from_s"),
 )
-
 
 #: What a person says of one evaluation; the last word of each person counts. The sample may
 #: be gone before its label, so no key leads to it.
 labels = Table(
     "groundwatch_labels",
     metadata,
-    Column("sample_id", String(64), primary_key=True),
-    Column("metric", String(100), primary_key=True),
-    Column("evaluator_version", String(200), primary_key=True),
-    Column("labelled_by", String(200), primary_key=True),
-    Column("app", String(200), nullable=False),
-    Column("judge_passed", SmallInteger, nullable=False),
-    Column("human_passed", SmallInteger, nullable=False),
+    *_key("sample_id", "metric", "evaluator_version", "labelled_by"),
+    *_texts("app"),
+    *_numbers(SmallInteger, "judge_passed", "human_passed"),
     Column("note", Text, nullable=False, server_default=""),
-    Column("labelled_at_ms", BigInt, nullable=False),
+    *_numbers(BigInt, "labelled_at_ms"),
     # Of the app, at the time of the sample; '' where it named none.
     Column("release", String(200), nullable=False, server_default=""),
     # 1 if the sample was drawn at random among those with its verdict, as the queue does.
-    Column("drawn", SmallInteger, nullable=False, server_default="0"),
+    *_numbers(SmallInteger, "drawn", default="0"),
     Index("ix_groundwatch_labels_app_metric", "app", "metric"),
 )
 
@@ -415,14 +384,12 @@ labels = Table(
 feedback = Table(
     "groundwatch_feedback",
     metadata,
-    Column("feedback_id", String(64), primary_key=True),
-    Column("app", String(200), nullable=False),
-    Column("trace_id", String(200), nullable=False),
-    Column("good", SmallInteger, nullable=False),
+    *_key("feedback_id"),
+    *_texts("app", "trace_id"),
+    *_numbers(SmallInteger, "good"),
     Column("comment", Text, nullable=False),
-    Column("source", String(16), nullable=False),
-    Column("given_at_ms", BigInt, nullable=False),
-    Column("received_at_ms", BigInt, nullable=False),
+    *_texts("source"),
+    *_numbers(BigInt, "given_at_ms", "received_at_ms"),
     Index("ix_groundwatch_feedback_trace", "trace_id"),
     Index("ix_groundwatch_feedback_app_received", "app", "received_at_ms"),
     Index("ix_groundwatch_feedback_received", "received_at_ms"),
@@ -432,15 +399,11 @@ feedback = Table(
 rejudged = Table(
     "groundwatch_rejudged",
     metadata,
-    Column("sample_id", String(64), primary_key=True),
-    Column("metric", String(100), primary_key=True),
-    Column("evaluator_version", String(200), primary_key=True),
-    Column("app", String(200), nullable=False),
-    Column("first_passed", SmallInteger, nullable=False),
-    Column("second_passed", SmallInteger, nullable=False),
-    Column("purpose", String(16), nullable=False),
-    Column("model", String(200), nullable=False),
-    Column("at_ms", BigInt, nullable=False),
+    *_key("sample_id", "metric", "evaluator_version"),
+    *_texts("app"),
+    *_numbers(SmallInteger, "first_passed", "second_passed"),
+    *_texts("purpose", "model"),
+    *_numbers(BigInt, "at_ms"),
     Index("ix_groundwatch_rejudged_at", "at_ms"),
 )
 
@@ -448,9 +411,7 @@ rejudged = Table(
 judge_checks = Table(
     "groundwatch_judge_checks",
     metadata,
-    Column("app", String(200), primary_key=True),
-    Column("metric", String(100), primary_key=True),
-    Column("evaluator_version", String(200), primary_key=True),
+    *_key("app", "metric", "evaluator_version"),
     Column("state", Json, nullable=False),
 )
 
@@ -459,10 +420,8 @@ audit = Table(
     "groundwatch_audit",
     metadata,
     Column("audit_id", BigInt, primary_key=True, autoincrement=True),
-    Column("at_ms", BigInt, nullable=False),
-    Column("who", String(200), nullable=False),
-    Column("act", String(50), nullable=False),
-    Column("target", String(400), nullable=False),
+    *_numbers(BigInt, "at_ms"),
+    *_texts("who", "act", "target"),
     Index("ix_groundwatch_audit_at", "at_ms"),
 )
 

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, delete, select
 from monitor.models import ROOT, Status, Verdict
 from monitor.models.status import FleetFall
 from monitor.store.engine import put
+from monitor.store.packing import record_of
 from monitor.store.tables import (
     detectors,
     evaluations,
@@ -249,7 +250,7 @@ def scores_since(
         select(
             *(columns.app, columns.metric, columns.evaluator_version, columns.evaluation_id),
             *(samples.c.received_at_ms, columns.occurred_at_ms, samples.c.sample_rate),
-            *(columns.passed, columns.record),
+            *(columns.passed, columns.record, samples.c.payload),
         )
         .select_from(samples.join(evaluations, samples.c.sample_id == columns.sample_id))
         .where(samples.c.received_at_ms > after_ms, columns.passed.is_not(None))
@@ -267,7 +268,7 @@ def scores_since(
             row.occurred_at_ms,
             row.sample_rate,
             bool(row.passed),
-            row.record.get("metadata"),
+            record_of(row).get("metadata"),
         )
         found.setdefault((row.app, row.metric, row.evaluator_version), []).append(score)
     return found

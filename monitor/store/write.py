@@ -10,7 +10,6 @@ the acknowledgement means a redelivery that changes nothing. `record` is the doo
 
 from __future__ import annotations
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,9 +24,10 @@ from monitor.models.status import OTHER, TALLY_SUMS, segment_name
 from monitor.queue.names import DOCTOR_APP
 from monitor.stats.heavy_hitters import PLACES, Census, Seen, admit
 from monitor.store.dead_letters import DeadLetter, set_aside
-from monitor.store.engine import JsonText, add, insert_new, put
+from monitor.store.engine import add, insert_new, put
 from monitor.store.labels import APP_ANNOTATOR, USUAL_METRIC, Label, save_labels
 from monitor.store.ledger import Entry, Kind, book
+from monitor.store.packing import WITH_SAMPLE, pack
 from monitor.store.query import STREAM_SUMS, past_name
 from monitor.store.rollup import Inputs, add_inputs, add_late
 from monitor.store.sample_index import Ended, allot_positions, terms_of, write_terms
@@ -112,10 +112,17 @@ def record(
                 "sample_rate": sample.sample_rate,
                 "outcome": result.scored.outcome.value,
                 "reason": result.scored.reason,
-                "payload": _storable(sample.model_dump_json()),
+                "payload": pack(
+                    sample.model_dump_json(exclude_defaults=True),
+                    [
+                        item.evaluation.model_dump_json(exclude_none=True)
+                        for item in result.contributions
+                    ],
+                ),
                 "segments": list(segments[key]),
                 "trace_id": _joining(sample.interaction.trace_id),
                 "session_id": _joining(sample.interaction.session_id),
+                "release": _joining(sample.interaction.release),
                 "position": positions.get(key),
             }
             for key, result in sorted(by_id.items())
@@ -134,7 +141,11 @@ def record(
             "score": item.tally.sum_x if item.tally.n == 1 else None,
             "passed": item.tally.passed if item.tally.n == 1 else None,
             "occurred_at_ms": result.occurred_at_ms,
-            "record": _storable(evaluation.model_dump_json(exclude_none=True)),
+            "record": WITH_SAMPLE,
+            "reason": evaluation.reason.replace("\0", "\ufffd"),
+            "judged": None
+            if (asked := (evaluation.metadata or {}).get("judged")) is None
+            else int(bool(asked)),
         }
         for result in fresh
         for item in result.contributions
@@ -255,7 +266,7 @@ def _labels(result: Result) -> Iterable[Label]:
                 human_passed=bool(sample.interaction.label),
                 note="",
                 labelled_at=sample.sampled_at,
-                release=(sample.interaction.release or "")[:200].replace("\0", "\ufffd"),
+                release=_joining(sample.interaction.release) or "",
             )
 
 
@@ -308,23 +319,6 @@ def _learn_lines(connection: Connection, items: Iterable[Contribution]) -> None:
 def _joining(name: str | None) -> str | None:
     """Return a name by which samples are joined, as a column can hold it."""
     return name[:200].replace("\0", "\ufffd") if name else None
-
-
-def _storable(text: str) -> Any:
-    """Return JSON for a JSON column; PostgreSQL stores no NUL, so it becomes a visible mark."""
-    if "\\u0000" not in text:
-        return JsonText(text)
-    return _without_nul(json.loads(text))
-
-
-def _without_nul(value: Any) -> Any:
-    if isinstance(value, str):
-        return value.replace("\0", "\ufffd")
-    if isinstance(value, list):
-        return [_without_nul(item) for item in value]
-    if isinstance(value, dict):
-        return {_without_nul(key): _without_nul(item) for key, item in value.items()}
-    return value
 
 
 class _Added(NamedTuple):

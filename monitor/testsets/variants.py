@@ -7,17 +7,19 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import NamedTuple
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, select
 
 from monitor.models import CustomEvaluation, EvaluationStatus, Tally
 from monitor.models.status import OTHER, segment_name
 from monitor.rolling.tallies import PassCounts, pass_counts, tally_of, total
 from monitor.store.insights import read_states
+from monitor.store.packing import record_of
 from monitor.store.query import BASELINE_SUMS, active_streams, bucket_sums, window_tallies
 from monitor.store.tables import evaluations, samples
 
 #: Samples that are read where a tag has no segments: the newest ones.
 MOST_READ = 20_000
+_AT_ONCE = 500
 #: Dimensions that are fields of an interaction; all others are tags.
 _FIELDS = frozenset({"release", "environment"})
 
@@ -89,41 +91,36 @@ def read_parts(
 def _from_samples(
     connection: Connection, app: str, by: str, since: datetime, now: datetime, bucket_s: int
 ) -> TrafficParts:
-    path = ("interaction", by) if by in _FIELDS else ("interaction", "tags", by)
-    value = samples.c.payload[path].as_string()
     # The newest samples by their index, and their evaluations by key: however long the history.
-    some = (
-        select(samples.c.sample_id, samples.c.sample_rate, value.label("value"))
+    query = (
+        select(samples.c.sample_id, samples.c.sample_rate, samples.c.payload)
         .where(samples.c.app == app, samples.c.occurred_at_ms >= round(since.timestamp() * 1000))
         .order_by(samples.c.occurred_at_ms.desc())
         .limit(MOST_READ)
-        .subquery()
     )
-    read = connection.execute(select(func.count()).select_from(some)).scalar_one()
-    query = (
-        select(
-            evaluations.c.metric, evaluations.c.evaluator_version, evaluations.c.record,
-            evaluations.c.occurred_at_ms, some.c.sample_rate, some.c.value,
-        )
-        .join(some, some.c.sample_id == evaluations.c.sample_id)
-        .where(
-            evaluations.c.status == EvaluationStatus.COMPLETED.value, some.c.value.is_not(None)
-        )
-        .order_by(evaluations.c.occurred_at_ms.desc())
-    )  # fmt: skip
-    rows = connection.execute(query).all()
+    e, read = evaluations.c, 0
     newest: dict[tuple[str, str], str] = {}
     tallies: dict[tuple[str, str], dict[int, Tally]] = defaultdict(dict)
-    for row in rows:
-        key = (row.metric, row.value)
-        if newest.setdefault(key, row.evaluator_version) != row.evaluator_version:
-            continue
-        # What passes stands in the record's criteria; 0.7 is for those that name none.
-        one = tally_of(
-            CustomEvaluation.model_validate(row.record), sample_rate=row.sample_rate, pass_score=0.7
-        )
-        start_s = row.occurred_at_ms // 1000 // bucket_s * bucket_s
-        tallies[key][start_s] = tallies[key].get(start_s, Tally()) + one
+    for batch in connection.execute(query).partitions(_AT_ONCE):
+        read += len(batch)
+        of = {row.sample_id: row for row in batch}
+        completed = select(
+            e.evaluation_id, e.sample_id, e.metric, e.evaluator_version, e.record, e.occurred_at_ms
+        ).where(e.status == EvaluationStatus.COMPLETED.value, e.sample_id.in_(list(of)))
+        for row in connection.execute(completed.order_by(e.occurred_at_ms.desc())):
+            sample = of[row.sample_id]
+            it = sample.payload["interaction"]
+            value = it.get(by) if by in _FIELDS else (it.get("tags") or {}).get(by)
+            if value is None:
+                continue
+            key = (row.metric, value)
+            if newest.setdefault(key, row.evaluator_version) != row.evaluator_version:
+                continue
+            # What passes stands in the record's criteria; 0.7 is for those that name none.
+            evaluation = CustomEvaluation.model_validate(record_of(row, sample.payload))
+            one = tally_of(evaluation, sample_rate=sample.sample_rate, pass_score=0.7)
+            start_s = row.occurred_at_ms // 1000 // bucket_s * bucket_s
+            tallies[key][start_s] = tallies[key].get(start_s, Tally()) + one
     found: dict[str, dict[str, TrafficPart]] = defaultdict(dict)
     for (metric, name), buckets in tallies.items():
         closed = [

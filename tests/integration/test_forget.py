@@ -18,6 +18,7 @@ from monitor.store.alert_tables import alert_events, incidents, outbox
 from monitor.store.feedback import Feedback, save_feedback
 from monitor.store.labels import Label, save_labels
 from monitor.store.ledger import read_totals
+from monitor.store.packing import record_of
 from monitor.store.samples import read_sample
 from monitor.store.tables import evaluations, metadata, samples
 from monitor.testing import make_interaction, make_sample
@@ -73,10 +74,16 @@ def everywhere(context):
         }
         for sample_id, explanation in said.items():  # as a judge would write it
             of = evaluations.c.sample_id == sample_id
-            row = connection.execute(select(evaluations).where(of)).first()
-            record = {**row.record, "explanation": explanation, "metadata": {"quote": explanation}}
+            row = connection.execute(
+                select(evaluations, samples.c.payload).join(samples).where(of)
+            ).first()
+            record = {
+                **record_of(row), "explanation": explanation, "metadata": {"quote": explanation},
+            }  # fmt: skip
             this = evaluations.c.evaluation_id == row.evaluation_id
-            connection.execute(evaluations.update().where(this).values(record=record))
+            # As a release that kept records in their own rows left it.
+            old = evaluations.update().where(this).values(record=json.dumps(record).encode())
+            connection.execute(old)
         save_labels(connection, [
             Label(
                 sample_id=item.sample_id, app="shop", metric="groundedness", evaluator_version="1",

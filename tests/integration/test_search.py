@@ -167,8 +167,13 @@ def test_row_says_how_each_evaluation_ended(store, three):
 
 
 def test_older_samples_are_indexed_in_bounded_steps(store, three):
+    empty = "DELETE FROM groundwatch_sample_terms"
+    if not store.is_postgresql:
+        empty = (
+            "INSERT INTO groundwatch_sample_terms(groundwatch_sample_terms) VALUES('delete-all')"
+        )
     with store.write() as connection:
-        connection.execute(text("DELETE FROM groundwatch_sample_terms"))
+        connection.execute(text(empty))
         connection.execute(text("UPDATE groundwatch_samples SET position = NULL"))
     assert found(store) == []
     steps = []
@@ -191,5 +196,12 @@ def test_deleted_samples_leave_the_index(store, three):
     Retention(store=store, ages=ages).run(NOW.timestamp() + 2 * 86_400)
     assert found(store) == []
     with store.read() as connection:
-        left = connection.execute(text("SELECT count(*) FROM groundwatch_sample_terms")).scalar()
-    assert left == 0
+        if store.is_postgresql:
+            left = connection.execute(text("SELECT count(*) FROM groundwatch_sample_terms"))
+        else:
+            # Of an index without texts: what terms are left in it.
+            connection.execute(text(
+                "CREATE VIRTUAL TABLE temp.left USING fts5vocab(main, groundwatch_sample_terms, row)"
+            ))  # fmt: skip
+            left = connection.execute(text("SELECT count(*) FROM temp.left"))
+        assert left.scalar() == 0
