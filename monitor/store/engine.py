@@ -106,9 +106,6 @@ class Store:
             ) from None
         if is_sqlite:
             _prepare_sqlite(engine)
-        else:
-            # Many rows a statement rather than a statement a row, also where nothing is returned.
-            engine.dialect.use_insertmanyvalues_wo_returning = True
         self.engine = engine
         self._writer = self.engine.execution_options(groundwatch_write=True)
         # SQLite's readers see one state by themselves.

@@ -20,7 +20,7 @@ from monitor.settings import Settings
 from monitor.store.engine import Store
 from monitor.store.ledger import Booking, Kind, read_totals
 from monitor.store.query import read_pass_lines
-from monitor.store.tables import dead_letters, evaluations, samples
+from monitor.store.tables import dead_letters, samples
 from monitor.testing import make_interaction, make_sample
 from workers.context import Components
 from workers.scoring_run import ScoringRun, commit, score_entry

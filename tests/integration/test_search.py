@@ -201,7 +201,8 @@ def test_deleted_samples_leave_the_index(store, three):
         else:
             # Of an index without texts: what terms are left in it.
             connection.execute(text(
-                "CREATE VIRTUAL TABLE temp.left USING fts5vocab(main, groundwatch_sample_terms, row)"
+                "CREATE VIRTUAL TABLE temp.left"
+                " USING fts5vocab(main, groundwatch_sample_terms, row)"
             ))  # fmt: skip
             left = connection.execute(text("SELECT count(*) FROM temp.left"))
         assert left.scalar() == 0
