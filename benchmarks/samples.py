@@ -11,6 +11,7 @@ and of the server's.
 from __future__ import annotations
 
 import itertools
+import json
 import random
 import sys
 import time
@@ -23,7 +24,8 @@ from typing import Any
 from sqlalchemy import Connection, text
 
 from monitor.models import Interaction, Sample
-from monitor.store.engine import JsonText, Store, migrate
+from monitor.store.engine import Store, migrate
+from monitor.store.packing import WITH_SAMPLE, pack
 from monitor.store.sample_index import Ended, allot_positions, terms_of, write_terms
 from monitor.store.search import SampleFilter, Sort, find_samples
 from monitor.store.tables import evaluations, samples
@@ -78,7 +80,7 @@ def _fill(store: Store, numbers: range) -> None:
                     "evaluation_id": f"{sample_id}-{metric}", "sample_id": sample_id, "app": app,
                     "metric": metric, "evaluator_version": "local-1", "status": "completed",
                     "score": score, "passed": int(score >= 0.7),  # noqa: PLR2004
-                    "occurred_at_ms": times[sample_id], "record": JsonText("{}"),
+                    "occurred_at_ms": times[sample_id], "record": WITH_SAMPLE,
                 })  # fmt: skip
             rows.append(_row(sample_id, it, times[sample_id], positions[sample_id], language))
             segments = (f"language={language}",)
@@ -101,7 +103,7 @@ def _row(sample_id: str, it: Interaction, at_ms: int, position: int, lang: str) 
     return {
         "sample_id": sample_id, "interaction_id": it.id, "app": it.app, "occurred_at_ms": at_ms,
         "received_at_ms": at_ms, "sample_rate": 1.0, "outcome": "scored", "reason": "",
-        "payload": payload, "segments": [f"language={lang}"], "position": position,
+        "payload": pack(json.dumps(payload)), "segments": [f"language={lang}"], "position": position,
     }  # fmt: skip
 
 

@@ -7,8 +7,10 @@ A stream is one app, metric, segment and evaluator version.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from operator import attrgetter
 from typing import Any, Literal, NamedTuple, Self
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
@@ -86,9 +88,23 @@ class Tally:
         sums = {name: getattr(self, name) + getattr(other, name) for name in TALLY_SUMS}
         return type(self)(**sums, histogram=self.histogram + other.histogram)
 
+    @classmethod
+    def total(cls, tallies: Iterable[Self]) -> Self:
+        """Merge any number of tallies, much faster than one after the other."""
+        many = list(tallies)
+        if len(many) == 1:
+            return many[0]
+        columns = zip(*map(_SUMS_OF, many), strict=True)
+        histogram: Counter[int] = Counter()
+        for one in many:
+            histogram.update(one.histogram)
+        sums = dict(zip(TALLY_SUMS, map(sum, columns), strict=True)) if many else {}
+        return cls(**sums, histogram=histogram)
+
 
 #: The fields that are plain sums: all but the histogram. A table of buckets has a column for each.
 TALLY_SUMS = tuple(item.name for item in fields(Tally) if item.name != "histogram")
+_SUMS_OF = attrgetter(*TALLY_SUMS)
 
 
 class Status(StrEnum):

@@ -10,22 +10,31 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 from sqlalchemy import (
+    JSON,
     Column,
     Connection,
     Engine,
+    Float,
+    Integer,
+    LargeBinary,
     String,
     Table,
+    Text,
+    bindparam,
+    cast,
     column,
     create_engine,
     event,
+    func,
     inspect,
     select,
     table,
@@ -41,12 +50,13 @@ from sqlalchemy.exc import (
 )
 
 from monitor.errors import RowRefusedError, SettingsError, StoreError, StoreUnavailableError
+from monitor.store.packing import PackedColumn
 
 if TYPE_CHECKING:
     from alembic.config import Config
 
 Row = Mapping[str, Any]
-Insert = sqlite.Insert | postgresql.Insert
+_Bytes = LargeBinary | PackedColumn
 
 _VERSION_TABLE = "groundwatch_schema"
 #: The revision of the tables that this program knows; a constant, so that a check costs nothing.
@@ -67,12 +77,6 @@ _SQLITE_PRAGMAS = (
     "PRAGMA cache_size=-2000",
     "PRAGMA journal_size_limit=67108864",
 )
-
-
-class JsonText(str):
-    """A value of a JSON column that is JSON already, so that it is not parsed to be written."""
-
-    __slots__ = ()
 
 
 class Store:
@@ -217,8 +221,6 @@ class Store:
 
 def compact_json(value: Any) -> str:
     """Return JSON without spaces, in characters that every database takes."""
-    if isinstance(value, JsonText):
-        return value
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
     # Half of a surrogate pair, which no database takes, becomes a question mark.
     return text.encode("utf-8", "replace").decode()
@@ -253,53 +255,128 @@ def _prepare_sqlite(engine: Engine) -> None:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
+def insert(connection: Connection, table: Table, rows: Sequence[Row]) -> None:
+    """Insert rows, none of which is there."""
+    _write(connection, table, rows, _Conflict())
+
+
 def insert_new(
     connection: Connection, table: Table, rows: Sequence[Row], *, returning: Column[Any]
 ) -> set[Any]:
     """Insert the rows that are not there yet; return the values of *returning* of those."""
-    if not rows:
-        return set()
-    statement = _insert(connection.dialect.name, table).on_conflict_do_nothing()
-    return set(connection.execute(statement.returning(returning), list(rows)).scalars())
+    found = _write(connection, table, rows, _Conflict(skip=True, returning=(returning,)))
+    return {row[0] for row in found}
 
 
-def add(connection: Connection, table: Table, rows: Iterable[Row], *, sums: Sequence[str]) -> None:
+def add(
+    connection: Connection,
+    table: Table,
+    rows: Iterable[Row],
+    *,
+    sums: Sequence[str],
+    latest: Sequence[str] = (),
+    key: Sequence[str] = (),
+    returning: Sequence[Column[Any]] = (),
+) -> Sequence[Any]:
     """
-    Add to the columns *sums* of existing rows, or insert the rows.
+    Add to the columns *sums* of existing rows, or insert the rows; return *returning* of all.
 
-    Rows are written in the order of their keys, so that two writers can never wait
-    for each other in a circle.
+    Columns *latest* keep what is greater. Rows are written in the order of their *key*, the
+    primary one unless it is named, so that two writers can never wait for each other in a circle.
     """
-    if ordered := _in_order(table, rows):
-        statement = _upsert(connection.dialect.name, table, tuple(sums), adds=True)
-        connection.execute(statement, ordered)
+    key = tuple(key) or tuple(table.primary_key.columns.keys())
+    ordered = sorted(rows, key=lambda row: [row[name] for name in key])
+    conflict = _Conflict(
+        key=key, sums=tuple(sums), latest=tuple(latest), returning=tuple(returning)
+    )
+    return _write(connection, table, ordered, conflict)
 
 
 def put(connection: Connection, table: Table, rows: Iterable[Row]) -> None:
-    """Insert the rows, or replace what is there under the same key."""
-    if ordered := _in_order(table, rows):
-        new = tuple(name for name in ordered[0] if name not in table.primary_key.columns)
-        connection.execute(_upsert(connection.dialect.name, table, new, adds=False), ordered)
+    """Insert the rows, or replace what is there under the same key; of two the later one stays."""
+    key = tuple(table.primary_key.columns.keys())
+    by_key = {tuple(row[name] for name in key): row for row in rows}
+    ordered = [by_key[place] for place in sorted(by_key)]
+    _write(connection, table, ordered, _Conflict(key=key))
 
 
-def _in_order(table: Table, rows: Iterable[Row]) -> list[Row]:
-    keys = [column.name for column in table.primary_key]
-    return sorted(rows, key=lambda row: [row[key] for key in keys])
+class _Conflict(NamedTuple):
+    """What becomes of a row whose key is there: nothing known, skipped, summed or replaced."""
+
+    skip: bool = False
+    key: tuple[str, ...] = ()
+    sums: tuple[str, ...] = ()
+    latest: tuple[str, ...] = ()
+    returning: tuple[Column[Any], ...] = ()
+
+
+def _write(
+    connection: Connection, table: Table, rows: Sequence[Row], conflict: _Conflict
+) -> Sequence[Any]:
+    if not rows:
+        return []
+    as_json = connection.dialect.name == "postgresql" and _fits_json(table)
+    statement = _statement(connection.dialect.name, table, tuple(rows[0]), conflict)
+    given: Any = list(rows)
+    if as_json:
+        given = {"rows": json.dumps(given, default=_in_base64, ensure_ascii=False)}
+    found = connection.execute(statement, given)
+    return found.all() if conflict.returning else []
 
 
 # Writing such a statement costs more than running it does, and there are few of them.
 @lru_cache(maxsize=256)
-def _upsert(dialect: str, table: Table, names: tuple[str, ...], *, adds: bool) -> Insert:
-    statement = _insert(dialect, table)
-    new = {
-        name: table.c[name] + statement.excluded[name] if adds else statement.excluded[name]
-        for name in names
-    }
-    return statement.on_conflict_do_update(index_elements=list(table.primary_key), set_=new)
+def _statement(dialect: str, table: Table, names: tuple[str, ...], conflict: _Conflict) -> Any:
+    statement: Any = (
+        sqlite.insert(table) if dialect == "sqlite" else _insert_from_json(table, names)
+    )
+    if conflict.skip:
+        statement = statement.on_conflict_do_nothing()
+    elif conflict.key:
+        new: dict[str, Any] = {}
+        for name in (*conflict.sums, *conflict.latest) or names:
+            old, come = table.c[name], statement.excluded[name]
+            if name in conflict.sums:
+                new[name] = old + come
+            elif name in conflict.latest:
+                new[name] = (func.max if dialect == "sqlite" else func.greatest)(old, come)
+            elif name not in conflict.key:
+                new[name] = come
+        statement = statement.on_conflict_do_update(index_elements=conflict.key, set_=new)
+    return statement.returning(*conflict.returning) if conflict.returning else statement
 
 
-def _insert(dialect: str, table: Table) -> Insert:
-    return postgresql.insert(table) if dialect == "postgresql" else sqlite.insert(table)
+@lru_cache(maxsize=256)
+def _fits_json(table: Table) -> bool:
+    return all(isinstance(c.type, Integer | Float | String | JSON | _Bytes) for c in table.columns)
+
+
+def _in_base64(value: bytes) -> str:
+    return b64encode(value).decode()
+
+
+def _insert_from_json(table: Table, names: tuple[str, ...]) -> postgresql.Insert:
+    """
+    Return an INSERT whose rows are one JSON array, where the columns allow it.
+
+    A parameter for each value costs the driver more than all else that is done for a sample.
+    """
+    if not _fits_json(table):
+        return postgresql.insert(table)
+    columns = [table.c[name] for name in names]
+    given = (
+        func.jsonb_to_recordset(cast(bindparam("rows", type_=Text()), postgresql.JSONB))
+        .table_valued(
+            *(column(c.name, Text() if isinstance(c.type, _Bytes) else c.type) for c in columns),
+            name="given",
+        )
+        .render_derived(with_types=True)
+    )
+    values = [
+        func.decode(given.c[c.name], "base64") if isinstance(c.type, _Bytes) else given.c[c.name]
+        for c in columns
+    ]
+    return postgresql.insert(table).from_select(list(names), select(*values))
 
 
 def migrate(store: Store) -> tuple[str | None, str]:

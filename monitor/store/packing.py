@@ -84,7 +84,7 @@ class _NamedJson(LargeBinary):
     __visit_name__ = "JSON"
 
 
-class Packed(TypeDecorator[Any]):
+class PackedColumn(TypeDecorator[Any]):
     """A column of packed values: takes bytes, gives plain values back."""
 
     impl = LargeBinary

@@ -10,6 +10,7 @@ is part of the transaction that stores a sample; `monitor.store.search` reads wh
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -129,17 +130,20 @@ def write_terms(connection: Connection, items: Iterable[Terms]) -> None:
     else:
         statement = (
             f"INSERT INTO {TERMS} (position, sample_id, facets, words)"  # noqa: S608  # ours
-            " VALUES (:p, :s, CAST(:f AS bigint[]), to_tsvector('simple', :w))"
+            " SELECT p, s, f, to_tsvector('simple', w)"
+            " FROM jsonb_to_recordset(CAST(:rows AS jsonb))"
+            " AS given(p bigint, s text, f bigint[], w text)"
             " ON CONFLICT (sample_id) DO UPDATE SET position = excluded.position,"
             " facets = excluded.facets, words = excluded.words"
         )
         # Releases follow each other in time: their own index, on the first element, finds an old
         # one.
-        rows = [
+        given = [
             {"p": item.position, "s": item.sample_id, "f": [item.release, *sorted(item.facets)],
              "w": item.words}
             for item in ordered
         ]  # fmt: skip
+        rows = [{"rows": json.dumps(given, ensure_ascii=False)}]
     connection.execute(text(statement), rows)
 
 

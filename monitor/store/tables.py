@@ -29,7 +29,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB
 
 from monitor.models.status import TALLY_SUMS
-from monitor.store.packing import Packed
+from monitor.store.packing import PackedColumn
 
 metadata = MetaData(
     naming_convention={
@@ -95,7 +95,7 @@ samples = Table(
     Column("sample_rate", Float, nullable=False),
     *_texts("outcome", "reason"),
     # The sample with the records of its evaluations.
-    Column("payload", Packed, nullable=False),
+    Column("payload", PackedColumn, nullable=False),
     # The segments it was counted in, decided once, so that nothing has to be decided again.
     Column("segments", Json, nullable=False, server_default="[]"),
     # Joins what users said of it; samples that had none have none here.
@@ -128,7 +128,7 @@ evaluations = Table(
     Column("passed", SmallInteger),
     *_numbers(BigInt, "occurred_at_ms"),
     # Empty where it is kept with its sample, as all are by now.
-    Column("record", Packed, nullable=False),
+    Column("record", PackedColumn, nullable=False),
     # Why there is no score; '' where there is one.
     Column("reason", Text, nullable=False, server_default=""),
     # Of a cascade, whether its judge was asked.

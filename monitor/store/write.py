@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Connection, bindparam, case, func, select, tuple_
+from sqlalchemy import Connection, func, select, tuple_
 
 from monitor.models import ROOT, Evaluation, ScoredSample, StreamKey, Tally
 from monitor.models.passing import OWN, OWN_LEARNT_AT, OWN_LEAST, own_line
@@ -24,7 +24,7 @@ from monitor.models.status import OTHER, TALLY_SUMS, segment_name
 from monitor.queue.names import DOCTOR_APP
 from monitor.stats.heavy_hitters import PLACES, Census, Seen, admit
 from monitor.store.dead_letters import DeadLetter, set_aside
-from monitor.store.engine import add, insert_new, put
+from monitor.store.engine import add, insert, insert_new, put
 from monitor.store.labels import APP_ANNOTATOR, USUAL_METRIC, Label, save_labels
 from monitor.store.ledger import Entry, Kind, book
 from monitor.store.packing import WITH_SAMPLE, pack
@@ -42,7 +42,6 @@ from monitor.store.tables import (
     streams,
 )
 
-_NOTHING: Final = Tally()
 #: The names of apps are bounded like the values of a dimension; this one belongs to no app.
 APPS: Final = ("", "app")
 _DimensionKey = tuple[str, str]  # app and dimension
@@ -150,13 +149,12 @@ def record(
         for result in fresh
         for item in result.contributions
     ]
-    if rows:
-        connection.execute(evaluations.insert(), rows)
+    insert(connection, evaluations, rows)
     save_labels(connection, (label for item in fresh for label in _labels(item)))
     _add_to_buckets(
         connection,
         [
-            _Added(item.stream._replace(segment=segment), item, past=result.past)
+            (item.stream._replace(segment=segment), item, result.past)
             for result in fresh
             for segment in (ROOT, *segments[result.scored.sample.sample_id])
             for item in result.contributions
@@ -321,29 +319,37 @@ def _joining(name: str | None) -> str | None:
     return name[:200].replace("\0", "\ufffd") if name else None
 
 
-class _Added(NamedTuple):
-    """A contribution to one of the streams that it counts in."""
-
-    stream: StreamKey
-    item: Contribution
-    past: bool
-
-
-def _add_to_buckets(connection: Connection, items: Iterable[_Added]) -> None:
-    sums: dict[tuple[StreamKey, int], Tally] = defaultdict(Tally)
-    past: dict[StreamKey, Tally] = defaultdict(Tally)
+def _add_to_buckets(
+    connection: Connection, items: Iterable[tuple[StreamKey, Contribution, bool]]
+) -> None:
+    """Add contributions to their streams and buckets; of each is said whether it is past."""
+    by_bucket: dict[tuple[StreamKey, int], list[Tally]] = defaultdict(list)
+    past: dict[StreamKey, list[Tally]] = defaultdict(list)
     for stream, item, is_past in items:
-        sums[stream, item.start_s] += item.tally
+        by_bucket[stream, item.start_s].append(item.tally)
         if is_past:
-            past[stream] += item.tally
-    if not sums:
-        return
-    keys = sorted({stream for stream, _ in sums})
-    rows = [key._asdict() | {"n_total": 0, "last_bucket_s": 0} for key in keys]
-    insert_new(connection, streams, rows, returning=streams.c.stream_id)
-    columns = (streams.c.app, streams.c.metric, streams.c.segment, streams.c.evaluator_version)
-    query = select(streams.c.stream_id, *columns).where(tuple_(*columns).in_(keys))
-    stream_ids = {StreamKey(*key): stream_id for stream_id, *key in connection.execute(query)}
+            past[stream].append(item.tally)
+    sums = {place: Tally.total(tallies) for place, tallies in by_bucket.items()}
+    by_stream: dict[StreamKey, list[tuple[int, Tally]]] = defaultdict(list)
+    for (stream, start_s), tally in sums.items():
+        by_stream[stream].append((start_s, tally))
+    # How much each stream has counted, up to when, and how much of it was not current.
+    rows = []
+    for stream, counted in by_stream.items():
+        new, old = Tally.total([tally for _, tally in counted]), Tally.total(past.get(stream, ()))
+        rows.append(
+            stream._asdict()
+            | {"n_total": new.n, "last_bucket_s": max(start_s for start_s, _ in counted)}
+            | {name: getattr(new, name) for name in STREAM_SUMS}
+            | {"past_n": old.n}
+            | {past_name(name): getattr(old, name) for name in STREAM_SUMS}
+        )
+    found = add(
+        connection, streams, rows, key=StreamKey._fields, latest=["last_bucket_s"],
+        sums=["n_total", *STREAM_SUMS, "past_n", *map(past_name, STREAM_SUMS)],
+        returning=[streams.c.stream_id, *(streams.c[name] for name in StreamKey._fields)],
+    )  # fmt: skip
+    stream_ids = {StreamKey(*key): stream_id for stream_id, *key in found}
     bucket_rows, bin_rows = [], []
     for (stream, start_s), tally in sums.items():
         key = {"stream_id": stream_ids[stream], "start_s": start_s}
@@ -351,51 +357,8 @@ def _add_to_buckets(connection: Connection, items: Iterable[_Added]) -> None:
         bin_rows += [key | {"bin": b, "count": count} for b, count in tally.histogram.items()]
     add(connection, buckets, bucket_rows, sums=TALLY_SUMS)
     add(connection, bucket_bins, bin_rows, sums=["count"])
-    add_late(connection, bucket_rows, bin_rows)
-    _touch_streams(connection, sums, stream_ids, past)
-
-
-def _touch_streams(
-    connection: Connection,
-    new: Mapping[tuple[StreamKey, int], Tally],
-    stream_ids: Mapping[StreamKey, int],
-    past: Mapping[StreamKey, Tally],
-) -> None:
-    """Note on each stream how much it has counted, up to when, and how much was not current."""
-    old = {stream_ids[stream]: tally for stream, tally in past.items()}
-    counted: dict[int, Tally] = defaultdict(Tally)
-    latest: dict[int, int] = {}
-    for (stream, start_s), tally in new.items():
-        stream_id = stream_ids[stream]
-        counted[stream_id] += tally
-        latest[stream_id] = max(start_s, latest.get(stream_id, 0))
-    rows = [
-        {
-            "id": stream_id,
-            "add_n": tally.n,
-            "latest_s": latest[stream_id],
-            "add_past_n": old.get(stream_id, _NOTHING).n,
-            **{f"add_{name}": getattr(tally, name) for name in STREAM_SUMS},
-            **{
-                f"add_{past_name(name)}": getattr(old.get(stream_id, _NOTHING), name)
-                for name in STREAM_SUMS
-            },
-        }
-        for stream_id, tally in sorted(counted.items())
-    ]
-    newest = case(
-        (streams.c.last_bucket_s < bindparam("latest_s"), bindparam("latest_s")),
-        else_=streams.c.last_bucket_s,
-    )
-    added = [*STREAM_SUMS, "past_n", *(past_name(name) for name in STREAM_SUMS)]
-    sums = {name: streams.c[name] + bindparam(f"add_{name}") for name in added}
-    touched = streams.update().where(streams.c.stream_id == bindparam("id"))
-    connection.execute(
-        touched.values(
-            n_total=streams.c.n_total + bindparam("add_n"), last_bucket_s=newest, **sums
-        ),
-        rows,
-    )
+    if bucket_rows:
+        add_late(connection, bucket_rows, bin_rows)
 
 
 class Placed(NamedTuple):
