@@ -220,8 +220,8 @@ class Store:
 
 
 def compact_json(value: Any) -> str:
-    """Return JSON without spaces, in characters that every database takes."""
-    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    """Return JSON without spaces, in characters that every database takes; bytes in base64."""
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=_in_base64)
     # Half of a surrogate pair, which no database takes, becomes a question mark.
     return text.encode("utf-8", "replace").decode()
 
@@ -319,7 +319,7 @@ def _write(
     statement = _statement(connection.dialect.name, table, tuple(rows[0]), conflict)
     given: Any = list(rows)
     if as_json:
-        given = {"rows": json.dumps(given, default=_in_base64, ensure_ascii=False)}
+        given = {"rows": compact_json(given)}
     found = connection.execute(statement, given)
     return found.all() if conflict.returning else []
 
