@@ -103,7 +103,8 @@ def _row(sample_id: str, it: Interaction, at_ms: int, position: int, lang: str) 
     return {
         "sample_id": sample_id, "interaction_id": it.id, "app": it.app, "occurred_at_ms": at_ms,
         "received_at_ms": at_ms, "sample_rate": 1.0, "outcome": "scored", "reason": "",
-        "payload": pack(json.dumps(payload)), "segments": [f"language={lang}"], "position": position,
+        "payload": pack(json.dumps(payload)), "segments": [f"language={lang}"],
+        "position": position,
     }  # fmt: skip
 
 
