@@ -275,7 +275,7 @@ def scored_exchanges(
     """List the newest *limit* samples of [since, until) that passed or failed, the newest first."""
     c = evaluations.c
     query = (
-        select(c, samples.c.payload)
+        select(evaluations, samples.c.payload)
         .join(samples, samples.c.sample_id == c.sample_id)
         .where(*_within(app, metric, since, until), c.passed.is_not(None))
         .order_by(c.occurred_at_ms.desc())
