@@ -32,14 +32,13 @@ from monitor.store.engine import Store
 from monitor.testsets.compare import (
     Comparison,
     Variant,
-    arm_of_tally,
     arms_of_scores,
     decide,
     decision,
 )
 from monitor.testsets.compare import compare as compare_arms
-from monitor.testsets.releases import ReleaseStatus, ReleaseVerdict, judge_release, pair_blocks
-from monitor.testsets.variants import MOST_READ, TrafficParts, read_parts
+from monitor.testsets.releases import ReleaseStatus, ReleaseVerdict, judge_release
+from monitor.testsets.variants import MOST_READ, TrafficParts, compare_parts, read_parts
 from workers.reports import read_status
 
 _MOST_NAMED = 10
@@ -203,23 +202,7 @@ def _of_parts(
         for value in values:
             if value == base or value not in of or base not in of:
                 continue
-            a, b = of[base], of[value]
-            rule = PassRule.read(a.version) or PassRule(0.7)
-            if a.version != b.version:
-                yield Comparison(
-                    metric=metric,
-                    a=Variant(name=base, n=a.tally.n),
-                    b=Variant(name=value, n=b.tally.n),
-                    reason="scored by different versions of the evaluator",
-                )
-                continue
-            yield compare_arms(
-                metric,
-                arm_of_tally(base, a.tally, design_effect=a.design_effect),
-                arm_of_tally(value, b.tally, design_effect=b.design_effect),
-                direction=rule.direction,
-                blocks=pair_blocks(a.counts, b.counts),
-            )
+            yield compare_parts(metric, of, base, value)
 
 
 def _show(decided: Sequence[Comparison], *, live: bool) -> None:

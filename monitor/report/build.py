@@ -209,6 +209,7 @@ def _app(
         incidents=facts.incidents,
         inputs=facts.inputs,
         last_heartbeat=facts.last_heartbeat,
+        cost_usd=sum(t.cost_microusd for of in facts.series.values() for t in of.values()) / 1e6,
     )
 
 

@@ -116,6 +116,7 @@ class AppReport(_Value):
     incidents: Sequence[Incident] = ()
     inputs: Sequence[InputDrift] = Field((), description="How the questions moved.")
     last_heartbeat: AwareDatetime | None = None
+    cost_usd: float = Field(0.0, description="Of evaluations in the report's window.")
 
     @computed_field  # type: ignore[prop-decorator]
     @property

@@ -10,12 +10,15 @@ from typing import NamedTuple
 from sqlalchemy import Connection, select
 
 from monitor.models import CustomEvaluation, EvaluationStatus, Tally
+from monitor.models.passing import PassRule
 from monitor.models.status import OTHER, segment_name
 from monitor.rolling.tallies import PassCounts, pass_counts, tally_of, total
 from monitor.store.insights import read_states
 from monitor.store.packing import record_of
 from monitor.store.query import BASELINE_SUMS, active_streams, bucket_sums, window_tallies
 from monitor.store.tables import evaluations, samples
+from monitor.testsets.compare import Comparison, Variant, arm_of_tally, compare
+from monitor.testsets.releases import pair_blocks
 
 #: Samples that are read where a tag has no segments: the newest ones.
 MOST_READ = 20_000
@@ -86,6 +89,23 @@ def read_parts(
         for metric, of in found_in.items()
     }
     return TrafficParts({metric: of for metric, of in wanted.items() if of}, cut)
+
+
+def compare_parts(metric: str, of: Mapping[str, TrafficPart], a: str, b: str) -> Comparison:
+    """Compare one metric of two parts; `monitor.testsets.compare.decide` names winners."""
+    one, other = of[a], of[b]
+    if one.version != other.version:
+        return Comparison(
+            metric=metric, a=Variant(name=a, n=one.tally.n), b=Variant(name=b, n=other.tally.n),
+            reason="scored by different versions of the evaluator",
+        )  # fmt: skip
+    return compare(
+        metric,
+        arm_of_tally(a, one.tally, design_effect=one.design_effect),
+        arm_of_tally(b, other.tally, design_effect=other.design_effect),
+        direction=(PassRule.read(one.version) or PassRule(0.7)).direction,
+        blocks=pair_blocks(one.counts, other.counts),
+    )
 
 
 def _from_samples(

@@ -22,6 +22,7 @@ from monitor.models import Status
 from monitor.web import charts
 from monitor.web.actions import Acts
 from monitor.web.api import Api
+from monitor.web.app_pages import AppPages
 from monitor.web.auth import FEEDBACK_PATH, Doorkeeper, RefusedError, SecureHeaders, path_of
 from monitor.web.auth import GuardedRoute as Route
 from monitor.web.feedback import FeedbackInbox
@@ -58,14 +59,16 @@ def make_app(site: Site) -> Starlette:
         yield
         site.close()
 
-    pages, acts, api, labelling = Pages(site), Acts(site), Api(site), Labelling(site)
+    pages, apps, acts, api = Pages(site), AppPages(site), Acts(site), Api(site)
+    labelling = Labelling(site)
     inbox, incident, samples = FeedbackInbox(site), IncidentPages(site), SampleViews(site)
     writing = Writing(site)
     of_metric = "/api/v1/apps/{app}/metrics/{metric}"
     routes = [
         Route("/", pages.glance),
-        Route("/app/{app}", pages.app),
+        Route("/app/{app}", apps.overview),
         Route("/app/{app}/{metric}", pages.metric),
+        Route("/releases/{app}", apps.releases),
         Route("/sample/{sample_id}/case.jsonl", samples.case),
         Route("/sample/{sample_id}/label", labelling.label, methods=["POST"]),
         Route("/labels", labelling.queue),

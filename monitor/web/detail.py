@@ -131,6 +131,24 @@ def _of(names: Mapping[int, str], tallies: Mapping[int, Tally]) -> dict[str, Tal
     return {names[key]: tally for key, tally in tallies.items() if key in names}
 
 
+def read_app_segments(
+    connection: Connection, settings: Settings, app: str, metric: str, now: datetime
+) -> SegmentTable:
+    """Return the segments of one metric over the status window; none without such a metric."""
+    stream = _stream(connection, app, metric, settings, now)
+    if stream is None:
+        return SegmentTable()
+    window = _window(settings, now)
+    return read_segments(connection, References(connection, settings), stream, window)
+
+
+def _window(settings: Settings, now: datetime) -> ReferenceSpan:
+    """Return the status window, in whole buckets up to now."""
+    now_s, width_s = int(now.timestamp()), settings.windows.bucket_s
+    first_s = now_s // width_s * width_s - settings.windows.status_window_s + width_s
+    return ReferenceSpan(first_s, now_s)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Detail:
     """Everything on the page of one metric."""
@@ -212,12 +230,10 @@ def read_detail(
     with store.read() as connection:
         stream = _stream(connection, app, metric, settings, now)
         current, reference, segments = Tally(), Reference("", Tally()), SegmentTable()
-        now_s, width_s = int(now.timestamp()), settings.windows.bucket_s
-        first_s = now_s // width_s * width_s - settings.windows.status_window_s + width_s
+        window = _window(settings, now)
         if stream is not None:
-            window = ReferenceSpan(first_s, now_s)
             references = References(connection, settings)
-            tallies = window_tallies(connection, from_s=first_s, app=app)
+            tallies = window_tallies(connection, from_s=window.from_s, app=app)
             current = tallies.get(stream.stream_id, current)
             reference = references.of(stream, window)
             segments = read_segments(connection, references, stream, window)
@@ -234,7 +250,7 @@ def read_detail(
             report=report,
             series=_series(connection, settings, stream, time_range, least_n=_LEAST_A_STEP),
             time_range=time_range,
-            window_from_s=first_s,
+            window_from_s=window.from_s,
             histogram_now=_in_bins(current),
             histogram_before=_in_bins(reference.tally),
             pass_score=_pass_score(connection, settings, report.verdict),

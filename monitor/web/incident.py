@@ -14,7 +14,7 @@ from starlette.responses import PlainTextResponse, Response
 from alerts.conditions import BLINDNESS, CONDITIONS, MONITOR_PREFIX
 from alerts.model import Snapshot
 from alerts.queries import why_not_notified
-from alerts.store import acknowledgement
+from alerts.store import acknowledgement, silences_after
 from monitor.models import Incident
 from monitor.models.insight import Deploy
 from monitor.models.passing import PassRule, advice_for
@@ -25,7 +25,7 @@ from monitor.store.samples import WorstSample, worst_samples
 from monitor.web import time_range as names
 from monitor.web.actions import ACK_HOURS, LASTS
 from monitor.web.auth import Role, principal_of
-from monitor.web.detail import Recent, read_deploys, read_recent
+from monitor.web.detail import Recent, SegmentTable, read_app_segments, read_deploys, read_recent
 from monitor.web.samples import kept_nowhere
 from monitor.web.site import Site, incident_for
 from monitor.web.templating import event_reason
@@ -34,7 +34,7 @@ from monitor.web.time_series import ChartMark, ShadedSpan
 from workers.reports import EXPLAINED_FOR
 
 _MOST_CHARTS, _LEAST_A_STEP = 3, 8
-_MOST_SAMPLES = 6
+_MOST_SAMPLES, _MOST_SEGMENTS = 6, 6
 #: Of what was before, at least two windows; of what came after, one.
 _WINDOWS_BEFORE, _LONGEST_BEFORE = 2, timedelta(days=2)
 
@@ -87,18 +87,28 @@ class IncidentPages:
             ack = acknowledgement(connection, found.incident_id)
             deploys = read_deploys(connection, found.app, found.since - _LONGEST_BEFORE)
             causes = self._causes(connection, found, events, deploys, now)
+            # One that was just made is applied when the scheduler looks next.
+            labels = site.wiring.plan.labels(events[-1].verdict, found.level) if events else {}
+            silences = [s for s in silences_after(connection, now) if s.covers(labels, now)]
             may_read = principal.role >= Role.READER
             worst = _worst(connection, found, now) if may_read else []
+            table = SegmentTable()
+            if found.is_open:  # of what is over, the window says nothing any more
+                table = read_app_segments(
+                    connection, site.settings, found.app, found.metric, now
+                )  # fmt: skip
         charts = self._charts(found, now)
         return {
             "incident": found, "events": events, "deliveries": list(reversed(sent)), "ack": ack,
-            "not_notified": why, "marks": [ChartMark(d.at.timestamp(), d.release) for d in deploys],
-            "causes": causes, "worst": worst,
-            "charts": charts, "may_read": may_read,
+            "silence": silences[-1] if silences and found.is_open else None, "not_notified": why,
+            "marks": [ChartMark(d.at.timestamp(), d.release) for d in deploys],
+            "causes": causes, "worst": worst, "charts": charts, "may_read": may_read,
             "shaded": [ShadedSpan(
                 found.since.timestamp(), (found.resolved_at or now).timestamp(),
                 str(found.peak_level),
             )],
+            "segments": table.rows[:_MOST_SEGMENTS], "compared_with": table.reference,
+            "window_from": now - timedelta(seconds=site.settings.windows.status_window_s),
             "failing": _failing(found, now), "todo": _todo(found, charts),
             # Texts of the events, where the samples themselves are no longer kept.
             "quoted": [] if worst or not may_read

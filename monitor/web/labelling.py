@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -107,7 +107,9 @@ class Labelling:
         """Store what a person says of one evaluation on the page of its sample."""
         sample_id = time_range.unslug(request.path_params["sample_id"])
         self._store(request, form, sample_id, drawn=False)
-        return see(time_range.sample_path(sample_id))
+        # Back to its place in the list that it was opened from.
+        place = urlencode(parse_qsl(form.get("list", "")))
+        return see(f"{time_range.sample_path(sample_id)}{'?' if place else ''}{place}")
 
     def _store(self, request: Request, form: Form, sample_id: str, *, drawn: bool) -> None:
         """Store a verdict from a form, or refuse it."""

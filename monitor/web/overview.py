@@ -41,7 +41,6 @@ class Row:
     verdict: Verdict
     series: TimeSeries
     cells: Sequence[Cell]
-    has_incident: bool
 
     @property
     def change(self) -> float | None:
@@ -140,12 +139,6 @@ class Glance:
         """The worst of all."""
         return self.report.status
 
-    def verdict_of(self, incident: Incident) -> Verdict | None:
-        """Return the present verdict of the metric of an incident; None if there is none."""
-        key = (incident.app, incident.metric)
-        verdicts = (row.verdict for row in self.rows)
-        return next((v for v in verdicts if (v.app, v.metric) == key), None)
-
     def of_retrieval(self, app: str) -> list[Verdict]:
         """Return the verdicts of an app's metrics that look at the contexts and no answer."""
         return [
@@ -226,12 +219,6 @@ class GlanceReader:
             charted = self._charted(connection, now)
             changes = self._changes(connection, verdicts, now)
             pipeline = self._pipeline(connection, now)
-        troubled = {
-            (alert.app, alert.metric)
-            for incident in incidents
-            for alert in incident.alerts
-            if alert.is_open
-        }
         now_s, rows = now.timestamp(), []
         for verdict in verdicts:
             key = (verdict.app, verdict.metric)
@@ -241,7 +228,6 @@ class GlanceReader:
                     verdict=verdict,
                     series=time_series(steps, now_s=now_s, span_s=self.span_s, step_s=self.step_s),
                     cells=strip(began, now_s=now_s, cells=_CELLS, cell_s=self._cell_s),
-                    has_incident=key in troubled,
                 )
             )
         rows.sort(key=lambda r: (SEVERITY.index(r.verdict.status), r.verdict.app, r.verdict.metric))

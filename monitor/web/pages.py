@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -10,9 +11,10 @@ from starlette.responses import Response
 
 from alerts.queries import channel_health, noise_since, outbox_counts
 from alerts.state import timers_for, timers_from
+from monitor.models import Status
 from monitor.report.causes import likely_causes
-from monitor.report.format import setting_value
-from monitor.report.model import worst_status
+from monitor.report.format import plain_text, setting_value
+from monitor.report.model import SEVERITY
 from monitor.report.render import comparison_rows, insight_lines
 from monitor.settings import TABLE_OF, setting_field, variable
 from monitor.store.insights import read_insights
@@ -20,7 +22,7 @@ from monitor.store.samples import newest_acts
 from monitor.web import time_range as names
 from monitor.web.auth import Role, needs, principal_of
 from monitor.web.detail import read_detail, read_first_score_s
-from monitor.web.overview import Glance
+from monitor.web.overview import Glance, Row
 from monitor.web.samples import kept_nowhere
 from monitor.web.site import Site, incidents_for
 from monitor.web.templating import alert_words, why
@@ -32,6 +34,9 @@ _NOISE_DAYS, _MOST_KEYS = (7, 30, 90), 200
 _SUMMED = ("fired", "acted_on", "by_itself", "short", "messages")
 _INCIDENTS_BACK = timedelta(days=30)
 _MOST_DRAWN = 100
+_NEEDS_ATTENTION = frozenset({Status.CRITICAL, Status.WARNING, Status.BLIND})
+#: Of the first page: so few apps are shown in full whatever their status, and at most so many.
+_FEW_APPS, _MOST_FULL, _MOST_SHORT = 12, 25, 250
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,36 +48,48 @@ class Pages:
     _drawn: dict[frozenset[str] | None, tuple[Glance, str]] = field(default_factory=dict)
 
     def glance(self, request: Request) -> Response:
-        """Show all apps and metrics, the worst first; drawn once for each snapshot."""
+        """Show all apps, the worst first; the whole of it is drawn once for each snapshot."""
         whole, found = self.site.glance.read(), self.site.glance_for(request)
-        apps = principal_of(request).apps
-        drawn = self._drawn.get(apps)
-        if drawn is None or drawn[0] is not whole:
+        visible = principal_of(request).apps
+        wanted, text = (request.query_params.get(name, "").strip() for name in ("status", "q"))
+        is_filtered, drawn = bool(wanted or text), self._drawn.get(visible)
+        if not is_filtered and drawn is not None and drawn[0] is whole:
+            return self.site.answer(request, drawn[1])
+        apps = found.report.apps
+        rows: dict[str, list[Row]] = {app.app: [] for app in apps}
+        for row in found.rows:
+            rows.setdefault(row.verdict.app, []).append(row)
+        shown = [
+            app for app in apps
+            if wanted in {"", app.status.value} and (not text or any(
+                text.casefold() in name.casefold()
+                for name in (app.app, *(item.metric for item in app.metrics))
+            ))
+        ]  # fmt: skip
+        incidents = {app: item for item in reversed(found.incidents) for app in item.apps}
+        # What needs attention has a row a metric; the others one line each.
+        in_full = [
+            app for app in shown
+            if rows[app.app] and (len(shown) <= _FEW_APPS or app.status in _NEEDS_ATTENTION)
+        ][:_MOST_FULL]  # fmt: skip
+        names_in_full = {app.app for app in in_full}
+        short = [app for app in shown if app.app not in names_in_full]
+        counts = Counter(app.status for app in apps)
+        page = self.site.fill(
+            request, "glance.html", status=found.status, glance=found, wanted=wanted, text=text,
+            statuses={plain_text(app.app, 60): app.status for app in apps},
+            counts=[(status, counts[status]) for status in SEVERITY if counts[status]],
+            full=[(app.app, rows[app.app]) for app in in_full],
+            short=[(app.app, app.status, rows[app.app]) for app in short[:_MOST_SHORT]],
+            left_out=len(short[_MOST_SHORT:]), incidents=incidents,
+            elsewhere=[item for item in found.incidents if not rows.keys() & {*item.apps}],
+            least_n=self.site.settings.min_n,
+        )  # fmt: skip
+        if not is_filtered:
             if len(self._drawn) >= _MOST_DRAWN:
                 self._drawn.clear()
-            text = self.site.fill(
-                request,
-                "glance.html",
-                status=found.status,
-                glance=found,
-                rows=found.rows,
-                least_n=self.site.settings.min_n,
-            )
-            drawn = self._drawn[apps] = (whole, text)
-        return self.site.answer(request, drawn[1])
-
-    def app(self, request: Request) -> Response:
-        """Show the rows of one app; the same page, narrowed."""
-        app = names.unslug(request.path_params["app"])
-        found = self.site.glance_for(request)
-        rows = [row for row in found.rows if row.verdict.app == app]
-        ledger = next((a.ledger for a in found.report.apps if a.app == app), None)
-        if ledger is None:
-            return self.site.missing(request, f"no app of the name {app!r} has sent anything")
-        return self.site.page(
-            request, "app.html", status=worst_status([row.verdict.status for row in rows]),
-            glance=found, rows=rows, app=app, ledger=ledger,
-        )  # fmt: skip
+            self._drawn[visible] = (whole, page)
+        return self.site.answer(request, page)
 
     def metric(self, request: Request) -> Response:
         """Show one metric of one app with all that explains it."""

@@ -2,14 +2,17 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import httpx
 import pytest
+from playwright.sync_api import sync_playwright
 from starlette.testclient import TestClient
 
 from alerts.routing import Recipient
@@ -29,6 +32,8 @@ from workers.evaluate import Evaluator
 from workers.insights import Explainer
 from workers.scoring_run import ScoringRules, result_of
 
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+SETUP = Path(__file__).parents[3] / ".venv" / "chromium"
 HOSTILE = "<script>document.title='owned'</script><img src=x onerror=alert(1)>\"'{{7*7}}\u202e"
 WIDE = "W" * 120
 PASSAGE = "Refunds are paid back to the original card within five working days."
@@ -128,11 +133,11 @@ def _world(home, answers, marks, odd=HOSTILE):
     store.close()
 
 
-def _started(world, **environment):
+def _started(home, **environment):
     keep = {key: value for key, value in os.environ.items() if not key.startswith("GROUNDWATCH_")}
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "monitor", "web", "--port", "0"],
-        env=keep | SETTINGS | {"GROUNDWATCH_HOME": world.home} | environment,
+        env=keep | SETTINGS | {"GROUNDWATCH_HOME": str(home)} | environment,
         stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     found = re.search(r"http://\S+", process.stderr.readline())
@@ -154,9 +159,22 @@ def slack():
 @pytest.fixture(scope="session")
 def server(world, slack):
     """A server on loopback that asks nobody who they are."""
-    server = _started(world, GROUNDWATCH_SLACK_WEBHOOK_URL=slack.url)
+    server = _started(world.home, GROUNDWATCH_SLACK_WEBHOOK_URL=slack.url)
     yield server
     _stopped(server)
+
+
+@pytest.fixture
+def start_server():
+    servers = []
+
+    def start(home, **environment):
+        servers.append(_started(home, **environment))
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        _stopped(server)
 
 
 @pytest.fixture
@@ -180,3 +198,36 @@ def client_with(world):
 def get(server):
     with server.client() as client:
         yield client.get
+
+
+def _executable():
+    asked = os.environ.get("GROUNDWATCH_TEST_CHROMIUM")
+    found = asked or next(filter(None, map(shutil.which, NAMES)), None)
+    if found:
+        return found
+    outcome = SETUP.read_text().strip() if SETUP.exists() else "no Chromium on this machine"
+    if os.environ.get("CI") and outcome in {"there", "installed"}:
+        pytest.fail(f"the set-up says that Chromium is {outcome}, and there is none")
+    return pytest.skip(f"{outcome}; install it, or name one in GROUNDWATCH_TEST_CHROMIUM")
+
+
+@pytest.fixture(scope="session")
+def browser():
+    executable = _executable()
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def open_page(browser):
+    contexts = []
+
+    def open_page(**options):
+        contexts.append(browser.new_context(**options))
+        return contexts[-1].new_page()
+
+    yield open_page
+    for context in contexts:
+        context.close()

@@ -9,7 +9,7 @@ import pytest
 
 from monitor.store.insights import ReleaseMark, add_mark
 from monitor.testsets import TestSet
-from monitor.web.time_range import app_path, metric_path, sample_path
+from monitor.web.time_range import app_path, metric_path, releases_path, sample_path
 
 SENT_APP = (
     "bots/<script>document.title='owned'</script><img src=x onerror=alert(1)>\"'{{7*7}}\u202e"
@@ -49,7 +49,8 @@ def strangers(text):
 def pages(world, get):
     incident = re.search(r"/incidents/\w+", get("/incidents").text)[0]
     return [
-        "/", app_path("shop"), app_path(HOSTILE_APP), BROKEN,
+        "/", "/?status=critical&q=shop", app_path("shop"), app_path(HOSTILE_APP), BROKEN,
+        releases_path("shop"), releases_path(HOSTILE_APP, before=HOSTILE_APP, after="v12"),
         metric_path(HOSTILE_APP, "groundedness"),
         *(sample_path(sample_id) for sample_id in world.samples.values()),
         "/samples", "/samples?text=refund", f"/samples?{urlencode({'app': HOSTILE_APP})}",
@@ -81,16 +82,35 @@ def test_glance_says_who_is_worst_in_one_sentence_and_in_the_title(get):
 def test_worst_row_comes_first_with_value_interval_and_n(get):
     body = get("/").text.split("<tbody>")[1]
     first = re.sub(r"<[^>]+>", " ", body.split("</tr>")[0])
-    assert re.search(r"shop\s+groundedness\s+■\s+CRITICAL", first)
+    assert re.search(r"(?s)shop\s+critical incident\s.*\s+groundedness\s+■\s+CRITICAL", first)
     assert "0.0 %" in first
     assert re.search(r"0\.0 to 2\d\.\d", first)
     assert re.search(r"\b12\b", first)
 
 
 def test_open_incident_is_on_the_first_page(get):
-    assert re.search(
-        r'<li class="critical"><a href="/incidents/\w+">shop, groundedness', get("/").text
-    )
+    row = get("/").text.split(f'<a href="{app_path("shop")}"')[1].split("</tr>")[0]
+    assert re.search(r'<a href="/incidents/\w+">critical incident</a>', row)
+
+
+def test_first_page_is_narrowed_by_status_and_by_name(get):
+    def apps(query):
+        return set(re.findall(r'<td class="name[^"]*"><a href="(/app/[^"/]+)"', get(query).text))
+
+    assert apps("/?status=critical") == {app_path("shop"), app_path("support-bot")}
+    assert apps("/?q=SHOP") == {app_path("shop")}
+    assert apps("/?status=healthy&q=nobody") == set()
+    assert "No app matches" in get("/?q=nobody").text
+
+
+def test_app_page_has_charts_volume_releases_segments_and_worst_samples(get):
+    text = get(app_path("shop")).text
+    assert len(re.findall(r'<svg class="series"', text)) == 2
+    assert 'href="/incidents/' in text
+    assert re.search(r"<dt>sampled</dt><dd><a [^>]*>12</a>", text)
+    assert re.search(r'<a href="/releases/shop\?after=v12">v12</a>', text)
+    assert "language <b>fr</b>" in text
+    assert "How long does a refund take?" in text.split("Worst samples")[1]
 
 
 def test_steps_without_scores_are_drawn_as_gaps(get):
