@@ -17,10 +17,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
+from io import BytesIO
 from itertools import count
 from pathlib import Path
 from uuid import uuid4
 
+from PIL import Image
 from playwright.sync_api import sync_playwright
 
 from alerts.dispatch import Dispatcher
@@ -42,7 +44,13 @@ from monitor.store.samples import worst_samples
 from monitor.store.write import record
 from monitor.testing import make_sample
 from monitor.testing.receivers import SlackReceiver
-from monitor.web.time_range import metric_path, sample_path
+from monitor.web.time_range import (
+    app_path,
+    incident_path,
+    metric_path,
+    releases_path,
+    samples_path,
+)
 from workers.evaluate import Evaluator
 from workers.insights import Explainer
 from workers.scoring_run import ScoringRules, result_of
@@ -50,7 +58,8 @@ from workers.scoring_run import ScoringRules, result_of
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from support.page import served_page
 
-DOCS = Path(__file__).parent
+IMAGES = Path(__file__).parent / "images"
+_COLOURS = 48
 _DAYS = 7
 _SPOIL, _NOTICE = timedelta(hours=3), timedelta(minutes=5)
 _COARSE, _FINE, _FINE_FROM = timedelta(hours=1), timedelta(minutes=6), timedelta(hours=4)
@@ -238,17 +247,24 @@ def paths(story: Story) -> dict[str, str]:
             connection, app="support-bot", metric="groundedness",
             since=story.end - timedelta(hours=1), limit=1,
         )  # fmt: skip
+    failed = {"app": newest.app, "metric": newest.metric, "outcome": "failed"}
     return {
         "glance": "/",
+        "incident": incident_path(newest.incident_id),
+        "app": app_path(newest.app),
+        "releases": releases_path(newest.app),
         "metric": f"{metric_path(newest.app, newest.metric)}?span=24h",
-        "sample": sample_path(worst[0].sample_id),
+        "samples": samples_path(**failed),
+        "sample": samples_path(worst[0].sample_id, **failed),
+        "labels": f"/labels?app={newest.app}&metric={newest.metric}",
     }
 
 
 def take(url: str, pages: dict[str, str], browser: str) -> None:
-    """Write a picture of each page, wide and light; and of the first one narrow and dark."""
-    looks = [(name, path, 1000, 700, "light") for name, path in pages.items()]
-    looks.append(("phone", "/", 390, 780, "dark"))
+    """Write a picture of each page, wide and light; and of the incident narrow and dark."""
+    looks = [(name, path, 1000, 760, "light") for name, path in pages.items()]
+    looks.append(("phone", pages["incident"], 390, 780, "dark"))
+    IMAGES.mkdir(exist_ok=True)
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=browser, args=["--no-sandbox"])
         for name, path, width, height, scheme in looks:
@@ -257,9 +273,11 @@ def take(url: str, pages: dict[str, str], browser: str) -> None:
             )
             page = context.new_page()
             page.goto(url + path)
-            if name == "metric":  # what explains it stands above; the chart is what to see
-                page.locator("nav ul.tabs").first.evaluate("found => found.scrollIntoView()")
-            page.screenshot(path=DOCS / f"page-{name}.png")
+            drawn = Image.open(BytesIO(page.screenshot())).convert("RGB")
+            # A palette is enough for a page, and a third of the size.
+            drawn.quantize(_COLOURS, dither=Image.Dither.NONE).save(
+                IMAGES / f"page-{name}.png", optimize=True
+            )
             context.close()
         chromium.close()
 

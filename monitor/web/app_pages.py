@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import NamedTuple
 
 from sqlalchemy import Connection
 from starlette.requests import Request
@@ -39,22 +38,10 @@ _MOST_READ, _MOST_QUESTIONS = 400, 20
 _RANGES = ("24h", "7d", "30d")
 
 
-class ReleaseRow(NamedTuple):
-    """One metric of two releases: what is compared, with the 95 % interval of each pass rate."""
-
-    comparison: Comparison
-    before: Interval | None
-    after: Interval | None
-    verdict: ReleaseVerdict | None
-
-
-class ChangedQuestion(NamedTuple):
-    """A question that both releases got, and of which one passed a metric and the other did not."""
-
-    metric: str
-    before: FoundSample
-    after: FoundSample
-    is_worse: bool
+#: One metric of two releases: what is compared, the 90 % interval of each pass rate, the verdict.
+ReleaseRow = tuple[Comparison, Interval | None, Interval | None, ReleaseVerdict | None]
+#: A metric, the samples of a question that both releases got, and whether it became worse.
+ChangedQuestion = tuple[str, FoundSample, FoundSample, bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +75,8 @@ class AppPages:
             worst = worst_samples(
                 connection, app=app, metric=lead, since=now - _DAY, limit=_MOST_WORST
             ) if may_read and lead else []  # fmt: skip
+        if worst:
+            site.note_view(request, "saw worst samples", f"{app} {lead}")
         newest = sorted(deploys.values(), key=lambda deploy: deploy.at, reverse=True)
         return kept_nowhere(site.page(
             request, "app.html", status=found.status, app=found, incidents=incidents,
@@ -125,11 +114,13 @@ class AppPages:
                 )  # fmt: skip
             rows = _compared(parts, before, after)
             may_read = principal.role >= Role.READER
-            metrics = [row.comparison.metric for row in rows] if may_read else []
+            metrics = [row[0].metric for row in rows] if may_read else []
             changed = _changed(connection, app, (before, after), metrics, since)
+        if changed:
+            site.note_view(request, "compared answers of releases", f"{app} {before} {after}")
         return kept_nowhere(site.page(
             request, "releases.html", app=app, before=before, after=after, known=known, rows=rows,
-            decision=decision([row.comparison for row in rows]) if rows else "", span=span,
+            decision=decision([row[0] for row in rows]) if rows else "", span=span,
             ranges=_RANGES, changed=changed, may_read=may_read, since=since, cut=parts.cut,
             max_drop=_MAX_DROP,
         ))  # fmt: skip
@@ -152,15 +143,16 @@ def _compared(parts: TrafficParts, before: str, after: str) -> list[ReleaseRow]:
     both = {metric: of for metric, of in parts.of.items() if before in of and after in of}
     comparisons = decide([compare_parts(m, of, before, after) for m, of in sorted(both.items())])
     n_compared = sum(not one.reason for one in comparisons)
-    rows = []
+    rows: list[ReleaseRow] = []
     for one in comparisons:
         a, b = both[one.metric][before], both[one.metric][after]
         # Shared out over metrics: the probability of any false verdict stays the same.
         verdict = None if one.reason else judge_release(
             one.metric, a.counts, b.counts, max_drop=_MAX_DROP, alpha=_ALPHA / n_compared
         )  # fmt: skip
-        intervals = (window_stats(a.tally).interval, window_stats(b.tally).interval)
-        rows.append(ReleaseRow(one, *intervals, verdict))
+        rows.append(
+            (one, window_stats(a.tally).interval, window_stats(b.tally).interval, verdict)
+        )  # fmt: skip
     return rows
 
 
@@ -179,14 +171,14 @@ def _changed(
         newest.append({})
         for item in page.items:
             newest[-1].setdefault(" ".join((item.query or "").casefold().split()), item)
-    found = []
+    found: list[ChangedQuestion] = []
     for question in newest[0].keys() & newest[1].keys() - {""} if newest else ():
         before, after = newest[0][question], newest[1][question]
         ended = [{e.metric: e.passed for e in one.evaluations} for one in (before, after)]
         found += [
-            ChangedQuestion(metric, before, after, is_worse=bool(ended[0][metric]))
+            (metric, before, after, bool(ended[0][metric]))
             for metric in metrics
             if {ended[0].get(metric), ended[1].get(metric)} == {True, False}
         ]
-    found.sort(key=lambda one: (not one.is_worse, one.before.query or "", one.metric))
+    found.sort(key=lambda one: (not one[3], one[1].query or "", one[0]))
     return found[:_MOST_QUESTIONS]

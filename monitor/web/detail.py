@@ -29,7 +29,6 @@ from monitor.store.query import Stream, active_streams, read_pass_lines, series,
 from monitor.store.rollup import BUCKETS, HOURS, LEVELS
 from monitor.store.rollup import read_marks as read_levels
 from monitor.store.samples import (
-    StoredEvaluation,
     StoredSample,
     Unscored,
     WorstSample,
@@ -414,29 +413,14 @@ class ClaimLine:
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgedEvaluation:
-    """One evaluation of a sample, as the page shows it."""
-
-    stored: StoredEvaluation
-    claims: Sequence[ClaimLine]
-    output: Sequence[MarkedText]
-    passages: Sequence[Sequence[MarkedText]]
-
-
-def judged_evaluations(found: StoredSample) -> list[JudgedEvaluation]:
-    """Return the evaluations of a sample, with its texts cut at the claims of each."""
+def judged_evaluations(found: StoredSample) -> list[dict[str, Any]]:
+    """Return the evaluations of a sample, each with its claims and the texts cut at those."""
     interaction, judged = found.sample.interaction, []
     for stored in found.evaluations:
         claims = claims_of(stored.evaluation.metadata)
-        judged.append(
-            JudgedEvaluation(
-                stored=stored,
-                claims=claims,
-                output=marked_output(interaction.output, claims),
-                passages=marked_passages([c.text for c in interaction.contexts], claims),
-            )
-        )
+        passages = marked_passages([c.text for c in interaction.contexts], claims)
+        output = marked_output(interaction.output, claims)
+        judged.append({"stored": stored, "claims": claims, "output": output, "passages": passages})
     return judged
 
 

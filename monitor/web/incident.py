@@ -97,6 +97,8 @@ class IncidentPages:
                 table = read_app_segments(
                     connection, site.settings, found.app, found.metric, now
                 )  # fmt: skip
+        if worst:
+            site.note_view(request, "saw worst samples", f"incident {found.incident_id}")
         charts = self._charts(found, now)
         return {
             "incident": found, "events": events, "deliveries": list(reversed(sent)), "ack": ack,

@@ -35,8 +35,8 @@ _SUMMED = ("fired", "acted_on", "by_itself", "short", "messages")
 _INCIDENTS_BACK = timedelta(days=30)
 _MOST_DRAWN = 100
 _NEEDS_ATTENTION = frozenset({Status.CRITICAL, Status.WARNING, Status.BLIND})
-#: Of the first page: so few apps are shown in full whatever their status, and at most so many.
-_FEW_APPS, _MOST_FULL, _MOST_SHORT = 12, 25, 250
+#: Of the first page: so few apps are shown in full whatever their status, and never more.
+_FEW_APPS, _MOST_SHORT = 12, 250
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Pages:
         in_full = [
             app for app in shown
             if rows[app.app] and (len(shown) <= _FEW_APPS or app.status in _NEEDS_ATTENTION)
-        ][:_MOST_FULL]  # fmt: skip
+        ][:_FEW_APPS]  # fmt: skip
         names_in_full = {app.app for app in in_full}
         short = [app for app in shown if app.app not in names_in_full]
         counts = Counter(app.status for app in apps)

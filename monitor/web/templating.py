@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -184,13 +184,6 @@ MOST_BYTES = 480_000
 _MOST_IN_FULL, _MOST_LINES, _MOST_EVENTS = 100, 300, 40
 
 
-class _Short(NamedTuple):
-    """A metric for which there is one line only."""
-
-    app: str
-    item: MetricReport
-
-
 def render_html(report: Report, lines: charts.ChartThresholds) -> str:
     """
     Return the report as a page that reads from ``file://``; all that it needs is in it.
@@ -207,11 +200,15 @@ def render_html(report: Report, lines: charts.ChartThresholds) -> str:
 
     count = min(_MOST_IN_FULL, sum(max(1, len(app.metrics)) for app in report.apps))
     while True:
-        room, shown, short = count, list[tuple[AppReport, Sequence[MetricReport]]](), list[_Short]()
+        room, shown, short = (
+            count,
+            list[tuple[AppReport, Sequence[MetricReport]]](),
+            list[tuple[str, MetricReport]](),
+        )
         for app in report.apps:
             if room > 0:
                 shown.append((app, app.metrics[:room]))
-            short += [_Short(app.app, item) for item in app.metrics[max(0, room) :]]
+            short += [(app.app, item) for item in app.metrics[max(0, room) :]]
             room -= max(1, len(app.metrics))
         text = template.render(
             report=report, lines=lines, style=style, series_of=series_of, shown=shown,
