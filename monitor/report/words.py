@@ -103,6 +103,8 @@ def verdict_rate(verdict: Verdict) -> str:
     """
     said = rate_with_interval(verdict.pass_rate, verdict.low, verdict.high)
     level = verdict.level
+    if verdict.pass_rate is not None and verdict.low is None is verdict.high:
+        said = f"{percent(verdict.pass_rate)}, may be chance"  # the policy looks at less
     if level is None or verdict.pass_rate is None:
         return said
     return said if level.verified else f"{said}, level not verified"

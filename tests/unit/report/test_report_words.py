@@ -27,6 +27,11 @@ def test_rate_comes_with_its_interval_when_there_is_one():
     assert verdict_rate(verdict) == "62.0 % (55.0–69.0)"
 
 
+def test_rate_without_an_interval_that_agrees_says_that_it_may_be_chance():
+    verdict = make_verdict(C, NOW, pass_rate=0.62, low=None, high=None)
+    assert verdict_rate(verdict) == "62.0 %, may be chance"
+
+
 @pytest.mark.parametrize("missing", ["pass_rate", "low", "high"])
 def test_rate_is_a_dash_when_any_part_is_missing(missing):
     assert verdict_rate(make_verdict(C, NOW, **{missing: None})) == "–"
