@@ -119,9 +119,8 @@ def cascaded(
     if sizes[0]:
         simulation.window(random, earlier, sizes[0])
     stats, calls = simulation.window(random, half, sizes[1])
-    assert stats.interval is not None
     assert stats.pass_rate is not None
-    return Run(stats.pass_rate, *stats.interval, calls)
+    return Run(stats.pass_rate, *wilson_interval(*stats.counts()), calls)
 
 
 def plain(random: np.random.Generator, half: Half, share: float, size: int) -> Run:

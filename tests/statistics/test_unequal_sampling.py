@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from monitor.models import Tally
-from monitor.rolling.tallies import window_stats
+from monitor.rolling.tallies import DOUBT, window_stats
 
 RUNS = 300
 
@@ -48,7 +48,7 @@ def test_estimate_has_no_bias_and_the_interval_holds_the_truth(traffic):
         errors.append(window.pass_rate - passed.mean())
         hits += window.interval.low <= passed.mean() <= window.interval.high
     assert abs(np.mean(errors)) <= 3 * np.std(errors) / np.sqrt(RUNS)
-    assert hits >= (0.95 - 3 * np.sqrt(0.95 * 0.05 / RUNS)) * RUNS
+    assert hits >= (1 - DOUBT - 3 * np.sqrt((1 - DOUBT) * DOUBT / RUNS)) * RUNS
 
 
 def test_plain_share_of_the_samples_would_be_far_off():
