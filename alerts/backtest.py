@@ -1,4 +1,4 @@
-"""What people would have been told: the state machine over a history of statuses; pure."""
+"""Which notifications a history of statuses would have caused, by the state machine; pure."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Point(NamedTuple):
 
 @dataclass(slots=True)
 class Told:
-    """What people would have been told of one key."""
+    """The notifications that one key would have caused."""
 
     key: AlertKey
     events: list[tuple[datetime, AlertEvent]] = field(default_factory=list)

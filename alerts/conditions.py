@@ -107,10 +107,10 @@ CONDITIONS: Mapping[str, Condition] = {
     "monitor:budget_reached": Condition(
         "the judge's budget is used up, so samples are not judged",
         "the judge has budget again",
-        "raise the budget, or sample less; statuses rest on fewer scores until then",
+        "raise the budget, or sample less; statuses are based on fewer scores until then",
     ),
     "monitor:contexts_missing": Condition(
-        "samples come without the sources that their answers should rest on",
+        "samples come without the sources that their answers should be based on",
         "samples have their sources again",
         "pass contexts= to groundwatch.sample; without them groundedness cannot be judged",
     ),
@@ -154,7 +154,7 @@ class AppVitals:
     app: str
     heartbeat_age_s: float | None = None  #: of the hook last heard of
     seen: int = 0
-    seen_a_week_ago: int = 0  #: in the same stretch of time
+    seen_a_week_ago: int = 0  #: in the same time range
     sampled: int = 0
     sent: int = 0
     dropped: Mapping[str, int] = field(default_factory=dict)  #: by reason
@@ -334,7 +334,7 @@ def fleet_verdict(falls: Sequence[FleetFall], *, window_s: int, now: datetime) -
         )
     ill = {FLEET_FELL: "; ".join(said)} if said else {}
     (verdict,) = verdicts_on(SELF, ill, [FLEET_FELL], window_s=window_s, now=now)
-    # Its evidence is the hold, as of any status that rests on evidence.
+    # Its evidence is the hold, as of any status that is based on evidence.
     changed: dict[str, object] = {"evidence": "probable" if falls else "none"}
     if any(fall.status is Status.CRITICAL for fall in falls):
         changed["status"] = Status.CRITICAL

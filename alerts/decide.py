@@ -245,7 +245,7 @@ def _frozen(change: _Change, shown: Mapping[str, Any]) -> Snapshot:
 
 @dataclass(slots=True)
 class Notifier:
-    """Notifies people of the events of one evaluation; made anew for each."""
+    """Notifies people of the events of one evaluation; made again for each."""
 
     connection: Connection
     plan: RoutingConfig

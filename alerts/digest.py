@@ -42,7 +42,7 @@ def recipients_of_digests(channels: Mapping[str, Channel], named: Sequence[str])
     Raises
     ------
     SettingsError
-        If a name is no channel, or one that wakes people and takes no digest.
+        If a name is not a channel, or one that wakes people and takes no digest.
     """
     wrong = [name for name in named if name not in channels]
     if wrong:

@@ -77,7 +77,7 @@ class Dispatcher:
         """
         Send up to *limit* messages on each channel, and count how they ended.
 
-        A channel that hangs, or fails a few times in a row, is left alone until the next run.
+        A channel that hangs, or fails a few times in a row, is not called until the next run.
         *may_go_on* is called before each message, from several threads; what is being sent is
         finished anyway.
 

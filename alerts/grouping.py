@@ -149,7 +149,7 @@ def news_of(
         sequence=group.sequence + 1,
         told_at=None if over else now,
         level=None if over else _level(happened, loud),
-        # A yes to a warning is no yes to a critical.
+        # A yes to a warning is not a yes to a critical.
         acked_until=None if over or event is AlertEvent.ESCALATED else group.acked_until,
     )
     others, recovered = (

@@ -246,7 +246,7 @@ class NoiseKey(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class Noise:
-    """What one key did in a stretch of time."""
+    """What one key did in a time range."""
 
     key: NoiseKey
     fired: int = 0

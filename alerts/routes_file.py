@@ -221,7 +221,7 @@ def read_routes_file(
     try:
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise SettingsError(f"{path}: this is no TOML: {error}") from None
+        raise SettingsError(f"{path}: this is not TOML: {error}") from None
     mistakes: list[tuple[Loc, str]]
     try:
         reading = _Reading(_Document.model_validate(raw), others, timeout_s, scored)

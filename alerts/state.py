@@ -177,7 +177,7 @@ def step(state: AlertState, observation: Observation, now: datetime, timers: Tim
     replay is harmless. Uncertain evidence only lets time pass, though a monitor that
     does not see goes on reminding of what is critical, and what fires without any data
     for a day is closed as expired. What was judged on another basis is closed as
-    superseded, and everything begins anew.
+    superseded, and everything starts over.
     """
     decision = suppress_flapping(state, _step(state, observation, now, timers), timers)
     after = decision.state
@@ -450,7 +450,7 @@ def _settled(decision: Decision, at: datetime, timers: Timers) -> Decision:
     settled = _at_rest(state).but(
         sequence=state.sequence + 1, last_notified_at=at, told=(*recent, told)
     )
-    # How often it began stays for the message; the next quiet counts anew.
+    # How often it began stays for the message; the next quiet counts again.
     return Decision(settled, AlertEvent.SETTLED, Reason.STABLE_AGAIN)
 
 

@@ -58,7 +58,7 @@ def open_groups(connection: Connection) -> dict[str, AlertGroup]:
 def groups_of(
     connection: Connection, incident_ids: Collection[str], now: datetime
 ) -> dict[str, AlertGroup]:
-    """Return the groups that incidents were in, by incident; what is over begins anew."""
+    """Return the groups that incidents were in, by incident; what is over starts over."""
     found: dict[str, AlertGroup] = {}
     columns = (incidents.c.incident_id, *alert_groups.c)
     for names in in_parts(incident_ids):

@@ -197,7 +197,7 @@ def storm(keys: int = 5_000) -> None:
                 )
                 for i in range(keys)
             ]
-            if judge:  # without evidence that it changed, a judge is no common cause
+            if judge:  # without evidence that it changed, a judge is not a common cause
                 for number in range(apps):
                     app, ill = f"app-{number}", {JUDGE_CHANGED: "it changed"}
                     verdicts += verdicts_on(app, ill, [JUDGE_CHANGED], window_s=3600, now=START)

@@ -99,7 +99,7 @@ def overlap(text: str, other: Sequence[str]) -> float:
 
 
 def judge_all(rows: Sequence[Row]) -> tuple[list[Judgement], list[float]]:
-    """Judge with the shipped coefficients, every passage read anew; give milliseconds of CPU."""
+    """Judge with the shipped coefficients, every passage read again; give milliseconds of CPU."""
     judge, found, cost = LocalJudge(), [], []
     for row in rows:
         fields = {"id": row["id"], "query": row["query"], "output": row["output"]}

@@ -3,7 +3,7 @@
 from .hook.api import Hook
 from .hook.options import Rule
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # One hook for the app; it reads the environment at its first use, not here.
 _hook = Hook()

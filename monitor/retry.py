@@ -20,7 +20,7 @@ _MOST_DOUBLINGS = 60  # two to a larger power would overflow a float in time
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
     """
-    Return how long the sender of *headers* asks to be left alone, in seconds.
+    Return how long the sender of *headers* asks callers to wait, in seconds.
 
     Reads ``Retry-After-Ms`` and ``Retry-After`` (RFC 9110, section 10.2.3, and the other
     forms of `wait_s`). *headers* must not depend on case, as httpx's do not, or be in lower

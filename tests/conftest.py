@@ -21,7 +21,7 @@ from workers.supervise import RedisServer
 
 DATABASES = 1_024  #: so many tests later one is used again, and the hooks of then have ended
 
-# A busy machine is no fault of the code: time is measured in benchmarks.
+# A busy machine is not the fault of the code: time is measured in benchmarks.
 hypothesis.settings.register_profile(
     "patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )

@@ -71,7 +71,7 @@ _INTEGERS = {field.name for field in fields(Tally) if field.type == "int"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BacktestRules:
-    """All that decides what people are told."""
+    """All that decides about notifications."""
 
     policy: str
     thresholds: Thresholds
@@ -85,7 +85,7 @@ class BacktestRules:
 
     @property
     def step_s(self) -> int:
-        """How often statuses are looked at; each step brings a twelfth of the window."""
+        """How often statuses are evaluated; each step brings a twelfth of the window."""
         return max(1, self.window_s // _STEPS_A_WINDOW)
 
 
@@ -104,7 +104,7 @@ def rules_from(settings: Settings, path: Path | None = None) -> BacktestRules:
     Raises
     ------
     SettingsError
-        If the file cannot be read, or has a setting that is wrong or is no rule.
+        If the file cannot be read, or has a setting that is wrong or is not a rule.
     """
     if path is not None:
         settings = _changed(settings, path)
@@ -356,10 +356,10 @@ def _changed(settings: Settings, path: Path) -> Settings:
     except (OSError, UnicodeError):
         raise SettingsError(f"cannot read {path}") from None
     except tomllib.TOMLDecodeError as error:
-        raise SettingsError(f"{path}: this is no TOML: {error}") from None
+        raise SettingsError(f"{path}: this is not TOML: {error}") from None
     unknown = [name for name in raw if name not in CHANGEABLE]
     if unknown:
-        raise SettingsError(f"{path}: {unknown[0]} is no rule; there is {', '.join(CHANGEABLE)}")
+        raise SettingsError(f"{path}: {unknown[0]} is not a rule; there is {', '.join(CHANGEABLE)}")
     try:
         return Settings.model_validate(dict(settings) | raw)
     except ValidationError as error:

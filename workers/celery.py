@@ -215,7 +215,7 @@ class SentinelTransport(redis_transport.SentinelTransport):
 
 
 def use_transport() -> None:
-    """Use our transports for all addresses; kombu chooses anew at each change of node."""
+    """Use our transports for all addresses; kombu chooses again at each change of node."""
     ours = {"redis": "Transport", "rediss": "Transport", "sentinel": "SentinelTransport"}
     TRANSPORT_ALIASES.update({name: f"{__name__}:{kind}" for name, kind in ours.items()})
 

@@ -56,7 +56,7 @@ class References:
         """
         Give the reference of a stream for what happened in *window*.
 
-        Where scores have a course of the day, a trailing one is that of the same hours, unless
+        Where scores have a pattern of the day, a trailing one is that of the same hours, unless
         they hold too few scores.
         """
         kind = self.settings.drift.drift_reference

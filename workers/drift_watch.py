@@ -125,7 +125,7 @@ class DriftWatch:
         return self._root_budget if stream.key.segment == ROOT else self._segment_budget
 
     def _state(self, stream: Stream, stored: Mapping[str, Any] | None) -> ScoreDriftState:
-        """Read the state, begin one, or take its reference anew."""
+        """Read the state, begin one, or take its reference again."""
         if stored is None:
             chunk_s = self._settled_s // self._chunk_s * self._chunk_s
             state = ScoreDriftState(

@@ -131,7 +131,7 @@ class Evaluator:
         trouble: str | None,
         note: str | None,
     ) -> list[Verdict]:
-        """Judge every window of every stream; only the status window rests on evidence."""
+        """Judge every window of every stream; only the status window is based on evidence."""
         settings, now_s = self.settings.windows, int(now.timestamp())
         status_window_s = settings.status_window_s
         lengths_s = sorted({status_window_s, *settings.windows_s})
@@ -144,7 +144,7 @@ class Evaluator:
             window_s: window_tallies(connection, from_s=self._window_start(now_s, window_s))
             for window_s in lengths_s
         }
-        # The reference ends where the status window begins, so it is no other window's.
+        # The reference ends where the status window begins, so it is not another window's.
         reference = {status_window_s: self._reference_tallies(connection, now)}
         levels = self._levels.read(connection, streams, now)
         evidence, shown = self._evidence(

@@ -28,7 +28,7 @@ _SPAN_S: Final = 7 * 86_400
 #: Without a scheduler the split is even again after this time.
 _KEPT_S: Final = 3_600
 _DIGITS: Final = 4
-#: A tag with more values is no experiment.
+#: A tag with more values is not an experiment.
 _MOST_VARIANTS: Final = 20
 
 

@@ -73,8 +73,8 @@ def _fall(connection: Connection, key: PoolKey, found: FleetFinding) -> FleetFal
     since, status_since = (
         datetime.fromtimestamp(at_s, UTC) for at_s in (found.since_s, found.status_s)
     )
-    # The pool is of one version of the evaluator, so a judge of another name is no explanation; and
-    # nothing else is blamed without a change that was seen.
+    # The pool is of one version of the evaluator, so a judge of another name explains
+    # nothing, and nothing else is blamed without a change that was seen.
     apps = set(found.fell)
     releases = Counter(
         mark.release

@@ -84,7 +84,7 @@ def forget_user(
             for entry_id, body in connection.execute(bodies.where(dead_letters.c.state == DEAD))
             if user_of(bytes(body)) == user_id or user_id.encode() in bytes(body)
         ]
-    done["set aside"] = len(letters)
+    done["dead letters"] = len(letters)
     if dry_run:
         done["samples"] = len(sample_ids)
         with store.read() as connection:

@@ -45,7 +45,7 @@ _MONTH_S = 30 * 86_400
 #: Streams that counted nothing for so many buckets are not looked at.
 _ACTIVE_BUCKETS = 48 * 60
 _INPUT_BUCKETS = 60
-#: The explanation of a stream without news is made anew after this part of the status window.
+#: The explanation of a stream without news is made again after this part of the status window.
 _KEPT_PARTS = 6
 _NOT_WELL = frozenset({Status.WARNING, Status.CRITICAL})
 _MOST_DEPLOYS, _MOST_CATEGORIES = 3, 50
@@ -174,7 +174,7 @@ class StatusExplanation:
     names: Mapping[int, Stream]  #: every stream by its id, segments as well
     now_s: int
     effects: Mapping[int, float]  #: the design effect of each stream, by its id
-    by_hour: Container[int]  #: ids of the streams whose scores have a course of the day
+    by_hour: Container[int]  #: ids of the streams whose scores have a pattern of the day
     _sums: dict[tuple[str, int, int | None, str | None, bool], dict[int, Tally]] = field(
         default_factory=dict
     )
@@ -331,7 +331,7 @@ class StatusExplanation:
         return judge_deploy(mark, before, after, around=around, design_effect=effect)
 
     def _marks(self, app: str, since_s: int) -> list[Mark]:
-        """List the deploys that were told, and those that only the samples' tag shows."""
+        """List the recorded deploys, and those that only the samples' tag shows."""
         since = datetime.fromtimestamp(since_s, UTC)
         told = [
             Mark(mark.release, mark.at.timestamp(), "mark", mark.note)
@@ -344,7 +344,7 @@ class StatusExplanation:
         told += [
             Mark(release, first_s, "tag")
             for release, first_s in seen.items()
-            # The first release that was ever seen is no deploy: nothing was before it.
+            # The first release that was ever seen is not a deploy: nothing was before it.
             if release not in names and (first_s > oldest_s or self._had_before(app, first_s))
         ]
         return sorted(told, key=lambda mark: mark.at_s)

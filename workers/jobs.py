@@ -41,7 +41,7 @@ class Job(NamedTuple):
 def run_jobs(
     jobs: Sequence[Job], holder: LeaseHolder, throttle: ErrorThrottle, stop: threading.Event
 ) -> None:
-    """Run these jobs in turn, each when it is due, while the lease is held and until *stop*."""
+    """Run these jobs in turn, each when it is due, while the lease lasts and until *stop*."""
     due_s = dict.fromkeys((job.name for job in jobs), 0.0)
     try:
         while not stop.wait(_TICK_S):

@@ -219,7 +219,7 @@ def hold_for_judge(
     connection: Connection, verdicts: Sequence[Verdict], now: datetime
 ) -> list[Verdict]:
     """
-    Return verdicts as alerts are to see them: a change that may be the judge's own is no news.
+    Return verdicts as alerts are to see them: a change that may be the judge's own is not news.
 
     Statuses stay what they are. An alert that fires already goes on.
     """

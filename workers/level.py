@@ -1,7 +1,7 @@
 """
 Levels that labels verify: which streams have one, and the verdicts that follow.
 
-`Levels.read` learns an evaluator's error rates from the labels of the present release, anew at set
+`Levels.read` learns an evaluator's error rates from the labels of the present release, again at set
 numbers of labels only; `Levels.apply` turns the finding of a stream into one about its level.
 """
 
@@ -44,7 +44,7 @@ from monitor.store.query import (
 
 #: Labels that verify a level at first, and those that do so after a change of the release.
 FIRST_LABELS, NEW_LABELS = 50, 30
-#: A level expires so long after the last label that it rests on.
+#: A level expires so long after the last label that it is based on.
 _EXPIRES: Final = timedelta(days=90)
 #: In seconds: so often labels are read.
 _FRESH_S: Final = 10.0
@@ -75,7 +75,7 @@ class _Learnt(NamedTuple):
 
 @dataclass(slots=True)
 class Levels:
-    """The levels of all streams, kept between evaluations; made anew from what is stored."""
+    """The levels of all streams, kept between evaluations; made again from what is stored."""
 
     thresholds: Thresholds
     bucket_s: int
@@ -210,7 +210,7 @@ class Levels:
         baseline: Baseline,
         now: datetime,
     ) -> LevelEvidence:
-        """Take the evidence at the line of the level to *now*; other labels begin it anew."""
+        """Take the evidence at the line of the level to *now*; other labels restart it."""
         now_s = now.timestamp()
         known = self._evidence.get(stream.key)
         from_s = int(now_s - _REPLAYED_S) // self.bucket_s * self.bucket_s

@@ -295,7 +295,7 @@ def set_rate(
     Raises
     ------
     ValueError
-        If the rate is no number in [0, 1].
+        If the rate is not a number in [0, 1].
     QueueUnavailableError
         If Redis does not answer.
     """

@@ -247,7 +247,7 @@ class ScoringRun:
             self._done = []
 
     def _read_lines(self, results: Sequence[Result]) -> None:
-        """Read the apps' own pass lines anew where these results may have moved one."""
+        """Read the apps' own pass lines again where these results may have moved one."""
         for key in {
             (item.stream.app, item.stream.metric, item.stream.evaluator_version)
             for result in results
@@ -302,7 +302,7 @@ def score_entry(
     Raises
     ------
     JudgeOutageError, QueueUnavailableError
-        If it cannot be scored now, which is no fault of the entry.
+        If it cannot be scored now, which is not the fault of the entry.
     """
     try:
         sample = decode(entry.fields)

@@ -201,7 +201,7 @@ def _is_free(port: int) -> bool:
 
 
 def worker_name(pid: int) -> str:
-    """Name a worker so that its process can be told from others; Celery adds the host for %h."""
+    """Name a worker so that its process can be distinguished; Celery adds the host for %h."""
     return f"groundwatch-{pid}@%h"
 
 

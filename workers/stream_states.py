@@ -112,7 +112,7 @@ class StreamStates:
     """
 
     bucket_s: int
-    news_s: float  #: what is older than this when it arrives is no news
+    news_s: float  #: what is older than this when it arrives is not news
     _stored: dict[int, _Stored] = field(default_factory=dict)
     _changed: set[int] = field(default_factory=set)
     _may_learn: int = 0

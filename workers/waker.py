@@ -252,5 +252,5 @@ class StallWatch:
         return None
 
     def reset(self) -> None:
-        """Begin anew, as when Redis was unreachable: that is no fault of the worker."""
+        """Start over, as when Redis was unreachable: that is not the fault of the worker."""
         self._unheard_s, self._untaken_s, self._last = math.inf, math.inf, None

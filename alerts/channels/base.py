@@ -202,7 +202,7 @@ class HttpClient:
     ) -> HttpAnswer:
         usual = {"Content-Type": "application/json; charset=utf-8", "Accept-Encoding": "identity"}
         secret = {name: value.get_secret_value() for name, value in headers.items()}
-        # httpx counts its time-outs anew with every byte that drips in; this one does not.
+        # httpx counts its time-outs again with every byte that drips in; this one does not.
         async with (
             asyncio.timeout(self.timeout_s),
             httpx.AsyncClient(verify=_trusted(), timeout=self.timeout_s) as client,

@@ -142,7 +142,7 @@ class SlackBotChannel:
             raise refused
         if root:
             body = payload(message, delivery_id) | {"channel": root_channel, "ts": root}
-            # Keeping the root current is a comfort; its failure is no failure of the message.
+            # Keeping the root current is a comfort; its failure is not a failure of the message.
             with suppress(DeliveryError):
                 self._call("chat.update", body)
             return Receipt(answer="200 ok", ref=message.thread)

@@ -53,7 +53,7 @@ def _break_down() -> NoReturn:
 
 
 def _give_up(message: str) -> NoReturn:
-    """Print one line a mistake, and leave with 3: nothing could be told, which is no status."""
+    """Print one line per error and exit with 3: unknown, which is not a status."""
     # Messages of libraries run over several lines, of which the further ones are indented.
     for line in re.sub(r"\n\s+", " ", message).splitlines():
         print(f"groundwatch: {line}", file=sys.stderr)  # noqa: T201

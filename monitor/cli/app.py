@@ -90,7 +90,7 @@ def _mistakes_end_unknown() -> Iterator[None]:
     try:
         yield
     except typer.Exit:
-        raise  # --help is no mistake, and an answer has its own code
+        raise  # --help is not a mistake, and an answer has its own code
     except Exception as error:
         error.exit_code = 3  # type: ignore[attr-defined]
         raise

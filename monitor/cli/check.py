@@ -105,7 +105,7 @@ def run_check(pairs: Sequence[SamplePair], known: dict[str, bool], ask: Ask) -> 
 
 
 def answer_line(found: PairCheck, *, available: int) -> str:
-    """Return the answer of a check in a sentence, with what it rests on."""
+    """Return the answer of a check in a sentence, with what it is based on."""
     figures = f"{found.good_before} of {found.pairs} good before, {found.good_after} after"
     if found.answer is CheckAnswer.WORSE:
         return f"worse: {figures} (p {found.p_value:.3f})"

@@ -176,7 +176,7 @@ def open_store(settings: Settings) -> Store:
 
 def check_app(store: Store, settings: Settings, app: str | None) -> None:
     """
-    Refuse an app that was never heard of, while others were.
+    Refuse an unknown app while others are known.
 
     Raises
     ------
@@ -186,6 +186,4 @@ def check_app(store: Store, settings: Settings, app: str | None) -> None:
     known = [item.app for item in read_status(store, settings, now=datetime.now(UTC)).apps]
     if app is not None and known and app not in known:
         there = ", ".join(plain_text(name, 40) for name in known[:10])
-        raise SettingsError(
-            f"nothing was heard of an app {plain_text(app, 40)!r}; there is {there}"
-        )
+        raise SettingsError(f"unknown app {plain_text(app, 40)!r}; expected one of {there}")

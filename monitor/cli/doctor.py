@@ -291,7 +291,7 @@ def check_store(settings: Settings) -> Iterator[CheckResult]:
         if said := first_run_hint(item.app, item.ledger, settings.min_n):
             yield CheckResult("first score", ok=False, found=said, optional=True)
     for app, counts in counted.items():
-        # Report an app that loses most of what it samples: its statuses rest on the rest.
+        # Report an app that loses most of what it samples: its statuses are based on the rest.
         sampled = sum(n for booking, n in counts.items() if booking.kind is Kind.SAMPLED)
         dropped = {b.reason: n for b, n in counts.items() if b.kind is Kind.DROPPED}
         share = sum(dropped.values()) / sampled if sampled else 0.0

@@ -47,12 +47,12 @@ def evaluate(  # noqa: PLR0913 - the options of a command
     report: Annotated[
         list[Path] | None, typer.Option(help="Write a report: .md, .html, .xml; repeatable.")
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Begin anew.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Start over.")] = False,
 ) -> None:
     """
     Ask an app every question of a test set, evaluate the answers, and keep the run.
 
-    A run that was stopped goes on where it was. Exit code 0 whatever the scores are: what they
+    A run that was stopped resumes where it stopped. Exit code 0 whatever the scores are: what they
     mean for a release is said by the gate. 1 if lines of the test set cannot be read.
     """
     for path in report or ():

@@ -202,7 +202,7 @@ def import_labels(
     ],
     annotator: Who = None,
     refused: Annotated[
-        Path | None, typer.Option(help="Write the lines that were refused here, to be mended.")
+        Path | None, typer.Option(help="Write the lines that were refused here, to be corrected.")
     ] = None,
 ) -> None:
     """Import labels: lines with sample_id, label, and what `label export` writes besides."""

@@ -191,7 +191,7 @@ class _Waiter:
             time.sleep(0.2)
 
     def wait_for_verdict(self) -> None:
-        """Wait until the scheduler, if one runs, has looked at the last score as well."""
+        """Wait until the scheduler, if one runs, has evaluated the last score as well."""
         scored_at = datetime.now(UTC)
         with self._store.read() as connection:
             if current_owner(connection, "scheduler") is None:
@@ -239,7 +239,7 @@ def await_worker(settings: Settings, *, within_s: float) -> None:
 def _missing(settings: Settings) -> str:
     """Name the first thing without which nothing is scored; empty when all is there."""
     try:
-        # Read anew at every look: `up` writes down where its Redis is.
+        # Read again at every look: `up` writes down where its Redis is.
         with closing(connect(settings.broker_url)) as client, translated():
             client.ping()
             workers = live_workers(client, now_s=time.time())

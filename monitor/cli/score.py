@@ -57,7 +57,7 @@ def score(
         Path | None, typer.Option("--output", "-o", help="JSONL; unset: stdout.")
     ] = None,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Begin anew, whatever the output holds.")
+        bool, typer.Option("--overwrite", help="Start over, whatever the output holds.")
     ] = False,
 ) -> None:
     """
@@ -99,7 +99,7 @@ def score(
                     target.write(scored.line)
                     bar.advance(task)
             except (JudgeOutageError, BudgetReachedError) as error:
-                raise type(error)(f"{error}; run it again to go on where it stopped") from None
+                raise type(error)(f"{error}; run it again to resume where it stopped") from None
             bar.update(task, total=records.lines - records.unreadable.total())
     err.print(
         f"evaluations {reasons(found)}; bad lines {reasons(records.unreadable)}", soft_wrap=True
@@ -136,7 +136,7 @@ class ScoreOutput:
         """
         Open the file to write to; never the one that is read, nor one that is written to.
 
-        What is no file, such as ``/dev/null`` or a pipe, is written to from the start.
+        What is not a file, such as ``/dev/null`` or a pipe, is written to from the start.
 
         Raises
         ------
@@ -232,7 +232,7 @@ class ScoreOutput:
             except (ValueError, RecursionError, TypeError, LookupError):
                 is_score = False
             if not is_score:
-                raise self._refused(f"its line {len(self.done) + 1} is no score")
+                raise self._refused(f"its line {len(self.done) + 1} is not a score")
             if not self.done:
                 self._first = {
                     str(e.get("evaluator_name")): e.get("evaluator_version")

@@ -71,12 +71,12 @@ def write_google(
 
     Every row has a key and a place: writing again changes what changed and adds what is
     new, and a call that is repeated writes the same cells. Columns to the right of ours
-    are left alone. Texts are written as they are, and run as nothing.
+    are left unchanged. Texts are written as they are, and run as nothing.
 
     Raises
     ------
     SettingsError
-        If the file is no key of a service account, it may not write there, or a sheet of
+        If the file is not a key of a service account, it may not write there, or a sheet of
         that name has other columns.
     DeliveryError
         If Google cannot be reached, or goes on saying that it is too much.
@@ -87,7 +87,7 @@ def write_google(
         )
     except (OSError, ValueError) as problem:
         raise SettingsError(
-            f"{account} is no key file of a Google service account ({type(problem).__name__})"
+            f"{account} is not a key file of a Google service account ({type(problem).__name__})"
         ) from None
     client = gspread.authorize(credentials, http_client=_PatientClient).http_client
     assert isinstance(client, _PatientClient)

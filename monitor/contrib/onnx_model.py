@@ -45,7 +45,7 @@ class OnnxModel:
                 )
             except Exception as error:  # noqa: BLE001 - the hub's, httpx's, requests': they change
                 raise SettingsError(
-                    f"{variable(setting)}: {name} is no folder here, and no model that the hub"
+                    f"{variable(setting)}: {name} is not a folder here, and no model that the hub"
                     f" gives us ({type(error).__name__})"
                 ) from None
         self.config = _json(folder / "config.json", setting)

@@ -106,7 +106,7 @@ class Hook:
         query
             What was asked.
         contexts
-            The passages that the answer should rest on: a text, or a list of texts, of dicts with
+            The passages that the answer should be based on: a text, or a list of texts, dicts with
             ``text``, ``content`` or ``page_content`` (and ``id``, ``score``), or of such objects.
             Iterators are not consumed, and not recorded.
         history
@@ -133,7 +133,7 @@ class Hook:
                 tags, metadata = self._sort_unknown(unknown, tags, metadata)
             rate = recorder.choose(trace_id)
             if self._experiments:
-                tags = take_chosen(tags)  # type: ignore[assignment]  # what is no mapping stays
+                tags = take_chosen(tags)  # type: ignore[assignment]  # what is not a mapping stays
             if not rate:
                 return
             if (
@@ -261,7 +261,7 @@ class Hook:
             Name of the experiment, and of the tag: ``variant`` unless the setting names others.
         key
             Whose choice it is, such as a user's id: the same key gets the same variant as long as
-            the shares do not change. None chooses anew each time.
+            the shares do not change. None chooses again each time.
         variants
             What there is to choose from; at least one.
 

@@ -222,7 +222,7 @@ def capture(
         found = answer_in(answer)
         answer = answer if found is None else found
     output = plain(answer, room)
-    # A placeholder is no answer: it would be judged as if the app had said it.
+    # A placeholder is not an answer: it would be judged as if the app had said it.
     if output is None or (type(answer) is not str and output == placeholder(answer)):
         return None
     unreadable: dict[str, Plain] = {}
@@ -242,7 +242,7 @@ def capture(
         metadata = rest.get("metadata")
         known = metadata if isinstance(metadata, dict) else {}
         rest["metadata"] = {**known, "unreadable": unreadable}
-    # Kept even if it is no function: then the sample is dropped, and never sent unmasked.
+    # Kept even if it is not a function: then the sample is dropped, and never sent unmasked.
     mask: Any = given.get("mask")
     return Draft(
         at_ns, sequence, rate, query, passages, output, names | rest, mask,

@@ -169,7 +169,7 @@ def _mask_and_cut(
 
 
 def _attributes(rest: Mapping[str, Plain], texts: Texts | None) -> dict[str, object]:
-    """Shape what is no text: names, tags and label."""
+    """Shape what is not text: names, tags and label."""
     if not rest:
         return {}
     found: dict[str, object] = {

@@ -197,7 +197,7 @@ def _hide(
     """
     Replace what passes the check, together with the *before* characters in front of it.
 
-    What does not pass is looked at again from its next character; if the pattern is not
+    What does not pass is tried again from its next character; if the pattern is not
     *bounded*, from its end, for there would be too much to look at again and again.
     """
     kept: list[str] = []

@@ -197,7 +197,7 @@ def _opinion(
 
 
 def _text(value: object) -> str | None:
-    """Return a tag or user as it will stand on the record; None for what is no text or number."""
+    """Return a tag or user as it will stand on the record; None for what is not text or number."""
     kind = type(value)
     if kind is bool:
         return "true" if value else "false"

@@ -117,7 +117,7 @@ class Recorder:
                 held = self._chars_in - self.chars_out
                 if chars <= self._most_text and held + chars <= self._most_chars:
                     self._chars_in += chars  # as below
-                    # A plain tuple, which is not made anew each time, unlike an instance.
+                    # A plain tuple, which is not made again each time, unlike an instance.
                     buffer.append((
                         time_ns(), next(self._sequence), rate, query, texts, output,
                         NO_REST, None, NOTHING_CUT, chars,
@@ -158,7 +158,7 @@ class Recorder:
 
     def thinned(self, given: Mapping[str, object], chosen_with: float) -> float:
         """
-        Decide anew with the rate of this very interaction; return it, or 0.
+        Decide again with the rate of this very interaction; return it, or 0.
 
         Chosen at the highest rate of all, it is kept in proportion to its own, so that
         its own is the probability in the end.

@@ -83,7 +83,7 @@ def unzip(body: bytes, encoding: str, limit: int) -> bytes:
         try:
             plain += unpacker.decompress(body, limit + 1 - len(plain))
         except zlib.error:
-            raise RecordError("the body is no gzip") from None
+            raise RecordError("the body is not gzip") from None
         if len(plain) > limit:
             raise TooLargeError(f"the body is larger than {limit} bytes when unpacked")
         if not unpacker.eof:

@@ -37,7 +37,7 @@ def active_trace_id() -> str | None:
 @contextmanager
 def retrieved(passages: object) -> Iterator[None]:
     """
-    Say what the answers asked for in this block should rest on.
+    Say what the answers asked for in this block should be based on.
 
     *passages* are of any shape that ``groundwatch.sample(contexts=...)`` takes. Threads and tasks
     that are started in the block see them as far as they copy the context, as asyncio does.

@@ -108,7 +108,7 @@ class InteractionHandler(BaseCallbackHandler):
         parent_run_id: UUID | None = None,
         **_: Any,
     ) -> None:
-        """Note a retriever's run; alone it is no interaction."""
+        """Note a retriever's run; alone it is not an interaction."""
         run = self._runs.start(run_id, parent_run_id) if parent_run_id is not None else None
         if run is not None:
             run.retrievers.add(run_id)

@@ -148,7 +148,7 @@ class Span(NamedTuple):
 
 
 def kind_of(attributes: Attributes, *, is_root: bool = False) -> Kind | None:
-    """Return what a span tells of, None where it is no part of an interaction."""
+    """Return what a span tells of, None where it is not part of an interaction."""
     told = False
     for name in _KIND_ATTRIBUTES:
         value = attributes.get(name)
@@ -168,7 +168,7 @@ def ignored_because(attributes: Attributes) -> str:
     Return why a span without a kind is left out.
 
     ``span_unknown_kind``: it tells of a language model in words that are not known here;
-    ``span_no_answer``: known work that is no part of an interaction, such as an embedding;
+    ``span_no_answer``: known work that is not part of an interaction, such as an embedding;
     ``span_other``: nothing of a language model.
     """
     for name in _KIND_ATTRIBUTES:

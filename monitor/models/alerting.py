@@ -56,7 +56,7 @@ class _View(BaseModel):
 
 
 class Alert(_View):
-    """One stretch of time in which one app and metric was not well, from fired to resolved."""
+    """One time range in which one app and metric was not well, from fired to resolved."""
 
     incident_id: str
     app: str
@@ -191,7 +191,7 @@ class ChannelHealth(_View):
     """What is known of how a channel does."""
 
     channel: str
-    paused_until: AwareDatetime | None = Field(None, description="It asked to be left alone.")
+    paused_until: AwareDatetime | None = Field(None, description="It asked callers to wait.")
     last_success_at: AwareDatetime | None = None
     last_failure_at: AwareDatetime | None = None
     last_error_code: str | None = None

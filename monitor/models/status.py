@@ -184,7 +184,7 @@ class Verdict(BaseModel):
     pass_rate: float | None = Field(None, ge=0.0, le=1.0)
     low: float | None = Field(None, ge=0.0, le=1.0)
     high: float | None = Field(None, ge=0.0, le=1.0, description="The status is read from it.")
-    n: int = Field(ge=0, description="Completed evaluations that the pass rate rests on.")
+    n: int = Field(ge=0, description="Completed evaluations that the pass rate is based on.")
     since: AwareDatetime = Field(description="From when on these figures count.")
     status_since: AwareDatetime = Field(description="When this status began.")
     window_pass_rate: float | None = Field(None, ge=0.0, le=1.0)

@@ -126,7 +126,7 @@ class Producer:
             backlog = results.pop()
             shares = results.pop() if experiments else None
             rate = results.pop()
-            # What else has failed, such as counters under a key of another type, is no reason
+            # What else has failed, such as counters under a key of another type, is not a reason
             # to send the samples again.
             for answer in (*results[: len(entries) + len(feedback)], backlog):
                 if isinstance(answer, redis.ResponseError):

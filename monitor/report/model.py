@@ -134,7 +134,7 @@ class AppReport(_Value):
 
 
 class Report(_Value):
-    """Everything a person wants to know about a stretch of time."""
+    """Everything a person wants to know about a time range."""
 
     schema_version: Literal[1] = 1
     generated_at: AwareDatetime

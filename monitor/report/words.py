@@ -39,7 +39,7 @@ WORDS: Mapping[Status, str] = {
     Status.INSUFFICIENT_DATA: "not enough data",
     Status.BLIND: "blind",
 }
-#: Statuses that rest on scores, and persist when scoring stops.
+#: Statuses that are based on scores, and persist when scoring stops.
 _OF_SCORES = frozenset({Status.HEALTHY, Status.WARNING, Status.CRITICAL})
 _MOST_NAMED = 3
 #: Below so many samples in the reference, distances to it are mostly noise.
@@ -227,7 +227,7 @@ def drift_sentence(drift: Drift) -> str:
     """
     Return the pass rate of the reference and, if that is large enough, the distances to it.
 
-    A distance alone is no finding of drift, and the sentence says so.
+    A distance alone is not a finding of drift, and the sentence says so.
     """
     said = f"reference: {percent(drift.reference_pass_rate)} (n {drift.reference_n:,})"
     if drift.reference_n < _LEAST_REFERENCE_N or drift.psi is None or drift.ks is None:

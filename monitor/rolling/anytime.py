@@ -113,7 +113,7 @@ def advance_all(
 
 
 def _end(state: EvidenceState, looks: Looks, start: int, rules: Rules) -> int:
-    """Return where to stop: before a long silence, as then what follows begins anew."""
+    """Return where to stop: before a long silence, as then what follows starts over."""
     if len(looks.time_s) == start + 1:
         return start + 1
     time = np.r_[state.at_s, looks.time_s[start : start + _AT_ONCE]]
@@ -380,7 +380,7 @@ class IncidentWalk(BetsWalk):
         )
 
     def _ended(self, state: EvidenceState, count: Count) -> EvidenceState:
-        """Begin anew after an incident, and keep it out of what is normal."""
+        """Start over after an incident, and keep it out of what is normal."""
         span = ReferenceSpan(int(state.incident_from_s), int(state.at_s) + 1)
         keep_from_s = state.at_s - _REFERENCE_BUCKETS * self.rules.bucket_s
         return state.with_incident(span, keep_from_s=keep_from_s).but(

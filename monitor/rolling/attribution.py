@@ -145,7 +145,7 @@ def explain_change(
 
     Each segment is compared with what would be expected had it changed as the rest of its
     dimension did, by difference, by ratio of passes and by ratio of failures, whichever
-    makes it look least guilty: what happens everywhere is no segment's fault. Of those
+    makes it look least guilty: what happens everywhere is not the fault of one segment. Of those
     that changed more than that, in the direction of the whole, the error rate is controlled
     over all segments of all dimensions together.
 
@@ -404,7 +404,7 @@ def judge_deploy(
     """
     Compare the pass rates before and after a deploy.
 
-    The interval of the difference is for one look. The decision rests on other bounds, an
+    The interval of the difference is for one look. The decision is based on other bounds, an
     exact one before, whose data are complete, and one after that stays valid however often
     one looks: together they are wrong with a probability of at most 5 %.
 

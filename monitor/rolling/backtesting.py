@@ -76,7 +76,7 @@ def backtest(  # noqa: PLR0913 - options of one policy, by keyword
     Returns
     -------
     list of (float, Status)
-        Epoch seconds at which a status began, and the status; a status is a `str`. Looked at
+        Epoch seconds at which a status began, and the status; a status is a `str`. Evaluated
         after every sample.
 
     Raises
@@ -151,7 +151,7 @@ def backtest_buckets(sums: BucketSums, rules: Rules, *, end_s: float) -> Changes
     """
     Replay a stream of which only sums by bucket are kept.
 
-    Causal: a bucket is looked at when it is over, so an alarm comes up to a bucket's width
+    Causal: a bucket is evaluated when it is over, so an alarm comes up to a bucket's width
     later than it did live; where only hours are kept, up to an hour later. The stream begins
     fresh, as in `backtest`.
 
@@ -179,11 +179,11 @@ def backtest_samples(
     cascade: bool = False,
 ) -> Changes:
     """
-    Replay a stream sample by sample, looked at every *every_s* seconds as it was live.
+    Replay a stream sample by sample, evaluated every *every_s* seconds as it was live.
 
     The same code in the same order as live, so statuses turn at the same looks where these were at
     whole multiples of *every_s*, in epoch seconds, and *samples*, in the order of their arrival,
-    were committed when they arrived. What was older than *news_s* then is no news: it counts for
+    were committed when they arrived. What was older than *news_s* then is not news: it counts for
     the baseline only. In a *cascade* a judge was asked about some of the samples.
     """
     if not samples:
@@ -291,7 +291,7 @@ def _replay_windows(
     window_s: int,
 ) -> list[tuple[float, Status]]:
     """
-    List how a status went, looked at after every sample and whenever a bucket leaves the window.
+    List how a status went, evaluated after every sample and whenever a bucket leaves the window.
 
     The policy is asked once for each different window.
     """

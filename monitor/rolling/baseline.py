@@ -45,7 +45,7 @@ _SEASON_BUCKETS: Final = 2 * 1440
 
 
 class ReferenceSpan(NamedTuple):
-    """A stretch of time, in epoch seconds; the end is not part of it."""
+    """A time range, in epoch seconds; the end is not part of it."""
 
     from_s: int
     to_s: int
@@ -130,7 +130,7 @@ def learn(
         Stretches, in bucket numbers, that are left out.
     before
         What was learned the last time. The dependence that was measured then holds until it can
-        be measured anew: after a long incident little of the last two days is left.
+        be measured again: after a long incident little of the last two days is left.
     """
     kept = (history.bucket < now_bucket) & (history.sum_w > 0)
     for span in incidents:

@@ -178,7 +178,7 @@ def has_course(hours: Mapping[int, Tally]) -> bool:
 
     Analysis of variance over hours and days, weighted by the number of scores: the hours of
     the day against what is left when each day has its own mean and each hour of the day its own.
-    So a bad day is no course, and neither is noise of any size. Valid for hours that are
+    So a bad day is not a course, and neither is noise of any size. Valid for hours that are
     independent of each other; a rate that wanders within the day makes it say yes more often,
     which costs a smaller reference and nothing else. *hours* are sums by their start in epoch
     seconds.

@@ -2,7 +2,7 @@
 What is remembered of a stream between two looks.
 
 Its form as JSON, and what becomes of it without new samples: silence, other thresholds, and a
-baseline that is learned anew.
+baseline that is learned again.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _BEYOND_SETTLED: Final = 13.0
 _LOG_RISES: Final = math.log(300.0)
 #: In buckets: so long without a sample, and nothing is known any more.
 SILENT_BUCKETS: Final = 360
-#: In buckets: a baseline is learned anew this often, and sooner while the stream is young.
+#: In buckets: a baseline is learned again this often, and sooner while the stream is young.
 _LEARN_BUCKETS: Final = 360
 _LEARN_FIRST_BUCKETS: Final = 30
 
@@ -116,13 +116,13 @@ class Bets(NamedTuple):
     def after(self, gains: Floats, counted: Floats, stake: float, now_s: float) -> Self:
         """Return the bets after one look: log payoffs of each, and n, size and passed."""
         gain = self.gain + gains
-        anew = gain <= 0.0
+        again = gain <= 0.0
         with np.errstate(divide="ignore"):
             log_r = np.maximum(np.logaddexp(self.log_r, np.log(stake)) + gains, NOTHING)
         n, size, passed = (
-            np.where(anew, 0.0, old + more) for old, more in zip(self[2:5], counted, strict=True)
+            np.where(again, 0.0, old + more) for old, more in zip(self[2:5], counted, strict=True)
         )
-        at_s = np.where(anew, now_s, self.at_s)
+        at_s = np.where(again, now_s, self.at_s)
         return type(self)(log_r, np.maximum(gain, 0.0), n, size, passed, at_s)
 
     def since(self, lead: int) -> Count:
@@ -136,7 +136,7 @@ class EvidenceState:
     All that a stream's status depends on, apart from what comes next.
 
     Times are in epoch seconds. ``count`` is what was counted since the change of the present
-    incident, or since evidence began anew; ``recent`` the last half to whole day of it, in two
+    incident, or since evidence started over; ``recent`` the last half to whole day of it, in two
     blocks; ``log_p`` the posterior of the rate in an incident, and ``high`` the bound from which
     the status was read. ``quasi`` holds sums over the same cells in calm times, and a second
     posterior in an incident, of which the more cautious bound counts.
@@ -261,7 +261,7 @@ def idle(state: EvidenceState, now_s: float, rules: Rules) -> Advanced:
 
 
 def restarted(state: EvidenceState, rules: Rules) -> EvidenceState:
-    """Begin the evidence anew where it was collected for other thresholds; keep the rest."""
+    """Begin the evidence again where it was collected for other thresholds; keep the rest."""
     thresholds = (rules.warning_rate, rules.critical_rate)
     if state.thresholds == thresholds:
         return state
@@ -296,7 +296,7 @@ def learn_due_s(state: EvidenceState, rules: Rules) -> float:
 
 def relearn(state: EvidenceState, history: History, now_s: float, rules: Rules) -> EvidenceState:
     """
-    Learn the baseline anew from what was counted before *now_s*.
+    Learn the baseline again from what was counted before *now_s*.
 
     Evidence that was collected is kept, and what is beyond an alarm's is cut: otherwise a
     stream that settled at a lower and healthy rate would carry its old evidence for ever. While
@@ -353,7 +353,7 @@ def from_json(value: dict[str, Any]) -> EvidenceState | None:
     Read a state; None when it was written in a form that this program does not know.
 
     Of the form before this one the reference, past incidents and the status are kept, and
-    evidence begins anew.
+    evidence starts over.
     """
     if value.get("form") == 1:
         return _from_first_form(value)

@@ -320,7 +320,7 @@ class BetsWalk:
         """
         Return the bets after look *last* of each stream, shapes (s, bets).
 
-        Each bet begins anew at the last of the lowest points of its path: from there on it has
+        Each bet starts over at the last of the lowest points of its path: from there on it has
         gained most.
         """
         path = gains + old.gain[:, None]
@@ -328,20 +328,20 @@ class BetsWalk:
         shown = np.where((looks <= last[:, None])[..., None], path, np.inf)
         first = path.shape[1] - 1 - shown[:, ::-1].argmin(axis=1)
         lowest = np.take_along_axis(path, first[:, None], axis=1)[:, 0]
-        anew = lowest <= 0.0
+        again = lowest <= 0.0
         row = rows[:, None]
 
         def since(total: Floats, before: Floats) -> Floats:
             here = total[rows, last][:, None]
-            return np.asarray(here + np.where(anew, -total[row, first], before))
+            return np.asarray(here + np.where(again, -total[row, first], before))
 
         return Bets(
             log_r[rows, last],
-            path[rows, last] - np.where(anew, lowest, 0.0),
+            path[rows, last] - np.where(again, lowest, 0.0),
             since(self.n, old.n),
             since(self.size, old.size),
             since(self.passed, old.passed),
-            np.where(anew, self.time[row, first], old.at_s),
+            np.where(again, self.time[row, first], old.at_s),
         )
 
 

@@ -108,7 +108,7 @@ def point(window: WindowStats, thresholds: Thresholds) -> PolicyFinding:
     """
     Compare the plain pass rate with the thresholds, whatever the size of the window.
 
-    The plain rule: unweighted, and insufficient only when empty.
+    The simple threshold: unweighted, and insufficient only when empty.
     """
     if window.n == 0:
         return _nothing_scored(window)
@@ -208,7 +208,7 @@ def find_policy(name: str) -> Policy | EvidencePolicy:
         ) from error
     if not callable(found):
         raise SettingsError(
-            f"GROUNDWATCH_STATUS_POLICY: {name!r} is no function of a window and thresholds"
+            f"GROUNDWATCH_STATUS_POLICY: {name!r} is not a function of a window and thresholds"
         )
     policy: Policy = found
     return policy

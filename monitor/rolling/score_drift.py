@@ -20,7 +20,7 @@ from monitor.models.status import BINS
 from monitor.stats.evidence import NOTHING, Floats, accumulate, log_mean
 
 DOWN, UP = "score_down", "score_up"
-#: The reference is taken anew this often, in buckets; never for buckets that were seen.
+#: The reference is taken again this often, in buckets; never for buckets that were seen.
 REFRESH_BUCKETS: Final = 360
 HOUR_BUCKETS: Final = 60
 #: With fewer scores in the reference nothing is called a change.
@@ -139,11 +139,11 @@ class ScoreDriftState:
     up: ScoreDetector = _RESET
     quiet_to_s: tuple[int, int] = (0, 0)  #: of falls, of rises
     design_effect: float = 1.0
-    by_hour: bool = False  #: scores have a course of the day: like hours are compared
+    by_hour: bool = False  #: scores have a pattern of the day: like hours are compared
 
     @property
     def refresh_buckets(self) -> int:
-        """Return after how many buckets the reference is taken anew."""
+        """Return after how many buckets the reference is taken again."""
         if self.baseline.n < LEAST_REFERENCE:
             return REFRESH_BUCKETS // 12
         return HOUR_BUCKETS if self.by_hour else REFRESH_BUCKETS

@@ -47,7 +47,7 @@ def tally_of(evaluation: Evaluation, *, sample_rate: float, pass_score: float) -
     Where a cascade made the evaluation, its metadata holds unbiased estimates of what
     the judge would have said, and these are what the weighted sums take; ``passed``
     and ``sum_x`` stay what was said, and the histogram holds local scores throughout,
-    so that a changed share of judged samples is no drift.
+    so that a changed share of judged samples is not drift.
     """
     cost = round((evaluation.cost_usd or 0.0) * _MICRO)
     if evaluation.status is EvaluationStatus.SKIPPED:
@@ -119,7 +119,7 @@ class WindowStats:
 
     ``pass_rate`` and ``average_score`` are weighted by the inverse sample rate
     (Hájek), so that a sample rate that changes within the window biases nothing, and
-    rest on unbiased estimates where a judge was asked about some samples only.
+    are based on unbiased estimates where a judge was asked about some samples only.
     ``n_effective`` is what all that is worth in plain samples. The figures are None
     when nothing was scored. ``judged`` counts the samples that the judge of a cascade
     was asked about, ``agreed`` those on which the local score came to the same.

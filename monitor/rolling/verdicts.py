@@ -40,7 +40,7 @@ _BLIND_FROM = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowData:
-    """All that a verdict rests on."""
+    """All that a verdict is based on."""
 
     stream: StreamKey
     window_s: int
@@ -126,7 +126,7 @@ def judge_window(
 def _shown_interval(
     window: WindowStats, rate: float | None, finding: PolicyFinding, thresholds: Thresholds
 ) -> Interval | None:
-    """Return the window's interval; None where a status that rests on less contradicts it."""
+    """Return the window's interval; None where a status that is based on less contradicts it."""
     bounds = window.interval
     if bounds is None or rate is None or not bounds.low <= rate <= bounds.high:
         return None
@@ -177,7 +177,7 @@ class Headline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvidenceFinding:
-    """A status with what it rests on; rates in [0, 1]."""
+    """A status with what it is based on; rates in [0, 1]."""
 
     finding: PolicyFinding
     headline: Headline
@@ -236,7 +236,7 @@ def headline(state: EvidenceState, rules: Rules) -> Headline:
     """Return the figures on which the status of a stream rests."""
     count = state.count
     if not state.alarmed and not _is_undecided(state, rules):
-        # Of the last half to whole day, or since evidence began anew.
+        # Of the last half to whole day, or since evidence started over.
         older, count = state.recent
         if older.n > 0 and state.at_s - older.from_s <= DAY_BUCKETS * rules.bucket_s:
             count = older.plus(*count[1:])

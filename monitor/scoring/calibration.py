@@ -1,7 +1,7 @@
 """
 What the judge is expected to say of a sample, learnt from what it said of others.
 
-A curve through the local score (`fit_curve`) is fitted anew, by app and metric, as verdicts
+A curve through the local score (`fit_curve`) is fitted again, by app and metric, as verdicts
 come in (`Calibration`).
 """
 
@@ -84,7 +84,7 @@ class Curve:
     """
     The judge's expected pass and score, logistic in the local score.
 
-    Estimates that rest on it stay unbiased whatever it says, as long as it was learnt from
+    Estimates that are based on it stay unbiased whatever it says, as long as it was learnt from
     other samples.
     """
 

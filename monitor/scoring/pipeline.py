@@ -128,7 +128,7 @@ class MetricPipeline:
         Raises
         ------
         JudgeOutageError, BudgetReachedError, QueueUnavailableError
-            If the judge cannot be asked now, which is no fault of the interaction. Anything
+            If the judge cannot be asked now, which is not the fault of the interaction. Anything
             else that goes wrong is a failed evaluation.
         """
         with compared_by(self.similarity), cpu_budget(self.cpu_s):

@@ -202,7 +202,7 @@ def stem(word: str) -> str:
     """
     Return *word*, in lower case, without its English endings.
 
-    Words of other languages mostly stay as they are. The result is no word of its own, and
+    Words of other languages mostly stay as they are. The result is not a word of its own, and
     now and then two words share one ("import" and "important").
     """
     if len(word) <= _SHORTEST_STEM or not word.isascii() or word.endswith(("ss", "us", "is")):

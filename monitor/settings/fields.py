@@ -202,7 +202,7 @@ class RetentionTimes(Table):
     )
     keep_outbox_days: Days = Field(90, description="Messages that were sent or given up.")
     keep_audit_days: Days = Field(400, description="The record of who did and saw what.")
-    keep_poison_days: Days = Field(30, description="Entries of the queue that were set aside.")
+    keep_poison_days: Days = Field(30, description="Entries of the queue that became dead letters.")
 
 
 class AlertTimers(Table):

@@ -101,7 +101,7 @@ def addresses(value: tuple[str, ...]) -> tuple[str, ...]:
     """Check email addresses."""
     for address in value:
         if not re.fullmatch(r"[^@\s]+@[^@\s]+", address):
-            raise ValueError(f"{address!r} is no email address such as oncall@example.org")
+            raise ValueError(f"{address!r} is not an email address such as oncall@example.org")
     return value
 
 
@@ -109,7 +109,7 @@ def dimensions(value: tuple[str, ...]) -> tuple[str, ...]:
     """Check the names of dimensions of segments."""
     for name in value:
         if len(name) > 60 or not name.isprintable() or "=" in name:  # noqa: PLR2004
-            raise ValueError(f"{name!r} is no name of a tag: at most 60 characters, without =")
+            raise ValueError(f"{name!r} is not a name of a tag: at most 60 characters, without =")
     return tuple(dict.fromkeys(value))
 
 
@@ -132,7 +132,7 @@ def a_zone(value: str) -> str:
     try:
         ZoneInfo(value)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise ValueError(f"{value!r} is no time zone such as Europe/Stockholm or UTC") from None
+        raise ValueError(f"{value!r} is not a time zone such as Europe/Stockholm or UTC") from None
     return value
 
 

@@ -44,7 +44,7 @@ SPENT: Final[Mapping[int, float]] = {
     20: 0.10, 30: 0.15, 50: 0.30, 100: 0.10, 200: 0.15, 500: 0.10, 1_000: 0.05, 2_000: 0.05,
 }  # fmt: skip
 _DOUBT: Final = 0.05
-#: Thresholds and bounds doubt hit and miss by so much: no alarm rests on what is not known.
+#: Thresholds and bounds doubt hit and miss by so much: no alarm is based on what is not known.
 THRESHOLD_DOUBT: Final = 0.10
 _DRAWS: Final = 4_000
 _SEED: Final = 20_261_122

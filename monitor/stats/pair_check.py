@@ -43,7 +43,7 @@ class CheckAnswer(StrEnum):
 
 
 class PairCheck(NamedTuple):
-    """The answer, and what it rests on."""
+    """The answer, and what it is based on."""
 
     answer: CheckAnswer
     pairs: int  #: used; later ones were not needed

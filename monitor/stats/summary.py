@@ -155,7 +155,7 @@ def robust_trend(
     called one when its 95 % interval excludes 0 and it is at least 0.02 a day; it is
     uncertain when the interval is wider than 0.1 a day on either side. Stability is
     exp(-t / 0.05) with t the spread of the rates around the line beyond sampling noise:
-    1 when there is none. No alert rests on a trend.
+    1 when there is none. No alert is based on a trend.
 
     Parameters
     ----------

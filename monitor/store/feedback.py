@@ -43,7 +43,7 @@ class Feedback(BaseModel):
 
 
 class FeedbackCounts(NamedTuple):
-    """What users said of an app in a stretch of time, by traces; the last word of each counts."""
+    """What users said of an app in a time range, by traces; the last word of each counts."""
 
     good: int
     bad: int

@@ -23,7 +23,7 @@ from monitor.store.engine import insert_new, put
 from monitor.store.packing import sample_of
 from monitor.store.tables import evaluations, judge_checks, rejudged, samples
 
-#: Drawn among so many of the newest verdicts of a stretch of time.
+#: Drawn among so many of the newest verdicts of a time range.
 _NEWEST = 2_000
 _ALL_APPS = ""
 

@@ -175,7 +175,7 @@ _FIRST_SUMS = frozenset({
 
 
 def _buckets(name: str) -> Table:
-    """Return a table of sums over the evaluations of a stream that fall into a stretch of time."""
+    """Return a table of sums over the evaluations of a stream that fall into a time range."""
     sums = [
         _numbers(
             Float if each.startswith("sum_") else BigInt,

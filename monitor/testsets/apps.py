@@ -162,7 +162,7 @@ def _imported(name: str) -> object:
     except AttributeError:
         raise SettingsError(f"module {module!r} has no {attribute!r}") from None
     if not callable(found) and not callable(getattr(found, "run", None)):
-        raise SettingsError(f"{name!r} is no function")
+        raise SettingsError(f"{name!r} is not a function")
     return found
 
 
@@ -251,7 +251,7 @@ class _HTTPError(RecordError):
 
 
 def asked_wait_s(error: Exception) -> float | None:
-    """Return how long the endpoint that raised *error* asks to be left alone, in seconds."""
+    """Return how long the endpoint that raised *error* asks callers to wait, in seconds."""
     return error.retry_after_s if isinstance(error, _HTTPError) else None
 
 

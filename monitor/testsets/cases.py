@@ -114,7 +114,7 @@ class TestCase(BaseModel):
 
     @property
     def version(self) -> str:
-        """A hash of what the case asks and expects; a recorded answer is no part of it."""
+        """A hash of what the case asks and expects; a recorded answer is not part of it."""
         left_out = _NOT_IN_VERSION | ({"contexts"} if self.output is not None else set())
         return content_hash(self.model_dump(mode="json", exclude=left_out, exclude_defaults=True))
 
@@ -269,7 +269,7 @@ class TestSet:
         self._append(made, is_named="id" in test_case)
 
     def _append(self, case: TestCase, *, is_named: bool) -> None:
-        """Add a case; an id that was made from its question is told apart from an equal one."""
+        """Add a case; an id that was made from its question is distinguished from an equal one."""
         self._ids[case.id] += 1
         if self._ids[case.id] > 1:
             if is_named:

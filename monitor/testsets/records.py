@@ -274,7 +274,7 @@ def renamed(value: dict[str, Any], number: int) -> dict[str, Any]:
         record["tags"] = dict.fromkeys((str(tag) for tag in record["tags"]), "true")
     at = record.get("timestamp")
     if isinstance(at, str):
-        with suppress(ValueError):  # what is no time is named by the model
+        with suppress(ValueError):  # what is not a time is named by the model
             at = datetime.fromisoformat(at)
     if isinstance(at, datetime):
         record["timestamp"] = at if at.tzinfo else at.replace(tzinfo=UTC)

@@ -59,7 +59,7 @@ class RunOptions:
         the app answered to the same case, and what the same evaluators said of the same answer,
         is not paid for again.
     overwrite
-        Begin anew, whatever the output holds.
+        Start over, whatever the output holds.
     app_version
         Names the version of the app; without one, answers of earlier runs are not used.
     concurrency
@@ -240,7 +240,7 @@ class EvaluationRunner:
                 made.write(output)
             finished = True
         except (BudgetReachedError, JudgeOutageError) as error:
-            hint = "" if output is None else "; run it again to go on where it stopped"
+            hint = "" if output is None else "; run it again to resume where it stopped"
             raise type(error)(f"{error}{hint}") from None
         finally:
             journal.close(finished=finished)

@@ -191,7 +191,7 @@ def read_run(path: str | Path) -> EvaluationRun:
     Raises
     ------
     RecordError
-        If the file cannot be read or is no finished run.
+        If the file cannot be read or is not a finished run.
     """
     path = Path(path)
     try:
@@ -342,9 +342,13 @@ class Journal:
                         result = CaseResult.model_validate_json(line)
                         self.found[result.key] = result
                 except ValidationError:
-                    what = "is no unfinished run" if before is None else f"line {number} is damaged"
+                    what = (
+                        "is not an unfinished run"
+                        if before is None
+                        else f"line {number} is damaged"
+                    )
                     raise RecordError(
-                        f"{self._path}: {what}; remove it, or add --overwrite to begin anew"
+                        f"{self._path}: {what}; remove it, or add --overwrite to start over"
                     ) from None
             if before != header:
                 self._begin(header, header)

@@ -284,7 +284,7 @@ def _of_rows(rows: Sequence[Row], now: datetime) -> Iterator[Metric]:
         ("pass_rate", "Pass rate on which the status rests.", lambda row: row.verdict.pass_rate),
         ("pass_rate_low", "Its lower bound.", lambda row: row.verdict.low),
         ("pass_rate_high", "Its upper bound, which decides.", lambda row: row.verdict.high),
-        ("samples", "Scores that the pass rate rests on.", lambda row: row.verdict.n),
+        ("samples", "Scores that the pass rate is based on.", lambda row: row.verdict.n),
         ("failed", "Failed evaluations in the status window.", lambda row: row.verdict.n_failed),
         ("evaluation_age_seconds", "Since the status was computed.",
          lambda row: (now - row.verdict.evaluated_at).total_seconds()),

@@ -441,7 +441,7 @@ def path_of(request: HTTPConnection) -> str:
     """
     Return the path that the router uses.
 
-    ``request.url`` is no substitute: some versions of starlette build it out of the header
+    ``request.url`` is not a substitute: some versions of starlette build it out of the header
     ``Host``, which is the visitor's to choose.
     """
     path: str = request.scope["path"]

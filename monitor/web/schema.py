@@ -28,7 +28,7 @@ class _Sent(BaseModel):
 
 
 class RateInterval(_Answer):
-    """A rate in [0, 1] with its 90 % interval and what it rests on; null where nothing is known."""
+    """A rate in [0, 1] with its 90 % interval and what it is based on; null if unknown."""
 
     value: float | None
     lo: float | None

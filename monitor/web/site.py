@@ -145,7 +145,7 @@ class Site:
             )  # fmt: skip
 
     def note_view(self, request: Request, act: str, target: str) -> None:
-        """Record a view of transcripts, if people are told apart."""
+        """Record a view of transcripts, if users have names."""
         if principal_of(request).bearer or not self.access.is_open:
             self.note(request, act, target)
 

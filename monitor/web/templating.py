@@ -96,7 +96,7 @@ def event_reason(reason: str) -> str:
 
 
 def why(verdict: Verdict, lines: charts.ChartThresholds) -> list[tuple[str, str]]:
-    """Return what a status rests on, as labels with values: rule, figures, thresholds."""
+    """Return what a status is based on, as labels with values: rule, figures, thresholds."""
     evidence: list[tuple[str, str]] = []
     if verdict.evidence is not None:
         evidence.append(("evidence of a drop", verdict.evidence))

@@ -45,7 +45,7 @@ class TimeSeries:
 
     @property
     def n(self) -> int:
-        """How many scores it rests on."""
+        """How many scores it is based on."""
         return sum(step.n for step in self.steps)
 
     @property

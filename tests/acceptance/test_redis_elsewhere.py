@@ -108,7 +108,7 @@ def test_a_worker_needs_no_more_than_the_manual_allows_it(guarded, sqlite_url, t
 
 
 def test_samples_go_on_when_another_redis_becomes_the_master(sqlite_url, tmp_path):
-    # Patient sentinels: a machine that is busy is no master that died.
+    # Patient sentinels: a machine that is busy is not a master that died.
     family = RedisFamily(tmp_path, down_after_ms=1_500)
     with family, worker(family.url, sqlite_url, tmp_path / "home"):
         wait_until(family.knows_replica)

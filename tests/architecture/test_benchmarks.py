@@ -1,4 +1,4 @@
-"""Benchmarks can be run, back what the docs say, and no test rests on one."""
+"""Benchmarks can be run, back what the docs say, and no test is based on one."""
 
 import re
 import subprocess

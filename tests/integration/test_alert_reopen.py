@@ -1,4 +1,4 @@
-"""What fires again soon goes on in its incident and thread; what is judged anew does not."""
+"""What fires again soon goes on in its incident and thread; what is judged again does not."""
 
 from datetime import UTC, datetime, timedelta
 

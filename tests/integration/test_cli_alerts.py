@@ -403,7 +403,11 @@ def test_backtest_counts_what_rules_would_have_sent(world, tmp_path):
 
 @pytest.mark.parametrize(
     ("rules", "message"),
-    [("colour = 1", "is no rule"), ("warning_rate = 7", "less than or equal to 1"), ("=", "TOML")],
+    [
+        ("colour = 1", "is not a rule"),
+        ("warning_rate = 7", "less than or equal to 1"),
+        ("=", "TOML"),
+    ],
 )
 def test_rules_that_are_wrong_are_told(world, tmp_path, rules, message):
     path = tmp_path / "rules.toml"

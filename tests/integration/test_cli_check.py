@@ -89,7 +89,7 @@ def test_it_goes_on_where_it_stopped_and_labels_are_kept(bot):
     ("words", "message"),
     [(["bot", "tone", "--since", "1h"], "only 0 pairs"),
      (["bot", "groundedness", "--since", "soon"], "Invalid time"),
-     (["shop", "groundedness", "--since", "1h"], "nothing was heard of an app")],
+     (["shop", "groundedness", "--since", "1h"], "unknown app")],
 )  # fmt: skip
 def test_mistake_is_named_and_ends_with_three(bot, words, message):
     done = CliRunner().invoke(app, ["check", *words])

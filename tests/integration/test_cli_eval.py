@@ -135,7 +135,7 @@ def test_judge_that_is_away_ends_the_run_and_nothing_is_paid_twice(project, monk
         server.always = "401"
         stopped = answered(project, monkeypatch, server, JUDGE_CONCURRENCY="1")
         assert isinstance(stopped.exception, JudgeOutageError)
-        assert "run it again to go on where it stopped" in str(stopped.exception)
+        assert "run it again to resume where it stopped" in str(stopped.exception)
         server.always = "ok"
         before = len(server.requests)
         assert answered(project, monkeypatch, server).exit_code == 0

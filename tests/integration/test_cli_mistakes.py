@@ -161,11 +161,11 @@ def test_each_wrong_setting_is_a_line_when_there_are_several(groundwatch):
 @pytest.mark.parametrize(
     ("command", "environment", "said"),
     [
-        ("score good.jsonl", {"GROUNDWATCH_SCORER": "jugde"}, "Input should be 'auto'"),
-        ("score good.jsonl", {"GROUNDWATCH_SCORER": "judge"}, "OPENAI_API_KEY: "),
+        ("evaluate good.jsonl", {"GROUNDWATCH_SCORER": "jugde"}, "Input should be 'auto'"),
+        ("evaluate good.jsonl", {"GROUNDWATCH_SCORER": "judge"}, "OPENAI_API_KEY: "),
         ("worker", {"GROUNDWATCH_SCORER": "judge"}, "OPENAI_API_KEY: "),
         ("up", {"GROUNDWATCH_SCORER": "judge"}, "OPENAI_API_KEY: "),
-        ("score good.jsonl --metrics groundednes", {}, "did you mean groundedness?"),
+        ("evaluate good.jsonl --metrics groundednes", {}, "did you mean groundedness?"),
         ("up", {"GROUNDWATCH_METRICS": "tone"}, "there are groundedness, relevance"),
         ("up", {"GROUNDWATCH_STATUS_POLICY": "wilsn"}, "point, point_min_n, wilson"),
         ("scheduler", {"GROUNDWATCH_STATUS_POLICY": "wilsn"}, "GROUNDWATCH_STATUS_POLICY: "),
@@ -299,7 +299,7 @@ def test_app_that_nobody_heard_of_is_not_taken_for_silence(groundwatch, tmp_path
     result = groundwatch(*command.split())
 
     assert result.code == 3
-    assert only_line(result).endswith("nothing was heard of an app 'shop'; there is bot")
+    assert only_line(result).endswith("unknown app 'shop'; expected one of bot")
 
 
 @pytest.mark.parametrize(
@@ -312,9 +312,9 @@ def test_app_that_nobody_heard_of_is_not_taken_for_silence(groundwatch, tmp_path
         ("replay missing.jsonl --app a", "'missing.jsonl' does not exist"),
         ("replay . --app a", "'.' is a directory"),
         ("replay good.jsonl", "Missing option '--app'"),
-        ("score missing.jsonl", "'missing.jsonl' does not exist"),
-        ("score .", "'.' is a directory"),
-        ("score good.jsonl -o good.jsonl", "good.jsonl is the file that is read"),
+        ("evaluate missing.jsonl", "'missing.jsonl' does not exist"),
+        ("evaluate .", "'.' is a directory"),
+        ("evaluate good.jsonl -o good.jsonl", "good.jsonl is the file that is read"),
         ("statsu", "No such command 'statsu'"),
     ],
 )

@@ -76,7 +76,7 @@ def test_run_that_is_complete_changes_nothing(records, scores):
     ("before", "said"),
     [
         ('{"id": "r0", "evaluations": []}\n', "scored in another way"),
-        ("my diary\n", "line 1 is no score"),
+        ("my diary\n", "line 1 is not a score"),
     ],
 )
 def test_file_of_something_else_is_left_alone(records, scores, before, said):

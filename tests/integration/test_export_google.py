@@ -158,6 +158,6 @@ def test_google_is_asked_for_a_token_with_the_accounts_own_signature(server, wri
 def test_a_wrong_key_file_is_one_clear_line_without_what_is_in_it(server, tmp_path):
     wrong = tmp_path / "account.json"
     wrong.write_text('{"type": "service_account", "private_key": "hunter2"}')
-    with pytest.raises(SettingsError, match="is no key file") as caught:
+    with pytest.raises(SettingsError, match="is not a key file") as caught:
         write_google([], "x", wrong, api_url=server.api_url)
     assert "hunter2" not in str(caught.value)

@@ -245,7 +245,7 @@ def test_command_is_told_when_the_graph_is_missing(tmp_path):
 
 def test_model_is_named_when_nobody_has_it(monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    with pytest.raises(SettingsError, match="nobody/nothing is no folder here"):
+    with pytest.raises(SettingsError, match="nobody/nothing is not a folder here"):
         NliModel("nobody/nothing")
 
 

@@ -148,7 +148,7 @@ class Oracle:
             return self._without_data()
         self.no_data = None
         if letter in "hs":
-            # Another evaluator's good news begins anew.
+            # Another evaluator's good news starts over.
             self.healthy = self.at if letter == "s" else self.healthy or self.at
             self.level, was = None, self.level
             return "resolved" if was else None

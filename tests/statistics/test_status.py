@@ -54,7 +54,7 @@ def test_healthy_stream_keeps_to_its_budget(kind):
 
 
 def test_first_day_is_not_taken_for_all_days():
-    """The rate of its morning is no reference for its night."""
+    """The rate of its morning is not a reference for its night."""
     found = []
     for run in (1, 2):  # of a benchmark; both were an alarm once
         stream, *_ = streams.draw(Job(Cell("day and night", 10, 4), 90418, run))

@@ -276,7 +276,7 @@ class Connection:
     An OpenAI client and the event loop it lives in, on a thread of its own.
 
     Only a task can be given up wherever it waits: the time-outs of the library start
-    anew with every byte, also within headers.
+    again with every byte, also within headers.
     """
 
     def __init__(self, api_key: str, base_url: str | None, timeout_s: float) -> None:
@@ -364,7 +364,7 @@ class SharedClient:
 
     def close(self) -> None:
         """
-        Close the connections of this process, for good; those of a parent are left alone.
+        Close the connections of this process, for good; those of a parent are left unchanged.
 
         Calls under way are given up, and are not made again.
         """

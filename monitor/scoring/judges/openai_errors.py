@@ -34,7 +34,7 @@ _TOO_LONG = re.compile(
 _TOO_LARGE = 413
 _NO_CODE = re.compile(r"[^a-z0-9_.-]+", re.IGNORECASE)
 _LONGEST_CODE = 60
-#: Words of proxies that answer 400 for what is no fault of the text (LiteLLM). Only what such a
+#: Words of proxies that answer 400 though the text is not at fault (LiteLLM). Only what such a
 #: pattern matches is quoted, and only a message's beginning is read: the rest may hold the key,
 #: or a judged text that says the same.
 _PROXY_OUTAGE_WITHIN = 120

@@ -320,7 +320,7 @@ class Conversation:
         items
             What gets an entry in the answer.
         write
-            Makes the request, anew for every try.
+            Makes the request, again for every try.
         left
             Returns those of *items* that the case still holds.
         depth
@@ -395,7 +395,7 @@ class Conversation:
             )
         if wait_s > policy.longest_wait_s:
             outage = JudgeOutageError(
-                f"{error}; it asks to be left alone for {wait_s:g} s", retry_after_s=wait_s
+                f"{error}; it asks callers to wait for {wait_s:g} s", retry_after_s=wait_s
             )
             outage.context |= error.context
             raise outage from None

@@ -21,7 +21,7 @@ _PIECE_END = re.compile(r"\n\s*|(?<=[.!?])\s+|(?<=[。！？])\s*")  # noqa: RUF
 _QUERY_SHARE, _OUTPUT_SHARE = 0.2, 0.5
 _TOKENS_A_TEXT = 8  # of JSON around a passage or a sentence
 _TOKENS_AROUND_GAP = 2
-_LEAST_PIECE = 40  # tokens; a shorter one is no sentence
+_LEAST_PIECE = 40  # tokens; a shorter one is not a sentence
 # Constants of BM25: Robertson and Zaragoza (2009), The Probabilistic Relevance Framework.
 _SATURATION, _LENGTH_WEIGHT = 1.2, 0.75
 

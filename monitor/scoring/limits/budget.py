@@ -164,7 +164,7 @@ class Budget:
     """
     Caps on what is spent by all that share a Redis; safe for threads and processes.
 
-    A reservation is held for as long as a call may take, *longest_call_s*, and some more:
+    A reservation lasts as long as a call may take, *longest_call_s*, and some more:
     settled later, it would stay charged at its worst price.
 
     Raises
@@ -209,7 +209,7 @@ class Budget:
         cap = self._caps[int(which) - 1]
         words = Charge(cap, 0, 0, 0).words
         if answer == b"crowded":
-            raise JudgeBusyError(f"{words} is held by calls under way", retry_after_s=1.0)
+            raise JudgeBusyError(f"{words} is reserved by calls under way", retry_after_s=1.0)
         raise BudgetReachedError(f"{words} is reached")
 
     def settle(self, reservation: Reservation, microusd: int) -> None:

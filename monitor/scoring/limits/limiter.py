@@ -45,7 +45,7 @@ from monitor.scoring.limits.rate import FRESH_S, CircuitBreaker, Concurrency, Ra
 from monitor.settings import Settings, variable
 
 _LONGEST_RATE_WAIT_S, _NO_HURRY_S = 20.0, 3_600.0
-_LONGEST_PAUSE_S = 5.0  # with a longer Retry-After the judge is left alone: samples wait queued
+_LONGEST_PAUSE_S = 5.0  # with a longer Retry-After the judge is not called: samples wait queued
 _CHARS_PER_TOKEN = 4
 _PROMPT_TOKENS = 1_000
 

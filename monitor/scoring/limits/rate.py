@@ -221,7 +221,7 @@ class Concurrency:
 
 
 class Outage(NamedTuple):
-    """Why the judge answers no call, and for how long it is left alone."""
+    """Why the judge answers no call, and for how long it is not called."""
 
     reason: str
     for_s: float

@@ -4,7 +4,7 @@ Find the one detail in which a claim differs from a sentence that it otherwise c
 Claim and sentence are aligned word for word. Where the words around a place agree and those in
 it exclude each other (two numbers, two names, two weekdays, opposites), where one side denies,
 or where two words have changed places, the claim says something else. Nothing is found where a
-claim is told in other words, nor where another sentence of the passages says what it says.
+claim is a paraphrase, nor where another sentence of the passages says what it says.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ _TURNS_BACK = 6
 _TURN_CHARS = 4_000
 _REPEATED, _LEAST_REPEATED = 0.9, 3  # share of an answer's words that were said before; of how many
 _PREFIX = 5
-_NAMING = frozenset("BCDEFGHJKLMNPQRSTUVWXYZ")  # "hall B": a letter that is no word of its own
+_NAMING = frozenset("BCDEFGHJKLMNPQRSTUVWXYZ")  # "hall B": a letter that is not a word of its own
 _LINE = re.compile(r"^\s*(?:[-*•–]|\(?\d{1,2}[.)])\s+(.+)$", re.MULTILINE)
 
 

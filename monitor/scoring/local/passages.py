@@ -189,7 +189,7 @@ _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 def read_json(context: str) -> Any:
-    """Return the object or list that a passage in JSON is; None when it is no JSON."""
+    """Return the object or list that a passage in JSON is; None when it is not JSON."""
     text = context.strip()
     if text[:1] not in {"{", "["} or text[-1:] not in {"}", "]"}:
         return None

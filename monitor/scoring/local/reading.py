@@ -1,4 +1,4 @@
-"""Read one interaction: its claims, with the figures of each and what they rest on."""
+"""Read one interaction: its claims, with the figures of each and what they are based on."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class AnswerKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ReadClaim:
-    """A sentence that states something: its figures, and what they rest on."""
+    """A sentence that states something: its figures, and what they are based on."""
 
     values: tuple[float, ...]  #: in the order of ``CLAIM_FEATURES``
     evidence: tuple[int, ...]  #: sentences of the passages, best first

@@ -1,5 +1,5 @@
 """
-Measure how well an answer speaks to its question, and settle what is no plain question.
+Measure how well an answer speaks to its question, and settle what is not a plain question.
 
 A model of shared words would fail instructions, small talk, yes or no and numbers: an instruction
 names a task and not a subject, and "Yes." shares nothing with its question. Where the words cannot

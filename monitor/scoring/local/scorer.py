@@ -157,7 +157,7 @@ class LocalJudge:
         ]
 
     def close(self) -> None:
-        """Release nothing: nothing is held."""
+        """Do nothing: there is nothing to release."""
 
     def _judge_claims(self, reading: Reading) -> tuple[tuple[Claim, ...], float | None]:
         """Judge every sentence, and the response as a whole; None if it states nothing."""
@@ -290,7 +290,7 @@ def _wrong_refusal(reading: Reading, query: str) -> Claim | None:
     index, text = passages.sentences[asked.evidence[0]] if asked.evidence else (0, "")
     told = " ".join(passages.sentences[number][1] for number in asked.evidence)
     found = [word for number in asked.evidence for word in passages.words[number]]
-    # without the kind of thing that is asked for (a person, a date, a number) it is no answer
+    # without the kind of thing that is asked for (a person, a date, a number) it is not an answer
     if asked.shares[1] < _HELD or type_of_answer(query, told, found)[1]:
         return None
     return Claim(

@@ -168,7 +168,7 @@ class CitedAnswer:
             f"{each} {extra} {context.text[:200]}".casefold()
             for each, extra, context in zip(ids, extras, interaction.contexts, strict=True)
         ]
-        # Where no passage is named by author and year, "(Paris, 1889)" is no citation.
+        # Where no passage is named by author and year, "(Paris, 1889)" is not a citation.
         dated = any(re.search(r"[A-Za-z]\W{0,3}(?:19|20)\d\d", each) for each in ids)
         dated = dated or any({"author", "year"} & extra.keys() for extra in extras)
         claims = []

@@ -145,9 +145,8 @@ class Weighted(BaseModel):
         """Return the metric of this table."""
         formula = " + ".join(f"{weight:.3g} {part}" for part, weight in self.weights.items())
         if self.least_share < 1:
-            formula += (
-                f", over those with a score, if they have {self.least_share:.0%} of the weight"
-            )
+            least = f"{100 * self.least_share:.0f} %"
+            formula += f", over those with a score, if they have {least} of the weight"
         declaration = Declaration(
             name=name,
             what=self.what or "A score made of others.",

@@ -54,7 +54,7 @@ def precision_at_k(retrieved: Sequence[str], relevant: Collection[str], k: int) 
     """
     Return the share of the first *k* places that hold a relevant passage.
 
-    The divisor is *k* even where fewer were retrieved: an empty place is no hit.
+    The divisor is *k* even where fewer were retrieved: an empty place is not a hit.
 
     Raises
     ------

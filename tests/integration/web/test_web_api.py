@@ -122,7 +122,7 @@ def test_badge_says_the_status_and_nothing_hostile(world, get):
 
 
 def test_names_with_any_characters_have_an_address(world, get):
-    # A mark that turns text around is no part of a name.
+    # A mark that turns text around is not part of a name.
     for app in (name.replace("\u202e", "\ufffd") for name in world.samples):
         found = get(f"/api/v1/apps/{slug(app)}/metrics/groundedness")
         assert found.json()["app"] == app

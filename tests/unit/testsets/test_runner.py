@@ -161,7 +161,7 @@ def test_app_is_found_by_its_name_from_the_current_folder(tmp_path, monkeypatch)
     [
         ("nowhere_at_all:answer", "no module 'nowhere_at_all'"),
         ("json:nothing", "'json' has no 'nothing'"),
-        ("json:__doc__", "is no function"),
+        ("json:__doc__", "is not a function"),
         ("missing.jsonl", "expected module:function"),
     ],
 )

@@ -1,4 +1,4 @@
-"""A stretch of time survives its way through an address, whatever the address holds."""
+"""A time range survives its way through an address, whatever the address holds."""
 
 from datetime import UTC, datetime
 from urllib.parse import parse_qsl
