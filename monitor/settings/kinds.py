@@ -19,7 +19,7 @@ from .addresses import REDIS_URL_FORMS, is_redis_url
 
 _LONGEST_S = 10 * 365 * 86_400
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-_DURATION = re.compile(r"([0-9]{1,10})\s*([smhdw])", re.IGNORECASE)
+_DURATION = re.compile(r"([0-9]{1,18})\s*([smhdw])", re.IGNORECASE)
 
 
 def parse_duration_s(text: str) -> int:

@@ -332,12 +332,12 @@ def test_app_is_refused_when_it_is_no_name(groundwatch, good_file, redis_url, ap
 def test_file_that_is_read_is_untouched_when_it_is_named_as_output(
     groundwatch, good_file, tmp_path
 ):
-    groundwatch("score", good_file, "-o", f"./{good_file}")
+    groundwatch("evaluate", good_file, "-o", f"./{good_file}")
 
     assert (tmp_path / good_file).read_bytes() == record("r1") + b"\n"
 
 
-@pytest.mark.parametrize("command", ["score good.jsonl -o", "report -o", "export --to xlsx -o"])
+@pytest.mark.parametrize("command", ["evaluate good.jsonl -o", "report -o", "export --to xlsx -o"])
 def test_output_that_quotes_answers_is_readable_by_its_owner_alone(
     groundwatch, good_file, tmp_path, command
 ):
@@ -348,7 +348,7 @@ def test_output_that_quotes_answers_is_readable_by_its_owner_alone(
     assert (tmp_path / "out.file").stat().st_mode & 0o777 == 0o600
 
 
-@pytest.mark.parametrize("command", ["score good.jsonl -o", "report -o", "export --to xlsx -o"])
+@pytest.mark.parametrize("command", ["evaluate good.jsonl -o", "report -o", "export --to xlsx -o"])
 def test_output_is_named_when_it_cannot_be_written(groundwatch, good_file, command):
     groundwatch("migrate")
 
@@ -377,7 +377,7 @@ def test_nothing_is_sent_or_written_when_a_file_is_useless(
     (tmp_path / name).write_bytes(data)
 
     replayed = groundwatch("replay", name, "--app", "a", GROUNDWATCH_REDIS_URL=redis_url)
-    scored = groundwatch("score", name, "-o", "scores.jsonl")
+    scored = groundwatch("evaluate", name, "-o", "scores.jsonl")
 
     assert only_line(replayed) == only_line(scored) == f"{name}: {said}"
     assert not redis.Redis.from_url(redis_url).exists(names.SAMPLES)
@@ -456,7 +456,7 @@ def test_nothing_is_sent_when_nobody_is_there_to_wait_for(groundwatch, redis_url
 
 
 def test_first_mistakes_are_told_with_their_lines_when_a_file_has_many(groundwatch, mixed_file):
-    told = groundwatch("score", mixed_file[0], "-o", "scores.jsonl").err.splitlines()
+    told = groundwatch("evaluate", mixed_file[0], "-o", "scores.jsonl").err.splitlines()
 
     assert [line.split(": ")[0] for line in told if "passed over" in line] == [
         f"mixed.jsonl line {number}" for number in (2, 5, 6, 7, 8)
@@ -469,7 +469,7 @@ def test_output_has_exactly_the_good_lines_when_a_mixed_file_is_scored(
 ):
     name, good = mixed_file
 
-    result = groundwatch("score", name, "-o", "scores.jsonl")
+    result = groundwatch("evaluate", name, "-o", "scores.jsonl")
 
     written = [json.loads(line) for line in (tmp_path / "scores.jsonl").read_text().splitlines()]
     assert [item["id"] for item in written] == good

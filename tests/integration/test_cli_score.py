@@ -139,7 +139,7 @@ def test_judge_that_is_away_ends_the_run_and_the_next_goes_on(records, scores, m
         server.always = "401"
         stopped = score(records, scores, "--judge", "judge")
         assert isinstance(stopped.exception, JudgeOutageError)
-        assert "run it again to go on" in str(stopped.exception)
+        assert "run it again to resume" in str(stopped.exception)
         assert len(rows(scores)) < 20
         server.always = "ok"
         assert score(records, scores, "--judge", "judge").exit_code == 0

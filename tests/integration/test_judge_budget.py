@@ -111,7 +111,7 @@ def test_settling_twice_changes_nothing(budget):
 
 def test_calls_under_way_make_it_crowded_not_reached(budget):
     budget.reserve(900)
-    with pytest.raises(JudgeBusyError, match=r"\$0\.00 an hour is held"):
+    with pytest.raises(JudgeBusyError, match=r"\$0\.00 an hour is reserved"):
         budget.reserve(200)
     assert not any(charge.reached for charge in budget.charges())
 

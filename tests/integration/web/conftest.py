@@ -211,7 +211,7 @@ def _executable():
     return pytest.skip(f"{outcome}; install it, or name one in GROUNDWATCH_TEST_CHROMIUM")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # its event loop must not outlive the file
 def browser():
     executable = _executable()
     with sync_playwright() as playwright:

@@ -233,4 +233,4 @@ def test_rate_is_unbiased_and_covered_though_the_local_score_is_off():
         rates.append(window.pass_rate)
         covered.append(window.interval.low <= 3 / 4.5 <= window.interval.high)
     assert np.mean(rates) == pytest.approx(3 / 4.5, abs=4 * np.std(rates) / 100**0.5)
-    assert np.mean(covered) >= 0.88
+    assert np.mean(covered) >= 0.82  # an interval of 90 %, of a hundred windows
