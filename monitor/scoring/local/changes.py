@@ -21,7 +21,7 @@ from monitor.scoring.words import Word, denies, language, listed, stem, words
 _MOST_SAID, _MOST_TOLD = 60, 120  # words laid beside each other
 _WORTH_A_LOOK = 0.3  # least share of the claim in its best sentence
 # The same without what was exchanged: for doubt (a number, a word), certainty, denial or roles.
-_COPIED_NUMBER, _COPIED, _COPIED_SURELY, _COPIED_WHOLLY = 0.4, 0.6, 0.9, 0.9
+_COPIED_NUMBER, _COPIED, _COPIED_SURELY, _COPIED_WHOLLY = 0.4, 0.6, 0.99, 0.9
 _TELLS = 0.7  # least share of the best sentence's share that makes another sentence tell it too
 _LONGEST, _BESIDE = 3, 4  # words that are exchanged for each other; that agree beside them
 _CLOSE = 0.06  # a number so near, with a word such as "about", says the same
