@@ -1,6 +1,7 @@
 """From records in the queue to sheets: every run once, with the figures that it was scored with."""
 
 import csv
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -88,4 +89,4 @@ def test_xlsx_is_one_workbook_without_a_formula(command, tmp_path):
 def test_what_is_missing_is_named(command, words, said):
     done = command(*words)
     assert done.exit_code == 2
-    assert said in " ".join(done.output.split())
+    assert said in " ".join(re.findall(r"[^\s│]+", done.output))
