@@ -372,7 +372,7 @@ def ack(
     note: Annotated[str, typer.Option(help="For the others.")] = "",
     lasts: Annotated[str, typer.Option("--for", help="For how long: 2h, 8h.")] = "8h",
 ) -> None:
-    """Acknowledge an incident: no more reminders, but a message if it gets worse."""
+    """Acknowledge an incident: pause its reminders; you are still notified if it gets worse."""
     now = datetime.now(UTC)
     until = now + timedelta(seconds=parse_duration_s(lasts))
     with open_store(Settings.from_env()).write() as connection:

@@ -36,7 +36,7 @@ RISES: Final = np.array([0.2, 0.35, 0.5, 0.65, 0.8])
 CLEAR_SLACK: Final = 0.025
 #: Log payoff that samples alone must bring to a recovery: time brings stakes as well.
 CLEAR_GAIN: Final = 3.0
-#: So little below a threshold lies the bound of what was decided and is held.
+#: Distance below the threshold at which the bound of a decided status is kept.
 _JUST: Final = 1e-9
 #: Bets on a recovery to above the warning threshold, then on one to above the critical one.
 N_RISES: Final = len(RISES)

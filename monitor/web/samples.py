@@ -27,7 +27,7 @@ from monitor.store.sessions import session_scores
 from monitor.testsets.golden import golden_case
 from monitor.web import schema, time_range
 from monitor.web.auth import Role, needs, principal_of
-from monitor.web.detail import judged_evaluations
+from monitor.web.claims import judged_evaluations
 from monitor.web.site import Site, answer_json, refused
 
 _PAGE, _MOST = 50, 500
