@@ -8,7 +8,7 @@ from email.message import EmailMessage
 from importlib.resources import files
 from io import StringIO
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Self
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -19,24 +19,18 @@ from rich.text import Text
 
 from monitor.report.format import percent, plain_text, sparkline
 from monitor.report.model import Report, ReportedChange
-from monitor.report.text import STYLES, StatusTable, render_report, status_text
+from monitor.report.text import STYLES, render_report, status_table, status_text
 from monitor.report.words import ledger_sentence
 
 _WIDTH = 110
 
 
-class _Check(Protocol):
-    @property
-    def what(self) -> str: ...
-    @property
-    def holds(self) -> bool: ...
-    @property
-    def found(self) -> str: ...
+class DemoCheck(NamedTuple):
+    """One thing that must be true at the end."""
 
-
-class _Line(NamedTuple):
-    at_s: float
-    text: Text
+    what: str
+    holds: bool
+    found: str
 
 
 class Screen:
@@ -47,7 +41,7 @@ class Screen:
         if not self._console.is_terminal or self._console.width > _WIDTH:
             self._console = Console(highlight=False, width=_WIDTH)
         self._started_s = time.monotonic()
-        self._lines: list[_Line] = []
+        self._lines: list[Text] = []
         self._changes: set[tuple[object, ...]] = set()
         self._report: Report | None = None
         self._live = Live(console=self._console, auto_refresh=False, get_renderable=self._picture)
@@ -77,12 +71,8 @@ class Screen:
         if key in self._changes:
             return
         self._changes.add(key)
-        line = Text.assemble(
-            f"{change.metric}: ",
-            status_text(change.after),
-            f"  pass rate {percent(change.pass_rate)}, n {change.n}",
-        )
-        self._say(line)
+        rate = f"  pass rate {percent(change.pass_rate)}, n {change.n}"
+        self._say(Text.assemble(f"{change.metric}: ", status_text(change.after), rate))
 
     def received(self, where: str, text: str) -> None:
         """Print that a message arrived."""
@@ -102,12 +92,9 @@ class Screen:
     def save(self, path: Path) -> None:
         """Save the last picture as an SVG that needs no other file and no font of its own."""
         recorder = Console(
-            record=True,
-            width=_WIDTH,
-            file=StringIO(),
-            force_terminal=True,
+            record=True, width=_WIDTH, file=StringIO(), force_terminal=True,
             color_system="truecolor",
-        )
+        )  # fmt: skip
         recorder.print(self._picture())
         svg_format = files("monitor.demo").joinpath("picture.svg.txt").read_text(encoding="utf-8")
         recorder.save_svg(str(path), title="groundwatch demo", code_format=svg_format)
@@ -115,12 +102,16 @@ class Screen:
     def messages(self, slack: Sequence[dict[str, Any]], mail: Sequence[EmailMessage]) -> None:
         """Print the messages as the receivers got them."""
         for message in slack:
-            parts = []
-            for block in message.get("blocks", ()):
-                texts = [block.get("text"), *block.get("fields", ()), *block.get("elements", ())]
-                parts += [
-                    part["text"] for part in texts if isinstance(part, dict) and "text" in part
-                ]
+            parts = [
+                part["text"]
+                for block in message.get("blocks", ())
+                for part in (
+                    block.get("text"),
+                    *block.get("fields", ()),
+                    *block.get("elements", ()),
+                )
+                if isinstance(part, dict) and "text" in part
+            ]
             body = Text("\n".join(parts) or str(message.get("text", "")))
             self._console.print(Panel(body, title="Slack received", title_align="left"))
         for letter in mail:
@@ -134,12 +125,12 @@ class Screen:
         self._console.print(Rule("groundwatch report"))
         self._console.print(render_report(report))
 
-    def verdict(self, checks: Sequence[_Check], seconds: float, kept: Path | None) -> None:
+    def verdict(self, checks: Sequence[DemoCheck], seconds: float, kept: Path | None) -> None:
         """Print what had to happen, and whether it did."""
         self._console.print(Rule("what had to happen"))
         for check in checks:
-            mark = Text("✓ ", style="green") if check.holds else Text("✗ ", style="bold red")
-            self._console.print(mark + Text(f"{check.what}: {check.found}"))
+            mark = ("✓ ", "green") if check.holds else ("✗ ", "bold red")
+            self._console.print(Text.assemble(mark, f"{check.what}: {check.found}"))
         where = f"; kept in {kept}" if kept else ""
         self._console.print(f"\n{seconds:.0f} s{where}. Next: [bold]groundwatch up[/]")
 
@@ -148,22 +139,20 @@ class Screen:
         self.end()
         self._console.print(f"\n[bold red]The demo failed:[/] {what}")
         for log in logs:
-            tail = log.read_text(encoding="utf-8", errors="replace").splitlines()[-8:]
-            for line in tail:
+            for line in log.read_text(encoding="utf-8", errors="replace").splitlines()[-8:]:
                 self._console.print(Text(f"{log.name}: {line}", style="dim"))
 
     def _say(self, text: Text) -> None:
-        line = _Line(time.monotonic() - self._started_s, text)
-        self._lines.append(line)
+        at = (f"{time.monotonic() - self._started_s:5.1f} s  ", "dim")
+        self._lines.append(line := Text.assemble(at, text))
         if self._live.is_started:
             self._live.refresh()
         else:
-            self._console.print(_timed(line))
+            self._console.print(line)
 
     def _picture(self) -> Group:
-        lines = [_timed(line) for line in self._lines]
         if self._report is None or not self._report.apps:
-            return Group(*lines, Text("\nstarting ...", style="dim"))
+            return Group(*self._lines, Text("\nstarting ...", style="dim"))
         app = self._report.apps[0]
         bars = [
             Text.assemble(
@@ -173,13 +162,9 @@ class Screen:
             for metric in app.metrics
         ]
         return Group(
-            *lines,
+            *self._lines,
             Text(""),
-            StatusTable(self._report),
+            status_table(self._report),
             Padding(Group(*bars), (1, 0)),
             Text(ledger_sentence(app.ledger), style="dim"),
         )
-
-
-def _timed(line: _Line) -> Text:
-    return Text.assemble((f"{line.at_s:5.1f} s  ", "dim"), line.text)

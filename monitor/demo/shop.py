@@ -63,12 +63,8 @@ class Index:
 
     def __init__(self, articles: list[Article]) -> None:
         self._articles = articles
-        self._words = [
-            Counter(
-                _words(" ".join([article.text, *(question.ask for question in article.questions)]))
-            )
-            for article in articles
-        ]
+        texts = (" ".join([a.text, *(question.ask for question in a.questions)]) for a in articles)
+        self._words = [Counter(_words(text)) for text in texts]
         seen = Counter(word for words in self._words for word in words)
         self._weight = {word: math.log(1 + len(articles) / n) for word, n in seen.items()}
         self.broken = False

@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple
 
-from monitor.demo.screen import Screen
+from monitor.demo.screen import DemoCheck, Screen
 from monitor.models import Status
 from monitor.report.model import Report
 from monitor.settings import PREFIX, Settings, variable
@@ -39,14 +39,6 @@ _GOES_ON = ("NOW ", "STILL ")
 
 class DemoFailed(Exception):
     """Something that the demo shows did not happen in time."""
-
-
-class DemoCheck(NamedTuple):
-    """One thing that must be true at the end."""
-
-    what: str
-    holds: bool
-    found: str
 
 
 APP = "support-bot"
@@ -128,15 +120,10 @@ def built_stage(folder: Path) -> Iterator[Stage]:
         mail = stack.enter_context(MailReceiver())
         usual = {variable("openai_api_key"), variable("openai_base_url")}
         inherited = {
-            key: value
-            for key, value in os.environ.items()  # noqa: TID251
+            key: value for key, value in os.environ.items()  # noqa: TID251
             if not key.startswith(PREFIX) and key not in usual
-        }
-        ours = _HURRY | {
-            "home": str(folder),
-            "slack_webhook_url": slack.url,
-            "smtp_url": mail.url,
-        }
+        }  # fmt: skip
+        ours = _HURRY | {"home": str(folder), "slack_webhook_url": slack.url, "smtp_url": mail.url}
         environment = inherited | {variable(name): value for name, value in ours.items()}
         settings = Settings.from_env(environment)
         store = Store(settings.sql_url)
@@ -147,14 +134,9 @@ def built_stage(folder: Path) -> Iterator[Stage]:
         supervisor = Supervisor(plan.services, listener=lambda *_: None)
         stack.callback(supervisor.stop)
         stage = Stage(
-            folder=folder,
-            settings=settings,
-            store=store,
-            slack=slack,
-            mail=mail,
-            supervisor=supervisor,
-            environment=environment,
-        )
+            folder=folder, settings=settings, store=store, slack=slack, mail=mail,
+            supervisor=supervisor, environment=environment,
+        )  # fmt: skip
         stack.callback(stage.close_shop)
         supervisor.start()
         yield stage
@@ -169,8 +151,7 @@ class Story:
     pace: float  #: 1 for people, less for machines: how long each state is shown
     seen: list[Status] = field(default_factory=list)
     _opened_s: float = field(default_factory=time.monotonic)
-    _seen_slack: int = 0
-    _seen_mail: int = 0
+    _n_received: tuple[int, int] = (0, 0)  #: on Slack and by email
 
     def play(self) -> Report:
         """Play healthy, broken, recovered; return the final report."""
@@ -187,11 +168,8 @@ class Story:
         screen.act("Retrieval is repaired.")
         self.stage.tell_shop("repair")
         self._until("a healthy status again", lambda: self._status() is Status.HEALTHY, 40)
-        self._until(
-            "the all-clear on Slack and by email",
-            lambda: all(any("RESOLVED" in title for title in part) for part in self._titles()),
-            30,
-        )
+        resolved = lambda: all("RESOLVED" in " ".join(part) for part in self._titles())  # noqa: E731
+        self._until("the all-clear on Slack and by email", resolved, 30)
         screen.act("The shop closes; what it sampled is scored to the last one.")
         self.stage.close_shop()
         self._until("the last score", lambda: self._report().apps[0].ledger.queued == 0, 20)
@@ -204,8 +182,8 @@ class Story:
         ledger = report.apps[0].ledger
         ended = ledger.scored + sum(ledger.failed.values()) + sum(ledger.skipped.values())
         dropped = sum(ledger.dropped.values())
-        path = [s for s in self.seen if s in {Status.HEALTHY, Status.CRITICAL}]
-        story = [s for i, s in enumerate(path) if i == 0 or path[i - 1] is not s]
+        path = (s for s in self.seen if s in {Status.HEALTHY, Status.CRITICAL})
+        story = [status for status, _ in groupby(path)]
         expected = [Status.HEALTHY, Status.CRITICAL, Status.HEALTHY]
         return [
             DemoCheck("status", story == expected, " → ".join(story)),
@@ -258,12 +236,11 @@ class Story:
             current = [m.verdict.status for m in app.metrics if m.metric == _METRIC]
             if app.app == APP and current and (not self.seen or self.seen[-1] is not current[0]):
                 self.seen.append(current[0])
-        slack, mail = self._titles()
-        for text in slack[self._seen_slack :]:
-            self.screen.received("Slack", text)
-        for subject in mail[self._seen_mail :]:
-            self.screen.received("email", subject)
-        self._seen_slack, self._seen_mail = len(slack), len(mail)
+        titles = self._titles()
+        for where, found, n in zip(("Slack", "email"), titles, self._n_received, strict=True):
+            for title in found[n:]:
+                self.screen.received(where, title)
+        self._n_received = len(titles[0]), len(titles[1])
         self.screen.show(report)
         time.sleep(_LOOK_EVERY_S)
 
@@ -314,9 +291,7 @@ def run(*, quick: bool, keep: bool, picture: Path | None = None) -> bool:
             os.kill(pid, 0)
             alive.append(name)
     left = alive + ([str(folder)] if folder.exists() and not keep else [])
-    nothing_left = DemoCheck(
-        "nothing left behind", not left, ", ".join(left) or f"{len(pids)} processes ended"
-    )
-    checks.append(nothing_left)
+    found = ", ".join(left) or f"{len(pids)} processes ended"
+    checks.append(DemoCheck("nothing left behind", not left, found))
     screen.verdict(checks, time.monotonic() - started_s, folder if keep else None)
     return all(check.holds for check in checks)

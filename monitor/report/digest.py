@@ -290,9 +290,10 @@ def build_digest(
                 seen=ledger.seen,
                 sampled=ledger.sampled,
                 scored=ledger.scored,
-                skipped=sum(ledger.skipped.values()),
-                failed=sum(ledger.failed.values()),
-                dropped=sum(ledger.dropped.values()),
+                **{
+                    kind: sum(getattr(ledger, kind).values())
+                    for kind in ("skipped", "failed", "dropped")
+                },
             )
             for app, ledger in sorted(facts.ledgers.items())
         ],

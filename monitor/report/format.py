@@ -8,10 +8,13 @@ out; where a result depends on the present, ``now`` is an argument.
 
 from __future__ import annotations
 
+import inspect
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from types import ModuleType
+from typing import Any
 
 from pydantic import SecretStr
 
@@ -176,3 +179,14 @@ def setting_value(value: object) -> str:
     if isinstance(value, tuple):
         return ",".join(str(item) for item in value)
     return plain_text(masked_url(str(value)), 500)
+
+
+def public_functions(*modules: ModuleType) -> dict[str, Callable[..., Any]]:
+    """Return the public functions that *modules* define, by name: what templates may call."""
+    return {
+        name: found
+        for module in modules
+        for name, found in vars(module).items()
+        if inspect.isroutine(found) and not name.startswith("_")
+        if found.__module__ == module.__name__
+    }

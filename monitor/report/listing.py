@@ -17,16 +17,17 @@ from monitor.report.model import RatePoint
 
 #: Between two columns, and between two cells of a paragraph.
 _GAP = "  "
-#: A cell that is longer than this may be folded, to no less than this.
-_FOLDS_FROM = 24
+_FOLDS_TO = 24
 
 
 @dataclass(slots=True)
 class Column:
-    """One column: its name, which a list without headings leaves empty, and its side."""
+    """One column: its name, which a list without headings leaves empty, its side, its widths."""
 
     name: str = ""
     justify: Literal["left", "right"] = "left"
+    from_width: int = 0  #: it is left out of narrower terminals
+    folds_to: int = _FOLDS_TO  #: a cell that is longer may be folded, to no less than this
 
 
 @dataclass(slots=True)
@@ -34,18 +35,22 @@ class Listing:
     """
     Rows of cells; no cell is ever cut.
 
-    Where the columns do not fit beside each other, each row is written as its first cell and,
-    indented below it, the others behind their names. So an id can be copied from any terminal.
+    Where the columns do not fit beside each other, each row is written as its first ``n_head``
+    cells and, indented below them, the others behind their names. So an id can be copied from any
+    terminal.
     """
 
     columns: list[Column]
     rows: list[tuple[Text, ...]] = field(default_factory=list)
     styles: list[str] = field(default_factory=list)
+    n_head: int = 1
 
     @classmethod
     def of(cls, *names: str, right: Sequence[str] = ()) -> Listing:
         """Return an empty listing with these headings; figures are right-aligned."""
-        return cls([Column(name, "right" if name in right else "left") for name in names])
+        columns = [Column(name, "right" if name in right else "left") for name in names]
+        # A mark without a name stands before the cell that it is about.
+        return cls(columns, n_head=2 if not names[0] and any(names[1:2]) else 1)
 
     def add_row(self, *cells: Text | str, style: str = "") -> None:
         """Add one row; a cell that is a string is plain text, not markup."""
@@ -54,36 +59,36 @@ class Listing:
 
     def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
         """Yield a table if it fits, else a paragraph a row."""
-        widths = [
-            max([cell_len(column.name), *(row[number].cell_len for row in self.rows)])
-            for number, column in enumerate(self.columns)
+        shown = [
+            i for i, column in enumerate(self.columns) if column.from_width <= options.max_width
         ]
-        needed = sum(min(width, _FOLDS_FROM) for width in widths)
-        needed += len(_GAP) * (len(self.columns) - 1)
-        if needed > options.max_width:
-            for row, style in zip(self.rows, self.styles, strict=True):
-                # A mark without a name stands before the cell that it is about.
-                marked = not self.columns[0].name and bool(self.columns[1].name)
-                head = 2 if marked else 1
-                yield Text(" ", style=style).join(row[:head])
-                shown = [
+        columns = [self.columns[i] for i in shown]
+        rows = [[row[i] for i in shown] for row in self.rows]
+        widths = [
+            max([cell_len(column.name), *(row[number].cell_len for row in rows)])
+            for number, column in enumerate(columns)
+        ]
+        least = [min(w, column.folds_to) for w, column in zip(widths, columns, strict=True)]
+        if sum(least) + len(_GAP) * (len(columns) - 1) > options.max_width:
+            for row, style in zip(rows, self.styles, strict=True):
+                yield Text(" ", style=style).join(row[: self.n_head])
+                below = [
                     Text.assemble((f"{column.name} ", "dim"), cell) if column.name else cell
-                    for column, cell in list(zip(self.columns, row, strict=True))[head:]
+                    for column, cell in list(zip(columns, row, strict=True))[self.n_head :]
                     if cell.plain
                 ]
-                yield Padding(Text(_GAP).join(shown), (0, 0, 0, 2), style=style)
+                yield Padding(Text(_GAP).join(below), (0, 0, 0, 2), style=style)
             return
-        named = any(column.name for column in self.columns)
         table = Table(
-            box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", show_header=named
-        )
-        for column, width in zip(self.columns, widths, strict=True):
-            folds = width > _FOLDS_FROM
+            box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim",
+            show_header=any(column.name for column in columns),
+        )  # fmt: skip
+        for column, width, narrowest in zip(columns, widths, least, strict=True):
             table.add_column(
-                column.name, justify=column.justify, no_wrap=not folds, overflow="fold",
-                min_width=min(width, _FOLDS_FROM),
+                column.name, justify=column.justify, no_wrap=width <= column.folds_to,
+                overflow="fold", min_width=narrowest,
             )  # fmt: skip
-        for row, style in zip(self.rows, self.styles, strict=True):
+        for row, style in zip(rows, self.styles, strict=True):
             table.add_row(*row, style=style)
         yield table
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -15,23 +16,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from monitor.models.insight import DriftComparison, DriftFinding, InputDrift, Insight
 from monitor.models.status import Status
+from monitor.report import format as formats
 from monitor.report import words
 from monitor.report.digest import Digest, DigestSeries
-from monitor.report.format import (
-    count,
-    duration,
-    number,
-    percent,
-    plain_text,
-    points_with_interval,
-    rate_with_interval,
-    score,
-    short_id,
-    sparkline,
-    usd,
-    utc_second,
-    utc_time,
-)
+from monitor.report.format import count, plain_text, public_functions, rate_with_interval
 from monitor.report.model import MetricReport, Report
 from monitor.report.words import ICONS, WORDS, headline, status_word
 
@@ -61,14 +49,7 @@ _FEATURES: Mapping[str, str] = {
 
 def render_markdown(report: Report) -> str:
     """Return a report as Markdown, for tickets and chat; strangers' text is escaped."""
-    return _fill(
-        "report.md.j2",
-        report=report,
-        statuses={app.app: app.status for app in report.apps},
-        sentences=metric_sentences,
-        insight_lines=insight_lines,
-        drift_rows=drift_rows,
-    )
+    return _fill("report.md.j2", report=report)
 
 
 def render_incident(**values: object) -> str:
@@ -124,7 +105,7 @@ def drift_rows(insight: Insight) -> list[tuple[str, str, str, str]]:
 def comparison_rows(comparison: DriftComparison) -> list[tuple[str, str, str, str]]:
     """Return each distance to the reference as cells: test, value, effect, significance."""
     return [
-        (_test_name(f.test), f"{f.value:.3f}", f.effect, _significance(f.p_value))
+        (test_name(f.test), f"{f.value:.3f}", f.effect, significance(f.p_value))
         for f in comparison.figures
     ]
 
@@ -134,7 +115,7 @@ def input_lines(inputs: Sequence[InputDrift]) -> list[str]:
     return [
         f"{_FEATURES.get(item.feature) or plain_text(item.feature, 40)}:"
         f" {plain_text(item.before, 80)} before, {plain_text(item.after, 80)} now"
-        f" (n {item.n_after:,}, {_significance(item.p_value)})"
+        f" (n {item.n_after:,}, {significance(item.p_value)})"
         for item in inputs
         if item.moved
     ]
@@ -148,11 +129,12 @@ def _needs_explaining(insight: Insight) -> bool:
     return bool(insight.findings) or insight.attribution is not None
 
 
-def _test_name(test: str) -> str:
+def test_name(test: str) -> str:
+    """Return the usual name of a distance between distributions."""
     return _TESTS.get(test) or plain_text(test, 40)
 
 
-def _significance(p_value: float | None) -> str:
+def significance(p_value: float | None) -> str:
     """Return in words how probable so much is by chance alone, in one test."""
     if p_value is None:
         return "no test"
@@ -245,12 +227,9 @@ def render_digest(digest: Digest, width: int = 78) -> str:
 
 
 def _folded(line: str, width: int, indent: str = "") -> list[str]:
+    more = f"{indent}  "
     return wrap(
-        line,
-        max(20, width),
-        initial_indent=indent,
-        subsequent_indent=f"{indent}  ",
-        break_on_hyphens=False,
+        line, max(20, width), initial_indent=indent, subsequent_indent=more, break_on_hyphens=False
     )
 
 
@@ -289,29 +268,7 @@ def _engine(*, markdown: bool) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    functions = (
-        *(count, duration, number, percent, points_with_interval, score, short_id, sparkline, usd),
-        *(
-            utc_second,
-            utc_time,
-            words.cost_sentence,
-            words.fleet_sentence,
-            words.headline,
-            words.incident_sentence,
-        ),
-        *(words.ledger_sentence, words.level_words, words.reason_sentence, words.recent_sentence),
-        *(
-            words.status_word,
-            words.verdict_rate,
-            words.verdict_word,
-            words.window_rate,
-            chart_label,
-            input_lines,
-        ),
-    )
-    engine.globals.update({function.__name__: function for function in functions})
-    engine.globals.update(
-        ICONS=ICONS, WORDS=WORDS, significance=_significance, test_name=_test_name
-    )
+    engine.globals.update(public_functions(formats, words, sys.modules[__name__]))
+    engine.globals.update(ICONS=ICONS, WORDS=WORDS)
     engine.filters.update(name=lambda text: plain_text(text, _NAME_CHARS), shell=shlex.quote)
     return engine

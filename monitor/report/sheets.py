@@ -55,18 +55,12 @@ def sheets_of(report: Report) -> list[Sheet]:
         starts = [point.start for point in item.series]
         # The same start means another time range in another export.
         step_s = (starts[1] - starts[0]).total_seconds() if len(starts) > 1 else None
-        series += [
-            (
-                *(point.start.isoformat(), step_s, app, inert(item.metric)),
-                *(point.pass_rate, point.n),
-            )
-            for point in item.series
-        ]
+        named = step_s, app, inert(item.metric)
+        series += [(p.start.isoformat(), *named, p.pass_rate, p.n) for p in item.series]
     incidents = [
         (
             found.incident_id, found.opened_at.isoformat(), inert(app.app), inert(found.metric),
-            found.peak_level.value,
-            found.resolved_at.isoformat() if found.resolved_at else None,
+            found.peak_level.value, found.resolved_at.isoformat() if found.resolved_at else None,
             ((found.resolved_at or report.generated_at) - found.opened_at).total_seconds(),
         )
         for app in report.apps
@@ -75,37 +69,21 @@ def sheets_of(report: Report) -> list[Sheet]:
     changes = [
         (
             change.at.isoformat(), inert(app.app), inert(change.metric),
-            change.before.value if change.before else None, change.after.value,
+            change.before and change.before.value, change.after.value,
             change.pass_rate, change.n, inert(change.reason),
         )
         for app in report.apps
         for change in app.changes
     ]  # fmt: skip
+    key = ("app", "metric")
+    steps = ("start", "step_s", *key)
+    lasted = ("incident_id", "opened_at", *key, "peak_level", "resolved_at", "lasted_s")
+    changed = ("at", *key, "before", "after", "pass_rate", "n", "reason")
     return [
-        Sheet(
-            "windows",
-            _WINDOW_COLUMNS,
-            windows,
-            key=("evaluated_at", "app", "metric", "window_s"),
-        ),
-        Sheet(
-            "series",
-            ("start", "step_s", "app", "metric", "pass_rate", "n"),
-            series,
-            key=("start", "step_s", "app", "metric"),
-        ),
-        Sheet(
-            "incidents",
-            ("incident_id", "opened_at", "app", "metric", "peak_level", "resolved_at", "lasted_s"),
-            incidents,
-            key=("incident_id",),
-        ),
-        Sheet(
-            "status_changes",
-            ("at", "app", "metric", "before", "after", "pass_rate", "n", "reason"),
-            changes,
-            key=("at", "app", "metric"),
-        ),
+        Sheet("windows", _WINDOW_COLUMNS, windows, ("evaluated_at", *key, "window_s")),
+        Sheet("series", (*steps, "pass_rate", "n"), series, steps),
+        Sheet("incidents", lasted, incidents, ("incident_id",)),
+        Sheet("status_changes", changed, changes, ("at", *key)),
     ]
 
 
@@ -119,37 +97,18 @@ def inert(text: str) -> str:
 
 _WHO: Final = ("run_id", "timestamp", "app", "company_name", "model_used")
 #: Columns that tell the figure itself, such as milliseconds, where the score is about its limit.
-_PLAIN_FIGURES: Final = frozenset(
-    {"step_count", "tool_calls", "latency_ms", "score_std", "score_range"}
-)
+_PLAIN_FIGURES: Final = {"step_count", "tool_calls", "latency_ms", "score_std", "score_range"}
 _AGENT: Final = (
-    "intent_correctness",
-    "plan_quality",
-    "tool_choice_correctness",
-    "tool_completeness",
-    "trajectory_match",
-    "final_answer_quality",
-)
+    "intent_correctness", "plan_quality", "tool_choice_correctness", "tool_completeness",
+    "trajectory_match", "final_answer_quality",
+)  # fmt: skip
 _STATS: Final = ("step_count", "tool_calls", "latency_ms")
 _JUDGED: Final = (
-    "accuracy_score",
-    "completeness_score",
-    "consistency_score",
-    "actionability_score",
+    "accuracy_score", "completeness_score", "consistency_score", "actionability_score",
     "data_utilization_score",
-)
-_SAME_MODEL: Final = (
-    "level_consistency",
-    "score_consistency",
-    "score_std",
-    "overall_consistency",
-)
-_MODELS: Final = (
-    "level_agreement",
-    "score_range",
-    "confidence_agreement",
-    "cross_model_agreement",
-)
+)  # fmt: skip
+_SAME_MODEL: Final = ("level_consistency", "score_consistency", "score_std", "overall_consistency")
+_MODELS: Final = ("level_agreement", "score_range", "confidence_agreement", "cross_model_agreement")
 
 
 class _Plan(NamedTuple):
@@ -164,53 +123,31 @@ class _Plan(NamedTuple):
 _PLANS: Final = (
     _Plan(
         "deepeval_metrics",
-        (
-            "answer_relevancy",
-            "faithfulness",
-            "hallucination",
-            "contextual_relevancy",
-            "bias",
-            "toxicity",
-        ),
+        ("answer_relevancy", "faithfulness", "hallucination", "contextual_relevancy", "bias",
+         "toxicity"),
         {"overall_score": "rag_overall_score"},
     ),
     _Plan("openevals_metrics", (*_AGENT, *_STATS), {"overall_score": "agent_overall_score"}),
-    _Plan(
-        "agent_metrics",
-        (*_AGENT, *_STATS),
-        {"overall_score": "agent_overall_score"},
-        explained=_AGENT,
-    ),
+    _Plan("agent_metrics", (*_AGENT, *_STATS), {"overall_score": "agent_overall_score"}, _AGENT),
     _Plan(
         "unified_metrics",
-        (
-            "faithfulness",
-            "hallucination",
-            "answer_relevancy",
-            "factual_accuracy",
-            "overall_consistency",
-            "cross_model_agreement",
-            "level_agreement",
-            "semantic_similarity",
-            *_AGENT,
-        ),
+        ("faithfulness", "hallucination", "answer_relevancy", "factual_accuracy",
+         "overall_consistency", "cross_model_agreement", "level_agreement", "semantic_similarity",
+         *_AGENT),
         {
-            "accuracy_score": "unified_accuracy",
-            "consistency_score": "unified_consistency",
+            "accuracy_score": "unified_accuracy", "consistency_score": "unified_consistency",
             "agent_efficiency_score": "unified_agent_efficiency",
             "overall_quality_score": "overall_quality_score",
         },
     ),
     _Plan(
-        "llm_judge_results",
-        _JUDGED,
-        {"overall_score": "judge_overall_score"},
-        explained=("judge_overall_score", *_JUDGED),
+        "llm_judge_results", _JUDGED, {"overall_score": "judge_overall_score"},
+        ("judge_overall_score", *_JUDGED),
     ),
     _Plan("consistency_scores", (*_SAME_MODEL, "semantic_similarity", "answer_uncertainty")),
     _Plan("model_consistency", _SAME_MODEL),
     _Plan("cross_model_eval", _MODELS),
-)
+)  # fmt: skip
 
 
 def run_sheets(runs: Sequence[RunRecord]) -> list[Sheet]:

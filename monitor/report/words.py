@@ -20,7 +20,7 @@ from monitor.report.format import (
     usd,
     utc_time,
 )
-from monitor.report.model import Ledger, error_rate
+from monitor.report.model import Ledger, Report, error_rate
 from monitor.stats.agreement import Confusion
 from monitor.stats.intervals import wilson_interval
 
@@ -128,6 +128,11 @@ def level_sentence(verdict: Verdict) -> str:
 def window_rate(verdict: Verdict) -> str:
     """Return the pass rate of the window, the second figure, with its 90 % interval."""
     return rate_with_interval(verdict.window_pass_rate, verdict.window_low, verdict.window_high)
+
+
+def statuses_of(report: Report) -> dict[str, Status]:
+    """Return the status of each app by its name, made safe to show, for the headline."""
+    return {plain_text(app.app, 60): app.status for app in report.apps}
 
 
 def headline(statuses: Mapping[str, Status]) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.resources import files
-from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -15,18 +15,10 @@ from alerts.backtest import next_reminder, progress
 from alerts.model import AlertState, Reason
 from alerts.state import Timers
 from monitor.models import Status, Verdict
+from monitor.report import format as formats
 from monitor.report import words
 from monitor.report.build import recent_counts
-from monitor.report.format import (
-    duration,
-    percent,
-    plain_text,
-    points,
-    score,
-    usd,
-    utc_second,
-    utc_time,
-)
+from monitor.report.format import duration, percent, plain_text, public_functions, utc_second
 from monitor.report.model import AppReport, MetricReport, RatePoint, Report, error_rate
 from monitor.rolling.tallies import DOUBT
 from monitor.stats.intervals import wilson_interval
@@ -42,11 +34,6 @@ def iso(at: datetime) -> str:
 def clock_s(at_s: float) -> str:
     """Return a time given in epoch seconds, to the second."""
     return utc_second(datetime.fromtimestamp(at_s, UTC))
-
-
-def statuses_of(report: Report) -> dict[str, Status]:
-    """Return the status of each app by its name, made safe to show, for the headline."""
-    return {plain_text(app.app, 60): app.status for app in report.apps}
 
 
 def sentence(text: str) -> str:
@@ -154,27 +141,10 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    functions: tuple[Callable[..., Any], ...] = (
-        *(bounds, breakable, clock_s, code, event_reason, iso, sentence, statuses_of, title),
-        *(duration, percent, plain_text, points, score, usd, utc_second, utc_time),
-        *(
-            words.agreement_line,
-            words.first_run_hint,
-            words.fleet_sentence,
-            words.headline,
-            words.status_word,
-            words.verdict_rate,
-            words.verdict_word,
-            words.window_rate,
-            words.drift_sentence,
-        ),
-        *(words.judge_sentence, words.ledger_sentence, words.unscored_sentence),
-        *(words.incident_sentence, words.reasons, recent_counts, error_rate),
-        *(charts.svg_sparkline, charts.series_chart, charts.histograms, charts.status_strip),
-        *(time_range.metric_path, time_range.app_path, time_range.releases_path),
-        *(time_range.sample_path, time_range.incident_path, time_range.samples_path),
-    )
-    engine.globals.update({function.__name__: function for function in functions})
+    engine.globals.update(
+        public_functions(formats, words, charts, time_range, sys.modules[__name__]),
+        recent_counts=recent_counts, error_rate=error_rate,
+    )  # fmt: skip
     engine.globals.update(ICONS=words.ICONS, WORDS=words.WORDS)
     return engine
 
