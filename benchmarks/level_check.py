@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from common import make_parser, print_head, print_row
 
-from monitor.stats.pair_check import power
+from monitor.stats.two_rates import power
 
 RATES = ((0.95, 0.95), (0.85, 0.85), (0.95, 0.80), (0.93, 0.73), (0.95, 0.70), (0.95, 0.40))
 

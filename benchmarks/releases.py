@@ -10,7 +10,7 @@ import argparse
 
 import numpy as np
 
-from monitor.stats.bandit import thompson_shares
+from monitor.stats.multiplicity import thompson_shares
 from monitor.testsets.compare import arms_of_scores, compare, decide, decision
 from monitor.testsets.releases import PassCounts, ReleaseStatus, judge_release
 

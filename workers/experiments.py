@@ -16,7 +16,7 @@ from monitor.queue import names
 from monitor.queue.consumer import translated
 from monitor.rolling.tallies import window_stats
 from monitor.settings import Settings
-from monitor.stats.bandit import thompson_shares
+from monitor.stats.multiplicity import thompson_shares
 from monitor.store.engine import Store
 from monitor.store.lease import Lease
 from monitor.store.query import active_streams, window_tallies

@@ -39,8 +39,7 @@ from monitor.report.digest import (
     last_period,
 )
 from monitor.report.model import Ledger, Report, ReportedChange, Worst
-from monitor.rolling.figures import Pair, movements
-from monitor.rolling.tallies import window_stats
+from monitor.rolling.tallies import Pair, movements, window_stats
 from monitor.settings import Settings
 from monitor.store.engine import Store
 from monitor.store.insights import read_findings, read_insights, read_marks, read_states

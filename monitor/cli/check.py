@@ -18,7 +18,7 @@ from monitor.queue.consumer import connect
 from monitor.report.format import count, percent, plain_text, utc_second
 from monitor.scoring.limits.budget import caps_from
 from monitor.settings import Settings
-from monitor.stats.pair_check import LOOKS, CheckAnswer, PairCheck, check_pairs, power
+from monitor.stats.two_rates import LOOKS, CheckAnswer, PairCheck, check_pairs, power
 from monitor.store.engine import Store
 from monitor.store.label_agreement import verdicts_of_people
 from monitor.store.label_queue import SamplePair, draw_pairs

@@ -17,9 +17,9 @@ from monitor.cli.console import check_app, open_store, out, parse_duration_s
 from monitor.errors import SettingsError
 from monitor.report.format import duration, percent, plain_text, usd
 from monitor.report.listing import Listing
+from monitor.rolling.backtesting import RATES, Detection, detections
 from monitor.rolling.evidence_state import EvidenceState, from_json
 from monitor.rolling.fleet import budget_keys
-from monitor.rolling.plan import RATES, Detection, detections
 from monitor.rolling.policies import Rules, stream_budget
 from monitor.settings import Settings
 from monitor.store.engine import Store

@@ -14,8 +14,7 @@ from rich.text import Text
 from monitor.cli.console import check_app, open_store, out, parse_time
 from monitor.report.format import count, percent, plain_text, points_with_interval, utc_time
 from monitor.report.listing import Listing
-from monitor.rolling.blame import LEAST_SAMPLES
-from monitor.rolling.faults import Faults, find_faults
+from monitor.rolling.faults import LEAST_SAMPLES, Faults, find_faults
 from monitor.settings import Settings
 from monitor.store.samples import read_sample, scored_exchanges
 from monitor.testsets.cases import TestSet

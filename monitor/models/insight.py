@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from datetime import datetime
+from typing import Literal, NamedTuple
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+
+from .evaluation import Evaluation
+from .interaction import Interaction
 
 TrendDirection = Literal["improving", "declining", "stable", "uncertain"]
 
@@ -199,3 +203,13 @@ class AppInsight(_Value):
     app: str
     made_at: AwareDatetime
     inputs: Sequence[InputDrift] = ()
+
+
+class ScoredExchange(NamedTuple):
+    """A sample whose evaluation counts, with its texts as the app's mask left them."""
+
+    sample_id: str
+    at: datetime
+    interaction: Interaction
+    passed: bool
+    evaluation: Evaluation

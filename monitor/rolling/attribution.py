@@ -16,9 +16,8 @@ from monitor.models.insight import Deploy, SegmentEffect
 from monitor.rolling.tallies import PassCounts, total, window_stats
 from monitor.stats.changepoint import locate_change
 from monitor.stats.intervals import (
-    anytime_interval,
+    anytime_bounds,
     exact_interval,
-    kish_size,
     newcombe_interval,
     predictive_tail,
 )
@@ -326,7 +325,7 @@ def _group(pair: tuple[Rate, Rate], whole: tuple[Rate, Rate]) -> Group:
 def _rate(tally: Tally, design_effect: float) -> Rate:
     if tally.n <= 0 or tally.sum_w <= 0:
         return Rate(0.0, 0.0, 0.0, 0.0)
-    n = min(float(tally.n), kish_size(tally.sum_w, tally.sum_w2)) / design_effect
+    n = min(float(tally.n), tally.sum_w**2 / tally.sum_w2) / design_effect
     rate = min(1.0, max(0.0, tally.sum_wy / tally.sum_w))
     shrunk = (rate * n + 0.5) / (n + 1)
     return Rate(n, tally.sum_w, rate, shrunk * (1 - shrunk) / n)
@@ -422,10 +421,10 @@ def judge_deploy(
         return Deploy.model_validate(told | {"verdict": "no data"})
     low, high = newcombe_interval(old, new, alpha=_ALPHA)
     was = exact_interval(*old, alpha=_ALPHA / 2)
-    now = anytime_interval(*new, alpha=_ALPHA / 2)
-    better = "better" if now.low > was.high else "not decided"
+    lowest, highest = anytime_bounds(*new, alpha=_ALPHA / 2)
+    better = "better" if lowest > was.high else "not decided"
     told |= {"difference": rates[1] - rates[0], "low": low, "high": high}
-    told |= {"verdict": "worse" if now.high < was.low else better}
+    told |= {"verdict": "worse" if highest < was.low else better}
     change = locate_change(around.passed, around.n, reference_passed=old[0], reference_n=old[1])
     if change is not None and change.evidence >= _EVIDENCE:
         for name, k in (("at", change.bucket), ("low", change.low), ("high", change.high)):

@@ -16,7 +16,7 @@ from monitor.stats.design import (
     design_effect,
     effective_size,
 )
-from monitor.stats.intervals import wilson_lower
+from monitor.stats.intervals import wilson_interval
 
 Floats = NDArray[np.float64]
 
@@ -189,7 +189,7 @@ class _ReferenceLimits:
             )
             return [float(value) - slack for value in low]
         total = float(self._n.sum())
-        limit = wilson_lower(self._rate * total, total, alpha=_ALPHA)
+        limit = wilson_interval(self._rate * total, total, alpha=2 * _ALPHA).low
         return [limit - self._slack(np.full(self._n.shape, self._rate))]
 
     def _hourly(self) -> tuple[Floats, Floats, Floats] | None:

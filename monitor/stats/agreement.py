@@ -127,27 +127,6 @@ def pairwise_agreement(votes: Sequence[tuple[int, int]]) -> float | None:
     return agreeing / pairs if pairs else None
 
 
-def cohen_kappa(first: Sequence[object], second: Sequence[object]) -> float | None:
-    """
-    Return Cohen's kappa of two annotators of the same samples, for any categories.
-
-    In [-1, 1]; None without samples, or where both give one category throughout. Raise ValueError
-    if the lengths differ. See `Confusion.kappa`.
-
-    Examples
-    --------
-    >>> round(cohen_kappa("aabbb", "aabba"), 3)
-    0.615
-    """
-    pairs = Counter(zip(first, second, strict=True))
-    n = pairs.total()
-    if not n:
-        return None
-    rows, columns = Counter(first), Counter(second)
-    agreed = sum(count for (one, other), count in pairs.items() if one == other) / n
-    return _beyond_chance(agreed, sum(rows[value] * columns[value] for value in rows) / n**2)
-
-
 def fleiss_kappa(counts: NDArray[np.float64]) -> float | None:
     """
     Return Fleiss' kappa: agreement of several annotators beyond chance, at most 1.

@@ -130,21 +130,6 @@ def effective_size(
     return min(kish, drawn * (1 - drawn) / variance)
 
 
-def effective_sizes(
-    n: Floats, sum_w: Floats, sum_w2: Floats, sum_w2y: Floats, sum_w2yy: Floats, rate: Floats
-) -> Floats:
-    """Return `effective_size` of many sums at once; arrays of shape (t,), n at least 1."""
-    square = sum_w * sum_w
-    kish = np.minimum(n, square / sum_w2)
-    variance = np.maximum(0.0, sum_w2yy - 2 * rate * sum_w2y + rate * rate * sum_w2) / square
-    inside, bounded = (rate > 0) & (rate < 1), np.clip(rate, 0.0, 1.0)
-    drawn = (bounded * kish + _BOUNDARY / 2) / (kish + _BOUNDARY)
-    share = np.where(inside, bounded, drawn)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        size = np.minimum(np.where(inside, n, kish), share * (1 - share) / variance)
-    return np.where(variance <= np.where(inside, 0.0, 1e-12 * sum_w2 / square), kish, size)
-
-
 def difference_estimate(prediction: float, truth: float | None, probability: float) -> float:
     """
     Estimate what a dear judge would say of one sample, without bias.

@@ -139,16 +139,9 @@ class Samples(NamedTuple):
     def between(self, start: int, end: int) -> Samples:
         """Return the samples of looks in [start, end), counted from *start*."""
         first, last = np.searchsorted(self.look, [start, end])
-        some = slice(first, last)
-        return Samples(
-            self.look[some] - start,
-            self.prediction[some],
-            self.probability[some],
-            self.asked[some],
-            self.passed[some],
-            self.weight[some],
-            None if self.gain is None else self.gain[some],
-        )
+        parts = self._asdict()
+        parts |= {name: c[first:last] for name, c in parts.items() if c is not None}
+        return Samples(**parts | {"look": parts["look"] - start})
 
     def mirrored(self) -> Samples:
         """Return the samples with passes and failures exchanged."""
@@ -318,9 +311,8 @@ def resolution(n: float, line: float, log_threshold: float) -> float:
     low, high = 0.0, line
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        told = middle * math.log(middle / line)
-        told += (1 - middle) * math.log((1 - middle) / (1 - line)) if line < 1 else math.inf
-        low, high = (middle, high) if n * told >= log_threshold else (low, middle)
+        told = n * bernoulli_kl(middle, line) >= log_threshold
+        low, high = (middle, high) if told else (low, middle)
     return low
 
 

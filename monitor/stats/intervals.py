@@ -6,7 +6,7 @@ import math
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaincinv, betaln, gammaln, logsumexp, ndtri, xlog1py, xlogy
 
 Floats = NDArray[np.float64]
@@ -65,37 +65,6 @@ def wilson_interval(passed: float, n: float, *, alpha: float = 0.05) -> Interval
     centre = (p + z * z / (2 * n)) / scale
     half = z / scale * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
     return Interval(max(0.0, min(centre - half, p)), min(1.0, max(centre + half, p)))
-
-
-def wilson_lower(passed: float, n: float, *, alpha: float = 0.02) -> float:
-    """
-    Return the lower end of a `wilson_interval`, one-sided: the true rate is below it in *alpha*.
-
-    Examples
-    --------
-    >>> round(wilson_lower(950, 1000), 4)
-    0.9337
-    """
-    return wilson_interval(passed, n, alpha=2 * alpha).low
-
-
-def kish_size(sum_w: float, sum_w2: float) -> float:
-    """
-    Return how many equally weighted samples a weighted one is worth; 0 for an empty sample.
-
-    Exact for the variance of a mean of outcomes that do not depend on the weights. *sum_w* and
-    *sum_w2* are the sums of the weights (inverse sample rates) and of their squares.
-
-    References
-    ----------
-    .. [1] L. Kish, "Survey Sampling", Wiley (1965), section 11.7.
-
-    Examples
-    --------
-    >>> kish_size(sum_w=4.0, sum_w2=4.0)
-    4.0
-    """
-    return sum_w * sum_w / sum_w2 if sum_w2 > 0 else 0.0
 
 
 def newcombe_interval(
@@ -184,7 +153,9 @@ def log_wealth(passed: Floats, n: Floats, rate: Floats) -> Floats:
     return np.asarray(mixture - xlogy(passed, rate) - xlog1py(failed, -rate))
 
 
-def anytime_bounds(passed: Floats, n: Floats, *, alpha: float = 0.05) -> tuple[Floats, Floats]:
+def anytime_bounds(
+    passed: ArrayLike, n: ArrayLike, *, alpha: float = 0.05
+) -> tuple[Floats, Floats]:
     """
     Bound pass rates at all sample sizes at once, in [0, 1] and around passed / n.
 
@@ -197,6 +168,11 @@ def anytime_bounds(passed: Floats, n: Floats, *, alpha: float = 0.05) -> tuple[F
     ----------
     .. [1] I. Waudby-Smith, A. Ramdas, "Confidence sequences for sampling without replacement",
        NeurIPS (2020): the prior-posterior-ratio martingale.
+
+    Examples
+    --------
+    >>> [round(float(bound), 3) for bound in anytime_bounds(47, 50)]
+    [0.773, 0.996]
     """
     passed, n = np.broadcast_arrays(
         np.asarray(passed, dtype=np.float64), np.asarray(n, dtype=np.float64)
@@ -209,17 +185,3 @@ def anytime_bounds(passed: Floats, n: Floats, *, alpha: float = 0.05) -> tuple[F
         refuted = log_wealth(passed, n, middle) >= -np.log(alpha)
         outside, inside = np.where(refuted, middle, outside), np.where(refuted, inside, middle)
     return np.where(passed <= 0, 0.0, outside[0]), np.where(passed >= n, 1.0, outside[1])
-
-
-def anytime_interval(passed: float, n: float, *, alpha: float = 0.05) -> Interval:
-    """
-    Bound one pass rate at all sample sizes at once; see `anytime_bounds`.
-
-    Examples
-    --------
-    >>> low, high = anytime_interval(47, 50)
-    >>> round(low, 3), round(high, 3)
-    (0.773, 0.996)
-    """
-    low, high = anytime_bounds(np.asarray(passed), np.asarray(n), alpha=alpha)
-    return Interval(float(low), float(high))

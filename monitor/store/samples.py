@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, case, func, select
 
-from monitor.models import CustomEvaluation, Evaluation, EvaluationStatus, Interaction, Sample
+from monitor.models import CustomEvaluation, Evaluation, EvaluationStatus, Sample
+from monitor.models.insight import ScoredExchange
 from monitor.store.packing import record_of, sample_of
 from monitor.store.tables import audit, evaluations, samples
 
@@ -251,16 +252,6 @@ def newest_acts(connection: Connection, limit: int = 100) -> Sequence[AuditEntry
         AuditEntry(datetime.fromtimestamp(row.at_ms / 1000, UTC), row.who, row.act, row.target)
         for row in connection.execute(query)
     ]
-
-
-class ScoredExchange(NamedTuple):
-    """A sample whose evaluation counts, with its texts as the app's mask left them."""
-
-    sample_id: str
-    at: datetime
-    interaction: Interaction
-    passed: bool
-    evaluation: Evaluation
 
 
 def scored_exchanges(

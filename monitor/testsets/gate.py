@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from monitor.errors import NotComparableError, SettingsError, own_words
 from monitor.models.passing import Direction, PassRule
 from monitor.report.format import count, points, score
-from monitor.stats.paired import paired_fall, pairs_needed, sign_test
+from monitor.stats.two_rates import paired_fall, pairs_needed, sign_test
 from monitor.testsets.pairs import ChangedCase, RunPair, by_case, is_lower, named
 from monitor.testsets.runs import EvaluationRun
 

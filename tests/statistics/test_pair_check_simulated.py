@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from monitor.stats.pair_check import CheckAnswer, check_pairs, power
+from monitor.stats.two_rates import CheckAnswer, check_pairs, power
 
 RUNS = 400
 

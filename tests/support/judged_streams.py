@@ -17,7 +17,7 @@ from monitor.rolling.fleet import AppNews, Pool, advance_pool
 from monitor.rolling.looks import Looks
 from monitor.rolling.policies import Rules
 from monitor.stats.evidence import Samples, Worth, gain_of_share
-from monitor.stats.intervals import wilson_lower
+from monitor.stats.intervals import wilson_interval
 
 Floats = NDArray[np.float64]
 Columns = tuple[Floats, Floats, NDArray[np.bool_], NDArray[np.bool_]]
@@ -67,7 +67,7 @@ def with_references(n: int, mean: float, size: float, seed: int) -> list[Evidenc
     rng = np.random.default_rng(seed)
     known = 10_080 * size
     rates = np.clip(rng.normal(mean, np.sqrt(mean * (1 - mean) / known), n), 0, 1)
-    limits = [wilson_lower(rate * known, known) - 0.012 for rate in rates]
+    limits = [wilson_interval(rate * known, known, alpha=0.04).low - 0.012 for rate in rates]
     return [
         EvidenceState.fresh(0.0).but(
             baseline=Baseline((x,) if x > 0.852 else (), mean, known, size, 1.0, effect_known=True),

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from monitor.rolling.blame import Exchange, blame
+from monitor.rolling.faults import Exchange, blame
 
 SUBJECTS = [f"product{i}" for i in range(60)]
 ASPECTS = ["refund", "warranty", "delivery", "battery", "colour", "manual", "price", "weight"]

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from monitor.rolling.failure_modes import ScoredText, failure_modes
+from monitor.rolling.faults import ScoredText, failure_modes
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 WORDS = [f"w{i}" for i in range(2_000)]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from monitor.models import Tally
-from monitor.rolling.figures import Pair, movements
+from monitor.rolling.tallies import Pair, movements
 
 
 def tally(passed, n):

@@ -5,9 +5,9 @@ import pytest
 
 from monitor.models import Status
 from monitor.rolling.anytime import advance
+from monitor.rolling.backtesting import delays_s, detections
 from monitor.rolling.evidence_state import EvidenceState
 from monitor.rolling.looks import Looks
-from monitor.rolling.plan import delays_s, detections
 from monitor.rolling.policies import Rules
 
 RULES = Rules(false_alarms_per_month=0.1)

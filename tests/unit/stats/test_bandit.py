@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from monitor.stats.bandit import thompson_shares
+from monitor.stats.multiplicity import thompson_shares
 
 
 @pytest.mark.parametrize(

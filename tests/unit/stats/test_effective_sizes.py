@@ -3,7 +3,7 @@
 import numpy as np
 
 from monitor.rolling.tallies import pass_counts
-from monitor.stats.design import effective_size, effective_sizes
+from monitor.stats.design import effective_size
 
 
 def test_sizes_of_many_sums_are_those_of_each_alone():
@@ -14,10 +14,11 @@ def test_sizes_of_many_sums_are_those_of_each_alone():
         w = rng.choice([1.0, 4.0, 20.0], n) if rng.random() < 0.5 else np.full(n, 20.0)
         y = (rng.random(n) < rng.choice([0.0, 0.8, 1.0])).astype(float)
         y = y + rng.choice([0.0, 0.7]) * rng.standard_normal(n)
-        sums = (n, w.sum(), (w * w).sum(), (w * w * y).sum(), (w * w * y * y).sum())
-        rows.append((*sums, (w * y).sum() / w.sum()))
-    alone = [effective_size(*row) for row in rows]
-    np.testing.assert_allclose(effective_sizes(*np.array(rows, dtype=float).T), alone)
+        squares = w * w
+        sums = (w.sum(), squares.sum(), (w * y).sum(), (squares * y).sum(), (squares * y * y).sum())
+        rows.append((len(rows), n, *sums))
+    alone = [effective_size(n, w, w2, w2y, w2yy, wy / w) for _, n, w, w2, wy, w2y, w2yy in rows]
+    np.testing.assert_allclose(pass_counts(rows).n, alone)
 
 
 def test_a_bucket_without_scores_counts_nothing():

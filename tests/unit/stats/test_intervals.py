@@ -3,7 +3,7 @@
 import pytest
 from scipy.stats import binomtest
 
-from monitor.stats.intervals import kish_size, wilson_interval
+from monitor.stats.intervals import wilson_interval
 
 
 @pytest.mark.parametrize(("passed", "n"), [(0, 1), (1, 1), (47, 50), (3, 1000), (500, 1000)])
@@ -16,11 +16,3 @@ def test_wilson_equals_scipy(passed, n):
 def test_wilson_refuses_what_is_no_rate(passed, n):
     with pytest.raises(ValueError, match="passed"):
         wilson_interval(passed, n)
-
-
-def test_equal_weights_are_worth_their_number():
-    assert kish_size(sum_w=50.0, sum_w2=250.0) == 10
-
-
-def test_empty_sample_is_worth_nothing():
-    assert kish_size(0.0, 0.0) == 0

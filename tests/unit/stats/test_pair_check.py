@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import boschloo_exact
 
-from monitor.stats.pair_check import LOOKS, CheckAnswer, check_pairs, p_values, power
+from monitor.stats.two_rates import LOOKS, CheckAnswer, check_pairs, p_values, power
 
 
 @pytest.mark.parametrize(

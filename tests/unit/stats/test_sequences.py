@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import betaln
 
-from monitor.stats.intervals import anytime_bounds, anytime_interval, log_wealth, wilson_interval
+from monitor.stats.intervals import anytime_bounds, log_wealth, wilson_interval
 
 
 def test_wealth_is_the_beta_mixture():
@@ -13,26 +13,26 @@ def test_wealth_is_the_beta_mixture():
 
 
 def test_bounds_are_where_the_wealth_reaches_its_limit():
-    low, high = anytime_interval(80, 100)
+    low, high = anytime_bounds(80, 100)
     for edge in (low, high):
         wealth = log_wealth(np.array(80.0), np.array(100.0), np.array(edge))
         assert wealth == pytest.approx(np.log(20), abs=1e-6)
 
 
 def test_bounds_are_wider_than_for_one_look():
-    single, peeking = wilson_interval(80, 100), anytime_interval(80, 100)
-    assert peeking.low < single.low < single.high < peeking.high
+    single, (low, high) = wilson_interval(80, 100), anytime_bounds(80, 100)
+    assert low < single.low < single.high < high
 
 
 @pytest.mark.parametrize(("passed", "n"), [(0, 0), (0, 5), (5, 5), (1, 10**9)])
 def test_bounds_contain_the_rate_at_the_edges(passed, n):
-    low, high = anytime_interval(passed, n)
+    low, high = anytime_bounds(passed, n)
     rate = passed / n if n else 0.5
     assert 0.0 <= low <= rate <= high <= 1.0
 
 
 def test_nothing_is_known_of_nothing():
-    assert anytime_interval(0, 0) == (0.0, 1.0)
+    assert anytime_bounds(0, 0) == (0.0, 1.0)
 
 
 def test_true_rate_stays_inside_at_all_sizes_at_once():

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from monitor.models import Tally
-from monitor.rolling.figures import figures_of, trend_of
-from monitor.rolling.tallies import tally_of, total
+from monitor.rolling.tallies import figures_of, tally_of, total, trend_of
 from monitor.stats.summary import (
     normal_interval,
     plain_trend,
