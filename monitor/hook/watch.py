@@ -6,7 +6,7 @@ import contextlib
 import functools
 import inspect
 import logging
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
 from os import getpid
 from typing import Any
 
@@ -15,9 +15,12 @@ from .interaction import FIELDS, HookProtocol
 
 #: Characters collected of one stream; the recorder's own limit is usually far below.
 LONGEST_STREAM = 2_000_000
+#: Chunks that are kept for the tool calls in them.
+_MOST_CHUNKS = 10_000
 QUERY_NAMES = ("query", "question", "prompt", "input", "message")
 HISTORY_NAMES = ("history", "chat_history", "messages")
 
+_BYTES = (bytes, bytearray)
 _VARIADIC = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
 #: What ``functools.lru_cache`` makes of a function, and the methods of that.
 _Cached = type(functools.lru_cache(len))
@@ -102,25 +105,46 @@ def _coroutine(function: Function, reader: Reader) -> Function:
 def _generator(function: Function, reader: Reader) -> Function:
     @functools.wraps(function)
     def watched_generator(*args: Any, **kwargs: Any) -> Any:
-        collected = Collected(reader, args, kwargs)
+        following = reader.follow(args, kwargs)
         try:
-            result = yield from relay(function(*args, **kwargs), collected)
-        except Exception as error:
-            reader.hook.fail(error, counted=collected.rate is not None)
+            result = yield from relay(function(*args, **kwargs), following)
+        except BaseException as error:
+            following.end(error)
             raise
-        else:
-            collected.end()
-            return result
-        finally:
-            reader.take_stream(collected)
+        following.end()
+        return result
 
     return watched_generator
+
+
+def relay(inner: Generator[Any, Any, Any], following: Following) -> Generator[Any, Any, Any]:
+    """Pass everything on in both directions, as ``yield from`` does, and look at each chunk."""
+    move: Callable[[Any], Any] = inner.send
+    value: Any = None
+    while True:
+        try:
+            chunk = move(value)
+        except StopIteration as end:
+            return end.value
+        finally:
+            value = move = None  # type: ignore[assignment]  # an error would hold its own frame
+        following.begin()
+        following.see(chunk)
+        try:
+            value = yield chunk
+        except GeneratorExit:
+            inner.close()
+            raise
+        except BaseException as error:  # noqa: BLE001  # the generator's to handle
+            move, value = inner.throw, error
+        else:
+            move = inner.send
 
 
 def _async_generator(function: Function, reader: Reader) -> Function:
     @functools.wraps(function)
     async def watched_async_generator(*args: Any, **kwargs: Any) -> Any:
-        collected = Collected(reader, args, kwargs)
+        following = reader.follow(args, kwargs)
         inner = function(*args, **kwargs)
         step = inner.asend(None)
         try:
@@ -128,9 +152,10 @@ def _async_generator(function: Function, reader: Reader) -> Function:
                 try:
                     chunk = await step
                 except StopAsyncIteration:
-                    collected.end()
+                    following.end()
                     return
-                collected.see(chunk)
+                following.begin()
+                following.see(chunk)
                 try:
                     sent = yield chunk
                 except GeneratorExit:
@@ -140,12 +165,11 @@ def _async_generator(function: Function, reader: Reader) -> Function:
                     step = inner.athrow(error)
                 else:
                     step = inner.asend(sent)
-        except Exception as error:
-            reader.hook.fail(error, counted=collected.rate is not None)
+        except BaseException as error:
+            following.end(error)
             raise
         finally:
             del step  # it may hold an error whose frames hold it
-            reader.take_stream(collected)
 
     return watched_async_generator
 
@@ -184,21 +208,32 @@ class Reader:
             given = dict(self._fields)
         self.hook.take(given, rate)
 
-    def take_stream(self, collected: Collected) -> None:
-        """Record a stream that has ended or was left; never raises."""
-        if not collected.ours:
-            return
-        try:
-            given = {**self._fields, **collected.asked, "output": collected.text()}
+    def follow(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Following:
+        """Return what collects the stream that a call returns."""
+        passages: list[object] = []
+
+        def piece(chunk: object) -> str | None:
+            part = self.part(chunk)
+            if not passages and not isinstance(chunk, (str, bytes)):
+                # Not the list itself, which may change until the stream ends.
+                found = shallow(self.passages(chunk))
+                passages.extend(() if found is None else (found,))
+            decoded = part.decode("utf-8", "replace") if isinstance(part, _BYTES) else part
+            return decoded if isinstance(decoded, str) else None
+
+        def take(given: dict[str, Any], answer: str | None, _: object, rate: float) -> None:
+            given = {**self._fields, **given, "output": answer}
             if given.get("contexts") is None:
-                given["contexts"] = collected.contexts
-            if not collected.complete:
-                metadata = given.get("metadata")
-                known = metadata if isinstance(metadata, dict) else {}
-                given["metadata"] = {**known, "incomplete": True}
-        except Exception:  # noqa: BLE001  # as above
-            given = dict(self._fields)
-        self.hook.take(given, collected.rate)
+                given["contexts"] = next(iter(passages), None)
+            self.hook.take(given, rate)
+
+        return Following(
+            chance=self.chance,
+            piece=piece,
+            asked=lambda: self.asked(args, kwargs),
+            take=take,
+            fail=self.hook.fail,
+        )
 
     def asked(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """Find the question, the passages and earlier turns in the arguments, as they are now."""
@@ -240,81 +275,9 @@ class Reader:
         return lookup(result, self._contexts_names, named=self._contexts_named)
 
 
-class Collected:
-    """What has passed of one stream; whether to keep it is decided at the first chunk."""
-
-    def __init__(self, reader: Reader, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        self._reader = reader
-        self._arguments = args, kwargs
-        self._pid = getpid()
-        self.asked: dict[str, Any] = {}
-        self._parts: list[str] = []
-        self._chars = 0
-        self.contexts: object = None
-        self.rate: float | None = None  #: with which it was chosen; 0 if it was not
-        self.complete = False
-
-    def see(self, chunk: object) -> None:
-        """Look at a chunk that is about to be handed on; never raises."""
-        first = self.rate is None
-        if first:
-            self.rate = self._reader.chance()
-        if self.rate:
-            try:
-                if first:
-                    self.asked = self._reader.asked(*self._arguments)
-                part = self._reader.part(chunk)
-                if isinstance(part, (bytes, bytearray)):
-                    part = part.decode("utf-8", "replace")
-                if isinstance(part, str) and self._chars < LONGEST_STREAM:
-                    self._chars += len(part)
-                    self._parts.append(part)
-                if self.contexts is None and not isinstance(chunk, (str, bytes)):
-                    # Not the list itself, which may change until the stream ends.
-                    self.contexts = shallow(self._reader.passages(chunk))
-            except Exception:  # noqa: BLE001  # the host's objects may do anything
-                return
-
-    def end(self) -> None:
-        """Note that the stream came to its own end."""
-        self.complete = True
-
-    @property
-    def ours(self) -> bool:
-        """Return whether it was chosen, and in this process: a stream may be forked under way."""
-        return bool(self.rate) and self._pid == getpid()
-
-    def text(self) -> str | None:
-        """Join the pieces; None when there were none."""
-        return "".join(self._parts) if self._parts else None
-
-
 def shallow(value: object) -> object:
     """Copy a list; what is in it stays the same."""
     return [*value] if type(value) is list else value
-
-
-def relay(inner: Generator[Any, Any, Any], collected: Collected) -> Generator[Any, Any, Any]:
-    """Pass everything on in both directions, as ``yield from`` does, and look at each chunk."""
-    move: Callable[[Any], Any] = inner.send
-    value: Any = None
-    while True:
-        try:
-            chunk = move(value)
-        except StopIteration as end:
-            return end.value
-        finally:
-            value = move = None  # type: ignore[assignment]  # an error would hold its own frame
-        collected.see(chunk)
-        try:
-            value = yield chunk
-        except GeneratorExit:
-            inner.close()
-            raise
-        except BaseException as error:  # noqa: BLE001  # the generator's to handle
-            move, value = inner.throw, error
-        else:
-            move = inner.send
 
 
 def _parameters(function: Function) -> dict[str, inspect.Parameter]:
@@ -353,3 +316,149 @@ def _argument(where: tuple[str, int, Any], args: tuple[Any, ...], kwargs: dict[s
     if 0 <= position < len(args):
         return args[position]
     return kwargs.get(name, default)
+
+
+# --- streams: every chunk is handed on at once, and collected if it is to be kept ---
+
+
+class Following:
+    """
+    What has passed of one stream; whether to keep it is decided at its first text.
+
+    Parameters
+    ----------
+    chance
+        Asked once; with which probability the stream is kept, 0 if it is not.
+    piece
+        Finds the text in a chunk; None where there is none.
+    asked
+        Reads the question and what else is known before the answer; called once.
+    take
+        Records the stream: what was asked, the answer, other chunks, the probability.
+    fail
+        Counts a stream that failed; ``counted`` if *chance* was asked.
+    """
+
+    def __init__(
+        self,
+        *,
+        chance: Callable[[], float],
+        piece: Callable[[object], object],
+        asked: Callable[[], dict[str, Any]],
+        take: Callable[[dict[str, Any], Any, list[object], float], None],
+        fail: Callable[..., None],
+    ) -> None:
+        self._chance, self._piece, self._ask = chance, piece, asked
+        self._take, self._fail = take, fail
+        self._ended = False
+        self._rate: float | None = None  # 0: it is not to be kept
+        self._given: dict[str, Any] = {}
+        self._texts: list[str] = []
+        self._chars = 0
+        self._others: list[object] = []
+        self._pid = getpid()
+
+    def begin(self) -> None:
+        """Decide now, at the first chunk whatever it holds; never raises."""
+        if self._rate is None:
+            self._rate = self._chance()
+            # Read now, because the caller may add to the messages meanwhile.
+            with contextlib.suppress(Exception):  # the host's objects may do anything
+                self._given = self._ask() if self._rate else {}
+
+    def see(self, chunk: object) -> None:
+        """Look at a chunk that is about to be handed on; never raises."""
+        if self._rate == 0:
+            return
+        with contextlib.suppress(Exception):  # as in begin
+            piece = self._piece(chunk)
+            # The first chunk always, which names the model of a stream that is left early.
+            if not (piece and self._others) and len(self._others) < _MOST_CHUNKS:
+                self._others.append(chunk)
+            if isinstance(piece, str):
+                self.begin()
+                if self._rate and self._chars < LONGEST_STREAM:
+                    self._chars += len(piece)
+                    self._texts.append(piece)
+
+    def end(self, error: BaseException | None = None, *, complete: bool = True) -> None:
+        """Record the stream, once, and whether it failed; never raises."""
+        if error is not None and not self._ended:
+            self._fail(error, counted=self._rate is not None)
+        rate, self._rate, self._ended = self._rate, 0.0, True
+        if not rate or self._pid != getpid():  # a stream may be forked under way
+            return
+        with contextlib.suppress(Exception):  # as in begin
+            if error is not None or not complete:
+                metadata = self._given.get("metadata")
+                known = metadata if isinstance(metadata, dict) else {}
+                self._given = {**self._given, "metadata": {**known, "incomplete": True}}
+            answer = "".join(self._texts) if self._texts else None
+            self._take(self._given, answer, self._others, rate)
+
+    def closing(self, close: Callable[[], Any]) -> Callable[[], Any]:
+        """Return *close* so that a stream that is closed before its end is recorded."""
+
+        @functools.wraps(close)
+        def close_now() -> Any:
+            try:
+                return close()
+            finally:
+                self.end(complete=False)
+
+        @functools.wraps(close)
+        async def close_later() -> Any:
+            try:
+                return await close()
+            finally:
+                self.end(complete=False)
+
+        return close_later if inspect.iscoroutinefunction(close) else close_now
+
+
+class _Passing:
+    def __init__(self, inner: Any, following: Following) -> None:
+        self._inner = inner
+        self._following = following
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def __del__(self) -> None:
+        self._following.end(complete=False)
+
+
+class Chunks(_Passing):
+    """The chunks of a synchronous stream."""
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        try:
+            chunk = next(self._inner)
+        except BaseException as error:
+            self._following.end(None if isinstance(error, StopIteration) else error)
+            raise
+        self._following.see(chunk)
+        return chunk
+
+
+class AsyncChunks(_Passing):
+    """The chunks of an asynchronous stream; no ``__iter__``, which frameworks ask for first."""
+
+    def __aiter__(self) -> AsyncIterator[Any]:
+        return self
+
+    async def __anext__(self) -> Any:
+        try:
+            chunk = await anext(self._inner)
+        except BaseException as error:
+            self._following.end(None if isinstance(error, StopAsyncIteration) else error)
+            raise
+        self._following.see(chunk)
+        return chunk
+
+
+class AnyChunks(Chunks, AsyncChunks):
+    """The chunks of a stream that is read in either way, as LiteLLM's are."""

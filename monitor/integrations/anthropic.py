@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any, TypeVar, Unpack
 
 from ..hook.interaction import HookProtocol, RecordFields
-from .clients import watch_client
-from .replies import MessagesReader
+from .messages import MessagesReader
+from .openai import watch_client
 
 C = TypeVar("C")
 

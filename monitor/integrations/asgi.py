@@ -8,8 +8,8 @@ from typing import Any, Unpack
 
 from ..hook import sender
 from ..hook.interaction import HookProtocol, RecordFields
-from .context import app_hook
-from .web import Visit, current
+from . import app_hook
+from .wsgi import Visit, current
 
 __all__ = ["InteractionMiddleware", "current"]
 

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from ..errors import MissingExtraError
 from ..hook.interaction import HookProtocol, RecordFields
-from .context import app_hook
+from . import app_hook
 from .messages import answer_in, as_list, part_of, question_in, turns_in
 from .runs import Run, Runs
 

@@ -8,8 +8,8 @@ from typing import Any, Unpack
 
 from ..errors import MissingExtraError
 from ..hook.interaction import HookProtocol, RecordFields
-from .context import app_hook
-from .following import AsyncChunks, Chunks, Following
+from ..hook.watch import AsyncChunks, Chunks, Following
+from . import app_hook
 from .messages import as_list, earlier_turns, part_of
 from .runs import MOST_RUNS, Run, Runs
 

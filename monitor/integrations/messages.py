@@ -1,10 +1,14 @@
-"""Read chat messages, whatever they are made of: dicts or objects, texts or lists of parts."""
+"""
+Read what the clients of models send and get: messages, questions, answers and tool calls.
+
+Whatever they are made of: dicts or objects, texts or lists of parts.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 USERS = frozenset({"user", "human"})
@@ -59,8 +63,12 @@ def text_of(content: object) -> str | None:
     """Join what is text in a message's content; None when there is none."""
     if isinstance(content, str):
         return None if not content or is_placeholder(content) else content
-    texts = [_text_part(part) for part in as_list(content)]
-    return "\n".join(text for text in texts if text) or None
+    texts = []
+    for part in as_list(content):
+        kind = None if isinstance(part, str) else part_of(part, "type")
+        if kind is None or str(kind) in _TEXT_PARTS:
+            texts.append(part if isinstance(part, str) else part_of(part, "text", "content"))
+    return "\n".join(text for text in texts if isinstance(text, str) and text) or None
 
 
 def role_of(message: object) -> str:
@@ -71,15 +79,8 @@ def role_of(message: object) -> str:
 
 def last_text(messages: Iterable[object], roles: frozenset[str] = USERS) -> str | None:
     """Find the text of the last message that one of *roles* has written."""
-    listed = list(messages)
-    if len(listed) == 1 and isinstance(listed[0], (list, tuple)):  # LangChain's batch of one
-        listed = list(listed[0])
-    for message in reversed([unwrapped(message) for message in listed]):
-        if role_of(message) in roles:
-            text = text_of(part_of(message, "content", "parts", "contents"))
-            if text:
-                return text
-    return None
+    written = (_written(message) for message in reversed(_unwrapped_all(messages)))
+    return next((text for role, text in written if role in roles and text), None)
 
 
 def unwrapped(message: Any) -> Any:
@@ -93,28 +94,33 @@ def unwrapped(message: Any) -> Any:
 
 def earlier_turns(messages: Iterable[object]) -> list[dict[str, str]] | None:
     """List what user and assistant said before the user's last message; None where nothing."""
-    listed = [*messages]
-    if len(listed) == 1 and isinstance(listed[0], (list, tuple)):
-        listed = [*listed[0]]
     turns: list[dict[str, str]] = []
     before = 0
-    for message in map(unwrapped, listed[-_MOST_MESSAGES:]):
-        role = role_of(message)
-        if role in USERS | ASSISTANTS:
-            text = text_of(part_of(message, "content", "parts", "contents"))
-            if text:
-                before = len(turns) if role in USERS else before
-                name = "user" if role in USERS else "assistant"
-                turns.append({"role": name, "content": text})
+    for role, text in map(_written, _unwrapped_all(messages)[-_MOST_MESSAGES:]):
+        if text and role in USERS | ASSISTANTS:
+            before = len(turns) if role in USERS else before
+            turns.append({"role": "user" if role in USERS else "assistant", "content": text})
     return turns[:before] or None
 
 
+def _unwrapped_all(messages: Iterable[object]) -> list[Any]:
+    listed = [*messages]
+    if len(listed) == 1 and isinstance(listed[0], (list, tuple)):  # LangChain's batch of one
+        listed = [*listed[0]]
+    return [*map(unwrapped, listed)]
+
+
+def _written(message: object) -> tuple[str, str | None]:
+    """Return who wrote a message, and what."""
+    role = role_of(message)
+    known = role in USERS | ASSISTANTS
+    return role, text_of(part_of(message, "content", "parts", "contents")) if known else None
+
+
 def since_last_user(messages: Sequence[Any]) -> Sequence[Any]:
-    """Return the messages that follow the last one of the user."""
-    for index in range(len(messages) - 1, -1, -1):
-        if role_of(messages[index]) in USERS:
-            return messages[index + 1 :]
-    return messages
+    """Return the messages that follow the last words of the user, whose name results may bear."""
+    last = max((n for n, message in enumerate(messages) if last_text([message])), default=-1)
+    return messages[last + 1 :]
 
 
 def tool_call(name: object, arguments: object = None, result: object = None) -> dict[str, Any]:
@@ -185,11 +191,158 @@ def _first(holder: object, names: Sequence[str]) -> str | None:
     return None
 
 
-def _text_part(part: object) -> str | None:
-    if isinstance(part, str):
-        return part
-    kind = part_of(part, "type")
-    if kind is not None and str(kind) not in _TEXT_PARTS:
-        return None
-    found = part_of(part, "text", "content")
-    return found if isinstance(found, str) else None
+# --- where all this is in what each API is asked and answers ---
+
+
+class ChatReader:
+    """Chat completions, and the base of the others; of several choices the first counts."""
+
+    asked_as = "messages"  #: the argument that holds what is asked
+
+    def query(self, asked: object) -> str | None:
+        """Find the user's last words; a text without roles is all of them."""
+        return asked if isinstance(asked, str) else last_text(as_list(asked))
+
+    def answer(self, reply: object) -> str | None:
+        """Find the text of a whole reply."""
+        return text_of(part_of(_first_choice(reply, "message"), "content", "refusal"))
+
+    def piece(self, chunk: object) -> object:
+        """Find the text in a chunk of a stream."""
+        return part_of(_first_choice(chunk, "delta"), "content", "refusal")
+
+    def calls(self, message: object) -> Iterator[tuple[object, object, object]]:
+        """Yield id, name and arguments of the tool calls in a message."""
+        for call in as_list(part_of(message, "tool_calls")):
+            function = part_of(call, "function", "custom")
+            arguments = part_of(function, "arguments", "input")
+            yield part_of(call, "id"), part_of(function, "name"), arguments
+
+    def results(self, message: object) -> Iterator[tuple[object, object]]:
+        """Yield what the tools gave back that a message holds, with the ids of their calls."""
+        if part_of(message, "role") == "tool":
+            content = text_of(part_of(message, "content", "contents"))
+            yield part_of(message, "tool_call_id"), content
+
+    def calls_before(self, asked: object) -> list[dict[str, Any]]:
+        """Join the calls since the user's last words with their results."""
+        messages = since_last_user(as_list(asked))
+        results = dict(result for message in messages for result in self.results(message))
+        calls = (call for message in messages for call in self.calls(message))
+        return [tool_call(name, arguments, results.get(key)) for key, name, arguments in calls]
+
+    def calls_in(self, replies: Sequence[object]) -> list[dict[str, Any]]:
+        """List the calls in a reply, or in the chunks of one: pieces are joined by their index."""
+        names: dict[int, str] = {}
+        arguments: dict[int, str] = {}
+        for reply in replies:
+            message = _first_choice(reply, "message", "delta")
+            indexes = [part_of(call, "index") for call in as_list(part_of(message, "tool_calls"))]
+            for position, (_, name, piece) in enumerate(self.calls(message)):
+                index = position if indexes[position] is None else indexes[position]
+                names[index] = names.get(index, "") + str(name or "")
+                arguments[index] = arguments.get(index, "") + str(piece or "")
+        return [tool_call(names[index], arguments[index]) for index in sorted(names)]
+
+
+class ResponsesReader(ChatReader):
+    """The Responses API; its input is a text or a list of items."""
+
+    asked_as = "input"
+
+    def answer(self, reply: object) -> str | None:
+        """Join the texts of the reply's messages."""
+        items = as_list(part_of(reply, "output"))
+        texts = [text_of(part_of(item, "content")) for item in items if _is(item, "message")]
+        return "\n".join(text for text in texts if text) or None
+
+    def piece(self, chunk: object) -> object:
+        """Find the text in an event."""
+        return part_of(chunk, "delta") if _is(chunk, "response.output_text.delta") else None
+
+    def calls(self, message: object) -> Iterator[tuple[object, object, object]]:
+        """Yield the call that an item is."""
+        if _is(message, "function_call"):
+            arguments = part_of(message, "arguments")
+            yield part_of(message, "call_id"), part_of(message, "name"), arguments
+
+    def results(self, message: object) -> Iterator[tuple[object, object]]:
+        """Yield the result that an item is."""
+        if _is(message, "function_call_output"):
+            yield part_of(message, "call_id"), part_of(message, "output")
+
+    def calls_in(self, replies: Sequence[object]) -> list[dict[str, Any]]:
+        """List the calls in the reply, which a stream brings whole at its end."""
+        wholes = [part_of(reply, "response") or reply for reply in replies]
+        items = [item for whole in wholes for item in as_list(part_of(whole, "output"))]
+        return [tool_call(name, given) for item in items for _, name, given in self.calls(item)]
+
+
+class CompletionsReader(ChatReader):
+    """The older completions: a prompt without roles, a text for an answer, no tools."""
+
+    asked_as = "prompt"
+
+    def answer(self, reply: object) -> str | None:
+        """Find the text of the first choice."""
+        return text_of(_first_choice(reply, "text"))
+
+    def piece(self, chunk: object) -> str | None:
+        """Find the text in a chunk."""
+        return self.answer(chunk)
+
+
+class MessagesReader(ChatReader):
+    """Anthropic's messages, whose contents are blocks."""
+
+    def answer(self, reply: object) -> str | None:
+        """Join the texts of a message."""
+        return text_of(part_of(reply, "content"))
+
+    def piece(self, chunk: object) -> object:
+        """Find the text in an event."""
+        return part_of(part_of(chunk, "delta"), "text")
+
+    def calls(self, message: object) -> Iterator[tuple[object, object, object]]:
+        """Yield the calls among the blocks of a message, or the one that an event begins."""
+        for block in (*as_list(part_of(message, "content")), part_of(message, "content_block")):
+            if _is(block, "tool_use"):
+                yield part_of(block, "id"), part_of(block, "name"), part_of(block, "input")
+
+    def results(self, message: object) -> Iterator[tuple[object, object]]:
+        """Yield the results among the blocks of a message."""
+        for block in as_list(part_of(message, "content")):
+            if _is(block, "tool_result"):
+                yield part_of(block, "tool_use_id"), text_of(part_of(block, "content"))
+
+    def calls_in(self, replies: Sequence[object]) -> list[dict[str, Any]]:
+        """List the calls in a message, or in the events of one, which bring arguments in pieces."""
+        found: list[list[Any]] = []
+        for reply in replies:
+            found += [[name, given or ""] for _, name, given in self.calls(reply)]
+            more = part_of(part_of(reply, "delta"), "partial_json")
+            if found and isinstance(more, str) and isinstance(found[-1][1], str):
+                found[-1][1] += more
+        return [tool_call(name, arguments) for name, arguments in found]
+
+
+def cost_of(reply: object) -> dict[str, object]:
+    """Return a reply's ``model``, ``input_tokens`` and ``output_tokens``, where it names them."""
+    model, usage = part_of(reply, "model"), part_of(reply, "usage")
+    tokens = {
+        "input_tokens": part_of(usage, "input_tokens", "prompt_tokens"),
+        "output_tokens": part_of(usage, "output_tokens", "completion_tokens"),
+    }
+    named = {"model": model} if isinstance(model, str) and model else {}
+    return named | {name: n for name, n in tokens.items() if isinstance(n, int)}
+
+
+def _first_choice(reply: object, *names: str) -> object:
+    # Of a stream of several, each chunk holds one or more, whichever has come.
+    choices = as_list(part_of(reply, "choices"))
+    first = next((choice for choice in choices if not part_of(choice, "index")), None)
+    return part_of(first, *names)
+
+
+def _is(item: object, kind: str) -> bool:
+    return bool(part_of(item, "type") == kind)

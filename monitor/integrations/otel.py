@@ -8,7 +8,7 @@ from typing import Unpack
 
 from ..errors import MissingExtraError
 from ..hook.interaction import HookProtocol, RecordFields
-from .context import app_hook
+from . import app_hook
 from .spans import Span, error_of
 from .traces import Traces
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..hook import sender
 from ..hook.interaction import HookProtocol
-from .context import active_trace_id
+from . import active_trace_id
 from .messages import as_list, tool_call
 
 #: Runs of chosen roots that are open at once; the oldest is forgotten for the next.

@@ -12,8 +12,10 @@ from typing import Any, Literal, NamedTuple, cast
 
 from .messages import (
     ASSISTANTS,
+    ChatReader,
     answer_in,
     as_list,
+    cost_of,
     earlier_turns,
     from_json,
     last_text,
@@ -24,7 +26,6 @@ from .messages import (
     turns_in,
     unwrapped,
 )
-from .replies import ChatReader, cost_of
 
 #: *flow*: a chain or an agent as a whole; *model*: one call of a model.
 Kind = Literal["flow", "model", "retrieval", "reranking", "tool"]

@@ -1,15 +1,104 @@
-"""WSGI middleware (Flask, Django, Bottle): an interaction for each request."""
+"""WSGI middleware (Flask, Django, Bottle), and what a web request is for ASGI as well."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextvars import ContextVar, Token
 from typing import Any, Unpack
 
-from ..hook.interaction import HookProtocol, RecordFields
-from .context import app_hook
-from .web import Visit, current
+from ..hook.interaction import HookProtocol, NoHook, OpenInteraction, RecordFields
+from . import app_hook
 
-__all__ = ["InteractionMiddleware", "current"]
+__all__ = ["InteractionMiddleware", "Visit", "current"]
+
+#: Looks up a header of the request by its name in lower case.
+Header = Callable[[str], str | None]
+
+_LONGEST_VALUE = 200
+_TRACEPARENT = re.compile(
+    r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}(?:-|$)", re.ASCII
+)
+_current: ContextVar[OpenInteraction | None] = ContextVar("groundwatch_request", default=None)
+
+
+def current() -> OpenInteraction:
+    """
+    Give the interaction of the request that is being answered, to set its fields on.
+
+    Outside of a request it is one that is never recorded, so that a handler runs the same in tests.
+    """
+    found = _current.get()
+    return OpenInteraction(NoHook(), {}) if found is None else found
+
+
+def trace_id_in(traceparent: str | None) -> str | None:
+    """Read the trace's id from a W3C ``traceparent`` header; None when there is no valid one."""
+    found = _TRACEPARENT.match(traceparent.strip()) if traceparent else None
+    return found[1] if found else None
+
+
+class Visit:
+    """The interaction of one request, from its first byte to the last of its answer."""
+
+    def __init__(
+        self,
+        hook: HookProtocol,
+        header: Header,
+        names: Mapping[str, str | None],
+        fields: Mapping[str, object],
+    ) -> None:
+        self._open = OpenInteraction(_Request(hook, header, names), fields)
+        self._token: Token[OpenInteraction | None] | None = _current.set(self._open)
+
+    @property
+    def answered(self) -> bool:
+        """Return whether the handler has set an output."""
+        return self._open.output is not None
+
+    def end(self, error: BaseException | None = None) -> None:
+        """
+        Record it, if the handler has set an output; never raises, and counts once.
+
+        With an *error* and without an output it counts as failed, if the handler has set a query:
+        other requests than those to the model pass here as well.
+        """
+        token, self._token = self._token, None
+        if token is None:
+            return
+        try:
+            self._open.__exit__(None, None if self._open.query is None else error, None)
+            _current.reset(token)
+        except Exception:  # noqa: BLE001  # the server may end it in another context
+            _current.set(None)
+
+
+class _Request(NoHook):
+    """Stands between a request's interaction and the hook, and adds what the headers say."""
+
+    def __init__(self, hook: HookProtocol, header: Header, names: Mapping[str, str | None]) -> None:
+        self._hook = hook
+        self._header = header
+        self._names = names
+        self._trace_id: object = None
+        self._rate = 0.0
+
+    def chance(self, trace_id: object = None) -> float:
+        """Decide by the handler's trace id, else by the one that came with the request."""
+        self._trace_id = trace_id or trace_id_in(self._header("traceparent"))
+        self._rate = self._hook.chance(self._trace_id)
+        return self._rate
+
+    def take(self, given: Mapping[str, object], rate: float | None = None) -> None:
+        """Hand over the interaction; what the handler has set goes before the headers."""
+        known = {name: value for name, value in given.items() if value is not None}
+        read = {field: self._header(name) for field, name in self._names.items() if name}
+        told = {field: value[:_LONGEST_VALUE] for field, value in read.items() if value}
+        self._hook.take({"trace_id": self._trace_id, **told, **known}, rate or self._rate)
+
+    def fail(self, error: object, *, counted: bool = False) -> None:
+        """Count as the hook does."""
+        self._hook.fail(error, counted=counted)
 
 
 class InteractionMiddleware:

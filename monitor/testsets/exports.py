@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 from monitor.hook.interaction import NoHook
 from monitor.integrations.messages import (
     ASSISTANTS,
+    ChatReader,
+    ResponsesReader,
     as_list,
     earlier_turns,
     last_text,
@@ -17,7 +19,6 @@ from monitor.integrations.messages import (
     since_last_user,
     text_of,
 )
-from monitor.integrations.replies import ChatReader, ResponsesReader
 from monitor.integrations.spans import kind_of, read
 from monitor.integrations.traces import Trace
 

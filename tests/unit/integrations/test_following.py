@@ -4,8 +4,7 @@ import asyncio
 
 import pytest
 
-from monitor.hook.watch import LONGEST_STREAM
-from monitor.integrations.following import AsyncChunks, Chunks, Following
+from monitor.hook.watch import LONGEST_STREAM, AsyncChunks, Chunks, Following
 
 
 class Followed:

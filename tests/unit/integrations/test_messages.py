@@ -60,7 +60,7 @@ def test_part_that_raises_is_not_there():
 
 
 def test_messages_since_the_user_are_all_when_there_is_none():
-    messages = [{"role": "user"}, {"role": "assistant"}, {"role": "tool"}]
+    messages = [{"role": "user", "content": "q"}, {"role": "assistant"}, {"role": "tool"}]
     assert since_last_user(messages) == messages[1:]
     assert since_last_user(messages[1:]) == messages[1:]
 

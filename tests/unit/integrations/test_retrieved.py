@@ -3,8 +3,7 @@
 import asyncio
 import contextvars
 
-from monitor.integrations import retrieved
-from monitor.integrations.context import current_passages
+from monitor.integrations import current_passages, retrieved
 
 
 def test_passages_are_known_within_the_block_only():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from monitor.integrations.web import trace_id_in
+from monitor.integrations.wsgi import trace_id_in
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 SPAN = "00f067aa0ba902b7"
