@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
@@ -88,10 +89,8 @@ def kitagawa(groups: Sequence[Group]) -> list[Part]:
     segment that is there only before or after counts with its share alone, as if its rate had been
     the same.
 
-    References
-    ----------
-    .. [1] E. M. Kitagawa, "Components of a difference between two rates", JASA 50 (1955),
-       1168-1194.
+    Source: E. M. Kitagawa, "Components of a difference between two rates", JASA 50 (1955),
+    1168-1194.
 
     Examples
     --------
@@ -110,25 +109,15 @@ def kitagawa(groups: Sequence[Group]) -> list[Part]:
     return [Part(*row) for row in np.stack(columns, axis=1).tolist()]
 
 
-class _Candidate(NamedTuple):
-    segment: str
-    group: Group
-    part: Part
-    before: Rate
-    after: Rate
-    log_p: float
-    excess: float
-
-
 class SegmentChange(NamedTuple):
-    """One segment before and now, and its part of the change of the whole, None without a past."""
+    """One segment before and now, its shares of the traffic, and its part of the whole's change."""
 
     segment: str
     before: Rate
     now: Rate
     share_before: float
     share_now: float
-    part: Part | None
+    part: Part
 
 
 def explain_change(
@@ -156,27 +145,26 @@ def explain_change(
     if whole[0].n <= 0 or whole[1].n <= 0:
         return None
     change = whole[1].rate - whole[0].rate
+    twice_error = 2 * math.sqrt(whole[0].variance + whole[1].variance)
+    certain, sign = abs(change) > twice_error, math.copysign(1.0, change)
     # A rise that may be chance can hide the fall of a small segment.
-    falls = change <= 2 * _error(whole)
+    falls = change <= twice_error
     candidates: list[_Candidate] = []
     mix: dict[str, float] = {}
     shifted: list[str] = []
     reversed_: list[str] = []
-    for dimension, names in sorted(_by_dimension([*before, *after]).items()):
-        rates = _rates(dimension, names, (before, after), (root_before, root_after), design_effect)
-        groups = {name: _group(pair, whole) for name, pair in rates.items()}
-        parts = dict(zip(groups, kitagawa(list(groups.values())), strict=True))
-        mix[dimension] = sum(part.mix for part in parts.values())
-        certain, sign = abs(change) > 2 * _error(whole), math.copysign(1.0, change)
+    roots = root_before, root_after
+    for dimension, segments in _dimensions((before, after), roots, design_effect).items():
+        mix[dimension] = sum(each.part.mix for each in segments)
         if certain and sign * mix[dimension] > abs(change) / 2:
             # Shares explain most of it: name the segment whose share did most.
-            shifted.append(max(parts, key=lambda name: sign * parts[name].mix))
-        rate = sum(part.rate for part in parts.values())
-        error = math.sqrt(sum(part.rate_error**2 for part in parts.values()))
+            shifted.append(max(segments, key=lambda each: sign * each.part.mix).segment)
+        rate = sum(each.part.rate for each in segments)
+        error = math.hypot(*(each.part.rate_error for each in segments))
         if certain and rate * change < 0 and abs(rate) > 2 * error:
             # The segments went one way and the whole the other, both beyond chance.
             reversed_.append(dimension)
-        candidates += _candidates(rates, groups, parts, falls=falls)
+        candidates += _candidates(segments, falls=falls)
     beyond_chance = benjamini_hochberg([math.exp(item.log_p) for item in candidates], _Q)
     least = max(_LEAST_EFFECT, _LEAST_EXPLAINED * abs(change))
     guilty = [
@@ -184,11 +172,11 @@ def explain_change(
         for item, is_named in zip(candidates, beyond_chance, strict=True)
         if is_named and abs(item.excess) >= least
     ]
-    guilty.sort(key=lambda item: (item.log_p, item.segment))
+    guilty.sort(key=lambda item: (item.log_p, item.found.segment))
     return SegmentExplanation(
         before=whole[0],
         after=whole[1],
-        named=[_effect(item, change) for item in guilty[:_MOST_NAMED]],
+        named=[_effect(*item, change) for item in guilty[:_MOST_NAMED]],
         considered=len(candidates),
         mix=mix,
         mix_shift=shifted,
@@ -206,50 +194,81 @@ def segment_changes(
     """
     List every segment with its part of the change, guilty or not; the largest parts first.
 
-    The parts of one dimension add up to the change of the whole, and when there was nothing before,
-    no segment has one. They are figures, not findings: some part is always the largest.
+    The parts of one dimension add up to the change of the whole; without a past they say nothing.
+    They are figures, not findings: some part is always the largest.
     """
-    whole = _rate(root_before, 1.0), _rate(root_now, 1.0)
-    if whole[1].n <= 0:
+    if root_now.n <= 0:
         return []
-    if whole[0].n <= 0:
-        whole = whole[1], whole[1]
-    found: list[SegmentChange] = []
-    for dimension, names in _by_dimension([*before, *now]).items():
-        rates = _rates(dimension, names, (before, now), (root_before, root_now), 1.0)
-        groups = {name: _group(pair, whole) for name, pair in rates.items()}
-        parts = kitagawa(list(groups.values())) if root_before.n else [None] * len(groups)
-        found += [
-            SegmentChange(name, *rates[name], group.share_before, group.share_after, part)
-            for (name, group), part in zip(groups.items(), parts, strict=True)
-        ]
+    found = _dimensions((before, now), (root_before, root_now), 1.0).values()
 
     def largest_first(item: SegmentChange) -> tuple[float, float, str]:
-        part = abs(item.part.rate + item.part.mix) if item.part else 0.0
+        part = abs(item.part.rate + item.part.mix) if root_before.n else 0.0
         return -part, -item.share_now, item.segment
 
-    return sorted(found, key=largest_first)
+    return sorted(chain.from_iterable(found), key=largest_first)
 
 
-def _candidates(
-    rates: Mapping[str, tuple[Rate, Rate]],
-    groups: Mapping[str, Group],
-    parts: Mapping[str, Part],
-    *,
-    falls: bool,
-) -> Iterator[_Candidate]:
-    for segment, (before, after) in rates.items():
-        share = max(groups[segment].share_before, groups[segment].share_after)
-        if after.n < _LEAST_AFTER or share < _LEAST_SHARE:
+def _dimensions(
+    periods: tuple[Mapping[str, Tally], Mapping[str, Tally]],
+    roots: tuple[Tally, Tally],
+    design_effect: float,
+) -> dict[str, list[SegmentChange]]:
+    """Return the segments of each dimension; one of them is what has no value in it."""
+    whole = [root.sum_w or roots[1].sum_w for root in roots]
+    named: dict[str, list[str]] = defaultdict(list)
+    for segment in dict.fromkeys(chain(*periods)):
+        dimension, _, value = segment.partition("=")
+        if value:
+            named[dimension].append(segment)
+    found = {}
+    for dimension, names in sorted(named.items()):
+        tallies = {name: [period.get(name, Tally()) for period in periods] for name in names}
+        rest = []
+        for k, root in enumerate(roots):
+            parts = total(pair[k] for pair in tallies.values())
+            left = {name: max(0.0, getattr(root, name) - getattr(parts, name)) for name in _WEIGHTS}
+            rest.append(
+                Tally(n=max(0, root.n - parts.n), sum_wy=root.sum_wy - parts.sum_wy, **left)
+            )
+        if rest[0].n > 0 or rest[1].n > 0:
+            tallies[f"{dimension}={NONE}"] = rest
+        rates = [[_rate(tally, design_effect) for tally in pair] for pair in tallies.values()]
+        shares = [[r.traffic / w for r, w in zip(pair, whole, strict=True)] for pair in rates]
+        groups = [
+            Group(*share, *(r.rate if r.n > 0 else None for r in pair), *(r.variance for r in pair))
+            for share, pair in zip(shares, rates, strict=True)
+        ]
+        found[dimension] = [
+            SegmentChange(name, *pair, *share, part)
+            for name, pair, share, part in zip(
+                tallies, rates, shares, kitagawa(groups), strict=True
+            )
+        ]
+    return found
+
+
+class _Candidate(NamedTuple):
+    """A segment that may be guilty: how surprising its rate is, and by how much it is off."""
+
+    log_p: float
+    excess: float
+    found: SegmentChange
+
+
+def _candidates(segments: Sequence[SegmentChange], *, falls: bool) -> Iterator[_Candidate]:
+    for found in segments:
+        share = max(found.share_before, found.share_now)
+        if found.now.n < _LEAST_AFTER or share < _LEAST_SHARE:
             continue
-        rest = tuple(_sum(r[k] for name, r in rates.items() if name != segment) for k in (0, 1))
+        others = [other for other in segments if other is not found]
+        rest = _sum(other.before for other in others), _sum(other.now for other in others)
         if rest[1].n <= 0:
             continue
-        old = before if before.n >= _LEAST_BEFORE else None
-        log_p, expected = _surprise(old, after, (rest[0], rest[1]), falls=falls)
-        excess = groups[segment].share_after * (after.rate - expected)
+        old = found.before if found.before.n >= _LEAST_BEFORE else None
+        log_p, expected = _surprise(old, found.now, rest, falls=falls)
+        excess = found.share_now * (found.now.rate - expected)
         if (excess < 0) == falls:
-            yield _Candidate(segment, groups[segment], parts[segment], before, after, log_p, excess)
+            yield _Candidate(log_p, excess, found)
 
 
 def _surprise(
@@ -258,68 +277,29 @@ def _surprise(
     """
     Tell how unlikely the rate is, as a logarithm, and which one was expected.
 
-    A segment without a past is expected to be as the others are now.
+    A segment without a past is expected to be as the others are now, another one to have changed
+    as the rest did: by difference, by passes or by failures, the least of the three.
     """
     if not falls:
-        turned = None if before is None else _turn(before)
         log_p, expected = _surprise(
-            turned, _turn(after), (_turn(rest[0]), _turn(rest[1])), falls=True
+            before and _turn(before), _turn(after), (_turn(rest[0]), _turn(rest[1])), falls=True
         )
         return log_p, 1 - expected
     if before is None or rest[0].n <= 0:
         expected, variance = rest[1].rate, rest[1].variance
     else:
-        expected = _expected(before.rate, rest[0].rate, rest[1].rate)
+        expected, (was, now) = before.rate, (each.rate for each in rest)
         variance = before.variance + rest[0].variance + rest[1].variance
+        if now < was:
+            failures = 1 - (1 - expected) * (1 - now) / (1 - was) if was < 1 else expected
+            expected = min(expected + now - was, expected * now / was, failures)
     expected = min(1 - 1e-4, max(1e-4, expected))
     size = max(2.0, expected * (1 - expected) / max(variance, 1e-9) - 1)
     return predictive_tail(after.rate * after.n, after.n, mean=expected, size=size), expected
 
 
-def _expected(rate: float, rest_before: float, rest_after: float) -> float:
-    """Say what the rate would be had it changed as the rest did; the least of three ways."""
-    change = rest_after - rest_before
-    passes = rate * rest_after / rest_before if rest_before > 0 else rate
-    failures = 1 - (1 - rate) * (1 - rest_after) / (1 - rest_before) if rest_before < 1 else rate
-    return min(rate + change, passes, failures) if change < 0 else rate
-
-
-def _error(whole: tuple[Rate, Rate]) -> float:
-    return math.sqrt(whole[0].variance + whole[1].variance)
-
-
-def _rates(
-    dimension: str,
-    names: Sequence[str],
-    periods: tuple[Mapping[str, Tally], Mapping[str, Tally]],
-    roots: tuple[Tally, Tally],
-    design_effect: float,
-) -> dict[str, tuple[Rate, Rate]]:
-    """Give each segment's rates, and those of what has no value in this dimension."""
-    tallies = {name: tuple(p.get(name, Tally()) for p in periods) for name in names}
-    rest = []
-    for k, root in enumerate(roots):
-        parts = total(pair[k] for pair in tallies.values())
-        left = {name: max(0.0, getattr(root, name) - getattr(parts, name)) for name in _WEIGHTS}
-        rest.append(Tally(n=max(0, root.n - parts.n), sum_wy=root.sum_wy - parts.sum_wy, **left))
-    if rest[0].n > 0 or rest[1].n > 0:
-        tallies[f"{dimension}={NONE}"] = tuple(rest)
-    return {
-        name: (_rate(pair[0], design_effect), _rate(pair[1], design_effect))
-        for name, pair in tallies.items()
-    }
-
-
-def _group(pair: tuple[Rate, Rate], whole: tuple[Rate, Rate]) -> Group:
-    before, after = pair
-    return Group(
-        before.traffic / whole[0].traffic,
-        after.traffic / whole[1].traffic,
-        before.rate if before.n > 0 else None,
-        after.rate if after.n > 0 else None,
-        before.variance,
-        after.variance,
-    )
+def _turn(rate: Rate) -> Rate:
+    return rate._replace(rate=1 - rate.rate)
 
 
 def _rate(tally: Tally, design_effect: float) -> Rate:
@@ -331,49 +311,31 @@ def _rate(tally: Tally, design_effect: float) -> Rate:
     return Rate(n, tally.sum_w, rate, shrunk * (1 - shrunk) / n)
 
 
-def _sum(rates: Iterator[Rate]) -> Rate:
+def _sum(rates: Iterable[Rate]) -> Rate:
     """Join segments to one rate, each with its share of the traffic."""
-    found = [rate for rate in rates if rate.n > 0]
-    traffic = sum(rate.traffic for rate in found)
-    if traffic <= 0:
+    n, traffic, rate, variance = np.array([each for each in rates if each.n > 0] or [[0.0] * 4]).T
+    if (whole := float(traffic.sum())) <= 0:
         return Rate(0.0, 0.0, 0.0, 0.0)
-    return Rate(
-        sum(rate.n for rate in found),
-        traffic,
-        sum(rate.traffic * rate.rate for rate in found) / traffic,
-        sum((rate.traffic / traffic) ** 2 * rate.variance for rate in found),
-    )
+    share = traffic / whole
+    return Rate(float(n.sum()), whole, float(share @ rate), float(share**2 @ variance))
 
 
-def _turn(rate: Rate) -> Rate:
-    return rate._replace(rate=1 - rate.rate)
-
-
-def _by_dimension(segments: Sequence[str]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = defaultdict(list)
-    for segment in dict.fromkeys(segments):
-        dimension, _, value = segment.partition("=")
-        if value:
-            found[dimension].append(segment)
-    return found
-
-
-def _effect(item: _Candidate, change: float) -> SegmentEffect:
-    half = 1.96 * item.part.rate_error
+def _effect(log_p: float, excess: float, found: SegmentChange, change: float) -> SegmentEffect:
+    part, half = found.part, 1.96 * found.part.rate_error
     return SegmentEffect(
-        segment=item.segment,
-        n_before=item.before.n,
-        n_after=item.after.n,
-        share_before=item.group.share_before,
-        share_after=item.group.share_after,
-        rate_before=item.group.rate_before,
-        rate_after=item.group.rate_after,
-        rate_effect=item.part.rate,
-        mix_effect=item.part.mix,
-        low=item.part.rate - half,
-        high=item.part.rate + half,
-        explains=item.excess / change if change else 0.0,
-        p_value=math.exp(item.log_p),
+        segment=found.segment,
+        n_before=found.before.n,
+        n_after=found.now.n,
+        share_before=found.share_before,
+        share_after=found.share_now,
+        rate_before=found.before.rate if found.before.n > 0 else None,
+        rate_after=found.now.rate if found.now.n > 0 else None,
+        rate_effect=part.rate,
+        mix_effect=part.mix,
+        low=part.rate - half,
+        high=part.rate + half,
+        explains=excess / change if change else 0.0,
+        p_value=math.exp(log_p),
         named=True,
     )
 

@@ -365,25 +365,12 @@ def detections(
     """
     Play 200 falls to pass rate *after* at each sample rate.
 
-    Parameters
-    ----------
-    state
-        Of a stream without an alarm.
-    rules
-        Thresholds and false-alarm budget of the stream.
-    after
-        Pass rate after the fall, in [0, 1].
-    seen_per_hour
-        Requests that the hook sees, above 0. They arrive as a Poisson process.
-    rates
-        Sample rates in (0, 1].
-    seed
-        Of the falls.
+    *state*: of a stream without an alarm. *rules*: thresholds and false-alarm budget of the
+    stream. *after*: pass rate after the fall, in [0, 1]. *seen_per_hour*: requests that the
+    hook sees, above 0. They arrive as a Poisson process. *rates*: sample rates in (0, 1].
+    *seed*: of the falls.
 
-    Raises
-    ------
-    ValueError
-        If the stream is in an alarm.
+    Raise ValueError if the stream is in an alarm.
     """
     if state.alarmed:
         raise ValueError("a plan starts from a stream without an alarm")

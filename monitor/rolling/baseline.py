@@ -116,21 +116,13 @@ def learn(
     above its lower limits in 98 of 100 cases (Wilson), less the slack that the wandering of the
     rate asks for.
 
-    Parameters
-    ----------
-    history
-        Buckets of the stream; at least those of the last eight days.
-    now_bucket, begun_bucket
-        Numbers of the present bucket and of the first that ever counted.
-    bucket_s
-        Width of a bucket in seconds.
-    warning_rate
-        A reference that is not above it tells nothing that the line does not.
-    incidents
-        Stretches, in bucket numbers, that are left out.
-    before
-        What was learned the last time. The dependence that was measured then holds until it can
-        be measured again: after a long incident little of the last two days is left.
+    *history*: buckets of the stream; at least those of the last eight days. *now_bucket* and
+    *begun_bucket*: numbers of the present bucket and of the first that ever counted.
+    *bucket_s*: width of a bucket in seconds. *warning_rate*: A reference that is not above it
+    tells nothing that the line does not. *incidents*: stretches, in bucket numbers, that are
+    left out. *before*: what was learned the last time. The dependence that was measured then
+    holds until it can be measured again: after a long incident little of the last two days is
+    left.
     """
     kept = (history.bucket < now_bucket) & (history.sum_w > 0)
     for span in incidents:

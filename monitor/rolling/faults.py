@@ -167,13 +167,11 @@ def blame(before: Sequence[Exchange], after: Sequence[Exchange]) -> Blame | None
     questions than nine in ten of them do; else to *retrieval* where no context holds enough of the
     question; else to *generation*. "Enough" is the cut that best separates earlier questions' own
     contexts from those of other questions. A cause is named where its growth is more than half of
-    the fall, with 95 % confidence by the bootstrap [1]_. Whether the judge changed has to be known
+    the fall, with 95 % confidence by the bootstrap. Whether the judge changed has to be known
     beforehand: that looks like generation.
 
-    References
-    ----------
-    .. [1] B. Efron, R. J. Tibshirani, "An Introduction to the Bootstrap", Chapman & Hall, 1993,
-       chapter 13.
+    Source: B. Efron, R. J. Tibshirani, "An Introduction to the Bootstrap", Chapman & Hall,
+    1993, chapter 13.
     """
     if min(len(before), len(after)) < LEAST_SAMPLES:
         return None
@@ -295,19 +293,17 @@ def failure_modes(
 
     A word's failures are compared with what samples of the same length would have if failing and
     passing answers used the same words: hypergeometric given the margins within each group of
-    lengths, whose tail beyond the mean a Poisson tail bounds [1]_ [2]_. Bonferroni over the words
+    lengths, whose tail beyond the mean a Poisson tail bounds. Bonferroni over the words
     keeps the chance of any mode at `FALSE_MODE_RATE` where there is none. The strongest word and
     those that occur in the same failures are one mode; the rest is tested again without its
     failures.
 
     Valid for independent samples. Each counts once, whatever its weight.
 
-    References
-    ----------
-    .. [1] W. Hoeffding, "Probability inequalities for sums of bounded random variables", Journal of
-       the American Statistical Association 58 (1963), 13-30, section 6.
-    .. [2] T. W. Anderson, S. M. Samuels, "Some inequalities among binomial and Poisson
-       probabilities", Fifth Berkeley Symposium, volume 1 (1967), 1-12.
+    Sources: W. Hoeffding, "Probability inequalities for sums of bounded random variables",
+    Journal of the American Statistical Association 58 (1963), 13-30, section 6; T. W. Anderson,
+    S. M. Samuels, "Some inequalities among binomial and Poisson probabilities", Fifth Berkeley
+    Symposium, volume 1 (1967), 1-12.
     """
     if len(failed) < _FEWEST_FAILURES or not passed:
         return []

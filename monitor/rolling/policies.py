@@ -47,18 +47,15 @@ class PolicyFinding(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
+class Rules(Thresholds):
     """
     What a stream is judged by.
 
     ``false_alarms_per_month`` is the budget of this one stream: the mean number of false alarms
-    in 30 days, above 0. Rates are in [0, 1]; ``bucket_s`` is the width of a bucket in seconds.
-    ``use_reference`` switches the evidence of a fall from the stream's own reference.
+    in 30 days, above 0. ``bucket_s`` is the width of a bucket in seconds. ``use_reference``
+    switches the evidence of a fall from the stream's own reference.
     """
 
-    warning_rate: float = 0.85
-    critical_rate: float = 0.70
-    min_n: int = 30
     bucket_s: int = 60
     false_alarms_per_month: float = 0.1
     use_reference: bool = True
@@ -73,7 +70,7 @@ class Rules:
         return math.log(_DAY_S / self.bucket_s)
 
 
-def status_of(high: float, lines: Rules | Thresholds) -> Status:
+def status_of(high: float, lines: Thresholds) -> Status:
     """Return the status that an upper bound of the pass rate stands for."""
     if high < lines.critical_rate:
         return Status.CRITICAL
@@ -88,10 +85,8 @@ def stream_budget(false_alarms_per_month: float, *, roots: int) -> float:
     all streams together keeps to the project's budget whatever the dependence between them, as
     means add up.
 
-    References
-    ----------
-    .. [1] S. Dandapanthula, A. Ramdas, "Multiple testing in multi-stream sequential change
-       detection" (2025), arXiv 2501.04130.
+    Source: S. Dandapanthula, A. Ramdas, "Multiple testing in multi-stream sequential change
+    detection" (2025), arXiv 2501.04130.
 
     Examples
     --------
@@ -117,18 +112,14 @@ def point(window: WindowStats, thresholds: Thresholds) -> PolicyFinding:
 
 def point_min_n(window: WindowStats, thresholds: Thresholds) -> PolicyFinding:
     """Compare the weighted pass rate with the thresholds, once there are enough scores."""
-    if window.pass_rate is None:
-        return _nothing_scored(window)
-    if window.n_effective < thresholds.min_n:
+    if window.pass_rate is None or window.n_effective < thresholds.min_n:
         return _too_few(window, thresholds)
     return _by_rate(window.pass_rate, thresholds)
 
 
 def wilson(window: WindowStats, thresholds: Thresholds) -> PolicyFinding:
     """Call a rate low only when the whole 90 % interval lies below the threshold."""
-    if window.interval is None:
-        return _nothing_scored(window)
-    if window.n_effective < thresholds.min_n:
+    if window.interval is None or window.n_effective < thresholds.min_n:
         return _too_few(window, thresholds)
     what = "upper bound of the pass rate (90 % interval)"
     return _by_rate(window.interval.high, thresholds, what=what)
@@ -148,6 +139,8 @@ def _by_rate(rate: float, thresholds: Thresholds, what: str = "pass rate") -> Po
 
 
 def _too_few(window: WindowStats, thresholds: Thresholds) -> PolicyFinding:
+    if window.n == 0:
+        return _nothing_scored(window)
     missing = max(1, round(thresholds.min_n - window.n_effective))
     reason = f"{window.n} scores in the window, about {missing} more needed"
     return PolicyFinding(Status.INSUFFICIENT_DATA, reason)
@@ -163,8 +156,7 @@ _GROUP: Final = "groundwatch.policies"
 _SETTING: Final = "GROUNDWATCH_STATUS_POLICIES"
 
 
-@dataclass(frozen=True, slots=True)
-class EvidencePolicy:
+class EvidencePolicy(NamedTuple):
     """A policy that collects evidence from look to look instead of looking at a window."""
 
     use_reference: bool  #: also alarm on a fall from the stream's own reference
@@ -181,10 +173,7 @@ def find_policy(name: str) -> Policy | EvidencePolicy:
     """
     Find a policy: a built-in one, one of the entry points, or ``package.module:function``.
 
-    Raises
-    ------
-    SettingsError
-        If there is none of that name; the message lists those that exist.
+    Raise SettingsError if there is none of that name; the message lists those that exist.
     """
     built_in = EVIDENCE_POLICIES.get(name) or POLICIES.get(name)
     if built_in is not None:
@@ -223,10 +212,6 @@ class PolicyRule(BaseModel):
     app: str | None = None
     metric: str | None = None
 
-    def fits(self, app: str, metric: str) -> bool:
-        """Say whether the rule speaks of this app and metric."""
-        return self.app in (None, app) and self.metric in (None, metric)
-
 
 _RULES: Final = TypeAdapter(tuple[PolicyRule, ...])
 
@@ -260,5 +245,7 @@ class PolicyChoice:
 
     def of(self, app: str, metric: str) -> str:
         """Name the policy of an app and metric."""
-        fitting = (rule.policy for rule in self.rules if rule.fits(app, metric))
-        return next(fitting, self.usual)
+        for rule in self.rules:
+            if rule.app in (None, app) and rule.metric in (None, metric):
+                return rule.policy
+        return self.usual

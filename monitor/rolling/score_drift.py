@@ -78,26 +78,17 @@ def advance(
     Return the log sums after each of t buckets of scores, shape (t, bets).
 
     The sums of `monitor.stats.evidence`, one new start a bucket, with the payoff
-    1 + s (null - score) of a score in [0, 1] [1]_. As long as the mean of the scores is at least
+    1 + s (null - score) of a score in [0, 1]. As long as the mean of the scores is at least
     *null* given the past, an alarm at level A comes on average not before A buckets, whatever the
     traffic and however often one looks. Scores are taken at the upper end of their bin, which keeps
     that true. For rises, turn scores and reference around.
 
-    Parameters
-    ----------
-    detector
-        Where it stood.
-    counts
-        Scores by bin, shape (t, 101); a bucket may be empty.
-    null
-        In (0, 1); may change between calls as long as it is fixed before its buckets.
-    design_effect
-        At least 1; by how much correlation within sessions inflates the variance.
+    *detector*: where it stood. *counts*: scores by bin, shape (t, 101); a bucket may be empty.
+    *null*: in (0, 1); may change between calls as long as it is fixed before its buckets.
+    *design_effect*: at least 1; by how much correlation within sessions inflates the variance.
 
-    References
-    ----------
-    .. [1] I. Waudby-Smith, A. Ramdas, "Estimating means of bounded random variables by
-       betting", JRSS B 86 (2024), 1-27.
+    Source: I. Waudby-Smith, A. Ramdas, "Estimating means of bounded random variables by
+    betting", JRSS B 86 (2024), 1-27.
     """
     gains = counts @ _gains(null).T / design_effect
     path = accumulate(np.array(detector.log_r)[None], gains[None], np.ones((1, len(counts))))

@@ -156,11 +156,8 @@ def window_stats(tally: Tally) -> WindowStats:
     repeated every few seconds. For estimates it is an approximation that wants about
     thirty judged samples in the window.
 
-    References
-    ----------
-    .. [1] J. Hájek, comment in "Foundations of Statistical Inference" (1971), p. 236.
-    .. [2] A. N. Angelopoulos et al., "Prediction-powered inference", Science 382
-       (2023), 669-674.
+    Sources: J. Hájek, comment in "Foundations of Statistical Inference" (1971), p. 236; A. N.
+    Angelopoulos et al., "Prediction-powered inference", Science 382 (2023), 669-674.
     """
     names = ("n", "passed", "failed", "skipped", "judged", "agreed")
     counts: dict[str, Any] = {name: getattr(tally, name) for name in names}
@@ -300,10 +297,8 @@ def movements(
     the others have the level 1 - q. Right for one look at two stretches fixed beforehand, as
     a digest's are; not for a figure that is renewed every few seconds.
 
-    References
-    ----------
-    .. [1] Y. Benjamini, D. Yekutieli, "False discovery rate-adjusted multiple confidence
-       intervals for selected parameters", JASA 100 (2005), 71-81.
+    Source: Y. Benjamini, D. Yekutieli, "False discovery rate-adjusted multiple confidence
+    intervals for selected parameters", JASA 100 (2005), 71-81.
     """
     compared = []
     for pair in pairs:

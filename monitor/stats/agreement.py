@@ -40,10 +40,8 @@ class Confusion(NamedTuple):
 
         None where both sides give one and the same verdict throughout: chance explains it all.
 
-        References
-        ----------
-        .. [1] J. Cohen, "A coefficient of agreement for nominal scales", Educational and
-           Psychological Measurement 20 (1960), 37-46.
+        Source: J. Cohen, "A coefficient of agreement for nominal scales", Educational and
+        Psychological Measurement 20 (1960), 37-46.
 
         Examples
         --------
@@ -135,10 +133,8 @@ def fleiss_kappa(counts: NDArray[np.float64]) -> float | None:
     one category was chosen throughout. Raise ValueError if samples have different numbers of
     annotators, or fewer than two: see `krippendorff_alpha`.
 
-    References
-    ----------
-    .. [1] J. L. Fleiss, "Measuring nominal scale agreement among many raters", Psychological
-       Bulletin 76 (1971), 378-382.
+    Source: J. L. Fleiss, "Measuring nominal scale agreement among many raters", Psychological
+    Bulletin 76 (1971), 378-382.
 
     Examples
     --------
@@ -161,17 +157,12 @@ def krippendorff_alpha(
     At most 1, and 0 where annotators agree as by chance; above 0.8 is reliable, below 0.667 is
     not, by convention. None where no sample has two annotators or all say the same throughout.
 
-    Parameters
-    ----------
-    counts
-        How many annotators gave each value, shape (samples, values); samples with fewer than two
-        annotators say nothing and are left out.
-    values
-        The values themselves where they lie on an interval scale; else they are categories.
+    *counts*: how many annotators gave each value, shape (samples, values); samples with fewer
+    than two annotators say nothing and are left out. *values*: the values themselves where they
+    lie on an interval scale; else they are categories.
 
-    References
-    ----------
-    .. [1] K. Krippendorff, "Content Analysis: An Introduction to Its Methodology" (2004), ch. 11.
+    Source: K. Krippendorff, "Content Analysis: An Introduction to Its Methodology" (2004), ch.
+    11.
 
     Examples
     --------

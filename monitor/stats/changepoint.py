@@ -53,20 +53,13 @@ def locate_change(
     independent outcomes and one change; divide the counts by the design effect where outcomes
     hang together.
 
-    Parameters
-    ----------
-    passed, n
-        Arrays of shape (buckets,), 0 <= passed <= n.
-    reference_passed, reference_n
-        Counts of the reference; more than 2,000 count as 2,000.
-    falls
-        Consider only changes after which the rate is lower than before in this series. None for a
-        series without any, as for one without any score.
+    *passed* and *n*: arrays of shape (buckets,), 0 <= passed <= n. *reference_passed* and
+    *reference_n*: counts of the reference; more than 2,000 count as 2,000. *falls*: consider
+    only changes after which the rate is lower than before in this series. None for a series
+    without any, as for one without any score.
 
-    References
-    ----------
-    .. [1] A. F. M. Smith, "A Bayesian approach to inference about a change-point in a
-       sequence of random variables", Biometrika 62 (1975), 407-416.
+    Source: A. F. M. Smith, "A Bayesian approach to inference about a change-point in a sequence
+    of random variables", Biometrika 62 (1975), 407-416.
     """
     if n.sum() <= 0:
         return None

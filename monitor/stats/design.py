@@ -49,23 +49,17 @@ def design_effect(bucket: NDArray[np.int64], passed: Floats, n: Floats) -> Desig
     Valid when correlation does not reach further than the widest block and the rate moves little
     from one block to the next. Longer sessions need one sample a session.
 
-    Parameters
-    ----------
-    bucket
-        Numbers of the buckets that hold samples, rising, shape (t,).
-    passed, n
-        Sums of each bucket, n > 0, shape (t,); weighted ones scaled to the size they are worth.
+    *bucket*: numbers of the buckets that hold samples, rising, shape (t,). *passed* and *n*:
+    sums of each bucket, n > 0, shape (t,); weighted ones scaled to the size they are worth.
 
     Returns
     -------
     DesignEffect
         Known from thirty blocks of the widest sort on.
 
-    References
-    ----------
-    .. [1] L. Kish, "Survey Sampling", Wiley (1965), section 8.2.
-    .. [2] J. von Neumann, "Distribution of the ratio of the mean square successive difference to
-       the variance", Annals of Mathematical Statistics 12 (1941), 367-395.
+    Sources: L. Kish, "Survey Sampling", Wiley (1965), section 8.2; J. von Neumann,
+    "Distribution of the ratio of the mean square successive difference to the variance", Annals
+    of Mathematical Statistics 12 (1941), 367-395.
     """
     if not bucket.size:
         return DesignEffect()
@@ -95,21 +89,13 @@ def effective_size(
     estimates do, no more than the variance says at a rate drawn two passes and two failures
     towards the middle.
 
-    Parameters
-    ----------
-    n
-        Samples, at least 1.
-    sum_w, sum_w2, sum_w2y, sum_w2yy
-        Sums of w, w^2, w^2 y and w^2 y^2, with w > 0.
-    rate
-        The mean itself, sum of w y over sum of w.
+    *n*: samples, at least 1. *sum_w*, *sum_w2*, *sum_w2y* and *sum_w2yy*: sums of w, w^2, w^2 y
+    and w^2 y^2, with w > 0. *rate*: the mean itself, sum of w y over sum of w.
 
-    References
-    ----------
-    .. [1] L. Kish, "Survey Sampling", Wiley (1965), sections 8.2 and 11.7; C. E. Särndal,
-       B. Swensson, J. Wretman, "Model Assisted Survey Sampling", Springer (1992), section 5.7.
-    .. [2] A. Agresti, B. A. Coull, "Approximate is better than exact for interval
-       estimation of binomial proportions", American Statistician 52 (1998), 119-126.
+    Sources: L. Kish, "Survey Sampling", Wiley (1965), sections 8.2 and 11.7; C. E. Särndal, B.
+    Swensson, J. Wretman, "Model Assisted Survey Sampling", Springer (1992), section 5.7; A.
+    Agresti, B. A. Coull, "Approximate is better than exact for interval estimation of binomial
+    proportions", American Statistician 52 (1998), 119-126.
 
     Examples
     --------
@@ -140,21 +126,13 @@ def difference_estimate(prediction: float, truth: float | None, probability: flo
     *truth*. Valid when prediction and probability were fixed before the judge was asked, and the
     decision did not look at what the judge would say.
 
-    Parameters
-    ----------
-    prediction
-        What the judge is expected to say, from what is known of every sample.
-    truth
-        What the judge said; None where it was not asked.
-    probability
-        With which the judge was to be asked; outside (0, 1] it raises ValueError.
+    *prediction*: what the judge is expected to say, from what is known of every sample.
+    *truth*: what the judge said; None where it was not asked. *probability*: with which the
+    judge was to be asked; outside (0, 1] it raises ValueError.
 
-    References
-    ----------
-    .. [1] C. M. Cassel, C. E. Särndal, J. H. Wretman, "Some results on generalized
-       difference estimation and generalized regression estimation for finite
-       populations", Biometrika 63 (1976), 615-620.
-    .. [2] T. Zrnic, E. J. Candès, "Active statistical inference", ICML (2024).
+    Sources: C. M. Cassel, C. E. Särndal, J. H. Wretman, "Some results on generalized difference
+    estimation and generalized regression estimation for finite populations", Biometrika 63
+    (1976), 615-620; T. Zrnic, E. J. Candès, "Active statistical inference", ICML (2024).
 
     Examples
     --------

@@ -47,9 +47,7 @@ def population_stability_index(reference: Histogram, current: Histogram) -> floa
     The bins are merged to ten of about equal mass in the reference, and half a count is added to
     each. Small samples raise the index by about (bins - 1)(1/m + 1/n) though nothing changed.
 
-    References
-    ----------
-    .. [1] N. Siddiqi, "Credit Risk Scorecards", Wiley (2006), chapter 10.
+    Source: N. Siddiqi, "Credit Risk Scorecards", Wiley (2006), chapter 10.
 
     Examples
     --------
@@ -69,10 +67,8 @@ def kolmogorov_smirnov(reference: Histogram, current: Histogram) -> float:
 
     Exact for the binned scores; binning can only make it smaller.
 
-    References
-    ----------
-    .. [1] N. Smirnov, "Table for estimating the goodness of fit of empirical
-       distributions", Annals of Mathematical Statistics 19 (1948), 279-281.
+    Source: N. Smirnov, "Table for estimating the goodness of fit of empirical distributions",
+    Annals of Mathematical Statistics 19 (1948), 279-281.
 
     Examples
     --------
@@ -108,10 +104,8 @@ def psi_test(reference: Histogram, current: Histogram, *, design_effect: float =
     freedom less than there are bins. At 60 scores the p-value is somewhat too large; do not decide
     by it below 200.
 
-    References
-    ----------
-    .. [1] B. Yurdakul, J. Naranjo, "Statistical properties of the population stability
-       index", Journal of Risk Model Validation 14 (2020).
+    Source: B. Yurdakul, J. Naranjo, "Statistical properties of the population stability index",
+    Journal of Risk Model Validation 14 (2020).
     """
     index = max(0.0, population_stability_index(reference, current))
     merged, _ = merge_equal_mass(reference, current)
@@ -129,10 +123,8 @@ def jensen_shannon(
     sparse bins that is too liberal, so the p-value is the one of ten merged bins. Below 200
     scores decide by the G test.
 
-    References
-    ----------
-    .. [1] J. Lin, "Divergence measures based on the Shannon entropy", IEEE Trans. Inf.
-       Theory 37 (1991), 145-151.
+    Source: J. Lin, "Divergence measures based on the Shannon entropy", IEEE Trans. Inf. Theory
+    37 (1991), 145-151.
     """
     _check_pair(reference, current)
     size = _size(reference, current) / design_effect
@@ -206,12 +198,10 @@ def ks_test(
     samples of these sizes, of a gap at least as large. With a *design_effect* above 1 it is the
     asymptotic one for samples that are worth as much less.
 
-    References
-    ----------
-    .. [1] M. A. Stephens, "Use of the Kolmogorov-Smirnov, Cramer-von Mises and related
-       statistics without extensive tables", JRSS B 32 (1970), 115-122.
-    .. [2] G. Schröer, D. Trenkler, "Exact and randomization distributions of
-       Kolmogorov-Smirnov tests two or three samples", CSDA 20 (1995), 185-202.
+    Sources: M. A. Stephens, "Use of the Kolmogorov-Smirnov, Cramer-von Mises and related
+    statistics without extensive tables", JRSS B 32 (1970), 115-122; G. Schröer, D. Trenkler,
+    "Exact and randomization distributions of Kolmogorov-Smirnov tests two or three samples",
+    CSDA 20 (1995), 185-202.
 
     Examples
     --------
@@ -260,10 +250,8 @@ def mann_whitney(
     By the normal approximation, corrected for ties and continuity: good from about 20 scores a
     side. The p-value is 1 when all scores are equal.
 
-    References
-    ----------
-    .. [1] H. B. Mann, D. R. Whitney, "On a test of whether one of two random variables is
-       stochastically larger than the other", Ann. Math. Stat. 18 (1947), 50-60.
+    Source: H. B. Mann, D. R. Whitney, "On a test of whether one of two random variables is
+    stochastically larger than the other", Ann. Math. Stat. 18 (1947), 50-60.
 
     Examples
     --------
@@ -309,17 +297,12 @@ def standardized_difference(reference: Moments, current: Moments) -> Effect:
     scores. By convention 0.2 is small, 0.5 medium and 0.8 large. Where neither sample varies, d is
     0 or infinite and the p-value 1 or 0.
 
-    Raises
-    ------
-    ValueError
-        If a sample has one score or none.
+    Raise ValueError if a sample has one score or none.
 
-    References
-    ----------
-    .. [1] L. V. Hedges, "Distribution theory for Glass's estimator of effect size",
-       Journal of Educational Statistics 6 (1981), 107-128.
-    .. [2] B. L. Welch, "The generalization of Student's problem when several different
-       population variances are involved", Biometrika 34 (1947), 28-35.
+    Sources: L. V. Hedges, "Distribution theory for Glass's estimator of effect size", Journal
+    of Educational Statistics 6 (1981), 107-128; B. L. Welch, "The generalization of Student's
+    problem when several different population variances are involved", Biometrika 34 (1947),
+    28-35.
 
     Examples
     --------

@@ -78,15 +78,10 @@ def accumulate(log_r: Floats, gains: Floats, stakes: Floats) -> Path:
 
     The recursion of the module's docstring, from cumulative sums: equal to it but for rounding.
 
-    Parameters
-    ----------
-    log_r
-        Log of each sum before the first look, shape (streams, bets).
-    gains
-        Log payoff of what each look brought, shape (streams, looks, bets).
-    stakes
-        New bets before each look, in buckets of time that went by, shape (streams, looks); their
-        sum must not be more than the time.
+    *log_r*: log of each sum before the first look, shape (streams, bets). *gains*: log payoff
+    of what each look brought, shape (streams, looks, bets). *stakes*: new bets before each
+    look, in buckets of time that went by, shape (streams, looks); their sum must not be more
+    than the time.
     """
     gained = np.cumsum(gains, axis=1)
     with np.errstate(divide="ignore"):
@@ -291,10 +286,8 @@ def bernoulli_kl(q: float, m: float) -> float:
 
     Infinite when *m* is 0 or 1 and *q* is not.
 
-    References
-    ----------
-    .. [1] S. Kullback, R. A. Leibler, "On information and sufficiency", Annals of Mathematical
-       Statistics 22 (1951), 79-86.
+    Source: S. Kullback, R. A. Leibler, "On information and sufficiency", Annals of Mathematical
+    Statistics 22 (1951), 79-86.
     """
     return float(rel_entr(q, m) + rel_entr(1.0 - q, 1.0 - m))
 

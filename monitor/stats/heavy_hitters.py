@@ -50,22 +50,13 @@ def admit(
     the place of one that has not been seen for a week. Those that wait are counted by
     the Space-Saving algorithm, so that memory stays bounded whatever comes.
 
-    Parameters
-    ----------
-    census, counts
-        What was known before, and how often each value came now.
-    seen
-        How often and when those with a place were counted since they got it; one that is
-        missing was not counted yet.
-    now_s
-        Epoch seconds of what is counted now.
-    places, waiting
-        How many values have a place, and how many wait, at most.
+    *census* and *counts*: what was known before, and how often each value came now. *seen*: how
+    often and when those with a place were counted since they got it; one that is missing was
+    not counted yet. *now_s*: epoch seconds of what is counted now. *places* and *waiting*: how
+    many values have a place, and how many wait, at most.
 
-    References
-    ----------
-    .. [1] A. Metwally, D. Agrawal, A. El Abbadi, "Efficient computation of frequent and
-       top-k elements in data streams", ICDT (2005), 398-412.
+    Source: A. Metwally, D. Agrawal, A. El Abbadi, "Efficient computation of frequent and top-k
+    elements in data streams", ICDT (2005), 398-412.
     """
     named, queue = dict(census.named), dict(census.waiting)
     ranks = {}

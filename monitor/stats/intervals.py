@@ -29,27 +29,18 @@ def wilson_interval(passed: float, n: float, *, alpha: float = 0.05) -> Interval
     Valid for ONE look at a size fixed beforehand, and independent outcomes. Looked
     at again and again it misses the true rate far more often than *alpha*.
 
-    Parameters
-    ----------
-    passed, n
-        0 <= passed <= n, n > 0; not whole, but what they are worth, when weighted.
-    alpha
-        Probability, in (0, 1), that the interval misses the true rate.
+    *passed* and *n*: 0 <= passed <= n, n > 0; not whole, but what they are worth, when
+    weighted. *alpha*: probability, in (0, 1), that the interval misses the true rate.
 
     Returns
     -------
     Interval
         Bounds on the rate, both in [0, 1]; they contain passed / n.
 
-    Raises
-    ------
-    ValueError
-        If *n* is not above 0 or *passed* is outside [0, n].
+    Raise ValueError if *n* is not above 0 or *passed* is outside [0, n].
 
-    References
-    ----------
-    .. [1] E. B. Wilson, "Probable inference, the law of succession, and
-       statistical inference", JASA 22 (1927), 209-212.
+    Source: E. B. Wilson, "Probable inference, the law of succession, and statistical
+    inference", JASA 22 (1927), 209-212.
 
     Examples
     --------
@@ -77,10 +68,8 @@ def newcombe_interval(
     independent outcomes and sizes fixed beforehand. *before* and *after* are (passed, n) as for
     `wilson_interval`; *alpha* is the probability of missing the true difference.
 
-    References
-    ----------
-    .. [1] R. G. Newcombe, "Interval estimation for the difference between independent
-       proportions: comparison of eleven methods", Statistics in Medicine 17 (1998), 873-890.
+    Source: R. G. Newcombe, "Interval estimation for the difference between independent
+    proportions: comparison of eleven methods", Statistics in Medicine 17 (1998), 873-890.
 
     Examples
     --------
@@ -99,10 +88,8 @@ def exact_interval(passed: float, n: float, *, alpha: float = 0.05) -> Interval:
     """
     Bound a rate at one look so that it is missed with a probability of at most *alpha*.
 
-    References
-    ----------
-    .. [1] C. J. Clopper, E. S. Pearson, "The use of confidence or fiducial limits
-       illustrated in the case of the binomial", Biometrika 26 (1934), 404-413.
+    Source: C. J. Clopper, E. S. Pearson, "The use of confidence or fiducial limits illustrated
+    in the case of the binomial", Biometrika 26 (1934), 404-413.
     """
     low = float(betaincinv(passed, n - passed + 1, alpha / 2)) if passed > 0 else 0.0
     high = float(betaincinv(passed + 1, n - passed, 1 - alpha / 2)) if passed < n else 1.0
@@ -139,14 +126,12 @@ def log_wealth(passed: Floats, n: Floats, rate: Floats) -> Floats:
     """
     Weigh a Beta(1/2, 1/2) mixture against pass rates in (0, 1): the log of a martingale.
 
-    Theorem [1]_. For independent outcomes with that pass rate, the probability that this ever
+    Theorem. For independent outcomes with that pass rate, the probability that this ever
     exceeds log(1/alpha), over all sample sizes, is at most alpha. Counts, 0 <= passed <= n, of any
     shapes that broadcast; not whole when tempered.
 
-    References
-    ----------
-    .. [1] J. Ville (1939); S. R. Howard, A. Ramdas, J. McAuliffe, J. Sekhon, "Time-uniform,
-       nonparametric, nonasymptotic confidence sequences", Annals of Statistics 49 (2021).
+    Source: J. Ville (1939); S. R. Howard, A. Ramdas, J. McAuliffe, J. Sekhon, "Time-uniform,
+    nonparametric, nonasymptotic confidence sequences", Annals of Statistics 49 (2021).
     """
     failed = n - passed
     mixture = betaln(passed + _PRIOR, failed + _PRIOR) - betaln(_PRIOR, _PRIOR)
@@ -164,10 +149,8 @@ def anytime_bounds(
     the start is not fixed, and it holds at the level only for each start by itself. *passed* and
     *n* are of one shape, 0 <= passed <= n; n = 0 gives [0, 1].
 
-    References
-    ----------
-    .. [1] I. Waudby-Smith, A. Ramdas, "Confidence sequences for sampling without replacement",
-       NeurIPS (2020): the prior-posterior-ratio martingale.
+    Source: I. Waudby-Smith, A. Ramdas, "Confidence sequences for sampling without replacement",
+    NeurIPS (2020): the prior-posterior-ratio martingale.
 
     Examples
     --------

@@ -108,17 +108,10 @@ def attribute_shift(
     2.24 standard errors, the app's 3; and a judge that may have moved by as much as is seen is
     not cleared. Valid for independent samples and one look.
 
-    Parameters
-    ----------
-    first, second
-        Verdicts on the same old samples, then and now; at least one.
-    after
-        Verdicts on the traffic since the change, by today's judge; at least one.
+    *first* and *second*: verdicts on the same old samples, then and now; at least one. *after*:
+    verdicts on the traffic since the change, by today's judge; at least one.
 
-    Raises
-    ------
-    ValueError
-        If there are none, or not as many first as second.
+    Raise ValueError if there are none, or not as many first as second.
 
     Examples
     --------

@@ -152,14 +152,9 @@ def learn(
     answers, which is the release, and for the version of the evaluator. Not valid for labels of
     samples that were chosen by their score, or because a user complained.
 
-    Parameters
-    ----------
-    labels
-        The evaluator's verdicts beside people's.
-    passed, scored
-        How many passed of how many verdicts of the labelled period, as effective counts.
-    beliefs
-        `JUDGE`, or `LOCAL` for a local scorer at `level_bin`.
+    *labels*: the evaluator's verdicts beside people's. *passed* and *scored*: how many passed
+    of how many verdicts of the labelled period, as effective counts. *beliefs*: `JUDGE`, or
+    `LOCAL` for a local scorer at `level_bin`.
 
     Examples
     --------

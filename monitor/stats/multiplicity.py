@@ -23,10 +23,8 @@ def benjamini_hochberg(p_values: Sequence[float], q: float) -> list[bool]:
     For tests that are independent or positively dependent; when nothing at all has
     changed, anything is chosen with a probability of at most *q*.
 
-    References
-    ----------
-    .. [1] Y. Benjamini, Y. Hochberg, "Controlling the false discovery rate", JRSS B 57
-       (1995), 289-300.
+    Source: Y. Benjamini, Y. Hochberg, "Controlling the false discovery rate", JRSS B 57 (1995),
+    289-300.
 
     Examples
     --------
@@ -43,10 +41,8 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
     Whatever the dependence between the tests.
 
-    References
-    ----------
-    .. [1] S. Holm, "A simple sequentially rejective multiple test procedure", Scandinavian
-       Journal of Statistics 6 (1979), 65-70.
+    Source: S. Holm, "A simple sequentially rejective multiple test procedure", Scandinavian
+    Journal of Statistics 6 (1979), 65-70.
 
     Examples
     --------
@@ -70,12 +66,9 @@ def e_detector_bh(levels: Sequence[float], *, looks: float, budget: float) -> li
     whatever the dependence. It says nothing about an endless run: no rule can. With ``looks=1``,
     of e-values, it is the e-BH rule.
 
-    References
-    ----------
-    .. [1] S. Dandapanthula, A. Ramdas, "Multiple testing in multi-stream sequential change
-       detection" (2025), arXiv:2501.04130.
-    .. [2] R. Wang, A. Ramdas, "False discovery rate control with e-values", JRSS B 84 (2022),
-       822-852.
+    Sources: S. Dandapanthula, A. Ramdas, "Multiple testing in multi-stream sequential change
+    detection" (2025), arXiv:2501.04130; R. Wang, A. Ramdas, "False discovery rate control with
+    e-values", JRSS B 84 (2022), 822-852.
 
     Examples
     --------
@@ -115,12 +108,10 @@ def thompson_shares(passed: Floats, n: Floats) -> Floats:
     *passed* and *n*, 0 <= passed <= n, not necessarily whole, are of shape (k,), and so are the
     shares, whose sum is 1: the integral of each density times the other distribution functions.
 
-    References
-    ----------
-    .. [1] W. R. Thompson, "On the likelihood that one unknown probability exceeds another in view
-       of the evidence of two samples", Biometrika 25 (1933), 285-294.
-    .. [2] S. L. Scott, "A modern Bayesian look at the multi-armed bandit", Applied Stochastic
-       Models in Business and Industry 26 (2010), 639-658: randomised probability matching.
+    Sources: W. R. Thompson, "On the likelihood that one unknown probability exceeds another in
+    view of the evidence of two samples", Biometrika 25 (1933), 285-294; S. L. Scott, "A modern
+    Bayesian look at the multi-armed bandit", Applied Stochastic Models in Business and Industry
+    26 (2010), 639-658: randomised probability matching.
 
     Examples
     --------

@@ -23,17 +23,12 @@ def ridge_logistic(design: Array, targets: Array, centre: Array, precision: Arra
     penalty is strictly convex. Newton's steps are halved until they gain, so they arrive from
     any start.
 
-    Parameters
-    ----------
-    design, targets
-        Shapes (n, d) and (n,); targets in [0, 1]: outcomes, or shares (quasi-likelihood).
-    centre, precision
-        Shape (d,): the weights believed beforehand, and how firmly, as 1 / variance, above 0.
+    *design* and *targets*: shapes (n, d) and (n,); targets in [0, 1]: outcomes, or shares
+    (quasi-likelihood). *centre* and *precision*: shape (d,): the weights believed beforehand,
+    and how firmly, as 1 / variance, above 0.
 
-    References
-    ----------
-    .. [1] S. le Cessie, J. C. van Houwelingen, "Ridge estimators in logistic regression",
-       Applied Statistics 41 (1992), 191-201.
+    Source: S. le Cessie, J. C. van Houwelingen, "Ridge estimators in logistic regression",
+    Applied Statistics 41 (1992), 191-201.
 
     Examples
     --------

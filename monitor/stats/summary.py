@@ -157,22 +157,16 @@ def robust_trend(
     exp(-t / 0.05) with t the spread of the rates around the line beyond sampling noise:
     1 when there is none. No alert is based on a trend.
 
-    Parameters
-    ----------
-    days
-        Times of the points, in days from any origin.
-    passed, n
-        Passes and scores of each point, 0 <= passed <= n; points with n = 0 are left out.
+    *days*: times of the points, in days from any origin. *passed* and *n*: passes and scores of
+    each point, 0 <= passed <= n; points with n = 0 are left out.
 
     Returns
     -------
     RobustTrend or None
         None with fewer than 6 points or 60 scores.
 
-    References
-    ----------
-    .. [1] R. DerSimonian, N. Laird, "Meta-analysis in clinical trials", Controlled Clinical
-       Trials 7 (1986), 177-188.
+    Source: R. DerSimonian, N. Laird, "Meta-analysis in clinical trials", Controlled Clinical
+    Trials 7 (1986), 177-188.
     """
     t, y, size = (np.asarray(values, dtype=float) for values in (days, passed, n))
     t, y, size = t[size > 0], y[size > 0], size[size > 0]

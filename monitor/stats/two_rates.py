@@ -180,20 +180,16 @@ def check_pairs(before: Sequence[bool], after: Sequence[bool]) -> PairCheck:
     changes at looks only, and a decided check stays decided. The probability of "worse" is at
     most 3.9 % at equal rates, whatever the rate.
 
-    Parameters
-    ----------
-    before, after
-        Whether each sample is good; what one side has more than the other waits.
+    *before* and *after*: whether each sample is good; what one side has more than the other
+    waits.
 
     Returns
     -------
     PairCheck
         Its ``answer`` is "worse", "no change seen" or "go on".
 
-    References
-    ----------
-    .. [1] R. D. Boschloo, "Raised conditional level of significance for the 2 x 2-table when
-       testing the equality of two probabilities", Statistica Neerlandica 24 (1970), 1-9.
+    Source: R. D. Boschloo, "Raised conditional level of significance for the 2 x 2-table when
+    testing the equality of two probabilities", Statistica Neerlandica 24 (1970), 1-9.
 
     Examples
     --------
@@ -297,9 +293,7 @@ def paired_fall(differences: Sequence[float], *, alpha: float = 0.05) -> PairedF
     At least one difference; *alpha* is one-sided, in (0, 0.5). The half width is infinite for one
     pair, and 0 where all differences are equal.
 
-    References
-    ----------
-    .. [1] Student, "The probable error of a mean", Biometrika 6 (1908), 1-25.
+    Source: Student, "The probable error of a mean", Biometrika 6 (1908), 1-25.
 
     Examples
     --------
@@ -330,10 +324,8 @@ def sign_test(worse: int, better: int) -> float:
 
     McNemar's exact test on one side; 1 for no change. Valid for independent pairs and one look.
 
-    References
-    ----------
-    .. [1] Q. McNemar, "Note on the sampling error of the difference between correlated
-       proportions or percentages", Psychometrika 12 (1947), 153-157.
+    Source: Q. McNemar, "Note on the sampling error of the difference between correlated
+    proportions or percentages", Psychometrika 12 (1947), 153-157.
 
     Examples
     --------

@@ -101,9 +101,10 @@ def read_segments(
         )
         if found.key._replace(segment=ROOT) == mine and found.key.segment != ROOT
     }
+    root_before = before.get(stream.stream_id, Tally())
     changes = segment_changes(
         _of(names, before), _of(names, now),
-        root_before=before.get(stream.stream_id, Tally()),
+        root_before=root_before,
         root_now=now.get(stream.stream_id, Tally()),
     )  # fmt: skip
     rows = []
@@ -118,7 +119,7 @@ def read_segments(
                 dimension=dimension, value=value, n=now_n, share=found.share_now,
                 share_before=found.share_before, rate=rate if now_n else None, low=low, high=high,
                 rate_before=found.before.rate if found.before.n else None,
-                adds=None if found.part is None else found.part.rate + found.part.mix,
+                adds=found.part.rate + found.part.mix if root_before.n else None,
             )
         )  # fmt: skip
     return SegmentTable(rows=rows[:_MOST], left_out=len(rows[_MOST:]), reference=described)
