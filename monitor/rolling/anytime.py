@@ -272,10 +272,9 @@ class IncidentWalk(BetsWalk):
         if not risen.any():
             return np.asarray(risen)
         # The leading bet must have gained, and the rate since it began be above the threshold.
-        lead = self._log_r[..., bets].argmax(axis=-1)
-        old = Bets(*(column[:, bets] for column in self._old))
-        gain, size, passed, _ = self._since(lead, self._gained[..., bets], old)
-        return np.asarray(risen & (passed >= line * size) & (gain >= CLEAR_GAIN))
+        lead = bets.start + self._log_r[..., bets].argmax(axis=-1)
+        led = self._led(lead, self._old, self._log_r, self._gained)
+        return np.asarray(risen & (led.passed >= line * led.size) & (led.gain >= CLEAR_GAIN))
 
     def _new_span(self, rate: Floats) -> Bools:
         """
@@ -287,32 +286,15 @@ class IncidentWalk(BetsWalk):
         if not above.any():
             return np.asarray(above)
         lead = self._log_p[..., :BELOW].argmax(axis=-1)
-        _, size, passed, from_s = self._since(lead, self._line_gained, self._line_old)
+        led = self._led(lead, self._line_old, self._line_log_r, self._line_gained)
         began = np.array([[state.count.from_s] for state in self.states])
-        return np.asarray(above & (from_s > began) & (size > 0) & (passed <= self._high * size))
+        changed = above & (led.at_s > began) & (led.size > 0)
+        return np.asarray(changed & (led.passed <= self._high * led.size))
 
-    def _since(
-        self, lead: NDArray[np.int64], gained: Floats, old: Bets
-    ) -> tuple[Floats, Floats, Floats, Floats]:
-        """Return gain, size and passes since the *lead* bet of each look began, and when."""
-        path = gained + old.gain[:, None]
-        lowest = np.minimum(np.minimum.accumulate(path, axis=1), 0.0)
-        looks = np.arange(1, path.shape[1] + 1)[:, None]
-        begun = np.maximum.accumulate(np.where(path <= lowest, looks, 0), axis=1)
-        first, gain = (
-            np.take_along_axis(values, lead[..., None], axis=-1)[..., 0]
-            for values in (begun, path - lowest)
-        )
-        rows, place = np.arange(len(first))[:, None], np.maximum(first - 1, 0)
-
-        def since(total: Floats, before: Floats) -> Floats:
-            passed_by = np.take_along_axis(total, place, axis=1)
-            return total + np.where(first > 0, -passed_by, before[rows, lead])
-
-        from_s = np.where(
-            first > 0, np.take_along_axis(self.time, place, axis=1), old.at_s[rows, lead]
-        )
-        return gain, since(self.size, old.size), since(self.passed, old.passed), from_s
+    def _led(self, lead: NDArray[np.int64], old: Bets, log_r: Floats, gained: Floats) -> Bets:
+        """Return what was counted since the *lead* bet of each look began."""
+        row, look = np.indices(lead.shape)
+        return self.since(old, log_r, gained, row, look, lead)
 
     def turned(self) -> Bools:
         """Return at which looks a status turns, or evidence of a recovery is used up."""

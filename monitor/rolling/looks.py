@@ -316,32 +316,42 @@ class BetsWalk:
             recent=(older, newer.plus(n, size, passed)),
         )
 
-    def bets_at(self, last: NDArray[np.int64], old: Bets, log_r: Floats, gains: Floats) -> Bets:
+    def bets_at(self, last: NDArray[np.int64], old: Bets, log_r: Floats, gained: Floats) -> Bets:
+        """Return the bets after look *last* of each stream, shapes (s, bets)."""
+        row, bet = np.arange(len(last))[:, None], np.arange(gained.shape[-1])
+        return self.since(old, log_r, gained, row, last[:, None], bet)
+
+    def since(
+        self,
+        old: Bets,
+        log_r: Floats,
+        gained: Floats,
+        row: NDArray[np.int64],
+        look: NDArray[np.int64],
+        bet: NDArray[np.int64],
+    ) -> Bets:
         """
-        Return the bets after look *last* of each stream, shapes (s, bets).
+        Return what bets are after some looks of some streams; indices broadcast to one shape.
 
         Each bet starts over at the last of the lowest points of its path: from there on it has
         gained most.
         """
-        path = gains + old.gain[:, None]
-        rows, looks = np.arange(len(last)), np.arange(path.shape[1])
-        shown = np.where((looks <= last[:, None])[..., None], path, np.inf)
-        first = path.shape[1] - 1 - shown[:, ::-1].argmin(axis=1)
-        lowest = np.take_along_axis(path, first[:, None], axis=1)[:, 0]
-        again = lowest <= 0.0
-        row = rows[:, None]
+        path = gained + old.gain[:, None]
+        lowest = np.minimum(np.minimum.accumulate(path, axis=1), 0.0)
+        looks = np.arange(1, path.shape[1] + 1)[:, None]
+        first = np.maximum.accumulate(np.where(path <= lowest, looks, 0), axis=1)[row, look, bet]
+        again, at = first > 0, np.maximum(first - 1, 0)
 
-        def since(total: Floats, before: Floats) -> Floats:
-            here = total[rows, last][:, None]
-            return np.asarray(here + np.where(again, -total[row, first], before))
+        def counted(total: Floats, before: Floats) -> Floats:
+            return np.asarray(total[row, look] + np.where(again, -total[row, at], before[row, bet]))
 
         return Bets(
-            log_r[rows, last],
-            path[rows, last] - np.where(again, lowest, 0.0),
-            since(self.n, old.n),
-            since(self.size, old.size),
-            since(self.passed, old.passed),
-            np.where(again, self.time[row, first], old.at_s),
+            log_r[row, look, bet],
+            (path - lowest)[row, look, bet],
+            counted(self.n, old.n),
+            counted(self.size, old.size),
+            counted(self.passed, old.passed),
+            np.where(again, self.time[row, at], old.at_s[row, bet]),
         )
 
 

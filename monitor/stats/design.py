@@ -24,7 +24,7 @@ USUAL_EFFECT: Final = 1.5
 
 
 class DesignEffect(NamedTuple):
-    """By how much counts are divided, in [1, 10], and whether that is measured well."""
+    """By how much counts are divided, in [1, 10]; known from thirty of the widest blocks on."""
 
     factor: float = USUAL_EFFECT
     known: bool = False
@@ -51,11 +51,6 @@ def design_effect(bucket: NDArray[np.int64], passed: Floats, n: Floats) -> Desig
 
     *bucket*: numbers of the buckets that hold samples, rising, shape (t,). *passed* and *n*:
     sums of each bucket, n > 0, shape (t,); weighted ones scaled to the size they are worth.
-
-    Returns
-    -------
-    DesignEffect
-        Known from thirty blocks of the widest sort on.
 
     Sources: L. Kish, "Survey Sampling", Wiley (1965), section 8.2; J. von Neumann,
     "Distribution of the ratio of the mean square successive difference to the variance", Annals

@@ -32,11 +32,6 @@ def wilson_interval(passed: float, n: float, *, alpha: float = 0.05) -> Interval
     *passed* and *n*: 0 <= passed <= n, n > 0; not whole, but what they are worth, when
     weighted. *alpha*: probability, in (0, 1), that the interval misses the true rate.
 
-    Returns
-    -------
-    Interval
-        Bounds on the rate, both in [0, 1]; they contain passed / n.
-
     Raise ValueError if *n* is not above 0 or *passed* is outside [0, n].
 
     Source: E. B. Wilson, "Probable inference, the law of succession, and statistical

@@ -158,12 +158,8 @@ def robust_trend(
     1 when there is none. No alert is based on a trend.
 
     *days*: times of the points, in days from any origin. *passed* and *n*: passes and scores of
-    each point, 0 <= passed <= n; points with n = 0 are left out.
-
-    Returns
-    -------
-    RobustTrend or None
-        None with fewer than 6 points or 60 scores.
+    each point, 0 <= passed <= n; points with n = 0 are left out. None with fewer than 6 points or
+    60 scores.
 
     Source: R. DerSimonian, N. Laird, "Meta-analysis in clinical trials", Controlled Clinical
     Trials 7 (1986), 177-188.

@@ -183,11 +183,6 @@ def check_pairs(before: Sequence[bool], after: Sequence[bool]) -> PairCheck:
     *before* and *after*: whether each sample is good; what one side has more than the other
     waits.
 
-    Returns
-    -------
-    PairCheck
-        Its ``answer`` is "worse", "no change seen" or "go on".
-
     Source: R. D. Boschloo, "Raised conditional level of significance for the 2 x 2-table when
     testing the equality of two probabilities", Statistica Neerlandica 24 (1970), 1-9.
 
