@@ -38,8 +38,8 @@ from monitor.rolling.policies import Rules as EvidenceRules
 from monitor.rolling.verdicts import WindowData, judge_window
 from monitor.scoring.metric_config import resolve_metrics
 from monitor.settings import Settings
-from monitor.store.query import BASELINE_SUMS, active_streams, series
-from monitor.store.rollup import HOUR_S, HOURS, read_marks
+from monitor.store.query import BASELINE_SUMS, active_streams, series, shared_values
+from monitor.store.rollup import DAY_S, HOUR_S, HOURS, read_marks
 from monitor.store.verdicts import scores_since
 
 #: The settings that a file of rules may change.
@@ -145,7 +145,8 @@ def of_store(
     from_s, end_s = int(begin.timestamp()), int(end.timestamp())
     streams = active_streams(connection, since_s=from_s)
     policy = find_policy(rules.policy)
-    n_keys = budget_keys([stream.key for stream in streams])
+    shared = shared_values(connection, since_s=end_s - DAY_S)
+    n_keys = budget_keys((stream.key for stream in streams), shared)
     found = []
     for stream in streams:
         history = read_history(

@@ -188,7 +188,8 @@ class Evaluator:
         """
         alike: dict[tuple[EvidencePolicy, Rules], list[Stream]] = defaultdict(list)
         pooled: dict[PoolKey, list[AppNews]] = {}
-        n_keys = budget_keys([stream.key for stream in streams])
+        shared = self._pools.shared(connection, now)
+        n_keys = budget_keys((stream.key for stream in streams), shared)
         shown: dict[StreamKey, AppLevel | None] = {
             key: AppLevel(verified=False, needs="only the policy anytime goes by labels")
             if isinstance(level, VerifiedLevel)

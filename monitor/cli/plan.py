@@ -24,7 +24,7 @@ from monitor.rolling.policies import Rules, stream_budget
 from monitor.settings import Settings
 from monitor.store.engine import Store
 from monitor.store.ledger import Booking, Kind, read_between
-from monitor.store.query import active_streams, cost_usd_since
+from monitor.store.query import active_streams, cost_usd_since, shared_values
 from monitor.store.verdicts import read_states
 
 _DAY_S, _WEEK_S, _HOURS_A_MONTH = 86_400, 604_800, 720
@@ -108,6 +108,7 @@ def _present(
     with store.read() as connection:
         streams = active_streams(connection, since_s=now_s - _DAY_S)
         states = read_states(connection)
+        shared = shared_values(connection, since_s=now_s - _DAY_S)
     mine = [each.stream_id for each in streams if each.key[:2] == (app, metric)]
     state = from_json(states[mine[0]]["memory"]) if mine and mine[0] in states else None
     if state is None:
@@ -115,7 +116,7 @@ def _present(
     if state.alarmed:
         raise SettingsError(f"{app!r} is {state.status.value}: plan when it has recovered")
     share = stream_budget(
-        settings.false_alarms_per_month, roots=budget_keys([each.key for each in streams])
+        settings.false_alarms_per_month, roots=budget_keys((each.key for each in streams), shared)
     )
     rules = Rules(
         warning_rate=settings.warning_rate,

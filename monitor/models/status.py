@@ -234,12 +234,13 @@ class Verdict(BaseModel):
 
 
 class FleetFall(BaseModel):
-    """Apps that share an evaluator and fell together: the figures of all of them as one stream."""
+    """Apps that share something and fell together: the figures of all of them as one stream."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     metric: str
     evaluator_version: str
+    shared: str = Field("", description="What else they share, such as model=m2.")
     status: Literal[Status.WARNING, Status.CRITICAL]
     status_since: AwareDatetime
     since: AwareDatetime = Field(description="When the fall is thought to have begun.")

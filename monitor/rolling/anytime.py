@@ -293,7 +293,7 @@ class IncidentWalk(BetsWalk):
 
     def _led(self, lead: NDArray[np.int64], old: Bets, log_r: Floats, gained: Floats) -> Bets:
         """Return what was counted since the *lead* bet of each look began."""
-        row, look = np.indices(lead.shape)
+        row, look = np.arange(len(lead))[:, None], np.arange(lead.shape[1])
         return self.since(old, log_r, gained, row, look, lead)
 
     def turned(self) -> Bools:

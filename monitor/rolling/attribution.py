@@ -232,11 +232,17 @@ def _dimensions(
             )
         if rest[0].n > 0 or rest[1].n > 0:
             tallies[f"{dimension}={NONE}"] = rest
-        rates = [[_rate(tally, design_effect) for tally in pair] for pair in tallies.values()]
-        shares = [[r.traffic / w for r, w in zip(pair, whole, strict=True)] for pair in rates]
+        rates = [(_rate(a, design_effect), _rate(b, design_effect)) for a, b in tallies.values()]
+        shares = [(old.traffic / whole[0], new.traffic / whole[1]) for old, new in rates]
         groups = [
-            Group(*share, *(r.rate if r.n > 0 else None for r in pair), *(r.variance for r in pair))
-            for share, pair in zip(shares, rates, strict=True)
+            Group(
+                *share,
+                old.rate if old.n > 0 else None,
+                new.rate if new.n > 0 else None,
+                old.variance,
+                new.variance,
+            )
+            for share, (old, new) in zip(shares, rates, strict=True)
         ]
         found[dimension] = [
             SegmentChange(name, *pair, *share, part)
@@ -313,7 +319,8 @@ def _rate(tally: Tally, design_effect: float) -> Rate:
 
 def _sum(rates: Iterable[Rate]) -> Rate:
     """Join segments to one rate, each with its share of the traffic."""
-    n, traffic, rate, variance = np.array([each for each in rates if each.n > 0] or [[0.0] * 4]).T
+    scored = np.array([each for each in rates if each.n > 0], dtype=np.float64).reshape(-1, 4)
+    n, traffic, rate, variance = scored.T
     if (whole := float(traffic.sum())) <= 0:
         return Rate(0.0, 0.0, 0.0, 0.0)
     share = traffic / whole

@@ -1,5 +1,5 @@
 """
-Apps that fall together: one pooled stream of all apps that share an evaluator.
+Apps that fall together: a pooled stream of all apps that share an evaluator, a model or a release.
 
 Every sample of app a bets against that app's own null m_a, the limit below which it has certainly
 fallen (at least the warning threshold), on "all fell by the same share": q = m_a (1 - r), for five
@@ -23,8 +23,8 @@ Not proven: the end of an incident, for which all samples count as those of one 
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
@@ -69,10 +69,29 @@ _LOW, _HIGH, _STRICT = 0.05, 0.90, 0.95
 _KNOWN_N: Final = 500.0
 
 
-def budget_keys(streams: Sequence[StreamKey]) -> int:
+def pools_of(
+    apps: Collection[str], shared: Mapping[str, Collection[str]]
+) -> dict[str, frozenset[str]]:
+    """
+    Return the apps of each pool of one evaluator: all of them, named "", and those that share more.
+
+    *shared* names what each app uses, such as ``model=m2`` or ``release=v12``. Apps that are pooled
+    already have no second pool, and fewer than `LEAST_APPS` have none.
+    """
+    found = {"": frozenset(apps)}
+    for value in sorted({value for app in apps for value in shared.get(app, ())}):
+        members = frozenset(app for app in apps if value in shared.get(app, ()))
+        if members not in found.values():
+            found[value] = members
+    return {value: members for value, members in found.items() if len(members) >= LEAST_APPS}
+
+
+def budget_keys(streams: Iterable[StreamKey], shared: Mapping[str, Collection[str]]) -> int:
     """Return how many keys share the budget: the streams, and the pools of those alike."""
-    shared = Counter((key.metric, key.evaluator_version) for key in streams)
-    return len(streams) + sum(n >= LEAST_APPS for n in shared.values())
+    alike: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for key in streams:
+        alike[key.metric, key.evaluator_version].append(key.app)
+    return sum(len(apps) + len(pools_of(apps, shared)) for apps in alike.values())
 
 
 class AppNews(NamedTuple):

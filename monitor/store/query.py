@@ -54,6 +54,25 @@ def past_name(name: str) -> str:
     return name.replace("sum_", "past_")
 
 
+def shared_values(connection: Connection, *, since_s: float) -> dict[str, list[str]]:
+    """
+    Return the segments ``model=...`` and ``release=...`` that each app's newest samples are of.
+
+    One of each at most, of those that counted something since *since_s*, in epoch seconds; of
+    several in use at once the one with the most samples.
+    """
+    c = streams.c
+    query = select(c.app, c.segment).where(
+        c.last_bucket_s >= math.ceil(since_s),
+        c.segment.startswith("model=") | c.segment.startswith("release="),
+    )
+    rows = connection.execute(query.order_by(c.last_bucket_s, c.n_total, c.stream_id))
+    found: dict[str, dict[str, str]] = {}
+    for app, segment in rows:
+        found.setdefault(app, {})[segment.partition("=")[0]] = segment
+    return {app: list(values.values()) for app, values in found.items()}
+
+
 def active_streams(
     connection: Connection,
     *,

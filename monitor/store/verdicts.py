@@ -186,15 +186,23 @@ def apps_with_rising_evidence(connection: Connection, *, version_prefix: str) ->
 PoolKey = tuple[str, str]
 
 
-def read_pools(connection: Connection) -> dict[PoolKey, dict[str, Any]]:
-    """Read what is remembered of apps that share an evaluator, by metric and its version."""
+def read_pools(connection: Connection) -> dict[PoolKey, dict[str, dict[str, Any]]]:
+    """
+    Read what is remembered of apps that share an evaluator, by metric and its version.
+
+    Each by what else the apps share: nothing (""), a model or a release.
+    """
     query = select(pools.c.metric, pools.c.evaluator_version, pools.c.state)
-    return {(row.metric, row.evaluator_version): row.state for row in connection.execute(query)}
+    return {
+        # A former form was the state of the one pool that there was.
+        (row.metric, row.evaluator_version): {"": row.state} if "at_s" in row.state else row.state
+        for row in connection.execute(query)
+    }
 
 
 def save_pools(
     connection: Connection,
-    states: Mapping[PoolKey, Mapping[str, Any]],
+    states: Mapping[PoolKey, Mapping[str, Mapping[str, Any]]],
     falls: Mapping[PoolKey, FleetFall],
     *,
     now: datetime,

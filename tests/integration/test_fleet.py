@@ -26,7 +26,7 @@ from workers.scoring_run import ScoringRules, result_of
 
 START = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
 APPS = [f"shop-{i:02d}" for i in range(12)]
-RULES = ScoringRules(pass_score=0.7, bucket_s=60)
+RULES = ScoringRules(pass_score=0.7, bucket_s=60, dimensions=("release", "model"))
 
 
 class Shops:
@@ -48,12 +48,16 @@ class Shops:
             policies=PolicyChoice.parse(settings.status_policy, settings.status_policies),
         )
 
-    def score(self, n, rate):
-        """Store *n* scores of every app."""
+    def score(self, n, rate, *, models=None):
+        """Store *n* scores of every app, at one rate or each at its own; some name their model."""
+        rates, models = rate if isinstance(rate, dict) else dict.fromkeys(APPS, rate), models or {}
         results = [
             result_of(
-                make_sample(make_interaction(app=app), sampled_at=self.now),
-                [make_evaluation(score=0.9 if self.rng.random() < rate else 0.1)],
+                make_sample(
+                    make_interaction(app=app, tags={"model": models[app]} if models else {}),
+                    sampled_at=self.now,
+                ),
+                [make_evaluation(score=0.9 if self.rng.random() < rates[app] else 0.1)],
                 RULES,
                 now=self.now,
             )
@@ -111,3 +115,18 @@ def test_one_alert_names_the_apps_that_fell_and_status_shows_it(shops):
     report = read_status(shops.store, Settings(), now=shops.now)
     assert list(report.fleet) == [fall]
     assert "fell together" in str(render_status(report).renderables[0])
+
+
+def test_apps_that_share_a_model_are_found_where_all_apps_together_are_not(shops):
+    models = {app: "m2" if app in APPS[:4] else "m1" for app in APPS}
+    rates = {app: 0.64 if app in APPS[:4] else 1.0 for app in APPS}
+    for _ in range(25):
+        shops.score(2, rates, models=models)
+        shops.evaluate()
+        shops.restart()
+        with shops.store.read() as connection:
+            if falls := fleet_falls(connection):
+                break
+    (fall,) = falls
+    assert (fall.shared, fall.n_apps, set(fall.fell)) == ("model=m2", 4, set(APPS[:4]))
+    assert "all of them use model m2" in fall.cause

@@ -5,17 +5,19 @@ import json
 import numpy as np
 import pytest
 
-from monitor.models import Status
+from monitor.models import Status, StreamKey
 from monitor.rolling.baseline import Baseline
 from monitor.rolling.evidence_state import EvidenceState
 from monitor.rolling.fleet import (
     AppNews,
     Pool,
     advance_pool,
+    budget_keys,
     finding_of,
     member_of,
     pool_from_json,
     pool_to_json,
+    pools_of,
 )
 from monitor.rolling.looks import Looks
 from monitor.rolling.policies import Rules
@@ -158,3 +160,15 @@ def test_fleet_that_is_silent_for_long_is_forgotten():
     news = [AppNews(name, state, NOTHING) for name, state in fleet.states.items()]
     assert finding_of(advance_pool(fleet.pool, news, fleet.now_s + 3600, RULES)) is not None
     assert finding_of(advance_pool(fleet.pool, news, fleet.now_s + 7 * 3600, RULES)) is None
+
+
+def test_apps_that_share_a_model_or_a_release_have_a_pool_once_and_a_key_of_the_budget():
+    apps = [f"app{i}" for i in range(10)]
+    shared = {app: ["model=m2", "release=v9"] for app in apps[:5]}
+    shared |= {app: ["release=v8"] for app in apps[5:8]}
+    everywhere = {app: [*shared.get(app, ()), "model=all"] for app in apps}
+    for known in (shared, everywhere):
+        assert pools_of(apps, known) == {"": set(apps), "model=m2": set(apps[:5])}
+    keys = [StreamKey(app, "groundedness", "*", "g@1") for app in apps]
+    assert budget_keys(keys, shared) == 12
+    assert budget_keys(keys[:3], shared) == 3
